@@ -1,0 +1,39 @@
+// The one exception of Banyan, for what a stranger can cause: a file, a flag, a peer's death, a packet.
+//
+// Our own bugs do not throw, they abort: see check.h. A message names the culprit and the mend in one line; `where`
+// says in which file, line or option it was found ("fabric.json line 14"), and may be empty.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace banyan {
+
+enum class ErrorCode {
+  invalid_input,  // a file, a text or a flag is wrong
+  mismatch,       // two good things that do not belong together, such as a plan and another fabric
+  unsupported,    // understood, but beyond what is implemented or can be represented; the message says the limit
+  not_found,      // a name, file or link does not exist
+  io,             // the operating system refused
+  peer_lost,      // another process died or closed its connection
+  timed_out,      // a deadline passed
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, std::string message, std::string where = "");
+
+  ErrorCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+  const std::string& where() const { return where_; }
+
+  // The same error seen from further out: `where` is put in front of what is known already.
+  Error within(const std::string& where) const;
+
+ private:
+  ErrorCode code_;
+  std::string message_;
+  std::string where_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,77 @@
+#include "banyan/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "banyan/base/error.h"
+
+namespace banyan {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Error system_error(const std::string& path, const char* verb) {
+  const int code = errno;
+  return Error(code == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::string("cannot ") + verb + ": " + std::strerror(code), path);
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path, uint64_t limit) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) throw system_error(path, "read it");
+  std::string contents;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(file.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(path, "read it");
+    if (got == 0) return contents;
+    if (contents.size() + static_cast<size_t>(got) > limit) {
+      throw Error(ErrorCode::invalid_input, "is larger than the limit of " + std::to_string(limit) + " bytes", path);
+    }
+    contents.append(buffer, static_cast<size_t>(got));
+  }
+}
+
+void write_file(const std::string& path, std::string_view contents) {
+  // A device or a pipe has no place to rename over: write straight to it.
+  struct stat info {};
+  const bool in_place = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+  const std::string target = in_place ? path : path + ".tmp." + std::to_string(::getpid());
+  const auto fail = [&](const char* verb) {
+    Error error = system_error(path, verb);
+    if (!in_place) ::unlink(target.c_str());
+    throw error;
+  };
+  {
+    Descriptor file(::open(target.c_str(), O_WRONLY | O_CLOEXEC | (in_place ? 0 : O_CREAT | O_EXCL), 0644));
+    if (file.get() < 0) throw system_error(path, "write it");
+    while (!contents.empty()) {
+      const ssize_t put = ::write(file.get(), contents.data(), contents.size());
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) fail("write it");
+      contents.remove_prefix(static_cast<size_t>(put));
+    }
+    if (!in_place && ::fsync(file.get()) != 0) fail("sync it");
+  }
+  if (!in_place && ::rename(target.c_str(), path.c_str()) != 0) fail("put it in place");
+}
+
+}  // namespace banyan

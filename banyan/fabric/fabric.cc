@@ -1,0 +1,302 @@
+#include "banyan/fabric/fabric.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <set>
+#include <unordered_map>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+
+namespace banyan {
+
+struct Fabric::Builder::NameIndex {
+  std::unordered_map<std::string, NodeId> by_name;
+};
+
+// Links are found through a compressed row per node: out_links[out_start[v] .. out_start[v + 1]).
+struct Fabric::Body {
+  std::vector<Node> nodes;
+  std::vector<Link> links;
+  std::vector<NodeId> ranks;
+  std::vector<uint32_t> out_start, in_start;
+  std::vector<LinkId> out_links, in_links;
+  std::vector<Permutation> symmetries;
+  std::shared_ptr<const Fabric::Builder::NameIndex> names;
+  std::string fingerprint;
+
+  void index_links();
+  void compute_fingerprint();
+};
+
+namespace {
+
+// Rows of `ids` sorted by node, stable in the link number.
+template <typename Key>
+void build_rows(const std::vector<Link>& links, size_t nodes, Key key, std::vector<uint32_t>& start, std::vector<LinkId>& ids) {
+  start.assign(nodes + 1, 0);
+  for (const Link& link : links) ++start[index(key(link)) + 1];
+  std::partial_sum(start.begin(), start.end(), start.begin());
+  ids.resize(links.size());
+  std::vector<uint32_t> next(start.begin(), start.end() - 1);
+  for (uint32_t i = 0; i < links.size(); ++i) ids[next[index(key(links[i]))]++] = LinkId{i};
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t change = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+Error undeclared(std::string_view name, std::span<const Node> known) {
+  std::string message = "node '" + std::string(name.substr(0, 80)) + "' is not declared";
+  if (const std::string near = nearest_name(name, known); !near.empty()) message += " (did you mean '" + near + "'?)";
+  return Error(ErrorCode::not_found, message);
+}
+
+// Nodes reachable from `start`; `rows` and `ids` are one direction of the compressed links, `far` the other end.
+template <typename Far>
+std::vector<bool> reachable(NodeId start, const std::vector<uint32_t>& rows, const std::vector<LinkId>& ids, Far far) {
+  std::vector<bool> seen(rows.size() - 1, false);
+  std::vector<NodeId> stack{start};
+  seen[index(start)] = true;
+  while (!stack.empty()) {
+    const NodeId v = stack.back();
+    stack.pop_back();
+    for (uint32_t i = rows[index(v)]; i < rows[index(v) + 1]; ++i) {
+      const NodeId w = far(ids[i]);
+      if (seen[index(w)]) continue;
+      seen[index(w)] = true;
+      stack.push_back(w);
+    }
+  }
+  return seen;
+}
+
+using LinkKey = std::tuple<uint32_t, uint32_t, uint64_t, int64_t, double>;
+
+std::vector<LinkKey> sorted_link_keys(const std::vector<Link>& links, const Permutation* image) {
+  std::vector<LinkKey> keys;
+  keys.reserve(links.size());
+  for (const Link& link : links) {
+    const NodeId from = image ? (*image)[index(link.from)] : link.from, to = image ? (*image)[index(link.to)] : link.to;
+    keys.emplace_back(index(from), index(to), link.bandwidth.bytes_per_second(), link.latency.count(), link.loss);
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+bool is_automorphism(const Permutation& image, const std::vector<Node>& nodes, const std::vector<Link>& links,
+                     const std::vector<LinkKey>& keys) {
+  if (image.size() != nodes.size()) return false;
+  std::vector<bool> hit(nodes.size(), false);
+  for (uint32_t v = 0; v < nodes.size(); ++v) {
+    const uint32_t w = index(image[v]);
+    if (w >= nodes.size() || hit[w]) return false;
+    hit[w] = true;
+    const Node &a = nodes[v], &b = nodes[w];
+    if (a.kind != b.kind || a.multicast != b.multicast || a.reduce != b.reduce) return false;
+  }
+  return sorted_link_keys(links, &image) == keys;
+}
+
+bool fixes_no_rank(std::span<const Permutation> generators, std::span<const NodeId> ranks) {
+  const std::vector<Permutation> group = generate_group(generators, ranks.size());
+  if (group.empty()) return false;
+  return std::all_of(group.begin() + 1, group.end(), [&](const Permutation& image) {
+    return std::none_of(ranks.begin(), ranks.end(), [&](NodeId v) { return image[index(v)] == v; });
+  });
+}
+
+}  // namespace
+
+void Fabric::Body::index_links() {
+  build_rows(links, nodes.size(), [](const Link& link) { return link.from; }, out_start, out_links);
+  build_rows(links, nodes.size(), [](const Link& link) { return link.to; }, in_start, in_links);
+}
+
+void Fabric::Body::compute_fingerprint() {
+  std::string text;
+  for (const Node& node : nodes) {
+    text += node.name;
+    text += '\0';
+    text += static_cast<char>('a' + static_cast<int>(node.kind) + 2 * node.multicast + 4 * node.reduce);
+  }
+  const auto append = [&](auto value) { text.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  for (const Link& link : links) {
+    append(index(link.from));
+    append(index(link.to));
+    append(link.bandwidth.bytes_per_second());
+    append(link.latency.count());
+    append(link.loss);
+  }
+  char digits[20];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
+  fingerprint = digits;
+}
+
+std::span<const Node> Fabric::nodes() const { return body_->nodes; }
+std::span<const Link> Fabric::links() const { return body_->links; }
+std::span<const NodeId> Fabric::ranks() const { return body_->ranks; }
+std::span<const Permutation> Fabric::symmetries() const { return body_->symmetries; }
+const std::string& Fabric::fingerprint() const { return body_->fingerprint; }
+
+std::span<const LinkId> Fabric::out_links(NodeId id) const {
+  const auto* start = &body_->out_start[index(id)];
+  return std::span(body_->out_links).subspan(start[0], start[1] - start[0]);
+}
+
+std::span<const LinkId> Fabric::in_links(NodeId id) const {
+  const auto* start = &body_->in_start[index(id)];
+  return std::span(body_->in_links).subspan(start[0], start[1] - start[0]);
+}
+
+std::optional<NodeId> Fabric::find(std::string_view name) const {
+  const auto found = body_->names->by_name.find(std::string(name));
+  if (found == body_->names->by_name.end()) return std::nullopt;
+  return found->second;
+}
+
+NodeId Fabric::at(std::string_view name) const {
+  if (const auto id = find(name)) return *id;
+  throw undeclared(name, nodes());
+}
+
+Fabric Fabric::reversed() const {
+  auto body = std::make_shared<Body>(*body_);
+  for (Link& link : body->links) std::swap(link.from, link.to);
+  body->index_links();
+  body->compute_fingerprint();
+  return Fabric(std::move(body));
+}
+
+NodeId Fabric::Builder::add_node(Node node) {
+  if (!names_) names_ = std::make_shared<NameIndex>();
+  if (node.name.empty()) throw Error(ErrorCode::invalid_input, "a node has an empty name");
+  if (std::any_of(node.name.begin(), node.name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
+    throw Error(ErrorCode::invalid_input, "a node name has control characters");
+  }
+  if (nodes_.size() >= kMaxNodes) throw Error(ErrorCode::unsupported, "more than " + std::to_string(kMaxNodes) + " nodes");
+  const NodeId id{static_cast<uint32_t>(nodes_.size())};
+  if (!names_->by_name.emplace(node.name, id).second) {
+    throw Error(ErrorCode::invalid_input, "node '" + node.name.substr(0, 80) + "' is declared twice");
+  }
+  nodes_.push_back(std::move(node));
+  return id;
+}
+
+LinkId Fabric::Builder::add_link(Link link) {
+  CHECK(index(link.from) < nodes_.size() && index(link.to) < nodes_.size())
+      << "link " << index(link.from) << " -> " << index(link.to) << " of " << nodes_.size() << " nodes";
+  const auto describe = [&] { return "link " + nodes_[index(link.from)].name + " -> " + nodes_[index(link.to)].name; };
+  if (link.from == link.to) throw Error(ErrorCode::invalid_input, describe() + ": joins a node to itself; remove it");
+  const uint64_t rate = link.bandwidth.bytes_per_second();
+  if (rate == 0 || rate > Bandwidth::kMaxBytesPerSecond) throw Error(ErrorCode::invalid_input, describe() + ": bandwidth must be above 0 and at most 1 PB/s");
+  if (!(link.loss >= 0 && link.loss < 1)) throw Error(ErrorCode::invalid_input, describe() + ": loss must be in [0, 1)");
+  if (link.latency.count() < 0) throw Error(ErrorCode::invalid_input, describe() + ": latency is negative");
+  if (links_.size() >= kMaxLinks) throw Error(ErrorCode::unsupported, "more than " + std::to_string(kMaxLinks) + " links");
+  links_.push_back(link);
+  return LinkId{static_cast<uint32_t>(links_.size() - 1)};
+}
+
+void Fabric::Builder::add_cable(Link link) {
+  add_link(link);
+  std::swap(link.from, link.to);
+  add_link(link);
+}
+
+std::optional<NodeId> Fabric::Builder::find(std::string_view name) const {
+  if (!names_) return std::nullopt;
+  const auto found = names_->by_name.find(std::string(name));
+  if (found == names_->by_name.end()) return std::nullopt;
+  return found->second;
+}
+
+NodeId Fabric::Builder::at(std::string_view name) const {
+  if (const auto id = find(name)) return *id;
+  throw undeclared(name, nodes_);
+}
+
+void Fabric::Builder::add_symmetry(Permutation image) { symmetries_.push_back(std::move(image)); }
+
+Fabric Fabric::Builder::build() && {
+  auto body = std::make_shared<Body>();
+  body->nodes = std::move(nodes_);
+  body->links = std::move(links_);
+  body->names = std::move(names_);
+  for (uint32_t v = 0; v < body->nodes.size(); ++v) {
+    if (body->nodes[v].kind == NodeKind::rank) body->ranks.push_back(NodeId{v});
+  }
+  if (body->ranks.size() < 2) {
+    throw Error(ErrorCode::invalid_input, "a fabric needs at least two ranks, this one has " + std::to_string(body->ranks.size()));
+  }
+  body->index_links();
+  const NodeId first = body->ranks.front();
+  const auto forth = reachable(first, body->out_start, body->out_links, [&](LinkId id) { return body->links[index(id)].to; });
+  const auto back = reachable(first, body->in_start, body->in_links, [&](LinkId id) { return body->links[index(id)].from; });
+  for (const NodeId rank : body->ranks) {
+    const bool from_first = forth[index(rank)], to_first = back[index(rank)];
+    if (from_first && to_first) continue;
+    const std::string &here = body->nodes[index(rank)].name, &there = body->nodes[index(first)].name;
+    throw Error(ErrorCode::invalid_input, from_first ? "rank '" + here + "' cannot reach rank '" + there + "'; add a link out of it or remove it"
+                                                     : "rank '" + here + "' cannot be reached from rank '" + there + "'; add a link into it or remove it");
+  }
+  if (!symmetries_.empty()) {
+    const auto keys = sorted_link_keys(body->links, nullptr);
+    const bool hold = std::all_of(symmetries_.begin(), symmetries_.end(), [&](const Permutation& image) {
+      return is_automorphism(image, body->nodes, body->links, keys);
+    });
+    if (hold && fixes_no_rank(symmetries_, body->ranks)) body->symmetries = std::move(symmetries_);
+  }
+  body->compute_fingerprint();
+  return Fabric(std::move(body));
+}
+
+std::vector<Permutation> generate_group(std::span<const Permutation> generators, size_t limit) {
+  if (generators.empty()) return {};
+  Permutation identity(generators.front().size());
+  for (uint32_t v = 0; v < identity.size(); ++v) identity[v] = NodeId{v};
+  std::vector<Permutation> group{identity};
+  std::set<Permutation> known{identity};
+  for (size_t i = 0; i < group.size(); ++i) {
+    for (const Permutation& generator : generators) {
+      Permutation product(identity.size());
+      for (uint32_t v = 0; v < identity.size(); ++v) product[v] = generator[index(group[i][v])];
+      if (!known.insert(product).second) continue;
+      if (group.size() >= limit) return {};
+      group.push_back(std::move(product));
+    }
+  }
+  return group;
+}
+
+std::string nearest_name(std::string_view name, std::span<const Node> known) {
+  // Beyond this many names a suggestion costs more than it helps.
+  if (known.size() > 20000 || name.size() > 80) return "";
+  std::string best;
+  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  for (const Node& node : known) {
+    if (node.name.size() > 80) continue;
+    const size_t distance = edit_distance(name, node.name);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = node.name;
+    }
+  }
+  return best;
+}
+
+}  // namespace banyan

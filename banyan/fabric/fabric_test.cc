@@ -1,0 +1,80 @@
+#include "banyan/fabric/fabric.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.h"
+#include "banyan/fabric/text.h"
+
+namespace banyan {
+namespace {
+
+using testing::HasSubstr;
+
+std::string error_of(std::string_view text) {
+  try {
+    parse_fabric_text(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Fabric, FindsLinksByTheirEnds) {
+  const Fabric fabric = parse_fabric_text("a -> b 400Gb/s; b <-> c 100Gb/s 2us; c -> a 1GB/s");
+  EXPECT_EQ(fabric.ranks().size(), 3u);
+  EXPECT_EQ(fabric.links().size(), 4u);
+  EXPECT_EQ(fabric.out_links(fabric.at("b")).size(), 1u);
+  EXPECT_EQ(fabric.in_links(fabric.at("b")).size(), 2u);
+  EXPECT_EQ(fabric.link(LinkId{1}).latency, parse_duration("2us"));
+}
+
+TEST(Fabric, NamesTheRankThatIsCutOff) {
+  EXPECT_THAT(error_of("a -> b 1GB/s"), HasSubstr("rank 'b' cannot reach rank 'a'"));
+  EXPECT_THAT(error_of("a <-> b 1GB/s; c -> a 1GB/s"), HasSubstr("rank 'c' cannot be reached from rank 'a'"));
+  EXPECT_THAT(error_of("a: rank"), HasSubstr("at least two ranks"));
+}
+
+TEST(Fabric, SuggestsTheNearestName) {
+  const Fabric fabric = parse_fabric_text("gpu0 <-> gpu1 1GB/s");
+  try {
+    fabric.at("gpu9");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("did you mean 'gpu0'?"));
+  }
+}
+
+TEST(Fabric, KeepsASymmetryOnlyWhileItHolds) {
+  const auto square = [](const char* last) {
+    Fabric::Builder builder;
+    for (const char* name : {"a", "b", "c", "d"}) builder.add_rank(name);
+    for (uint32_t i = 0; i < 4; ++i) {
+      const Bandwidth bandwidth = i == 3 ? Bandwidth::parse(last) : Bandwidth::gigabytes_per_second(1);
+      builder.add_cable({.from = NodeId{i}, .to = NodeId{(i + 1) % 4}, .bandwidth = bandwidth});
+    }
+    builder.add_symmetry({NodeId{1}, NodeId{2}, NodeId{3}, NodeId{0}});
+    return std::move(builder).build();
+  };
+  EXPECT_EQ(square("1 GB/s").symmetries().size(), 1u);
+  EXPECT_EQ(generate_group(square("1 GB/s").symmetries(), 4).size(), 4u);
+  EXPECT_EQ(square("2 GB/s").symmetries().size(), 0u);
+}
+
+TEST(Fabric, FingerprintTellsFabricsApart) {
+  const Fabric fabric = parse_fabric_text("a <-> b 1GB/s");
+  EXPECT_EQ(fabric.fingerprint(), parse_fabric_text("a <-> b 1GB/s").fingerprint());
+  EXPECT_NE(fabric.fingerprint(), parse_fabric_text("a <-> b 2GB/s").fingerprint());
+  EXPECT_NE(fabric.fingerprint(), parse_fabric_text("a <-> c 1GB/s").fingerprint());
+}
+
+TEST(FabricText, NamesLineAndColumnOfWhatIsWrong) {
+  EXPECT_THAT(error_of("a <-> b 1GB/s\nb -> c"), HasSubstr("line 2 column 1"));
+  EXPECT_THAT(error_of("a <-> b 1GB/s; b => c 1GB/s"), HasSubstr("column 15"));
+  EXPECT_THAT(error_of("a <-> b 100"), HasSubstr("has no bandwidth"));
+  EXPECT_THAT(error_of("a <-> a 1GB/s"), HasSubstr("itself"));
+  EXPECT_THAT(error_of("x: hub"), HasSubstr("neither rank nor switch"));
+}
+
+}  // namespace
+}  // namespace banyan

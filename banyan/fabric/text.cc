@@ -1,0 +1,106 @@
+#include "banyan/fabric/text.h"
+
+#include <optional>
+#include <string>
+
+#include "banyan/base/error.h"
+
+namespace banyan {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// Cuts the next word off the front.
+std::string_view take_word(std::string_view& text) {
+  text = trim(text);
+  const size_t end = std::min(text.find_first_of(" \t"), text.size());
+  const std::string_view word = text.substr(0, end);
+  text = trim(text.substr(end));
+  return word;
+}
+
+class TextReader {
+ public:
+  void read_item(std::string_view item) {
+    if (const size_t colon = item.find(':'); colon != std::string_view::npos && item.find("->") == std::string_view::npos) {
+      declare(trim(item.substr(0, colon)), trim(item.substr(colon + 1)));
+    } else {
+      read_link(item);
+    }
+  }
+  Fabric finish() && { return std::move(builder_).build(); }
+
+ private:
+  void declare(std::string_view name, std::string_view kind) {
+    if (kind == "switch") {
+      builder_.add_switch(std::string(name));
+    } else if (kind == "rank") {
+      builder_.add_rank(std::string(name));
+    } else {
+      throw Error(ErrorCode::invalid_input, "kind '" + std::string(kind.substr(0, 40)) + "' is neither rank nor switch");
+    }
+  }
+
+  NodeId node(std::string_view name) {
+    if (const auto known = builder_.find(name)) return *known;
+    const bool is_switch = name.starts_with("sw") || name.starts_with("nvsw");
+    return is_switch ? builder_.add_switch(std::string(name)) : builder_.add_rank(std::string(name));
+  }
+
+  void read_link(std::string_view item) {
+    const std::string_view from = take_word(item), arrow = take_word(item), to = take_word(item);
+    if ((arrow != "->" && arrow != "<->") || to.empty()) {
+      throw Error(ErrorCode::invalid_input, "expected 'a -> b 400Gb/s' or 'a <-> b 400Gb/s'");
+    }
+    // The bandwidth ends at "/s", also when a space stands before its unit.
+    const size_t end = item.find("/s");
+    if (end == std::string_view::npos) throw Error(ErrorCode::invalid_input, "link " + std::string(from.substr(0, 60)) + " " + std::string(arrow) + " " + std::string(to.substr(0, 60)) + " has no bandwidth such as 400Gb/s");
+    Link link{.from = node(from), .to = node(to), .bandwidth = Bandwidth::parse(trim(item.substr(0, end + 2)))};
+    if (const std::string_view rest = trim(item.substr(end + 2)); !rest.empty()) link.latency = parse_duration(rest);
+    if (arrow == "->") {
+      builder_.add_link(link);
+    } else {
+      builder_.add_cable(link);
+    }
+  }
+
+  Fabric::Builder builder_;
+};
+
+}  // namespace
+
+Fabric parse_fabric_text(std::string_view text, const std::string& where) {
+  TextReader reader;
+  size_t line_number = 1;
+  while (!text.empty()) {
+    const size_t line_end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, line_end);
+    text.remove_prefix(std::min(line_end + 1, text.size()));
+    line = line.substr(0, line.find('#'));
+    size_t column = 1;
+    while (!line.empty()) {
+      const size_t item_end = std::min(line.find(';'), line.size());
+      const std::string_view item = trim(line.substr(0, item_end));
+      try {
+        if (!item.empty()) reader.read_item(item);
+      } catch (const Error& error) {
+        throw error.within(where + " line " + std::to_string(line_number) + " column " + std::to_string(column));
+      }
+      column += item_end + 1;
+      line.remove_prefix(std::min(item_end + 1, line.size()));
+    }
+    ++line_number;
+  }
+  try {
+    return std::move(reader).finish();
+  } catch (const Error& error) {
+    throw error.within(where);
+  }
+}
+
+}  // namespace banyan

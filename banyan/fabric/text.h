@@ -1,0 +1,19 @@
+// The one-line text form of a fabric, for tests, examples and quick questions.
+//
+//   a -> b 400Gb/s; b <-> c 100Gb/s 2us; sw: switch; a <-> sw 50 GB/s
+//
+// Items are separated by ';' or new lines. `x -> y BANDWIDTH [LATENCY]` is one link, `<->` a cable (two links).
+// A node is declared by its first use and is a rank, unless `name: switch` or `name: rank` says otherwise, or its name
+// starts with "sw" or "nvsw". '#' starts a comment that runs to the end of its line.
+#pragma once
+
+#include <string_view>
+
+#include "banyan/fabric/fabric.h"
+
+namespace banyan {
+
+// Throws Error naming the item's line and column. `where` (a file's name) is put in front of it.
+Fabric parse_fabric_text(std::string_view text, const std::string& where = "fabric text");
+
+}  // namespace banyan

@@ -1,0 +1,49 @@
+// The forest planner: trees that reach the bound exactly, and are low.
+//
+// What is solved. Given the bound 1/x* = p/q, capacities become integers U * b_e and every participant roots k * weight
+// trees (ForestColl, arXiv 2402.06787, section 5). The trees must span the participants, never overload a link, and sum
+// to exactly the bound. See forest.cc for the method, which differs from the published one: no switch is ever removed;
+// trees grow whole, straight through the switches, breadth first so that they stay low, and each commitment is checked
+// against the cut condition that guarantees the rest can still be packed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "banyan/plan/bound.h"
+#include "banyan/schedule/schedule.h"
+
+namespace banyan {
+
+// Hears what a long plan is doing; the planner itself reads no clock. Called on the planning thread, often: be quick.
+class PlanObserver {
+ public:
+  virtual ~PlanObserver() = default;
+  enum class Phase { bound, switches, packing };
+  virtual void phase_begins(Phase phase) = 0;
+  virtual void progress(double fraction_done) = 0;
+};
+
+struct ForestOptions {
+  // Trees per unit of weight (per rank for equal shards). Absent: as many as the optimum needs.
+  std::optional<uint64_t> trees = {};
+  // No tree higher than this (an allreduce chunk: in-tree and out-tree each). Absent: optimal throughput, as low as found.
+  std::optional<uint32_t> max_height = {};
+  PlanObserver* observer = nullptr;
+};
+
+struct ForestPlan {
+  Schedule schedule;
+  Bound bound;
+  Fraction seconds_per_byte;  // by the most loaded link; equals bound when optimal
+  bool optimal = false;       // seconds_per_byte <= bound.seconds_per_byte, compared as fractions
+  // With `trees`: no plan with this many is promised to be nearer the bound than this; see docs. Zero when optimal.
+  Fraction guaranteed_excess;  // seconds per byte above the bound at most
+};
+
+// Throws what compute_bound throws; Error{unsupported} when a switch's inputs and outputs differ so that the bound's
+// trees need not exist, naming the switch; Error{invalid_input} when max_height is below what the fabric allows.
+ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {});
+
+}  // namespace banyan

@@ -1,0 +1,119 @@
+// Schedule: a forest. For every chunk of the buffer, an in-tree that reduces it towards a root and an out-tree that
+// spreads it from there; each tree edge says which links of the fabric it crosses.
+//
+//   allgather, broadcast        out-trees only
+//   reduce-scatter, reduce      in-trees only
+//   allreduce                   both, joined at the root, so that spreading one slice overlaps reducing the next
+//
+// Shares are exact: chunk c carries chunk.units / total_units() of the buffer. Where it lies follows from the units
+// alone (element_range), so every rank computes the same byte offsets without talking.
+//
+// Memory: a tree edge is one RouteId, 4 bytes; a route is stored once however many trees use it. 1024 ranks with one
+// tree each are 1 M edges.
+//
+// A Schedule is only *well formed* by construction: ids are in range, routes are connected paths of links, units are
+// positive and fit. That it does what the collective promises is the verifier's to say (verify.h), because a schedule
+// comes from planners and files alike. Immutable value; copies are deep, move it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "banyan/base/fraction.h"
+#include "banyan/fabric/fabric.h"
+#include "banyan/schedule/collective.h"
+
+namespace banyan {
+
+enum class RouteId : uint32_t {};
+constexpr uint32_t index(RouteId id) { return static_cast<uint32_t>(id); }
+
+// A directed path from one rank to another. What lies between them are switches only (the verifier sees to it).
+struct Route {
+  NodeId from{}, to{};
+  std::span<const LinkId> links;
+};
+
+// One chunk. In the out-tree an edge goes from parent to child and stands after the edge that brings the data to its
+// parent; in the in-tree an edge goes from child to parent and stands after all edges that end at that child. So both lists
+// can be walked front to back. Trees span the participants.
+struct Chunk {
+  NodeId root{};
+  uint64_t units = 0;         // share of the buffer: units / Schedule::total_units()
+  uint64_t offset_units = 0;  // where it starts in the buffer, in the same units
+  std::span<const RouteId> in_tree, out_tree;
+  // Ties for latency: edges of any chunks with the same route ends and the same non-zero step may travel as one
+  // message. Parallel to the tree, or empty when nothing is tied.
+  std::span<const uint32_t> in_steps, out_steps;
+};
+
+class Schedule {
+ public:
+  class Builder;
+
+  const Fabric& fabric() const { return fabric_; }
+  const Collective& collective() const { return collective_; }
+  uint64_t total_units() const { return total_units_; }
+
+  size_t chunk_count() const { return chunks_.size(); }
+  Chunk chunk(size_t i) const;
+
+  size_t route_count() const { return route_ends_.size(); }
+  Route route(RouteId id) const;
+
+  // [begin, end) of chunk i, in elements of a buffer of `elements` (M / element size). The ranges of all chunks are
+  // disjoint and cover the buffer, for every number of elements, divisible or not.
+  std::pair<uint64_t, uint64_t> element_range(size_t i, uint64_t elements) const;
+  // The same of participant p's shard: allgather, reduce-scatter; the whole buffer for the other kinds.
+  std::pair<uint64_t, uint64_t> shard_range(size_t participant, uint64_t elements) const;
+
+ private:
+  struct ChunkRow {
+    NodeId root{};
+    uint64_t units = 0, offset_units = 0;
+    uint64_t in_begin = 0, in_end = 0, out_begin = 0, out_end = 0;  // into edges_ (and steps_)
+  };
+
+  Schedule(Fabric fabric, Collective collective) : fabric_(std::move(fabric)), collective_(std::move(collective)) {}
+
+  Fabric fabric_;
+  Collective collective_;
+  uint64_t total_units_ = 0;
+  std::vector<ChunkRow> chunks_;
+  std::vector<RouteId> edges_;
+  std::vector<uint32_t> steps_;  // parallel to edges_, or empty
+  std::vector<uint64_t> route_start_{0};
+  std::vector<std::pair<NodeId, NodeId>> route_ends_;
+  std::vector<LinkId> route_links_;
+};
+
+// Single use, one thread. Chunks are laid out per root in the order in which they are added: shard by shard for
+// allgather and reduce-scatter, one after the other for the rest.
+class Schedule::Builder {
+ public:
+  Builder(Fabric fabric, Collective collective);
+
+  // Throws Error{invalid_input} when `links` is empty or no connected path. Does not look for an equal route.
+  RouteId add_route(std::span<const LinkId> links);
+
+  struct NewChunk {
+    NodeId root{};
+    uint64_t units = 0;
+    std::span<const RouteId> in_tree = {}, out_tree = {};
+    std::span<const uint32_t> in_steps = {}, out_steps = {};  // as long as the tree, or empty
+  };
+  // Throws Error{invalid_input}: units of zero, a root that does not take part, an unknown route, steps of another length.
+  void add_chunk(const NewChunk& chunk);
+
+  // Throws Error{invalid_input} when there is no chunk, or units sum beyond 2^62.
+  Schedule build() &&;
+
+ private:
+  Schedule schedule_;
+  std::vector<bool> takes_part_;
+  bool any_steps_ = false;
+};
+
+}  // namespace banyan
