@@ -2,11 +2,16 @@
 #
 # One static library banyan_NAME, one test binary banyan_NAME_test (every gtest case is a ctest case), one program per
 # benchmark and, with BANYAN_FUZZ, one libFuzzer program per fuzzer. DEPS are visible to users of the module, PRIVATE
-# libraries are known to it alone. A fuzzer file x_fuzz.cc is always compiled into the test binary as well, so that its
-# corpus is replayed by `make test`.
+# libraries are known to it alone.
+#
+# A fuzzer x_fuzz.cc registers one reader and its corpus, as banyan/testing/fuzz.h shows. Name it under FUZZERS only (not
+# under TESTS): it is compiled into the test binary beside fuzz_replay_test.cc, so that `make test` replays every corpus,
+# and with BANYAN_FUZZ into the program x_fuzz beside fuzz_main.cc. Any number of fuzzers may share one test binary.
 
 add_library(banyan_warnings INTERFACE)
 target_compile_options(banyan_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+# g++ 12 sees overlaps in "literal" + std::string that are not there (gcc bug 105651).
+target_compile_options(banyan_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(BANYAN_WERROR)
   target_compile_options(banyan_warnings INTERFACE -Werror)
 endif()
@@ -19,6 +24,9 @@ function(banyan_module)
   target_link_libraries(${lib} PUBLIC ${M_DEPS} PRIVATE ${M_PRIVATE} banyan_warnings)
 
   if(M_TESTS)
+    if(M_FUZZERS)
+      list(APPEND M_TESTS ${M_FUZZERS} ${PROJECT_SOURCE_DIR}/banyan/testing/fuzz_replay_test.cc)
+    endif()
     add_executable(${lib}_test ${M_TESTS})
     target_link_libraries(${lib}_test PRIVATE ${lib} ${M_TEST_DEPS} ${M_PRIVATE} banyan_warnings GTest::gmock GTest::gtest_main)
     target_compile_definitions(${lib}_test PRIVATE BANYAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
@@ -28,8 +36,9 @@ function(banyan_module)
   foreach(fuzzer ${M_FUZZERS})
     get_filename_component(name ${fuzzer} NAME_WE)
     if(BANYAN_FUZZ)
-      add_executable(${name} ${fuzzer})
+      add_executable(${name} ${fuzzer} ${PROJECT_SOURCE_DIR}/banyan/testing/fuzz_main.cc)
       target_link_libraries(${name} PRIVATE ${lib} ${M_TEST_DEPS} banyan_warnings -fsanitize=fuzzer)
+      target_compile_definitions(${name} PRIVATE BANYAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     endif()
   endforeach()
 

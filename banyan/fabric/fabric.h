@@ -114,6 +114,7 @@ class Fabric::Builder {
   Fabric build() &&;
 
  private:
+  friend class Fabric;  // whose body keeps the name index
   struct NameIndex;
   std::vector<Node> nodes_;
   std::vector<Link> links_;

@@ -1,0 +1,11 @@
+#include "banyan/fabric/text.h"
+#include "banyan/testing/fuzz.h"
+
+namespace banyan {
+namespace {
+
+const testing::Fuzzer kFuzzer("fabric_text", "banyan/fabric/corpus/text",
+                              [](std::string_view input) { parse_fabric_text(input); });
+
+}  // namespace
+}  // namespace banyan
