@@ -1,7 +1,8 @@
 // The one exception of Banyan, for what a stranger can cause: a file, a flag, a peer's death, a packet.
 //
 // Our own bugs do not throw, they abort: see check.h. A message names the culprit and the mend in one line; `where`
-// says in which file, line or option it was found ("fabric.json line 14"), and may be empty.
+// says in which file, line or option it was found ("fabric.json line 14"), and may be empty. Control characters of a
+// quoted culprit become '?', so that a report stays one line whatever the input holds.
 #pragma once
 
 #include <stdexcept>

@@ -11,6 +11,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/base/nearest.h"
 
 namespace banyan {
 
@@ -37,7 +38,8 @@ namespace {
 
 // Rows of `ids` sorted by node, stable in the link number.
 template <typename Key>
-void build_rows(const std::vector<Link>& links, size_t nodes, Key key, std::vector<uint32_t>& start, std::vector<LinkId>& ids) {
+void build_rows(const std::vector<Link>& links, size_t nodes, Key key, std::vector<uint32_t>& start,
+                std::vector<LinkId>& ids) {
   start.assign(nodes + 1, 0);
   for (const Link& link : links) ++start[index(key(link)) + 1];
   std::partial_sum(start.begin(), start.end(), start.begin());
@@ -46,19 +48,27 @@ void build_rows(const std::vector<Link>& links, size_t nodes, Key key, std::vect
   for (uint32_t i = 0; i < links.size(); ++i) ids[next[index(key(links[i]))]++] = LinkId{i};
 }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t change = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
+// Whether `text` is well-formed UTF-8: names travel through JSON, which holds nothing else.
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const auto first = static_cast<unsigned char>(text[0]);
+    const size_t length = first < 0x80   ? 1
+                          : first < 0xc2 ? 0
+                          : first < 0xe0 ? 2
+                          : first < 0xf0 ? 3
+                          : first < 0xf5 ? 4
+                                         : 0;
+    if (length == 0 || length > text.size()) return false;
+    for (size_t i = 1; i < length; ++i) {
+      if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return false;
     }
+    // Overlong forms, surrogates and code points above 10FFFF show in the second byte.
+    const auto second = length > 1 ? static_cast<unsigned char>(text[1]) : 0;
+    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)) return false;
+    if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) return false;
+    text.remove_prefix(length);
   }
-  return row.back();
+  return true;
 }
 
 Error undeclared(std::string_view name, std::span<const Node> known) {
@@ -124,8 +134,10 @@ bool fixes_no_rank(std::span<const Permutation> generators, std::span<const Node
 }  // namespace
 
 void Fabric::Body::index_links() {
-  build_rows(links, nodes.size(), [](const Link& link) { return link.from; }, out_start, out_links);
-  build_rows(links, nodes.size(), [](const Link& link) { return link.to; }, in_start, in_links);
+  build_rows(
+      links, nodes.size(), [](const Link& link) { return link.from; }, out_start, out_links);
+  build_rows(
+      links, nodes.size(), [](const Link& link) { return link.to; }, in_start, in_links);
 }
 
 void Fabric::Body::compute_fingerprint() {
@@ -144,7 +156,8 @@ void Fabric::Body::compute_fingerprint() {
     append(link.loss);
   }
   char digits[20];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
+  std::snprintf(digits, sizeof digits, "%016llx",
+                static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
   fingerprint = digits;
 }
 
@@ -189,7 +202,13 @@ NodeId Fabric::Builder::add_node(Node node) {
   if (std::any_of(node.name.begin(), node.name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
     throw Error(ErrorCode::invalid_input, "a node name has control characters");
   }
-  if (nodes_.size() >= kMaxNodes) throw Error(ErrorCode::unsupported, "more than " + std::to_string(kMaxNodes) + " nodes");
+  if (node.name.size() > kMaxNameBytes) {
+    throw Error(ErrorCode::invalid_input, "node name '" + node.name.substr(0, 40) + "...' is longer than " +
+                                              std::to_string(kMaxNameBytes) + " bytes");
+  }
+  if (!is_utf8(node.name)) throw Error(ErrorCode::invalid_input, "a node name is not UTF-8");
+  if (nodes_.size() >= kMaxNodes)
+    throw Error(ErrorCode::unsupported, "more than " + std::to_string(kMaxNodes) + " nodes");
   const NodeId id{static_cast<uint32_t>(nodes_.size())};
   if (!names_->by_name.emplace(node.name, id).second) {
     throw Error(ErrorCode::invalid_input, "node '" + node.name.substr(0, 80) + "' is declared twice");
@@ -204,10 +223,13 @@ LinkId Fabric::Builder::add_link(Link link) {
   const auto describe = [&] { return "link " + nodes_[index(link.from)].name + " -> " + nodes_[index(link.to)].name; };
   if (link.from == link.to) throw Error(ErrorCode::invalid_input, describe() + ": joins a node to itself; remove it");
   const uint64_t rate = link.bandwidth.bytes_per_second();
-  if (rate == 0 || rate > Bandwidth::kMaxBytesPerSecond) throw Error(ErrorCode::invalid_input, describe() + ": bandwidth must be above 0 and at most 1 PB/s");
-  if (!(link.loss >= 0 && link.loss < 1)) throw Error(ErrorCode::invalid_input, describe() + ": loss must be in [0, 1)");
+  if (rate == 0 || rate > Bandwidth::kMaxBytesPerSecond)
+    throw Error(ErrorCode::invalid_input, describe() + ": bandwidth must be above 0 and at most 1 PB/s");
+  if (!(link.loss >= 0 && link.loss < 1))
+    throw Error(ErrorCode::invalid_input, describe() + ": loss must be in [0, 1)");
   if (link.latency.count() < 0) throw Error(ErrorCode::invalid_input, describe() + ": latency is negative");
-  if (links_.size() >= kMaxLinks) throw Error(ErrorCode::unsupported, "more than " + std::to_string(kMaxLinks) + " links");
+  if (links_.size() >= kMaxLinks)
+    throw Error(ErrorCode::unsupported, "more than " + std::to_string(kMaxLinks) + " links");
   links_.push_back(link);
   return LinkId{static_cast<uint32_t>(links_.size() - 1)};
 }
@@ -241,24 +263,30 @@ Fabric Fabric::Builder::build() && {
     if (body->nodes[v].kind == NodeKind::rank) body->ranks.push_back(NodeId{v});
   }
   if (body->ranks.size() < 2) {
-    throw Error(ErrorCode::invalid_input, "a fabric needs at least two ranks, this one has " + std::to_string(body->ranks.size()));
+    throw Error(ErrorCode::invalid_input,
+                "a fabric needs at least two ranks, this one has " + std::to_string(body->ranks.size()));
   }
   body->index_links();
   const NodeId first = body->ranks.front();
-  const auto forth = reachable(first, body->out_start, body->out_links, [&](LinkId id) { return body->links[index(id)].to; });
-  const auto back = reachable(first, body->in_start, body->in_links, [&](LinkId id) { return body->links[index(id)].from; });
+  const auto forth =
+      reachable(first, body->out_start, body->out_links, [&](LinkId id) { return body->links[index(id)].to; });
+  const auto back =
+      reachable(first, body->in_start, body->in_links, [&](LinkId id) { return body->links[index(id)].from; });
   for (const NodeId rank : body->ranks) {
     const bool from_first = forth[index(rank)], to_first = back[index(rank)];
     if (from_first && to_first) continue;
     const std::string &here = body->nodes[index(rank)].name, &there = body->nodes[index(first)].name;
-    throw Error(ErrorCode::invalid_input, from_first ? "rank '" + here + "' cannot reach rank '" + there + "'; add a link out of it or remove it"
-                                                     : "rank '" + here + "' cannot be reached from rank '" + there + "'; add a link into it or remove it");
+    throw Error(ErrorCode::invalid_input,
+                from_first ? "rank '" + here + "' cannot reach rank '" + there + "'; add a link out of it or remove it"
+                           : "rank '" + here + "' cannot be reached from rank '" + there +
+                                 "'; add a link into it or remove it");
   }
   if (!symmetries_.empty()) {
     const auto keys = sorted_link_keys(body->links, nullptr);
-    const bool hold = std::all_of(symmetries_.begin(), symmetries_.end(), [&](const Permutation& image) {
-      return is_automorphism(image, body->nodes, body->links, keys);
-    });
+    const bool small = body->nodes.size() * body->ranks.size() <= kMaxGroupEntries;
+    const bool hold = small && std::all_of(symmetries_.begin(), symmetries_.end(), [&](const Permutation& image) {
+                        return is_automorphism(image, body->nodes, body->links, keys);
+                      });
     if (hold && fixes_no_rank(symmetries_, body->ranks)) body->symmetries = std::move(symmetries_);
   }
   body->compute_fingerprint();
@@ -285,18 +313,10 @@ std::vector<Permutation> generate_group(std::span<const Permutation> generators,
 
 std::string nearest_name(std::string_view name, std::span<const Node> known) {
   // Beyond this many names a suggestion costs more than it helps.
-  if (known.size() > 20000 || name.size() > 80) return "";
-  std::string best;
-  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
-  for (const Node& node : known) {
-    if (node.name.size() > 80) continue;
-    const size_t distance = edit_distance(name, node.name);
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = node.name;
-    }
-  }
-  return best;
+  if (known.size() > 20000) return "";
+  NearestName nearest(name);
+  for (const Node& node : known) nearest.offer(node.name);
+  return nearest.best();
 }
 
 }  // namespace banyan

@@ -4,7 +4,7 @@
 // a latency and a loss rate. A cable is two links. Several links may join the same two nodes.
 //
 // Invariants, proved by Fabric::Builder::build, so that nothing downstream checks again:
-//   1. names are unique, not empty, and have no control characters;
+//   1. names are unique, not empty, UTF-8 of at most kMaxNameBytes, and have no control characters;
 //   2. every link joins two different declared nodes and has bandwidth > 0;
 //   3. there are at least two ranks, and every rank can reach every other rank;
 //   4. every declared symmetry that is kept really is an automorphism.
@@ -55,6 +55,9 @@ class Fabric {
 
   static constexpr size_t kMaxNodes = 1'000'000;
   static constexpr size_t kMaxLinks = 16'000'000;
+  static constexpr size_t kMaxNameBytes = 200;
+  // Symmetries are kept where all elements of a group of one per rank, written out, are no more numbers than this.
+  static constexpr size_t kMaxGroupEntries = size_t{1} << 24;
 
   std::span<const Node> nodes() const;
   std::span<const Link> links() const;
@@ -107,7 +110,8 @@ class Fabric::Builder {
 
   // Proposes a symmetry. build() keeps the proposals only if all of them are automorphisms of the finished graph and
   // generate a group (of at most one element per rank) that fixes no rank; otherwise it silently drops them all, since
-  // an edited fabric has simply lost its symmetry.
+  // an edited fabric has simply lost its symmetry. Fabrics with ranks * nodes above kMaxGroupEntries (4096 ranks
+  // without switches) keep none, because proving them would take more memory than planning saves.
   void add_symmetry(Permutation image);
 
   // Throws Error{invalid_input} naming the rank that is cut off, or when there are fewer than two ranks.
