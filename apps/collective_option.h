@@ -1,0 +1,28 @@
+// COLLECTIVE and the options that shape it: --ranks, --root, --weights.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "banyan/schedule/collective.h"
+
+namespace banyan::app {
+
+class CollectiveOption {
+ public:
+  void declare(CLI::App& command);
+
+  // Throws Error naming the option that is wrong or does not fit the others. `first_ranks`: where --ranks is absent,
+  // only the first so many ranks of the fabric take part; 0 for all.
+  Collective make(const Fabric& fabric, size_t first_ranks = 0) const;
+
+  CollectiveKind kind() const;
+  // Whether the options say more than the kind; a plan file has its own answer to them.
+  bool any_shape() const { return !ranks_.empty() || !root_.empty() || !weights_.empty(); }
+  bool names_ranks() const { return !ranks_.empty(); }
+
+ private:
+  std::string kind_, ranks_, root_, weights_;
+};
+
+}  // namespace banyan::app

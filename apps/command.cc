@@ -1,0 +1,52 @@
+#include "apps/command.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+
+namespace banyan::app {
+
+uint64_t parse_count(std::string_view text, std::string_view option, CountRange range) {
+  uint64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || value < range.least || value > range.most) {
+    throw Error(ErrorCode::invalid_input,
+                "'" + std::string(text.substr(0, 60)) + "' is not a whole number from " + std::to_string(range.least) +
+                    " to " + std::to_string(range.most),
+                std::string(option));
+  }
+  return value;
+}
+
+std::vector<std::string> split_list(std::string_view text, std::string_view option) {
+  std::vector<std::string> pieces;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (end == begin) {
+      throw Error(ErrorCode::invalid_input,
+                  "'" + std::string(text.substr(0, 60)) + "' has an empty item between its commas",
+                  std::string(option));
+    }
+    pieces.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return pieces;
+}
+
+void check_output_place(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    throw Error(ErrorCode::not_found, "cannot write it: folder '" + folder + "' does not exist", path);
+  }
+  if (std::filesystem::is_directory(path, ignored)) throw Error(ErrorCode::io, "cannot write it: it is a folder", path);
+  if (!std::filesystem::exists(path, ignored) && ::access(folder.c_str(), W_OK) != 0) {
+    throw Error(ErrorCode::io, "cannot write it: folder '" + folder + "': " + std::strerror(errno), path);
+  }
+}
+
+}  // namespace banyan::app

@@ -1,0 +1,65 @@
+// What the commands of `banyan` share: the exit codes, how a command is declared, and how main finds it.
+//
+// A command declares its options to CLI11 and, when it was the one asked for, runs. It takes every option as text and
+// parses it with the project's own readers, so that every mistake ends as a banyan::Error whose line names the option
+// ("--ranks: ..."). Errors are caught in main alone. What a command prints goes through the Terminal, in one piece and
+// after the work is done: a command that fails has printed nothing to standard output.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/terminal.h"
+#include "banyan/base/error.h"
+
+namespace banyan::app {
+
+enum class ExitCode : int {
+  success = 0,
+  answer_is_no = 1,  // verify: not a valid plan; run: wrong elements
+  bad_input = 2,     // every banyan::Error
+};
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  // Adds the subcommand with its options, help and examples. Called once; the options live as long as this object.
+  virtual CLI::App* declare(CLI::App& program) = 0;
+  virtual ExitCode run(const Terminal& terminal) = 0;
+};
+
+std::unique_ptr<Command> make_fabric_command();
+std::unique_ptr<Command> make_plan_command();
+std::unique_ptr<Command> make_verify_command();
+std::unique_ptr<Command> make_export_command();
+std::unique_ptr<Command> make_show_command();
+std::unique_ptr<Command> make_run_command();
+
+struct CountRange {
+  uint64_t least = 1, most = 0;
+};
+// A whole number within the range, or Error{invalid_input} that names the option.
+uint64_t parse_count(std::string_view text, std::string_view option, CountRange range);
+
+// The pieces between commas. An empty piece ("1,,2") is an Error{invalid_input} that names the option.
+std::vector<std::string> split_list(std::string_view text, std::string_view option);
+
+// Runs `parse` and puts the option's name in front of the Error it may throw.
+template <typename Parse>
+auto parse_option(const std::string& option, Parse parse) {
+  try {
+    return parse();
+  } catch (const Error& error) {
+    throw error.within(option);
+  }
+}
+
+// Throws Error{not_found} or Error{io} when no file could be put at `path`. Asked before long work, so that a mistyped
+// folder does not cost a minute of planning.
+void check_output_place(const std::string& path);
+
+}  // namespace banyan::app

@@ -1,0 +1,247 @@
+// banyan plan: the forest for a collective on a fabric, with the proof of how good it is.
+#include "apps/collective_option.h"
+#include "apps/command.h"
+#include "apps/fabric_option.h"
+#include "apps/plan_source.h"
+#include "apps/report.h"
+#include "banyan/plan/compare.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr uint64_t kMaxTrees = 1'000'000;
+constexpr uint64_t kMaxHeight = 1'000'000;
+constexpr size_t kMaxSizes = 16;
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  banyan plan allgather dgx-h100:8 -o plan.json\n"
+    "  banyan plan allreduce torus:4x4@25GB/s --compare --sizes 1MB,64MB,1GB\n"
+    "  banyan plan broadcast fabric.json --root gpu3\n"
+    "  banyan plan allgather mi250:2 --trees 1 --json\n"
+    "  banyan plan allgather ring:4 --weights 1,2,1,4\n"
+    "  banyan plan reduce-scatter dgx-a100:8 --fail gpu3-ib --max-height 4";
+
+struct PlanTexts {
+  std::string trees, max_height, sizes, output;
+  bool compare = false, json = false;
+};
+
+struct Planned {
+  Fabric fabric;
+  Collective collective;
+  CheckedPlan checked;
+  std::vector<Bytes> sizes;
+  std::vector<ComparisonRow> rows;  // empty without --compare
+};
+
+Json seconds_json(const PlanSeconds& seconds) {
+  return {{"bound", seconds.bound},
+          {"switches", seconds.switches},
+          {"packing", seconds.packing},
+          {"verify", seconds.verify},
+          {"total", seconds.total}};
+}
+
+Json comparison_json(const Planned& planned) {
+  Json rows = Json::array();
+  for (const ComparisonRow& row : planned.rows) {
+    if (!row.why_not.empty()) {
+      rows.push_back({{"planner", row.planner}, {"why_not", row.why_not}});
+      continue;
+    }
+    Json estimates = Json::array();
+    for (size_t i = 0; i < planned.sizes.size(); ++i) {
+      estimates.push_back({{"bytes", planned.sizes[i].count()}, {"seconds", row.estimate_seconds[i]}});
+    }
+    rows.push_back({{"planner", row.planner},
+                    {"algbw_GBps", algbw_gigabytes(row.seconds_per_byte)},
+                    {"fraction", exact_algbw(row.seconds_per_byte)},
+                    {"times_bound", row.over_bound},
+                    {"height_max", row.heights.max},
+                    {"height_mean", row.heights.mean},
+                    {"trees", row.chunks},
+                    {"estimates", estimates}});
+  }
+  return rows;
+}
+
+std::string plan_json(const Planned& planned, const std::string& fabric_name) {
+  const ForestPlan& plan = planned.checked.plan;
+  Json names = Json::array();
+  for (const NodeId id : planned.collective.participants()) names.push_back(planned.fabric.name(id));
+  Json report = {{"collective", to_string(planned.collective.kind())},
+                 {"fabric", counts_json(planned.fabric)},
+                 {"bound", bound_json(plan.bound, planned.fabric, planned.collective)},
+                 {"schedule", schedule_json(plan.schedule, plan.seconds_per_byte, plan.bound)},
+                 {"seconds", seconds_json(planned.checked.seconds)},
+                 {"name", fabric_name},
+                 {"fingerprint", planned.fabric.fingerprint()},
+                 {"participants", names}};
+  if (planned.collective.is_rooted()) report["root"] = planned.fabric.name(planned.collective.root());
+  if (!planned.rows.empty()) report["comparison"] = comparison_json(planned);
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string comparison_text(const Terminal& terminal, const Planned& planned) {
+  std::vector<std::string> heads = {"planner", "algbw", "of bound", "height", "mean", "trees"};
+  for (const Bytes size : planned.sizes) heads.push_back(size.to_string());
+  Table table(heads);
+  for (const ComparisonRow& row : planned.rows) {
+    if (!row.why_not.empty()) {
+      table.add({row.planner, "not here: " + row.why_not});
+      continue;
+    }
+    std::vector<std::string> cells = {row.planner,
+                                      format_gigabytes(algbw_gigabytes(row.seconds_per_byte)),
+                                      format_percent(1 / row.over_bound),
+                                      std::to_string(row.heights.max),
+                                      format_decimals(row.heights.mean, 1),
+                                      std::to_string(row.chunks)};
+    for (const double seconds : row.estimate_seconds) cells.push_back(format_seconds(seconds));
+    table.add(std::move(cells));
+  }
+  return "\n" + table.format(terminal) +
+         terminal.styled(Terminal::Style::dim, "times are estimates: height x 5 us + bytes / algbw") + "\n";
+}
+
+std::string describe_seconds(const PlanSeconds& seconds) {
+  return format_seconds(seconds.total) + ": bound " + format_seconds(seconds.bound) + ", switches " +
+         format_seconds(seconds.switches) + ", packing " + format_seconds(seconds.packing) + ", verifying " +
+         format_seconds(seconds.verify);
+}
+
+std::string plan_text(const Terminal& terminal, const Planned& planned, const std::string& fabric_name) {
+  const ForestPlan& plan = planned.checked.plan;
+  const Heights height = heights(plan.schedule);
+  const bool optimal = plan.optimal;
+  std::string text = labelled(terminal, std::string(to_string(planned.collective.kind())),
+                              "on " + fabric_name + ": " + describe_counts(planned.fabric));
+  if (planned.collective.participants().size() < planned.fabric.ranks().size()) {
+    text += labelled(terminal, "", counted(planned.collective.participants().size(), "rank") + " take part");
+  }
+  if (planned.collective.is_rooted())
+    text += labelled(terminal, "", "root " + planned.fabric.name(planned.collective.root()));
+  text += labelled(terminal, "bound",
+                   format_gigabytes(algbw_gigabytes(plan.bound.seconds_per_byte)) + ", exactly " +
+                       exact_algbw(plan.bound.seconds_per_byte) + " bytes/s, because\n" +
+                       describe_witnesses(plan.bound, planned.fabric, planned.collective, ",\nand then "));
+  text += labelled(terminal, "schedule",
+                   format_gigabytes(algbw_gigabytes(plan.seconds_per_byte)) + ", " +
+                       terminal.styled(optimal ? Terminal::Style::good : Terminal::Style::bold,
+                                       describe_distance(plan.seconds_per_byte, plan.bound)) +
+                       ", verified");
+  text += labelled(terminal, "trees",
+                   std::to_string(plan.schedule.chunk_count()) + ", height " + std::to_string(height.max) +
+                       " at most, " + format_decimals(height.mean, 2) + " on average");
+  if (plan.guaranteed_excess != Fraction(0)) {
+    const Fraction worst = plan.bound.seconds_per_byte + plan.guaranteed_excess;
+    text += labelled(terminal, "promise",
+                     "this number of trees is never below " + format_gigabytes(algbw_gigabytes(worst)) + " here");
+  }
+  text += labelled(terminal, "planned in", describe_seconds(planned.checked.seconds));
+  if (!planned.rows.empty()) text += comparison_text(terminal, planned);
+  return text;
+}
+
+class PlanCommand : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* command = program.add_subcommand("plan", "plan a collective and prove how good the plan is");
+    collective_.declare(*command);
+    fabric_.declare(*command, "FABRIC", FabricOption::Place::required);
+    const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+      return command->add_option(name, value, help)->type_name(type);
+    };
+    add("--trees", texts_.trees, "K", "this many trees per rank instead of as many as the optimum needs");
+    add("--max-height", texts_.max_height, "H", "the best throughput with no tree higher than this");
+    CLI::Option* compare = command->add_flag("--compare", texts_.compare,
+                                             "rings, trees and recursive doubling side by side with the forest");
+    add("--sizes", texts_.sizes, "LIST", "the sizes that --compare estimates (default 1MB,64MB,1GB)")->needs(compare);
+    command->add_flag("--json", texts_.json, "one JSON object on standard output");
+    add("-o,--output", texts_.output, "FILE", "write the plan, for verify, export, show and run");
+    command->footer(kFooter);
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    if (!texts_.output.empty()) check_output_place(texts_.output);
+    const ForestOptions options = forest_options();
+    std::optional<Planned> planned;
+    {
+      Progress progress(terminal, "reading the fabric");
+      planned = make_plan(options, progress);
+      if (!texts_.output.empty()) {
+        progress.say("writing the plan");
+        write_plan(planned->checked.plan);
+      }
+    }
+    std::string text =
+        texts_.json ? plan_json(*planned, fabric_.text()) : plan_text(terminal, *planned, fabric_.text());
+    if (!texts_.json && !texts_.output.empty()) text += labelled(terminal, "written", texts_.output);
+    terminal.print(text);
+    return ExitCode::success;
+  }
+
+ private:
+  ForestOptions forest_options() const {
+    ForestOptions options;
+    if (!texts_.trees.empty()) options.trees = parse_count(texts_.trees, "--trees", {.most = kMaxTrees});
+    if (!texts_.max_height.empty()) {
+      options.max_height = static_cast<uint32_t>(parse_count(texts_.max_height, "--max-height", {.most = kMaxHeight}));
+    }
+    return options;
+  }
+
+  std::vector<Bytes> sizes() const {
+    std::vector<Bytes> result;
+    for (const std::string& text : split_list(texts_.sizes.empty() ? "1MB,64MB,1GB" : texts_.sizes, "--sizes")) {
+      result.push_back(parse_option("--sizes", [&] { return Bytes::parse(text); }));
+      if (result.back().count() == 0)
+        throw Error(ErrorCode::invalid_input, "'" + text + "' is zero bytes; give sizes such as 1MB,64MB", "--sizes");
+    }
+    if (result.size() > kMaxSizes)
+      throw Error(ErrorCode::invalid_input, "more than " + std::to_string(kMaxSizes) + " sizes", "--sizes");
+    return result;
+  }
+
+  Planned make_plan(const ForestOptions& options, Progress& progress) const {
+    std::vector<Bytes> wanted = texts_.compare ? sizes() : std::vector<Bytes>();
+    collective_.kind();  // a misspelt collective is told before a large fabric is read
+    Fabric fabric = fabric_.load();
+    Collective collective = collective_.make(fabric);
+    CheckedPlan checked = plan_and_verify(fabric, collective, options, progress);
+    std::vector<ComparisonRow> rows;
+    if (texts_.compare) {
+      progress.say("planning rings and trees to compare with");
+      rows = compare_planners(checked.plan.schedule, checked.plan.bound, wanted);
+    }
+    return {.fabric = std::move(fabric),
+            .collective = std::move(collective),
+            .checked = std::move(checked),
+            .sizes = std::move(wanted),
+            .rows = std::move(rows)};
+  }
+
+  // The file takes the schedule by value; it is moved there and back, for it may be large.
+  void write_plan(ForestPlan& plan) const {
+    ScheduleFile file{.schedule = std::move(plan.schedule),
+                      .planner = "forest",
+                      .claimed_seconds_per_byte = plan.seconds_per_byte,
+                      .bound_seconds_per_byte = {}};
+    // An allreduce that overlaps its phases may beat their sum, which then bounds nothing.
+    if (plan.seconds_per_byte >= plan.bound.seconds_per_byte) file.bound_seconds_per_byte = plan.bound.seconds_per_byte;
+    write_schedule(texts_.output, file);
+    plan.schedule = std::move(file.schedule);
+  }
+
+  FabricOption fabric_;
+  CollectiveOption collective_;
+  PlanTexts texts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_plan_command() { return std::make_unique<PlanCommand>(); }
+
+}  // namespace banyan::app

@@ -1,0 +1,246 @@
+// banyan run: one process per rank on this machine, real bytes along the planned trees, a checked answer.
+#include "apps/collective_option.h"
+#include "apps/command.h"
+#include "apps/fabric_option.h"
+#include "apps/plan_source.h"
+#include "apps/report.h"
+#include "banyan/run/local.h"
+
+namespace banyan::app {
+namespace {
+
+// More processes than this are a typing error on one machine, and would bring it down.
+constexpr size_t kMaxProcesses = 256;
+constexpr uint64_t kMaxRepeats = 1'000'000;
+constexpr uint64_t kMaxTimeoutSeconds = 86'400;
+constexpr size_t kDefaultProcesses = 4;
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  banyan run allreduce -n 4 --bytes 16MiB\n"
+    "  banyan run allgather --fabric dgx-h100:1 --bytes 64MB --transport tcp\n"
+    "  banyan run broadcast --fabric torus:3x3 --root 4 --type float64 --repeat 20 --json\n"
+    "  banyan run reduce-scatter --plan plan.json --bytes 4MiB --op max\n"
+    "\n"
+    "The fabric gives the shape of the trees; the bytes move through this machine's memory or loopback, so\n"
+    "the times are this machine's. With -n fewer than the fabric has ranks, the first n take part.\n"
+    "Exit code: 0 every element is right, 1 some are wrong, 2 bad input.";
+
+struct RunTexts {
+  std::string plan, processes, bytes = "16MiB", type = "float32", op = "sum", transport = "shm", slice, repeat, timeout;
+  bool json = false;
+};
+
+struct Prepared {
+  Schedule schedule;
+  std::string name;                // of the fabric or the plan
+  std::optional<bool> is_optimal;  // known for what was planned here
+};
+
+class RunCommand : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* command = program.add_subcommand("run", "execute a plan on this machine and check the answer");
+    collective_.declare(*command);
+    const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+      return command->add_option(name, value, help)->type_name(type);
+    };
+    add("-n,--processes", texts_.processes, "RANKS", "so many processes (default: all ranks of the fabric, or 4)");
+    add("--bytes", texts_.bytes, "SIZE", "of the whole buffer, gathered or reduced (default 16MiB)");
+    add("--type", texts_.type, "TYPE", "float32, float64 or int32 (default float32)");
+    add("--op", texts_.op, "OP", "sum, min or max (default sum)");
+    add("--transport", texts_.transport, "KIND", "shm or tcp (default shm)");
+    add("--slice", texts_.slice, "SIZE", "the piece that moves at once along a tree (default 128KiB)");
+    add("--repeat", texts_.repeat, "TIMES", "timed executions, after one that is checked (default 5)");
+    add("--timeout", texts_.timeout, "SECONDS", "give up after so long (default 60)");
+    command->add_flag("--json", texts_.json, "one JSON object on standard output");
+    fabric_.declare(*command, "--fabric", FabricOption::Place::optional);
+    add("--plan", texts_.plan, "FILE", "execute this plan instead of planning one")->excludes("--fabric");
+    command->footer(kFooter);
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    const LocalRunOptions options = run_options();
+    std::optional<Prepared> prepared;
+    {
+      Progress progress(terminal, "planning");
+      prepared = texts_.plan.empty() ? plan_here(progress) : read_plan();
+    }
+    LocalRunReport report;
+    {
+      Progress progress(terminal, "running");
+      report = run_locally(prepared->schedule, options);
+    }
+    terminal.print(texts_.json ? as_json(*prepared, options, report) : as_text(terminal, *prepared, options, report));
+    return report.wrong_elements == 0 ? ExitCode::success : ExitCode::answer_is_no;
+  }
+
+ private:
+  LocalRunOptions run_options() const {
+    LocalRunOptions options;
+    options.type = parse_option("--type", [&] { return parse_data_type(texts_.type); });
+    options.op = parse_option("--op", [&] { return parse_reduce_op(texts_.op); });
+    options.transport = parse_option("--transport", [&] { return parse_transport(texts_.transport); });
+    options.total = parse_option("--bytes", [&] { return Bytes::parse(texts_.bytes); });
+    if (options.total.count() < size_of(options.type)) {
+      throw Error(ErrorCode::invalid_input,
+                  "'" + texts_.bytes + "' holds no element of " + std::string(to_string(options.type)) +
+                      "; give at least " + std::to_string(size_of(options.type)) + " bytes",
+                  "--bytes");
+    }
+    if (!texts_.slice.empty()) {
+      options.slice = parse_option("--slice", [&] { return Bytes::parse(texts_.slice); });
+      if (options.slice.count() < size_of(options.type)) {
+        throw Error(ErrorCode::invalid_input, "'" + texts_.slice + "' holds no element; give a size such as 128KiB",
+                    "--slice");
+      }
+    }
+    if (!texts_.repeat.empty())
+      options.repeats = static_cast<uint32_t>(parse_count(texts_.repeat, "--repeat", {.most = kMaxRepeats}));
+    if (!texts_.timeout.empty()) {
+      options.timeout = std::chrono::seconds(parse_count(texts_.timeout, "--timeout", {.most = kMaxTimeoutSeconds}));
+    }
+    return options;
+  }
+
+  size_t processes() const {
+    return texts_.processes.empty()
+               ? 0
+               : static_cast<size_t>(parse_count(texts_.processes, "-n", {.least = 2, .most = kMaxProcesses}));
+  }
+
+  static void require_few(size_t participants) {
+    if (participants <= kMaxProcesses) return;
+    throw Error(ErrorCode::unsupported, std::to_string(participants) +
+                                            " ranks are too many processes for one machine; give -n of at most " +
+                                            std::to_string(kMaxProcesses));
+  }
+
+  Prepared plan_here(Progress& progress) {
+    collective_.kind();
+    const size_t wanted = processes();
+    if (!fabric_.given()) {
+      if (fabric_.any_edit())
+        throw Error(ErrorCode::invalid_input, "edits such as --fail need the --fabric that they edit");
+      fabric_.set_text("full:" + std::to_string(wanted == 0 ? kDefaultProcesses : wanted));
+    }
+    const Fabric fabric = fabric_.load();
+    if (wanted > fabric.ranks().size()) {
+      throw Error(ErrorCode::mismatch,
+                  std::to_string(wanted) + " processes, but " + fabric_.text() + " has " +
+                      counted(fabric.ranks().size(), "rank"),
+                  "-n");
+    }
+    if (wanted != 0 && collective_.names_ranks()) {
+      throw Error(ErrorCode::invalid_input, "-n and --ranks both say who takes part; give one of them");
+    }
+    const Collective collective = collective_.make(fabric, wanted);
+    require_few(collective.participants().size());
+    CheckedPlan checked = plan_and_verify(fabric, collective, {}, progress);
+    return {.schedule = std::move(checked.plan.schedule), .name = fabric_.text(), .is_optimal = checked.plan.optimal};
+  }
+
+  Prepared read_plan() const {
+    if (fabric_.any_edit())
+      throw Error(ErrorCode::invalid_input, "the plan has its fabric already; edits such as --fail are for --fabric",
+                  "--plan");
+    if (collective_.any_shape()) {
+      throw Error(ErrorCode::invalid_input,
+                  "the plan has its ranks, root and weights already; leave --ranks, --root and --weights out",
+                  "--plan");
+    }
+    const CollectiveKind asked = collective_.kind();
+    const size_t wanted = processes();
+    ScheduleFile file = read_valid_plan(texts_.plan);
+    const Collective& planned = file.schedule.collective();
+    if (planned.kind() != asked) {
+      throw Error(
+          ErrorCode::mismatch,
+          "is a plan for " + std::string(to_string(planned.kind())) + ", not for " + std::string(to_string(asked)),
+          texts_.plan);
+    }
+    if (wanted != 0 && wanted != planned.participants().size()) {
+      throw Error(ErrorCode::mismatch,
+                  std::to_string(wanted) + " processes, but " + texts_.plan + " is for " +
+                      counted(planned.participants().size(), "rank"),
+                  "-n");
+    }
+    require_few(planned.participants().size());
+    return {.schedule = std::move(file.schedule), .name = texts_.plan, .is_optimal = {}};
+  }
+
+  static uint64_t bytes_moved(const LocalRunOptions& options, const LocalRunReport& report) {
+    return report.elements * size_of(options.type);
+  }
+
+  static double algbw(const LocalRunOptions& options, const LocalRunReport& report) {
+    return report.median_seconds > 0 ? static_cast<double>(bytes_moved(options, report)) / report.median_seconds * 1e-9
+                                     : 0;
+  }
+
+  std::string as_json(const Prepared& prepared, const LocalRunOptions& options, const LocalRunReport& report) const {
+    const Collective& collective = prepared.schedule.collective();
+    const size_t ranks = collective.participants().size();
+    const Heights height = heights(prepared.schedule);
+    const Json object = {
+        {"collective", to_string(collective.kind())},
+        {"name", prepared.name},
+        {"fabric", counts_json(prepared.schedule.fabric())},
+        {"processes", ranks},
+        {"bytes", bytes_moved(options, report)},
+        {"elements", report.elements},
+        {"type", to_string(options.type)},
+        {"op", to_string(options.op)},
+        {"transport", to_string(options.transport)},
+        {"schedule",
+         {{"trees", prepared.schedule.chunk_count()}, {"height_max", height.max}, {"height_mean", height.mean}}},
+        {"correct", report.wrong_elements == 0},
+        {"wrong_elements", report.wrong_elements},
+        {"first_wrong", report.first_wrong.empty() ? Json(nullptr) : Json(report.first_wrong)},
+        {"bytes_sent", report.bytes_sent},
+        {"repeats", options.repeats},
+        {"seconds", {{"median", report.median_seconds}, {"min", report.min_seconds}}},
+        {"algbw_GBps", algbw(options, report)},
+        {"busbw_GBps", algbw(options, report) * busbw_factor(collective.kind(), ranks)}};
+    return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+
+  std::string as_text(const Terminal& terminal, const Prepared& prepared, const LocalRunOptions& options,
+                      const LocalRunReport& report) const {
+    const Collective& collective = prepared.schedule.collective();
+    const size_t ranks = collective.participants().size();
+    const bool right = report.wrong_elements == 0;
+    std::string what =
+        "of " + Bytes(bytes_moved(options, report)).to_string() + " " + std::string(to_string(options.type));
+    if (collective.reduces()) what += " (" + std::string(to_string(options.op)) + ")";
+    what += " on " + counted(ranks, "process", "processes") + " over " + std::string(to_string(options.transport));
+    std::string text = labelled(terminal, std::string(to_string(collective.kind())), what);
+    text += labelled(terminal, "plan",
+                     prepared.name + ": " + counted(prepared.schedule.chunk_count(), "tree") + ", height " +
+                         std::to_string(heights(prepared.schedule).max) +
+                         (prepared.is_optimal.value_or(false) ? ", optimal" : "") + ", verified");
+    const std::string check =
+        right ? "every element is right on every rank (" + std::to_string(report.elements) + " each)"
+              : counted(report.wrong_elements, "element") + " wrong; first " + report.first_wrong;
+    text += labelled(terminal, "check", terminal.styled(right ? Terminal::Style::good : Terminal::Style::bad, check));
+    text += labelled(terminal, "time",
+                     format_seconds(report.median_seconds) + " (median of " + std::to_string(options.repeats) +
+                         ", best " + format_seconds(report.min_seconds) + ")");
+    const double rate = algbw(options, report);
+    text +=
+        labelled(terminal, "algbw",
+                 format_gigabytes(rate) + ", busbw " + format_gigabytes(rate * busbw_factor(collective.kind(), ranks)));
+    return text;
+  }
+
+  FabricOption fabric_;
+  CollectiveOption collective_;
+  RunTexts texts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_run_command() { return std::make_unique<RunCommand>(); }
+
+}  // namespace banyan::app

@@ -1,0 +1,128 @@
+// banyan show: a picture of a fabric, or of the trees of a plan.
+#include <filesystem>
+
+#include "apps/command.h"
+#include "apps/fabric_option.h"
+#include "apps/plan_source.h"
+#include "apps/ranks_option.h"
+#include "apps/report.h"
+#include "banyan/base/file.h"
+#include "banyan/schedule/picture.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr uint64_t kMaxTreesDrawn = 64;
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  banyan show dgx-h100:2 -o fabric.svg\n"
+    "  banyan show plan.json -o trees.svg --root gpu3 --trees 2\n"
+    "  banyan show torus:4x4 --format dot | neato -Tpdf > torus.pdf";
+
+// Whether the file is a plan of ours; everything else is for the fabric readers to judge. Looks for the version key
+// alone, so that a damaged plan is still called a plan and gets the errors of one.
+bool is_plan_file(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  const std::string text = read_file(path);
+  const auto after_blanks = [&](size_t at) { return std::min(text.find_first_not_of(" \t\r\n", at), text.size()); };
+  constexpr std::string_view kKey = "\"banyan\"", kValue = "\"schedule/";
+  for (size_t at = text.find(kKey); at != std::string::npos; at = text.find(kKey, at + 1)) {
+    const size_t colon = after_blanks(at + kKey.size());
+    if (colon < text.size() && text[colon] == ':' && text.compare(after_blanks(colon + 1), kValue.size(), kValue) == 0)
+      return true;
+  }
+  return false;
+}
+
+class ShowCommand : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* command = program.add_subcommand("show", "draw a fabric, or the trees of a plan (SVG, DOT)");
+    source_.declare(*command, "FABRIC_OR_PLAN", FabricOption::Place::required);
+    const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+      command->add_option(name, value, help)->type_name(type);
+    };
+    add("-o,--output", output_, "FILE", "where to; standard output without it");
+    add("--format", format_, "FORMAT", "svg or dot (default: as FILE ends, else svg)");
+    add("--root", root_, "RANK", "of a plan: only trees of this root");
+    add("--trees", trees_, "N", "of a plan: at most so many trees, side by side (default 4)");
+    command->add_flag("--json", json_, "what was drawn as one JSON object on standard output; needs -o");
+    command->footer(kFooter);
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    const PictureFormat format = picture_format();
+    if (json_ && output_.empty()) {
+      throw Error(ErrorCode::invalid_input,
+                  "--json needs -o FILE: standard output cannot hold the object and the picture");
+    }
+    if (!output_.empty()) check_output_place(output_);
+    bool plan = false;
+    std::string picture;
+    {
+      Progress progress(terminal, "drawing");
+      plan = is_plan_file(source_.text());
+      picture = plan ? draw_plan(format) : draw_fabric_source(format);
+      if (!output_.empty()) write_file(output_, picture);
+    }
+    if (output_.empty()) {
+      terminal.print(picture);
+    } else if (json_) {
+      const Json report = {{"drawn", plan ? "plan" : "fabric"},
+                           {"format", format == PictureFormat::svg ? "svg" : "dot"},
+                           {"file", output_},
+                           {"bytes", picture.size()}};
+      terminal.print(report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    } else {
+      terminal.print(labelled(terminal, "written", output_));
+    }
+    return ExitCode::success;
+  }
+
+ private:
+  PictureFormat picture_format() const {
+    if (format_ == "svg") return PictureFormat::svg;
+    if (format_ == "dot") return PictureFormat::dot;
+    if (!format_.empty())
+      throw Error(ErrorCode::invalid_input, "unknown format '" + format_ + "' (known: svg, dot)", "--format");
+    const std::string ending = std::filesystem::path(output_).extension().string();
+    if (ending == ".dot" || ending == ".gv") return PictureFormat::dot;
+    if (output_.empty() || ending == ".svg") return PictureFormat::svg;
+    throw Error(ErrorCode::invalid_input,
+                "cannot tell the format from '" + output_ + "'; end it in .svg or .dot, or give --format", "-o");
+  }
+
+  std::string draw_fabric_source(PictureFormat format) const {
+    if (!root_.empty() || !trees_.empty()) {
+      throw Error(ErrorCode::invalid_input,
+                  "'" + source_.text() + "' is a fabric and has no trees; make a plan of it with 'banyan plan'",
+                  root_.empty() ? "--trees" : "--root");
+    }
+    return draw_fabric(source_.load(), format);
+  }
+
+  std::string draw_plan(PictureFormat format) const {
+    if (source_.any_edit()) {
+      throw Error(ErrorCode::invalid_input,
+                  "'" + source_.text() + "' is a plan; options such as --fail and --boxes are for fabrics");
+    }
+    TreePicture options;
+    if (!trees_.empty()) options.max_trees = parse_count(trees_, "--trees", {.most = kMaxTreesDrawn});
+    const ScheduleFile file = read_valid_plan(source_.text());
+    if (!root_.empty()) options.root = parse_rank(root_, file.schedule.fabric(), "--root");
+    return parse_option(source_.text(), [&] { return draw_trees(file.schedule, format, options); });
+  }
+
+  FabricOption source_;
+  std::string output_, format_, root_, trees_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_show_command() { return std::make_unique<ShowCommand>(); }
+
+}  // namespace banyan::app

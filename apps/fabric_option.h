@@ -1,0 +1,42 @@
+// FABRIC and the options that go with it on every command that takes one: --fail, --degrade, --remove (edits, applied
+// in the order given), --boxes, --gpu, --nic (for NCCL topology files).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "banyan/fabric/read.h"
+
+namespace banyan::app {
+
+class FabricOption {
+ public:
+  enum class Place { required, optional };
+  // `name` is "FABRIC" for a positional, "--fabric" for an option.
+  void declare(CLI::App& command, const std::string& name, Place place);
+
+  bool given() const { return !text_.empty(); }
+  // Whether any of the accompanying options was given, which makes no sense without a fabric.
+  bool any_edit() const;
+  // As the user wrote it, without edits; what messages call this fabric.
+  const std::string& text() const { return text_; }
+  void set_text(std::string text) { text_ = std::move(text); }
+
+  // Throws Error as load_fabric does, or for a wrong --boxes or --nic.
+  FabricSource source() const;
+  Fabric load() const;
+
+ private:
+  struct Edit {
+    FabricEdit::Kind kind;
+    CLI::Option* option = nullptr;
+    std::vector<std::string> texts;
+  };
+
+  CLI::App* command_ = nullptr;
+  std::string text_, boxes_, gpu_, nic_;
+  std::vector<Edit> edits_;
+};
+
+}  // namespace banyan::app

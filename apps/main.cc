@@ -1,0 +1,81 @@
+// banyan: plans, verifies, exports, draws and runs collective communication. See docs/cli.md.
+#include <csignal>
+#include <iostream>
+#include <new>
+
+#include "apps/command.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  banyan fabric dgx-h100:8\n"
+    "  banyan plan allgather dgx-h100:8 -o plan.json\n"
+    "  banyan verify plan.json\n"
+    "  banyan run allreduce -n 4 --bytes 16MiB\n"
+    "\n"
+    "Exit code: 0 success, 1 the answer is no, 2 bad input.\n"
+    "'banyan COMMAND --help' shows the options and examples of a command.";
+
+int refuse(const Terminal& terminal, const std::string& message) {
+  terminal.note("banyan: " + on_one_line(message) + "\n");
+  return static_cast<int>(ExitCode::bad_input);
+}
+
+struct Entry {
+  std::unique_ptr<Command> command;
+  CLI::App* declared = nullptr;
+};
+
+std::vector<Entry> declare_commands(CLI::App& program) {
+  std::vector<Entry> entries;
+  for (auto make : {make_fabric_command, make_plan_command, make_verify_command, make_export_command, make_show_command,
+                    make_run_command}) {
+    entries.push_back({.command = make()});
+    entries.back().declared = entries.back().command->declare(program);
+  }
+  return entries;
+}
+
+// What CLI11 refused, with the mend: the help of the command that was being parsed.
+std::string describe(const CLI::ParseError& error, const std::vector<Entry>& entries) {
+  std::string command = "banyan";
+  for (const Entry& entry : entries) {
+    if (entry.declared->parsed()) command += " " + entry.declared->get_name();
+  }
+  return std::string(error.what()) + "; see '" + command + " --help'";
+}
+
+int run_program(int argc, char** argv) {
+  const Terminal terminal = Terminal::detect();
+  CLI::App program("Plans, runs and predicts the collective communication of machine learning clusters.", "banyan");
+  program.set_version_flag("--version", "banyan " BANYAN_VERSION);
+  program.set_help_flag("-h,--help", "print this help");
+  program.require_subcommand(1);
+  program.footer(kFooter);
+  const std::vector<Entry> entries = declare_commands(program);
+  try {
+    program.parse(argc, argv);
+    for (const Entry& entry : entries) {
+      if (entry.declared->parsed()) return static_cast<int>(entry.command->run(terminal));
+    }
+    return refuse(terminal, "no command given; see 'banyan --help'");
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
+    return refuse(terminal, describe(error, entries));
+  } catch (const Error& error) {
+    return refuse(terminal, error.what());
+  } catch (const std::bad_alloc&) {
+    return refuse(terminal, "this needs more memory than the machine has; take a smaller fabric or fewer bytes");
+  }
+}
+
+}  // namespace
+}  // namespace banyan::app
+
+int main(int argc, char** argv) {
+  // A reader that closed the pipe (`banyan ... | head`) is told apart where it is written to.
+  std::signal(SIGPIPE, SIG_IGN);
+  return banyan::app::run_program(argc, argv);
+}

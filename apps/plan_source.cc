@@ -1,0 +1,52 @@
+#include "apps/plan_source.h"
+
+#include "apps/report.h"
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/schedule/cost.h"
+
+namespace banyan::app {
+
+void check_own(const Schedule& schedule, const Fraction& claim, const std::string& planner) {
+  const Verdict verdict = verify(schedule, claim);
+  CHECK(verdict.valid) << "the verifier rejects a plan of planner " << planner << ": " << verdict.reason;
+}
+
+CheckedPlan plan_and_verify(const Fabric& fabric, const Collective& collective, ForestOptions options,
+                            Progress& progress) {
+  const Stopwatch total;
+  PlanClock clock(progress);
+  options.observer = &clock;
+  ForestPlan plan = plan_forest(fabric, collective, options);
+  clock.planning_ended();
+  const Stopwatch verifying;
+  progress.say("verifying the plan");
+  check_own(plan.schedule, plan.seconds_per_byte, "forest");
+  return {.plan = std::move(plan),
+          .seconds = {.bound = clock.seconds(PlanObserver::Phase::bound),
+                      .switches = clock.seconds(PlanObserver::Phase::switches),
+                      .packing = clock.seconds(PlanObserver::Phase::packing),
+                      .verify = verifying.seconds(),
+                      .total = total.seconds()}};
+}
+
+ScheduleFile read_valid_plan(const std::string& path) {
+  ScheduleFile file = read_schedule(path);
+  const Verdict verdict = verify(file.schedule, file.claimed_seconds_per_byte);
+  if (!verdict.valid)
+    throw Error(ErrorCode::invalid_input, "is no valid plan: " + verdict.reason + "; plan again", path);
+  return file;
+}
+
+void require_same_fabric(const ScheduleFile& file, const std::string& path, const Fabric& fabric,
+                         const std::string& fabric_text) {
+  const Fabric& planned = file.schedule.fabric();
+  if (planned.fingerprint() == fabric.fingerprint()) return;
+  throw Error(ErrorCode::mismatch,
+              "was planned for another fabric (" + describe_counts(planned) + ", fingerprint " + planned.fingerprint() +
+                  ") than " + fabric_text + " (" + describe_counts(fabric) + ", fingerprint " + fabric.fingerprint() +
+                  "); plan again for this one",
+              path);
+}
+
+}  // namespace banyan::app

@@ -1,0 +1,185 @@
+#include "apps/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace banyan::app {
+namespace {
+
+constexpr size_t kLabelWidth = 11;
+
+std::string formatted(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+Json names_json(const std::vector<NodeId>& ids, const Fabric& fabric) {
+  Json names = Json::array();
+  for (const NodeId id : ids) names.push_back(fabric.name(id));
+  return names;
+}
+
+}  // namespace
+
+double algbw_gigabytes(const Fraction& seconds_per_byte) { return 1e-9 / seconds_per_byte.to_double(); }
+
+std::string exact_algbw(const Fraction& seconds_per_byte) {
+  return to_string(seconds_per_byte.denominator()) + "/" + to_string(seconds_per_byte.numerator());
+}
+
+std::string format_gigabytes(double gigabytes_per_second) {
+  return formatted(gigabytes_per_second < 0.1 ? "%.3g GB/s" : "%.2f GB/s", gigabytes_per_second);
+}
+
+std::string format_seconds(double seconds) {
+  if (seconds < 1e-6) return formatted("%.3g ns", seconds * 1e9);
+  if (seconds < 1e-3) return formatted("%.3g us", seconds * 1e6);
+  if (seconds < 1) return formatted("%.3g ms", seconds * 1e3);
+  return formatted("%.2f s", seconds);
+}
+
+std::string format_decimals(double value, int decimals) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  return text;
+}
+
+std::string format_percent(double ratio) {
+  const double percent = ratio * 100;
+  // Rounding must not turn "nearly" into "all".
+  return format_decimals(ratio < 1 ? std::min(percent, 99.9) : percent, 1) + " %";
+}
+
+std::string counted(uint64_t count, const std::string& noun, const std::string& plural) {
+  return std::to_string(count) + " " + (count == 1 ? noun : plural.empty() ? noun + "s" : plural);
+}
+
+std::string name_ranges(const std::vector<NodeId>& ranks, const Fabric& fabric) {
+  const auto all = fabric.ranks();
+  const auto place = [&](NodeId id) { return std::lower_bound(all.begin(), all.end(), id) - all.begin(); };
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t end = i + 1;
+    while (end < ranks.size() && place(ranks[end]) == place(ranks[end - 1]) + 1) ++end;
+    if (end - i == 2) end = i + 1;  // two names are shorter as they are
+    if (!text.empty()) text += ", ";
+    text += fabric.name(ranks[i]);
+    if (end - i > 1) text += "-" + fabric.name(ranks[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+FabricCounts count(const Fabric& fabric) {
+  const uint64_t ranks = fabric.ranks().size();
+  return {.ranks = ranks, .switches = fabric.nodes().size() - ranks, .links = fabric.links().size()};
+}
+
+std::string describe_counts(const Fabric& fabric) {
+  const FabricCounts counts = count(fabric);
+  return counted(counts.ranks, "rank") + ", " + counted(counts.switches, "switch", "switches") + ", " +
+         counted(counts.links, "link");
+}
+
+Json counts_json(const Fabric& fabric) {
+  const FabricCounts counts = count(fabric);
+  return {{"ranks", counts.ranks}, {"switches", counts.switches}, {"links", counts.links}};
+}
+
+std::string describe_witnesses(const Bound& bound, const Fabric& fabric, const Collective& collective,
+                               const std::string& between) {
+  std::string text;
+  for (const Witness& witness : bound.witnesses) {
+    if (!text.empty()) text += between;
+    text += describe(witness, fabric, collective);
+  }
+  return text;
+}
+
+Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& collective) {
+  Json cuts = Json::array();
+  for (const Witness& witness : bound.witnesses) {
+    cuts.push_back({{"gathering", witness.gathering},
+                    {"inside", names_json(witness.inside, fabric)},
+                    {"crossing_weight", witness.crossing_weight},
+                    {"total_weight", witness.total_weight},
+                    {"bytes_per_second", witness.bytes_per_second}});
+  }
+  return {{"algbw_GBps", algbw_gigabytes(bound.seconds_per_byte)},
+          {"fraction", exact_algbw(bound.seconds_per_byte)},
+          {"witness", describe_witnesses(bound, fabric, collective, "; then ")},
+          {"cuts", cuts}};
+}
+
+Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, const Bound& bound) {
+  const Heights height = heights(schedule);
+  return {{"algbw_GBps", algbw_gigabytes(seconds_per_byte)},
+          {"fraction", exact_algbw(seconds_per_byte)},
+          {"optimal", seconds_per_byte <= bound.seconds_per_byte},
+          {"trees", schedule.chunk_count()},
+          {"height_max", height.max},
+          {"height_mean", height.mean}};
+}
+
+std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound) {
+  if (seconds_per_byte == bound.seconds_per_byte) return "optimal";
+  const double ratio = (bound.seconds_per_byte / seconds_per_byte).to_double();
+  if (seconds_per_byte > bound.seconds_per_byte) return format_percent(ratio) + " of the bound";
+  return format_decimals(ratio, 3) +
+         " times the bound of a reduce-scatter and then an allgather, by overlapping the two";
+}
+
+double busbw_factor(CollectiveKind kind, size_t ranks) {
+  const double n = static_cast<double>(ranks);
+  switch (kind) {
+    case CollectiveKind::allgather:
+    case CollectiveKind::reduce_scatter:
+      return (n - 1) / n;
+    case CollectiveKind::allreduce:
+      return 2 * (n - 1) / n;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce:
+      return 1;
+  }
+  return 1;
+}
+
+std::string Table::format(const Terminal& terminal, const std::string& indent) const {
+  std::vector<size_t> widths(rows_.front().size(), 0);
+  for (const auto& row : rows_) {
+    if (row.size() < widths.size()) {
+      widths[0] = std::max(widths[0], row[0].size());
+      continue;
+    }
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const auto& row = rows_[r];
+    std::string line = indent;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] > row[i].size() ? widths[i] - row[i].size() : 0, ' ');
+      const bool to_the_left = i == 0 || row.size() < widths.size();
+      line += to_the_left ? row[i] + padding : padding + row[i];
+      if (i + 1 < row.size()) line += "  ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += (r == 0 ? terminal.styled(Terminal::Style::bold, line) : line) + "\n";
+  }
+  return text;
+}
+
+std::string labelled(const Terminal& terminal, const std::string& label, const std::string& text) {
+  std::string padded = label;
+  padded.resize(std::max(kLabelWidth, label.size() + 1), ' ');
+  std::string out = terminal.styled(Terminal::Style::bold, padded);
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out.append(kLabelWidth, ' ');
+  }
+  return out + "\n";
+}
+
+}  // namespace banyan::app

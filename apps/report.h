@@ -1,0 +1,70 @@
+// Words and JSON that several commands print: rates, times, tables, fabrics, bounds, schedules.
+//
+// algbw is the total buffer over the time, in GB/s of 10^9 bytes; where exactness matters it is also given in bytes per
+// second as a fraction, "numerator/denominator".
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/terminal.h"
+#include "banyan/plan/bound.h"
+#include "banyan/schedule/cost.h"
+#include "banyan/schedule/schedule.h"
+
+namespace banyan::app {
+
+using Json = nlohmann::ordered_json;
+
+double algbw_gigabytes(const Fraction& seconds_per_byte);
+std::string exact_algbw(const Fraction& seconds_per_byte);
+
+std::string format_gigabytes(double gigabytes_per_second);  // "457.14 GB/s"
+std::string format_seconds(double seconds);                 // "1.23 ms"
+std::string format_decimals(double value, int decimals);    // "2.90"
+std::string format_percent(double ratio);                   // "98.4 %"; never "100 %" for less than all
+std::string counted(uint64_t count, const std::string& noun,
+                    const std::string& plural = "");  // "1 tree", "2 trees", "2 boxes"
+
+// Ranks in their order, neighbours drawn together: "gpu0-gpu7, gpu12". Can be given back as --ranks without the spaces.
+std::string name_ranges(const std::vector<NodeId>& ranks, const Fabric& fabric);
+
+struct FabricCounts {
+  uint64_t ranks = 0, switches = 0, links = 0;
+};
+FabricCounts count(const Fabric& fabric);
+std::string describe_counts(const Fabric& fabric);  // "64 ranks, 9 switches, 256 links"
+Json counts_json(const Fabric& fabric);
+
+// "seconds" of the issue are added by the caller.
+Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& collective);
+std::string describe_witnesses(const Bound& bound, const Fabric& fabric, const Collective& collective,
+                               const std::string& between);
+
+Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, const Bound& bound);
+
+// "optimal", "98.4 % of the bound", or "1.50 times the bound of reduce-scatter, then allgather".
+std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound);
+
+// Of one collective over this many ranks, algbw to busbw as nccl-tests corrects it.
+double busbw_factor(CollectiveKind kind, size_t ranks);
+
+// Columns as wide as their widest cell: the first to the left, the others to the right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> heads) { rows_.push_back(std::move(heads)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // A row may be shorter than the heads; its last cell then runs on to the right.
+  std::string format(const Terminal& terminal, const std::string& indent = "") const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// "label      text", with the lines after the first indented alike.
+std::string labelled(const Terminal& terminal, const std::string& label, const std::string& text);
+
+}  // namespace banyan::app

@@ -1,0 +1,60 @@
+// The terminal, if there is one: colour, progress, and output that survives a closed pipe.
+//
+// Colour is used when standard output is a terminal, NO_COLOR is not set (no-color.org) and TERM is not "dumb".
+// Progress is shown when standard error is a terminal. Piped, a command writes plain text and keeps silent while it
+// works.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace banyan::app {
+
+class Terminal {
+ public:
+  struct Abilities {
+    bool colour = false;
+    bool progress = false;
+  };
+  explicit Terminal(Abilities abilities) : abilities_(abilities) {}
+  static Terminal detect();
+
+  enum class Style { bold, good, bad, dim };
+  // The text itself where there is no colour.
+  std::string styled(Style style, std::string_view text) const;
+
+  // Writes all of it to standard output. A reader that went away (EPIPE) is no error: the rest is dropped.
+  // Throws Error{io} on a full disk and the like.
+  void print(std::string_view text) const;
+  // Standard error; nobody is told when that fails, for there is no one left to tell.
+  void note(std::string_view text) const;
+
+  bool shows_progress() const { return abilities_.progress; }
+
+ private:
+  Abilities abilities_;
+};
+
+// One transient line on standard error about work that takes long: "packing trees 34 % (3 s)".
+//
+// Appears after the first second and is wiped when this object dies. Driven by a timer signal, so it needs no thread
+// (a run forks and must have one only) and speaks also about work that reports nothing. At most one lives at a time.
+class Progress {
+ public:
+  // `what` must be a literal: the signal's handler reads it.
+  Progress(const Terminal& terminal, const char* what);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void say(const char* what);
+  void fraction(double done);  // in [0, 1]; cheap enough for inner loops
+
+ private:
+  bool active_;
+};
+
+// Control characters replaced by '?', so that whatever a stranger wrote into a name stays on one line.
+std::string on_one_line(std::string_view text);
+
+}  // namespace banyan::app
