@@ -7,8 +7,8 @@
 //
 // The model: a rank per GPU ("gpu0", numbered over all boxes), one switch for all NVSwitches of a box ("nvsw0"), direct
 // GPU links as cables, PCI switches and CPUs as switches ("pci0-0000:06:00.0", "cpu0-1"), NICs as switches ("nic0-0")
-// and one cluster switch "ib0" that joins the boxes through the NICs. With one box NICs are left out. Every cable has one
-// speed in both directions, so inputs and outputs of each switch are equal. Boxes are identical copies.
+// and one cluster switch "ib0" that joins the boxes through the NICs. With one box NICs are left out. Every cable has
+// one speed in both directions, so inputs and outputs of each switch are equal. Boxes are identical copies.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@
 namespace banyan {
 
 struct NcclXmlOptions {
-  uint32_t boxes = 1;            // copies of the file's box, joined by one cluster switch
-  std::string gpu;               // a name of the device table such as "h100"; gives NVLink figures when the file has none
+  uint32_t boxes = 1;  // copies of the file's box, joined by one cluster switch
+  std::string gpu;     // a name of the device table such as "h100"; gives NVLink figures when the file has none
   std::optional<Bandwidth> nic;  // bandwidth of each NIC; needed when the file has no net elements, else replaces them
 };
 

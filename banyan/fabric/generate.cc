@@ -1,0 +1,103 @@
+#include "banyan/fabric/generate.h"
+
+#include <array>
+
+#include "banyan/base/error.h"
+#include "banyan/fabric/generate_spec.h"
+
+namespace banyan {
+namespace {
+
+struct Generator {
+  std::string_view kind;
+  std::string_view arguments;
+  std::string_view description;
+  std::string_view example;
+  Fabric (*generate)(const GeneratorSpec& spec);
+};
+
+constexpr std::array kGenerators = {
+    Generator{"dgx-a100", "B[@NIC]", "B boxes of 8 A100 on an NVSwitch of 300 GB/s; NICs of 25 GB/s", "dgx-a100:8",
+              generate_dgx_a100},
+    Generator{"dgx-h100", "B[@NIC]", "B boxes of 8 H100 on an NVSwitch of 450 GB/s; NICs of 50 GB/s", "dgx-h100:8",
+              generate_dgx_h100},
+    Generator{"dgx1-v100", "B[@NIC]", "B boxes of 8 V100 in a hybrid cube mesh; one NIC of 12.5 GB/s a box",
+              "dgx1-v100:2", generate_dgx1_v100},
+    Generator{"mi250", "B[@NIC]", "B boxes of 16 MI250 dies joined by xGMI; NICs of 16 GB/s", "mi250:4",
+              generate_mi250},
+    Generator{"ring", "N[@BANDWIDTH]", "N ranks in a circle", "ring:8", generate_ring},
+    Generator{"full", "N[@BANDWIDTH]", "N ranks, each joined to each", "full:8", generate_full},
+    Generator{"star", "N[@BANDWIDTH]", "N ranks round one switch", "star:8", generate_star},
+    Generator{"torus", "AxBx..[@BANDWIDTH]", "a grid with wrap-around, up to six dimensions", "torus:8x8x8",
+              generate_torus},
+    Generator{"mesh", "AxBx..[@BANDWIDTH]", "a grid without wrap-around, up to six dimensions", "mesh:4x4",
+              generate_mesh},
+    Generator{"hypercube", "D[@BANDWIDTH]", "2^D ranks, joined where one bit differs", "hypercube:6",
+              generate_hypercube},
+    Generator{"circulant", "N,a,b,..[@BANDWIDTH]", "N ranks; rank i is joined to i+a, i+b, ...", "circulant:16,3,4",
+              generate_circulant},
+    Generator{"kautz", "n=N,d=D[@BANDWIDTH]", "generalized Kautz digraph: N ranks, D one-way links out of each",
+              "kautz:n=64,d=4", generate_kautz},
+    Generator{"debruijn", "k=K,n=N[@BANDWIDTH]", "de Bruijn digraph: words of N letters out of K, one-way links",
+              "debruijn:k=2,n=5", generate_debruijn},
+    Generator{"leaf-spine", "leaves=L,hosts=H,spines=S[,uplink=BANDWIDTH][@BANDWIDTH]",
+              "L leaf switches of H ranks, each joined to S spines", "leaf-spine:leaves=4,hosts=4,spines=2",
+              generate_leaf_spine},
+    Generator{"fat-tree", "k=K[@BANDWIDTH]", "the K-ary fat tree: K^3/4 ranks, three levels of switches of K ports",
+              "fat-tree:k=4", generate_fat_tree},
+    Generator{"rail", "boxes=B,gpus=G[,spines=S][,nvlink=BANDWIDTH][@NIC]",
+              "B boxes of G GPUs on NVSwitch; GPU g of each box on rail switch g", "rail:boxes=4,gpus=8",
+              generate_rail},
+    Generator{"dragonfly", "groups=G,routers=R,hosts=H[,globals=N][@BANDWIDTH]",
+              "G groups of R routers of H ranks, routers of a group and groups all joined",
+              "dragonfly:groups=5,routers=2,hosts=2", generate_dragonfly},
+    Generator{"random", "n=N,links=L[,seed=S][@UNIT]",
+              "N ranks and L cables, connected, each of 1 to 16 times 1 GB/s (or UNIT)", "random:n=16,links=40,seed=7",
+              generate_random},
+};
+
+const Generator* find_generator(std::string_view kind) {
+  for (const Generator& generator : kGenerators) {
+    if (generator.kind == kind) return &generator;
+  }
+  return nullptr;
+}
+
+std::string known_kinds() {
+  std::string kinds;
+  for (const Generator& generator : kGenerators) kinds += (kinds.empty() ? "" : ", ") + std::string(generator.kind);
+  return kinds;
+}
+
+}  // namespace
+
+std::vector<GeneratorHelp> fabric_generators() {
+  std::vector<GeneratorHelp> help;
+  for (const Generator& generator : kGenerators) {
+    help.push_back({.spec = std::string(generator.kind) + ":" + std::string(generator.arguments),
+                    .description = std::string(generator.description)});
+  }
+  return help;
+}
+
+bool is_fabric_spec(std::string_view text) {
+  return find_generator(text.substr(0, text.find_first_of(":@"))) != nullptr;
+}
+
+Fabric generate_fabric(std::string_view text) {
+  GeneratorSpec spec = GeneratorSpec::parse(text);
+  const Generator* generator = find_generator(spec.kind());
+  if (generator == nullptr) {
+    throw spec.error("no generator has this name; known are " + known_kinds());
+  }
+  spec.set_example(generator->example);
+  try {
+    return generator->generate(spec);
+  } catch (const Error& error) {
+    // What the builder refuses (one rank, a graph that falls apart) does not yet name the spec.
+    if (!error.where().empty()) throw;
+    throw spec.error(error.message());
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,156 @@
+// Regular direct-connect topologies, and the star: every node looks like every other (the mesh aside), so one plan can
+// be rotated to all ranks.
+#include <algorithm>
+
+#include "banyan/fabric/generate_spec.h"
+
+namespace banyan {
+namespace {
+
+constexpr CountRange kRanks{.min = 2};
+constexpr size_t kMaxDimensions = 6;
+constexpr char kAxes[] = "xyzuvw";
+
+// Mixed-radix coordinates: node = x + X * (y + Y * z), the first dimension runs fastest.
+class Grid {
+ public:
+  Grid(const GeneratorSpec& spec) : sizes_(spec.numbers("sizes", 'x', kRanks)) {
+    if (sizes_.size() > kMaxDimensions) {
+      throw spec.error("has " + std::to_string(sizes_.size()) + " dimensions but at most " +
+                       std::to_string(kMaxDimensions) + " are known");
+    }
+    for (const uint64_t size : sizes_) {
+      strides_.push_back(count_);
+      count_ *= size;
+      spec.expect_size(count_, 0);
+    }
+    spec.expect_size(count_, 2 * count_ * sizes_.size());
+  }
+
+  uint64_t count() const { return count_; }
+  size_t dimensions() const { return sizes_.size(); }
+  uint64_t size(size_t axis) const { return sizes_[axis]; }
+  uint64_t coordinate(uint64_t node, size_t axis) const { return node / strides_[axis] % sizes_[axis]; }
+  // The node at another place of the same line along `axis`.
+  uint64_t moved(uint64_t node, size_t axis, uint64_t place) const {
+    return node - coordinate(node, axis) * strides_[axis] + place * strides_[axis];
+  }
+  uint64_t next(uint64_t node, size_t axis) const {
+    return moved(node, axis, (coordinate(node, axis) + 1) % sizes_[axis]);
+  }
+
+  void add_ranks(Fabric::Builder& builder) const {
+    for (uint64_t node = 0; node < count_; ++node) {
+      std::string name;
+      for (size_t axis = 0; axis < sizes_.size(); ++axis) {
+        name += kAxes[axis];
+        name += std::to_string(coordinate(node, axis));
+      }
+      builder.add_rank(std::move(name));
+    }
+  }
+
+ private:
+  std::vector<uint64_t> sizes_, strides_;
+  uint64_t count_ = 1;
+};
+
+void propose_rotation(Fabric::Builder& builder, uint64_t ranks) {
+  propose_symmetry(builder, ranks, [=](uint64_t v) { return v < ranks ? (v + 1) % ranks : v; });
+}
+
+}  // namespace
+
+Fabric generate_ring(const GeneratorSpec& spec) {
+  const uint64_t ranks = spec.number("ranks", kRanks);
+  spec.expect_size(ranks, 2 * ranks);
+  const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
+  Fabric::Builder builder;
+  add_gpus(builder, ranks);
+  const uint64_t cables = ranks == 2 ? 1 : ranks;  // two ranks are joined by one cable, not by two parallel ones
+  for (uint64_t i = 0; i < cables; ++i) join(builder, i, (i + 1) % ranks, bandwidth);
+  propose_rotation(builder, ranks);
+  return std::move(builder).build();
+}
+
+Fabric generate_full(const GeneratorSpec& spec) {
+  const uint64_t ranks = spec.number("ranks", kRanks);
+  spec.expect_size(ranks, ranks * (ranks - 1));
+  const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
+  Fabric::Builder builder;
+  add_gpus(builder, ranks);
+  for (uint64_t i = 0; i < ranks; ++i) {
+    for (uint64_t j = i + 1; j < ranks; ++j) join(builder, i, j, bandwidth);
+  }
+  propose_rotation(builder, ranks);
+  return std::move(builder).build();
+}
+
+Fabric generate_star(const GeneratorSpec& spec) {
+  const uint64_t ranks = spec.number("ranks", kRanks);
+  spec.expect_size(ranks + 1, 2 * ranks);
+  const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
+  Fabric::Builder builder;
+  add_gpus(builder, ranks);
+  add_switches(builder, "sw", 1);
+  for (uint64_t i = 0; i < ranks; ++i) join(builder, i, ranks, bandwidth);
+  propose_rotation(builder, ranks);
+  return std::move(builder).build();
+}
+
+Fabric generate_torus(const GeneratorSpec& spec) {
+  const Grid grid(spec);
+  const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
+  Fabric::Builder builder;
+  grid.add_ranks(builder);
+  for (uint64_t node = 0; node < grid.count(); ++node) {
+    for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
+      // Around a dimension of size 2 both ways lead to the same neighbour: one cable, added by the lower end.
+      if (grid.size(axis) == 2 && grid.coordinate(node, axis) == 1) continue;
+      join(builder, node, grid.next(node, axis), bandwidth);
+    }
+  }
+  for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
+    propose_symmetry(builder, grid.count(), [&](uint64_t v) { return grid.next(v, axis); });
+  }
+  return std::move(builder).build();
+}
+
+Fabric generate_mesh(const GeneratorSpec& spec) {
+  const Grid grid(spec);
+  const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
+  Fabric::Builder builder;
+  grid.add_ranks(builder);
+  for (uint64_t node = 0; node < grid.count(); ++node) {
+    for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
+      if (grid.coordinate(node, axis) + 1 < grid.size(axis)) join(builder, node, grid.next(node, axis), bandwidth);
+    }
+  }
+  // Reflections. Along a dimension of odd size they would keep the middle in place, which symmetries must not.
+  for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
+    if (grid.size(axis) % 2 != 0) continue;
+    propose_symmetry(builder, grid.count(),
+                     [&](uint64_t v) { return grid.moved(v, axis, grid.size(axis) - 1 - grid.coordinate(v, axis)); });
+  }
+  return std::move(builder).build();
+}
+
+Fabric generate_hypercube(const GeneratorSpec& spec) {
+  const uint64_t dimensions = spec.number("dimensions", {.min = 1, .max = 19});
+  const uint64_t ranks = uint64_t{1} << dimensions;
+  spec.expect_size(ranks, ranks * dimensions);
+  const Bandwidth bandwidth = spec.bandwidth_or(kDefaultPort);
+  Fabric::Builder builder;
+  add_gpus(builder, ranks);
+  for (uint64_t i = 0; i < ranks; ++i) {
+    for (uint64_t bit = 1; bit < ranks; bit <<= 1) {
+      if ((i & bit) == 0) join(builder, i, i | bit, bandwidth);
+    }
+  }
+  for (uint64_t bit = 1; bit < ranks; bit <<= 1) {
+    propose_symmetry(builder, ranks, [=](uint64_t v) { return v ^ bit; });
+  }
+  return std::move(builder).build();
+}
+
+}  // namespace banyan

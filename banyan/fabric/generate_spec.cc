@@ -1,0 +1,147 @@
+#include "banyan/fabric/generate_spec.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace banyan {
+namespace {
+
+// A stranger's text as one short printable line.
+std::string printable(std::string_view text) {
+  constexpr size_t kShown = 80;
+  std::string shown(text.substr(0, kShown));
+  std::replace_if(
+      shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  if (text.size() > kShown) shown += "...";
+  return shown;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
+GeneratorSpec GeneratorSpec::parse(std::string_view text) {
+  GeneratorSpec spec;
+  spec.shown_ = printable(text);
+  if (const size_t at = text.rfind('@'); at != std::string_view::npos) {
+    try {
+      spec.bandwidth_ = Bandwidth::parse(text.substr(at + 1));
+    } catch (const Error& error) {
+      throw error.within("fabric spec '" + spec.shown_ + "'");
+    }
+    text = text.substr(0, at);
+  }
+  const size_t colon = text.find(':');
+  spec.kind_ = text.substr(0, colon);
+  if (colon != std::string_view::npos) spec.arguments_ = text.substr(colon + 1);
+  return spec;
+}
+
+Error GeneratorSpec::error(const std::string& message) const {
+  const std::string example = example_.empty() ? "" : ", as in " + example_;
+  return Error(ErrorCode::invalid_input, message + example, "fabric spec '" + shown_ + "'");
+}
+
+uint64_t GeneratorSpec::parse_count(std::string_view what, std::string_view value, CountRange range) const {
+  uint64_t count = 0;
+  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), count);
+  if (code == std::errc() && end == value.data() + value.size() && count >= range.min && count <= range.max) {
+    return count;
+  }
+  throw error(std::string(what) + " is '" + printable(value) + "' but must be a whole number from " +
+              std::to_string(range.min) + " to " + std::to_string(range.max));
+}
+
+uint64_t GeneratorSpec::number(std::string_view what, CountRange range) const {
+  if (arguments_.empty()) throw error(kind_ + " needs a number of " + std::string(what));
+  return parse_count(what, arguments_, range);
+}
+
+std::vector<uint64_t> GeneratorSpec::numbers(std::string_view what, char separator, CountRange range) const {
+  if (arguments_.empty()) throw error(kind_ + " needs its " + std::string(what));
+  std::vector<uint64_t> counts;
+  for (const std::string_view part : split(arguments_, separator)) counts.push_back(parse_count(what, part, range));
+  return counts;
+}
+
+std::optional<std::string_view> GeneratorSpec::find(std::string_view name) const {
+  for (const std::string_view part : split(arguments_, ',')) {
+    if (part.size() > name.size() && part.starts_with(name) && part[name.size()] == '=') {
+      return part.substr(name.size() + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+void GeneratorSpec::expect_parameters(std::initializer_list<std::string_view> known) const {
+  std::string names;
+  for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string(name);
+  if (arguments_.empty()) throw error(kind_ + " needs parameters (" + names + ")");
+  std::vector<std::string_view> seen;
+  for (const std::string_view part : split(arguments_, ',')) {
+    const std::string_view name = part.substr(0, part.find('='));
+    if (name.size() == part.size()) throw error("'" + printable(part) + "' is not of the form name=value");
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw error("unknown parameter '" + printable(name) + "' (" + kind_ + " knows " + names + ")");
+    }
+    if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+      throw error("parameter '" + printable(name) + "' is given twice");
+    }
+    seen.push_back(name);
+  }
+}
+
+uint64_t GeneratorSpec::parameter(std::string_view name, CountRange range) const {
+  const auto value = find(name);
+  if (!value) throw error(kind_ + " needs " + std::string(name) + "=");
+  return parse_count(name, *value, range);
+}
+
+uint64_t GeneratorSpec::parameter_or(std::string_view name, uint64_t fallback, CountRange range) const {
+  const auto value = find(name);
+  return value ? parse_count(name, *value, range) : fallback;
+}
+
+Bandwidth GeneratorSpec::bandwidth_parameter_or(std::string_view name, Bandwidth fallback) const {
+  const auto value = find(name);
+  if (!value) return fallback;
+  try {
+    return Bandwidth::parse(*value);
+  } catch (const Error& error) {
+    throw error.within("fabric spec '" + shown_ + "' " + std::string(name));
+  }
+}
+
+void GeneratorSpec::expect_size(uint64_t nodes, uint64_t links) const {
+  const auto refuse = [&](uint64_t count, const char* what, size_t limit) {
+    if (count > limit) {
+      throw error("would have " + std::to_string(count) + " " + what + ", more than the " + std::to_string(limit) +
+                  " a fabric may have; ask for a smaller one");
+    }
+  };
+  refuse(nodes, "nodes", Fabric::kMaxNodes);
+  refuse(links, "links", Fabric::kMaxLinks);
+}
+
+void add_gpus(Fabric::Builder& builder, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) builder.add_rank("gpu" + std::to_string(i));
+}
+
+void add_switches(Fabric::Builder& builder, std::string_view prefix, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) builder.add_switch(std::string(prefix) + std::to_string(i));
+}
+
+void join(Fabric::Builder& builder, uint64_t a, uint64_t b, Bandwidth bandwidth) {
+  builder.add_cable(
+      {.from = NodeId{static_cast<uint32_t>(a)}, .to = NodeId{static_cast<uint32_t>(b)}, .bandwidth = bandwidth});
+}
+
+}  // namespace banyan

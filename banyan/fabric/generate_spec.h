@@ -1,0 +1,107 @@
+// A generator's spec taken apart, KIND[:ARGUMENTS][@BANDWIDTH], and what all generators share. Private to generate*.cc.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/base/units.h"
+#include "banyan/fabric/fabric.h"
+
+namespace banyan {
+
+struct CountRange {
+  uint64_t min = 1;
+  uint64_t max = Fabric::kMaxNodes;
+};
+
+// Every method that reads an argument throws Error{invalid_input} with the argument, its value and what is allowed.
+class GeneratorSpec {
+ public:
+  // Splits the text; throws when the bandwidth after '@' is wrong. `example` of the kind is shown in later errors.
+  static GeneratorSpec parse(std::string_view text);
+
+  const std::string& kind() const { return kind_; }
+  bool has_bandwidth() const { return bandwidth_.has_value(); }
+  Bandwidth bandwidth_or(Bandwidth fallback) const { return bandwidth_.value_or(fallback); }
+  void set_example(std::string_view example) { example_ = example; }
+
+  // "dgx-a100:8": the only argument. `what` names it.
+  uint64_t number(std::string_view what, CountRange range) const;
+  // "8x8x8" or "16,3,4": at least one number.
+  std::vector<uint64_t> numbers(std::string_view what, char separator, CountRange range) const;
+  // "leaves=4,hosts=4": refuses names that are not in `known` and names given twice.
+  void expect_parameters(std::initializer_list<std::string_view> known) const;
+  uint64_t parameter(std::string_view name, CountRange range) const;
+  uint64_t parameter_or(std::string_view name, uint64_t fallback, CountRange range) const;
+  Bandwidth bandwidth_parameter_or(std::string_view name, Bandwidth fallback) const;
+
+  // Refuses what a Fabric cannot hold before any of it is built. Directed links are counted. Products of up to three
+  // counts of at most kMaxNodes cannot overflow.
+  void expect_size(uint64_t nodes, uint64_t links) const;
+
+  Error error(const std::string& message) const;
+
+ private:
+  std::optional<std::string_view> find(std::string_view name) const;
+  uint64_t parse_count(std::string_view what, std::string_view value, CountRange range) const;
+
+  std::string kind_;
+  std::string arguments_;
+  std::string shown_;  // the spec as errors quote it
+  std::string example_;
+  std::optional<Bandwidth> bandwidth_;
+};
+
+// The bandwidth of a link where neither the spec nor a vendor says one: a port of 400 Gb/s.
+constexpr Bandwidth kDefaultPort = Bandwidth::gigabits_per_second(400);
+
+// "gpu0" .. "gpu<count-1>": rank i is node i when these are the first nodes.
+void add_gpus(Fabric::Builder& builder, uint64_t count);
+void add_switches(Fabric::Builder& builder, std::string_view prefix, uint64_t count);
+
+// Two links of one bandwidth between nodes given by number.
+void join(Fabric::Builder& builder, uint64_t a, uint64_t b, Bandwidth bandwidth);
+
+// Proposes v -> image(v) as a symmetry, after all nodes are added. Beyond kSymmetryBudget (ranks times nodes: build()
+// writes the whole group out to check it) nothing is proposed.
+constexpr uint64_t kSymmetryBudget = uint64_t{1} << 25;
+template <typename Image>
+void propose_symmetry(Fabric::Builder& builder, uint64_t ranks, Image image) {
+  const uint64_t nodes = builder.node_count();
+  if (ranks * nodes > kSymmetryBudget) return;
+  Permutation permutation(nodes);
+  for (uint64_t v = 0; v < nodes; ++v) permutation[v] = NodeId{static_cast<uint32_t>(image(v))};
+  builder.add_symmetry(std::move(permutation));
+}
+
+// Direct-connect topologies: generate_direct.cc and generate_graph.cc.
+Fabric generate_ring(const GeneratorSpec& spec);
+Fabric generate_full(const GeneratorSpec& spec);
+Fabric generate_star(const GeneratorSpec& spec);
+Fabric generate_torus(const GeneratorSpec& spec);
+Fabric generate_mesh(const GeneratorSpec& spec);
+Fabric generate_hypercube(const GeneratorSpec& spec);
+Fabric generate_circulant(const GeneratorSpec& spec);
+Fabric generate_kautz(const GeneratorSpec& spec);
+Fabric generate_debruijn(const GeneratorSpec& spec);
+Fabric generate_random(const GeneratorSpec& spec);
+
+// Vendor boxes: generate_boxes.cc.
+Fabric generate_dgx_a100(const GeneratorSpec& spec);
+Fabric generate_dgx_h100(const GeneratorSpec& spec);
+Fabric generate_dgx1_v100(const GeneratorSpec& spec);
+Fabric generate_mi250(const GeneratorSpec& spec);
+Fabric generate_rail(const GeneratorSpec& spec);
+
+// Switched networks: generate_network.cc.
+Fabric generate_leaf_spine(const GeneratorSpec& spec);
+Fabric generate_fat_tree(const GeneratorSpec& spec);
+Fabric generate_dragonfly(const GeneratorSpec& spec);
+
+}  // namespace banyan

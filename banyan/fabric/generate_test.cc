@@ -1,0 +1,323 @@
+#include "banyan/fabric/generate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "banyan/base/error.h"
+
+namespace banyan {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string error_of(const std::string& spec) {
+  try {
+    generate_fabric(spec);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+double gigabytes(std::span<const LinkId> links, const Fabric& fabric) {
+  double sum = 0;
+  for (const LinkId id : links) sum += static_cast<double>(fabric.link(id).bandwidth.bytes_per_second()) / 1e9;
+  return sum;
+}
+
+// The greatest number of links on a shortest way between two ranks.
+uint32_t diameter(const Fabric& fabric) {
+  uint32_t result = 0;
+  for (const NodeId start : fabric.ranks()) {
+    std::map<NodeId, uint32_t> distance{{start, 0}};
+    std::queue<NodeId> queue({start});
+    for (; !queue.empty(); queue.pop()) {
+      const NodeId v = queue.front();
+      if (fabric.is_rank(v)) result = std::max(result, distance[v]);
+      for (const LinkId id : fabric.out_links(v)) {
+        if (distance.emplace(fabric.link(id).to, distance[v] + 1).second) queue.push(fabric.link(id).to);
+      }
+    }
+  }
+  return result;
+}
+
+// Bandwidth that leaves the ranks [begin, end) when `inside` says which further nodes go with them.
+template <typename Inside>
+double leaving(const Fabric& fabric, Inside inside) {
+  double sum = 0;
+  for (const Link& link : fabric.links()) {
+    if (inside(fabric.name(link.from)) && !inside(fabric.name(link.to))) {
+      sum += static_cast<double>(link.bandwidth.bytes_per_second()) / 1e9;
+    }
+  }
+  return sum;
+}
+
+struct Fact {
+  std::string spec;
+  size_t ranks, switches, links;
+  uint32_t degree;  // links out of each rank; 0 where ranks differ
+  double out;       // GB/s out of each rank; 0 where ranks differ
+  uint32_t diameter;
+  size_t symmetries;  // order of the group
+};
+void PrintTo(const Fact& fact, std::ostream* out) { *out << fact.spec; }
+
+class Generator : public ::testing::TestWithParam<Fact> {};
+
+TEST_P(Generator, HasTheShapeThatItsNameStates) {
+  const Fact& fact = GetParam();
+  const Fabric fabric = generate_fabric(fact.spec);
+  EXPECT_EQ(fabric.ranks().size(), fact.ranks);
+  EXPECT_EQ(fabric.nodes().size() - fabric.ranks().size(), fact.switches);
+  EXPECT_EQ(fabric.links().size(), fact.links);
+  for (const NodeId rank : fabric.ranks()) {
+    if (fact.degree > 0) {
+      EXPECT_EQ(fabric.out_links(rank).size(), fact.degree) << fabric.name(rank);
+    }
+    if (fact.out > 0) {
+      EXPECT_DOUBLE_EQ(gigabytes(fabric.out_links(rank), fabric), fact.out) << fabric.name(rank);
+    }
+  }
+  EXPECT_EQ(diameter(fabric), fact.diameter);
+}
+
+TEST_P(Generator, KeepsTheSymmetriesThatItDeclares) {
+  const Fabric fabric = generate_fabric(GetParam().spec);
+  const size_t order = std::max<size_t>(1, generate_group(fabric.symmetries(), fabric.ranks().size()).size());
+  EXPECT_EQ(order, GetParam().symmetries);
+}
+
+// What comes into a node can leave it: planners split switches on that ground.
+TEST_P(Generator, BalancesInputsAndOutputsOfEveryNode) {
+  const Fabric fabric = generate_fabric(GetParam().spec);
+  for (uint32_t v = 0; v < fabric.nodes().size(); ++v) {
+    EXPECT_DOUBLE_EQ(gigabytes(fabric.in_links(NodeId{v}), fabric), gigabytes(fabric.out_links(NodeId{v}), fabric))
+        << fabric.name(NodeId{v});
+  }
+}
+
+TEST_P(Generator, JoinsTwoNodesByOneLinkAWay) {
+  const Fabric fabric = generate_fabric(GetParam().spec);
+  std::set<std::pair<NodeId, NodeId>> pairs;
+  for (const Link& link : fabric.links()) pairs.emplace(link.from, link.to);
+  EXPECT_EQ(pairs.size(), fabric.links().size());
+}
+
+TEST_P(Generator, GivesTheSameFabricEachTime) {
+  EXPECT_EQ(generate_fabric(GetParam().spec).fingerprint(), generate_fabric(GetParam().spec).fingerprint());
+}
+
+// The group's order counts the ranks that one plan serves: equal to the ranks where it reaches all of them.
+INSTANTIATE_TEST_SUITE_P(
+    All, Generator,
+    ::testing::Values(
+        Fact{"dgx-a100:1", 8, 1, 16, 1, 300, 2, 8}, Fact{"dgx-a100:8", 64, 9, 256, 2, 325, 2, 64},
+        Fact{"dgx-h100:2", 16, 3, 64, 2, 500, 2, 16}, Fact{"dgx-h100:2@100GB/s", 16, 3, 64, 2, 550, 2, 16},
+        Fact{"dgx1-v100:1", 8, 0, 32, 4, 150, 2, 4}, Fact{"dgx1-v100:3", 24, 4, 150, 5, 162.5, 4, 12},
+        Fact{"mi250:1", 16, 0, 56, 0, 350, 5, 4}, Fact{"mi250:2", 32, 1, 176, 0, 366, 2, 8},
+        Fact{"ring:2@1GB/s", 2, 0, 2, 1, 1, 1, 2}, Fact{"ring:9@2 GB/s", 9, 0, 18, 2, 4, 4, 9},
+        Fact{"full:7@1GB/s", 7, 0, 42, 6, 6, 1, 7}, Fact{"star:5@1GB/s", 5, 1, 10, 1, 1, 2, 5},
+        Fact{"torus:3x3@1GB/s", 9, 0, 36, 4, 4, 2, 9}, Fact{"torus:4x2@1GB/s", 8, 0, 24, 3, 3, 3, 8},
+        Fact{"torus:4x3x5@1GB/s", 60, 0, 360, 6, 6, 5, 60}, Fact{"torus:8x8x8", 512, 0, 3072, 6, 300, 12, 512},
+        Fact{"torus:2x2x2@1GB/s", 8, 0, 24, 3, 3, 3, 8}, Fact{"mesh:4x4@1GB/s", 16, 0, 48, 0, 0, 6, 4},
+        Fact{"mesh:4x3@1GB/s", 12, 0, 34, 0, 0, 5, 2}, Fact{"mesh:3x3@1GB/s", 9, 0, 24, 0, 0, 4, 1},
+        Fact{"hypercube:1@1GB/s", 2, 0, 2, 1, 1, 1, 2}, Fact{"hypercube:6@1GB/s", 64, 0, 384, 6, 6, 6, 64},
+        Fact{"circulant:16,3,4@1GB/s", 16, 0, 64, 4, 4, 3, 16}, Fact{"circulant:12,2,3", 12, 0, 48, 4, 200, 2, 12},
+        Fact{"circulant:8,1,4@1GB/s", 8, 0, 24, 3, 3, 2, 8}, Fact{"kautz:n=12,d=3@1GB/s", 12, 0, 36, 3, 3, 2, 4},
+        Fact{"kautz:n=6,d=2@1GB/s", 6, 0, 12, 2, 2, 2, 6}, Fact{"kautz:n=16,d=4@1GB/s", 16, 0, 60, 0, 0, 2, 2},
+        Fact{"kautz:n=64,d=4@1GB/s", 64, 0, 252, 0, 0, 3, 2}, Fact{"kautz:n=9,d=4@1GB/s", 9, 0, 32, 0, 0, 2, 1},
+        Fact{"debruijn:k=2,n=3@1GB/s", 8, 0, 14, 0, 0, 3, 2}, Fact{"debruijn:k=3,n=2@1GB/s", 9, 0, 24, 0, 0, 2, 3},
+        Fact{"leaf-spine:leaves=4,hosts=4,spines=2@10GB/s", 16, 6, 48, 1, 10, 4, 16},
+        Fact{"leaf-spine:leaves=3,hosts=1,spines=2,uplink=5GB/s", 3, 5, 18, 1, 50, 4, 3},
+        Fact{"fat-tree:k=2", 2, 5, 12, 1, 50, 6, 2}, Fact{"fat-tree:k=4", 16, 20, 96, 1, 50, 6, 16},
+        Fact{"fat-tree:k=6@1GB/s", 54, 45, 324, 1, 1, 6, 54}, Fact{"rail:boxes=4,gpus=8", 32, 12, 128, 2, 500, 4, 32},
+        Fact{"rail:boxes=4,gpus=8,spines=2@25GB/s", 32, 14, 160, 2, 475, 4, 32},
+        Fact{"rail:boxes=1,gpus=2,nvlink=100GB/s", 2, 3, 8, 2, 150, 2, 2},
+        Fact{"dragonfly:groups=5,routers=2,hosts=2@1GB/s", 20, 10, 70, 1, 1, 5, 10},
+        Fact{"dragonfly:groups=9,routers=4,hosts=2", 72, 36, 324, 1, 50, 5, 18},
+        Fact{"dragonfly:groups=3,routers=4,hosts=1,globals=2", 12, 12, 84, 1, 50, 4, 3},
+        Fact{"random:n=16,links=40,seed=7", 16, 0, 80, 0, 0, 3, 1}, Fact{"random:n=5,links=10", 5, 0, 20, 4, 0, 1, 1}));
+
+// Regular up to what a dropped self-loop takes away: a Kautz node with i = -d*i - a mod n.
+TEST(Generate, DropsSelfLoopsOfKautzAndDeBruijn) {
+  const Fabric kautz = generate_fabric("kautz:n=64,d=4");
+  EXPECT_EQ(std::count_if(kautz.ranks().begin(), kautz.ranks().end(),
+                          [&](NodeId v) { return kautz.out_links(v).size() == 3; }),
+            4);
+  const Fabric debruijn = generate_fabric("debruijn:k=3,n=3");
+  for (const char* constant : {"gpu0", "gpu13", "gpu26"}) {
+    EXPECT_EQ(debruijn.out_links(debruijn.at(constant)).size(), 2u) << constant;
+  }
+}
+
+TEST(Generate, PointsKautzLinksByItsRule) {
+  const Fabric fabric = generate_fabric("kautz:n=12,d=3");
+  std::vector<std::string> targets;
+  for (const LinkId id : fabric.out_links(fabric.at("gpu5"))) targets.push_back(fabric.name(fabric.link(id).to));
+  EXPECT_THAT(targets, ::testing::ElementsAre("gpu8", "gpu7", "gpu6"));  // -15 - 1, -15 - 2, -15 - 3 modulo 12
+}
+
+TEST(Generate, NamesRanksAndSwitchesInOrder) {
+  const Fabric boxes = generate_fabric("dgx-h100:2");
+  EXPECT_EQ(boxes.name(NodeId{0}), "gpu0");
+  EXPECT_EQ(boxes.name(NodeId{15}), "gpu15");
+  EXPECT_EQ(boxes.name(NodeId{16}), "nvsw0");
+  EXPECT_EQ(boxes.name(NodeId{18}), "ib0");
+  const Fabric torus = generate_fabric("torus:3x4x5");
+  EXPECT_EQ(torus.name(NodeId{0}), "x0y0z0");
+  EXPECT_EQ(torus.name(NodeId{1}), "x1y0z0");
+  EXPECT_EQ(torus.name(NodeId{12}), "x0y0z1");
+  EXPECT_TRUE(generate_fabric("dragonfly:groups=5,routers=2,hosts=2").find("g4r1").has_value());
+}
+
+TEST(Generate, LetsEachBoxOutThroughItsNics) {
+  const auto first_box = [](uint32_t gpus) {
+    return [gpus](const std::string& name) {
+      if (name == "nvsw0" || name == "pcie0") return true;
+      return name.starts_with("gpu") && std::stoul(name.substr(3)) < gpus;
+    };
+  };
+  EXPECT_DOUBLE_EQ(leaving(generate_fabric("dgx-a100:4"), first_box(8)), 200);
+  EXPECT_DOUBLE_EQ(leaving(generate_fabric("dgx-h100:4"), first_box(8)), 400);
+  EXPECT_DOUBLE_EQ(leaving(generate_fabric("dgx1-v100:4"), first_box(8)), 12.5);
+  EXPECT_DOUBLE_EQ(leaving(generate_fabric("dgx1-v100:4@50GB/s"), first_box(8)), 50);
+  EXPECT_DOUBLE_EQ(leaving(generate_fabric("mi250:4"), first_box(16)), 256);
+}
+
+// Each MI250 package is two dies on four links; each DGX-1 GPU has six NVLinks, to four others.
+TEST(Generate, WiresTheDirectlyJoinedBoxes) {
+  const Fabric mi250 = generate_fabric("mi250:1");
+  for (uint32_t package = 0; package < 8; ++package) {
+    const NodeId die{2 * package};
+    const auto links = mi250.out_links(die);
+    EXPECT_TRUE(std::any_of(links.begin(), links.end(), [&](LinkId id) {
+      return mi250.link(id).to == NodeId{2 * package + 1} &&
+             mi250.link(id).bandwidth == Bandwidth::gigabytes_per_second(200);
+    })) << package;
+  }
+  const Fabric dgx1 = generate_fabric("dgx1-v100:1");
+  const auto halves = [](const std::string& name) { return name < "gpu4"; };
+  EXPECT_DOUBLE_EQ(leaving(dgx1, halves), 150);
+}
+
+// Half of a fat tree's ranks can all send to the other half at full speed.
+TEST(Generate, MakesTheFatTreeNonBlocking) {
+  const Fabric fabric = generate_fabric("fat-tree:k=4@1GB/s");
+  double from_cores = 0;
+  for (const Node& node : fabric.nodes()) {
+    if (node.name.starts_with("core")) from_cores += gigabytes(fabric.out_links(fabric.at(node.name)), fabric);
+  }
+  EXPECT_DOUBLE_EQ(from_cores, 16);
+}
+
+TEST(Generate, MakesRailSpinesAtLeastAsFastAsTheNics) {
+  const Fabric fabric = generate_fabric("rail:boxes=5,gpus=2,spines=2@10GB/s");
+  const auto spine = fabric.out_links(fabric.at("spine0"));
+  EXPECT_DOUBLE_EQ(gigabytes(spine, fabric), 60);  // two rails of five NICs over two spines, in whole ports
+}
+
+TEST(Generate, DrawsRandomCapacitiesFromOneToSixteen) {
+  const Fabric fabric = generate_fabric("random:n=64,links=256,seed=3");
+  std::set<uint64_t> seen;
+  for (const Link& link : fabric.links()) seen.insert(link.bandwidth.bytes_per_second());
+  EXPECT_EQ(*seen.begin(), 1'000'000'000u);
+  EXPECT_EQ(*seen.rbegin(), 16'000'000'000u);
+  EXPECT_EQ(seen.size(), 16u);
+  EXPECT_NE(fabric.fingerprint(), generate_fabric("random:n=64,links=256,seed=4").fingerprint());
+}
+
+// A spec in a file, a test or a report must mean the same fabric on every machine.
+TEST(Generate, PinsTheRandomDraw) {
+  const Fabric fabric = generate_fabric("random:n=16,links=40,seed=7");
+  const auto describe = [&](uint32_t id) {
+    const Link& link = fabric.link(LinkId{id});
+    return fabric.name(link.from) + " " + fabric.name(link.to) + " " + link.bandwidth.to_string();
+  };
+  EXPECT_EQ(describe(0), "gpu0 gpu1 16 GB/s");
+  EXPECT_EQ(describe(40), "gpu0 gpu7 9 GB/s");
+  EXPECT_EQ(describe(78), "gpu7 gpu15 1 GB/s");
+}
+
+TEST(Generate, BuildsAThousandRanksWithTheirSymmetry) {
+  const Fabric fabric = generate_fabric("dgx-h100:128");
+  EXPECT_EQ(fabric.ranks().size(), 1024u);
+  EXPECT_EQ(fabric.nodes().size(), 1024u + 128 + 1);
+  EXPECT_EQ(generate_group(fabric.symmetries(), 1024).size(), 1024u);
+}
+
+TEST(Generate, DropsTheSymmetryWhereItWouldCostTooMuch) {
+  const Fabric fabric = generate_fabric("ring:20000");
+  EXPECT_EQ(fabric.ranks().size(), 20000u);
+  EXPECT_TRUE(fabric.symmetries().empty());
+}
+
+TEST(Generate, NamesWhatIsWrongWithASpec) {
+  EXPECT_THAT(error_of("ring:0"), HasSubstr("fabric spec 'ring:0'"));
+  EXPECT_THAT(error_of("ring:0"), HasSubstr("ranks is '0' but must be a whole number from 2 to 1000000, as in ring:8"));
+  EXPECT_THAT(error_of("ring:-3"), HasSubstr("'-3'"));
+  EXPECT_THAT(error_of("ring:8 "), HasSubstr("'8 '"));
+  EXPECT_THAT(error_of("ring"), HasSubstr("ring needs a number of ranks, as in ring:8"));
+  EXPECT_THAT(error_of("ring:99999999999999999999999"), HasSubstr("whole number"));
+  EXPECT_THAT(error_of("rung:8"), HasSubstr("known are dgx-a100, dgx-h100"));
+  EXPECT_THAT(error_of("torus:3xx3"), HasSubstr("sizes is ''"));
+  EXPECT_THAT(error_of("torus:1x3"), HasSubstr("sizes is '1'"));
+  EXPECT_THAT(error_of("torus:2x2x2x2x2x2x2"), HasSubstr("at most 6"));
+  EXPECT_THAT(error_of("leaf-spine:leaves=4,hosts=4"), HasSubstr("leaf-spine needs spines="));
+  EXPECT_THAT(error_of("leaf-spine:leafs=4"), HasSubstr("unknown parameter 'leafs' (leaf-spine knows leaves, hosts"));
+  EXPECT_THAT(error_of("fat-tree:k=4,k=4"), HasSubstr("given twice"));
+  EXPECT_THAT(error_of("fat-tree:4"), HasSubstr("'4' is not of the form name=value, as in fat-tree:k=4"));
+  EXPECT_THAT(error_of("fat-tree:k=5"), HasSubstr("must be even"));
+  EXPECT_THAT(error_of("fat-tree:"), HasSubstr("needs parameters (k)"));
+  EXPECT_THAT(error_of("leaf-spine:leaves=2,hosts=2,spines=1,uplink=5"), HasSubstr("uplink"));
+  EXPECT_THAT(error_of("ring:8@"), HasSubstr("fabric spec 'ring:8@'"));
+  EXPECT_THAT(error_of("ring:8@5"), HasSubstr("fabric spec 'ring:8@5'"));
+  EXPECT_THAT(error_of("ring:8@0GB/s"), HasSubstr("fabric spec"));
+  EXPECT_THAT(error_of("dgx-a100:1@50GB/s"), HasSubstr("one box has no NICs"));
+  EXPECT_THAT(error_of("circulant:16"), HasSubstr("one offset"));
+  EXPECT_THAT(error_of("circulant:16,2,4"), HasSubstr("2 parts"));
+  EXPECT_THAT(error_of("circulant:16,9"), HasSubstr("offset 9 must be at most 8"));
+  EXPECT_THAT(error_of("circulant:16,3,3"), HasSubstr("twice"));
+  EXPECT_THAT(error_of("kautz:n=4,d=4"), HasSubstr("d must be less than n"));
+  EXPECT_THAT(error_of("random:n=4,links=2"), HasSubstr("links is '2' but must be a whole number from 3 to 6"));
+  EXPECT_THAT(error_of("dragonfly:groups=9,routers=2,hosts=1,globals=1"), HasSubstr("do not reach 8 other groups"));
+  EXPECT_THAT(error_of(std::string("ring:\n\x01") + std::string(500, 'x')), Not(HasSubstr("\n")));
+  EXPECT_LT(error_of("ring:" + std::string(1'000'000, '7')).size(), 400u);
+}
+
+TEST(Generate, RefusesWhatAFabricCannotHold) {
+  EXPECT_THAT(error_of("dgx-h100:200000"), HasSubstr("more than the 1000000"));
+  EXPECT_THAT(error_of("full:100000"), HasSubstr("9999900000 links, more than the 16000000"));
+  EXPECT_THAT(error_of("torus:1000x1000x1000"), HasSubstr("1000000000 nodes"));
+  EXPECT_THAT(error_of("star:1000000"), HasSubstr("1000001 nodes"));
+  EXPECT_THAT(error_of("debruijn:k=1000000,n=19"), HasSubstr("links"));
+  EXPECT_THAT(error_of("fat-tree:k=158"), HasSubstr("nodes"));
+  EXPECT_THAT(error_of("leaf-spine:leaves=1000000,hosts=1000000,spines=1000000"), HasSubstr("nodes"));
+  EXPECT_THAT(error_of("rail:boxes=1000000,gpus=1000000,spines=1000000"), HasSubstr("nodes"));
+  EXPECT_THAT(error_of("dragonfly:groups=1000000,routers=1000000,hosts=1000000,globals=1000000"), HasSubstr("nodes"));
+  EXPECT_THAT(error_of("kautz:n=1000000,d=999999"), HasSubstr("links"));
+  EXPECT_THAT(error_of("random:n=20000,links=199990000"), HasSubstr("links"));
+  EXPECT_THAT(error_of("random:n=4,links=4@1000TB/s"), HasSubstr("1 PB/s"));
+}
+
+TEST(Generate, ListsEveryGeneratorWithItsForm) {
+  const auto help = fabric_generators();
+  EXPECT_EQ(help.size(), 18u);
+  for (const GeneratorHelp& line : help) {
+    EXPECT_TRUE(is_fabric_spec(line.spec)) << line.spec;
+    EXPECT_FALSE(line.description.empty()) << line.spec;
+  }
+  EXPECT_TRUE(is_fabric_spec("torus"));
+  EXPECT_FALSE(is_fabric_spec("fabric.json"));
+  EXPECT_FALSE(is_fabric_spec("torus.json"));
+  EXPECT_FALSE(is_fabric_spec("./ring:8"));
+}
+
+}  // namespace
+}  // namespace banyan
