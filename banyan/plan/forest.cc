@@ -1,0 +1,216 @@
+#include "banyan/plan/forest.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/plan/capacities.h"
+#include "banyan/plan/network.h"
+#include "banyan/plan/packing.h"
+#include "banyan/plan/shortest_paths.h"
+#include "banyan/schedule/cost.h"
+
+namespace banyan {
+namespace {
+
+// Steps of the search for the least time under a height: each halves the interval, from a first guess of twice the time.
+constexpr int kHeightSearchSteps = 7;
+
+// One direction of a collective, planned: trees of `trees_per_weight` units per unit of weight.
+struct Phase {
+  Network network;
+  int64_t trees_per_weight = 0;
+  Packing packing;
+};
+
+void begin(const ForestOptions& options, PlanObserver::Phase phase) {
+  if (options.observer) options.observer->phase_begins(phase);
+}
+
+PackingOptions packing_options(const ForestOptions& options) {
+  PackingOptions result{.max_height = options.max_height};
+  if (options.observer) result.progress = [&options](double done) { options.observer->progress(done); };
+  return result;
+}
+
+// Trees for given capacities, or nothing when the height does not allow it.
+std::optional<Packing> pack(const Network& network, const TreeCapacities& capacities, const ForestOptions& options) {
+  if (auto packing = pack_along_shortest_paths(network, capacities.capacity, capacities.supply)) {
+    const bool low = std::all_of(packing->trees.begin(), packing->trees.end(),
+                                 [&](const PackedTree& tree) { return !options.max_height || tree.height <= *options.max_height; });
+    if (low) return packing;
+  }
+  return pack_trees(network, capacities.capacity, capacities.supply, packing_options(options));
+}
+
+// Under a height limit the cut condition is necessary only. Widens the time until trees are found, then narrows it.
+Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& collective, const Witness& witness, int64_t trees,
+                     const ForestOptions& options) {
+  const uint32_t least = least_height(network);
+  if (*options.max_height < least) {
+    throw Error(ErrorCode::invalid_input, "no tree on this fabric is lower than " + std::to_string(least) + "; --max-height " +
+                                              std::to_string(*options.max_height) + " cannot be met");
+  }
+  const Fraction start = least_time(trees, network, collective, witness);
+  const auto attempt = [&](const Fraction& time) { return pack(network, capacities_at(time, trees, network, fabric, collective), options); };
+  Fraction low = start, high = start;
+  std::optional<Packing> best = attempt(start);
+  while (!best) {
+    low = high;
+    high = high * Fraction(2);
+    best = attempt(high);
+  }
+  for (int step = 0; step < kHeightSearchSteps && low < high; ++step) {
+    // Times of few digits keep the fractions small.
+    const Fraction middle = start * Fraction(static_cast<int64_t>(256 * ((low + high) / Fraction(2) / start).to_double()), 256);
+    if (middle <= low || middle >= high) break;
+    auto found = attempt(middle);
+    (found ? high : low) = middle;
+    if (found) best = std::move(found);
+  }
+  return {.network = std::move(network), .trees_per_weight = trees, .packing = std::move(*best)};
+}
+
+Phase plan_phase(const Fabric& fabric, const Collective& collective, const Witness& witness, const ForestOptions& options) {
+  begin(options, PlanObserver::Phase::switches);
+  Network network(fabric, collective, witness.gathering);
+  if (options.max_height) {
+    const int64_t trees = options.trees ? static_cast<int64_t>(*options.trees)
+                                        : optimal_capacities(network, fabric, collective, witness).trees_per_weight;
+    begin(options, PlanObserver::Phase::packing);
+    return plan_low_phase(std::move(network), fabric, collective, witness, trees, options);
+  }
+  const TreeCapacities capacities = options.trees
+                                        ? capacities_for(static_cast<int64_t>(*options.trees), network, fabric, collective, witness)
+                                        : optimal_capacities(network, fabric, collective, witness);
+  begin(options, PlanObserver::Phase::packing);
+  std::optional<Packing> packing = pack(network, capacities, options);
+  CHECK(packing.has_value()) << "no packing although the cut condition holds";
+  return {.network = std::move(network), .trees_per_weight = capacities.trees_per_weight, .packing = std::move(*packing)};
+}
+
+// For each link its opposite of the same bandwidth, or nothing when some link has none.
+std::optional<std::vector<LinkId>> opposite_links(const Fabric& fabric) {
+  using Key = std::tuple<NodeId, NodeId, Bandwidth>;
+  std::map<Key, std::vector<LinkId>> by_ends;
+  for (uint32_t l = 0; l < fabric.links().size(); ++l) {
+    const Link& link = fabric.link(LinkId{l});
+    by_ends[{link.from, link.to, link.bandwidth}].push_back(LinkId{l});
+  }
+  std::vector<LinkId> opposite(fabric.links().size());
+  for (const auto& [key, links] : by_ends) {
+    const auto& [from, to, bandwidth] = key;
+    const auto back = by_ends.find({to, from, bandwidth});
+    if (back == by_ends.end() || back->second.size() != links.size()) return std::nullopt;
+    for (size_t i = 0; i < links.size(); ++i) opposite[index(links[i])] = back->second[i];
+  }
+  return opposite;
+}
+
+// Puts the trees of one phase into a schedule as routes, once per path.
+class TreeWriter {
+ public:
+  // `turned` reverses every path: reduce trees planned on the reversed network, or mirrored through opposite links.
+  TreeWriter(Schedule::Builder& builder, const Phase& phase, bool turned, const std::vector<LinkId>* opposite = nullptr) : phase_(phase), turned_(turned) {
+    std::vector<LinkId> links;
+    for (uint32_t id = 0; id < phase.packing.paths.size(); ++id) {
+      links.clear();
+      for (const uint32_t arc : phase.packing.paths.path(id)) {
+        const LinkId link = phase.network.arcs()[arc].link;
+        links.push_back(opposite ? (*opposite)[index(link)] : link);
+      }
+      if (turned) std::reverse(links.begin(), links.end());
+      routes_.push_back(builder.add_route(links));
+    }
+  }
+
+  std::vector<RouteId> tree(const PackedTree& packed) const {
+    std::vector<RouteId> edges;
+    edges.reserve(packed.paths.size());
+    for (const uint32_t path : packed.paths) edges.push_back(routes_[path]);
+    if (turned_) std::reverse(edges.begin(), edges.end());
+    return edges;
+  }
+
+ private:
+  const Phase& phase_;
+  bool turned_;
+  std::vector<RouteId> routes_;
+};
+
+// Both phases cut every root's share into trees, perhaps differently: a chunk is where one in-tree meets one out-tree.
+void add_joined_chunks(Schedule::Builder& builder, const Phase& gather, const TreeWriter& in, const Phase& spread, const TreeWriter& out) {
+  const int64_t common = std::lcm(gather.trees_per_weight, spread.trees_per_weight);
+  const int64_t in_scale = common / gather.trees_per_weight, out_scale = common / spread.trees_per_weight;
+  size_t i = 0, o = 0;
+  int64_t in_left = 0, out_left = 0;
+  // Trees of both packings are sorted by root, and every root has the same total in both.
+  while (i < gather.packing.trees.size() && o < spread.packing.trees.size()) {
+    const PackedTree &in_tree = gather.packing.trees[i], &out_tree = spread.packing.trees[o];
+    CHECK_EQ(in_tree.root, out_tree.root);
+    if (in_left == 0) in_left = in_tree.units * in_scale;
+    if (out_left == 0) out_left = out_tree.units * out_scale;
+    const int64_t units = std::min(in_left, out_left);
+    const std::vector<RouteId> in_edges = in.tree(in_tree), out_edges = out.tree(out_tree);
+    builder.add_chunk({.root = spread.network.node_of(out_tree.root), .units = static_cast<uint64_t>(units), .in_tree = in_edges, .out_tree = out_edges});
+    if ((in_left -= units) == 0) ++i;
+    if ((out_left -= units) == 0) ++o;
+  }
+}
+
+Schedule to_schedule(const Fabric& fabric, const Collective& collective, const std::optional<Phase>& gather, const std::optional<Phase>& spread) {
+  Schedule::Builder builder(fabric, collective);
+  if (collective.reduces() && collective.spreads()) {
+    const auto opposite = gather ? std::nullopt : opposite_links(fabric);
+    const TreeWriter out(builder, *spread, false);
+    const TreeWriter in(builder, gather ? *gather : *spread, true, opposite ? &*opposite : nullptr);
+    add_joined_chunks(builder, gather ? *gather : *spread, in, *spread, out);
+    return std::move(builder).build();
+  }
+  const Phase& phase = gather ? *gather : *spread;
+  const TreeWriter writer(builder, phase, gather.has_value());
+  for (const PackedTree& packed : phase.packing.trees) {
+    const std::vector<RouteId> edges = writer.tree(packed);
+    Schedule::Builder::NewChunk chunk{.root = phase.network.node_of(packed.root), .units = static_cast<uint64_t>(packed.units)};
+    (gather ? chunk.in_tree : chunk.out_tree) = edges;
+    builder.add_chunk(chunk);
+  }
+  return std::move(builder).build();
+}
+
+Fraction guaranteed_excess(const Fabric& fabric, const Collective& collective, int64_t trees) {
+  uint64_t narrowest = UINT64_MAX;
+  for (const Link& link : fabric.links()) narrowest = std::min(narrowest, link.bandwidth.bytes_per_second());
+  const int64_t phases = collective.reduces() && collective.spreads() ? 2 : 1;
+  return Fraction(phases, int128{trees} * static_cast<int128>(collective.total_weight()) * static_cast<int128>(narrowest));
+}
+
+}  // namespace
+
+ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
+  constexpr uint64_t kMaxTrees = 1'000'000;
+  if (options.trees && (*options.trees == 0 || *options.trees > kMaxTrees)) {
+    throw Error(ErrorCode::invalid_input, "--trees " + std::to_string(*options.trees) + " is not between 1 and " + std::to_string(kMaxTrees));
+  }
+  begin(options, PlanObserver::Phase::bound);
+  Bound bound = compute_bound(fabric, collective);
+  std::optional<Phase> gather, spread;
+  // On a fabric whose links all have opposites, the reduce trees of an allreduce are its spread trees turned round.
+  const bool mirrored = collective.reduces() && collective.spreads() && opposite_links(fabric).has_value();
+  for (const Witness& witness : bound.witnesses) {
+    if (witness.gathering && mirrored) continue;
+    (witness.gathering ? gather : spread) = plan_phase(fabric, collective, witness, options);
+  }
+  Schedule schedule = to_schedule(fabric, collective, gather, spread);
+  const Fraction time = seconds_per_byte(schedule);
+  const bool optimal = time <= bound.seconds_per_byte;
+  Fraction excess(0);
+  if (!optimal && options.trees && !options.max_height) excess = guaranteed_excess(fabric, collective, static_cast<int64_t>(*options.trees));
+  return {.schedule = std::move(schedule), .bound = std::move(bound), .seconds_per_byte = time, .optimal = optimal, .guaranteed_excess = excess};
+}
+
+}  // namespace banyan

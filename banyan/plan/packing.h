@@ -1,0 +1,64 @@
+// Packs spanning trees: supply(t) trees rooted at each terminal t, together within the capacities.
+//
+// Method. Trees are grown whole (tree_grower.h), with as much multiplicity as fits, guided by the cuts known to bind
+// (cut_ledger.h). Each finished tree is checked exactly (cut_condition.h): if what is owed could no longer be packed,
+// the violated cut says how many units of the tree may be kept, is learnt, and the tree is kept in part or grown again.
+// A tree that gets stuck is itself a growing batch; the check on it yields the cut that it should not have overdrawn.
+// If that goes on for long, one tree is grown with a check after every edge, which cannot fail (Bérczi-Frank).
+// So the guess is cheap, the check is exact, and no guess is trusted. Compared with the published construction
+// (arXiv 2402.06787, section 5.3-5.4) there are no split-off graphs and a check per tree instead of several flows per
+// edge of every tree; and as every tree grows breadth first, heights stay near the fabric's own diameter.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "banyan/plan/network.h"
+
+namespace banyan {
+
+// Paths of arcs, each stored once.
+class PathTable {
+ public:
+  uint32_t intern(std::span<const uint32_t> arcs);
+  size_t size() const { return start_.size() - 1; }
+  std::span<const uint32_t> path(uint32_t id) const { return std::span(arcs_).subspan(start_[id], start_[id + 1] - start_[id]); }
+
+ private:
+  std::unordered_map<std::u32string, uint32_t> ids_;
+  std::vector<uint32_t> arcs_;
+  std::vector<uint64_t> start_{0};
+};
+
+struct PackedTree {
+  uint32_t root = 0;
+  int64_t units = 0;
+  uint32_t height = 0;
+  std::vector<uint32_t> paths = {};  // one per edge, parents before children
+};
+
+struct Packing {
+  PathTable paths;
+  std::vector<PackedTree> trees;
+  uint64_t checks = 0;  // of the cut condition; how hard it was
+  uint64_t regrown = 0;
+};
+
+struct PackingOptions {
+  std::optional<uint32_t> max_height = {};
+  std::function<void(double fraction_done)> progress = {};
+};
+
+// The least height that trees of this network can have: the largest distance between terminals, in terminal-to-terminal hops.
+uint32_t least_height(const Network& network);
+
+// `capacity` by arc and `supply` by terminal must satisfy the cut condition, and switches must be balanced. Then the
+// result exists, except under max_height, where nothing is returned when this search finds none.
+std::optional<Packing> pack_trees(const Network& network, std::span<const int64_t> capacity, std::span<const int64_t> supply,
+                                  const PackingOptions& options = {});
+
+}  // namespace banyan

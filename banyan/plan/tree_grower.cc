@@ -1,0 +1,190 @@
+#include "banyan/plan/tree_grower.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace banyan {
+namespace {
+
+constexpr uint32_t kUnseen = UINT32_MAX;
+
+}  // namespace
+
+bool TreeGrower::Candidate::operator<(const Candidate& other) const {
+  if (score != other.score) return score < other.score;
+  if (tie != other.tie) return tie > other.tie;
+  if (from != other.from) return from > other.from;
+  return to > other.to;
+}
+
+TreeGrower::TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial, CutLedger& ledger)
+    : network_(network), left_(left), ledger_(ledger) {
+  for (const int64_t capacity : initial) inverse_initial_.push_back(capacity > 0 ? 1.0 / static_cast<double>(capacity) : 0);
+  uses_.assign(network.arcs().size(), 0);
+  closed_.assign(network.arcs().size(), 0);
+  members_.assign(network.vertex_count(), 0);
+  retry_.assign(network.vertex_count(), 0);
+  via_.resize(network.vertex_count());
+  width_.resize(network.vertex_count());
+  switch_hops_.assign(network.vertex_count(), kUnseen);
+}
+
+double TreeGrower::part_left(uint32_t arc) const {
+  return static_cast<double>(left_[arc] - units_ * (int64_t{uses_[arc]} + 1)) * inverse_initial_[arc];
+}
+
+double TreeGrower::score(std::span<const uint32_t> path) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const uint32_t arc : path) {
+    if (!has_room(arc)) return -1;
+    least = std::min(least, part_left(arc));
+  }
+  return least;
+}
+
+void TreeGrower::offer(uint32_t member, uint32_t to, uint32_t last_arc) {
+  const uint32_t begin = static_cast<uint32_t>(scratch_.size());
+  scratch_.push_back(last_arc);
+  for (uint32_t v = network_.arcs()[last_arc].tail; v != member; v = network_.arcs()[via_[v]].tail) scratch_.push_back(via_[v]);
+  std::reverse(scratch_.begin() + begin, scratch_.end());
+  const std::span path = std::span(scratch_).subspan(begin);
+  if (!ledger_.allows(path, to)) {
+    if (ledger_.closes(last_arc)) close(last_arc);
+    scratch_.resize(begin);
+    return;
+  }
+  const uint32_t terminals = network_.terminal_count();
+  heap_.push_back({.score = score(path),
+                   .tie = (to + terminals - member) % terminals,
+                   .from = member,
+                   .to = to,
+                   .path_begin = begin,
+                   .path_end = static_cast<uint32_t>(scratch_.size())});
+}
+
+// Offers every terminal that `member` can reach, by a path of fewest switches and, among those, the widest.
+void TreeGrower::explore(uint32_t member) {
+  seen_switches_.clear();
+  std::vector<uint32_t>& reached = seen_switches_;
+  const auto visit = [&](uint32_t v, uint32_t hops, double width) {
+    for (const uint32_t a : network_.out_arcs(v)) {
+      const uint32_t head = network_.arcs()[a].head;
+      if (members_[head] || closed_[a] || !has_room(a)) continue;
+      if (network_.is_terminal(head)) {
+        offer(member, head, a);
+        continue;
+      }
+      const double through = std::min(width, part_left(a));
+      if (switch_hops_[head] == kUnseen) {
+        switch_hops_[head] = hops + 1;
+        reached.push_back(head);
+      } else if (switch_hops_[head] != hops + 1 || width_[head] >= through) {
+        continue;
+      }
+      via_[head] = a;
+      width_[head] = through;
+    }
+  };
+  visit(member, 0, std::numeric_limits<double>::infinity());
+  // Switches are visited in the order of their distance, so all of one distance know their widest way by then.
+  for (size_t i = 0; i < reached.size(); ++i) visit(reached[i], switch_hops_[reached[i]], width_[reached[i]]);
+  for (const uint32_t v : reached) switch_hops_[v] = kUnseen;
+}
+
+void TreeGrower::close(uint32_t arc) {
+  if (closed_[arc]) return;
+  closed_[arc] = 1;
+  closed_arcs_.push_back(arc);
+}
+
+void TreeGrower::reopen() {
+  for (const uint32_t arc : closed_arcs_) closed_[arc] = 0;
+  closed_arcs_.clear();
+}
+
+// Makes the candidate an edge; false when the asker wants it back.
+bool TreeGrower::join(const Candidate& candidate, const Limits& limits) {
+  const std::span path = path_of(candidate);
+  const uint32_t begin = static_cast<uint32_t>(path_arcs_.size());
+  for (const uint32_t arc : path) {
+    if (uses_[arc]++ == 0) used_arcs_.push_back(arc);
+  }
+  ledger_.take(path, candidate.to);
+  members_[candidate.to] = 1;
+  if (limits.keeps_last_edge && !limits.keeps_last_edge()) {
+    for (const uint32_t arc : path) --uses_[arc];
+    ledger_.give_back(path, candidate.to);
+    members_[candidate.to] = 0;
+    reopen();
+    return false;
+  }
+  path_arcs_.insert(path_arcs_.end(), path.begin(), path.end());
+  edges_.push_back({.from = candidate.from, .to = candidate.to, .path_begin = begin, .path_end = static_cast<uint32_t>(path_arcs_.size())});
+  return true;
+}
+
+// Lets terminals join from the frontier until none can; true when at least one did. Scores of waiting candidates only
+// fall while others join, so a candidate that comes up with an outdated score goes back in its place.
+bool TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& limits) {
+  const size_t before = edges_.size();
+  for (const uint32_t member : frontier) retry_[member] = 1;
+  for (bool again = true; again;) {
+    again = false;
+    heap_.clear();
+    scratch_.clear();
+    for (const uint32_t member : frontier) {
+      if (retry_[member]) explore(member);
+      retry_[member] = 0;
+    }
+    std::make_heap(heap_.begin(), heap_.end());
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end());
+      Candidate best = heap_.back();
+      heap_.pop_back();
+      if (members_[best.to]) continue;
+      const std::span path = path_of(best);
+      const double now = score(path);
+      if (now < 0 || !ledger_.allows(path, best.to)) {
+        if (ledger_.closes(path.back())) {
+          close(path.back());
+        } else {
+          retry_[best.from] = 1;
+        }
+        continue;
+      }
+      if (now < best.score) {
+        best.score = now;
+        heap_.push_back(best);
+        std::push_heap(heap_.begin(), heap_.end());
+        continue;
+      }
+      again |= join(best, limits);
+    }
+  }
+  for (const uint32_t member : frontier) retry_[member] = 0;
+  return edges_.size() > before;
+}
+
+bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits) {
+  for (const uint32_t arc : used_arcs_) uses_[arc] = 0;
+  used_arcs_.clear();
+  reopen();
+  std::fill(members_.begin(), members_.end(), 0);
+  edges_.clear();
+  path_arcs_.clear();
+  units_ = units;
+  height_ = 0;
+  members_[root] = 1;
+  ledger_.begin_tree(root, units);
+  std::vector<uint32_t> frontier{root};
+  while (edges_.size() + 1 < network_.terminal_count() && !frontier.empty()) {
+    if (limits.max_height && height_ == *limits.max_height) break;
+    const size_t before = edges_.size();
+    if (grow_level(frontier, limits)) ++height_;
+    frontier.clear();
+    for (size_t i = before; i < edges_.size(); ++i) frontier.push_back(edges_[i].to);
+  }
+  return edges_.size() + 1 == network_.terminal_count();
+}
+
+}  // namespace banyan
