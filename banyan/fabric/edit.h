@@ -1,0 +1,36 @@
+// Edits of a fabric: what a failed cable, a slow port or a missing machine leaves.
+//
+// A pair of nodes is written "a-b". Names may contain '-' themselves ("pci0-0000:06:00.0"), so a pair is split at the
+// dash that has a declared name on both sides; when two dashes do, the edit is refused as ambiguous.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "banyan/fabric/fabric.h"
+
+namespace banyan {
+
+struct FabricEdit {
+  enum class Kind : uint8_t {
+    fail,     // "gpu3-gpu7": remove all links between two nodes, both directions; "gpu3": all links of a node
+    degrade,  // "gpu0-nvsw0=100GB/s": set the bandwidth of each link between two nodes, both directions
+    remove,   // "gpu5": remove a node and its links
+  };
+  Kind kind;
+  std::string text;
+
+  std::string to_string() const;  // as on the command line: "--fail gpu3-gpu7"
+};
+
+// The fabric after `edits`, in their order; an edit sees what the ones before it left. Nodes and links keep their
+// order, so without a removed node all node numbers stay. Symmetries are proposed again when the nodes are unchanged,
+// and are kept where they still hold (see Fabric::Builder::add_symmetry); an edit of every cable of an orbit may keep
+// them.
+//
+// Throws Error naming the edit when a name is not declared (with the nearest), a pair has no link (with what it does
+// have), or nothing that can work is left (with the rank that is cut off).
+Fabric edit_fabric(const Fabric& fabric, std::span<const FabricEdit> edits);
+
+}  // namespace banyan

@@ -1,0 +1,115 @@
+#include "banyan/fabric/edit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.h"
+#include "banyan/fabric/generate.h"
+#include "banyan/fabric/text.h"
+
+namespace banyan {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Kind = FabricEdit::Kind;
+
+std::string error_of(const Fabric& fabric, const std::vector<FabricEdit>& edits) {
+  try {
+    edit_fabric(fabric, edits);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+Fabric edited(std::string_view text, const std::vector<FabricEdit>& edits) {
+  return edit_fabric(parse_fabric_text(text), edits);
+}
+
+TEST(FabricEdit, FailsAllLinksBetweenTwoNodesInBothDirections) {
+  const Fabric fabric = edited("a <-> b 1GB/s; a -> b 2GB/s; b <-> c 3GB/s; c <-> a 4GB/s", {{Kind::fail, "b-a"}});
+  EXPECT_EQ(fabric.fingerprint(), parse_fabric_text("a: rank; b <-> c 3GB/s; c <-> a 4GB/s").fingerprint());
+}
+
+TEST(FabricEdit, FailsAllLinksOfANode) {
+  const Fabric fabric = edited("a <-> b 1GB/s; a <-> sw 2GB/s; sw <-> b 2GB/s", {{Kind::fail, "sw"}});
+  EXPECT_EQ(fabric.nodes().size(), 3u);
+  EXPECT_EQ(fabric.links().size(), 2u);
+  EXPECT_TRUE(fabric.out_links(fabric.at("sw")).empty());
+}
+
+TEST(FabricEdit, DegradesEachLinkBetweenTwoNodes) {
+  const Fabric fabric = edited("a <-> b 10GB/s 5us; b <-> c 10GB/s; c <-> a 10GB/s", {{Kind::degrade, "a-b=1 GB/s"}});
+  EXPECT_EQ(fabric.fingerprint(), parse_fabric_text("a <-> b 1GB/s 5us; b <-> c 10GB/s; c <-> a 10GB/s").fingerprint());
+}
+
+TEST(FabricEdit, RemovesANodeAndItsLinks) {
+  const Fabric fabric = edited("a <-> b 1GB/s; b <-> c 2GB/s; c <-> a 3GB/s", {{Kind::remove, "b"}});
+  EXPECT_EQ(fabric.fingerprint(), parse_fabric_text("a: rank; c <-> a 3GB/s").fingerprint());
+}
+
+TEST(FabricEdit, AppliesEditsInOrder) {
+  const std::string ring = "a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s; d <-> a 1GB/s";
+  const Fabric fabric = edited(ring, {{Kind::degrade, "a-b=5GB/s"}, {Kind::degrade, "a-b=7GB/s"}, {Kind::remove, "d"}});
+  EXPECT_EQ(fabric.fingerprint(), parse_fabric_text("a <-> b 7GB/s; b <-> c 1GB/s").fingerprint());
+  EXPECT_THAT(error_of(parse_fabric_text(ring), {{Kind::remove, "d"}, {Kind::fail, "d-a"}}),
+              StartsWith("--fail d-a: node 'd' has been removed by an earlier edit"));
+  EXPECT_THAT(error_of(parse_fabric_text(ring), {{Kind::fail, "d-a"}, {Kind::degrade, "a-d=1GB/s"}}),
+              StartsWith("--degrade a-d=1GB/s: no link joins 'a' and 'd'; 'a' is joined to b"));
+  EXPECT_THAT(error_of(parse_fabric_text(ring), {{Kind::remove, "d"}, {Kind::remove, "d"}}), HasSubstr("removed"));
+}
+
+TEST(FabricEdit, SplitsAPairWhereBothSidesAreDeclared) {
+  const std::string text = "box-0 <-> box-1 1GB/s; box-1 <-> c 1GB/s; c <-> box-0 2GB/s";
+  EXPECT_EQ(edited(text, {{Kind::fail, "box-0-box-1"}}).links().size(), 4u);
+  EXPECT_EQ(edited(text, {{Kind::fail, "c-box-1"}}).links().size(), 4u);
+  EXPECT_THAT(error_of(parse_fabric_text(text), {{Kind::fail, "box-0-box-7"}}),
+              HasSubstr("node 'box-7' is not declared (did you mean 'box-0'?)"));
+  EXPECT_THAT(error_of(parse_fabric_text(text), {{Kind::fail, "d-e-f"}}), HasSubstr("'d-e-f' names no two nodes"));
+}
+
+TEST(FabricEdit, RefusesAmbiguousNames) {
+  const Fabric pairs = parse_fabric_text("a <-> a-b 1GB/s; a-b <-> c 1GB/s; c <-> b-c 1GB/s; b-c <-> a 1GB/s");
+  EXPECT_THAT(error_of(pairs, {{Kind::fail, "a-b-c"}}),
+              HasSubstr("'a-b-c' is ambiguous: it may be 'a' and 'b-c', or 'a-b' and 'c'"));
+  const Fabric node = parse_fabric_text("a <-> b 1GB/s; b <-> a-b 1GB/s; a-b <-> a 1GB/s");
+  EXPECT_THAT(error_of(node, {{Kind::fail, "a-b"}}), HasSubstr("ambiguous: a node has that name"));
+}
+
+TEST(FabricEdit, NamesWhatIsWrongWithAnEdit) {
+  const Fabric fabric = generate_fabric("ring:4@1GB/s");
+  const std::string first = fabric.name(NodeId{0}), second = fabric.name(NodeId{1}), across = fabric.name(NodeId{2});
+  EXPECT_THAT(error_of(fabric, {{Kind::remove, "zzz"}}), StartsWith("--remove zzz: node 'zzz' is not declared"));
+  EXPECT_THAT(error_of(fabric, {{Kind::fail, first + "-nobody"}}), HasSubstr("node 'nobody' is not declared"));
+  EXPECT_THAT(error_of(fabric, {{Kind::fail, "nobody-" + first}}), HasSubstr("node 'nobody' is not declared"));
+  EXPECT_THAT(error_of(fabric, {{Kind::fail, first + "-" + across}}), HasSubstr("no link joins"));
+  EXPECT_THAT(error_of(fabric, {{Kind::fail, first + "-" + first}}), HasSubstr("twice"));
+  EXPECT_THAT(error_of(fabric, {{Kind::fail, ""}}), HasSubstr("is not declared"));
+  EXPECT_THAT(error_of(fabric, {{Kind::fail, "-"}}), HasSubstr("is not declared"));
+  EXPECT_THAT(error_of(fabric, {{Kind::degrade, first + "-" + second}}), HasSubstr("has no bandwidth"));
+  EXPECT_THAT(error_of(fabric, {{Kind::degrade, first + "-" + second + "=0GB/s"}}), HasSubstr("is zero"));
+  EXPECT_THAT(error_of(fabric, {{Kind::degrade, first + "-" + second + "=5"}}), HasSubstr("has no unit"));
+  EXPECT_THAT(error_of(fabric, {{Kind::degrade, first + "=5GB/s"}}), HasSubstr("names no two nodes"));
+}
+
+TEST(FabricEdit, NamesTheRankThatIsCutOff) {
+  const Fabric fabric = parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s");
+  EXPECT_THAT(error_of(fabric, {{Kind::fail, "b-c"}}), StartsWith("after --fail b-c: rank 'c' cannot be reached"));
+  EXPECT_THAT(error_of(fabric, {{Kind::remove, "a"}, {Kind::remove, "b"}}), HasSubstr("at least two ranks"));
+}
+
+TEST(FabricEdit, KeepsOnlySymmetriesThatStillHold) {
+  const Fabric ring = generate_fabric("ring:4@1GB/s");
+  ASSERT_FALSE(ring.symmetries().empty());
+  const auto pair = [&](uint32_t a, uint32_t b) { return ring.name(NodeId{a}) + "-" + ring.name(NodeId{b}); };
+  EXPECT_TRUE(edit_fabric(ring, std::vector<FabricEdit>{{Kind::fail, pair(0, 1)}}).symmetries().empty());
+  EXPECT_TRUE(edit_fabric(ring, std::vector<FabricEdit>{{Kind::remove, ring.name(NodeId{0})}}).symmetries().empty());
+  std::vector<FabricEdit> all;
+  for (uint32_t i = 0; i < 4; ++i) all.push_back({Kind::degrade, pair(i, (i + 1) % 4) + "=500MB/s"});
+  EXPECT_EQ(edit_fabric(ring, all).symmetries().size(), ring.symmetries().size());
+  EXPECT_EQ(edit_fabric(ring, {}).fingerprint(), ring.fingerprint());
+}
+
+}  // namespace
+}  // namespace banyan
