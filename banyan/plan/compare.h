@@ -13,12 +13,12 @@ namespace banyan {
 
 struct ComparisonRow {
   std::string planner;
-  std::string why_not;                 // not empty: this algorithm cannot run here; the figures are then unset
-  Fraction seconds_per_byte;           // by the most loaded link
-  Heights heights;
+  std::string why_not = {};        // not empty: this algorithm cannot run here; the figures are then unset
+  Fraction seconds_per_byte = {};  // by the most loaded link
+  Heights heights = {};
   uint64_t chunks = 0;
-  std::vector<double> estimate_seconds;  // one per size asked for
-  double over_bound = 0;               // seconds_per_byte / bound; 1 is optimal
+  std::vector<double> estimate_seconds = {};  // one per size asked for
+  double over_bound = 0;                      // seconds_per_byte / bound; 1 is optimal
 };
 
 // One row for `forest`, then one per baseline in the order of all_baselines(). Every baseline schedule is built here.

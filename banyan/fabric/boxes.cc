@@ -1,0 +1,133 @@
+#include "banyan/fabric/boxes.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "banyan/base/check.h"
+
+namespace banyan {
+namespace {
+
+// Union-find over the nodes that counts the groups which hold a rank.
+class Groups {
+ public:
+  explicit Groups(const Fabric& fabric)
+      : parent_(fabric.nodes().size()), holds_rank_(fabric.nodes().size(), false), rank_groups_(fabric.ranks().size()) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+    for (const NodeId rank : fabric.ranks()) holds_rank_[index(rank)] = true;
+  }
+
+  uint32_t find(uint32_t node) {
+    while (parent_[node] != node) node = parent_[node] = parent_[parent_[node]];
+    return node;
+  }
+
+  void join(const Link& link) {
+    uint32_t a = find(index(link.from)), b = find(index(link.to));
+    if (a == b) return;
+    if (b < a) std::swap(a, b);  // the lowest node names the group
+    parent_[b] = a;
+    if (holds_rank_[a] && holds_rank_[b]) --rank_groups_;
+    holds_rank_[a] = holds_rank_[a] || holds_rank_[b];
+  }
+
+  size_t rank_groups() const { return rank_groups_; }
+
+ private:
+  std::vector<uint32_t> parent_;
+  std::vector<bool> holds_rank_;
+  size_t rank_groups_;
+};
+
+// Collects ranks by a label; boxes come out in the order of their first rank.
+std::vector<std::vector<NodeId>> collect(const Fabric& fabric, const std::vector<uint32_t>& label) {
+  std::vector<std::vector<NodeId>> boxes;
+  std::vector<uint32_t> box_of_label(fabric.nodes().size(), Boxes::kNone);
+  for (const NodeId rank : fabric.ranks()) {
+    uint32_t& box = box_of_label[label[index(rank)]];
+    if (box == Boxes::kNone) {
+      box = static_cast<uint32_t>(boxes.size());
+      boxes.emplace_back();
+    }
+    boxes[box].push_back(rank);
+  }
+  return boxes;
+}
+
+std::vector<std::vector<NodeId>> by_bandwidth_tier(const Fabric& fabric) {
+  const Bandwidth joining = joining_bandwidth(fabric);
+  Groups groups(fabric);
+  for (const Link& link : fabric.links()) {
+    if (link.bandwidth > joining) groups.join(link);
+  }
+  std::vector<uint32_t> label(fabric.nodes().size());
+  for (uint32_t node = 0; node < label.size(); ++node) label[node] = groups.find(node);
+  return collect(fabric, label);
+}
+
+// Empty when a rank has no switch.
+std::vector<std::vector<NodeId>> by_first_switch(const Fabric& fabric) {
+  std::vector<uint32_t> label(fabric.nodes().size(), 0);
+  for (const NodeId rank : fabric.ranks()) {
+    const Link* fattest = nullptr;
+    for (const LinkId id : fabric.out_links(rank)) {
+      const Link& link = fabric.link(id);
+      if (!fabric.is_rank(link.to) && (fattest == nullptr || link.bandwidth > fattest->bandwidth)) fattest = &link;
+    }
+    if (fattest == nullptr) return {};
+    label[index(rank)] = index(fattest->to);
+  }
+  return collect(fabric, label);
+}
+
+void place_switches(const Fabric& fabric, Boxes& boxes) {
+  boxes.box_of.assign(fabric.nodes().size(), Boxes::kNone);
+  for (uint32_t box = 0; box < boxes.ranks.size(); ++box) {
+    for (const NodeId rank : boxes.ranks[box]) boxes.box_of[index(rank)] = box;
+  }
+  for (uint32_t node = 0; node < fabric.nodes().size(); ++node) {
+    if (fabric.is_rank(NodeId{node})) continue;
+    uint32_t box = Boxes::kNone;
+    bool of_one_box = true;
+    const auto see = [&](NodeId neighbour) {
+      if (!fabric.is_rank(neighbour)) return;
+      const uint32_t other = boxes.box_of[index(neighbour)];
+      of_one_box = of_one_box && (box == Boxes::kNone || box == other);
+      box = other;
+    };
+    for (const LinkId id : fabric.out_links(NodeId{node})) see(fabric.link(id).to);
+    for (const LinkId id : fabric.in_links(NodeId{node})) see(fabric.link(id).from);
+    if (of_one_box) boxes.box_of[node] = box;
+  }
+}
+
+}  // namespace
+
+Bandwidth joining_bandwidth(const Fabric& fabric) {
+  std::vector<LinkId> links(fabric.links().size());
+  for (uint32_t i = 0; i < links.size(); ++i) links[i] = LinkId{i};
+  std::stable_sort(links.begin(), links.end(),
+                   [&](LinkId a, LinkId b) { return fabric.link(a).bandwidth > fabric.link(b).bandwidth; });
+  Groups groups(fabric);
+  for (const LinkId id : links) {
+    groups.join(fabric.link(id));
+    if (groups.rank_groups() == 1) return fabric.link(id).bandwidth;
+  }
+  CHECK(false) << "a fabric whose ranks are not joined";
+  return {};
+}
+
+Boxes find_boxes(const Fabric& fabric) {
+  Boxes boxes;
+  boxes.ranks = by_bandwidth_tier(fabric);
+  if (std::any_of(boxes.ranks.begin(), boxes.ranks.end(), [](const auto& ranks) { return ranks.size() < 2; })) {
+    boxes.ranks = by_first_switch(fabric);
+    if (boxes.ranks.size() < 2 || boxes.ranks.size() == fabric.ranks().size()) {
+      boxes.ranks = {std::vector<NodeId>(fabric.ranks().begin(), fabric.ranks().end())};
+    }
+  }
+  place_switches(fabric, boxes);
+  return boxes;
+}
+
+}  // namespace banyan

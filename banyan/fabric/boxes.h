@@ -1,0 +1,33 @@
+// Boxes: which ranks of a fabric stand together, as the GPUs of one server do. Found from the links alone.
+//
+// The rule, on the whole fabric, whoever takes part later:
+//   1. By bandwidth tier. Let B be the largest bandwidth such that the links of at least B join all ranks (directions
+//      do not count). What the links *above* B still join are the boxes, if each has two ranks or more: NVLink joins a
+//      server, and only the NICs join the servers.
+//   2. Else by the first switch: the ranks whose fattest link to a switch ends at the same one (ties to the lower link
+//      number), if that gives several boxes and not every rank one of its own: the hosts of a leaf.
+//   3. Else everything is one box.
+#pragma once
+
+#include <vector>
+
+#include "banyan/fabric/fabric.h"
+
+namespace banyan {
+
+struct Boxes {
+  std::vector<std::vector<NodeId>> ranks;  // by box: its ranks, ascending; boxes by their first rank
+  std::vector<uint32_t> box_of;            // by node number; a switch has the box of all its ranks, or kNone
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  size_t count() const { return ranks.size(); }
+};
+
+// A switch belongs to a box when every rank it is linked to is in that box and it is linked to at least one.
+// Complexity O(links log links).
+Boxes find_boxes(const Fabric& fabric);
+
+// The bandwidth B of rule 1: a hop that crosses only wider links stays inside a box.
+Bandwidth joining_bandwidth(const Fabric& fabric);
+
+}  // namespace banyan

@@ -1,0 +1,36 @@
+#include "banyan/plan/compare.h"
+
+#include "banyan/base/error.h"
+#include "banyan/plan/baselines.h"
+
+namespace banyan {
+namespace {
+
+void measure(ComparisonRow& row, const Schedule& schedule, const Bound& bound, const std::vector<Bytes>& sizes,
+             const AlphaBeta& model) {
+  row.seconds_per_byte = seconds_per_byte(schedule);
+  row.heights = heights(schedule);
+  row.chunks = schedule.chunk_count();
+  for (const Bytes size : sizes) row.estimate_seconds.push_back(estimate_seconds(schedule, size, model));
+  row.over_bound = row.seconds_per_byte.to_double() / bound.seconds_per_byte.to_double();
+}
+
+}  // namespace
+
+std::vector<ComparisonRow> compare_planners(const Schedule& forest, const Bound& bound, const std::vector<Bytes>& sizes,
+                                            const AlphaBeta& model) {
+  std::vector<ComparisonRow> rows;
+  measure(rows.emplace_back(ComparisonRow{.planner = "forest"}), forest, bound, sizes, model);
+  for (const Baseline baseline : all_baselines()) {
+    ComparisonRow& row = rows.emplace_back(ComparisonRow{.planner = std::string(to_string(baseline))});
+    try {
+      measure(row, plan_baseline(baseline, forest.fabric(), forest.collective()), bound, sizes, model);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported) throw;
+      row.why_not = error.message();
+    }
+  }
+  return rows;
+}
+
+}  // namespace banyan

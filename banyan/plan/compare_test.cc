@@ -1,0 +1,53 @@
+#include "banyan/plan/compare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.h"
+#include "banyan/fabric/generate.h"
+#include "banyan/plan/baselines.h"
+
+namespace banyan {
+namespace {
+
+const std::vector<Bytes> kSizes{Bytes{1'000'000}, Bytes{1'000'000'000}};
+
+// What `planner` does as if it were the forest, against the bound of seven eighths over two cables.
+std::vector<ComparisonRow> compare_on_ring(CollectiveKind kind) {
+  const Fabric fabric = generate_fabric("ring:8@1GB/s");
+  const Collective collective = Collective::make(fabric, {.kind = kind});
+  const Bound bound{.seconds_per_byte = Fraction(7, 16'000'000'000), .witnesses = {}};
+  return compare_planners(plan_baseline(Baseline::bidirectional_ring, fabric, collective), bound, kSizes,
+                          {.per_message = std::chrono::microseconds(10)});
+}
+
+TEST(Compare, ListsTheForestAndThenEveryBaseline) {
+  std::vector<std::string> planners;
+  for (const ComparisonRow& row : compare_on_ring(CollectiveKind::allgather)) planners.push_back(row.planner);
+  EXPECT_THAT(planners, testing::ElementsAre("forest", "ring", "bidirectional-ring", "binary-tree",
+                                             "double-binary-tree", "recursive-doubling", "hierarchical-ring"));
+}
+
+TEST(Compare, MeasuresEachAgainstTheBound) {
+  const std::vector<ComparisonRow> rows = compare_on_ring(CollectiveKind::allgather);
+  EXPECT_EQ(rows[0].seconds_per_byte, Fraction(7, 16'000'000'000));
+  EXPECT_DOUBLE_EQ(rows[0].over_bound, 1);
+  EXPECT_DOUBLE_EQ(rows[1].over_bound, 2);
+  EXPECT_EQ(rows[1].heights.max, 7u);
+  EXPECT_EQ(rows[1].chunks, 8u);
+  EXPECT_EQ(rows[2].chunks, 16u);
+  ASSERT_EQ(rows[1].estimate_seconds.size(), 2u);
+  EXPECT_DOUBLE_EQ(rows[1].estimate_seconds[0], 7 * 10e-6 + 1e-3 * 7 / 8);
+  EXPECT_DOUBLE_EQ(rows[1].estimate_seconds[1], 7 * 10e-6 + 1.0 * 7 / 8);
+}
+
+TEST(Compare, SaysWhyABaselineCannotRun) {
+  const std::vector<ComparisonRow> rows = compare_on_ring(CollectiveKind::allgather);
+  EXPECT_THAT(rows[3].why_not, testing::HasSubstr("without passing through a rank"));
+  EXPECT_THAT(rows[6].why_not, testing::HasSubstr("one box"));
+  EXPECT_TRUE(rows[3].estimate_seconds.empty());
+  EXPECT_THAT(rows[1].why_not, testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace banyan
