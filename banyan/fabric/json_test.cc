@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "banyan/base/error.h"
+#include "banyan/base/file.h"
 #include "banyan/fabric/text.h"
 
 namespace banyan {
@@ -237,6 +240,21 @@ TEST(FabricJson, RefusesFabricsThatAreNone) {
   EXPECT_THAT(error_of(document(std::string(kTwoRanks) + ", \"links\": []")), HasSubstr("rank 'b' cannot"));
   EXPECT_THAT(error_of(with_links(R"({"from": "gpu0", "to": "gpu1", "bandwidth": "1GB/s"})")),
               HasSubstr("rank 'gpu1' cannot reach rank 'gpu0'"));
+}
+
+TEST(FabricJson, KnowsTheMembersOfThePublishedSchema) {
+  const nlohmann::json schema = nlohmann::json::parse(read_file(BANYAN_SOURCE_DIR "/docs/formats/fabric.schema.json"));
+  const auto check = [](const nlohmann::json& properties, size_t count, const std::string& before,
+                        const std::string& after) {
+    EXPECT_EQ(properties.size(), count);
+    for (const auto& [name, unused] : properties.items()) {
+      const std::string error = error_of(before + "\"" + name + "\": null" + after);
+      EXPECT_THAT(error, AllOf(HasSubstr("found null"), HasSubstr(name)));
+    }
+  };
+  check(schema.at("properties"), 4, "{", "}");
+  check(schema.at("$defs").at("node").at("properties"), 4, R"({"nodes": [{)", "}]}");
+  check(schema.at("$defs").at("link").at("properties"), 6, R"({"links": [{)", "}]}");
 }
 
 TEST(FabricJson, LoadsAMillionNodesAndNotOneMore) {
