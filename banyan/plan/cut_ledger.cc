@@ -21,6 +21,17 @@ bool CutLedger::learn(const VertexSet& cut, int64_t slack, std::span<const uint3
   return true;
 }
 
+std::vector<int64_t> CutLedger::slacks() const {
+  std::vector<int64_t> slacks;
+  for (const Cut& cut : cuts_) slacks.push_back(cut.slack);
+  return slacks;
+}
+
+void CutLedger::restore_slacks(std::span<const int64_t> slacks) {
+  CHECK_EQ(slacks.size(), cuts_.size());
+  for (size_t i = 0; i < slacks.size(); ++i) cuts_[i].slack = slacks[i];
+}
+
 void CutLedger::begin_tree(uint32_t root, int64_t units) {
   root_ = root;
   units_ = units;

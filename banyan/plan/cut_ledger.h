@@ -28,6 +28,9 @@ class CutLedger {
 
   bool knows(const VertexSet& cut) const { return known_.contains(cut); }
   size_t size() const { return cuts_.size(); }
+  // The slack of every cut, to be put back when an attempt fails.
+  std::vector<int64_t> slacks() const;
+  void restore_slacks(std::span<const int64_t> slacks);
   // Recounts the slack of every cut with `slack`, when trees have been taken back.
   template <typename Slack>
   void recount(const Slack& slack) {

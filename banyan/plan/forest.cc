@@ -17,8 +17,9 @@
 namespace banyan {
 namespace {
 
-// Steps of the search for the least time under a height: each halves the interval, from a first guess of twice the time.
-constexpr int kHeightSearchSteps = 7;
+// The search for the least time under a height: in these parts of the optimal time, and so many halvings at the end.
+constexpr int64_t kTimeParts = 256;
+constexpr int kNarrowingSteps = 3;
 
 // One direction of a collective, planned: trees of `trees_per_weight` units per unit of weight.
 struct Phase {
@@ -47,7 +48,8 @@ std::optional<Packing> pack(const Network& network, const TreeCapacities& capaci
   return pack_trees(network, capacities.capacity, capacities.supply, packing_options(options));
 }
 
-// Under a height limit the cut condition is necessary only. Widens the time until trees are found, then narrows it.
+// Under a height limit the cut condition is necessary, no longer sufficient. Widens the time step by step from the
+// optimum until trees that low are found, then narrows it.
 Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& collective, const Witness& witness, int64_t trees,
                      const ForestOptions& options) {
   const uint32_t least = least_height(network);
@@ -56,18 +58,18 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
                                               std::to_string(*options.max_height) + " cannot be met");
   }
   const Fraction start = least_time(trees, network, collective, witness);
-  const auto attempt = [&](const Fraction& time) { return pack(network, capacities_at(time, trees, network, fabric, collective), options); };
-  Fraction low = start, high = start;
-  std::optional<Packing> best = attempt(start);
-  while (!best) {
+  const auto attempt = [&](int64_t part) {
+    return pack(network, capacities_at(start * Fraction(part, kTimeParts), trees, network, fabric, collective), options);
+  };
+  int64_t low = kTimeParts, high = kTimeParts;
+  std::optional<Packing> best = attempt(high);
+  for (int64_t widening = kTimeParts / 32; !best; widening *= 2) {
     low = high;
-    high = high * Fraction(2);
+    high = kTimeParts + widening;
     best = attempt(high);
   }
-  for (int step = 0; step < kHeightSearchSteps && low < high; ++step) {
-    // Times of few digits keep the fractions small.
-    const Fraction middle = start * Fraction(static_cast<int64_t>(256 * ((low + high) / Fraction(2) / start).to_double()), 256);
-    if (middle <= low || middle >= high) break;
+  for (int step = 0; step < kNarrowingSteps && high - low > 1; ++step) {
+    const int64_t middle = low + (high - low) / 2;
     auto found = attempt(middle);
     (found ? high : low) = middle;
     if (found) best = std::move(found);

@@ -15,12 +15,11 @@ namespace {
 
 // How often a tree is grown again with what its failures taught before every single edge is checked.
 constexpr int kMaxRegrowths = 200;
-constexpr int kMaxRegrowthsUnderLimit = 20;
 // How often a multiplicity is tried again before it is halved.
 constexpr int kTriesPerMultiplicity = 4;
 // Lowering stops after this many failures in a row, or this much work in checks times graph size (seconds at most).
-constexpr int kLoweringFailures = 60;
-constexpr uint64_t kLoweringWork = 2'000'000;
+constexpr int kLoweringFailures = 800;
+constexpr uint64_t kLoweringWork = 12'000'000;
 
 class TreePacker {
  public:
@@ -32,7 +31,7 @@ class TreePacker {
         supply_(supply.begin(), supply.end()),
         condition_(network),
         ledger_(network),
-        grower_(network, left_, initial_, ledger_),
+        grower_(network, left_, initial_, supply_, ledger_),
         owed_(std::accumulate(supply.begin(), supply.end(), int64_t{0})) {}
 
   std::optional<Packing> pack() {
@@ -40,11 +39,12 @@ class TreePacker {
     check_start();
     for (uint32_t root = 0; root < network_.terminal_count(); ++root) {
       while (supply_[root] > 0) {
-        if (!add_tree(root, options_.max_height)) return std::nullopt;
+        add_tree(root);
         if (options_.progress) options_.progress(1 - static_cast<double>(owed_) / static_cast<double>(total));
       }
     }
     lower();
+    if (options_.max_height && max_height() > *options_.max_height) return std::nullopt;
     std::stable_sort(packing_.trees.begin(), packing_.trees.end(), [](const PackedTree& a, const PackedTree& b) { return a.root < b.root; });
     return std::move(packing_);
   }
@@ -80,33 +80,41 @@ class TreePacker {
     for (uint32_t a = 0; a < trial_.size(); ++a) trial_[a] -= units * int64_t{grower_.arc_uses()[a]};
   }
 
-  // Grows and commits one tree of `root`, of as many units as it can. False only under a height limit.
-  bool add_tree(uint32_t root, const std::optional<uint32_t>& max_height) {
+  // Grows and commits one tree of `root`, of as many units as it can.
+  void add_tree(uint32_t root) {
     int64_t units = supply_[root];
     int tries = 0, regrowths = 0;
     for (;;) {
       const bool careful = regrowths > kMaxRegrowths;
-      TreeGrower::Limits limits{.max_height = max_height};
+      TreeGrower::Limits limits;
       if (careful) limits.keeps_last_edge = [&] { return !learn_from_partial_tree(root, units); };
+      ++packing_.growths;
       const bool complete = grower_.grow(root, units, limits);
       const int64_t kept = complete ? units_to_keep(root, units) : 0;
       if (kept > 0 && (2 * kept >= units || tries >= kTriesPerMultiplicity)) {
-        commit(root, kept);
-        return true;
+        return commit(root, kept);
       }
       ++regrowths;
-      ++packing_.regrown;
       const bool learnt = complete || learn_from_partial_tree(root, units);
       if (learnt && ++tries <= kTriesPerMultiplicity) continue;
       if (units > 1) {
         units = std::max<int64_t>(kept, units / 2);
         tries = 0;
-      } else if (!learnt) {
-        CHECK(max_height) << "a feasible tree of root " << root << " has no extension after " << grower_.edges().size() << " edges";
-        return false;
+      } else {
+        CHECK(learnt) << "a feasible tree of root " << root << " has no extension after " << grower_.edges().size() << " edges";
       }
-      if (max_height && regrowths > kMaxRegrowthsUnderLimit) return false;
     }
+  }
+
+  // The same below a height, with no check but the known cuts: a packing that comes out complete is its own proof.
+  bool add_tree_unchecked(uint32_t root, uint32_t max_height) {
+    for (int64_t units = supply_[root]; units > 0; units /= 2) {
+      ++packing_.growths;
+      if (!grower_.grow(root, units, {.max_height = max_height})) continue;
+      commit(root, units);
+      return true;
+    }
+    return false;
   }
 
   // Newton on the multiplicity of the grown tree: the most units that leave the rest packable. Learns each cut it meets.
@@ -154,15 +162,17 @@ class TreePacker {
   }
 
   // The last trees to be grown had to live with what was left, so they are the tallest. Takes one of the tallest and
-  // some others out, and grows them anew below that height, the tall one first; puts them back as they were when that fails.
+  // some others out, low ones rather, for they can afford to grow, and grows all of them anew below that height, the tall
+  // one first; puts them back as they were when that fails.
   // The cut condition holds all along, so throughput is never at risk. Work is counted, not timed: same input, same trees.
   void lower() {
     const uint32_t least = least_height(network_);
-    const uint64_t checks_allowed = packing_.checks + kLoweringWork / (network_.arcs().size() + network_.vertex_count());
+    const uint64_t allowed = kLoweringWork / (network_.arcs().size() + network_.vertex_count());
+    const uint64_t spent = packing_.checks + packing_.growths;
     std::mt19937_64 random(1);
-    for (int failures = 0; failures < kLoweringFailures && packing_.checks < checks_allowed;) {
+    for (int failures = 0; failures < kLoweringFailures && packing_.checks + packing_.growths < spent + allowed;) {
       const uint32_t height = max_height();
-      if (height <= std::max(2 * least, 2u)) return;
+      if (height <= options_.max_height.value_or(std::max(2 * least, 2u))) return;
       failures = lower_one(height, random) ? 0 : failures + 1;
     }
   }
@@ -176,33 +186,56 @@ class TreePacker {
   bool lower_one(uint32_t height, std::mt19937_64& random) {
     std::vector<PackedTree>& trees = packing_.trees;
     // Move the chosen ones to the end: others by a random shuffle of a few, then one of the tallest.
-    const size_t others = std::min(trees.size() - 1, 2 + trees.size() / 8);
+    const size_t others = std::min(trees.size() - 1, 2 + random() % (1 + trees.size() / 4));
     std::vector<size_t> tallest;
     for (size_t i = 0; i < trees.size(); ++i) {
       if (trees[i].height == height) tallest.push_back(i);
     }
     std::swap(trees[tallest[random() % tallest.size()]], trees.back());
-    for (size_t i = 0; i < others; ++i) std::swap(trees[random() % (trees.size() - 1 - i)], trees[trees.size() - 2 - i]);
+    std::vector<uint8_t> rivals = find_rivals(trees.back().root);
+    for (size_t i = 0; i < others; ++i) {
+      const size_t pool = trees.size() - 1 - i, a = random() % pool, b = random() % pool;
+      const bool first = rivals[a] != rivals[b] ? rivals[a] : trees[a].height <= trees[b].height;
+      std::swap(rivals[first ? a : b], rivals[pool - 1]);
+      std::swap(trees[first ? a : b], trees[pool - 1]);
+    }
     std::vector<PackedTree> taken(std::make_move_iterator(trees.end() - static_cast<std::ptrdiff_t>(others) - 1), std::make_move_iterator(trees.end()));
     trees.resize(trees.size() - others - 1);
     std::stable_sort(taken.begin(), taken.end(), [](const PackedTree& a, const PackedTree& b) { return a.height > b.height; });
+    const std::vector<int64_t> before = ledger_.slacks();
     for (const PackedTree& tree : taken) account(tree, -1);
     ledger_.recount([&](const VertexSet& cut) { return slack(cut); });
     const size_t kept = trees.size();
     bool done = true;
     for (const PackedTree& tree : taken) {
       const int64_t owed_after = supply_[tree.root] - tree.units;
-      while (done && supply_[tree.root] > owed_after) done = add_tree(tree.root, height - 1);
+      while (done && supply_[tree.root] > owed_after) done = add_tree_unchecked(tree.root, height - 1);
     }
     if (done) return true;
+    const auto overdrawn = check(left_, supply_);
     for (size_t i = kept; i < trees.size(); ++i) account(trees[i], -1);
     trees.resize(kept);
     for (PackedTree& tree : taken) {
       account(tree, 1);
       trees.push_back(std::move(tree));
     }
-    ledger_.recount([&](const VertexSet& cut) { return slack(cut); });
+    ledger_.restore_slacks(before);
+    if (overdrawn && !ledger_.knows(*overdrawn)) ledger_.learn(*overdrawn, slack(*overdrawn));
     return false;
+  }
+
+  // Which trees of other roots crowd this root: they cross an arc out of it that has nothing left.
+  std::vector<uint8_t> find_rivals(uint32_t root) const {
+    std::vector<uint8_t> crowded(left_.size(), 0), rivals;
+    for (const uint32_t a : network_.out_arcs(root)) crowded[a] = left_[a] == 0;
+    for (const PackedTree& tree : packing_.trees) {
+      const bool crosses = tree.root != root && std::any_of(tree.paths.begin(), tree.paths.end(), [&](uint32_t id) {
+        const std::span path = packing_.paths.path(id);
+        return std::any_of(path.begin(), path.end(), [&](uint32_t a) { return crowded[a] != 0; });
+      });
+      rivals.push_back(crosses);
+    }
+    return rivals;
   }
 
   // Books a whole tree in (sign 1) or out (-1) of what is left and owed.

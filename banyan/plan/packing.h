@@ -45,11 +45,11 @@ struct Packing {
   PathTable paths;
   std::vector<PackedTree> trees;
   uint64_t checks = 0;  // of the cut condition; how hard it was
-  uint64_t regrown = 0;
+  uint64_t growths = 0;
 };
 
 struct PackingOptions {
-  std::optional<uint32_t> max_height = {};
+  std::optional<uint32_t> max_height = {};  // absent: low, but never at the price of not finding a packing
   std::function<void(double fraction_done)> progress = {};
 };
 

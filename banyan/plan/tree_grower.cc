@@ -7,6 +7,7 @@ namespace banyan {
 namespace {
 
 constexpr uint32_t kUnseen = UINT32_MAX;
+constexpr double kNoRoom = -std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -17,8 +18,9 @@ bool TreeGrower::Candidate::operator<(const Candidate& other) const {
   return to > other.to;
 }
 
-TreeGrower::TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial, CutLedger& ledger)
-    : network_(network), left_(left), ledger_(ledger) {
+TreeGrower::TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial,
+                       std::span<const int64_t> supply, CutLedger& ledger)
+    : network_(network), left_(left), supply_(supply), ledger_(ledger) {
   for (const int64_t capacity : initial) inverse_initial_.push_back(capacity > 0 ? 1.0 / static_cast<double>(capacity) : 0);
   uses_.assign(network.arcs().size(), 0);
   closed_.assign(network.arcs().size(), 0);
@@ -29,15 +31,18 @@ TreeGrower::TreeGrower(const Network& network, std::span<const int64_t> left, st
   switch_hops_.assign(network.vertex_count(), kUnseen);
 }
 
-double TreeGrower::part_left(uint32_t arc) const {
-  return static_cast<double>(left_[arc] - units_ * (int64_t{uses_[arc]} + 1)) * inverse_initial_[arc];
+// The part of the arc that would be left, less one where its tail will need it for trees of its own.
+double TreeGrower::comfort(uint32_t arc) const {
+  const uint32_t tail = network_.arcs()[arc].tail;
+  const double reserve = network_.is_terminal(tail) && tail != root_ && supply_[tail] > 0 ? 1 : 0;
+  return static_cast<double>(left_[arc] - units_ * (int64_t{uses_[arc]} + 1)) * inverse_initial_[arc] - reserve;
 }
 
 double TreeGrower::score(std::span<const uint32_t> path) const {
   double least = std::numeric_limits<double>::infinity();
   for (const uint32_t arc : path) {
-    if (!has_room(arc)) return -1;
-    least = std::min(least, part_left(arc));
+    if (!has_room(arc)) return kNoRoom;
+    least = std::min(least, comfort(arc));
   }
   return least;
 }
@@ -74,7 +79,7 @@ void TreeGrower::explore(uint32_t member) {
         offer(member, head, a);
         continue;
       }
-      const double through = std::min(width, part_left(a));
+      const double through = std::min(width, comfort(a));
       if (switch_hops_[head] == kUnseen) {
         switch_hops_[head] = hops + 1;
         reached.push_back(head);
@@ -144,7 +149,7 @@ bool TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& li
       if (members_[best.to]) continue;
       const std::span path = path_of(best);
       const double now = score(path);
-      if (now < 0 || !ledger_.allows(path, best.to)) {
+      if (now == kNoRoom || !ledger_.allows(path, best.to)) {
         if (ledger_.closes(path.back())) {
           close(path.back());
         } else {
@@ -172,6 +177,7 @@ bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits) {
   std::fill(members_.begin(), members_.end(), 0);
   edges_.clear();
   path_arcs_.clear();
+  root_ = root;
   units_ = units;
   height_ = 0;
   members_[root] = 1;

@@ -1,7 +1,7 @@
 // Grows one tree from its root, breadth first, straight through the switches, inside what is left.
 //
 // Level by level, every terminal that a path of enough capacity can reach joins the tree, by the path that leaves the
-// largest part of its scarcest arc free; ties go to the terminal next after the parent in cyclic order, which spreads the load of
+// largest part of its scarcest arc free, and rather out of terminals that have no trees of their own to come. Ties go to the terminal next after the parent in cyclic order, which spreads the load of
 // different roots. A path runs from a member through switches to a terminal outside. The cut ledger vetoes paths
 // that would make the remaining trees impossible, as far as it knows.
 #pragma once
@@ -29,8 +29,10 @@ class TreeGrower {
     std::function<bool()> keeps_last_edge = {};
   };
 
-  // `left` is the capacity left by arc, `initial` what it was at first; both outlive the grower.
-  TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial, CutLedger& ledger);
+  // `left` is the capacity left by arc, `initial` what it was at first, `supply` what each terminal still owes; all three
+  // outlive the grower.
+  TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial,
+             std::span<const int64_t> supply, CutLedger& ledger);
 
   // True when the tree reaches every terminal. Otherwise the accessors show how far it came.
   bool grow(uint32_t root, int64_t units, const Limits& limits);
@@ -43,7 +45,7 @@ class TreeGrower {
 
  private:
   struct Candidate {
-    double score = 0;  // of the scarcest arc: the part of its first capacity that is left afterwards
+    double score = 0;  // the least comfort along the path
     uint32_t tie = 0;
     uint32_t from = 0, to = 0;
     uint32_t path_begin = 0, path_end = 0;  // into scratch_
@@ -51,7 +53,7 @@ class TreeGrower {
   };
 
   bool has_room(uint32_t arc) const { return left_[arc] >= units_ * (int64_t{uses_[arc]} + 1); }
-  double part_left(uint32_t arc) const;
+  double comfort(uint32_t arc) const;
   double score(std::span<const uint32_t> path) const;
   void explore(uint32_t member);
   void offer(uint32_t member, uint32_t to, uint32_t last_arc);
@@ -64,10 +66,11 @@ class TreeGrower {
   }
 
   const Network& network_;
-  std::span<const int64_t> left_;
+  std::span<const int64_t> left_, supply_;
   std::vector<double> inverse_initial_;
   CutLedger& ledger_;
 
+  uint32_t root_ = 0;
   int64_t units_ = 0;
   uint32_t height_ = 0;
   std::vector<Edge> edges_;
