@@ -5,10 +5,11 @@
 // A *skeleton* (NCCL_TOPO_FILE, shipped by clouds) holds the PCI tree only; its GPUs and NICs are then recognised by
 // their PCI class, and NVLink and NIC figures come from the options through the device table (device_table.h).
 //
-// The model: a rank per GPU ("gpu0", numbered over all boxes), one switch for all NVSwitches of a box ("nvsw0"), direct
-// GPU links as cables, PCI switches and CPUs as switches ("pci0-0000:06:00.0", "cpu0-1"), NICs as switches ("nic0-0")
-// and one cluster switch "ib0" that joins the boxes through the NICs. With one box NICs are left out. Every cable has
-// one speed in both directions, so inputs and outputs of each switch are equal. Boxes are identical copies.
+// The model: a rank per GPU ("gpu0", numbered by dev where the file says it), one switch for all NVSwitches of a box
+// ("nvsw0"), direct GPU links, CPUs and PCI switches as switches ("cpu0", "pci0000:1a:00.0"). With one box NICs are
+// left out. Several boxes are identical copies with names "box2/gpu0"; their NICs are switches ("box2/nic0") that one
+// cluster switch "ib0" joins. All but direct GPU links are cables, so inputs and outputs of every switch are equal; a
+// direct link has the count that the file gives for its direction. Boxes can be rotated: that symmetry is declared.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +23,12 @@
 namespace banyan {
 
 struct NcclXmlOptions {
-  uint32_t boxes = 1;  // copies of the file's box, joined by one cluster switch
-  std::string gpu;     // a name of the device table such as "h100"; gives NVLink figures when the file has none
-  std::optional<Bandwidth> nic;  // bandwidth of each NIC; needed when the file has no net elements, else replaces them
+  // Copies of the file's box, joined by one cluster switch.
+  uint32_t boxes = 1;
+  // A name of the device table, such as "h100": its links where the file has none, else its nominal speed for those.
+  std::string gpu = {};
+  // Of each NIC. Needed for several boxes when the file has no net elements, else replaces what they say.
+  std::optional<Bandwidth> nic = {};
 };
 
 // `where` (a file's name) is put in front of what is wrong, with the line. Throws Error{invalid_input} when the XML is

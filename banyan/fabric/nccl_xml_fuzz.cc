@@ -1,0 +1,17 @@
+#include "banyan/fabric/nccl_xml.h"
+#include "banyan/testing/fuzz.h"
+
+namespace banyan {
+namespace {
+
+// Each input is read as a dump and as a skeleton of a small cluster, which between them reach all figures.
+const testing::Fuzzer kFuzzer("nccl_xml", "banyan/fabric/corpus/nccl", [](std::string_view input) {
+  try {
+    parse_nccl_xml(input, {}, "fuzz");
+  } catch (const Error&) {  // the second reading may still succeed: it brings what this one lacks
+  }
+  parse_nccl_xml(input, {.boxes = 3, .gpu = "h100", .nic = Bandwidth::gigabits_per_second(400)}, "fuzz");
+});
+
+}  // namespace
+}  // namespace banyan
