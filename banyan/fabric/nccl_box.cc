@@ -220,6 +220,45 @@ class BoxGraphBuilder {
   std::multimap<std::pair<uint32_t, std::string>, uint32_t> gpu_by_busid_;
 };
 
+// A switch with one neighbour carries nothing between others: the CPU above the only PCI switch, or above one GPU.
+// Without it the next may be one. Uplinks are neighbours too.
+BoxGraph without_dead_ends(const BoxGraph& box) {
+  std::vector<std::set<NodeId>> neighbours(box.nodes.size());
+  for (const Link& link : box.links) {
+    neighbours[index(link.from)].insert(link.to);
+    neighbours[index(link.to)].insert(link.from);
+  }
+  std::vector<bool> kept(box.nodes.size(), true), uplink(box.nodes.size(), false);
+  for (const auto& [nic, bandwidth] : box.uplinks) uplink[index(nic)] = true;
+  std::vector<NodeId> suspects;
+  for (uint32_t v = 0; v < box.nodes.size(); ++v) suspects.push_back(NodeId{v});
+  while (!suspects.empty()) {
+    const NodeId v = suspects.back();
+    suspects.pop_back();
+    const bool dead =
+        box.nodes[index(v)].kind == NodeKind::switch_ && !uplink[index(v)] && neighbours[index(v)].size() <= 1;
+    if (!dead || !kept[index(v)]) continue;
+    kept[index(v)] = false;
+    for (const NodeId w : neighbours[index(v)]) {
+      neighbours[index(w)].erase(v);
+      suspects.push_back(w);
+    }
+  }
+  BoxGraph result;
+  std::vector<NodeId> renamed(box.nodes.size());
+  for (size_t v = 0; v < box.nodes.size(); ++v) {
+    if (kept[v]) renamed[v] = result.add(box.nodes[v].name, box.nodes[v].kind);
+  }
+  for (Link link : box.links) {
+    if (!kept[index(link.from)] || !kept[index(link.to)]) continue;
+    link.from = renamed[index(link.from)];
+    link.to = renamed[index(link.to)];
+    result.links.push_back(link);
+  }
+  for (const auto& [nic, bandwidth] : box.uplinks) result.uplinks.emplace_back(renamed[index(nic)], bandwidth);
+  return result;
+}
+
 void expect_size(const BoxGraph& box, uint64_t boxes) {
   const uint64_t nodes = box.nodes.size() * boxes + (boxes > 1),
                  links = (box.links.size() + 2 * box.uplinks.size()) * boxes;
@@ -235,7 +274,7 @@ void expect_size(const BoxGraph& box, uint64_t boxes) {
 Fabric build_nccl_fabric(NcclBox box, const NcclXmlOptions& options) {
   if (options.boxes == 0) throw bad("--boxes is 0 but must be at least 1");
   const uint32_t boxes = options.boxes;
-  const BoxGraph graph = BoxGraphBuilder(std::move(box), options).build();
+  const BoxGraph graph = without_dead_ends(BoxGraphBuilder(std::move(box), options).build());
   expect_size(graph, boxes);
   const auto size = static_cast<uint32_t>(graph.nodes.size());
   const auto ranks = static_cast<uint64_t>(std::count_if(graph.nodes.begin(), graph.nodes.end(),

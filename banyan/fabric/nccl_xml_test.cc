@@ -147,9 +147,10 @@ TEST(NcclXml, SaysWhichFlagASkeletonNeeds) {
 // Containers and GB200 hide the switch; its busid is all f. Two hosts of one file meet there.
 TEST(NcclXml, TakesAHiddenTargetForAnNvswitch) {
   const Fabric fabric = parse("hidden_nvswitch.xml");
+  EXPECT_EQ(fabric.ranks().size(), 4u);
   EXPECT_DOUBLE_EQ(rate(fabric, "gpu0", "nvsw0"), 721.8);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu1", "nvsw0"), 721.8);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu1", "cpu1"), 48 + 447.12);  // PCI and ten C2C links
+  EXPECT_DOUBLE_EQ(rate(fabric, "gpu3", "nvsw0"), 721.8);
+  EXPECT_DOUBLE_EQ(rate(fabric, "gpu3", "cpu1"), 48 + 447.12);  // PCI and ten C2C links
   EXPECT_DOUBLE_EQ(rate(fabric, "cpu0", "cpu1"), 0);
   expect_balanced_switches(fabric);
 }
@@ -168,6 +169,11 @@ TEST(NcclXml, PutsASwitchBeforeGpusThatShareASlot) {
   EXPECT_DOUBLE_EQ(rate(fabric, "box0/pci0000:1a:00.0", "box0/cpu0"), 96);
   EXPECT_DOUBLE_EQ(rate(fabric, "box0/nic0", "ib0"), (10 + 25) / 8.0);  // an unknown speed counts as 10 Gb/s
   expect_balanced_switches(fabric);
+}
+
+TEST(NcclXml, LeavesOutSwitchesThatLeadNowhere) {
+  EXPECT_EQ(switches(parse("partitions.xml")), (std::set<std::string>{"nvsw0", "pci0000:1a:00.0"}));
+  EXPECT_EQ(switches(parse("partitions.xml", {.boxes = 2})).count("box0/cpu0"), 1u);  // the NICs hang on it
 }
 
 TEST(NcclXml, KeepsABrokenGpuLinkBroken) {
