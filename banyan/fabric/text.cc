@@ -27,7 +27,8 @@ std::string_view take_word(std::string_view& text) {
 class TextReader {
  public:
   void read_item(std::string_view item) {
-    if (const size_t colon = item.find(':'); colon != std::string_view::npos && item.find("->") == std::string_view::npos) {
+    if (const size_t colon = item.find(':');
+        colon != std::string_view::npos && item.find("->") == std::string_view::npos) {
       declare(trim(item.substr(0, colon)), trim(item.substr(colon + 1)));
     } else {
       read_link(item);
@@ -42,7 +43,8 @@ class TextReader {
     } else if (kind == "rank") {
       builder_.add_rank(std::string(name));
     } else {
-      throw Error(ErrorCode::invalid_input, "kind '" + std::string(kind.substr(0, 40)) + "' is neither rank nor switch");
+      throw Error(ErrorCode::invalid_input,
+                  "kind '" + std::string(kind.substr(0, 40)) + "' is neither rank nor switch");
     }
   }
 
@@ -53,19 +55,29 @@ class TextReader {
   }
 
   void read_link(std::string_view item) {
-    const std::string_view from = take_word(item), arrow = take_word(item), to = take_word(item);
-    if ((arrow != "->" && arrow != "<->") || to.empty()) {
-      throw Error(ErrorCode::invalid_input, "expected 'a -> b 400Gb/s' or 'a <-> b 400Gb/s'");
+    const size_t arrow = item.find("->");
+    const bool both = arrow != std::string_view::npos && arrow > 0 && item[arrow - 1] == '<';
+    const std::string_view from = trim(item.substr(0, both ? arrow - 1 : arrow));
+    std::string_view rest = arrow == std::string_view::npos ? "" : item.substr(arrow + 2);
+    const std::string_view to = take_word(rest);
+    if (from.empty() || from.find_first_of(" \t") != std::string_view::npos || to.empty()) {
+      throw Error(ErrorCode::invalid_input,
+                  "expected 'a -> b 400Gb/s' or 'a <-> b 400Gb/s', found '" + std::string(item.substr(0, 60)) + "'");
     }
     // The bandwidth ends at "/s", also when a space stands before its unit.
-    const size_t end = item.find("/s");
-    if (end == std::string_view::npos) throw Error(ErrorCode::invalid_input, "link " + std::string(from.substr(0, 60)) + " " + std::string(arrow) + " " + std::string(to.substr(0, 60)) + " has no bandwidth such as 400Gb/s");
-    Link link{.from = node(from), .to = node(to), .bandwidth = Bandwidth::parse(trim(item.substr(0, end + 2)))};
-    if (const std::string_view rest = trim(item.substr(end + 2)); !rest.empty()) link.latency = parse_duration(rest);
-    if (arrow == "->") {
-      builder_.add_link(link);
-    } else {
+    const size_t end = rest.find("/s");
+    if (end == std::string_view::npos) {
+      throw Error(ErrorCode::invalid_input, "link " + std::string(from.substr(0, 60)) + (both ? " <-> " : " -> ") +
+                                                std::string(to.substr(0, 60)) + " has no bandwidth such as 400Gb/s");
+    }
+    Link link{.from = node(from), .to = node(to), .bandwidth = Bandwidth::parse(trim(rest.substr(0, end + 2)))};
+    if (const std::string_view latency = trim(rest.substr(end + 2)); !latency.empty()) {
+      link.latency = parse_duration(latency);
+    }
+    if (both) {
       builder_.add_cable(link);
+    } else {
+      builder_.add_link(link);
     }
   }
 

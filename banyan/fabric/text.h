@@ -2,7 +2,8 @@
 //
 //   a -> b 400Gb/s; b <-> c 100Gb/s 2us; sw: switch; a <-> sw 50 GB/s
 //
-// Items are separated by ';' or new lines. `x -> y BANDWIDTH [LATENCY]` is one link, `<->` a cable (two links).
+// Items are separated by ';' or new lines. `x -> y BANDWIDTH [LATENCY]` is one link, `<->` a cable (two links);
+// spaces around the arrow may be left out.
 // A node is declared by its first use and is a rank, unless `name: switch` or `name: rank` says otherwise, or its name
 // starts with "sw" or "nvsw". '#' starts a comment that runs to the end of its line.
 #pragma once
