@@ -239,6 +239,20 @@ TEST(NcclXml, KeepsDirectionsApart) {
   EXPECT_DOUBLE_EQ(rate(fabric, "gpu1", "gpu0"), 0);
 }
 
+TEST(NcclXml, ReadsTheExampleOfItsDescription) {
+  const std::string page = read_file(std::string(BANYAN_SOURCE_DIR) + "/docs/formats/nccl-topology.md");
+  const size_t begin = page.find("<system");
+  const std::string xml = page.substr(begin, page.find("```", begin) - begin);
+  const Fabric one = parse_nccl_xml(xml, {}, "example");
+  EXPECT_EQ(switches(one), (std::set<std::string>{"nvsw0", "pci0000:10:00.0"}));
+  EXPECT_EQ(one.links().size(), 8u);
+  EXPECT_DOUBLE_EQ(rate(one, "gpu1", "nvsw0"), 240);
+  EXPECT_DOUBLE_EQ(rate(one, "gpu1", "pci0000:10:00.0"), 24);
+  const Fabric two = parse_nccl_xml(xml, {.boxes = 2}, "example");
+  EXPECT_DOUBLE_EQ(rate(two, "box0/nic0", "box0/pci0000:10:00.0"), 24);
+  EXPECT_DOUBLE_EQ(rate(two, "box0/nic0", "ib0"), 25);
+}
+
 TEST(DeviceTable, AgreesWithItself) {
   for (const GpuModel& model : gpu_models()) {
     EXPECT_EQ(&gpu_model(model.name), &model);
