@@ -3,12 +3,15 @@
 //
 // It checks, for every chunk: the trees are there that the kind needs and no others; each reaches every participant
 // exactly once and nobody else; each edge starts where the data already is (out-tree) or ends where it is still needed
-// (in-tree), so there is no cycle and no contribution is lost or counted twice; each route is a path of links of the
-// fabric whose inner nodes are switches, and no link twice. For the whole: the units of each root sum to what the
-// collective prescribes (fixes_roots()), or to anything for allreduce; ties (`steps`) do not make a later hop of a chunk an
-// earlier or equal step. Then it recomputes the time of the most loaded link.
+// (in-tree), so there is no cycle and no contribution is lost or counted twice; each route, used or not, is a path of
+// links of the fabric from one rank to another whose inner nodes are switches, and no link twice. For the whole: the
+// units of each root sum to what the collective prescribes (fixes_roots()), or to anything for allreduce; ties
+// (`steps`) grow along the way of a chunk: of two tied hops, the later has the larger step, whatever untied hops lie
+// between them, and the hops of an allreduce's out-tree are later than all of its in-tree. So messages made of ties
+// never wait for each other in a circle. Then it recomputes the time of the most loaded link.
 //
-// Complexity O(edges * route length + chunks * participants). Pure; shares no code with planners or cost.cc.
+// Complexity O(edges + links of all routes + chunks + links and nodes of the fabric): a million edges take some
+// milliseconds. Pure; never throws on a well-formed schedule; shares no code with planners or cost.cc.
 #pragma once
 
 #include <optional>
@@ -22,9 +25,10 @@ namespace banyan {
 struct Verdict {
   bool valid = false;
   // When not valid, one line that names the first thing wrong: "chunk 3 (root gpu1): out-tree reaches gpu5 twice".
-  std::string reason;
-  // When valid: exact seconds per byte of the total by the most loaded link, recomputed, and that link.
-  Fraction seconds_per_byte;
+  std::string reason = {};
+  // When valid, and also when nothing but the claim is wrong: exact seconds per byte of the total by the most loaded
+  // link, recomputed, and that link (the first of several).
+  Fraction seconds_per_byte = {};
   LinkId busiest{};
 };
 
