@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
@@ -109,6 +111,50 @@ TEST(FabricEdit, KeepsOnlySymmetriesThatStillHold) {
   for (uint32_t i = 0; i < 4; ++i) all.push_back({Kind::degrade, pair(i, (i + 1) % 4) + "=500MB/s"});
   EXPECT_EQ(edit_fabric(ring, all).symmetries().size(), ring.symmetries().size());
   EXPECT_EQ(edit_fabric(ring, {}).fingerprint(), ring.fingerprint());
+}
+
+// A model that shares no code with the edits: links as lines of text, crossed out one by one.
+TEST(FabricEdit, EqualsCrossingOutLinesOnRandomFabrics) {
+  for (uint32_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto pick = [&](uint32_t below) { return static_cast<uint32_t>(random() % below); };
+    struct Line {
+      uint32_t from, to, speed;
+    };
+    std::vector<Line> lines;
+    for (uint32_t i = 0; i < 6; ++i) lines.push_back({i, (i + 1) % 6, 9});  // a ring that no edit touches
+    while (lines.size() < 24) {
+      const uint32_t a = pick(6), b = pick(6);
+      if (a != b && (a + 1) % 6 != b && (b + 1) % 6 != a) lines.push_back({a, b, 1 + pick(9)});
+    }
+    const auto text_of = [&] {
+      std::string text;
+      for (const Line& line : lines) {
+        text += "n-" + std::to_string(line.from) + " -> n-" + std::to_string(line.to) + " " +
+                std::to_string(line.speed) + "GB/s\n";
+      }
+      return text;
+    };
+    const Fabric before = parse_fabric_text(text_of());
+    std::vector<FabricEdit> edits;
+    for (int i = 0; i < 4; ++i) {
+      const Line chosen = lines[6 + pick(static_cast<uint32_t>(lines.size() - 6))];
+      const std::string pair = "n-" + std::to_string(chosen.to) + "-n-" + std::to_string(chosen.from);
+      const auto joins = [&](const Line& line) {
+        return (line.from == chosen.from && line.to == chosen.to) || (line.from == chosen.to && line.to == chosen.from);
+      };
+      if (const uint32_t speed = pick(9); speed > 0) {
+        edits.push_back({Kind::degrade, pair + "=" + std::to_string(speed) + "GB/s"});
+        for (Line& line : lines) line.speed = joins(line) ? speed : line.speed;
+      } else {
+        edits.push_back({Kind::fail, pair});
+        std::erase_if(lines, joins);
+      }
+      if (lines.size() == 6) break;
+    }
+    EXPECT_EQ(edit_fabric(before, edits).fingerprint(), parse_fabric_text(text_of()).fingerprint());
+  }
 }
 
 }  // namespace

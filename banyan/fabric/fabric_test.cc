@@ -61,6 +61,41 @@ TEST(Fabric, KeepsASymmetryOnlyWhileItHolds) {
   EXPECT_EQ(square("2 GB/s").symmetries().size(), 0u);
 }
 
+TEST(Fabric, DropsSymmetriesThatAreTooLargeToProve) {
+  const auto ring = [](uint32_t ranks) {
+    Fabric::Builder builder;
+    Permutation rotation;
+    for (uint32_t i = 0; i < ranks; ++i) {
+      builder.add_rank(std::to_string(i));
+      rotation.push_back(NodeId{(i + 1) % ranks});
+    }
+    for (uint32_t i = 0; i < ranks; ++i) {
+      builder.add_link({.from = NodeId{i}, .to = rotation[i], .bandwidth = Bandwidth::gigabytes_per_second(1)});
+    }
+    builder.add_symmetry(rotation);
+    return std::move(builder).build();
+  };
+  EXPECT_EQ(ring(512).symmetries().size(), 1u);
+  EXPECT_EQ(ring(100'000).symmetries().size(), 0u);
+}
+
+TEST(Fabric, RefusesNamesThatCannotBePrintedOrStored) {
+  const auto add = [](const std::string& name) {
+    Fabric::Builder builder;
+    builder.add_rank(name);
+  };
+  for (const char* bad : {"", "a\nb", "\x7f", "\xff", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
+                          "\xf4\x90\x80\x80", "\xf0\x80\x80\x80", "\xe2\x82"}) {
+    EXPECT_THROW(add(bad), Error) << bad;
+  }
+  for (const char* good :
+       {"gpu0", "a b", "\xc3\xa4", "\xe2\x82\xac", "\xed\x9f\xbf", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_NO_THROW(add(good)) << good;
+  }
+  EXPECT_NO_THROW(add(std::string(Fabric::kMaxNameBytes, 'x')));
+  EXPECT_THROW(add(std::string(Fabric::kMaxNameBytes + 1, 'x')), Error);
+}
+
 TEST(Fabric, FingerprintTellsFabricsApart) {
   const Fabric fabric = parse_fabric_text("a <-> b 1GB/s");
   EXPECT_EQ(fabric.fingerprint(), parse_fabric_text("a <-> b 1GB/s").fingerprint());
