@@ -1,0 +1,274 @@
+#include "banyan/run/local.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/base/nearest.h"
+#include "banyan/run/engine.h"
+#include "banyan/run/futex.h"
+#include "banyan/run/processes.h"
+#include "banyan/run/sample_data.h"
+#include "banyan/run/shared_memory.h"
+#include "banyan/run/shm_transport.h"
+#include "banyan/run/tcp_transport.h"
+
+namespace banyan {
+namespace {
+
+constexpr std::array<std::string_view, 2> kTransportNames = {"shm", "tcp"};  // in the order of the enumerators
+constexpr uint64_t kMaxSliceBytes = uint64_t{64} << 20;
+// Nothing is expected to be missed while asleep; but if it were, a run would be late, not stuck.
+constexpr std::chrono::milliseconds kLongestSleep{100};
+
+uint64_t nanoseconds_now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+// Where all ranks see each other: a starting line, and when each timed execution began and ended.
+class Track {
+ public:
+  Track(uint32_t ranks, uint32_t laps)
+      : ranks_(ranks), laps_(laps), memory_(sizeof(Line) + laps * sizeof(Lap)), line_(new (memory_.data()) Line) {
+    for (uint32_t i = 0; i < laps_; ++i) new (memory_.data() + sizeof(Line) + i * sizeof(Lap)) Lap;
+  }
+
+  // Returns when all ranks have come.
+  void line_up() {
+    const uint32_t round = line_->round.load(std::memory_order_acquire);
+    if (line_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks_) {
+      line_->arrived.store(0, std::memory_order_relaxed);
+      line_->round.store(round + 1, std::memory_order_release);
+      futex_wake_all(line_->round);
+      return;
+    }
+    while (line_->round.load(std::memory_order_acquire) == round) futex_wait(line_->round, round, kLongestSleep);
+  }
+
+  void record(uint32_t lap, uint64_t begin, uint64_t end) {
+    lower(this->lap(lap).begin, begin);
+    raise(this->lap(lap).end, end);
+  }
+
+  // Seconds of every lap, ascending.
+  std::vector<double> times() const {
+    std::vector<double> times;
+    for (uint32_t i = 0; i < laps_; ++i) times.push_back(static_cast<double>(lap(i).end - lap(i).begin) * 1e-9);
+    std::sort(times.begin(), times.end());
+    return times;
+  }
+
+ private:
+  struct Line {
+    alignas(64) std::atomic<uint32_t> arrived{0};
+    alignas(64) std::atomic<uint32_t> round{0};
+  };
+  struct Lap {
+    std::atomic<uint64_t> begin{UINT64_MAX}, end{0};
+  };
+
+  Lap& lap(uint32_t i) const { return reinterpret_cast<Lap*>(memory_.data() + sizeof(Line))[i]; }
+  static void lower(std::atomic<uint64_t>& value, uint64_t to) {
+    uint64_t was = value.load();
+    while (to < was && !value.compare_exchange_weak(was, to)) {
+    }
+  }
+  static void raise(std::atomic<uint64_t>& value, uint64_t to) {
+    uint64_t was = value.load();
+    while (to > was && !value.compare_exchange_weak(was, to)) {
+    }
+  }
+
+  uint32_t ranks_, laps_;
+  SharedMemory memory_;
+  Line* line_;
+};
+
+// What a rank tells its parent, as bytes.
+struct RankReport {
+  uint64_t wrong = 0;
+  uint64_t first_wrong = 0;
+  double got = 0, expected = 0;
+  uint64_t bytes_sent = 0;
+};
+
+// One rank's whole life.
+class Runner {
+ public:
+  Runner(const Schedule& schedule, const RankPlan& plan, const EngineOptions& options, const SampleData& data)
+      : schedule_(schedule),
+        plan_(plan),
+        options_(options),
+        data_(data),
+        input_((plan.input_end - plan.input_begin) * size_of(options.reduction.type)),
+        output_((plan.output_end - plan.output_begin) * size_of(options.reduction.type)) {}
+
+  RankReport run(Transport& transport, Track& track, uint32_t repeats) {
+    data_.fill(input_, plan_.rank, plan_.input_begin, plan_.input_end);
+    Engine engine(plan_, transport, options_);
+    report_.bytes_sent = engine.bytes_sent_per_execution();
+    data_.spoil(output_);
+    execute(engine, transport);
+    check();
+    for (uint32_t lap = 0; lap < repeats; ++lap) {
+      if (lap + 1 == repeats) data_.spoil(output_);
+      track.line_up();
+      const uint64_t begin = nanoseconds_now();
+      execute(engine, transport);
+      track.record(lap, begin, nanoseconds_now());
+    }
+    if (repeats > 0) check();
+    return report_;
+  }
+
+ private:
+  void execute(Engine& engine, Transport& transport) {
+    engine.start(input_, output_);
+    while (!engine.is_done()) {
+      if (!engine.progress()) transport.wait(kLongestSleep);
+    }
+  }
+
+  void check() {
+    const Collective& collective = schedule_.collective();
+    if (collective.kind() == CollectiveKind::allgather) {
+      for (uint32_t owner = 0; owner < plan_.ranks; ++owner) {
+        const auto [begin, end] = schedule_.shard_range(owner, plan_.elements);
+        check_part(owner, begin, end);
+      }
+    } else {
+      const auto participants = collective.participants();
+      const auto root = std::find(participants.begin(), participants.end(), collective.root()) - participants.begin();
+      check_part(static_cast<uint32_t>(root), plan_.output_begin, plan_.output_end);
+    }
+  }
+
+  void check_part(uint32_t owner, uint64_t begin, uint64_t end) {
+    const size_t size = size_of(options_.reduction.type);
+    const std::span<const std::byte> part =
+        std::span(output_).subspan((begin - plan_.output_begin) * size, (end - begin) * size);
+    const SampleData::Comparison comparison = data_.compare(part, owner, begin, end);
+    if (comparison.wrong > 0 && report_.wrong == 0) {
+      report_.first_wrong = comparison.first;
+      report_.got = comparison.got;
+      report_.expected = comparison.expected;
+    }
+    report_.wrong += comparison.wrong;
+  }
+
+  const Schedule& schedule_;
+  const RankPlan& plan_;
+  const EngineOptions& options_;
+  const SampleData& data_;
+  std::vector<std::byte> input_, output_;
+  RankReport report_;
+};
+
+std::string to_bytes(const RankReport& report) { return {reinterpret_cast<const char*>(&report), sizeof report}; }
+
+RankReport from_bytes(const std::string& bytes) {
+  CHECK_EQ(bytes.size(), sizeof(RankReport));
+  RankReport report;
+  std::memcpy(&report, bytes.data(), sizeof report);
+  return report;
+}
+
+std::string number(double value) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.17g", value);
+  return text.data();
+}
+
+// A process that touches more memory than there is gets killed, or another one does.
+void expect_memory_for(std::span<const RankPlan> plans, size_t element_bytes) {
+  const uint64_t available =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  double needed = 0;
+  for (const RankPlan& plan : plans) {
+    needed += static_cast<double>(element_bytes) * (static_cast<double>(plan.input_end - plan.input_begin) +
+                                                    static_cast<double>(plan.output_end - plan.output_begin));
+  }
+  if (needed <= static_cast<double>(available)) return;
+  throw Error(ErrorCode::unsupported, "the buffers of " + std::to_string(plans.size()) + " ranks need " +
+                                          number(needed * 1e-9) + " GB, but this machine has " +
+                                          Bytes(available).to_string() +
+                                          " of memory; give a smaller total or fewer ranks");
+}
+
+EngineOptions engine_options(const LocalRunOptions& options) {
+  const uint64_t slice = std::min(options.slice.count(), kMaxSliceBytes) / size_of(options.type);
+  if (slice == 0)
+    throw Error(ErrorCode::invalid_input, "a slice of " + options.slice.to_string() + " holds no element of " +
+                                              std::string(to_string(options.type)));
+  return {.reduction = {.type = options.type, .op = options.op}, .slice_elements = slice};
+}
+
+std::unique_ptr<Meeting> make_meeting(TransportKind kind, std::span<const RankPlan> plans) {
+  return kind == TransportKind::tcp ? make_tcp_meeting(plans) : make_shm_meeting(plans);
+}
+
+LocalRunReport summarize(const std::vector<std::string>& reports, const Track& track) {
+  LocalRunReport summary;
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    const RankReport report = from_bytes(reports[rank]);
+    summary.bytes_sent += report.bytes_sent;
+    if (report.wrong > 0 && summary.wrong_elements == 0) {
+      summary.first_wrong = "rank " + std::to_string(rank) + " element " + std::to_string(report.first_wrong) +
+                            ": got " + number(report.got) + ", expected " + number(report.expected);
+    }
+    summary.wrong_elements += report.wrong;
+  }
+  if (const std::vector<double> times = track.times(); !times.empty()) {
+    const size_t half = times.size() / 2;
+    summary.min_seconds = times.front();
+    summary.median_seconds = times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2;
+  }
+  return summary;
+}
+
+}  // namespace
+
+TransportKind parse_transport(std::string_view text) {
+  NearestName nearest(text);
+  for (size_t i = 0; i < kTransportNames.size(); ++i) {
+    if (kTransportNames[i] == text) return static_cast<TransportKind>(i);
+    nearest.offer(kTransportNames[i]);
+  }
+  throw Error(ErrorCode::invalid_input,
+              "unknown transport '" + std::string(text.substr(0, 60)) + "'" + nearest.hint() + "; known are shm, tcp");
+}
+
+std::string_view to_string(TransportKind kind) { return kTransportNames[static_cast<size_t>(kind)]; }
+
+LocalRunReport run_locally(const Schedule& schedule, const LocalRunOptions& options) {
+  const uint64_t elements = options.total.count() / size_of(options.type);
+  if (elements == 0)
+    throw Error(ErrorCode::invalid_input, "a total of " + options.total.to_string() + " holds no element of " +
+                                              std::string(to_string(options.type)));
+  const EngineOptions engine = engine_options(options);
+  const std::vector<RankPlan> plans = make_rank_plans(schedule, elements);
+  expect_memory_for(plans, size_of(options.type));
+  const SampleData data(schedule.collective(), engine.reduction);
+  const auto ranks = static_cast<uint32_t>(plans.size());
+  Track track(ranks, options.repeats);
+  const std::unique_ptr<Meeting> meeting = make_meeting(options.transport, plans);
+  const auto reports = run_processes(ranks, options.timeout, [&](uint32_t rank) {
+    const std::unique_ptr<Transport> transport = meeting->join(rank);
+    return to_bytes(Runner(schedule, plans[rank], engine, data).run(*transport, track, options.repeats));
+  });
+  LocalRunReport report = summarize(reports, track);
+  report.elements = elements;
+  return report;
+}
+
+}  // namespace banyan

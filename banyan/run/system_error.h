@@ -1,0 +1,17 @@
+// What the operating system refused, as an Error.
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "banyan/base/error.h"
+
+namespace banyan {
+
+// Error{io}: "cannot do this: No space left on device".
+inline Error system_error(const std::string& what, int error = errno) {
+  return Error(ErrorCode::io, what + ": " + std::strerror(error));
+}
+
+}  // namespace banyan

@@ -1,0 +1,57 @@
+// Transport: how one rank's bytes reach its peers. The engine's only door to the world.
+//
+// One ordered stream of bytes runs in each direction between this rank and each of its peers. A stream holds a bounded
+// number of bytes on their way (back pressure: a full one takes no more until its reader reads), keeps their order, and
+// knows nothing of messages. No call but wait() ever blocks, so one thread can serve all peers.
+//
+// Implementations: shm_transport.h, tcp_transport.h, and a simulated world for tests (simulated_transport.h).
+// One thread. Peers are numbered as the participants of the collective. Calls about a peer throw Error{peer_lost}
+// naming it when its end is gone, and Error{io} when the operating system refuses.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace banyan {
+
+class Transport {
+ public:
+  Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+  virtual ~Transport() = default;
+
+  // Sends the first bytes of `head` and then of `body`, as many as fit now; returns how many, 0 when the stream is
+  // full.
+  virtual size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) = 0;
+
+  // The oldest bytes that have arrived, or some of them; empty when there are none. Valid until the next call about
+  // this peer. Reading in place spares the copy when bytes are reduced into something else.
+  virtual std::span<const std::byte> peek(uint32_t peer) = 0;
+  // Drops the first `count` bytes of what peek() showed, which makes room for the sender.
+  virtual void consume(uint32_t peer, size_t count) = 0;
+
+  // Moves the oldest bytes into `into`, as many as have arrived; returns how many.
+  virtual size_t read(uint32_t peer, std::span<std::byte> into) = 0;
+
+  // Sleeps until a call that moved nothing before might move something now, or for `at_most`. May return early.
+  virtual void wait(std::chrono::milliseconds at_most) = 0;
+};
+
+// What ranks must share before they can have transports, made by their common parent process before it forks.
+class Meeting {
+ public:
+  Meeting() = default;
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+  virtual ~Meeting() = default;
+
+  // To be called once for every rank, in the process that is to be this rank; it outlives the transport. May block
+  // until the peers have come too. Throws Error{io} or Error{peer_lost}.
+  virtual std::unique_ptr<Transport> join(uint32_t rank) = 0;
+};
+
+}  // namespace banyan
