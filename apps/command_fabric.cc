@@ -19,7 +19,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  banyan fabric dgx-h100:8\n"
     "  banyan fabric 'leaf-spine:leaves=4,hosts=4,spines=2@100Gb/s' --json\n"
-    "  banyan fabric dgx-a100:4 --fail gpu3-ib --degrade gpu0-nvsw0=100GB/s -o hurt.json\n"
+    "  banyan fabric dgx-a100:4 --fail gpu3-ib0 --degrade gpu0-nvsw0=100GB/s -o hurt.json\n"
     "  banyan fabric topo.xml --boxes 16 --gpu h100 --nic 400Gb/s\n"
     "  banyan fabric --list";
 

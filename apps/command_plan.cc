@@ -20,18 +20,23 @@ constexpr const char* kFooter =
     "  banyan plan broadcast fabric.json --root gpu3\n"
     "  banyan plan allgather mi250:2 --trees 1 --json\n"
     "  banyan plan allgather ring:4 --weights 1,2,1,4\n"
-    "  banyan plan reduce-scatter dgx-a100:8 --fail gpu3-ib --max-height 4";
+    "  banyan plan reduce-scatter dgx-a100:8 --fail gpu3-ib0 --max-height 4";
 
 struct PlanTexts {
   std::string trees, max_height, sizes, output;
   bool compare = false, json = false;
 };
 
+struct Size {
+  std::string text;  // as the user wrote it: "64MB"
+  Bytes bytes;
+};
+
 struct Planned {
   Fabric fabric;
   Collective collective;
   CheckedPlan checked;
-  std::vector<Bytes> sizes;
+  std::vector<Size> sizes;
   std::vector<ComparisonRow> rows;  // empty without --compare
 };
 
@@ -52,7 +57,7 @@ Json comparison_json(const Planned& planned) {
     }
     Json estimates = Json::array();
     for (size_t i = 0; i < planned.sizes.size(); ++i) {
-      estimates.push_back({{"bytes", planned.sizes[i].count()}, {"seconds", row.estimate_seconds[i]}});
+      estimates.push_back({{"bytes", planned.sizes[i].bytes.count()}, {"seconds", row.estimate_seconds[i]}});
     }
     rows.push_back({{"planner", row.planner},
                     {"algbw_GBps", algbw_gigabytes(row.seconds_per_byte)},
@@ -85,7 +90,7 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
 
 std::string comparison_text(const Terminal& terminal, const Planned& planned) {
   std::vector<std::string> heads = {"planner", "algbw", "of bound", "height", "mean", "trees"};
-  for (const Bytes size : planned.sizes) heads.push_back(size.to_string());
+  for (const Size& size : planned.sizes) heads.push_back(size.text);
   Table table(heads);
   for (const ComparisonRow& row : planned.rows) {
     if (!row.why_not.empty()) {
@@ -193,20 +198,24 @@ class PlanCommand : public Command {
     return options;
   }
 
-  std::vector<Bytes> sizes() const {
-    std::vector<Bytes> result;
+  std::vector<Size> sizes() const {
+    std::vector<Size> result;
     for (const std::string& text : split_list(texts_.sizes.empty() ? "1MB,64MB,1GB" : texts_.sizes, "--sizes")) {
-      result.push_back(parse_option("--sizes", [&] { return Bytes::parse(text); }));
-      if (result.back().count() == 0)
+      const Bytes bytes = parse_option("--sizes", [&] { return Bytes::parse(text); });
+      if (bytes.count() == 0) {
         throw Error(ErrorCode::invalid_input, "'" + text + "' is zero bytes; give sizes such as 1MB,64MB", "--sizes");
+      }
+      result.push_back({.text = text, .bytes = bytes});
     }
-    if (result.size() > kMaxSizes)
-      throw Error(ErrorCode::invalid_input, "more than " + std::to_string(kMaxSizes) + " sizes", "--sizes");
+    if (result.size() > kMaxSizes) {
+      throw Error(ErrorCode::invalid_input, "more than " + std::to_string(kMaxSizes) + " sizes; leave some out",
+                  "--sizes");
+    }
     return result;
   }
 
   Planned make_plan(const ForestOptions& options, Progress& progress) const {
-    std::vector<Bytes> wanted = texts_.compare ? sizes() : std::vector<Bytes>();
+    std::vector<Size> wanted = texts_.compare ? sizes() : std::vector<Size>();
     collective_.kind();  // a misspelt collective is told before a large fabric is read
     Fabric fabric = fabric_.load();
     Collective collective = collective_.make(fabric);
@@ -214,7 +223,9 @@ class PlanCommand : public Command {
     std::vector<ComparisonRow> rows;
     if (texts_.compare) {
       progress.say("planning rings and trees to compare with");
-      rows = compare_planners(checked.plan.schedule, checked.plan.bound, wanted);
+      std::vector<Bytes> bytes;
+      for (const Size& size : wanted) bytes.push_back(size.bytes);
+      rows = compare_planners(checked.plan.schedule, checked.plan.bound, bytes);
     }
     return {.fabric = std::move(fabric),
             .collective = std::move(collective),

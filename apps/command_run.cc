@@ -174,6 +174,12 @@ class RunCommand : public Command {
     return report.elements * size_of(options.type);
   }
 
+  // As the user wrote it, unless it was rounded down to whole elements.
+  std::string shown_bytes(const LocalRunOptions& options, const LocalRunReport& report) const {
+    const uint64_t bytes = bytes_moved(options, report);
+    return bytes == options.total.count() ? texts_.bytes : std::to_string(bytes) + " bytes";
+  }
+
   static double algbw(const LocalRunOptions& options, const LocalRunReport& report) {
     return report.median_seconds > 0 ? static_cast<double>(bytes_moved(options, report)) / report.median_seconds * 1e-9
                                      : 0;

@@ -11,7 +11,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  banyan verify plan.json\n"
     "  banyan verify plan.json dgx-h100:8\n"
-    "  banyan verify plan.json dgx-h100:8 --fail gpu3-ib --json\n"
+    "  banyan verify plan.json dgx-h100:8 --fail gpu3-ib0 --json\n"
     "\n"
     "Exit code: 0 valid, 1 not valid (the reason is printed), 2 no such file, not a plan file, or\n"
     "a plan for another fabric than the one given.";
@@ -90,8 +90,7 @@ class VerifyCommand : public Command {
     const Schedule& schedule = file.schedule;
     const Verdict& verdict = answer.verdict;
     if (!verdict.valid) {
-      return terminal.styled(Terminal::Style::bad, "not valid") + "  " + on_one_line(plan_ + ": " + verdict.reason) +
-             "\n";
+      return terminal.styled(Terminal::Style::bad, "not valid") + "  " + plan_ + ": " + verdict.reason + "\n";
     }
     std::string text = terminal.styled(Terminal::Style::good, "valid") + "      " + plan_ + ": " +
                        std::string(to_string(schedule.collective().kind())) + " by planner " + file.planner + " on " +

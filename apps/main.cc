@@ -1,9 +1,10 @@
 // banyan: plans, verifies, exports, draws and runs collective communication. See docs/cli.md.
+#include <algorithm>
 #include <csignal>
-#include <iostream>
 #include <new>
 
 #include "apps/command.h"
+#include "banyan/base/nearest.h"
 
 namespace banyan::app {
 namespace {
@@ -18,8 +19,8 @@ constexpr const char* kFooter =
     "Exit code: 0 success, 1 the answer is no, 2 bad input.\n"
     "'banyan COMMAND --help' shows the options and examples of a command.";
 
-int refuse(const Terminal& terminal, const std::string& message) {
-  terminal.note("banyan: " + on_one_line(message) + "\n");
+int refuse(const Terminal& terminal, const Error& error) {
+  terminal.note(std::string("banyan: ") + error.what() + "\n");
   return static_cast<int>(ExitCode::bad_input);
 }
 
@@ -38,13 +39,23 @@ std::vector<Entry> declare_commands(CLI::App& program) {
   return entries;
 }
 
-// What CLI11 refused, with the mend: the help of the command that was being parsed.
-std::string describe(const CLI::ParseError& error, const std::vector<Entry>& entries) {
-  std::string command = "banyan";
-  for (const Entry& entry : entries) {
-    if (entry.declared->parsed()) command += " " + entry.declared->get_name();
+// What CLI11 refused, with the mend: the help of the command that was being parsed, or the command that was meant.
+Error explain(const CLI::ParseError& error, const std::vector<Entry>& entries, std::string_view first_argument) {
+  const auto parsed =
+      std::find_if(entries.begin(), entries.end(), [](const Entry& entry) { return entry.declared->parsed(); });
+  if (parsed != entries.end()) {
+    return Error(ErrorCode::invalid_input,
+                 std::string(error.what()) + "; see 'banyan " + parsed->declared->get_name() + " --help'");
   }
-  return std::string(error.what()) + "; see '" + command + " --help'";
+  if (first_argument.empty()) return Error(ErrorCode::invalid_input, "no command given; see 'banyan --help'");
+  const std::string quoted = "'" + std::string(first_argument.substr(0, 60)) + "'";
+  if (first_argument.starts_with("-")) {
+    return Error(ErrorCode::invalid_input, "unknown option " + quoted + "; see 'banyan --help'");
+  }
+  NearestName meant(first_argument);
+  for (const Entry& entry : entries) meant.offer(entry.declared->get_name());
+  const std::string message = "unknown command " + quoted + meant.hint();
+  return Error(ErrorCode::invalid_input, message + "; see 'banyan --help'");
 }
 
 int run_program(int argc, char** argv) {
@@ -60,14 +71,15 @@ int run_program(int argc, char** argv) {
     for (const Entry& entry : entries) {
       if (entry.declared->parsed()) return static_cast<int>(entry.command->run(terminal));
     }
-    return refuse(terminal, "no command given; see 'banyan --help'");
+    return refuse(terminal, Error(ErrorCode::invalid_input, "no command given; see 'banyan --help'"));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
-    return refuse(terminal, describe(error, entries));
+    return refuse(terminal, explain(error, entries, argc > 1 ? argv[1] : ""));
   } catch (const Error& error) {
-    return refuse(terminal, error.what());
+    return refuse(terminal, error);
   } catch (const std::bad_alloc&) {
-    return refuse(terminal, "this needs more memory than the machine has; take a smaller fabric or fewer bytes");
+    return refuse(terminal, Error(ErrorCode::unsupported,
+                                  "this needs more memory than the machine has; take a smaller fabric or fewer bytes"));
   }
 }
 

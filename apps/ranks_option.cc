@@ -7,6 +7,7 @@
 
 #include "apps/command.h"
 #include "banyan/base/error.h"
+#include "banyan/base/nearest.h"
 
 namespace banyan::app {
 namespace {
@@ -40,9 +41,9 @@ Error unknown(std::string_view text, const Fabric& fabric, std::string_view opti
     return Error(ErrorCode::invalid_input, "node '" + std::string(text) + "' is a switch; name a rank",
                  std::string(option));
   }
-  std::string message = "rank '" + std::string(text.substr(0, 60)) + "' does not exist";
-  if (const std::string near = nearest_name(text, fabric.nodes()); !near.empty())
-    message += " (did you mean '" + near + "'?)";
+  NearestName meant(text);
+  for (const NodeId rank : fabric.ranks()) meant.offer(fabric.name(rank));
+  const std::string message = "rank '" + std::string(text.substr(0, 60)) + "' does not exist" + meant.hint();
   return Error(ErrorCode::not_found, message, std::string(option));
 }
 

@@ -148,12 +148,4 @@ void Progress::fraction(double done) {
   if (active_ && done >= 0 && done <= 1) ticker.percent = static_cast<int>(done * 100);
 }
 
-std::string on_one_line(std::string_view text) {
-  std::string line(text);
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return line;
-}
-
 }  // namespace banyan::app

@@ -54,7 +54,4 @@ class Progress {
   bool active_;
 };
 
-// Control characters replaced by '?', so that whatever a stranger wrote into a name stays on one line.
-std::string on_one_line(std::string_view text);
-
 }  // namespace banyan::app

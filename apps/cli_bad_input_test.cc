@@ -1,0 +1,246 @@
+// Whatever a stranger gives: one line that names the culprit and the mend, exit code 2, nothing on standard output, and
+// no file left behind.
+#include <gmock/gmock.h>
+
+#include "apps/banyan_process.h"
+
+namespace banyan::app {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+void expect_refusal(const Outcome& outcome, const std::vector<std::string>& mentions) {
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_THAT(outcome.err, StartsWith("banyan: "));
+  EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << "one line, not: " << outcome.err;
+  for (const std::string& mention : mentions) EXPECT_THAT(outcome.err, HasSubstr(mention));
+}
+
+struct BadCommand {
+  const char* name;
+  std::vector<std::string> arguments;
+  std::vector<std::string> mentions;
+};
+
+std::string name_of(const ::testing::TestParamInfo<BadCommand>& info) { return info.param.name; }
+
+class BadCommandLine : public ::testing::TestWithParam<BadCommand> {};
+
+TEST_P(BadCommandLine, IsRefusedInOneLine) { expect_refusal(run_banyan(GetParam().arguments), GetParam().mentions); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Syntax, BadCommandLine,
+    ::testing::Values(
+        BadCommand{"NoCommand", {}, {"no command given", "banyan --help"}},
+        BadCommand{"UnknownCommand", {"paln"}, {"'paln'", "did you mean 'plan'"}},
+        BadCommand{"UnknownGlobalOption", {"--fast"}, {"'--fast'", "banyan --help"}},
+        BadCommand{"UnknownOption", {"plan", "allgather", "ring:4", "--fast"}, {"--fast", "banyan plan --help"}},
+        BadCommand{"SurplusArgument", {"plan", "allgather", "ring:4", "more"}, {"more", "banyan plan --help"}},
+        BadCommand{"MissingFabric", {"plan", "allgather"}, {"FABRIC is required", "banyan plan --help"}},
+        BadCommand{"MissingFabricOfFabric", {"fabric"}, {"FABRIC is required", "--list"}},
+        BadCommand{"MissingValue", {"plan", "allgather", "ring:4", "--trees"}, {"--trees"}},
+        BadCommand{"SizesAlone", {"plan", "allgather", "ring:4", "--sizes", "1MB"}, {"--sizes", "--compare"}},
+        BadCommand{"MissingFormat", {"export", "plan.json"}, {"--format is required", "banyan export --help"}},
+        BadCommand{"PlanAndFabric", {"run", "allreduce", "--plan", "a", "--fabric", "b"}, {"--plan", "--fabric"}},
+        BadCommand{"LineFeedInArgument", {"plan", "all\ngather", "ring:4"}, {"all?gather"}}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, BadCommandLine,
+    ::testing::Values(
+        BadCommand{"Collective", {"plan", "allgathr", "ring:4"}, {"'allgathr'", "known: allgather"}},
+        BadCommand{"TreesWord", {"plan", "allgather", "ring:4", "--trees", "x"}, {"--trees: 'x'", "whole number"}},
+        BadCommand{"TreesZero", {"plan", "allgather", "ring:4", "--trees", "0"}, {"--trees: '0'", "from 1"}},
+        BadCommand{"TreesNegative", {"plan", "allgather", "ring:4", "--trees=-1"}, {"--trees: '-1'"}},
+        BadCommand{"TreesHuge", {"plan", "allgather", "ring:4", "--trees", "99999999999999999999"}, {"--trees"}},
+        BadCommand{"HeightZero", {"plan", "allgather", "ring:4", "--max-height", "0"}, {"--max-height: '0'"}},
+        BadCommand{"HeightTooLow", {"plan", "allgather", "ring:8", "--max-height", "2"}, {"height"}},
+        BadCommand{"RankTooHigh", {"plan", "allgather", "ring:4", "--ranks", "0-9"}, {"--ranks", "rank 9", "0 to 3"}},
+        BadCommand{"RankUnknown",
+                   {"plan", "allgather", "ring:4", "--ranks", "gpu0,gpu77"},
+                   {"--ranks", "'gpu77'", "did you mean"}},
+        BadCommand{"RankTwice", {"plan", "allgather", "ring:4", "--ranks", "0,1,0"}, {"--ranks", "'gpu0'", "twice"}},
+        BadCommand{"OneRank", {"plan", "allgather", "ring:4", "--ranks", "2"}, {"--ranks", "at least two"}},
+        BadCommand{"RootUnknown", {"plan", "broadcast", "ring:4", "--root", "gpu9"}, {"--root", "'gpu9'"}},
+        BadCommand{
+            "RootOfAllgather", {"plan", "allgather", "ring:4", "--root", "1"}, {"--root", "broadcast and reduce"}},
+        BadCommand{"RootOutside", {"plan", "reduce", "ring:4", "--ranks", "0-2", "--root", "3"}, {"--root", "gpu3"}},
+        BadCommand{"WeightsTooFew",
+                   {"plan", "allgather", "ring:4", "--weights", "1,2,3"},
+                   {"--weights", "3 weights for 4 ranks"}},
+        BadCommand{"WeightsAllZero", {"plan", "allgather", "ring:4", "--weights", "0,0,0,0"}, {"--weights", "zero"}},
+        BadCommand{"WeightsNegative", {"plan", "allgather", "ring:4", "--weights", "1,-2,1,1"}, {"--weights", "'-2'"}},
+        BadCommand{
+            "WeightsOfAllreduce", {"plan", "allreduce", "ring:4", "--weights", "1,1,1,2"}, {"--weights", "allreduce"}},
+        BadCommand{"SizeUnit", {"plan", "allgather", "ring:4", "--compare", "--sizes", "1ZB"}, {"--sizes", "'ZB'"}},
+        BadCommand{"SizeZero", {"plan", "allgather", "ring:4", "--compare", "--sizes", "0"}, {"--sizes", "zero bytes"}},
+        BadCommand{"OutputFolder",
+                   {"plan", "allgather", "ring:4", "-o", "/no-such-folder/p.json"},
+                   {"/no-such-folder", "does not exist"}},
+        BadCommand{"PictureFormat", {"show", "ring:4", "--format", "png"}, {"'png'", "svg, dot"}},
+        BadCommand{"PictureEnding", {"show", "ring:4", "-o", "x.png"}, {"'x.png'", ".svg"}},
+        BadCommand{"TreesOfFabric", {"show", "ring:4", "--root", "1"}, {"--root", "is a fabric"}},
+        BadCommand{"Boxes", {"fabric", "ring:4", "--boxes", "0"}, {"--boxes: '0'"}},
+        BadCommand{"Nic", {"fabric", "ring:4", "--nic", "400"}, {"--nic", "'400'", "has no unit"}}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Fabrics, BadCommandLine,
+    ::testing::Values(
+        BadCommand{"NoSuchFile", {"plan", "allgather", "missing.json"}, {"missing.json"}},
+        BadCommand{"Folder", {"plan", "allgather", "/"}, {"/"}},
+        BadCommand{"OneRank", {"plan", "allgather", "full:1"}, {"full:1"}},
+        BadCommand{"ZeroRanks", {"plan", "allgather", "ring:0"}, {"ring:0"}},
+        BadCommand{"TooManyLinks", {"fabric", "full:1000000"}, {"full:1000000", "links"}},
+        BadCommand{"TooManyNodes", {"fabric", "ring:1000001"}, {"ring:1000001"}},
+        BadCommand{"OverflowingSpec", {"fabric", "torus:4000000000x4000000000x4000000000"}, {"4000000000"}},
+        BadCommand{"MillionRanks", {"plan", "allgather", "ring:1000000"}, {"1000000"}},
+        BadCommand{"SpecBandwidth", {"fabric", "ring:4@0GB/s"}, {"zero"}},
+        BadCommand{"SpecUnit", {"fabric", "ring:4@400"}, {"unit"}},
+        BadCommand{"FailUnknown", {"fabric", "ring:4", "--fail", "gpu0-gpu99"}, {"--fail", "gpu0-gpu99"}},
+        BadCommand{"FailDisconnects", {"fabric", "star:3", "--fail", "gpu1"}, {"gpu1"}},
+        BadCommand{"RemoveUnknown", {"fabric", "ring:4", "--remove", "gpu9"}, {"--remove", "gpu9"}},
+        BadCommand{"DegradeWithoutUnit", {"fabric", "ring:4", "--degrade", "gpu0-gpu1=5"}, {"--degrade", "unit"}},
+        BadCommand{"DegradeToNothing", {"fabric", "ring:4", "--degrade", "gpu0-gpu1=0GB/s"}, {"--degrade", "zero"}}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Runs, BadCommandLine,
+    ::testing::Values(
+        BadCommand{"OneProcess", {"run", "allreduce", "-n", "1"}, {"-n: '1'", "from 2"}},
+        BadCommand{"TooManyProcesses", {"run", "allreduce", "-n", "100000"}, {"-n: '100000'", "256"}},
+        BadCommand{"MoreThanRanks", {"run", "allreduce", "--fabric", "ring:4", "-n", "5"}, {"5 processes", "4 ranks"}},
+        BadCommand{"WholeCluster", {"run", "allreduce", "--fabric", "star:300"}, {"300 ranks", "-n"}},
+        BadCommand{"ZeroBytes", {"run", "allreduce", "-n", "2", "--bytes", "0"}, {"--bytes", "'0'", "at least 4"}},
+        BadCommand{"LessThanOneElement",
+                   {"run", "allreduce", "-n", "2", "--bytes", "7", "--type", "float64"},
+                   {"'7'", "8 bytes"}},
+        BadCommand{"FractionOfAByte", {"run", "allreduce", "-n", "2", "--bytes", "1.5"}, {"--bytes", "1.5"}},
+        BadCommand{"Type", {"run", "allreduce", "-n", "2", "--type", "float16"}, {"--type", "float16", "float32"}},
+        BadCommand{"Op", {"run", "allreduce", "-n", "2", "--op", "mean"}, {"--op", "mean", "sum"}},
+        BadCommand{"Transport", {"run", "allreduce", "-n", "2", "--transport", "rdma"}, {"--transport", "rdma", "tcp"}},
+        BadCommand{"Repeat", {"run", "allreduce", "-n", "2", "--repeat", "0"}, {"--repeat: '0'"}},
+        BadCommand{"EditWithoutFabric", {"run", "allreduce", "-n", "4", "--fail", "gpu0-gpu1"}, {"--fabric"}},
+        BadCommand{"RanksTwice", {"run", "allreduce", "-n", "2", "--ranks", "0-1"}, {"-n", "--ranks"}}),
+    name_of);
+
+struct BadFile {
+  const char* name;
+  std::string contents;
+  std::vector<std::string> mentions;
+};
+
+std::string name_of_file(const ::testing::TestParamInfo<BadFile>& info) { return info.param.name; }
+
+std::string fabric_json(const std::string& nodes, const std::string& links) {
+  return "{\"banyan\": \"fabric/1\",\n \"nodes\": [" + nodes + "],\n \"links\": [" + links + "]}\n";
+}
+
+const std::string kTwoRanks = R"({"name": "a", "kind": "rank"}, {"name": "b", "kind": "rank"})";
+
+std::string cable(const std::string& from, const std::string& to, const std::string& bandwidth) {
+  return "{\"from\": \"" + from + "\", \"to\": \"" + to + "\", \"bandwidth\": " + bandwidth + ", \"both\": true}";
+}
+
+class BadFabricFile : public ::testing::TestWithParam<BadFile> {};
+
+TEST_P(BadFabricFile, IsRefusedAndLeavesNoPlanBehind) {
+  const TemporaryFolder folder;
+  const std::string fabric = folder.write("fabric.in", GetParam().contents);
+  const std::string plan = folder.path("plan.json");
+  std::vector<std::string> mentions = GetParam().mentions;
+  mentions.push_back("fabric.in");
+  expect_refusal(run_banyan({"plan", "allgather", fabric, "-o", plan}), mentions);
+  expect_refusal(run_banyan({"plan", "allgather", fabric, "--json"}), mentions);
+  EXPECT_THAT(folder.names(), ElementsAre("fabric.in"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Json, BadFabricFile,
+    ::testing::Values(
+        BadFile{"Empty", "", {}},
+        BadFile{"Truncated", fabric_json(kTwoRanks, cable("a", "b", R"("1 GB/s")")).substr(0, 70), {"line"}},
+        BadFile{"OtherVersion", R"({"banyan": "fabric/9", "nodes": [], "links": []})", {"fabric/9"}},
+        BadFile{"DeeplyNested", std::string(100'000, '['), {}}, BadFile{"NoNodes", fabric_json("", ""), {"rank"}},
+        BadFile{"OneRank", fabric_json(R"({"name": "a", "kind": "rank"})", ""), {"rank"}},
+        BadFile{"DuplicateNode", fabric_json(kTwoRanks + R"(, {"name": "a", "kind": "rank"})", ""), {"'a'"}},
+        BadFile{"UnknownNode", fabric_json(kTwoRanks, cable("a", "bb", R"("1 GB/s")")), {"'bb'", "did you mean 'b'"}},
+        BadFile{"SelfLink", fabric_json(kTwoRanks, cable("a", "a", R"("1 GB/s")")), {"a"}},
+        BadFile{"ZeroBandwidth", fabric_json(kTwoRanks, cable("a", "b", R"("0 GB/s")")), {"links[0]", "zero"}},
+        BadFile{"NegativeBandwidth", fabric_json(kTwoRanks, cable("a", "b", R"("-5 GB/s")")), {"links[0]", "negative"}},
+        BadFile{"NanBandwidth", fabric_json(kTwoRanks, cable("a", "b", R"("NaN GB/s")")), {"links[0]", "NaN"}},
+        BadFile{"HugeBandwidth", fabric_json(kTwoRanks, cable("a", "b", R"("1e30 GB/s")")), {"links[0]", "1e30"}},
+        BadFile{
+            "AbsurdBandwidth", fabric_json(kTwoRanks, cable("a", "b", R"("5000000 GB/s")")), {"links[0]", "1 PB/s"}},
+        BadFile{"NoUnit", fabric_json(kTwoRanks, cable("a", "b", R"("400")")), {"links[0]", "unit"}},
+        BadFile{"NumberForBandwidth", fabric_json(kTwoRanks, cable("a", "b", "400")), {"links[0]"}},
+        BadFile{"Disconnected",
+                fabric_json(kTwoRanks + R"(, {"name": "c", "kind": "rank"})", cable("a", "b", R"("1 GB/s")")),
+                {"'c'"}},
+        BadFile{"NotUtf8", fabric_json("{\"name\": \"\xff\xfe\", \"kind\": \"rank\"}", ""), {}}),
+    name_of_file);
+
+INSTANTIATE_TEST_SUITE_P(Text, BadFabricFile,
+                         ::testing::Values(BadFile{"NoUnit", "a <-> b 400\n", {"400"}},
+                                           BadFile{"OneWay", "a -> b 1GB/s\n", {}},
+                                           BadFile{"Nonsense", "what is this?\n", {}},
+                                           BadFile{"ZeroBytes", std::string(100, '\0'), {}}),
+                         name_of_file);
+
+INSTANTIATE_TEST_SUITE_P(Xml, BadFabricFile,
+                         ::testing::Values(BadFile{"Truncated", "<system version=\"1\"><cpu numaid=\"0\"", {}},
+                                           BadFile{"NoGpus", "<system version=\"1\"></system>", {}},
+                                           BadFile{"OtherRoot", "<html><body/></html>", {}}),
+                         name_of_file);
+
+TEST(HugeFabricFile, IsAnsweredInTime) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 1'000'001; ++i) text += "n" + std::to_string(i) + " <-> sw 1GB/s\n";
+  expect_refusal(run_banyan({"plan", "allgather", folder.write("huge.txt", text)}), {"huge.txt"});
+}
+
+class BadPlanFile : public ::testing::TestWithParam<BadFile> {};
+
+TEST_P(BadPlanFile, IsRefusedByEveryCommandThatReadsPlans) {
+  const TemporaryFolder folder;
+  const std::string plan = folder.write("plan.json", GetParam().contents);
+  const std::string output = folder.path("output.svg");
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"verify", plan},
+                                                    {"export", plan, "--format", "msccl", "-o", output},
+                                                    {"show", plan, "-o", output},
+                                                    {"run", "allgather", "--plan", plan}}) {
+    expect_refusal(run_banyan(arguments), {"plan.json"});
+  }
+  EXPECT_THAT(folder.names(), ElementsAre("plan.json"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, BadPlanFile,
+    ::testing::Values(BadFile{"Empty", "", {}}, BadFile{"Truncated", R"({"banyan": "schedule/1", "fabric": {)", {}},
+                      BadFile{"OtherVersion", R"({"banyan": "schedule/2"})", {}},
+                      BadFile{"Hollow", R"({"banyan": "schedule/1"})", {}},
+                      BadFile{"AFabric", fabric_json(kTwoRanks, cable("a", "b", R"("1 PB/x")")), {}}),
+    name_of_file);
+
+TEST(BadInput, LeavesAnOlderFileAsItWas) {
+  const TemporaryFolder folder;
+  const std::string plan = folder.write("plan.json", "precious");
+  expect_refusal(run_banyan({"plan", "allgather", "ring:4", "--weights", "1", "-o", plan}), {"--weights"});
+  EXPECT_EQ(folder.read("plan.json"), "precious");
+  EXPECT_THAT(folder.names(), ElementsAre("plan.json"));
+}
+
+TEST(BadInput, IsOneLineOnATerminalToo) {
+  const Outcome outcome = run_banyan_on_terminal({"plan", "allgather", "missing.json"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, StartsWith("banyan: "));
+  EXPECT_EQ(outcome.out.find('\n'), outcome.out.size() - 1);
+}
+
+}  // namespace
+}  // namespace banyan::app

@@ -1,0 +1,110 @@
+// End to end: real processes, real bytes, every collective over both transports, checked by the program against a
+// serial computation.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/banyan_process.h"
+
+namespace banyan::app {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class Run : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {
+ protected:
+  std::string collective_ = std::get<0>(GetParam()), processes_ = std::get<1>(GetParam()),
+              transport_ = std::get<2>(GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(EndToEnd, Run,
+                         ::testing::Combine(::testing::Values("allgather", "reduce-scatter", "allreduce", "broadcast",
+                                                              "reduce"),
+                                            ::testing::Values("2", "3", "5", "8"), ::testing::Values("shm", "tcp")),
+                         [](const auto& case_info) {
+                           std::string name = std::string(std::get<0>(case_info.param)) + "_" +
+                                              std::get<1>(case_info.param) + "_" + std::get<2>(case_info.param);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// 1,000,003 bytes: shards, chunks and slices all end unevenly.
+TEST_P(Run, PutsEveryElementWhereItBelongs) {
+  const Outcome outcome = run_banyan({"run", collective_, "-n", processes_, "--transport", transport_, "--bytes",
+                                      "1000003", "--slice", "64KiB", "--repeat", "2", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+  const Json report = Json::parse(outcome.out);
+  EXPECT_EQ(report["collective"], collective_);
+  EXPECT_EQ(report["transport"], transport_);
+  EXPECT_EQ(std::to_string(report["processes"].get<int>()), processes_);
+  EXPECT_EQ(report["elements"], 250'000u);
+  EXPECT_EQ(report["bytes"], 1'000'000u);
+  EXPECT_EQ(report["correct"], true);
+  EXPECT_EQ(report["wrong_elements"], 0u);
+  EXPECT_GT(report["bytes_sent"].get<uint64_t>(), 0u);
+  EXPECT_GT(report["seconds"]["median"].get<double>(), 0);
+  EXPECT_LE(report["seconds"]["min"].get<double>(), report["seconds"]["median"].get<double>());
+  EXPECT_GT(report["algbw_GBps"].get<double>(), 0);
+}
+
+struct Shape {
+  const char* name;
+  std::vector<std::string> arguments;
+};
+
+class RunShape : public ::testing::TestWithParam<Shape> {};
+INSTANTIATE_TEST_SUITE_P(
+    Of, RunShape,
+    ::testing::Values(
+        Shape{"BoxWithSwitch", {"allreduce", "--fabric", "dgx-a100:1"}},
+        Shape{"Torus", {"allgather", "--fabric", "torus:3x3", "--transport", "tcp"}},
+        Shape{"FirstRanksOfABox", {"reduce-scatter", "--fabric", "dgx-h100:2", "-n", "5"}},
+        Shape{"SomeRanks", {"allreduce", "--fabric", "dgx-a100:1", "--ranks", "1,3-5"}},
+        Shape{"UnevenShards", {"allgather", "--fabric", "ring:4", "--weights", "5,0,1,2"}},
+        Shape{"UnevenReduce", {"reduce-scatter", "--fabric", "ring:4", "--weights", "1,2,3,4", "--op", "max"}},
+        Shape{"OtherRoot", {"broadcast", "-n", "4", "--root", "gpu3", "--type", "int32"}},
+        Shape{"RootOfReduce", {"reduce", "-n", "4", "--root", "2", "--op", "min", "--type", "float64"}},
+        Shape{"FailedLink", {"allreduce", "--fabric", "full:4", "--fail", "gpu0-gpu1", "--type", "int32"}},
+        Shape{"OneElement", {"allreduce", "-n", "3", "--bytes", "4"}},
+        Shape{"FewerElementsThanRanks", {"reduce-scatter", "-n", "5", "--bytes", "12"}}),
+    [](const auto& case_info) { return case_info.param.name; });
+
+TEST_P(RunShape, PutsEveryElementWhereItBelongs) {
+  std::vector<std::string> arguments{"run", "--repeat", "1", "--json"};
+  const auto& shape = GetParam().arguments;
+  if (std::find(shape.begin(), shape.end(), "--bytes") == shape.end())
+    arguments.insert(arguments.end(), {"--bytes", "300KB"});
+  arguments.insert(arguments.end(), shape.begin(), shape.end());
+  const Outcome outcome = run_banyan(arguments);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+  EXPECT_EQ(Json::parse(outcome.out)["correct"], true);
+}
+
+TEST(RunText, SaysWhatWasCheckedAndHowFastItWas) {
+  const Outcome outcome = run_banyan({"run", "allreduce", "-n", "2", "--bytes", "1MiB"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("of 1MiB float32 (sum) on 2 processes over shm"));
+  EXPECT_THAT(outcome.out, HasSubstr("every element is right on every rank"));
+  EXPECT_THAT(outcome.out, HasSubstr("busbw"));
+}
+
+TEST(RunPlan, RefusesWhatThePlanIsNotFor) {
+  const TemporaryFolder folder;
+  const std::string plan = folder.path("plan.json");
+  ASSERT_EQ(run_banyan({"plan", "allgather", "ring:4", "-o", plan}).exit_code, 0);
+  const auto refusal = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--plan", plan});
+    const Outcome outcome = run_banyan(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+    return outcome.err;
+  };
+  EXPECT_THAT(refusal({"run", "allreduce"}), HasSubstr("is a plan for allgather, not for allreduce"));
+  EXPECT_THAT(refusal({"run", "allgather", "-n", "3"}), HasSubstr("3 processes"));
+  EXPECT_THAT(refusal({"run", "allgather", "--ranks", "0-1"}), HasSubstr("--plan"));
+  EXPECT_EQ(run_banyan({"run", "allgather", "-n", "4", "--bytes", "4KiB", "--plan", plan}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace banyan::app

@@ -1,0 +1,229 @@
+// The contract of the whole program: exit codes, streams, JSON, colour. Bad input has cli_bad_input_test.cc.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/banyan_process.h"
+
+namespace banyan::app {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+Json json_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run_banyan(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  return Json::parse(outcome.out);
+}
+
+// A plan of a small fabric, and what made it.
+class PlanFile : public ::testing::Test {
+ protected:
+  PlanFile() {
+    const Outcome outcome = run_banyan({"plan", "allgather", "dgx-a100:2", "-o", plan_});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+
+  TemporaryFolder folder_;
+  std::string plan_ = folder_.path("plan.json");
+};
+
+class Help : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Of, Help, ::testing::Values("fabric", "plan", "verify", "export", "show", "run"));
+
+TEST_P(Help, HasExamplesOfItsCommand) {
+  const Outcome outcome = run_banyan({GetParam(), "--help"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, IsEmpty());
+  EXPECT_THAT(outcome.out, HasSubstr(std::string("Examples:\n  banyan ") + GetParam()));
+  EXPECT_THAT(outcome.out, HasSubstr("--json"));
+}
+
+TEST(Cli, ListsItsCommandsAndVersion) {
+  EXPECT_THAT(run_banyan({"--help"}).out, HasSubstr("banyan run allreduce -n 4"));
+  EXPECT_THAT(run_banyan({"--version"}).out, ::testing::MatchesRegex("banyan [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST(Fabric, ReportsCountsAndBottleneck) {
+  const Json report = json_of({"fabric", "dgx-a100:8", "--json"});
+  EXPECT_EQ(report["fabric"], Json::parse(R"({"ranks": 64, "switches": 9, "links": 256})"));
+  EXPECT_EQ(report["bandwidths"].size(), 1u);
+  EXPECT_EQ(report["bandwidths"][0]["out_bytes_per_second"], 325'000'000'000u);
+  EXPECT_EQ(report["bottleneck"]["fraction"], "1600000000000/7");
+  const std::string text = run_banyan({"fabric", "dgx-a100:8"}).out;
+  EXPECT_THAT(text, HasSubstr("64 ranks, 9 switches, 256 links"));
+  EXPECT_THAT(text, HasSubstr("228.57 GB/s"));
+}
+
+TEST(Fabric, WritesAFabricThatReadsBackTheSame) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("fabric.json");
+  const Json written = json_of({"fabric", "dgx-a100:2", "--fail", "gpu3-ib0", "--json", "-o", file});
+  EXPECT_EQ(written["fabric"]["links"], 62u);
+  EXPECT_EQ(json_of({"fabric", file, "--json"})["fingerprint"], written["fingerprint"]);
+}
+
+TEST(Fabric, AppliesEditsInTheOrderGiven) {
+  EXPECT_EQ(run_banyan({"fabric", "full:4", "--degrade", "gpu0-gpu1=1GB/s", "--fail", "gpu0-gpu1"}).exit_code, 0);
+  const Outcome outcome = run_banyan({"fabric", "full:4", "--fail", "gpu0-gpu1", "--degrade", "gpu0-gpu1=1GB/s"});
+  EXPECT_EQ(outcome.exit_code, 2) << "there is no link left to degrade";
+}
+
+TEST(Fabric, ListsGenerators) {
+  EXPECT_THAT(run_banyan({"fabric", "--list"}).out, HasSubstr("torus:"));
+  EXPECT_GT(json_of({"fabric", "--list", "--json"})["generators"].size(), 10u);
+}
+
+TEST(Plan, PrintsTheObjectThatScriptsReadFrom) {
+  const Json report = json_of({"plan", "allgather", "dgx-h100:8", "--json"});
+  EXPECT_EQ(report["collective"], "allgather");
+  EXPECT_EQ(report["fabric"], Json::parse(R"({"ranks": 64, "switches": 9, "links": 256})"));
+  EXPECT_NEAR(report["bound"]["algbw_GBps"].get<double>(), 457.142857, 1e-5);
+  EXPECT_EQ(report["bound"]["fraction"], "3200000000000/7");
+  EXPECT_THAT(report["bound"]["witness"].get<std::string>(), HasSubstr("64 shards"));
+  EXPECT_NEAR(report["schedule"]["algbw_GBps"].get<double>(), 457.142857, 1e-5);
+  EXPECT_EQ(report["schedule"]["optimal"], true);
+  EXPECT_GE(report["schedule"]["trees"].get<uint64_t>(), 64u);
+  EXPECT_LE(report["schedule"]["height_max"].get<uint64_t>(), 3u);
+  EXPECT_GT(report["schedule"]["height_mean"].get<double>(), 0);
+  double parts = 0;
+  for (const char* phase : {"bound", "switches", "packing"}) parts += report["seconds"][phase].get<double>();
+  EXPECT_LE(parts, report["seconds"]["total"].get<double>());
+}
+
+TEST(Plan, ProvesItselfInWords) {
+  const Outcome outcome = run_banyan({"plan", "allgather", "dgx-a100:2"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("optimal, verified"));
+  EXPECT_THAT(outcome.out, HasSubstr("shards over"));
+}
+
+TEST(Plan, ComparesWithTheSchedulesOfToday) {
+  const Json report = json_of({"plan", "allgather", "dgx-a100:2", "--compare", "--sizes", "1MB,2MiB", "--json"});
+  const Json& rows = report["comparison"];
+  ASSERT_GE(rows.size(), 6u);
+  EXPECT_EQ(rows[0]["planner"], "forest");
+  EXPECT_EQ(rows[0]["estimates"][1]["bytes"], 2u * 1024 * 1024);
+  for (const Json& row : rows) {
+    if (!row.contains("why_not")) {
+      EXPECT_GE(row["times_bound"].get<double>(), 1) << row["planner"];
+    }
+  }
+  const std::string text = run_banyan({"plan", "allgather", "dgx-a100:2", "--compare"}).out;
+  EXPECT_THAT(text, HasSubstr("64MB"));
+  EXPECT_THAT(text, HasSubstr("ring"));
+}
+
+TEST(Plan, PlansEveryCollectiveForSomeRanksOnly) {
+  for (const char* collective : {"allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"}) {
+    const Json report = json_of({"plan", collective, "dgx-a100:2", "--ranks", "0-2,gpu9", "--json"});
+    EXPECT_EQ(report["participants"], Json({"gpu0", "gpu1", "gpu2", "gpu9"})) << collective;
+  }
+  EXPECT_EQ(json_of({"plan", "broadcast", "full:4", "--root", "gpu3", "--json"})["root"], "gpu3");
+}
+
+TEST(Plan, WeighsShards) {
+  const Json even = json_of({"plan", "allgather", "ring:4", "--json"});
+  const Json uneven = json_of({"plan", "allgather", "ring:4", "--weights", "1,0,0,0", "--json"});
+  EXPECT_NE(even["bound"]["fraction"], uneven["bound"]["fraction"]);
+}
+
+TEST(Plan, WritesTheSameBytesForTheSameInput) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.json", "b.json"}) run_banyan({"plan", "allreduce", "torus:3x3", "-o", folder.path(name)});
+  EXPECT_THAT(folder.names(), ElementsAre("a.json", "b.json"));
+  EXPECT_EQ(folder.read("a.json"), folder.read("b.json"));
+}
+
+TEST_F(PlanFile, IsVerified) {
+  const Json report = json_of({"verify", plan_, "--json"});
+  EXPECT_EQ(report["valid"], true);
+  EXPECT_EQ(report["schedule"]["optimal"], true);
+  EXPECT_THAT(run_banyan({"verify", plan_}).out, StartsWith("valid"));
+  EXPECT_EQ(run_banyan({"verify", plan_, "dgx-a100:2"}).exit_code, 0);
+}
+
+TEST_F(PlanFile, IsRefusedForAnotherFabric) {
+  for (const std::vector<std::string>& other :
+       {std::vector<std::string>{"dgx-a100:3"}, {"dgx-a100:2", "--degrade", "gpu0-nvsw0=100GB/s"}}) {
+    std::vector<std::string> arguments{"verify", plan_};
+    arguments.insert(arguments.end(), other.begin(), other.end());
+    const Outcome outcome = run_banyan(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.err, HasSubstr("was planned for another fabric"));
+  }
+}
+
+TEST_F(PlanFile, IsExportedWithTheTableOfWhatItNeeds) {
+  for (const char* format : {"msccl", "mscclpp"}) {
+    const std::string file = folder_.path(format);
+    const Outcome outcome = run_banyan({"export", plan_, "--format", format, "-o", file});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.err, StartsWith("limit of the runtime"));
+    EXPECT_EQ(run_banyan({"export", plan_, "--format", format}).out, folder_.read(format));
+    const Json fit = json_of({"export", plan_, "--format", format, "-o", file, "--json"});
+    EXPECT_EQ(fit["fits"], true);
+    EXPECT_GT(fit["limits"].size(), 0u);
+  }
+}
+
+TEST_F(PlanFile, IsDrawn) {
+  EXPECT_THAT(run_banyan({"show", plan_}).out, HasSubstr("<svg"));
+  EXPECT_THAT(run_banyan({"show", plan_, "--format", "dot", "--root", "gpu3", "--trees", "1"}).out, HasSubstr("gpu3"));
+  const Json drawn = json_of({"show", plan_, "-o", folder_.path("trees.dot"), "--json"});
+  EXPECT_EQ(drawn["drawn"], "plan");
+  EXPECT_THAT(folder_.read("trees.dot"), StartsWith("digraph"));
+}
+
+TEST_F(PlanFile, IsRun) {
+  const Json report = json_of({"run", "allgather", "--plan", plan_, "--bytes", "1MiB", "--repeat", "1", "--json"});
+  EXPECT_EQ(report["processes"], 16u);
+  EXPECT_EQ(report["correct"], true);
+}
+
+TEST(Show, DrawsFabrics) {
+  EXPECT_THAT(run_banyan({"show", "torus:3x3"}).out, HasSubstr("<svg"));
+  EXPECT_THAT(run_banyan({"show", "dgx-a100:1", "--format", "dot"}).out, HasSubstr("nvsw0"));
+}
+
+TEST(Output, HasNoColourInAPipe) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"fabric", "ring:4"},
+                                                    {"plan", "allgather", "ring:4", "--compare"},
+                                                    {"plan", "--help"}}) {
+    EXPECT_THAT(run_banyan(arguments).out, Not(HasSubstr("\033")));
+  }
+}
+
+TEST(Output, HasColourOnATerminalUnlessToldNotTo) {
+  const std::vector<std::string> arguments{"plan", "allgather", "ring:4"};
+  EXPECT_THAT(run_banyan_on_terminal(arguments).out, HasSubstr("\033[32moptimal"));
+  EXPECT_THAT(run_banyan_on_terminal(arguments, {"NO_COLOR=1"}).out, Not(HasSubstr("\033")));
+  EXPECT_THAT(run_banyan_on_terminal(arguments, {"TERM=dumb"}).out, Not(HasSubstr("\033")));
+}
+
+TEST(Output, ShowsNoProgressOnWhatIsDoneAtOnce) {
+  EXPECT_THAT(run_banyan_on_terminal({"plan", "allgather", "ring:4"}).out, Not(HasSubstr("banyan: ")));
+}
+
+TEST(Output, IsQuietWhenItsReaderLeaves) {
+  const Outcome outcome = run_banyan_into_closed_pipe({"plan", "allgather", "ring:4", "--json"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+TEST(Output, FailsAloudOnAFullDisk) {
+  const Outcome outcome = run_banyan_into("/dev/full", {"plan", "allgather", "ring:4"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("banyan: standard output: cannot write it"));
+}
+
+}  // namespace
+}  // namespace banyan::app

@@ -1,0 +1,64 @@
+#include "apps/report.h"
+
+#include <gmock/gmock.h>
+
+#include "banyan/fabric/text.h"
+
+namespace banyan::app {
+namespace {
+
+TEST(Report, GivesRatesAsExactFractionsToo) {
+  const Fraction seconds_per_byte(7, 3'200'000'000'000);
+  EXPECT_EQ(exact_algbw(seconds_per_byte), "3200000000000/7");
+  EXPECT_EQ(exact_algbw(Fraction(1, 4)), "4/1");
+  EXPECT_DOUBLE_EQ(algbw_gigabytes(seconds_per_byte), 3200.0 / 7);
+}
+
+TEST(Report, NeverRoundsNearlyUpToAll) {
+  EXPECT_EQ(format_percent(1), "100.0 %");
+  EXPECT_EQ(format_percent(0.99999), "99.9 %");
+  EXPECT_EQ(format_percent(1.5), "150.0 %");
+}
+
+TEST(Report, ChoosesAUnitThatReads) {
+  EXPECT_EQ(format_seconds(2.5), "2.50 s");
+  EXPECT_EQ(format_seconds(1.23e-3), "1.23 ms");
+  EXPECT_EQ(format_seconds(4.5e-7), "450 ns");
+  EXPECT_EQ(format_gigabytes(457.142857), "457.14 GB/s");
+  EXPECT_EQ(format_gigabytes(0.00125), "0.00125 GB/s");
+}
+
+TEST(Report, DrawsNeighbouringRanksTogether) {
+  const Fabric fabric = parse_fabric_text(
+      "a <-> sw 1GB/s; b <-> sw 1GB/s; c <-> sw 1GB/s; d <-> sw 1GB/s; e <-> sw 1GB/s; f <-> sw 1GB/s");
+  const auto ranks = fabric.ranks();
+  EXPECT_EQ(name_ranges({ranks[0], ranks[1], ranks[2], ranks[4]}, fabric), "a-c, e");
+  EXPECT_EQ(name_ranges({ranks[0], ranks[1], ranks[3]}, fabric), "a, b, d");
+  EXPECT_EQ(name_ranges({ranks.begin(), ranks.end()}, fabric), "a-f");
+}
+
+TEST(Report, AlignsTablesAndLetsShortRowsRunOn) {
+  Table table({"planner", "algbw", "height"});
+  table.add({"forest", "4.00", "2"});
+  table.add({"ring", "not here: no route from a to b"});
+  EXPECT_EQ(table.format(Terminal({})),
+            "planner  algbw  height\n"
+            "forest    4.00       2\n"
+            "ring     not here: no route from a to b\n");
+}
+
+TEST(Report, SaysWhenAnAllreduceBeatsTheSumOfItsPhases) {
+  const Bound bound{.seconds_per_byte = Fraction(3, 2), .witnesses = {}};
+  EXPECT_EQ(describe_distance(Fraction(3, 2), bound), "optimal");
+  EXPECT_EQ(describe_distance(Fraction(2), bound), "75.0 % of the bound");
+  EXPECT_THAT(describe_distance(Fraction(1), bound), ::testing::StartsWith("1.500 times the bound"));
+}
+
+TEST(Report, CorrectsBusbwAsNcclTestsDoes) {
+  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::allreduce, 4), 1.5);
+  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::allgather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::broadcast, 4), 1);
+}
+
+}  // namespace
+}  // namespace banyan::app
