@@ -1,0 +1,31 @@
+#include <cstdint>
+
+#include "banyan/fabric/generate.h"
+#include "banyan/testing/fuzz.h"
+
+namespace banyan {
+namespace {
+
+// The product of all numbers in the text, up to a bound: large fabrics are slow to build and find nothing new.
+bool asks_for_a_small_fabric(std::string_view spec) {
+  constexpr uint64_t kMaxNumber = 16, kMaxProduct = 20'000;
+  uint64_t product = 1, number = 0;
+  for (const char c : spec.substr(0, spec.find('@'))) {
+    if (c >= '0' && c <= '9') {
+      number = number * 10 + static_cast<uint64_t>(c - '0');
+      if (number > kMaxNumber) return false;
+      continue;
+    }
+    product *= number > 0 ? number : 1;
+    number = 0;
+    if (product > kMaxProduct) return false;
+  }
+  return true;
+}
+
+const testing::Fuzzer kFuzzer("fabric_spec", "banyan/fabric/corpus/spec", [](std::string_view input) {
+  if (asks_for_a_small_fabric(input)) generate_fabric(input);
+});
+
+}  // namespace
+}  // namespace banyan
