@@ -93,9 +93,10 @@ std::vector<std::vector<uint32_t>> box_orders(RouteTable& routes, const Fabric& 
     result[place].push_back(i);
   }
   if (result.size() == 1) return result;
-  // A hop inside a box is wider than what joins the boxes; where bandwidths do not tell the boxes, any hop will do.
-  const Bandwidth joining = joining_bandwidth(fabric);
-  const Hop near = hop_of_width(routes, collective, Bandwidth::bytes_per_second(joining.bytes_per_second() + 1));
+  // A hop inside a box is much wider than what joins the boxes. Where bandwidths do not tell the boxes no hop is, and
+  // the order stays.
+  const uint64_t least = kBoxTier * joining_bandwidth(fabric).bytes_per_second();
+  const Hop near = hop_of_width(routes, collective, Bandwidth::bytes_per_second(least));
   for (std::vector<uint32_t>& box : result) {
     if (std::vector<uint32_t> order = ring_or_path(box, near); !order.empty()) box = std::move(order);
   }

@@ -34,26 +34,32 @@ Ratio ratio_into(const Network& network, const Collective& collective, const Ver
   return ratio;
 }
 
-// Throws when some participant cannot reach another inside the network.
-void check_connected(const Network& network, const Fabric& fabric) {
-  for (const bool backwards : {false, true}) {
-    std::vector<uint8_t> seen(network.vertex_count(), 0);
-    std::vector<uint32_t> stack{0};
-    seen[0] = 1;
-    while (!stack.empty()) {
-      const uint32_t v = stack.back();
-      stack.pop_back();
-      for (const uint32_t a : backwards ? network.in_arcs(v) : network.out_arcs(v)) {
-        const uint32_t next = backwards ? network.arcs()[a].tail : network.arcs()[a].head;
-        if (!seen[next]) stack.push_back(next);
-        seen[next] = 1;
-      }
+std::vector<uint8_t> reachable(const Network& network, uint32_t start, bool backwards) {
+  std::vector<uint8_t> seen(network.vertex_count(), 0);
+  std::vector<uint32_t> stack{start};
+  seen[start] = 1;
+  while (!stack.empty()) {
+    const uint32_t v = stack.back();
+    stack.pop_back();
+    for (const uint32_t a : backwards ? network.in_arcs(v) : network.out_arcs(v)) {
+      const uint32_t next = backwards ? network.arcs()[a].tail : network.arcs()[a].head;
+      if (!seen[next]) stack.push_back(next);
+      seen[next] = 1;
     }
-    for (uint32_t t = 0; t < network.terminal_count(); ++t) {
-      if (seen[t]) continue;
-      throw Error(ErrorCode::invalid_input, "ranks '" + fabric.name(network.node_of(0)) + "' and '" + fabric.name(network.node_of(t)) +
-                                                "' can only reach each other through ranks that do not take part; add those to --ranks");
-    }
+  }
+  return seen;
+}
+
+// Throws when something rooted at one participant cannot come to another: one with weight must reach all, so the first of them must, and
+// the others with weight must reach it.
+void check_connected(const Network& network, const Fabric& fabric, const Collective& collective) {
+  uint32_t first = 0;
+  while (collective.weights()[first] == 0) ++first;
+  const std::vector<uint8_t> forth = reachable(network, first, false), back = reachable(network, first, true);
+  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+    if (forth[t] && (back[t] || collective.weights()[t] == 0)) continue;
+    throw Error(ErrorCode::invalid_input, "ranks '" + fabric.name(network.node_of(first)) + "' and '" + fabric.name(network.node_of(t)) +
+                                              "' can only reach each other through ranks that do not take part; add those to --ranks");
   }
 }
 
@@ -84,7 +90,7 @@ class BottleneckSearch {
       alone[t] = 1;
       Ratio ratio{.weight = static_cast<int64_t>(collective_.total_weight() - collective_.weights()[t])};
       for (const uint32_t a : network_.in_arcs(t)) ratio.bandwidth += network_.bandwidths()[a];
-      if (t > 0 && !(best_ < ratio)) continue;
+      if (ratio.weight == 0 || (best_.weight > 0 && !(best_ < ratio))) continue;
       best_ = ratio;
       sink_side_ = std::move(alone);
     }
@@ -116,7 +122,7 @@ class BottleneckSearch {
 // One phase. For gathering the network is reversed: what must be received there is what must be sent here.
 Witness find_witness(const Fabric& fabric, const Collective& collective, bool gathering) {
   const Network network(fabric, collective, gathering);
-  check_connected(network, fabric);
+  check_connected(network, fabric, collective);
   const VertexSet sink_side = BottleneckSearch(network, collective).find();
   const Ratio ratio = ratio_into(network, collective, sink_side);
   Witness witness{.gathering = gathering,

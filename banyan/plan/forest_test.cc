@@ -1,0 +1,186 @@
+#include "banyan/plan/forest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "banyan/base/error.h"
+#include "banyan/fabric/generate.h"
+#include "banyan/fabric/text.h"
+#include "banyan/plan/network.h"
+#include "banyan/plan/packing.h"
+#include "banyan/schedule/cost.h"
+#include "banyan/schedule/verify.h"
+#include "banyan/testing/random_fabric.h"
+
+namespace banyan {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter, CollectiveKind::allreduce,
+                                        CollectiveKind::broadcast, CollectiveKind::reduce};
+
+// Plans, and holds the plan against the verifier and the bound, neither of which the planner has a hand in.
+ForestPlan checked_plan(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {}) {
+  ForestPlan plan = plan_forest(fabric, collective, options);
+  const Verdict verdict = verify(plan.schedule, plan.seconds_per_byte);
+  EXPECT_TRUE(verdict.valid) << verdict.reason;
+  for (const Witness& witness : plan.bound.witnesses) EXPECT_TRUE(holds(witness, fabric, collective));
+  return plan;
+}
+
+class OnFabric : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(OnFabric, EveryCollectiveReachesTheBound) {
+  const Fabric fabric = generate_fabric(GetParam());
+  for (const CollectiveKind kind : kAllKinds) {
+    SCOPED_TRACE(to_string(kind));
+    const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = kind}));
+    EXPECT_TRUE(plan.optimal);
+    if (kind == CollectiveKind::allreduce) {
+      EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+    } else {
+      EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Vendors, OnFabric,
+                         ::testing::Values("dgx-a100:1", "dgx-a100:2", "dgx-a100:4", "dgx-h100:1", "dgx-h100:2", "dgx-h100:8", "dgx1-v100:1",
+                                           "dgx1-v100:2", "mi250:1", "mi250:2", "mi250:4"));
+INSTANTIATE_TEST_SUITE_P(Direct, OnFabric,
+                         ::testing::Values("ring:2", "ring:5", "full:6", "torus:3x3", "torus:4x3", "torus:4x4", "torus:8x8", "mesh:4x4",
+                                           "hypercube:4", "circulant:16,3,4", "kautz:n=16,d=4", "torus:3x3x3"));
+INSTANTIATE_TEST_SUITE_P(Switched, OnFabric,
+                         ::testing::Values("star:8", "leaf-spine:leaves=4,hosts=4,spines=2", "fat-tree:k=4", "rail:boxes=4,gpus=4",
+                                           "random:n=24,links=60,seed=7"));
+
+TEST(Forest, ReachesTheBoundOnRandomFabricsOfEveryShape) {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const Fabric fabric = banyan::testing::random_fabric({.ranks = 2 + static_cast<uint32_t>(random() % 9),
+                                                          .switches = static_cast<uint32_t>(random() % 4),
+                                                          .extra_cables = static_cast<uint32_t>(random() % 14),
+                                                          .max_gigabytes = 1 + static_cast<uint32_t>(random() % 12),
+                                                          .directed = random() % 2 == 0,
+                                                          .seed = seed});
+    Collective::Options options{.kind = kAllKinds[random() % 5]};
+    if (options.kind == CollectiveKind::allgather || options.kind == CollectiveKind::reduce_scatter) {
+      for (size_t i = 0; i < fabric.ranks().size(); ++i) options.weights.push_back(random() % 3 + (i == 0));
+    }
+    const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, options));
+    EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+    if (options.kind != CollectiveKind::allreduce) EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+  }
+}
+
+TEST(Forest, TreesOnDgxBoxesGoToOneEntryPerBoxAndItsNeighbours) {
+  for (const char* spec : {"dgx-a100:8", "dgx-h100:8", "dgx-h100:16"}) {
+    const Fabric fabric = generate_fabric(spec);
+    EXPECT_LE(heights(checked_plan(fabric, Collective::make(fabric, {})).schedule).max, 3u) << spec;
+  }
+}
+
+TEST(Forest, ToriAreAsLowAsTheirDiameter) {
+  const Fabric fabric = generate_fabric("torus:8x8@1GB/s");
+  EXPECT_EQ(heights(checked_plan(fabric, Collective::make(fabric, {})).schedule).max, 8u);
+}
+
+TEST(Forest, StaysOptimalAndLowWhenNicsFail) {
+  std::string text;
+  for (int gpu = 0; gpu < 32; ++gpu) {
+    const std::string name = "gpu" + std::to_string(gpu);
+    text += name + " <-> nvsw" + std::to_string(gpu / 8) + " 450 GB/s;";
+    if (gpu != 3) text += name + " <-> sw 50 GB/s;";
+  }
+  const Fabric fabric = parse_fabric_text(text);
+  const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {}));
+  EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+  EXPECT_LE(heights(plan.schedule).max, 4u);
+}
+
+TEST(Forest, WithFixedTreesStaysWithinTheGuaranteedDistance) {
+  for (const char* spec : {"mi250:1", "mi250:2", "torus:4x4@1GB/s", "random:n=16,links=40,seed=3", "dgx1-v100:1"}) {
+    const Fabric fabric = generate_fabric(spec);
+    for (const uint64_t trees : {1u, 2u, 5u}) {
+      SCOPED_TRACE(::testing::Message() << spec << " trees " << trees);
+      const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {}), {.trees = trees});
+      EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte + plan.guaranteed_excess);
+      EXPECT_EQ(plan.schedule.total_units(), trees * fabric.ranks().size());
+    }
+  }
+}
+
+TEST(Forest, MoreTreesAreNeverSlower) {
+  const Fabric fabric = generate_fabric("mi250:2");
+  const Collective allgather = Collective::make(fabric, {});
+  EXPECT_LE(plan_forest(fabric, allgather, {.trees = 4}).seconds_per_byte, plan_forest(fabric, allgather, {.trees = 1}).seconds_per_byte);
+}
+
+TEST(Forest, KeepsBelowTheHeightAskedFor) {
+  const Fabric fabric = generate_fabric("dgx1-v100:1");
+  const Collective allgather = Collective::make(fabric, {});
+  for (const uint32_t height : {2u, 3u, 4u}) {
+    const ForestPlan plan = checked_plan(fabric, allgather, {.max_height = height});
+    EXPECT_LE(heights(plan.schedule).max, height);
+  }
+  EXPECT_THROW(plan_forest(fabric, allgather, {.max_height = 1}), Error);
+}
+
+TEST(Forest, UnevenSwitchesAreHandledOrRefusedByName) {
+  // The switch takes in 3 GB/s but can give out 2: one unit in is of no use and is trimmed.
+  const Fabric trimmed = parse_fabric_text("a -> sw 1GB/s; b -> sw 1GB/s; c -> sw 1GB/s; sw -> a 1GB/s; sw -> b 1GB/s; a <-> b 1GB/s; b <-> c 2GB/s");
+  const ForestPlan plan = checked_plan(trimmed, Collective::make(trimmed, {}));
+  EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+  // Here every in-link is needed by some cut, and more goes out than comes in.
+  const Fabric uneven = parse_fabric_text("a -> sw 1GB/s; sw -> b 1GB/s; sw -> c 1GB/s; b -> a 1GB/s; c -> a 1GB/s");
+  try {
+    const ForestPlan found = checked_plan(uneven, Collective::make(uneven, {.kind = CollectiveKind::broadcast}));
+    EXPECT_EQ(found.seconds_per_byte, found.bound.seconds_per_byte);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_THAT(error.what(), HasSubstr("switch 'sw' takes in 1 GB/s but gives out 2 GB/s"));
+  }
+}
+
+TEST(Forest, IsTheSameEveryTime) {
+  const Fabric fabric = generate_fabric("mi250:2");
+  const Collective allgather = Collective::make(fabric, {});
+  const ForestPlan a = plan_forest(fabric, allgather), b = plan_forest(fabric, allgather);
+  ASSERT_EQ(a.schedule.chunk_count(), b.schedule.chunk_count());
+  for (size_t i = 0; i < a.schedule.chunk_count(); ++i) {
+    EXPECT_EQ(a.schedule.chunk(i).units, b.schedule.chunk(i).units);
+    EXPECT_TRUE(std::ranges::equal(a.schedule.chunk(i).out_tree, b.schedule.chunk(i).out_tree));
+  }
+}
+
+TEST(Forest, OverlappedAllreduceMayBeatTheTwoPhaseBoundOnUnevenFabrics) {
+  const Fabric path = parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s");
+  const ForestPlan plan = checked_plan(path, Collective::make(path, {.kind = CollectiveKind::allreduce}));
+  EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+}
+
+TEST(Packing, WithoutShortcutsStillFindsEveryTree) {
+  // Tight everywhere: every capacity of a torus is used up, so the last trees have no choice.
+  const Fabric fabric = generate_fabric("torus:4x4@1GB/s");
+  const Collective allgather = Collective::make(fabric, {});
+  const Network network(fabric, allgather, false);
+  const std::vector<int64_t> capacity(network.arcs().size(), 15), supply(network.terminal_count(), 4);
+  const auto packing = pack_trees(network, capacity, supply);
+  ASSERT_TRUE(packing.has_value());
+  std::vector<int64_t> used(capacity.size(), 0), trees(supply.size(), 0);
+  for (const PackedTree& tree : packing->trees) {
+    trees[tree.root] += tree.units;
+    for (const uint32_t id : tree.paths) {
+      for (const uint32_t arc : packing->paths.path(id)) used[arc] += tree.units;
+    }
+  }
+  EXPECT_EQ(trees, supply);
+  EXPECT_EQ(used, capacity);
+}
+
+}  // namespace
+}  // namespace banyan
