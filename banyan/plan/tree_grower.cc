@@ -7,6 +7,9 @@ namespace banyan {
 namespace {
 
 constexpr uint32_t kUnseen = UINT32_MAX;
+// A candidate whose score has fallen by less since it was offered keeps its place: re-sorting a whole level for every
+// terminal that joins would cost more than the finer balance brings.
+constexpr double kScoreTolerance = 0.04;
 constexpr double kNoRoom = -std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -129,7 +132,7 @@ bool TreeGrower::join(const Candidate& candidate, const Limits& limits) {
 }
 
 // Lets terminals join from the frontier until none can; true when at least one did. Scores of waiting candidates only
-// fall while others join, so a candidate that comes up with an outdated score goes back in its place.
+// fall while others join, so a candidate that comes up with a much outdated score goes back in its place.
 bool TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& limits) {
   const size_t before = edges_.size();
   for (const uint32_t member : frontier) retry_[member] = 1;
@@ -157,7 +160,7 @@ bool TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& li
         }
         continue;
       }
-      if (now < best.score) {
+      if (now < best.score - kScoreTolerance) {
         best.score = now;
         heap_.push_back(best);
         std::push_heap(heap_.begin(), heap_.end());
