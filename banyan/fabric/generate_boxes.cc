@@ -28,7 +28,7 @@ void join_meshes(Fabric::Builder& builder, uint64_t boxes, const GpuModel& gpu) 
 void propose_box_rotation(Fabric::Builder& builder, uint64_t boxes, uint64_t gpus, uint64_t box_switches) {
   if (boxes == 1) return;
   const uint64_t ranks = boxes * gpus;
-  propose_symmetry(builder, ranks, [=](uint64_t v) {
+  propose_symmetry(builder, [=](uint64_t v) {
     if (v < ranks) return (v + gpus) % ranks;
     return v < ranks + box_switches ? ranks + (v - ranks + 1) % box_switches : v;
   });
@@ -38,7 +38,7 @@ void propose_box_rotation(Fabric::Builder& builder, uint64_t boxes, uint64_t gpu
 template <typename Image>
 void propose_inside_boxes(Fabric::Builder& builder, uint64_t boxes, uint64_t gpus, Image image) {
   const uint64_t ranks = boxes * gpus;
-  propose_symmetry(builder, ranks, [=](uint64_t v) { return v < ranks ? v / gpus * gpus + image(v % gpus) : v; });
+  propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? v / gpus * gpus + image(v % gpus) : v; });
 }
 
 Fabric generate_nvswitch_boxes(const GeneratorSpec& spec, const GpuModel& gpu, Bandwidth usual_nic) {
@@ -146,7 +146,7 @@ Fabric generate_rail(const GeneratorSpec& spec) {
     }
   }
   propose_box_rotation(builder, boxes, gpus, boxes);
-  propose_symmetry(builder, ranks, [=](uint64_t v) {
+  propose_symmetry(builder, [=](uint64_t v) {
     if (v < ranks) return v / gpus * gpus + (v + 1) % gpus;
     return v >= first_rail && v < first_spine ? first_rail + (v - first_rail + 1) % gpus : v;
   });

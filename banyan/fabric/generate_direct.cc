@@ -56,7 +56,7 @@ class Grid {
 };
 
 void propose_rotation(Fabric::Builder& builder, uint64_t ranks) {
-  propose_symmetry(builder, ranks, [=](uint64_t v) { return v < ranks ? (v + 1) % ranks : v; });
+  propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? (v + 1) % ranks : v; });
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ Fabric generate_torus(const GeneratorSpec& spec) {
     }
   }
   for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
-    propose_symmetry(builder, grid.count(), [&](uint64_t v) { return grid.next(v, axis); });
+    propose_symmetry(builder, [&](uint64_t v) { return grid.next(v, axis); });
   }
   return std::move(builder).build();
 }
@@ -129,7 +129,7 @@ Fabric generate_mesh(const GeneratorSpec& spec) {
   // Reflections. Along a dimension of odd size they would keep the middle in place, which symmetries must not.
   for (size_t axis = 0; axis < grid.dimensions(); ++axis) {
     if (grid.size(axis) % 2 != 0) continue;
-    propose_symmetry(builder, grid.count(),
+    propose_symmetry(builder,
                      [&](uint64_t v) { return grid.moved(v, axis, grid.size(axis) - 1 - grid.coordinate(v, axis)); });
   }
   return std::move(builder).build();
@@ -148,7 +148,7 @@ Fabric generate_hypercube(const GeneratorSpec& spec) {
     }
   }
   for (uint64_t bit = 1; bit < ranks; bit <<= 1) {
-    propose_symmetry(builder, ranks, [=](uint64_t v) { return v ^ bit; });
+    propose_symmetry(builder, [=](uint64_t v) { return v ^ bit; });
   }
   return std::move(builder).build();
 }

@@ -48,7 +48,7 @@ Fabric generate_circulant(const GeneratorSpec& spec) {
       join(builder, i, (i + offset) % ranks, bandwidth);
     }
   }
-  propose_symmetry(builder, ranks, [=](uint64_t v) { return (v + 1) % ranks; });
+  propose_symmetry(builder, [=](uint64_t v) { return (v + 1) % ranks; });
   return std::move(builder).build();
 }
 
@@ -69,9 +69,9 @@ Fabric generate_kautz(const GeneratorSpec& spec) {
   }
   // i -> i + t commutes with the rule when (d + 1) * t = 0 mod n, and i -> -1 - i always does (a becomes d + 1 - a).
   const uint64_t translations = std::gcd(n, d + 1), step = n / translations;
-  if (translations > 1) propose_symmetry(builder, n, [=](uint64_t v) { return (v + step) % n; });
+  if (translations > 1) propose_symmetry(builder, [=](uint64_t v) { return (v + step) % n; });
   // -1 - i + t = i has a solution unless n is even and t - 1 odd for all multiples t of step.
-  if (n % 2 == 0 && step % 2 == 0) propose_symmetry(builder, n, [=](uint64_t v) { return n - 1 - v; });
+  if (n % 2 == 0 && step % 2 == 0) propose_symmetry(builder, [=](uint64_t v) { return n - 1 - v; });
   return std::move(builder).build();
 }
 
@@ -94,7 +94,7 @@ Fabric generate_debruijn(const GeneratorSpec& spec) {
     }
   }
   // Every letter of every word becomes the next letter of the alphabet.
-  propose_symmetry(builder, ranks, [=](uint64_t v) {
+  propose_symmetry(builder, [=](uint64_t v) {
     uint64_t image = 0;
     for (uint64_t place = 1; place < ranks; place *= letters) image += (v / place % letters + 1) % letters * place;
     return image;

@@ -18,12 +18,12 @@ Fabric generate_leaf_spine(const GeneratorSpec& spec) {
   for (uint64_t leaf = 0; leaf < leaves; ++leaf) {
     for (uint64_t spine = 0; spine < spines; ++spine) join(builder, ranks + leaf, ranks + leaves + spine, uplink);
   }
-  propose_symmetry(builder, ranks, [=](uint64_t v) {
+  propose_symmetry(builder, [=](uint64_t v) {
     if (v < ranks) return (v + hosts) % ranks;
     return v < ranks + leaves ? ranks + (v - ranks + 1) % leaves : v;
   });
   if (hosts > 1) {
-    propose_symmetry(builder, ranks, [=](uint64_t v) { return v < ranks ? v / hosts * hosts + (v + 1) % hosts : v; });
+    propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? v / hosts * hosts + (v + 1) % hosts : v; });
   }
   return std::move(builder).build();
 }
@@ -55,20 +55,20 @@ Fabric generate_fat_tree(const GeneratorSpec& spec) {
     }
   }
   // The next pod, the next edge switch of the pod, the next rank of the edge switch: together they reach every rank.
-  propose_symmetry(builder, ranks, [=](uint64_t v) {
+  propose_symmetry(builder, [=](uint64_t v) {
     if (v < first_edge) return (v + half * half) % ranks;
     if (v < first_aggregation) return first_edge + (v - first_edge + half) % edges;
     return v < first_core ? first_aggregation + (v - first_aggregation + half) % edges : v;
   });
   if (half > 1) {
     const uint64_t pod = half * half;
-    propose_symmetry(builder, ranks, [=](uint64_t v) {
+    propose_symmetry(builder, [=](uint64_t v) {
       if (v < first_edge) return v / pod * pod + (v + half) % pod;
       if (v >= first_aggregation) return v;
       const uint64_t edge = v - first_edge;
       return first_edge + edge / half * half + (edge + 1) % half;
     });
-    propose_symmetry(builder, ranks, [=](uint64_t v) { return v < ranks ? v / half * half + (v + 1) % half : v; });
+    propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? v / half * half + (v + 1) % half : v; });
   }
   return std::move(builder).build();
 }
@@ -116,11 +116,11 @@ Fabric generate_dragonfly(const GeneratorSpec& spec) {
     }
   }
   const uint64_t per_group = routers * hosts;
-  propose_symmetry(builder, ranks, [=](uint64_t v) {
+  propose_symmetry(builder, [=](uint64_t v) {
     return v < ranks ? (v + per_group) % ranks : ranks + (v - ranks + routers) % all_routers;
   });
   if (hosts > 1) {
-    propose_symmetry(builder, ranks, [=](uint64_t v) { return v < ranks ? v / hosts * hosts + (v + 1) % hosts : v; });
+    propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? v / hosts * hosts + (v + 1) % hosts : v; });
   }
   return std::move(builder).build();
 }

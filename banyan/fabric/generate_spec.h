@@ -1,4 +1,5 @@
-// A generator's spec taken apart, KIND[:ARGUMENTS][@BANDWIDTH], and what all generators share. Private to generate*.cc.
+// A generator's spec taken apart, KIND[:ARGUMENTS][@BANDWIDTH], and what generators share. Private to generate*.cc
+// and nccl_box.cc.
 #pragma once
 
 #include <cstdint>
@@ -68,13 +69,10 @@ void add_switches(Fabric::Builder& builder, std::string_view prefix, uint64_t co
 // Two links of one bandwidth between nodes given by number.
 void join(Fabric::Builder& builder, uint64_t a, uint64_t b, Bandwidth bandwidth);
 
-// Proposes v -> image(v) as a symmetry, after all nodes are added. Beyond kSymmetryBudget (ranks times nodes: build()
-// writes the whole group out to check it) nothing is proposed.
-constexpr uint64_t kSymmetryBudget = uint64_t{1} << 25;
+// Proposes v -> image(v) as a symmetry, after all nodes are added.
 template <typename Image>
-void propose_symmetry(Fabric::Builder& builder, uint64_t ranks, Image image) {
+void propose_symmetry(Fabric::Builder& builder, Image image) {
   const uint64_t nodes = builder.node_count();
-  if (ranks * nodes > kSymmetryBudget) return;
   Permutation permutation(nodes);
   for (uint64_t v = 0; v < nodes; ++v) permutation[v] = NodeId{static_cast<uint32_t>(image(v))};
   builder.add_symmetry(std::move(permutation));

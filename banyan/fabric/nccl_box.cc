@@ -277,8 +277,6 @@ Fabric build_nccl_fabric(NcclBox box, const NcclXmlOptions& options) {
   const BoxGraph graph = without_dead_ends(BoxGraphBuilder(std::move(box), options).build());
   expect_size(graph, boxes);
   const auto size = static_cast<uint32_t>(graph.nodes.size());
-  const auto ranks = static_cast<uint64_t>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
-                                                         [](const Node& node) { return node.kind == NodeKind::rank; }));
   Fabric::Builder builder;
   for (uint32_t b = 0; b < boxes; ++b) {
     const std::string prefix = boxes == 1 ? "" : "box" + std::to_string(b) + "/";
@@ -294,7 +292,7 @@ Fabric build_nccl_fabric(NcclBox box, const NcclXmlOptions& options) {
     for (uint32_t b = 0; b < boxes; ++b) {
       for (const auto& [nic, bandwidth] : graph.uplinks) join(builder, b * size + index(nic), cluster, bandwidth);
     }
-    propose_symmetry(builder, boxes * ranks, [=](uint64_t v) { return v < cluster ? (v + size) % cluster : v; });
+    propose_symmetry(builder, [=](uint64_t v) { return v < cluster ? (v + size) % cluster : v; });
   }
   return std::move(builder).build();
 }

@@ -43,7 +43,6 @@ struct NcclBox {
     Bandwidth link{};  // of one of its own links, by its generation
     std::vector<LinkRow> rows{};
     Bandwidth c2c{};  // to its CPU beside PCI; zero when there is none
-    size_t line = 0;
   };
   struct Nic {
     uint32_t node;
@@ -55,7 +54,6 @@ struct NcclBox {
   std::vector<Cpu> cpus;
   std::vector<Gpu> gpus;
   std::vector<Nic> nics;
-  uint32_t hosts = 0;
   bool gpus_guessed = false;  // by PCI class: the file has no gpu elements
 };
 

@@ -114,7 +114,6 @@ class NcclXmlReader {
     }
     for (const pugi::xml_node cpu : root.children("cpu")) read_cpu(cpu);
     choose_gpus(root);
-    box_.hosts = static_cast<uint32_t>(hosts_.size());
     return std::move(box_);
   }
 
@@ -169,7 +168,7 @@ class NcclXmlReader {
     const auto gpus = count("gpu"), nics = count("nic"), bridged = count("pci");
     const DeviceClass device = class_of(pci.attribute("class").value());
     if (gpus + nics == 0 && bridged == 0) {
-      if (device == DeviceClass::gpu) guessed_gpus_.push_back(new_gpu(pci, busid, parent, up));
+      if (device == DeviceClass::gpu) guessed_gpus_.push_back(new_gpu(busid, parent, up));
       if (device == DeviceClass::nic) box_.nics.push_back({.node = parent, .up = up});
       return;  // an empty bridge, an NVSwitch (which the nvlink rows name), a disk
     }
@@ -221,12 +220,12 @@ class NcclXmlReader {
     return Bandwidth::bytes_per_second(static_cast<uint64_t>(lanes == 0 ? 16 : lanes) * per_lane * 12'500'000);
   }
 
-  NcclBox::Gpu new_gpu(pugi::xml_node node, const std::string& busid, uint32_t plug, Bandwidth up) const {
-    return {.busid = busid, .host = host_, .cpu = cpu_, .node = plug, .up = up, .line = line(node)};
+  NcclBox::Gpu new_gpu(const std::string& busid, uint32_t plug, Bandwidth up) const {
+    return {.busid = busid, .host = host_, .cpu = cpu_, .node = plug, .up = up};
   }
 
   void read_gpu(pugi::xml_node node, const std::string& busid, uint32_t plug, Bandwidth up) {
-    NcclBox::Gpu gpu = new_gpu(node, busid, plug, up);
+    NcclBox::Gpu gpu = new_gpu(busid, plug, up);
     if (node.attribute("dev")) gpu.dev = number(node, "dev", 0, 0, INT32_MAX);
     const bool amd = !node.child("xgmi").empty() || node.attribute("gcn");
     gpu.link = amd ? xgmi_of(node.attribute("gcn").value()) : nvlink_of(number(node, "sm", 0, 0, 10'000));
