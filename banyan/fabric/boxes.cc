@@ -55,10 +55,10 @@ std::vector<std::vector<NodeId>> collect(const Fabric& fabric, const std::vector
 }
 
 std::vector<std::vector<NodeId>> by_bandwidth_tier(const Fabric& fabric) {
-  const Bandwidth joining = joining_bandwidth(fabric);
+  const uint64_t least = kBoxTier * joining_bandwidth(fabric).bytes_per_second();
   Groups groups(fabric);
   for (const Link& link : fabric.links()) {
-    if (link.bandwidth > joining) groups.join(link);
+    if (link.bandwidth.bytes_per_second() >= least) groups.join(link);
   }
   std::vector<uint32_t> label(fabric.nodes().size());
   for (uint32_t node = 0; node < label.size(); ++node) label[node] = groups.find(node);

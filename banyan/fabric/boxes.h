@@ -2,8 +2,8 @@
 //
 // The rule, on the whole fabric, whoever takes part later:
 //   1. By bandwidth tier. Let B be the largest bandwidth such that the links of at least B join all ranks (directions
-//      do not count). What the links *above* B still join are the boxes, if each has two ranks or more: NVLink joins a
-//      server, and only the NICs join the servers.
+//      do not count). What the links of at least 2 B still join are the boxes, if each has two ranks or more: NVLink
+//      joins a server, and only the NICs join the servers.
 //   2. Else by the first switch: the ranks whose fattest link to a switch ends at the same one (ties to the lower link
 //      number), if that gives several boxes and not every rank one of its own: the hosts of a leaf.
 //   3. Else everything is one box.
@@ -27,7 +27,8 @@ struct Boxes {
 // Complexity O(links log links).
 Boxes find_boxes(const Fabric& fabric);
 
-// The bandwidth B of rule 1: a hop that crosses only wider links stays inside a box.
+// The bandwidth B of rule 1, and how much wider than it the links inside a box are.
+constexpr uint64_t kBoxTier = 2;
 Bandwidth joining_bandwidth(const Fabric& fabric);
 
 }  // namespace banyan
