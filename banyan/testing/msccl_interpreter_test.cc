@@ -13,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string fixture(const std::string& name) {
-  return read_file(std::string(BANYAN_SOURCE_DIR) + "/banyan/testing/fixtures/" + name);
+  return read_file(std::string(BANYAN_SOURCE_DIR) + "/banyan/testing/fixtures/msccl/" + name);
 }
 
 // A fixture with one thing changed.

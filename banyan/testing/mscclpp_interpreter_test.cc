@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Json fixture(const std::string& name) {
-  return Json::parse(read_file(std::string(BANYAN_SOURCE_DIR) + "/banyan/testing/fixtures/" + name));
+  return Json::parse(read_file(std::string(BANYAN_SOURCE_DIR) + "/banyan/testing/fixtures/mscclpp/" + name));
 }
 
 std::string refusal_of(const Json& plan, const MscclppCheckOptions& options = {}) {
