@@ -50,16 +50,17 @@ std::vector<uint8_t> reachable(const Network& network, uint32_t start, bool back
   return seen;
 }
 
-// Throws when something rooted at one participant cannot come to another: one with weight must reach all, so the first of them must, and
-// the others with weight must reach it.
+// Throws when something rooted at one participant cannot come to another: one with weight must reach all, so the first
+// of them must, and the others with weight must reach it.
 void check_connected(const Network& network, const Fabric& fabric, const Collective& collective) {
   uint32_t first = 0;
   while (collective.weights()[first] == 0) ++first;
   const std::vector<uint8_t> forth = reachable(network, first, false), back = reachable(network, first, true);
   for (uint32_t t = 0; t < network.terminal_count(); ++t) {
     if (forth[t] && (back[t] || collective.weights()[t] == 0)) continue;
-    throw Error(ErrorCode::invalid_input, "ranks '" + fabric.name(network.node_of(first)) + "' and '" + fabric.name(network.node_of(t)) +
-                                              "' can only reach each other through ranks that do not take part; add those to --ranks");
+    throw Error(ErrorCode::invalid_input,
+                "ranks '" + fabric.name(network.node_of(first)) + "' and '" + fabric.name(network.node_of(t)) +
+                    "' can only reach each other through ranks that do not take part; add those to --ranks");
   }
 }
 
@@ -75,7 +76,8 @@ class BottleneckSearch {
     CutCondition condition(network_);
     condition.repair({.capacity = capacity_, .supply = supply_}, [&](const VertexSet& sink_side) {
       const Ratio found = ratio_into(network_, collective_, sink_side);
-      CHECK(best_ < found) << "cut ratio " << found.weight << "/" << found.bandwidth << " after " << best_.weight << "/" << best_.bandwidth;
+      CHECK(best_ < found) << "cut ratio " << found.weight << "/" << found.bandwidth << " after " << best_.weight << "/"
+                           << best_.bandwidth;
       best_ = found;
       sink_side_ = sink_side;
       scale();
@@ -104,7 +106,9 @@ class BottleneckSearch {
     for (const int64_t bandwidth : network_.bandwidths()) total += bandwidth;
     constexpr int128 kLimit = int128{1} << 60;
     if (total * p > kLimit || int128{q} * static_cast<int128>(collective_.total_weight()) > kLimit) {
-      throw Error(ErrorCode::unsupported, "the bandwidths are so diverse that exact capacities need more than 60 bits; round them to fewer digits");
+      throw Error(
+          ErrorCode::unsupported,
+          "the bandwidths are so diverse that exact capacities need more than 60 bits; round them to fewer digits");
     }
     capacity_.resize(network_.arcs().size());
     supply_.resize(network_.terminal_count());
@@ -172,7 +176,8 @@ Bound compute_bound(const Fabric& fabric, const Collective& collective) {
   Bound bound;
   if (collective.reduces()) bound.witnesses.push_back(find_witness(fabric, collective, true));
   if (collective.spreads()) bound.witnesses.push_back(find_witness(fabric, collective, false));
-  for (const Witness& witness : bound.witnesses) bound.seconds_per_byte = bound.seconds_per_byte + witness.seconds_per_byte();
+  for (const Witness& witness : bound.witnesses)
+    bound.seconds_per_byte = bound.seconds_per_byte + witness.seconds_per_byte();
   return bound;
 }
 
@@ -212,13 +217,15 @@ std::string describe(const Witness& witness, const Fabric& fabric, const Collect
   const bool sends = witness.gathering == from_far;
   std::string amount;
   if (collective.is_rooted() || collective.kind() == CollectiveKind::allreduce) {
-    amount = witness.crossing_weight == witness.total_weight ? "the whole buffer"
-                                                             : std::to_string(witness.crossing_weight) + "/" + std::to_string(witness.total_weight) + " of the buffer";
+    amount =
+        witness.crossing_weight == witness.total_weight
+            ? "the whole buffer"
+            : std::to_string(witness.crossing_weight) + "/" + std::to_string(witness.total_weight) + " of the buffer";
   } else {
     amount = std::to_string(witness.crossing_weight) + " of " + std::to_string(witness.total_weight) + " shards";
   }
-  return (side.size() == 1 ? "rank " : "ranks ") + name_list(fabric, side) + " must " + (sends ? "send " : "receive ") + amount + (sends ? " out over " : " over ") +
-         Bandwidth::bytes_per_second(witness.bytes_per_second).to_string();
+  return (side.size() == 1 ? "rank " : "ranks ") + name_list(fabric, side) + " must " + (sends ? "send " : "receive ") +
+         amount + (sends ? " out over " : " over ") + Bandwidth::bytes_per_second(witness.bytes_per_second).to_string();
 }
 
 }  // namespace banyan

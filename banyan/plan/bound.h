@@ -3,10 +3,10 @@
 // Notation (ForestColl, arXiv 2402.06787, section 4; facts hold for weighted shards as well). For a set S of nodes that
 // leaves at least one participant outside, everything rooted in S must leave S once: with w(S) the weight of the
 // participants in S, W the total and B+(S) the bandwidth leaving S, no allgather of M bytes ends before
-// M * w(S) / (W * B+(S)). The bound is the largest such ratio, and it is reached (Edmonds; Bang-Jensen, Frank, Jackson).
-// Broadcast is the case of one weight; reduce-scatter and reduce are the same on the reversed fabric.
-// For allreduce this is the bound of "reduce-scatter, then allgather": the sum of both. A schedule that overlaps the two phases
-// may be faster on uneven fabrics; then its time is below this figure, and reports say so.
+// M * w(S) / (W * B+(S)). The bound is the largest such ratio, and it is reached (Edmonds; Bang-Jensen, Frank,
+// Jackson). Broadcast is the case of one weight; reduce-scatter and reduce are the same on the reversed fabric. For
+// allreduce this is the bound of "reduce-scatter, then allgather": the sum of both. A schedule that overlaps the two
+// phases may be faster on uneven fabrics; then its time is below this figure, and reports say so.
 //
 // Ranks that do not take part neither send, receive nor forward: they are taken out of the graph.
 //
@@ -23,8 +23,8 @@
 
 namespace banyan {
 
-// A proof by one cut. For spreading, `inside` must send crossing_weight / total_weight of the buffer out over `bandwidth`;
-// for gathering (reduce phases), it must receive as much over it.
+// A proof by one cut. For spreading, `inside` must send crossing_weight / total_weight of the buffer out over
+// `bandwidth`; for gathering (reduce phases), it must receive as much over it.
 struct Witness {
   bool gathering = false;
   std::vector<NodeId> inside;  // ascending; participants and switches
@@ -33,7 +33,8 @@ struct Witness {
   uint64_t bytes_per_second = 0;  // summed over the links that cross
 
   Fraction seconds_per_byte() const {
-    return Fraction(static_cast<int128>(crossing_weight), static_cast<int128>(total_weight) * static_cast<int128>(bytes_per_second));
+    return Fraction(static_cast<int128>(crossing_weight),
+                    static_cast<int128>(total_weight) * static_cast<int128>(bytes_per_second));
   }
 };
 

@@ -17,8 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter, CollectiveKind::allreduce,
-                                        CollectiveKind::broadcast, CollectiveKind::reduce};
+constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
+                                        CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce};
 
 double algbw_gigabytes(const Bound& bound) { return 1e-9 / bound.seconds_per_byte.to_double(); }
 
@@ -101,7 +101,8 @@ TEST(Bound, FollowsTheClosedFormOfBoxesBehindOneSwitch) {
 TEST(Bound, OfABroadcastIsTheNarrowestWayOutOfItsRoot) {
   const Fabric fabric = parse_fabric_text("a <-> b 4GB/s; b <-> c 3GB/s; a <-> c 2GB/s");
   const auto broadcast = [&](const char* root) {
-    return compute_bound(fabric, Collective::make(fabric, {.kind = CollectiveKind::broadcast, .root = fabric.at(root)})).seconds_per_byte;
+    return compute_bound(fabric, Collective::make(fabric, {.kind = CollectiveKind::broadcast, .root = fabric.at(root)}))
+        .seconds_per_byte;
   };
   EXPECT_EQ(broadcast("a"), Fraction(1, 5'000'000'000));  // into c: 3 + 2
   EXPECT_EQ(broadcast("b"), Fraction(1, 5'000'000'000));
@@ -114,7 +115,8 @@ TEST(Bound, TellsItsWitnessInWords) {
   const Bound bound = compute_bound(fabric, allgather);
   EXPECT_THAT(describe(bound.witnesses[0], fabric, allgather), HasSubstr("must receive 56 of 64 shards over 200 GB/s"));
   const Collective scatter = Collective::make(fabric, {.kind = CollectiveKind::reduce_scatter});
-  EXPECT_THAT(describe(compute_bound(fabric, scatter).witnesses[0], fabric, scatter), HasSubstr("must send 56 of 64 shards out over 200 GB/s"));
+  EXPECT_THAT(describe(compute_bound(fabric, scatter).witnesses[0], fabric, scatter),
+              HasSubstr("must send 56 of 64 shards out over 200 GB/s"));
 }
 
 TEST(Bound, AWitnessThatWasTamperedWithDoesNotHold) {
@@ -146,7 +148,8 @@ TEST(Bound, DoesNotLetRanksThatDoNotTakePartForward) {
 TEST(Bound, RefusesBandwidthsTooDiverseForExactArithmetic) {
   std::string text;
   for (int i = 0; i < 40; ++i) {
-    text += "r" + std::to_string(i) + " <-> r" + std::to_string((i + 1) % 40) + " " + std::to_string(999'999'999'999'900 + i) + " B/s;";
+    text += "r" + std::to_string(i) + " <-> r" + std::to_string((i + 1) % 40) + " " +
+            std::to_string(999'999'999'999'900 + i) + " B/s;";
   }
   const Fabric fabric = parse_fabric_text(text + "r0 <-> r20 1 B/s");
   try {

@@ -22,7 +22,8 @@ struct InverseThroughput {
 };
 
 InverseThroughput inverse_throughput(const Network& network, const Witness& witness) {
-  const int64_t p = static_cast<int64_t>(witness.crossing_weight), q = static_cast<int64_t>(witness.bytes_per_second / network.unit());
+  const int64_t p = static_cast<int64_t>(witness.crossing_weight),
+                q = static_cast<int64_t>(witness.bytes_per_second / network.unit());
   const int64_t common = std::gcd(p, q);
   return {p / common, q / common};
 }
@@ -113,9 +114,11 @@ class SwitchBalancer {
   uint64_t in = 0, out = 0;
   for (const uint32_t a : network.in_arcs(v)) in += static_cast<uint64_t>(network.bandwidths()[a]) * network.unit();
   for (const uint32_t a : network.out_arcs(v)) out += static_cast<uint64_t>(network.bandwidths()[a]) * network.unit();
-  throw Error(ErrorCode::unsupported, "switch '" + fabric.name(network.node_of(v)) + "' takes in " + Bandwidth::bytes_per_second(in).to_string() + " but gives out " +
+  throw Error(ErrorCode::unsupported, "switch '" + fabric.name(network.node_of(v)) + "' takes in " +
+                                          Bandwidth::bytes_per_second(in).to_string() + " but gives out " +
                                           Bandwidth::bytes_per_second(out).to_string() +
-                                          ", and both are needed; trees that reach the bound need not exist then. Give its links equal bandwidth in both directions");
+                                          ", and both are needed; trees that reach the bound need not exist then. Give "
+                                          "its links equal bandwidth in both directions");
 }
 
 TreeCapacities balanced(TreeCapacities result, const Network& network, const Fabric& fabric) {
@@ -135,7 +138,8 @@ int64_t trees_for_tight_arcs(const Network& network, const Witness& witness, int
   int64_t common = q;
   for (uint32_t a = 0; a < network.arcs().size(); ++a) {
     const Arc& arc = network.arcs()[a];
-    const bool leaves = inside.contains(index(network.node_of(arc.tail))) && !inside.contains(index(network.node_of(arc.head)));
+    const bool leaves =
+        inside.contains(index(network.node_of(arc.tail))) && !inside.contains(index(network.node_of(arc.head)));
     if (leaves) common = std::gcd(common, network.bandwidths()[a]);
   }
   return q / common;
@@ -146,13 +150,15 @@ void check_size(int128 trees, const Network& network, const Collective& collecti
   for (const int64_t bandwidth : network.bandwidths()) total += bandwidth;
   const Fraction scaled = time * Fraction(total, 1);
   if (trees * static_cast<int128>(collective.total_weight()) > kMaxTotal || scaled > Fraction(kMaxTotal, 1)) {
-    throw Error(ErrorCode::unsupported, "an exact optimum would need " + to_string(trees) + " trees per rank; ask for fewer with --trees, or round the bandwidths");
+    throw Error(ErrorCode::unsupported, "an exact optimum would need " + to_string(trees) +
+                                            " trees per rank; ask for fewer with --trees, or round the bandwidths");
   }
 }
 
 }  // namespace
 
-TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective, const Witness& witness) {
+TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective,
+                                  const Witness& witness) {
   const auto [p, q] = inverse_throughput(network, witness);
   int64_t common = q;
   for (const int64_t bandwidth : network.bandwidths()) common = std::gcd(common, bandwidth);
@@ -168,20 +174,24 @@ TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, 
   return capacities_at(Fraction(int128{p} * certain, q), certain, network, fabric, collective);
 }
 
-TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network, const Fabric& fabric,
-                             const Collective& collective) {
-  TreeCapacities result{.trees_per_weight = trees_per_weight, .capacity = {}, .supply = supplies(trees_per_weight, collective)};
+TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
+                             const Fabric& fabric, const Collective& collective) {
+  TreeCapacities result{
+      .trees_per_weight = trees_per_weight, .capacity = {}, .supply = supplies(trees_per_weight, collective)};
   result.capacity = floors(network, time, trees_per_weight * static_cast<int64_t>(collective.total_weight()));
   return balanced(std::move(result), network, fabric);
 }
 
-Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective, const Witness& witness) {
+Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
+                    const Witness& witness) {
   const auto [p, q] = inverse_throughput(network, witness);
   const Fraction ideal(int128{p} * trees_per_weight, q);
   check_size(trees_per_weight, network, collective, ideal);
   const std::vector<int64_t> supply = supplies(trees_per_weight, collective);
   const int64_t demand = trees_per_weight * static_cast<int64_t>(collective.total_weight());
-  const auto feasible = [&](const Fraction& time) { return is_feasible(network, floors(network, time, demand), supply); };
+  const auto feasible = [&](const Fraction& time) {
+    return is_feasible(network, floors(network, time, demand), supply);
+  };
   const std::set<int64_t> distinct(network.bandwidths().begin(), network.bandwidths().end());
   // With U = demand / narrowest every arc carries everything.
   Fraction best(demand, *distinct.begin());
@@ -191,7 +201,8 @@ Fraction least_time(int64_t trees_per_weight, const Network& network, const Coll
     int128 high = (limit.numerator() - 1) / limit.denominator();
     if (high < 1 || !feasible(Fraction(high, bandwidth))) continue;
     const Fraction floor_j = ideal * Fraction(bandwidth, 1);
-    int128 low = (floor_j.numerator() + floor_j.denominator() - 1) / floor_j.denominator() - 1;  // below the ideal: infeasible
+    int128 low =
+        (floor_j.numerator() + floor_j.denominator() - 1) / floor_j.denominator() - 1;  // below the ideal: infeasible
     while (high - low > 1) {
       const int128 middle = low + (high - low) / 2;
       (feasible(Fraction(middle, bandwidth)) ? high : low) = middle;
@@ -201,9 +212,10 @@ Fraction least_time(int64_t trees_per_weight, const Network& network, const Coll
   return best;
 }
 
-TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, const Fabric& fabric, const Collective& collective,
-                              const Witness& witness) {
-  return capacities_at(least_time(trees_per_weight, network, collective, witness), trees_per_weight, network, fabric, collective);
+TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
+                              const Collective& collective, const Witness& witness) {
+  return capacities_at(least_time(trees_per_weight, network, collective, witness), trees_per_weight, network, fabric,
+                       collective);
 }
 
 }  // namespace banyan

@@ -2,8 +2,8 @@
 //
 // With k trees per unit of weight and a time of U per tree, arc e can carry floor(U * b_e) trees. At the optimum
 // U = k * p/q with 1/x* = p/q. ForestColl (arXiv 2402.06787, section 5.1) takes k so that every U * b_e is whole. Only
-// the arcs of binding cuts must be whole, though: with floors elsewhere a much smaller k often reaches the same optimum,
-// and the cut condition tells exactly whether it does. Fewer trees per rank are fewer, larger messages.
+// the arcs of binding cuts must be whole, though: with floors elsewhere a much smaller k often reaches the same
+// optimum, and the cut condition tells exactly whether it does. Fewer trees per rank are fewer, larger messages.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,21 @@ struct TreeCapacities {
 };
 
 // The least k that reaches the bound, and its capacities. Throws Error{unsupported} when a switch cannot be balanced.
-TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective, const Witness& witness);
+TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective,
+                                  const Witness& witness);
 
 // The least time that k trees per weight can reach (section 5.5 of the paper: at most (1 / (W k)) / min b_e seconds per
 // byte above the bound). U is found exactly: it is j / b_e for some whole j and some bandwidth.
-TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, const Fabric& fabric, const Collective& collective,
-                              const Witness& witness);
+TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
+                              const Collective& collective, const Witness& witness);
 
-// Capacities floor(time * b_e) for k trees; `time` in units of 1 / network.unit(). Feasible if at least what capacities_for found.
-TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network, const Fabric& fabric,
-                             const Collective& collective);
+// Capacities floor(time * b_e) for k trees; `time` in units of 1 / network.unit(). Feasible if at least what
+// capacities_for found.
+TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
+                             const Fabric& fabric, const Collective& collective);
 
 // The `time` that capacities_for settled on: the largest capacity-to-bandwidth ratio that is needed.
-Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective, const Witness& witness);
+Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
+                    const Witness& witness);
 
 }  // namespace banyan

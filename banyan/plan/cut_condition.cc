@@ -152,7 +152,8 @@ VertexSet CutCondition::sink_side() const {
   return side;
 }
 
-std::optional<VertexSet> CutCondition::find_violated(const State& state, const std::function<void(const VertexSet&)>& on_tight) {
+std::optional<VertexSet> CutCondition::find_violated(const State& state,
+                                                     const std::function<void(const VertexSet&)>& on_tight) {
   load(state);
   const int64_t demand = std::accumulate(supply_.begin(), supply_.end(), int64_t{0});
   is_source_.assign(level_.size(), 0);

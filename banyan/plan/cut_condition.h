@@ -10,8 +10,8 @@
 // switches, whose entering capacity must equal their leaving capacity). By max-flow, X is found for each terminal
 // as a minimum cut from a source that feeds the supplies and the batch.
 //
-// One call costs a flow per terminal, but terminals that have passed become sources for the later ones: a cut through them
-// has been excluded already, so later searches end a hop or two away. Flows stop at D.
+// One call costs a flow per terminal, but terminals that have passed become sources for the later ones: a cut through
+// them has been excluded already, so later searches end a hop or two away. Flows stop at D.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +42,12 @@ class CutCondition {
 
   // A set X that violates the condition, or nothing when it holds. `on_tight`, when given, hears of sets met on the way
   // that hold with equality: no tree may ever enter one of them more often than it must.
-  std::optional<VertexSet> find_violated(const State& state, const std::function<void(const VertexSet&)>& on_tight = {});
+  std::optional<VertexSet> find_violated(const State& state,
+                                         const std::function<void(const VertexSet&)>& on_tight = {});
 
-  // Newton's walk: calls `violated(X)` for sets that violate the condition until it holds for all. The callback must raise
-  // the capacities or lower the demand behind `state` so that X is satisfied, and may only ever relax the condition.
+  // Newton's walk: calls `violated(X)` for sets that violate the condition until it holds for all. The callback must
+  // raise the capacities or lower the demand behind `state` so that X is satisfied, and may only ever relax the
+  // condition.
   void repair(const State& state, const std::function<void(const VertexSet&)>& violated);
 
  private:

@@ -4,8 +4,8 @@
 // entering X + supply in X - all that is owed. A tree of multiplicity m rooted at r that enters X e times uses up
 // m * (e - [r outside X]): entering once is what it owes. So a tree may be committed only if that is at most slack(X).
 //
-// Cuts are learnt from failed checks; each one makes the next tree avoid that failure. While a tree grows the ledger counts
-// how often it has entered each cut, and refuses the path that would overdraw one.
+// Cuts are learnt from failed checks; each one makes the next tree avoid that failure. While a tree grows the ledger
+// counts how often it has entered each cut, and refuses the path that would overdraw one.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ class CutLedger {
 
   // Adds a cut unless it is known. Only between trees, or with the uses and members of the tree that is growing.
   // Returns false when it was known.
-  bool learn(const VertexSet& cut, int64_t slack, std::span<const uint32_t> arc_uses = {}, std::span<const uint8_t> members = {});
+  bool learn(const VertexSet& cut, int64_t slack, std::span<const uint32_t> arc_uses = {},
+             std::span<const uint8_t> members = {});
 
   bool knows(const VertexSet& cut) const { return known_.contains(cut); }
   size_t size() const { return cuts_.size(); }

@@ -11,6 +11,7 @@
 #include "banyan/plan/capacities.h"
 #include "banyan/plan/network.h"
 #include "banyan/plan/packing.h"
+#include "banyan/plan/rotation.h"
 #include "banyan/plan/shortest_paths.h"
 #include "banyan/schedule/cost.h"
 
@@ -38,28 +39,39 @@ PackingOptions packing_options(const ForestOptions& options) {
   return result;
 }
 
-// Trees for given capacities, or nothing when the height does not allow it.
-std::optional<Packing> pack(const Network& network, const TreeCapacities& capacities, const ForestOptions& options) {
-  if (auto packing = pack_along_shortest_paths(network, capacities.capacity, capacities.supply)) {
-    const bool low = std::all_of(packing->trees.begin(), packing->trees.end(),
-                                 [&](const PackedTree& tree) { return !options.max_height || tree.height <= *options.max_height; });
-    if (low) return packing;
-  }
+bool is_low(const Packing& packing, uint32_t height) {
+  return std::all_of(packing.trees.begin(), packing.trees.end(),
+                     [&](const PackedTree& tree) { return tree.height <= height; });
+}
+
+// Trees for given capacities, or nothing when the height does not allow it: the two guesses that cost little, taken
+// only if they come out low, then the search that cannot fail.
+std::optional<Packing> pack(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
+                            const ForestOptions& options) {
+  const uint32_t height = options.max_height.value_or(low_enough(least_height(network)));
+  if (auto packing = pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
+      packing && is_low(*packing, height))
+    return packing;
+  if (auto packing = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply);
+      packing && is_low(*packing, height))
+    return packing;
   return pack_trees(network, capacities.capacity, capacities.supply, packing_options(options));
 }
 
 // Under a height limit the cut condition is necessary, no longer sufficient. Widens the time step by step from the
 // optimum until trees that low are found, then narrows it.
-Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& collective, const Witness& witness, int64_t trees,
-                     const ForestOptions& options) {
+Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& collective, const Witness& witness,
+                     int64_t trees, const ForestOptions& options) {
   const uint32_t least = least_height(network);
   if (*options.max_height < least) {
-    throw Error(ErrorCode::invalid_input, "no tree on this fabric is lower than " + std::to_string(least) + "; --max-height " +
-                                              std::to_string(*options.max_height) + " cannot be met");
+    throw Error(ErrorCode::invalid_input, "no tree on this fabric is lower than " + std::to_string(least) +
+                                              "; --max-height " + std::to_string(*options.max_height) +
+                                              " cannot be met");
   }
   const Fraction start = least_time(trees, network, collective, witness);
   const auto attempt = [&](int64_t part) {
-    return pack(network, capacities_at(start * Fraction(part, kTimeParts), trees, network, fabric, collective), options);
+    return pack(network, fabric, capacities_at(start * Fraction(part, kTimeParts), trees, network, fabric, collective),
+                options);
   };
   int64_t low = kTimeParts, high = kTimeParts;
   std::optional<Packing> best = attempt(high);
@@ -77,7 +89,8 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
   return {.network = std::move(network), .trees_per_weight = trees, .packing = std::move(*best)};
 }
 
-Phase plan_phase(const Fabric& fabric, const Collective& collective, const Witness& witness, const ForestOptions& options) {
+Phase plan_phase(const Fabric& fabric, const Collective& collective, const Witness& witness,
+                 const ForestOptions& options) {
   begin(options, PlanObserver::Phase::switches);
   Network network(fabric, collective, witness.gathering);
   if (options.max_height) {
@@ -86,13 +99,14 @@ Phase plan_phase(const Fabric& fabric, const Collective& collective, const Witne
     begin(options, PlanObserver::Phase::packing);
     return plan_low_phase(std::move(network), fabric, collective, witness, trees, options);
   }
-  const TreeCapacities capacities = options.trees
-                                        ? capacities_for(static_cast<int64_t>(*options.trees), network, fabric, collective, witness)
-                                        : optimal_capacities(network, fabric, collective, witness);
+  const TreeCapacities capacities =
+      options.trees ? capacities_for(static_cast<int64_t>(*options.trees), network, fabric, collective, witness)
+                    : optimal_capacities(network, fabric, collective, witness);
   begin(options, PlanObserver::Phase::packing);
-  std::optional<Packing> packing = pack(network, capacities, options);
+  std::optional<Packing> packing = pack(network, fabric, capacities, options);
   CHECK(packing.has_value()) << "no packing although the cut condition holds";
-  return {.network = std::move(network), .trees_per_weight = capacities.trees_per_weight, .packing = std::move(*packing)};
+  return {
+      .network = std::move(network), .trees_per_weight = capacities.trees_per_weight, .packing = std::move(*packing)};
 }
 
 // For each link its opposite of the same bandwidth, or nothing when some link has none.
@@ -117,7 +131,8 @@ std::optional<std::vector<LinkId>> opposite_links(const Fabric& fabric) {
 class TreeWriter {
  public:
   // `turned` reverses every path: reduce trees planned on the reversed network, or mirrored through opposite links.
-  TreeWriter(Schedule::Builder& builder, const Phase& phase, bool turned, const std::vector<LinkId>* opposite = nullptr) : phase_(phase), turned_(turned) {
+  TreeWriter(Schedule::Builder& builder, const Phase& phase, bool turned, const std::vector<LinkId>* opposite = nullptr)
+      : phase_(phase), turned_(turned) {
     std::vector<LinkId> links;
     for (uint32_t id = 0; id < phase.packing.paths.size(); ++id) {
       links.clear();
@@ -145,7 +160,8 @@ class TreeWriter {
 };
 
 // Both phases cut every root's share into trees, perhaps differently: a chunk is where one in-tree meets one out-tree.
-void add_joined_chunks(Schedule::Builder& builder, const Phase& gather, const TreeWriter& in, const Phase& spread, const TreeWriter& out) {
+void add_joined_chunks(Schedule::Builder& builder, const Phase& gather, const TreeWriter& in, const Phase& spread,
+                       const TreeWriter& out) {
   const int64_t common = std::lcm(gather.trees_per_weight, spread.trees_per_weight);
   const int64_t in_scale = common / gather.trees_per_weight, out_scale = common / spread.trees_per_weight;
   size_t i = 0, o = 0;
@@ -158,13 +174,17 @@ void add_joined_chunks(Schedule::Builder& builder, const Phase& gather, const Tr
     if (out_left == 0) out_left = out_tree.units * out_scale;
     const int64_t units = std::min(in_left, out_left);
     const std::vector<RouteId> in_edges = in.tree(in_tree), out_edges = out.tree(out_tree);
-    builder.add_chunk({.root = spread.network.node_of(out_tree.root), .units = static_cast<uint64_t>(units), .in_tree = in_edges, .out_tree = out_edges});
+    builder.add_chunk({.root = spread.network.node_of(out_tree.root),
+                       .units = static_cast<uint64_t>(units),
+                       .in_tree = in_edges,
+                       .out_tree = out_edges});
     if ((in_left -= units) == 0) ++i;
     if ((out_left -= units) == 0) ++o;
   }
 }
 
-Schedule to_schedule(const Fabric& fabric, const Collective& collective, const std::optional<Phase>& gather, const std::optional<Phase>& spread) {
+Schedule to_schedule(const Fabric& fabric, const Collective& collective, const std::optional<Phase>& gather,
+                     const std::optional<Phase>& spread) {
   Schedule::Builder builder(fabric, collective);
   if (collective.reduces() && collective.spreads()) {
     const auto opposite = gather ? std::nullopt : opposite_links(fabric);
@@ -177,7 +197,8 @@ Schedule to_schedule(const Fabric& fabric, const Collective& collective, const s
   const TreeWriter writer(builder, phase, gather.has_value());
   for (const PackedTree& packed : phase.packing.trees) {
     const std::vector<RouteId> edges = writer.tree(packed);
-    Schedule::Builder::NewChunk chunk{.root = phase.network.node_of(packed.root), .units = static_cast<uint64_t>(packed.units)};
+    Schedule::Builder::NewChunk chunk{.root = phase.network.node_of(packed.root),
+                                      .units = static_cast<uint64_t>(packed.units)};
     (gather ? chunk.in_tree : chunk.out_tree) = edges;
     builder.add_chunk(chunk);
   }
@@ -188,7 +209,8 @@ Fraction guaranteed_excess(const Fabric& fabric, const Collective& collective, i
   uint64_t narrowest = UINT64_MAX;
   for (const Link& link : fabric.links()) narrowest = std::min(narrowest, link.bandwidth.bytes_per_second());
   const int64_t phases = collective.reduces() && collective.spreads() ? 2 : 1;
-  return Fraction(phases, int128{trees} * static_cast<int128>(collective.total_weight()) * static_cast<int128>(narrowest));
+  return Fraction(phases,
+                  int128{trees} * static_cast<int128>(collective.total_weight()) * static_cast<int128>(narrowest));
 }
 
 }  // namespace
@@ -196,7 +218,8 @@ Fraction guaranteed_excess(const Fabric& fabric, const Collective& collective, i
 ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
   constexpr uint64_t kMaxTrees = 1'000'000;
   if (options.trees && (*options.trees == 0 || *options.trees > kMaxTrees)) {
-    throw Error(ErrorCode::invalid_input, "--trees " + std::to_string(*options.trees) + " is not between 1 and " + std::to_string(kMaxTrees));
+    throw Error(ErrorCode::invalid_input,
+                "--trees " + std::to_string(*options.trees) + " is not between 1 and " + std::to_string(kMaxTrees));
   }
   begin(options, PlanObserver::Phase::bound);
   Bound bound = compute_bound(fabric, collective);
@@ -211,8 +234,13 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
   const Fraction time = seconds_per_byte(schedule);
   const bool optimal = time <= bound.seconds_per_byte;
   Fraction excess(0);
-  if (!optimal && options.trees && !options.max_height) excess = guaranteed_excess(fabric, collective, static_cast<int64_t>(*options.trees));
-  return {.schedule = std::move(schedule), .bound = std::move(bound), .seconds_per_byte = time, .optimal = optimal, .guaranteed_excess = excess};
+  if (!optimal && options.trees && !options.max_height)
+    excess = guaranteed_excess(fabric, collective, static_cast<int64_t>(*options.trees));
+  return {.schedule = std::move(schedule),
+          .bound = std::move(bound),
+          .seconds_per_byte = time,
+          .optimal = optimal,
+          .guaranteed_excess = excess};
 }
 
 }  // namespace banyan

@@ -28,7 +28,8 @@ class PlanObserver {
 struct ForestOptions {
   // Trees per unit of weight (per rank for equal shards). Absent: as many as the optimum needs.
   std::optional<uint64_t> trees = {};
-  // No tree higher than this (an allreduce chunk: in-tree and out-tree each). Absent: optimal throughput, as low as found.
+  // No tree higher than this (an allreduce chunk: in-tree and out-tree each). Absent: optimal throughput, as low as
+  // found.
   std::optional<uint32_t> max_height = {};
   PlanObserver* observer = nullptr;
 };

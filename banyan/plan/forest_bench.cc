@@ -1,6 +1,6 @@
 // Times bound + forest + verification of an allgather on the fabrics of docs/performance.md, and checks every answer it
-// times: the verifier accepts the schedule, its time is the bound as a fraction, the bound is the known optimum, and the
-// witness holds. A wrong answer is an error, not a figure. Counters: algbw in GB/s, tree heights, trees.
+// times: the verifier accepts the schedule, its time is the bound as a fraction, the bound is the known optimum, and
+// the witness holds. A wrong answer is an error, not a figure. Counters: algbw in GB/s, tree heights, trees.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -58,7 +58,8 @@ void plan_allgather(benchmark::State& state) {
     if (verdict.seconds_per_byte != plan.bound.seconds_per_byte) return state.SkipWithError("slower than the bound");
     if (!holds(plan.bound.witnesses[0], fabric, allgather)) return state.SkipWithError("the witness does not hold");
     const double algbw = 1e-9 / verdict.seconds_per_byte.to_double();
-    if (test.optimum_gigabytes > 0 && std::abs(algbw - test.optimum_gigabytes) > 1e-5) return state.SkipWithError("not the known optimum");
+    if (test.optimum_gigabytes > 0 && std::abs(algbw - test.optimum_gigabytes) > 1e-5)
+      return state.SkipWithError("not the known optimum");
     const Heights height = heights(plan.schedule);
     state.counters["algbw_GBps"] = algbw;
     state.counters["height_max"] = height.max;
@@ -67,7 +68,12 @@ void plan_allgather(benchmark::State& state) {
     if (test.max_height > 0) state.counters["height_target"] = test.max_height;
   }
 }
-BENCHMARK(plan_allgather)->DenseRange(0, std::size(kCases) - 1)->Unit(benchmark::kMillisecond)->Iterations(1)->Repetitions(5)->ReportAggregatesOnly();
+BENCHMARK(plan_allgather)
+    ->DenseRange(0, std::size(kCases) - 1)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1)
+    ->Repetitions(5)
+    ->ReportAggregatesOnly();
 
 void bound_of_1024_ranks(benchmark::State& state) {
   const Fabric fabric = generate_fabric("dgx-h100:128");
@@ -75,7 +81,8 @@ void bound_of_1024_ranks(benchmark::State& state) {
   for (auto _ : state) {
     const Bound bound = compute_bound(fabric, allgather);
     if (!holds(bound.witnesses[0], fabric, allgather)) return state.SkipWithError("the witness does not hold");
-    if (bound.seconds_per_byte != Fraction(127, 51'200'000'000'000)) return state.SkipWithError("not the known optimum");
+    if (bound.seconds_per_byte != Fraction(127, 51'200'000'000'000))
+      return state.SkipWithError("not the known optimum");
   }
 }
 BENCHMARK(bound_of_1024_ranks)->Unit(benchmark::kMillisecond);

@@ -8,8 +8,10 @@
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
+#include "banyan/plan/capacities.h"
 #include "banyan/plan/network.h"
 #include "banyan/plan/packing.h"
+#include "banyan/plan/rotation.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/random_fabric.h"
@@ -19,8 +21,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter, CollectiveKind::allreduce,
-                                        CollectiveKind::broadcast, CollectiveKind::reduce};
+constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
+                                        CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce};
 
 // Plans, and holds the plan against the verifier and the bound, neither of which the planner has a hand in.
 ForestPlan checked_plan(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {}) {
@@ -48,14 +50,16 @@ TEST_P(OnFabric, EveryCollectiveReachesTheBound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Vendors, OnFabric,
-                         ::testing::Values("dgx-a100:1", "dgx-a100:2", "dgx-a100:4", "dgx-h100:1", "dgx-h100:2", "dgx-h100:8", "dgx1-v100:1",
-                                           "dgx1-v100:2", "mi250:1", "mi250:2", "mi250:4"));
+                         ::testing::Values("dgx-a100:1", "dgx-a100:2", "dgx-a100:4", "dgx-h100:1", "dgx-h100:2",
+                                           "dgx-h100:8", "dgx1-v100:1", "dgx1-v100:2", "mi250:1", "mi250:2",
+                                           "mi250:4"));
 INSTANTIATE_TEST_SUITE_P(Direct, OnFabric,
-                         ::testing::Values("ring:2", "ring:5", "full:6", "torus:3x3", "torus:4x3", "torus:4x4", "torus:8x8", "mesh:4x4",
-                                           "hypercube:4", "circulant:16,3,4", "kautz:n=16,d=4", "torus:3x3x3"));
+                         ::testing::Values("ring:2", "ring:5", "full:6", "torus:3x3", "torus:4x3", "torus:4x4",
+                                           "torus:8x8", "mesh:4x4", "hypercube:4", "circulant:16,3,4", "kautz:n=16,d=4",
+                                           "torus:3x3x3"));
 INSTANTIATE_TEST_SUITE_P(Switched, OnFabric,
-                         ::testing::Values("star:8", "leaf-spine:leaves=4,hosts=4,spines=2", "fat-tree:k=4", "rail:boxes=4,gpus=4",
-                                           "random:n=24,links=60,seed=7"));
+                         ::testing::Values("star:8", "leaf-spine:leaves=4,hosts=4,spines=2", "fat-tree:k=4",
+                                           "rail:boxes=4,gpus=4", "random:n=24,links=60,seed=7"));
 
 TEST(Forest, ReachesTheBoundOnRandomFabricsOfEveryShape) {
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
@@ -117,7 +121,8 @@ TEST(Forest, WithFixedTreesStaysWithinTheGuaranteedDistance) {
 TEST(Forest, MoreTreesAreNeverSlower) {
   const Fabric fabric = generate_fabric("mi250:2");
   const Collective allgather = Collective::make(fabric, {});
-  EXPECT_LE(plan_forest(fabric, allgather, {.trees = 4}).seconds_per_byte, plan_forest(fabric, allgather, {.trees = 1}).seconds_per_byte);
+  EXPECT_LE(plan_forest(fabric, allgather, {.trees = 4}).seconds_per_byte,
+            plan_forest(fabric, allgather, {.trees = 1}).seconds_per_byte);
 }
 
 TEST(Forest, KeepsBelowTheHeightAskedFor) {
@@ -132,7 +137,8 @@ TEST(Forest, KeepsBelowTheHeightAskedFor) {
 
 TEST(Forest, UnevenSwitchesAreHandledOrRefusedByName) {
   // The switch takes in 3 GB/s but can give out 2: one unit in is of no use and is trimmed.
-  const Fabric trimmed = parse_fabric_text("a -> sw 1GB/s; b -> sw 1GB/s; c -> sw 1GB/s; sw -> a 1GB/s; sw -> b 1GB/s; a <-> b 1GB/s; b <-> c 2GB/s");
+  const Fabric trimmed = parse_fabric_text(
+      "a -> sw 1GB/s; b -> sw 1GB/s; c -> sw 1GB/s; sw -> a 1GB/s; sw -> b 1GB/s; a <-> b 1GB/s; b <-> c 2GB/s");
   const ForestPlan plan = checked_plan(trimmed, Collective::make(trimmed, {}));
   EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
   // Here every in-link is needed by some cut, and more goes out than comes in.
@@ -161,6 +167,31 @@ TEST(Forest, OverlappedAllreduceMayBeatTheTwoPhaseBoundOnUnevenFabrics) {
   const Fabric path = parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s");
   const ForestPlan plan = checked_plan(path, Collective::make(path, {.kind = CollectiveKind::allreduce}));
   EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+}
+
+TEST(Packing, ByRotationServesEveryRankOfAnOrbitAlike) {
+  const Fabric fabric = generate_fabric("dgx-h100:4");
+  ASSERT_FALSE(fabric.symmetries().empty());
+  const Collective allgather = Collective::make(fabric, {});
+  const Network network(fabric, allgather, false);
+  const Witness witness = compute_bound(fabric, allgather).witnesses[0];
+  const TreeCapacities capacities = optimal_capacities(network, fabric, allgather, witness);
+  const auto rotated = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply);
+  ASSERT_TRUE(rotated.has_value());
+  std::vector<int64_t> trees(network.terminal_count(), 0), used(network.arcs().size(), 0);
+  for (const PackedTree& tree : rotated->trees) {
+    EXPECT_EQ(tree.height, rotated->trees.front().height);
+    trees[tree.root] += tree.units;
+    for (const uint32_t id : tree.paths) {
+      for (const uint32_t arc : rotated->paths.path(id)) used[arc] += tree.units;
+    }
+  }
+  EXPECT_EQ(trees, capacities.supply);
+  for (size_t a = 0; a < used.size(); ++a) EXPECT_LE(used[a], capacities.capacity[a]);
+  // A supply that the group does not share cannot be rotated.
+  std::vector<int64_t> uneven = capacities.supply;
+  uneven[0] = 0;
+  EXPECT_FALSE(pack_by_rotation(network, fabric, capacities.capacity, uneven).has_value());
 }
 
 TEST(Packing, WithoutShortcutsStillFindsEveryTree) {

@@ -8,7 +8,8 @@ namespace {
 constexpr uint32_t kGone = UINT32_MAX;
 
 template <typename Key>
-void build_rows(std::span<const Arc> arcs, size_t vertices, Key key, std::vector<uint32_t>& start, std::vector<uint32_t>& ids) {
+void build_rows(std::span<const Arc> arcs, size_t vertices, Key key, std::vector<uint32_t>& start,
+                std::vector<uint32_t>& ids) {
   start.assign(vertices + 1, 0);
   for (const Arc& arc : arcs) ++start[key(arc) + 1];
   std::partial_sum(start.begin(), start.end(), start.begin());
@@ -35,9 +36,12 @@ Network::Network(const Fabric& fabric, const Collective& collective, bool revers
     arcs_.push_back({.tail = tail, .head = head, .link = LinkId{l}});
     unit_ = std::gcd(unit_, link.bandwidth.bytes_per_second());
   }
-  for (const Arc& arc : arcs_) bandwidths_.push_back(static_cast<int64_t>(fabric.link(arc.link).bandwidth.bytes_per_second() / unit_));
-  build_rows(arcs_, node_of_.size(), [](const Arc& arc) { return arc.tail; }, out_start_, out_arcs_);
-  build_rows(arcs_, node_of_.size(), [](const Arc& arc) { return arc.head; }, in_start_, in_arcs_);
+  for (const Arc& arc : arcs_)
+    bandwidths_.push_back(static_cast<int64_t>(fabric.link(arc.link).bandwidth.bytes_per_second() / unit_));
+  build_rows(
+      arcs_, node_of_.size(), [](const Arc& arc) { return arc.tail; }, out_start_, out_arcs_);
+  build_rows(
+      arcs_, node_of_.size(), [](const Arc& arc) { return arc.head; }, in_start_, in_arcs_);
   order_terminals();
 }
 

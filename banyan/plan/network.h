@@ -37,7 +37,8 @@ class Network {
   std::span<const uint32_t> terminals_nearby() const { return nearby_; }
 
  private:
-  static std::span<const uint32_t> row(const std::vector<uint32_t>& start, const std::vector<uint32_t>& ids, uint32_t v) {
+  static std::span<const uint32_t> row(const std::vector<uint32_t>& start, const std::vector<uint32_t>& ids,
+                                       uint32_t v) {
     return std::span(ids).subspan(start[v], start[v + 1] - start[v]);
   }
   void order_terminals();

@@ -23,7 +23,8 @@ constexpr uint64_t kLoweringWork = 12'000'000;
 
 class TreePacker {
  public:
-  TreePacker(const Network& network, std::span<const int64_t> capacity, std::span<const int64_t> supply, const PackingOptions& options)
+  TreePacker(const Network& network, std::span<const int64_t> capacity, std::span<const int64_t> supply,
+             const PackingOptions& options)
       : network_(network),
         options_(options),
         initial_(capacity.begin(), capacity.end()),
@@ -45,7 +46,8 @@ class TreePacker {
     }
     lower();
     if (options_.max_height && max_height() > *options_.max_height) return std::nullopt;
-    std::stable_sort(packing_.trees.begin(), packing_.trees.end(), [](const PackedTree& a, const PackedTree& b) { return a.root < b.root; });
+    std::stable_sort(packing_.trees.begin(), packing_.trees.end(),
+                     [](const PackedTree& a, const PackedTree& b) { return a.root < b.root; });
     return std::move(packing_);
   }
 
@@ -61,7 +63,8 @@ class TreePacker {
   // learnt when a tree runs into them, which is cheaper than looking for them.
   void check_start() {
     std::vector<VertexSet> tight;
-    const auto violated = condition_.find_violated({.capacity = left_, .supply = supply_}, [&](const VertexSet& cut) { tight.push_back(cut); });
+    const auto violated = condition_.find_violated({.capacity = left_, .supply = supply_},
+                                                   [&](const VertexSet& cut) { tight.push_back(cut); });
     CHECK(!violated) << "the packing problem violates the cut condition";
     for (const VertexSet& cut : tight) ledger_.learn(cut, slack(cut));
   }
@@ -101,7 +104,8 @@ class TreePacker {
         units = std::max<int64_t>(kept, units / 2);
         tries = 0;
       } else {
-        CHECK(learnt) << "a feasible tree of root " << root << " has no extension after " << grower_.edges().size() << " edges";
+        CHECK(learnt) << "a feasible tree of root " << root << " has no extension after " << grower_.edges().size()
+                      << " edges";
       }
     }
   }
@@ -117,7 +121,8 @@ class TreePacker {
     return false;
   }
 
-  // Newton on the multiplicity of the grown tree: the most units that leave the rest packable. Learns each cut it meets.
+  // Newton on the multiplicity of the grown tree: the most units that leave the rest packable. Learns each cut it
+  // meets.
   int64_t units_to_keep(uint32_t root, int64_t units) {
     std::vector<int64_t> supply = supply_;
     while (units > 0) {
@@ -127,10 +132,12 @@ class TreePacker {
       if (!violated) return units;
       int64_t overdraft = (*violated)[root] ? 0 : -1;
       for (uint32_t a = 0; a < trial_.size(); ++a) {
-        if ((*violated)[network_.arcs()[a].head] && !(*violated)[network_.arcs()[a].tail]) overdraft += grower_.arc_uses()[a];
+        if ((*violated)[network_.arcs()[a].head] && !(*violated)[network_.arcs()[a].tail])
+          overdraft += grower_.arc_uses()[a];
       }
       const int64_t room = slack(*violated);
-      CHECK(overdraft > 0 && room >= 0 && room < units * overdraft) << "overdraft " << overdraft << " room " << room << " units " << units;
+      CHECK(overdraft > 0 && room >= 0 && room < units * overdraft)
+          << "overdraft " << overdraft << " room " << room << " units " << units;
       ledger_.learn(*violated, room, grower_.arc_uses(), grower_.members());
       units = room / overdraft;
     }
@@ -142,9 +149,11 @@ class TreePacker {
     capacity_without_tree(units);
     std::vector<int64_t> supply = supply_;
     supply[root] -= units;
-    const auto violated = check(trial_, supply, CutCondition::State::Batch{.members = grower_.members(), .units = units});
+    const auto violated =
+        check(trial_, supply, CutCondition::State::Batch{.members = grower_.members(), .units = units});
     if (!violated) return false;
-    CHECK(ledger_.learn(*violated, slack(*violated), grower_.arc_uses(), grower_.members())) << "a known cut was overdrawn";
+    CHECK(ledger_.learn(*violated, slack(*violated), grower_.arc_uses(), grower_.members()))
+        << "a known cut was overdrawn";
     return true;
   }
 
@@ -152,7 +161,7 @@ class TreePacker {
     PackedTree tree{.root = root, .units = units, .height = grower_.height()};
     tree.paths.reserve(grower_.edges().size());
     for (const TreeGrower::Edge& edge : grower_.edges()) {
-      tree.paths.push_back(packing_.paths.intern(grower_.path_arcs().subspan(edge.path_begin, edge.path_end - edge.path_begin)));
+      tree.paths.push_back(packing_.paths.intern(grower_.path_of(edge)));
     }
     packing_.trees.push_back(std::move(tree));
     ledger_.commit(units);
@@ -162,9 +171,9 @@ class TreePacker {
   }
 
   // The last trees to be grown had to live with what was left, so they are the tallest. Takes one of the tallest and
-  // some others out, low ones rather, for they can afford to grow, and grows all of them anew below that height, the tall
-  // one first; puts them back as they were when that fails.
-  // The cut condition holds all along, so throughput is never at risk. Work is counted, not timed: same input, same trees.
+  // some others out, low ones rather, for they can afford to grow, and grows all of them anew below that height, the
+  // tall one first; puts them back as they were when that fails. The cut condition holds all along, so throughput is
+  // never at risk. Work is counted, not timed: same input, same trees.
   void lower() {
     const uint32_t least = least_height(network_);
     const uint64_t allowed = kLoweringWork / (network_.arcs().size() + network_.vertex_count());
@@ -172,7 +181,7 @@ class TreePacker {
     std::mt19937_64 random(1);
     for (int failures = 0; failures < kLoweringFailures && packing_.checks + packing_.growths < spent + allowed;) {
       const uint32_t height = max_height();
-      if (height <= options_.max_height.value_or(std::max(2 * least, 2u))) return;
+      if (height <= options_.max_height.value_or(low_enough(least))) return;
       failures = lower_one(height, random) ? 0 : failures + 1;
     }
   }
@@ -199,9 +208,11 @@ class TreePacker {
       std::swap(rivals[first ? a : b], rivals[pool - 1]);
       std::swap(trees[first ? a : b], trees[pool - 1]);
     }
-    std::vector<PackedTree> taken(std::make_move_iterator(trees.end() - static_cast<std::ptrdiff_t>(others) - 1), std::make_move_iterator(trees.end()));
+    std::vector<PackedTree> taken(std::make_move_iterator(trees.end() - static_cast<std::ptrdiff_t>(others) - 1),
+                                  std::make_move_iterator(trees.end()));
     trees.resize(trees.size() - others - 1);
-    std::stable_sort(taken.begin(), taken.end(), [](const PackedTree& a, const PackedTree& b) { return a.height > b.height; });
+    std::stable_sort(taken.begin(), taken.end(),
+                     [](const PackedTree& a, const PackedTree& b) { return a.height > b.height; });
     const std::vector<int64_t> before = ledger_.slacks();
     for (const PackedTree& tree : taken) account(tree, -1);
     ledger_.recount([&](const VertexSet& cut) { return slack(cut); });
@@ -230,9 +241,9 @@ class TreePacker {
     for (const uint32_t a : network_.out_arcs(root)) crowded[a] = left_[a] == 0;
     for (const PackedTree& tree : packing_.trees) {
       const bool crosses = tree.root != root && std::any_of(tree.paths.begin(), tree.paths.end(), [&](uint32_t id) {
-        const std::span path = packing_.paths.path(id);
-        return std::any_of(path.begin(), path.end(), [&](uint32_t a) { return crowded[a] != 0; });
-      });
+                             const std::span path = packing_.paths.path(id);
+                             return std::any_of(path.begin(), path.end(), [&](uint32_t a) { return crowded[a] != 0; });
+                           });
       rivals.push_back(crosses);
     }
     return rivals;
@@ -284,7 +295,8 @@ uint32_t least_height(const Network& network) {
 }
 
 uint32_t PathTable::intern(std::span<const uint32_t> arcs) {
-  const auto [found, inserted] = ids_.try_emplace(std::u32string(arcs.begin(), arcs.end()), static_cast<uint32_t>(size()));
+  const auto [found, inserted] =
+      ids_.try_emplace(std::u32string(arcs.begin(), arcs.end()), static_cast<uint32_t>(size()));
   if (inserted) {
     arcs_.insert(arcs_.end(), arcs.begin(), arcs.end());
     start_.push_back(arcs_.size());
@@ -292,8 +304,8 @@ uint32_t PathTable::intern(std::span<const uint32_t> arcs) {
   return found->second;
 }
 
-std::optional<Packing> pack_trees(const Network& network, std::span<const int64_t> capacity, std::span<const int64_t> supply,
-                                  const PackingOptions& options) {
+std::optional<Packing> pack_trees(const Network& network, std::span<const int64_t> capacity,
+                                  std::span<const int64_t> supply, const PackingOptions& options) {
   return TreePacker(network, capacity, supply, options).pack();
 }
 

@@ -10,6 +10,7 @@
 // edge of every tree; and as every tree grows breadth first, heights stay near the fabric's own diameter.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -26,7 +27,9 @@ class PathTable {
  public:
   uint32_t intern(std::span<const uint32_t> arcs);
   size_t size() const { return start_.size() - 1; }
-  std::span<const uint32_t> path(uint32_t id) const { return std::span(arcs_).subspan(start_[id], start_[id + 1] - start_[id]); }
+  std::span<const uint32_t> path(uint32_t id) const {
+    return std::span(arcs_).subspan(start_[id], start_[id + 1] - start_[id]);
+  }
 
  private:
   std::unordered_map<std::u32string, uint32_t> ids_;
@@ -53,12 +56,16 @@ struct PackingOptions {
   std::function<void(double fraction_done)> progress = {};
 };
 
-// The least height that trees of this network can have: the largest distance between terminals, in terminal-to-terminal hops.
+// The least height that trees of this network can have: the largest distance between terminals, in terminal-to-terminal
+// hops.
 uint32_t least_height(const Network& network);
+
+// Trees of this height are not worth lowering further: at twice the least, pipelines of slices hide the rest.
+inline uint32_t low_enough(uint32_t least) { return std::max(2 * least, 2u); }
 
 // `capacity` by arc and `supply` by terminal must satisfy the cut condition, and switches must be balanced. Then the
 // result exists, except under max_height, where nothing is returned when this search finds none.
-std::optional<Packing> pack_trees(const Network& network, std::span<const int64_t> capacity, std::span<const int64_t> supply,
-                                  const PackingOptions& options = {});
+std::optional<Packing> pack_trees(const Network& network, std::span<const int64_t> capacity,
+                                  std::span<const int64_t> supply, const PackingOptions& options = {});
 
 }  // namespace banyan

@@ -19,7 +19,8 @@ struct Share {
 // paths are searched between bins: a unit of some root moves from a full bin to another that the root may use.
 class Receiver {
  public:
-  Receiver(std::span<const uint32_t> arcs, std::span<const int64_t> room) : arcs_(arcs), room_(room.begin(), room.end()) {}
+  Receiver(std::span<const uint32_t> arcs, std::span<const int64_t> room)
+      : arcs_(arcs), room_(room.begin(), room.end()) {}
 
   // allowed[i]: whether root i may use each bin. Returns false when the units do not fit.
   bool split(const std::vector<std::vector<uint8_t>>& allowed, std::span<const int64_t> supply) {
@@ -74,7 +75,8 @@ class Receiver {
     }
     if (best == kFar) return 0;
     int64_t units = std::min(need, room_[best]);
-    for (uint32_t bin = best; from[bin] != kFar; bin = from[bin]) units = std::min(units, amount_[mover[bin]][from[bin]]);
+    for (uint32_t bin = best; from[bin] != kFar; bin = from[bin])
+      units = std::min(units, amount_[mover[bin]][from[bin]]);
     room_[best] -= units;
     uint32_t bin = best;
     for (; from[bin] != kFar; bin = from[bin]) {
@@ -104,7 +106,8 @@ std::vector<uint32_t> distances_from(const Network& network, std::span<const int
   return distance;
 }
 
-// Cuts the units of one root into trees: from one breakpoint of any receiver's shares to the next, parents stay the same.
+// Cuts the units of one root into trees: from one breakpoint of any receiver's shares to the next, parents stay the
+// same.
 void cut_into_trees(const Network& network, uint32_t root, int64_t supply, const std::vector<uint32_t>& distance,
                     const std::vector<std::vector<Share>>& shares, Packing& packing) {
   std::vector<uint32_t> order(network.terminal_count());
@@ -114,7 +117,8 @@ void cut_into_trees(const Network& network, uint32_t root, int64_t supply, const
   std::vector<int64_t> left(shares.size(), 0);
   for (uint32_t t = 0; t < shares.size(); ++t) left[t] = shares[t].empty() ? supply : shares[t].front().units;
   while (supply > 0) {
-    PackedTree tree{.root = root, .units = *std::min_element(left.begin(), left.end()), .height = distance[order.back()]};
+    PackedTree tree{
+        .root = root, .units = *std::min_element(left.begin(), left.end()), .height = distance[order.back()]};
     for (const uint32_t t : order) {
       if (t == root) continue;
       const uint32_t arc = shares[t][at[t]].arc;
@@ -139,7 +143,8 @@ std::optional<Packing> pack_along_shortest_paths(const Network& network, std::sp
     distance.push_back(distances_from(network, capacity, root));
     if (*std::max_element(distance.back().begin(), distance.back().end()) == kFar) return std::nullopt;
   }
-  std::vector<std::vector<std::vector<Share>>> shares(terminals, std::vector<std::vector<Share>>(terminals));  // by root, receiver
+  std::vector<std::vector<std::vector<Share>>> shares(terminals,
+                                                      std::vector<std::vector<Share>>(terminals));  // by root, receiver
   for (uint32_t t = 0; t < terminals; ++t) {
     const std::span arcs = network.in_arcs(t);
     std::vector<int64_t> room, needs(supply.begin(), supply.end());
@@ -148,7 +153,8 @@ std::optional<Packing> pack_along_shortest_paths(const Network& network, std::sp
     std::vector<std::vector<uint8_t>> allowed(terminals, std::vector<uint8_t>(arcs.size(), 0));
     for (uint32_t root = 0; root < terminals; ++root) {
       for (uint32_t bin = 0; bin < arcs.size(); ++bin) {
-        allowed[root][bin] = capacity[arcs[bin]] > 0 && distance[root][network.arcs()[arcs[bin]].tail] + 1 == distance[root][t];
+        allowed[root][bin] =
+            capacity[arcs[bin]] > 0 && distance[root][network.arcs()[arcs[bin]].tail] + 1 == distance[root][t];
       }
     }
     Receiver receiver(arcs, room);

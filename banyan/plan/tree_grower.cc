@@ -24,7 +24,8 @@ bool TreeGrower::Candidate::operator<(const Candidate& other) const {
 TreeGrower::TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial,
                        std::span<const int64_t> supply, CutLedger& ledger)
     : network_(network), left_(left), supply_(supply), ledger_(ledger) {
-  for (const int64_t capacity : initial) inverse_initial_.push_back(capacity > 0 ? 1.0 / static_cast<double>(capacity) : 0);
+  for (const int64_t capacity : initial)
+    inverse_initial_.push_back(capacity > 0 ? 1.0 / static_cast<double>(capacity) : 0);
   uses_.assign(network.arcs().size(), 0);
   closed_.assign(network.arcs().size(), 0);
   members_.assign(network.vertex_count(), 0);
@@ -53,7 +54,8 @@ double TreeGrower::score(std::span<const uint32_t> path) const {
 void TreeGrower::offer(uint32_t member, uint32_t to, uint32_t last_arc) {
   const uint32_t begin = static_cast<uint32_t>(scratch_.size());
   scratch_.push_back(last_arc);
-  for (uint32_t v = network_.arcs()[last_arc].tail; v != member; v = network_.arcs()[via_[v]].tail) scratch_.push_back(via_[v]);
+  for (uint32_t v = network_.arcs()[last_arc].tail; v != member; v = network_.arcs()[via_[v]].tail)
+    scratch_.push_back(via_[v]);
   std::reverse(scratch_.begin() + begin, scratch_.end());
   const std::span path = std::span(scratch_).subspan(begin);
   if (!ledger_.allows(path, to)) {
@@ -119,16 +121,19 @@ bool TreeGrower::join(const Candidate& candidate, const Limits& limits) {
   }
   ledger_.take(path, candidate.to);
   members_[candidate.to] = 1;
-  if (limits.keeps_last_edge && !limits.keeps_last_edge()) {
-    for (const uint32_t arc : path) --uses_[arc];
-    ledger_.give_back(path, candidate.to);
-    members_[candidate.to] = 0;
-    reopen();
-    return false;
-  }
   path_arcs_.insert(path_arcs_.end(), path.begin(), path.end());
-  edges_.push_back({.from = candidate.from, .to = candidate.to, .path_begin = begin, .path_end = static_cast<uint32_t>(path_arcs_.size())});
-  return true;
+  edges_.push_back({.from = candidate.from,
+                    .to = candidate.to,
+                    .path_begin = begin,
+                    .path_end = static_cast<uint32_t>(path_arcs_.size())});
+  if (!limits.keeps_last_edge || limits.keeps_last_edge()) return true;
+  edges_.pop_back();
+  path_arcs_.resize(begin);
+  members_[candidate.to] = 0;
+  ledger_.give_back(path, candidate.to);
+  for (const uint32_t arc : path) --uses_[arc];
+  reopen();
+  return false;
 }
 
 // Lets terminals join from the frontier until none can; true when at least one did. Scores of waiting candidates only

@@ -1,9 +1,10 @@
 // Grows one tree from its root, breadth first, straight through the switches, inside what is left.
 //
 // Level by level, every terminal that a path of enough capacity can reach joins the tree, by the path that leaves the
-// largest part of its scarcest arc free, and rather out of terminals that have no trees of their own to come. Ties go to the terminal next after the parent in cyclic order, which spreads the load of
-// different roots. A path runs from a member through switches to a terminal outside. The cut ledger vetoes paths
-// that would make the remaining trees impossible, as far as it knows.
+// largest part of its scarcest arc free, and rather out of terminals that have no trees of their own to come. Ties go
+// to the terminal next after the parent in cyclic order, which spreads the load of different roots. A path runs from a
+// member through switches to a terminal outside. The cut ledger vetoes paths that would make the remaining trees
+// impossible, as far as it knows.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +21,18 @@ namespace banyan {
 class TreeGrower {
  public:
   struct Edge {
-    uint32_t from = 0, to = 0;            // terminals
+    uint32_t from = 0, to = 0;              // terminals
     uint32_t path_begin = 0, path_end = 0;  // into path_arcs()
   };
   struct Limits {
     std::optional<uint32_t> max_height = {};
-    // Asked after each edge; false takes the edge back (the asker has taught the ledger why). Absent: never asked.
+    // Asked after each edge, the last of edges(); false takes it back (the asker has taught the ledger why). The asker
+    // may lower the capacity left of other arcs meanwhile. Absent: never asked.
     std::function<bool()> keeps_last_edge = {};
   };
 
-  // `left` is the capacity left by arc, `initial` what it was at first, `supply` what each terminal still owes; all three
-  // outlive the grower.
+  // `left` is the capacity left by arc, `initial` what it was at first, `supply` what each terminal still owes; all
+  // three outlive the grower.
   TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial,
              std::span<const int64_t> supply, CutLedger& ledger);
 
@@ -39,7 +41,10 @@ class TreeGrower {
 
   std::span<const Edge> edges() const { return edges_; }  // parents before children
   std::span<const uint32_t> path_arcs() const { return path_arcs_; }
-  std::span<const uint32_t> arc_uses() const { return uses_; }    // how often the tree crosses each arc
+  std::span<const uint32_t> path_of(const Edge& edge) const {
+    return std::span(path_arcs_).subspan(edge.path_begin, edge.path_end - edge.path_begin);
+  }
+  std::span<const uint32_t> arc_uses() const { return uses_; }   // how often the tree crosses each arc
   std::span<const uint8_t> members() const { return members_; }  // by vertex
   uint32_t height() const { return height_; }
 
@@ -80,12 +85,12 @@ class TreeGrower {
   std::vector<uint32_t> closed_arcs_;
 
   std::vector<Candidate> heap_;
-  std::vector<uint32_t> scratch_;       // paths of the candidates of a level
-  std::vector<uint32_t> via_;           // by switch: the arc by which the exploration came
-  std::vector<double> width_;           // by switch: the score of the path up to it
-  std::vector<uint32_t> switch_hops_;   // by switch: stamp of the exploration, for reuse without clearing
+  std::vector<uint32_t> scratch_;      // paths of the candidates of a level
+  std::vector<uint32_t> via_;          // by switch: the arc by which the exploration came
+  std::vector<double> width_;          // by switch: the score of the path up to it
+  std::vector<uint32_t> switch_hops_;  // by switch: stamp of the exploration, for reuse without clearing
   std::vector<uint32_t> seen_switches_;
-  std::vector<uint8_t> retry_;          // by member: a path of it was lost to capacity, others may exist
+  std::vector<uint8_t> retry_;  // by member: a path of it was lost to capacity, others may exist
 };
 
 }  // namespace banyan
