@@ -27,10 +27,10 @@ struct Voidify {
 
 }  // namespace banyan::internal
 
-#define CHECK(condition)                                                                           \
-  (condition) ? (void)0                                                                            \
-              : ::banyan::internal::Voidify() &                                                    \
-                    ::banyan::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
+#define CHECK(condition) \
+  (condition)            \
+      ? (void)0          \
+      : ::banyan::internal::Voidify() & ::banyan::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 #define CHECK_EQ(a, b) CHECK((a) == (b)) << "left=" << (a) << " right=" << (b) << " "
 #ifdef NDEBUG
 #define DCHECK(condition) CHECK(true || (condition))

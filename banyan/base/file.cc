@@ -28,7 +28,8 @@ class Descriptor {
 
 Error system_error(const std::string& path, const char* verb) {
   const int code = errno;
-  return Error(code == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::string("cannot ") + verb + ": " + std::strerror(code), path);
+  return Error(code == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+               std::string("cannot ") + verb + ": " + std::strerror(code), path);
 }
 
 }  // namespace

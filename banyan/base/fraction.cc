@@ -60,8 +60,10 @@ std::strong_ordering compare(int128 a, int128 b, int128 c, int128 d) {
 int128 parse_integer(std::string_view text, std::string_view whole) {
   bool negative = !text.empty() && text.front() == '-';
   if (negative) text.remove_prefix(1);
-  if (text.empty() || text.size() > 38 || !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-    throw Error(ErrorCode::invalid_input, "'" + std::string(whole.substr(0, 80)) + "' is not a fraction such as 1040/3");
+  if (text.empty() || text.size() > 38 ||
+      !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+    throw Error(ErrorCode::invalid_input,
+                "'" + std::string(whole.substr(0, 80)) + "' is not a fraction such as 1040/3");
   }
   int128 value = 0;
   for (char c : text) value = add(multiply(value, 10), c - '0');
@@ -96,7 +98,8 @@ std::string Fraction::to_string() const {
 Fraction operator+(const Fraction& a, const Fraction& b) {
   const int128 common = gcd(a.denominator_, b.denominator_);
   const int128 scale_a = b.denominator_ / common, scale_b = a.denominator_ / common;
-  return Fraction(add(multiply(a.numerator_, scale_a), multiply(b.numerator_, scale_b)), multiply(a.denominator_, scale_a));
+  return Fraction(add(multiply(a.numerator_, scale_a), multiply(b.numerator_, scale_b)),
+                  multiply(a.denominator_, scale_a));
 }
 
 Fraction operator-(const Fraction& a, const Fraction& b) { return a + Fraction(-b.numerator_, b.denominator_); }

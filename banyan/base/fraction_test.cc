@@ -17,7 +17,8 @@ TEST(Fraction, IsKeptInLowestTermsWithAPositiveDenominator) {
 TEST(Fraction, ParsesWhatItPrints) {
   EXPECT_EQ(Fraction::parse("1040/3").to_string(), "1040/3");
   EXPECT_EQ(Fraction::parse("-2"), Fraction(-2));
-  for (const char* bad : {"", "/", "1/", "1/0", "1.5", "x", "1/2/3", "--1"}) EXPECT_THROW(Fraction::parse(bad), Error) << bad;
+  for (const char* bad : {"", "/", "1/", "1/0", "1.5", "x", "1/2/3", "--1"})
+    EXPECT_THROW(Fraction::parse(bad), Error) << bad;
 }
 
 TEST(Fraction, ComparesLikeCrossMultiplicationOnRandomPairs) {

@@ -16,13 +16,28 @@ struct Unit {
 
 constexpr int128 kKilo = 1000, kMega = 1'000'000, kGiga = 1'000'000'000, kTera = 1'000'000'000'000;
 
-constexpr std::array<Unit, 10> kByteUnits = {{{"", 1, 1}, {"B", 1, 1}, {"kB", kKilo, 1}, {"MB", kMega, 1}, {"GB", kGiga, 1},
-                                              {"TB", kTera, 1}, {"KiB", 1 << 10, 1}, {"MiB", 1 << 20, 1},
-                                              {"GiB", 1 << 30, 1}, {"TiB", int128{1} << 40, 1}}};
-constexpr std::array<Unit, 10> kBandwidthUnits = {{{"B/s", 1, 1}, {"kB/s", kKilo, 1}, {"MB/s", kMega, 1}, {"GB/s", kGiga, 1},
-                                                   {"TB/s", kTera, 1}, {"b/s", 1, 8}, {"kb/s", kKilo, 8}, {"Mb/s", kMega, 8},
-                                                   {"Gb/s", kGiga, 8}, {"Tb/s", kTera, 8}}};
-constexpr std::array<Unit, 5> kTimeUnits = {{{"ps", 1, 1}, {"ns", kKilo, 1}, {"us", kMega, 1}, {"ms", kGiga, 1}, {"s", kTera, 1}}};
+constexpr std::array<Unit, 10> kByteUnits = {{{"", 1, 1},
+                                              {"B", 1, 1},
+                                              {"kB", kKilo, 1},
+                                              {"MB", kMega, 1},
+                                              {"GB", kGiga, 1},
+                                              {"TB", kTera, 1},
+                                              {"KiB", 1 << 10, 1},
+                                              {"MiB", 1 << 20, 1},
+                                              {"GiB", 1 << 30, 1},
+                                              {"TiB", int128{1} << 40, 1}}};
+constexpr std::array<Unit, 10> kBandwidthUnits = {{{"B/s", 1, 1},
+                                                   {"kB/s", kKilo, 1},
+                                                   {"MB/s", kMega, 1},
+                                                   {"GB/s", kGiga, 1},
+                                                   {"TB/s", kTera, 1},
+                                                   {"b/s", 1, 8},
+                                                   {"kb/s", kKilo, 8},
+                                                   {"Mb/s", kMega, 8},
+                                                   {"Gb/s", kGiga, 8},
+                                                   {"Tb/s", kTera, 8}}};
+constexpr std::array<Unit, 5> kTimeUnits = {
+    {{"ps", 1, 1}, {"ns", kKilo, 1}, {"us", kMega, 1}, {"ms", kGiga, 1}, {"s", kTera, 1}}};
 
 std::string quoted(std::string_view text) { return "'" + std::string(text.substr(0, 60)) + "'"; }
 
@@ -39,10 +54,12 @@ std::string names_of(const std::array<Unit, kCount>& units) {
 
 // Reads "12.5 GB/s" exactly: the digits as an integer over a power of ten, times the unit. `what` names the quantity.
 template <size_t kCount>
-Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& units, const std::string& what, const std::string& example) {
+Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& units, const std::string& what,
+                        const std::string& example) {
   size_t at = 0;
   while (at < text.size() && text[at] == ' ') ++at;
-  if (at < text.size() && text[at] == '-') throw Error(ErrorCode::invalid_input, what + " " + quoted(text) + " is negative");
+  if (at < text.size() && text[at] == '-')
+    throw Error(ErrorCode::invalid_input, what + " " + quoted(text) + " is negative");
   int128 digits = 0, scale = 1;
   int significant = 0;
   bool point = false, any = false;
@@ -59,15 +76,19 @@ Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& u
       break;
     }
   }
-  if (!any) throw Error(ErrorCode::invalid_input, what + " " + quoted(text) + " is not a number with a unit, such as " + example);
+  if (!any)
+    throw Error(ErrorCode::invalid_input,
+                what + " " + quoted(text) + " is not a number with a unit, such as " + example);
   while (at < text.size() && text[at] == ' ') ++at;
   std::string_view name = text.substr(at);
   while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
   for (const Unit& unit : units) {
     if (unit.name == name) return Fraction(digits, scale) * Fraction(unit.numerator, unit.denominator);
   }
-  if (name.empty()) throw Error(ErrorCode::invalid_input, what + " " + quoted(text) + " has no unit; write it as in " + example);
-  throw Error(ErrorCode::invalid_input, what + " " + quoted(text) + " has unknown unit " + quoted(name) + " (known: " + names_of(units) + ")");
+  if (name.empty())
+    throw Error(ErrorCode::invalid_input, what + " " + quoted(text) + " has no unit; write it as in " + example);
+  throw Error(ErrorCode::invalid_input,
+              what + " " + quoted(text) + " has unknown unit " + quoted(name) + " (known: " + names_of(units) + ")");
 }
 
 // The largest unit that leaves a number a person can read; the decimals written are exact.
@@ -93,30 +114,36 @@ std::string format_exact(uint64_t value, const std::array<Unit, kCount>& units, 
 
 Bytes Bytes::parse(std::string_view text) {
   const Fraction value = parse_quantity(text, kByteUnits, "size", "64MiB");
-  if (value.denominator() != 1) throw Error(ErrorCode::invalid_input, "size " + quoted(text) + " is not a whole number of bytes");
-  if (value > Fraction(INT64_MAX)) throw Error(ErrorCode::invalid_input, "size " + quoted(text) + " is above 2^63 bytes");
+  if (value.denominator() != 1)
+    throw Error(ErrorCode::invalid_input, "size " + quoted(text) + " is not a whole number of bytes");
+  if (value > Fraction(INT64_MAX))
+    throw Error(ErrorCode::invalid_input, "size " + quoted(text) + " is above 2^63 bytes");
   return Bytes(static_cast<uint64_t>(value.numerator()));
 }
 
 std::string Bytes::to_string() const {
   for (size_t i = kByteUnits.size() - 1; i >= 6; --i) {
     const uint64_t unit = static_cast<uint64_t>(kByteUnits[i].numerator);
-    if (count_ >= unit && count_ % unit == 0) return std::to_string(count_ / unit) + " " + std::string(kByteUnits[i].name);
+    if (count_ >= unit && count_ % unit == 0)
+      return std::to_string(count_ / unit) + " " + std::string(kByteUnits[i].name);
   }
   size_t best = 1;
   for (size_t i = 1; i <= 5; ++i) {
     if (static_cast<int128>(count_) >= kByteUnits[i].numerator) best = i;
   }
   char text[64];
-  std::snprintf(text, sizeof text, "%.4g %s", static_cast<double>(count_) / static_cast<double>(kByteUnits[best].numerator),
+  std::snprintf(text, sizeof text, "%.4g %s",
+                static_cast<double>(count_) / static_cast<double>(kByteUnits[best].numerator),
                 std::string(kByteUnits[best].name).c_str());
   return text;
 }
 
 Bandwidth Bandwidth::parse(std::string_view text) {
   const Fraction value = parse_quantity(text, kBandwidthUnits, "bandwidth", "300 GB/s or 400 Gb/s");
-  if (value == Fraction(0)) throw Error(ErrorCode::invalid_input, "bandwidth " + quoted(text) + " is zero; leave the link out instead");
-  if (value > Fraction(kMaxBytesPerSecond)) throw Error(ErrorCode::invalid_input, "bandwidth " + quoted(text) + " is above 1 PB/s; check its unit");
+  if (value == Fraction(0))
+    throw Error(ErrorCode::invalid_input, "bandwidth " + quoted(text) + " is zero; leave the link out instead");
+  if (value > Fraction(kMaxBytesPerSecond))
+    throw Error(ErrorCode::invalid_input, "bandwidth " + quoted(text) + " is above 1 PB/s; check its unit");
   if (value.denominator() != 1) {
     throw Error(ErrorCode::invalid_input, "bandwidth " + quoted(text) + " is not a whole number of bytes per second");
   }
@@ -131,7 +158,8 @@ Fraction operator/(Bytes bytes, Bandwidth bandwidth) {
 
 Picoseconds parse_duration(std::string_view text) {
   const Fraction value = parse_quantity(text, kTimeUnits, "time", "1 us");
-  if (value > Fraction(static_cast<int64_t>(1000 * kTera))) throw Error(ErrorCode::invalid_input, "time " + quoted(text) + " is above 1000 s");
+  if (value > Fraction(static_cast<int64_t>(1000 * kTera)))
+    throw Error(ErrorCode::invalid_input, "time " + quoted(text) + " is above 1000 s");
   return Picoseconds(static_cast<int64_t>(value.numerator() / value.denominator()));
 }
 

@@ -14,15 +14,16 @@ TEST(Bandwidth, ReadsBitsAndBytesApart) {
 }
 
 TEST(Bandwidth, PrintsWhatItParses) {
-  for (uint64_t value : {uint64_t{1}, uint64_t{999}, uint64_t{12'500'000'000}, uint64_t{300'000'000'000}, uint64_t{1'234'567'891}}) {
+  for (uint64_t value :
+       {uint64_t{1}, uint64_t{999}, uint64_t{12'500'000'000}, uint64_t{300'000'000'000}, uint64_t{1'234'567'891}}) {
     EXPECT_EQ(Bandwidth::parse(Bandwidth::bytes_per_second(value).to_string()).bytes_per_second(), value);
   }
   EXPECT_EQ(Bandwidth::gigabytes_per_second(300).to_string(), "300 GB/s");
 }
 
 TEST(Bandwidth, RefusesWhatIsNotAPositiveFiniteRateWithAUnit) {
-  for (const char* bad : {"", "300", "GB/s", "-5 GB/s", "0 GB/s", "nan GB/s", "inf GB/s", "1e99 GB/s", "5 GiB/s", "2000 TB/s", "1 b/s",
-                          "99999999999999999999999999 GB/s", "1..5 GB/s"}) {
+  for (const char* bad : {"", "300", "GB/s", "-5 GB/s", "0 GB/s", "nan GB/s", "inf GB/s", "1e99 GB/s", "5 GiB/s",
+                          "2000 TB/s", "1 b/s", "99999999999999999999999999 GB/s", "1..5 GB/s"}) {
     EXPECT_THROW(Bandwidth::parse(bad), Error) << bad;
   }
 }
@@ -42,7 +43,9 @@ TEST(Duration, ReadsAndPrints) {
   EXPECT_THROW(parse_duration("-1 us"), Error);
 }
 
-TEST(Units, OnlyBytesOverBandwidthMakesTime) { EXPECT_EQ(Bytes(100) / Bandwidth::bytes_per_second(40), Fraction(5, 2)); }
+TEST(Units, OnlyBytesOverBandwidthMakesTime) {
+  EXPECT_EQ(Bytes(100) / Bandwidth::bytes_per_second(40), Fraction(5, 2));
+}
 
 }  // namespace
 }  // namespace banyan

@@ -15,11 +15,13 @@ constexpr std::array<std::string_view, 5> kNames = {"allgather", "reduce-scatter
 Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
 
 std::vector<NodeId> checked_participants(const Fabric& fabric, const std::vector<NodeId>& ranks) {
-  std::vector<NodeId> participants = ranks.empty() ? std::vector<NodeId>(fabric.ranks().begin(), fabric.ranks().end()) : ranks;
+  std::vector<NodeId> participants =
+      ranks.empty() ? std::vector<NodeId>(fabric.ranks().begin(), fabric.ranks().end()) : ranks;
   if (participants.size() < 2) throw invalid("a collective needs at least two ranks");
   std::vector<bool> seen(fabric.nodes().size(), false);
   for (const NodeId id : participants) {
-    if (index(id) >= fabric.nodes().size() || !fabric.is_rank(id)) throw invalid("node " + std::to_string(index(id)) + " is not a rank of the fabric");
+    if (index(id) >= fabric.nodes().size() || !fabric.is_rank(id))
+      throw invalid("node " + std::to_string(index(id)) + " is not a rank of the fabric");
     if (seen[index(id)]) throw invalid("rank '" + fabric.name(id) + "' takes part twice");
     seen[index(id)] = true;
   }
@@ -29,11 +31,13 @@ std::vector<NodeId> checked_participants(const Fabric& fabric, const std::vector
 std::vector<uint64_t> checked_weights(std::vector<uint64_t> weights, size_t participants) {
   if (weights.empty()) return std::vector<uint64_t>(participants, 1);
   if (weights.size() != participants) {
-    throw invalid(std::to_string(weights.size()) + " weights for " + std::to_string(participants) + " ranks; give one each");
+    throw invalid(std::to_string(weights.size()) + " weights for " + std::to_string(participants) +
+                  " ranks; give one each");
   }
   uint64_t common = 0;
   for (const uint64_t weight : weights) {
-    if (weight > Collective::kMaxWeight) throw invalid("weight " + std::to_string(weight) + " is above " + std::to_string(Collective::kMaxWeight));
+    if (weight > Collective::kMaxWeight)
+      throw invalid("weight " + std::to_string(weight) + " is above " + std::to_string(Collective::kMaxWeight));
     common = std::gcd(common, weight);
   }
   if (common == 0) throw invalid("all weights are zero");
@@ -49,7 +53,8 @@ CollectiveKind parse_collective_kind(std::string_view text) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == text) return static_cast<CollectiveKind>(i);
   }
-  throw invalid("unknown collective '" + std::string(text.substr(0, 60)) + "' (known: allgather, reduce-scatter, allreduce, broadcast, reduce)");
+  throw invalid("unknown collective '" + std::string(text.substr(0, 60)) +
+                "' (known: allgather, reduce-scatter, allreduce, broadcast, reduce)");
 }
 
 Collective Collective::make(const Fabric& fabric, const Options& options) {
@@ -58,12 +63,15 @@ Collective Collective::make(const Fabric& fabric, const Options& options) {
   collective.participants_ = checked_participants(fabric, options.ranks);
   const auto& participants = collective.participants_;
   const bool sharded = options.kind == CollectiveKind::allgather || options.kind == CollectiveKind::reduce_scatter;
-  if (!sharded && !options.weights.empty()) throw invalid("weights are for allgather and reduce-scatter, not for " + std::string(to_string(options.kind)));
-  if (!collective.is_rooted() && options.root) throw invalid("a root is for broadcast and reduce, not for " + std::string(to_string(options.kind)));
+  if (!sharded && !options.weights.empty())
+    throw invalid("weights are for allgather and reduce-scatter, not for " + std::string(to_string(options.kind)));
+  if (!collective.is_rooted() && options.root)
+    throw invalid("a root is for broadcast and reduce, not for " + std::string(to_string(options.kind)));
   collective.root_ = options.root.value_or(participants.front());
   const auto root = std::find(participants.begin(), participants.end(), collective.root_);
   if (root == participants.end()) {
-    const std::string name = index(collective.root_) < fabric.nodes().size() ? fabric.name(collective.root_) : std::to_string(index(collective.root_));
+    const std::string name = index(collective.root_) < fabric.nodes().size() ? fabric.name(collective.root_)
+                                                                             : std::to_string(index(collective.root_));
     throw invalid("root '" + name + "' does not take part");
   }
   collective.weights_ = checked_weights(options.weights, participants.size());

@@ -17,7 +17,8 @@ TEST(Collective, TakesAllRanksWithEqualShardsByDefault) {
 }
 
 TEST(Collective, BroadcastGivesAllWeightToItsRoot) {
-  const Collective broadcast = Collective::make(kTriangle, {.kind = CollectiveKind::broadcast, .root = kTriangle.at("b")});
+  const Collective broadcast =
+      Collective::make(kTriangle, {.kind = CollectiveKind::broadcast, .root = kTriangle.at("b")});
   EXPECT_EQ(broadcast.weights()[0], 0u);
   EXPECT_EQ(broadcast.weights()[1], 1u);
 }
@@ -30,10 +31,15 @@ TEST(Collective, BringsWeightsToLowestTerms) {
 
 TEST(Collective, RefusesWhatDoesNotFitTheKind) {
   const NodeId a = kTriangle.at("a"), b = kTriangle.at("b"), c = kTriangle.at("c"), sw = kTriangle.at("sw");
-  for (const Collective::Options& bad : std::vector<Collective::Options>{
-           {.ranks = {a}}, {.ranks = {a, a}}, {.ranks = {a, sw}}, {.root = a}, {.weights = {1, 2}}, {.weights = {0, 0, 0}},
-           {.kind = CollectiveKind::broadcast, .ranks = {a, b}, .root = c},
-           {.kind = CollectiveKind::allreduce, .weights = {1, 2, 3}}}) {
+  for (const Collective::Options& bad :
+       std::vector<Collective::Options>{{.ranks = {a}},
+                                        {.ranks = {a, a}},
+                                        {.ranks = {a, sw}},
+                                        {.root = a},
+                                        {.weights = {1, 2}},
+                                        {.weights = {0, 0, 0}},
+                                        {.kind = CollectiveKind::broadcast, .ranks = {a, b}, .root = c},
+                                        {.kind = CollectiveKind::allreduce, .weights = {1, 2, 3}}}) {
     EXPECT_THROW(Collective::make(kTriangle, bad), Error);
   }
   EXPECT_THROW(parse_collective_kind("allgatherv"), Error);

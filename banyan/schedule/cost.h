@@ -29,8 +29,9 @@ struct AlphaBeta {
   Picoseconds per_message = std::chrono::microseconds(5);  // fixed cost of one hop besides the links' own latency
 };
 
-// The α-β estimate of the seconds that `total` bytes take: max height * (α + largest route latency) + total * seconds_per_byte.
-// It assumes slices small enough to fill the pipeline and free enough not to cost; `predict` simulates, this only ranks plans.
+// The α-β estimate of the seconds that `total` bytes take: max height * (α + largest route latency) + total *
+// seconds_per_byte. It assumes slices small enough to fill the pipeline and free enough not to cost; `predict`
+// simulates, this only ranks plans.
 double estimate_seconds(const Schedule& schedule, Bytes total, const AlphaBeta& model = {});
 
 }  // namespace banyan

@@ -1,7 +1,7 @@
 // Hands a schedule to GPU runtimes, in files that fit the runtimes' limits.
 //
-// One exporter per format, in files of their own; this header is the manual of both. Every chunk of the schedule becomes
-// one or more chunks of the format, so the format's chunk is the largest unit that divides all shares.
+// One exporter per format, in files of their own; this header is the manual of both. Every chunk of the schedule
+// becomes one or more chunks of the format, so the format's chunk is the largest unit that divides all shares.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ enum class ExportFormat : uint8_t { msccl, mscclpp };
 ExportFormat parse_export_format(std::string_view text);  // Error{invalid_input} with the known names
 
 struct ExportOptions {
-  std::string name = "banyan";  // the algorithm's name in the file
-  bool in_place = false;        // else out of place
+  std::string name = "banyan";            // the algorithm's name in the file
+  bool in_place = false;                  // else out of place
   uint64_t min_bytes = 0, max_bytes = 0;  // the sizes the runtime may use it for; 0: no limit
 };
 

@@ -40,7 +40,8 @@ Route Schedule::route(RouteId id) const {
 
 std::pair<uint64_t, uint64_t> Schedule::element_range(size_t i, uint64_t elements) const {
   const ChunkRow& row = chunks_[i];
-  return {scaled(elements, row.offset_units, total_units_), scaled(elements, row.offset_units + row.units, total_units_)};
+  return {scaled(elements, row.offset_units, total_units_),
+          scaled(elements, row.offset_units + row.units, total_units_)};
 }
 
 std::pair<uint64_t, uint64_t> Schedule::shard_range(size_t participant, uint64_t elements) const {
@@ -62,10 +63,12 @@ RouteId Schedule::Builder::add_route(std::span<const LinkId> links) {
   if (links.empty()) throw invalid("a route has no links");
   for (size_t i = 0; i < links.size(); ++i) {
     if (index(links[i]) >= fabric.links().size()) {
-      throw invalid("a route uses link " + std::to_string(index(links[i])) + ", but the fabric has " + std::to_string(fabric.links().size()));
+      throw invalid("a route uses link " + std::to_string(index(links[i])) + ", but the fabric has " +
+                    std::to_string(fabric.links().size()));
     }
     if (i > 0 && fabric.link(links[i - 1]).to != fabric.link(links[i]).from) {
-      throw invalid("a route jumps from '" + fabric.name(fabric.link(links[i - 1]).to) + "' to '" + fabric.name(fabric.link(links[i]).from) + "'");
+      throw invalid("a route jumps from '" + fabric.name(fabric.link(links[i - 1]).to) + "' to '" +
+                    fabric.name(fabric.link(links[i]).from) + "'");
     }
   }
   schedule_.route_links_.insert(schedule_.route_links_.end(), links.begin(), links.end());
@@ -76,13 +79,17 @@ RouteId Schedule::Builder::add_route(std::span<const LinkId> links) {
 
 void Schedule::Builder::add_chunk(const NewChunk& chunk) {
   if (chunk.units == 0) throw invalid("a chunk has zero units");
-  if (index(chunk.root) >= takes_part_.size() || !takes_part_[index(chunk.root)]) throw invalid("the root of a chunk does not take part in the collective");
+  if (index(chunk.root) >= takes_part_.size() || !takes_part_[index(chunk.root)])
+    throw invalid("the root of a chunk does not take part in the collective");
   auto& edges = schedule_.edges_;
   auto& steps = schedule_.steps_;
   const auto append = [&](std::span<const RouteId> tree, std::span<const uint32_t> tree_steps) {
-    if (!tree_steps.empty() && tree_steps.size() != tree.size()) throw invalid("a chunk has steps for some of its edges only");
+    if (!tree_steps.empty() && tree_steps.size() != tree.size())
+      throw invalid("a chunk has steps for some of its edges only");
     for (const RouteId id : tree) {
-      if (index(id) >= schedule_.route_ends_.size()) throw invalid("a tree uses route " + std::to_string(index(id)) + ", but there are " + std::to_string(schedule_.route_ends_.size()));
+      if (index(id) >= schedule_.route_ends_.size())
+        throw invalid("a tree uses route " + std::to_string(index(id)) + ", but there are " +
+                      std::to_string(schedule_.route_ends_.size()));
     }
     edges.insert(edges.end(), tree.begin(), tree.end());
     steps.insert(steps.end(), tree_steps.begin(), tree_steps.end());
@@ -106,8 +113,9 @@ Schedule Schedule::Builder::build() && {
   if (collective.fixes_roots()) {
     std::vector<uint32_t> shard_of(schedule_.fabric_.nodes().size(), 0);
     for (uint32_t i = 0; i < collective.participants().size(); ++i) shard_of[index(collective.participants()[i])] = i;
-    std::stable_sort(schedule_.chunks_.begin(), schedule_.chunks_.end(),
-                     [&](const ChunkRow& a, const ChunkRow& b) { return shard_of[index(a.root)] < shard_of[index(b.root)]; });
+    std::stable_sort(schedule_.chunks_.begin(), schedule_.chunks_.end(), [&](const ChunkRow& a, const ChunkRow& b) {
+      return shard_of[index(a.root)] < shard_of[index(b.root)];
+    });
   }
   uint64_t total = 0;
   for (ChunkRow& row : schedule_.chunks_) {

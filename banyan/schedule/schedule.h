@@ -37,8 +37,8 @@ struct Route {
 };
 
 // One chunk. In the out-tree an edge goes from parent to child and stands after the edge that brings the data to its
-// parent; in the in-tree an edge goes from child to parent and stands after all edges that end at that child. So both lists
-// can be walked front to back. Trees span the participants.
+// parent; in the in-tree an edge goes from child to parent and stands after all edges that end at that child. So both
+// lists can be walked front to back. Trees span the participants.
 struct Chunk {
   NodeId root{};
   uint64_t units = 0;         // share of the buffer: units / Schedule::total_units()
@@ -104,7 +104,8 @@ class Schedule::Builder {
     std::span<const RouteId> in_tree = {}, out_tree = {};
     std::span<const uint32_t> in_steps = {}, out_steps = {};  // as long as the tree, or empty
   };
-  // Throws Error{invalid_input}: units of zero, a root that does not take part, an unknown route, steps of another length.
+  // Throws Error{invalid_input}: units of zero, a root that does not take part, an unknown route, steps of another
+  // length.
   void add_chunk(const NewChunk& chunk);
 
   // Throws Error{invalid_input} when there is no chunk, or units sum beyond 2^62.

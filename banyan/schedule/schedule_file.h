@@ -16,8 +16,8 @@ namespace banyan {
 
 struct ScheduleFile {
   Schedule schedule;
-  std::string planner;                         // who made it: "forest", "ring"; free text, at most 80 characters
-  Fraction claimed_seconds_per_byte;           // by the most loaded link
+  std::string planner;                             // who made it: "forest", "ring"; free text, at most 80 characters
+  Fraction claimed_seconds_per_byte;               // by the most loaded link
   std::optional<Fraction> bound_seconds_per_byte;  // no schedule of this kind can be faster, says the planner
 };
 

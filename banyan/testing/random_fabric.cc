@@ -25,8 +25,10 @@ Fabric random_fabric(const RandomFabricOptions& options) {
   // A one-way ring of all ranks keeps every rank reachable even when all else is one-way.
   for (uint32_t i = 0; i < options.ranks; ++i) {
     const NodeId a{i}, b{(i + 1) % options.ranks};
-    if (options.switches == 0 || pick(2) == 0) join(a, b);
-    else builder.add_link({.from = a, .to = b, .bandwidth = bandwidth()});
+    if (options.switches == 0 || pick(2) == 0)
+      join(a, b);
+    else
+      builder.add_link({.from = a, .to = b, .bandwidth = bandwidth()});
   }
   for (uint32_t s = 0; s < options.switches; ++s) {
     const NodeId node{options.ranks + s};
