@@ -8,7 +8,7 @@ namespace banyan {
 
 bool CutLedger::learn(const VertexSet& cut, int64_t slack, std::span<const uint32_t> arc_uses,
                       std::span<const uint8_t> members) {
-  if (!known_.insert(cut).second) return false;
+  if (!known_.insert(key(cut)).second) return false;
   const uint32_t id = static_cast<uint32_t>(cuts_.size());
   Cut row{.inside = cut, .slack = slack, .holds_root = cut[root_] != 0};
   for (uint32_t a = 0; a < network_.arcs().size(); ++a) {

@@ -9,8 +9,9 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <span>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "banyan/plan/cut_condition.h"
@@ -27,7 +28,7 @@ class CutLedger {
   bool learn(const VertexSet& cut, int64_t slack, std::span<const uint32_t> arc_uses = {},
              std::span<const uint8_t> members = {});
 
-  bool knows(const VertexSet& cut) const { return known_.contains(cut); }
+  bool knows(const VertexSet& cut) const { return known_.contains(key(cut)); }
   size_t size() const { return cuts_.size(); }
   // The slack of every cut, to be put back when an attempt fails.
   std::vector<int64_t> slacks() const;
@@ -51,6 +52,7 @@ class CutLedger {
   void commit(int64_t units);
 
  private:
+  static std::string key(const VertexSet& cut) { return {cut.begin(), cut.end()}; }
   struct Cut {
     VertexSet inside;
     int64_t slack = 0;
@@ -67,7 +69,7 @@ class CutLedger {
 
   const Network& network_;
   std::vector<Cut> cuts_;
-  std::set<VertexSet> known_;
+  std::unordered_set<std::string> known_;
   std::vector<std::vector<uint32_t>> entering_;  // by arc: the cuts that it enters
   uint32_t root_ = 0;
   int64_t units_ = 0;

@@ -77,7 +77,9 @@ TEST(Forest, ReachesTheBoundOnRandomFabricsOfEveryShape) {
     }
     const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, options));
     EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
-    if (options.kind != CollectiveKind::allreduce) EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+    if (options.kind != CollectiveKind::allreduce) {
+      EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+    }
   }
 }
 
