@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 #include <pugixml.hpp>
@@ -254,7 +255,7 @@ class BlockReader {
 // A file in parts: the algorithm, its GPUs, then what holds between blocks.
 class Reader {
  public:
-  Reader(const MscclLimits& limits) : limits_(limits) {}
+  explicit Reader(const MscclLimits& limits) : limits_(limits) {}
 
   MscclProgram read(const pugi::xml_node& algo) {
     read_algo(algo);

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
