@@ -54,6 +54,7 @@ std::vector<std::vector<NodeId>> collect(const Fabric& fabric, const std::vector
   return boxes;
 }
 
+// Empty when the tiers do not tell.
 std::vector<std::vector<NodeId>> by_bandwidth_tier(const Fabric& fabric) {
   const uint64_t least = kBoxTier * joining_bandwidth(fabric).bytes_per_second();
   Groups groups(fabric);
@@ -62,7 +63,13 @@ std::vector<std::vector<NodeId>> by_bandwidth_tier(const Fabric& fabric) {
   }
   std::vector<uint32_t> label(fabric.nodes().size());
   for (uint32_t node = 0; node < label.size(); ++node) label[node] = groups.find(node);
-  return collect(fabric, label);
+  const bool directly_joined = std::any_of(fabric.links().begin(), fabric.links().end(), [&](const Link& link) {
+    return fabric.is_rank(link.from) && fabric.is_rank(link.to) && label[index(link.from)] != label[index(link.to)];
+  });
+  if (directly_joined) return {};
+  std::vector<std::vector<NodeId>> boxes = collect(fabric, label);
+  const bool has_lone = std::any_of(boxes.begin(), boxes.end(), [](const auto& ranks) { return ranks.size() < 2; });
+  return has_lone ? std::vector<std::vector<NodeId>>() : boxes;
 }
 
 // Empty when a rank has no switch.
@@ -120,7 +127,7 @@ Bandwidth joining_bandwidth(const Fabric& fabric) {
 Boxes find_boxes(const Fabric& fabric) {
   Boxes boxes;
   boxes.ranks = by_bandwidth_tier(fabric);
-  if (std::any_of(boxes.ranks.begin(), boxes.ranks.end(), [](const auto& ranks) { return ranks.size() < 2; })) {
+  if (boxes.ranks.empty()) {
     boxes.ranks = by_first_switch(fabric);
     if (boxes.ranks.size() < 2 || boxes.ranks.size() == fabric.ranks().size()) {
       boxes.ranks = {std::vector<NodeId>(fabric.ranks().begin(), fabric.ranks().end())};

@@ -2,8 +2,9 @@
 //
 // The rule, on the whole fabric, whoever takes part later:
 //   1. By bandwidth tier. Let B be the largest bandwidth such that the links of at least B join all ranks (directions
-//      do not count). What the links of at least 2 B still join are the boxes, if each has two ranks or more: NVLink
-//      joins a server, and only the NICs join the servers.
+//      do not count). What the links of at least 2 B still join are the boxes, if each has two ranks or more and no
+//      link goes directly from a rank of one to a rank of another: NVLink joins a server, and only NICs and switches
+//      join the servers, while the packages of one MI250 server are no boxes.
 //   2. Else by the first switch: the ranks whose fattest link to a switch ends at the same one (ties to the lower link
 //      number), if that gives several boxes and not every rank one of its own: the hosts of a leaf.
 //   3. Else everything is one box.

@@ -41,6 +41,8 @@ TEST(Boxes, AreTheHostsOfALeafWhenBandwidthsDoNotTell) {
 TEST(Boxes, AreOneWhenNothingTells) {
   EXPECT_EQ(boxes_of("a <-> b 1GB/s; b <-> c 1GB/s; c <-> a 1GB/s"), "a b c");
   EXPECT_EQ(boxes_of("a <-> sw 1GB/s; b <-> sw 9GB/s; c <-> sw 9GB/s"), "a b c");
+  // The packages of a server are no boxes, as nothing but links joins them.
+  EXPECT_EQ(boxes_of("a <-> b 200GB/s; b <-> c 50GB/s; c <-> d 200GB/s; d <-> a 50GB/s"), "a b c d");
   // Links that differ little are no tiers.
   EXPECT_EQ(boxes_of("a <-> b 9GB/s; b <-> c 8GB/s; c <-> d 9GB/s; d <-> a 7GB/s"), "a b c d");
 }
