@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 
 #include "banyan/base/check.h"
 
@@ -135,7 +136,7 @@ std::string TemporaryFolder::write(const std::string& name, const std::string& c
 
 std::string TemporaryFolder::read(const std::string& name) const {
   std::ifstream file(path(name), std::ios::binary);
-  CHECK(file.good()) << path(name);
+  if (!file) throw std::runtime_error("there is no file " + path(name));
   std::ostringstream contents;
   contents << file.rdbuf();
   return contents.str();

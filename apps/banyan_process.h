@@ -36,8 +36,8 @@ class TemporaryFolder {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string write(const std::string& name, const std::string& contents) const;  // returns its path
-  std::string read(const std::string& name) const;
-  std::vector<std::string> names() const;  // sorted
+  std::string read(const std::string& name) const;                                // throws when there is none
+  std::vector<std::string> names() const;                                         // sorted
 
  private:
   std::filesystem::path folder_;

@@ -75,7 +75,7 @@ TEST_P(RunShape, PutsEveryElementWhereItBelongs) {
   std::vector<std::string> arguments{"run", "--repeat", "1", "--json"};
   const auto& shape = GetParam().arguments;
   if (std::find(shape.begin(), shape.end(), "--bytes") == shape.end())
-    arguments.insert(arguments.end(), {"--bytes", "300KB"});
+    arguments.insert(arguments.end(), {"--bytes", "300kB"});
   arguments.insert(arguments.end(), shape.begin(), shape.end());
   const Outcome outcome = run_banyan(arguments);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;

@@ -217,8 +217,7 @@ class RunCommand : public Command {
     const Collective& collective = prepared.schedule.collective();
     const size_t ranks = collective.participants().size();
     const bool right = report.wrong_elements == 0;
-    std::string what =
-        "of " + Bytes(bytes_moved(options, report)).to_string() + " " + std::string(to_string(options.type));
+    std::string what = "of " + shown_bytes(options, report) + " " + std::string(to_string(options.type));
     if (collective.reduces()) what += " (" + std::string(to_string(options.op)) + ")";
     what += " on " + counted(ranks, "process", "processes") + " over " + std::string(to_string(options.transport));
     std::string text = labelled(terminal, std::string(to_string(collective.kind())), what);

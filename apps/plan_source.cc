@@ -6,6 +6,20 @@
 #include "banyan/schedule/cost.h"
 
 namespace banyan::app {
+namespace {
+
+// Every rank roots a tree that spans all: the edges of a plan are the square of this, and so is the memory.
+constexpr size_t kMaxParticipants = 16'384;
+
+void require_plannable(const Collective& collective) {
+  const size_t count = collective.participants().size();
+  if (count <= kMaxParticipants) return;
+  throw Error(ErrorCode::unsupported, std::to_string(count) + " ranks are more than the " +
+                                          std::to_string(kMaxParticipants) +
+                                          " that one plan is made for; choose some with --ranks");
+}
+
+}  // namespace
 
 void check_own(const Schedule& schedule, const Fraction& claim, const std::string& planner) {
   const Verdict verdict = verify(schedule, claim);
@@ -14,6 +28,7 @@ void check_own(const Schedule& schedule, const Fraction& claim, const std::strin
 
 CheckedPlan plan_and_verify(const Fabric& fabric, const Collective& collective, ForestOptions options,
                             Progress& progress) {
+  require_plannable(collective);
   const Stopwatch total;
   PlanClock clock(progress);
   options.observer = &clock;

@@ -21,7 +21,8 @@ struct CheckedPlan {
 };
 
 // Plans a forest and has the verifier look at it. A plan of ours that the verifier rejects, or whose time is not what
-// the planner says, is a bug and ends the process. Throws what plan_forest throws.
+// the planner says, is a bug and ends the process. Throws what plan_forest throws, and Error{unsupported} beyond 16384
+// ranks.
 CheckedPlan plan_and_verify(const Fabric& fabric, const Collective& collective, ForestOptions options,
                             Progress& progress);
 
