@@ -66,6 +66,7 @@ TEST(Fabric, WritesAFabricThatReadsBackTheSame) {
   const std::string file = folder.path("fabric.json");
   const Json written = json_of({"fabric", "dgx-a100:2", "--fail", "gpu3-ib0", "--json", "-o", file});
   EXPECT_EQ(written["fabric"]["links"], 62u);
+  EXPECT_EQ(written["name"], "dgx-a100:2 --fail gpu3-ib0");
   EXPECT_EQ(json_of({"fabric", file, "--json"})["fingerprint"], written["fingerprint"]);
 }
 

@@ -120,7 +120,7 @@ class FabricCommand : public Command {
       for (const NodeId rank : group.ranks) names.push_back(fabric.name(rank));
       groups.push_back({{"out_bytes_per_second", group.out}, {"in_bytes_per_second", group.in}, {"ranks", names}});
     }
-    const Json report = {{"name", fabric_.text()},
+    const Json report = {{"name", fabric_.described()},
                          {"fabric", counts_json(fabric)},
                          {"fingerprint", fabric.fingerprint()},
                          {"bandwidths", groups},
@@ -131,7 +131,7 @@ class FabricCommand : public Command {
 
   std::string as_text(const Terminal& terminal, const Fabric& fabric, const Collective& allgather,
                       const std::optional<Bound>& bound, const std::vector<std::string>& doubts) const {
-    std::string text = labelled(terminal, "fabric", fabric_.text());
+    std::string text = labelled(terminal, "fabric", fabric_.described());
     text += labelled(terminal, "", describe_counts(fabric) + ", fingerprint " + fabric.fingerprint());
     text += "\n";
     Table table({"ranks", "count", "out", "in"});

@@ -182,7 +182,7 @@ class PlanCommand : public Command {
       }
     }
     std::string text =
-        texts_.json ? plan_json(*planned, fabric_.text()) : plan_text(terminal, *planned, fabric_.text());
+        texts_.json ? plan_json(*planned, fabric_.described()) : plan_text(terminal, *planned, fabric_.described());
     if (!texts_.json && !texts_.output.empty()) text += labelled(terminal, "written", texts_.output);
     terminal.print(text);
     return ExitCode::success;

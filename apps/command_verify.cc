@@ -59,7 +59,7 @@ class VerifyCommand : public Command {
     {
       Progress progress(terminal, "reading the plan");
       const ScheduleFile file = read_schedule(plan_);
-      if (fabric_.given()) require_same_fabric(file, plan_, fabric_.load(), fabric_.text());
+      if (fabric_.given()) require_same_fabric(file, plan_, fabric_.load(), fabric_.described());
       progress.say("verifying the plan");
       const Answer answer = examine(file, progress);
       valid = answer.verdict.valid;
@@ -104,7 +104,7 @@ class VerifyCommand : public Command {
     text += labelled(terminal, "bound",
                      format_gigabytes(algbw_gigabytes(answer.bound.seconds_per_byte)) + ", because\n" +
                          describe_witnesses(answer.bound, schedule.fabric(), schedule.collective(), ",\nand then "));
-    if (fabric_.given()) text += labelled(terminal, "fabric", "the plan is for " + fabric_.text());
+    if (fabric_.given()) text += labelled(terminal, "fabric", "the plan is for " + fabric_.described());
     return text;
   }
 

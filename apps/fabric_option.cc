@@ -46,17 +46,32 @@ bool FabricOption::any_edit() const {
          std::any_of(edits_.begin(), edits_.end(), [](const Edit& edit) { return !edit.texts.empty(); });
 }
 
-FabricSource FabricOption::source() const {
-  FabricSource source{.fabric = text_, .gpu = gpu_};
-  // CLI11 keeps the values per option; the order across options is in parse_order, one entry per occurrence.
+// CLI11 keeps the values per option; the order across options is in parse_order, one entry per occurrence.
+std::vector<FabricEdit> FabricOption::edits_in_order() const {
+  std::vector<FabricEdit> ordered;
   std::map<const Edit*, size_t> taken;
   for (const CLI::Option* option : command_->parse_order()) {
     for (const Edit& edit : edits_) {
       if (edit.option != option) continue;
       size_t& next = taken[&edit];
-      if (next < edit.texts.size()) source.edits.push_back({.kind = edit.kind, .text = edit.texts[next++]});
+      if (next < edit.texts.size()) ordered.push_back({.kind = edit.kind, .text = edit.texts[next++]});
     }
   }
+  return ordered;
+}
+
+std::string FabricOption::described() const {
+  std::string text = text_;
+  for (const FabricEdit& edit : edits_in_order()) {
+    for (const Edit& known : edits_) {
+      if (known.kind == edit.kind) text += " " + known.option->get_name() + " " + edit.text;
+    }
+  }
+  return text;
+}
+
+FabricSource FabricOption::source() const {
+  FabricSource source{.fabric = text_, .edits = edits_in_order(), .gpu = gpu_};
   if (!boxes_.empty()) source.boxes = static_cast<uint32_t>(parse_count(boxes_, "--boxes", {.most = kMaxBoxes}));
   if (!nic_.empty()) source.nic = parse_option("--nic", [&] { return Bandwidth::parse(nic_); });
   return source;

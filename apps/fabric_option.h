@@ -19,8 +19,9 @@ class FabricOption {
   bool given() const { return !text_.empty(); }
   // Whether any of the accompanying options was given, which makes no sense without a fabric.
   bool any_edit() const;
-  // As the user wrote it, without edits; what messages call this fabric.
-  const std::string& text() const { return text_; }
+  const std::string& text() const { return text_; }  // as the user wrote it, without edits
+  // The same with the edits, in order: "dgx-a100:4 --fail gpu3-ib0"; what reports call this fabric.
+  std::string described() const;
   void set_text(std::string text) { text_ = std::move(text); }
 
   // Throws Error as load_fabric does, or for a wrong --boxes or --nic.
@@ -33,6 +34,8 @@ class FabricOption {
     CLI::Option* option = nullptr;
     std::vector<std::string> texts;
   };
+
+  std::vector<FabricEdit> edits_in_order() const;
 
   CLI::App* command_ = nullptr;
   std::string text_, boxes_, gpu_, nic_;
