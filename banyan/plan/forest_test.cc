@@ -172,7 +172,7 @@ TEST(Forest, OverlappedAllreduceMayBeatTheTwoPhaseBoundOnUnevenFabrics) {
 }
 
 TEST(Packing, ByRotationServesEveryRankOfAnOrbitAlike) {
-  const Fabric fabric = generate_fabric("dgx-h100:4");
+  const Fabric fabric = generate_fabric("dgx-h100:8");
   ASSERT_FALSE(fabric.symmetries().empty());
   const Collective allgather = Collective::make(fabric, {});
   const Network network(fabric, allgather, false);
