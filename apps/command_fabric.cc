@@ -1,4 +1,5 @@
 // banyan fabric: what a fabric is made of, what limits it and what looks wrong with it.
+#include <algorithm>
 #include <map>
 
 #include "apps/command.h"
@@ -14,6 +15,8 @@ namespace {
 
 // One max-flow per rank: beyond this the cut takes minutes, and a look at a fabric should not.
 constexpr size_t kMaxRanksForCut = 4096;
+
+constexpr size_t kMaxWarningsShown = 20;
 
 constexpr const char* kFooter =
     "Examples:\n"
@@ -147,8 +150,11 @@ class FabricCommand : public Command {
     } else {
       text += labelled(terminal, "bottleneck", "not looked for beyond " + std::to_string(kMaxRanksForCut) + " ranks");
     }
-    for (const std::string& doubt : doubts)
-      text += terminal.styled(Terminal::Style::bad, "warning") + "    " + doubt + "\n";
+    const size_t shown = std::min(doubts.size(), kMaxWarningsShown);
+    for (size_t i = 0; i < shown; ++i)
+      text += terminal.styled(Terminal::Style::bad, "warning") + "    " + doubts[i] + "\n";
+    if (shown < doubts.size())
+      text += labelled(terminal, "", "and " + counted(doubts.size() - shown, "warning") + " more; see --json");
     if (!output_.empty()) text += labelled(terminal, "written", output_);
     return text;
   }
