@@ -370,7 +370,7 @@ bool Engine::Impl::receive(uint32_t peer) {
 
 Error of_another_plan(uint32_t peer, const Header& header) {
   return Error(ErrorCode::mismatch, "rank " + std::to_string(peer) + " follows another plan: it sent " +
-                                        (header.is_credit != 0 ? "credit for" : "") + " slice " +
+                                        (header.is_credit != 0 ? "credit for slice " : "slice ") +
                                         std::to_string(header.slice) + " of stream " + std::to_string(header.stream) +
                                         ", which is not expected now");
 }

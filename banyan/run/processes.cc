@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -52,6 +53,9 @@ std::string report_of(uint32_t rank, const std::function<std::string(uint32_t)>&
     return threw(error);
   } catch (const std::bad_alloc&) {
     return threw(Error(ErrorCode::io, "there is not enough memory"));
+  } catch (const std::exception& bug) {
+    CHECK(false) << name_of(rank) << " threw " << bug.what();
+    return "";
   }
 }
 
@@ -110,7 +114,7 @@ Process::Process(uint32_t rank, const std::function<std::string(uint32_t)>& body
 void Process::live(uint32_t rank, pid_t parent, int pipe, const std::function<std::string(uint32_t)>& body) noexcept {
   // Then look whether the parent died before: nobody would tell us any more.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(1);
-  // What escapes from here ends the process, as does a report that nobody reads.
+  // noexcept: nothing may unwind into the frames of the parent. A report that nobody reads is no success.
   _exit(write_all(pipe, report_of(rank, body)) ? 0 : 1);
 }
 
