@@ -111,9 +111,26 @@ class RotatingPacker {
     return true;
   }
 
+  // How much of an arc one tree may take: its share of what is left, rounded down where arcs are narrow and up where
+  // they are wide; rounded up everywhere; or all there is. A tree that reaches far at once over narrow arcs, because
+  // there is still room, would leave later ones without.
+  enum class Share { thrifty, even, all };
+
+  void allot(Share share, int64_t units, std::span<const int64_t> available) {
+    int64_t owed = 0;
+    for (const int64_t supply : supply_) owed += supply;
+    owed = (owed + static_cast<int64_t>(action_.size()) - 1) / static_cast<int64_t>(action_.size());
+    const int64_t widest = *std::max_element(initial_.begin(), initial_.end());
+    for (size_t a = 0; a < left_.size(); ++a) {
+      const bool down = share == Share::thrifty && initial_[a] < widest;
+      const int64_t edges = (available[a] + (down ? 0 : owed - 1)) / owed;
+      left_[a] = share == Share::all ? available[a] : std::min(available[a], edges * units);
+    }
+  }
+
   // One tree for `root` and its images for the rest of the orbit.
   bool add_trees(uint32_t root) {
-    const std::vector<int64_t> before = left_;
+    const std::vector<int64_t> available = left_;
     for (int64_t units = supply_[root]; units > 0; units /= 2) {
       // Every image of an arc that the tree takes is taken by an image of the tree, once for each element that maps it
       // there; the grower itself counts the arc's own use by the identity.
@@ -123,12 +140,15 @@ class RotatingPacker {
         }
         return true;
       };
-      ++packing_.growths;
-      if (grower_.grow(root, units, {.keeps_last_edge = take_images}) && fits(units)) {
+      for (const Share share : {Share::thrifty, Share::even, Share::all}) {
+        allot(share, units, available);
+        const std::vector<int64_t> allotted = left_;
+        ++packing_.growths;
+        if (!grower_.grow(root, units, {.keeps_last_edge = take_images}) || !fits(units)) continue;
+        for (size_t a = 0; a < left_.size(); ++a) left_[a] += available[a] - allotted[a];
         commit(root, units);
         return true;
       }
-      std::copy(before.begin(), before.end(), left_.begin());
     }
     return false;
   }

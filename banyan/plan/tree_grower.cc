@@ -10,6 +10,8 @@ constexpr uint32_t kUnseen = UINT32_MAX;
 // A candidate whose score has fallen by less since it was offered keeps its place: re-sorting a whole level for every
 // terminal that joins would cost more than the finer balance brings.
 constexpr double kScoreTolerance = 0.04;
+// An arc of this many times the capacity is worth waiting a level for.
+constexpr double kMuchWider = 1.5;
 constexpr double kNoRoom = -std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -27,6 +29,8 @@ TreeGrower::TreeGrower(const Network& network, std::span<const int64_t> left, st
   for (const int64_t capacity : initial)
     inverse_initial_.push_back(capacity > 0 ? 1.0 / static_cast<double>(capacity) : 0);
   uses_.assign(network.arcs().size(), 0);
+  depth_.assign(network.vertex_count(), 0);
+  feeders_.assign(network.vertex_count(), 0);
   closed_.assign(network.arcs().size(), 0);
   members_.assign(network.vertex_count(), 0);
   retry_.assign(network.vertex_count(), 0);
@@ -121,12 +125,17 @@ bool TreeGrower::join(const Candidate& candidate, const Limits& limits) {
   }
   ledger_.take(path, candidate.to);
   members_[candidate.to] = 1;
+  depth_[candidate.to] = depth_[candidate.from] + 1;
   path_arcs_.insert(path_arcs_.end(), path.begin(), path.end());
   edges_.push_back({.from = candidate.from,
                     .to = candidate.to,
                     .path_begin = begin,
                     .path_end = static_cast<uint32_t>(path_arcs_.size())});
-  if (!limits.keeps_last_edge || limits.keeps_last_edge()) return true;
+  if (!limits.keeps_last_edge || limits.keeps_last_edge()) {
+    height_ = std::max(height_, depth_[candidate.to]);
+    feed_switches(candidate.to);
+    return true;
+  }
   edges_.pop_back();
   path_arcs_.resize(begin);
   members_[candidate.to] = 0;
@@ -136,11 +145,25 @@ bool TreeGrower::join(const Candidate& candidate, const Limits& limits) {
   return false;
 }
 
-// Lets terminals join from the frontier until none can; true when at least one did. Scores of waiting candidates only
+void TreeGrower::feed_switches(uint32_t member) {
+  for (const uint32_t a : network_.out_arcs(member)) ++feeders_[network_.arcs()[a].head];
+}
+
+bool TreeGrower::has_wider_way(const Candidate& candidate) const {
+  double narrowest = 0;  // as an inverse
+  for (const uint32_t a : path_of(candidate)) narrowest = std::max(narrowest, inverse_initial_[a]);
+  for (const uint32_t a : network_.in_arcs(candidate.to)) {
+    const uint32_t tail = network_.arcs()[a].tail;
+    const bool at_hand = network_.is_terminal(tail) ? members_[tail] != 0 : feeders_[tail] > 0;
+    if (at_hand && kMuchWider * inverse_initial_[a] < narrowest && has_room(a)) return true;
+  }
+  return false;
+}
+
+// Lets terminals join from the frontier until none can. Scores of waiting candidates only
 // fall while others join, so a candidate that comes up with a much outdated score goes back in its place.
-bool TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& limits) {
-  const size_t before = edges_.size();
-  for (const uint32_t member : frontier) retry_[member] = 1;
+void TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& limits) {
+  for (const uint32_t member : frontier) retry_[member] = !limits.max_height || depth_[member] < *limits.max_height;
   for (bool again = true; again;) {
     again = false;
     heap_.clear();
@@ -165,6 +188,10 @@ bool TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& li
         }
         continue;
       }
+      if (patient_ && path.size() > 1 && has_wider_way(best)) {
+        waiting_ = true;
+        continue;
+      }
       if (now < best.score - kScoreTolerance) {
         best.score = now;
         heap_.push_back(best);
@@ -175,7 +202,6 @@ bool TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& li
     }
   }
   for (const uint32_t member : frontier) retry_[member] = 0;
-  return edges_.size() > before;
 }
 
 bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits) {
@@ -190,15 +216,28 @@ bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits) {
   height_ = 0;
   members_[root] = 1;
   ledger_.begin_tree(root, units);
+  depth_[root] = 0;
+  waiting_ = false;
+  std::fill(feeders_.begin(), feeders_.end(), 0);
+  feed_switches(root);
   std::vector<uint32_t> frontier{root};
-  while (edges_.size() + 1 < network_.terminal_count() && !frontier.empty()) {
-    if (limits.max_height && height_ == *limits.max_height) break;
+  while (edges_.size() + 1 < network_.terminal_count()) {
     const size_t before = edges_.size();
-    if (grow_level(frontier, limits)) ++height_;
+    grow_level(frontier, limits);
+    if (edges_.size() == before && waiting_) {
+      // Whoever waits does so in vain, the wide ways are full: any member may serve it.
+      frontier.assign(1, root);
+      for (const Edge& edge : edges_) frontier.push_back(edge.to);
+      patient_ = false;
+      grow_level(frontier, limits);
+      patient_ = true;
+      waiting_ = false;
+    }
+    if (edges_.size() == before) return false;
     frontier.clear();
     for (size_t i = before; i < edges_.size(); ++i) frontier.push_back(edges_[i].to);
   }
-  return edges_.size() + 1 == network_.terminal_count();
+  return true;
 }
 
 }  // namespace banyan

@@ -2,9 +2,10 @@
 //
 // Level by level, every terminal that a path of enough capacity can reach joins the tree, by the path that leaves the
 // largest part of its scarcest arc free, and rather out of terminals that have no trees of their own to come. Ties go
-// to the terminal next after the parent in cyclic order, which spreads the load of different roots. A path runs from a
-// member through switches to a terminal outside. The cut ledger vetoes paths that would make the remaining trees
-// impossible, as far as it knows.
+// to the terminal next after the parent in cyclic order, which spreads the load of different roots. A terminal behind a
+// switch that some member can reach over much wider arcs waits for those: so a box is entered once over the network and
+// filled from inside. A path runs from a member through switches to a terminal outside. The cut ledger vetoes paths that
+// would make the remaining trees impossible, as far as it knows.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +65,9 @@ class TreeGrower {
   void offer(uint32_t member, uint32_t to, uint32_t last_arc);
   void close(uint32_t arc);
   void reopen();
-  bool grow_level(std::span<const uint32_t> frontier, const Limits& limits);
+  void grow_level(std::span<const uint32_t> frontier, const Limits& limits);
+  bool has_wider_way(const Candidate& candidate) const;
+  void feed_switches(uint32_t member);
   bool join(const Candidate& candidate, const Limits& limits);
   std::span<const uint32_t> path_of(const Candidate& candidate) const {
     return std::span(scratch_).subspan(candidate.path_begin, candidate.path_end - candidate.path_begin);
@@ -81,7 +84,11 @@ class TreeGrower {
   std::vector<Edge> edges_;
   std::vector<uint32_t> path_arcs_, uses_, used_arcs_;
   std::vector<uint8_t> members_;
-  std::vector<uint8_t> closed_;  // by arc: the ledger refuses it to this tree for good
+  std::vector<uint32_t> depth_;    // by member
+  std::vector<uint32_t> feeders_;  // by vertex: how many members have an arc into it
+  bool patient_ = true;            // whether terminals wait for wider ways
+  bool waiting_ = false;           // whether one does
+  std::vector<uint8_t> closed_;    // by arc: the ledger refuses it to this tree for good
   std::vector<uint32_t> closed_arcs_;
 
   std::vector<Candidate> heap_;
