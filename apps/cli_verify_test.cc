@@ -74,27 +74,27 @@ TEST_F(Verify, AcceptsAPlanMadeByHand) {
 
 TEST_F(Verify, RejectsATreeThatMissesARank) {
   write({{0}, {1, 2}, {3, 5}}, {});
-  expect_no("c");
+  expect_no("out-tree does not reach c");
 }
 
 TEST_F(Verify, RejectsATreeThatArrivesTwice) {
   write({{0, 4, 2}, {1, 2}, {3, 5}}, {});
-  expect_no("twice");
+  expect_no("out-tree reaches c twice");
 }
 
 TEST_F(Verify, RejectsATreeThatSendsWhatItDoesNotHold) {
   write({{2, 0}, {1, 2}, {3, 5}}, {});
-  expect_no("chunk 0");
+  expect_no("before b has the data");
 }
 
 TEST_F(Verify, RejectsSharesThatDoNotFitTheCollective) {
   write(kDirect, {.seconds_per_byte = Fraction(1, 2'000'000'000), .bound = std::nullopt}, {2, 1, 1});
-  expect_no("a");
+  expect_no("root a has 2 of 4 units");
 }
 
 TEST_F(Verify, RejectsAMissingShard) {
   write({{0, 4}, {1, 2}}, {.seconds_per_byte = Fraction(1, 2'000'000'000), .bound = std::nullopt});
-  expect_no("c");
+  expect_no("1 of 3 parts");
 }
 
 TEST_F(Verify, RejectsAClaimOfMoreSpeedThanTheLinksHave) {
