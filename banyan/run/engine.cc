@@ -394,8 +394,8 @@ void Engine::Impl::open(Inbox& inbox, uint32_t peer) {
     return;
   }
   if (slice - arrival.added >= options_.window) throw of_another_plan(peer, header);
-  const bool is_its_turn = !state.is_adding && slice == state.final_slices && is_sum_free(state) &&
-                           inbox.arrival == state.first_child + state.next_child;
+  const bool is_its_turn =
+      slice == state.final_slices && is_sum_free(state) && inbox.arrival == state.first_child + state.next_child;
   if (is_its_turn) {
     inbox.target = sum_at(state, slice);
     inbox.addend = addend(state);

@@ -249,15 +249,18 @@ struct Header {
   uint64_t slice = 0;
 };
 
-std::string refusal_of(const Header& header) {
-  const Schedule schedule = sample_forest({.ranks = 2, .trees_per_root = 1});
-  Cluster cluster(schedule, 100, {.reduction = {}, .slice_elements = 1}, {.ranks = 2, .most_capacity = 1});
-  cluster.begin(0);
-  cluster.world().inject(1, 0, std::as_bytes(std::span(&header, 1)));
+// What a rank of a reduction along a star of three says when another sends it this. Rank 0 is the root, and adds what
+// comes from rank 2 first.
+std::string refusal_of(uint32_t rank, uint32_t sender, std::span<const std::byte> message) {
+  const Schedule schedule =
+      sample_forest({.kind = CollectiveKind::reduce, .ranks = 3, .trees_per_root = 1, .shape = TreeShape::star});
+  Cluster cluster(schedule, 100, {.reduction = {}, .slice_elements = 1, .window = 2}, {.ranks = 3});
+  cluster.begin(rank);
+  cluster.world().inject(sender, rank, message);
   try {
     for (int i = 0; i < 1000; ++i) {
       cluster.world().deliver_some();
-      cluster.engine(0).progress();
+      cluster.engine(rank).progress();
     }
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);
@@ -266,11 +269,32 @@ std::string refusal_of(const Header& header) {
   return "nothing was refused";
 }
 
+std::string refusal_of(uint32_t rank, uint32_t sender, const Header& header) {
+  return refusal_of(rank, sender, std::as_bytes(std::span(&header, 1)));
+}
+
+TEST(Engine, RefusesSlicesWithoutCredit) {
+  struct Message {
+    Header header;
+    float element = 0;
+    uint32_t padding = 0;
+  };
+  std::vector<std::byte> messages;
+  for (uint64_t slice = 0; slice < 3; ++slice) {
+    EXPECT_EQ(refusal_of(0, 1, messages), "nothing was refused") << slice << " slices";
+    const Message message{.header = {.slice = slice}};
+    const auto bytes = std::as_bytes(std::span(&message, 1)).first(sizeof(Header) + sizeof(float));
+    messages.insert(messages.end(), bytes.begin(), bytes.end());
+  }
+  EXPECT_THAT(refusal_of(0, 1, messages), HasSubstr("slice 2 of stream 0"));
+}
+
 TEST(Engine, RefusesWhatItsPlanDoesNotExpect) {
-  EXPECT_THAT(refusal_of({.stream = 9}), HasSubstr("rank 1 follows another plan: it sent slice 0 of stream 9"));
-  EXPECT_THAT(refusal_of({.stream = 0, .slice = 3}), HasSubstr("slice 3 of stream 0"));
-  EXPECT_THAT(refusal_of({.stream = 9, .is_credit = 1}), HasSubstr("credit for slice 0 of stream 9"));
-  EXPECT_THAT(refusal_of({.stream = 0, .is_credit = 1, .slice = 77}), HasSubstr("credit for slice 77"));
+  EXPECT_THAT(refusal_of(0, 1, {.stream = 9}), HasSubstr("rank 1 follows another plan: it sent slice 0 of stream 9"));
+  EXPECT_THAT(refusal_of(0, 1, {.stream = 0, .slice = 3}), HasSubstr("slice 3 of stream 0"));
+  EXPECT_THAT(refusal_of(0, 1, {.stream = 0, .is_credit = 1}), HasSubstr("credit for slice 0 of stream 0"));
+  EXPECT_EQ(refusal_of(1, 0, {.stream = 0, .is_credit = 1, .slice = 3}), "nothing was refused");
+  EXPECT_THAT(refusal_of(1, 0, {.stream = 0, .is_credit = 1, .slice = 4}), HasSubstr("credit for slice 4"));
 }
 
 }  // namespace
