@@ -107,7 +107,9 @@ std::string comparison_text(const Terminal& terminal, const Planned& planned) {
     table.add(std::move(cells));
   }
   return "\n" + table.format(terminal) +
-         terminal.styled(Terminal::Style::dim, "times are estimates: height x (5 us + latency of the links) + bytes / algbw") + "\n";
+         terminal.styled(Terminal::Style::dim,
+                         "times are estimates: height x (5 us + latency of the links) + bytes / algbw") +
+         "\n";
 }
 
 std::string describe_seconds(const PlanSeconds& seconds) {
