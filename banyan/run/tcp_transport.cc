@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -41,7 +42,8 @@ Error connection_error(uint32_t peer, int error) {
 class Connection {
  public:
   Connection() = default;
-  Connection(uint32_t peer, FileDescriptor socket) : peer_(peer), socket_(std::move(socket)), buffer_(kBufferBytes) {}
+  Connection(uint32_t peer, FileDescriptor socket)
+      : peer_(peer), socket_(std::move(socket)), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
 
   size_t write(std::span<const std::byte> head, std::span<const std::byte> body) {
     std::array<iovec, 2> parts = {iovec{const_cast<std::byte*>(head.data()), head.size()},
@@ -59,9 +61,9 @@ class Connection {
   std::span<const std::byte> peek() {
     if (begin_ == end_) {
       begin_ = 0;
-      end_ = receive(buffer_);
+      end_ = receive({buffer_.get(), kBufferBytes});
     }
-    return std::span(buffer_).subspan(begin_, end_ - begin_);
+    return {buffer_.get() + begin_, end_ - begin_};
   }
 
   void consume(size_t count) {
@@ -104,7 +106,7 @@ class Connection {
 
   uint32_t peer_ = 0;
   FileDescriptor socket_;
-  std::vector<std::byte> buffer_;
+  std::unique_ptr<std::byte[]> buffer_;  // not touched before it is needed: peers may be many
   size_t begin_ = 0, end_ = 0;
   short awaited_ = 0;
 };
