@@ -1,8 +1,8 @@
 #include "banyan/plan/rotation.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <numeric>
+#include <unordered_map>
 
 #include "banyan/base/check.h"
 #include "banyan/plan/cut_condition.h"
@@ -33,8 +33,8 @@ class Action {
         if (vertices.back() == UINT32_MAX) return std::nullopt;
       }
       for (uint32_t a = 0; a < network.arcs().size(); ++a) {
-        auto [tail, head, bandwidth, ordinal] = key_of(network, places, a);
-        arcs.push_back(places.arc_at.at({vertices[tail], vertices[head], bandwidth, ordinal}));
+        const Arc& arc = network.arcs()[a];
+        arcs.push_back(places.arc_at.at(key(vertices[arc.tail], vertices[arc.head], places.ordinal[a])));
       }
       action.vertices_.push_back(std::move(vertices));
       action.arcs_.push_back(std::move(arcs));
@@ -47,25 +47,28 @@ class Action {
   uint32_t arc(size_t element, uint32_t a) const { return arcs_[element][a]; }
 
  private:
-  // Parallel arcs of one bandwidth are told apart by their ordinal, so that every element maps them one to one.
-  using Key = std::tuple<uint32_t, uint32_t, int64_t, uint32_t>;
+  // Parallel arcs are told apart by their ordinal in the order of bandwidth, so that every element maps them one to
+  // one.
   struct Places {
-    std::map<Key, uint32_t> arc_at;
+    std::unordered_map<uint64_t, uint32_t> arc_at;
     std::vector<uint32_t> ordinal;
   };
 
+  static uint64_t key(uint32_t tail, uint32_t head, uint32_t ordinal) {
+    return (uint64_t{tail} << 44) ^ (uint64_t{head} << 24) ^ ordinal;  // at most 10^6 nodes, below 2^20
+  }
+
   static Places arc_places(const Network& network) {
-    Places places;
-    for (uint32_t a = 0; a < network.arcs().size(); ++a) {
+    Places places{.arc_at = {}, .ordinal = std::vector<uint32_t>(network.arcs().size())};
+    std::vector<uint32_t> by_bandwidth(network.arcs().size());
+    std::iota(by_bandwidth.begin(), by_bandwidth.end(), 0u);
+    std::stable_sort(by_bandwidth.begin(), by_bandwidth.end(),
+                     [&](uint32_t a, uint32_t b) { return network.bandwidths()[a] < network.bandwidths()[b]; });
+    for (const uint32_t a : by_bandwidth) {
       const Arc& arc = network.arcs()[a];
-      uint32_t ordinal = 0;
-      while (!places.arc_at.try_emplace({arc.tail, arc.head, network.bandwidths()[a], ordinal}, a).second) ++ordinal;
-      places.ordinal.push_back(ordinal);
+      while (!places.arc_at.try_emplace(key(arc.tail, arc.head, places.ordinal[a]), a).second) ++places.ordinal[a];
     }
     return places;
-  }
-  static Key key_of(const Network& network, const Places& places, uint32_t a) {
-    return {network.arcs()[a].tail, network.arcs()[a].head, network.bandwidths()[a], places.ordinal[a]};
   }
 
   std::vector<std::vector<uint32_t>> vertices_, arcs_;  // by element
