@@ -26,6 +26,7 @@ constexpr std::array<Unit, 10> kByteUnits = {{{"", 1, 1},
                                               {"MiB", 1 << 20, 1},
                                               {"GiB", 1 << 30, 1},
                                               {"TiB", int128{1} << 40, 1}}};
+constexpr size_t kLastDecimal = 5;  // TB
 constexpr std::array<Unit, 10> kBandwidthUnits = {{{"B/s", 1, 1},
                                                    {"kB/s", kKilo, 1},
                                                    {"MB/s", kMega, 1},
@@ -121,20 +122,20 @@ Bytes Bytes::parse(std::string_view text) {
   return Bytes(static_cast<uint64_t>(value.numerator()));
 }
 
+// In the unit, decimal or binary, that leaves the fewest of it without a rest; else rounded in a decimal one.
 std::string Bytes::to_string() const {
-  for (size_t i = kByteUnits.size() - 1; i >= 6; --i) {
+  size_t best = 1, largest = 1;
+  for (size_t i = 1; i < kByteUnits.size(); ++i) {
     const uint64_t unit = static_cast<uint64_t>(kByteUnits[i].numerator);
-    if (count_ >= unit && count_ % unit == 0)
-      return std::to_string(count_ / unit) + " " + std::string(kByteUnits[i].name);
+    if (count_ >= unit && count_ % unit == 0 && unit > static_cast<uint64_t>(kByteUnits[best].numerator)) best = i;
+    if (count_ >= unit && i <= kLastDecimal) largest = i;
   }
-  size_t best = 1;
-  for (size_t i = 1; i <= 5; ++i) {
-    if (static_cast<int128>(count_) >= kByteUnits[i].numerator) best = i;
-  }
+  const uint64_t exact = count_ / static_cast<uint64_t>(kByteUnits[best].numerator);
+  if (exact < 10000) return std::to_string(exact) + " " + std::string(kByteUnits[best].name);
   char text[64];
   std::snprintf(text, sizeof text, "%.4g %s",
-                static_cast<double>(count_) / static_cast<double>(kByteUnits[best].numerator),
-                std::string(kByteUnits[best].name).c_str());
+                static_cast<double>(count_) / static_cast<double>(kByteUnits[largest].numerator),
+                std::string(kByteUnits[largest].name).c_str());
   return text;
 }
 

@@ -36,6 +36,15 @@ TEST(Bytes, ReadsDecimalAndBinaryUnits) {
   EXPECT_THROW(Bytes::parse("9999999 TiB"), Error);
 }
 
+TEST(Bytes, PrintsInTheUnitThatAPersonWouldUse) {
+  EXPECT_EQ(Bytes(64'000'000).to_string(), "64 MB");
+  EXPECT_EQ(Bytes(64 << 20).to_string(), "64 MiB");
+  EXPECT_EQ(Bytes(65536).to_string(), "64 KiB");
+  EXPECT_EQ(Bytes(1'500'000'000).to_string(), "1500 MB");
+  EXPECT_EQ(Bytes(123'456'789).to_string(), "123.5 MB");
+  EXPECT_EQ(Bytes(0).to_string(), "0 B");
+}
+
 TEST(Duration, ReadsAndPrints) {
   EXPECT_EQ(parse_duration("1 us").count(), 1'000'000);
   EXPECT_EQ(to_string(parse_duration("250ns")), "250 ns");
