@@ -1,0 +1,303 @@
+#include "banyan/schedule/export_msccl.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/schedule/export_program.h"
+
+namespace banyan {
+namespace {
+
+// Limits of RCCL's parser and kernel (src/include/msccl/msccl_struct.h).
+constexpr uint64_t kMaxBlocks = 64, kMaxSteps = 64, kMaxBlocksPerChannel = 32, kMaxChannels = 32, kMaxElements = 4095;
+constexpr uint64_t kMaxCount = 64;  // below 72, and a whole number of lanes
+
+struct Place {
+  char buffer = 'i';
+  uint64_t offset = 0;
+};
+
+struct Step {
+  const char* type;
+  Place source, destination;
+  uint64_t count;
+  std::optional<std::pair<uint32_t, uint32_t>> waits_for;  // block and step of the same rank
+  bool is_awaited = false;
+};
+
+struct Block {
+  int32_t send = -1, receive = -1;
+  uint32_t channel = 0;
+  std::vector<Step> steps;
+};
+
+// One rank's share of the program. A block either sends to one peer or receives from one, on one channel; a further
+// block copies what is already here to where the result belongs.
+struct Gpu {
+  std::vector<Block> blocks;
+  uint64_t scratch = 0;
+  std::vector<uint32_t> senders, receivers;  // blocks by channel
+};
+
+class MscclWriter {
+ public:
+  MscclWriter(const Schedule& schedule, const ExportOptions& options)
+      : schedule_(schedule),
+        options_(options),
+        kind_(schedule.collective().kind()),
+        program_(make_export_program(schedule, kMaxCount)),
+        gpus_(program_.ranks) {
+    for (Gpu& gpu : gpus_) {
+      gpu.senders.assign(kMaxChannels, 0);
+      gpu.receivers.assign(kMaxChannels, 0);
+    }
+  }
+
+  Export write() {
+    copy_own_pieces();
+    assign_lanes();
+    add_steps();
+    const ExportFit fit = measure();
+    return {.text = format(), .fit = fit};
+  }
+
+ private:
+  // A pair of ranks uses as many lanes as its transfers need blocks of kMaxSteps steps. A lane is a channel, with one
+  // block at either end, and transfers take the pair's lanes in turn: both ends see the same order.
+  struct Lanes {
+    uint64_t transfers = 0, next = 0;
+    std::vector<uint32_t> channels, send_blocks, receive_blocks;
+  };
+
+  std::string name(uint32_t rank) const { return schedule_.fabric().name(schedule_.collective().participants()[rank]); }
+
+  [[noreturn]] void refuse(const std::string& what, uint32_t rank, uint64_t needed, uint64_t allowed) const {
+    refuse_export("MSCCL", what, name(rank), needed, allowed, program_.trees_per_rank);
+  }
+
+  // Out of place, what a rank contributes to its own result without a message must be copied.
+  void copy_own_pieces() {
+    if (options_.in_place || (kind_ != CollectiveKind::allgather && kind_ != CollectiveKind::broadcast)) return;
+    for (uint32_t rank = 0; rank < program_.ranks; ++rank) {
+      if (kind_ == CollectiveKind::broadcast && rank != program_.root) continue;
+      Block block;
+      const uint64_t shift = kind_ == CollectiveKind::allgather ? program_.shard_begin(rank) : 0;
+      for (uint64_t at = 0; at < program_.shard_chunks; at += kMaxCount) {
+        const uint64_t count = std::min(kMaxCount, program_.shard_chunks - at);
+        block.steps.push_back(
+            {.type = "cpy", .source = {'i', at}, .destination = {'o', shift + at}, .count = count, .waits_for = {}});
+      }
+      for (size_t first = 0; first < block.steps.size(); first += kMaxSteps) {
+        Block part;
+        const size_t last = std::min(block.steps.size(), first + kMaxSteps);
+        part.steps.assign(block.steps.begin() + static_cast<std::ptrdiff_t>(first),
+                          block.steps.begin() + static_cast<std::ptrdiff_t>(last));
+        gpus_[rank].blocks.push_back(std::move(part));
+      }
+    }
+  }
+
+  void assign_lanes() {
+    for (const Transfer& transfer : program_.transfers) ++lanes_[{transfer.from, transfer.to}].transfers;
+    for (auto& [pair, lanes] : lanes_) {
+      Gpu &from = gpus_[pair.first], &to = gpus_[pair.second];
+      uint32_t channel = 0;
+      for (uint64_t lane = 0; lane < (lanes.transfers + kMaxSteps - 1) / kMaxSteps; ++lane, ++channel) {
+        while (channel < kMaxChannels &&
+               (from.senders[channel] == kMaxBlocksPerChannel || to.receivers[channel] == kMaxBlocksPerChannel))
+          ++channel;
+        if (channel == kMaxChannels) refuse("channels", pair.first, channel + 1, kMaxChannels);
+        ++from.senders[channel];
+        ++to.receivers[channel];
+        lanes.channels.push_back(channel);
+        lanes.send_blocks.push_back(static_cast<uint32_t>(from.blocks.size()));
+        lanes.receive_blocks.push_back(static_cast<uint32_t>(to.blocks.size()));
+        from.blocks.push_back({.send = static_cast<int32_t>(pair.second), .channel = channel, .steps = {}});
+        to.blocks.push_back({.receive = static_cast<int32_t>(pair.first), .channel = channel, .steps = {}});
+      }
+    }
+  }
+
+  // Where a rank keeps what it has of a transfer's piece of the buffer once something was added or received.
+  Place result_place(const Transfer& transfer, uint32_t rank) {
+    switch (kind_) {
+      case CollectiveKind::allgather:
+      case CollectiveKind::allreduce:
+      case CollectiveKind::broadcast:
+        return {'o', transfer.offset};
+      case CollectiveKind::reduce_scatter:
+        if (rank == owner(transfer)) return {'o', transfer.offset - program_.shard_begin(rank)};
+        break;
+      case CollectiveKind::reduce:
+        if (rank == program_.root) return {'o', transfer.offset};
+        break;
+    }
+    const auto [found, added] = scratch_.try_emplace({rank, transfer.offset}, gpus_[rank].scratch);
+    if (added) gpus_[rank].scratch += transfer.count;
+    return {'s', found->second};
+  }
+
+  Place input_place(const Transfer& transfer, uint32_t rank) const {
+    // In place, an allgather's shard is found in the output, where it has been all along.
+    if (kind_ == CollectiveKind::allgather)
+      return options_.in_place ? Place{'o', transfer.offset} : Place{'i', transfer.offset - program_.shard_begin(rank)};
+    return {'i', transfer.offset};
+  }
+
+  uint32_t owner(const Transfer& transfer) const {
+    return static_cast<uint32_t>(transfer.offset / program_.shard_chunks);
+  }
+
+  void add_steps() {
+    received_.resize(program_.transfers.size());
+    for (uint32_t number = 0; number < program_.transfers.size(); ++number) {
+      const Transfer& transfer = program_.transfers[number];
+      Lanes& lanes = lanes_[{transfer.from, transfer.to}];
+      const uint64_t lane = lanes.next++ % lanes.channels.size();
+      const Place source =
+          transfer.after ? result_place(transfer, transfer.from) : input_place(transfer, transfer.from);
+      add_step(transfer.from, lanes.send_blocks[lane],
+               {.type = "s", .source = source, .destination = source, .count = transfer.count, .waits_for = {}},
+               transfer.after);
+      const Place destination = result_place(transfer, transfer.to);
+      if (!transfer.reduces) {
+        received_[number] = add_step(
+            transfer.to, lanes.receive_blocks[lane],
+            {.type = "r", .source = destination, .destination = destination, .count = transfer.count, .waits_for = {}},
+            {});
+        continue;
+      }
+      // The first contribution is added to the input, the others to what has been added up so far.
+      auto& sum = sums_[{transfer.to, transfer.offset}];
+      const Place addend = sum ? destination : input_place(transfer, transfer.to);
+      received_[number] = add_step(
+          transfer.to, lanes.receive_blocks[lane],
+          {.type = "rrc", .source = addend, .destination = destination, .count = transfer.count, .waits_for = {}}, sum);
+      sum = number;
+    }
+  }
+
+  // Appends a step that must follow the receiving end of transfer `after`; returns where it stands.
+  std::pair<uint32_t, uint32_t> add_step(uint32_t rank, uint32_t block, Step step, std::optional<uint32_t> after) {
+    std::vector<Block>& blocks = gpus_[rank].blocks;
+    if (after) {
+      const auto [on, at] = received_[*after];
+      if (on != block) {
+        step.waits_for = {on, at};
+        blocks[on].steps[at].is_awaited = true;
+      }
+    }
+    blocks[block].steps.push_back(step);
+    return {block, static_cast<uint32_t>(blocks[block].steps.size() - 1)};
+  }
+
+  ExportFit measure() const {
+    uint64_t blocks = 0, steps = 0, per_channel = 0, elements = 0, channels = 0;
+    for (uint32_t rank = 0; rank < gpus_.size(); ++rank) {
+      const Gpu& gpu = gpus_[rank];
+      uint64_t all_steps = 0;
+      for (const Block& block : gpu.blocks) {
+        steps = std::max<uint64_t>(steps, block.steps.size());
+        all_steps += block.steps.size();
+        channels = std::max<uint64_t>(channels, block.channel + 1);
+      }
+      const uint64_t kept = 1 + gpus_.size() + gpu.blocks.size() + all_steps;
+      if (gpu.blocks.size() > kMaxBlocks) refuse("thread blocks", rank, gpu.blocks.size(), kMaxBlocks);
+      if (kept > kMaxElements) refuse("XML elements", rank, kept, kMaxElements);
+      blocks = std::max<uint64_t>(blocks, gpu.blocks.size());
+      elements = std::max(elements, kept);
+      for (size_t c = 0; c < kMaxChannels; ++c)
+        per_channel = std::max<uint64_t>(per_channel, std::max(gpu.senders[c], gpu.receivers[c]));
+    }
+    return {.rows = {{"thread blocks per GPU", blocks, kMaxBlocks},
+                     {"steps per thread block", steps, kMaxSteps},
+                     {"thread blocks per channel", per_channel, kMaxBlocksPerChannel},
+                     {"channels", channels, kMaxChannels},
+                     {"XML elements per GPU", elements, kMaxElements}}};
+  }
+
+  std::string format() const;
+  void append_block(std::string& text, const Block& block, size_t id) const;
+
+  const Schedule& schedule_;
+  const ExportOptions& options_;
+  const CollectiveKind kind_;
+  const ExportProgram program_;
+  std::vector<Gpu> gpus_;
+  std::map<std::pair<uint32_t, uint32_t>, Lanes> lanes_;       // by sender and receiver
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> scratch_;  // by rank and offset in the buffer
+  std::map<std::pair<uint32_t, uint64_t>, std::optional<uint32_t>>
+      sums_;                                             // by rank and offset: the last transfer added
+  std::vector<std::pair<uint32_t, uint32_t>> received_;  // by transfer: block and step at its receiver
+};
+
+// RCCL reads this with a scanner of its own: no declaration, double quotes, one blank before each attribute.
+std::string attribute(const char* name, const std::string& value) {
+  return std::string(" ") + name + "=\"" + value + "\"";
+}
+std::string attribute(const char* name, uint64_t value) { return attribute(name, std::to_string(value)); }
+std::string attribute_or_none(const char* name, int64_t value) { return attribute(name, std::to_string(value)); }
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text.substr(0, 200)) {
+    // What XML would have to escape has no place in an algorithm's name.
+    result += (c == '"' || c == '<' || c == '>' || c == '&' || c == '\'') ? '_' : c;
+  }
+  return result;
+}
+
+void MscclWriter::append_block(std::string& text, const Block& block, size_t id) const {
+  text += "    <tb" + attribute("id", id) + attribute_or_none("send", block.send) +
+          attribute_or_none("recv", block.receive) + attribute("chan", block.channel) + ">\n";
+  for (size_t s = 0; s < block.steps.size(); ++s) {
+    const Step& step = block.steps[s];
+    text += "      <step" + attribute("s", s) + attribute("type", std::string(step.type)) +
+            attribute("srcbuf", std::string(1, step.source.buffer)) + attribute("srcoff", step.source.offset) +
+            attribute("dstbuf", std::string(1, step.destination.buffer)) +
+            attribute("dstoff", step.destination.offset) + attribute("cnt", step.count) +
+            attribute_or_none("depid", step.waits_for ? static_cast<int64_t>(step.waits_for->first) : -1) +
+            attribute_or_none("deps", step.waits_for ? static_cast<int64_t>(step.waits_for->second) : -1) +
+            attribute("hasdep", uint64_t{step.is_awaited}) + "/>\n";
+  }
+  text += "    </tb>\n";
+}
+
+std::string MscclWriter::format() const {
+  static const std::map<CollectiveKind, const char*> kNames = {{CollectiveKind::allgather, "allgather"},
+                                                               {CollectiveKind::reduce_scatter, "reducescatter"},
+                                                               {CollectiveKind::allreduce, "allreduce"},
+                                                               {CollectiveKind::broadcast, "broadcast"},
+                                                               {CollectiveKind::reduce, "reduce"}};
+  uint32_t channels = 1;
+  for (const Gpu& gpu : gpus_) {
+    for (const Block& block : gpu.blocks) channels = std::max(channels, block.channel + 1);
+  }
+  const uint64_t inputs = kind_ == CollectiveKind::allgather ? program_.shard_chunks : program_.total_chunks;
+  const uint64_t outputs = kind_ == CollectiveKind::reduce_scatter ? program_.shard_chunks : program_.total_chunks;
+  std::string text = "<algo" + attribute("name", escaped(options_.name)) + attribute("proto", std::string("Simple")) +
+                     attribute("nchannels", channels) + attribute("nchunksperloop", program_.total_chunks) +
+                     attribute("ngpus", program_.ranks) + attribute("coll", std::string(kNames.at(kind_))) +
+                     attribute("inplace", uint64_t{options_.in_place}) +
+                     attribute("outofplace", uint64_t{!options_.in_place}) + attribute("minBytes", options_.min_bytes) +
+                     attribute("maxBytes", options_.max_bytes) + ">\n";
+  for (size_t rank = 0; rank < gpus_.size(); ++rank) {
+    text += "  <gpu" + attribute("id", rank) + attribute("i_chunks", inputs) + attribute("o_chunks", outputs) +
+            attribute("s_chunks", gpus_[rank].scratch) + ">\n";
+    for (size_t b = 0; b < gpus_[rank].blocks.size(); ++b) append_block(text, gpus_[rank].blocks[b], b);
+    text += "  </gpu>\n";
+  }
+  return text + "</algo>\n";
+}
+
+}  // namespace
+
+Export export_msccl(const Schedule& schedule, const ExportOptions& options) {
+  return MscclWriter(schedule, options).write();
+}
+
+}  // namespace banyan

@@ -1,0 +1,137 @@
+#include "banyan/schedule/export_program.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "banyan/base/error.h"
+
+namespace banyan {
+namespace {
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const Schedule& schedule, uint64_t largest)
+      : schedule_(schedule),
+        largest_(largest),
+        participant_(schedule.fabric().nodes().size(), 0),
+        last_in_(participant_.size()) {
+    const auto participants = schedule.collective().participants();
+    for (uint32_t p = 0; p < participants.size(); ++p) participant_[index(participants[p])] = p;
+    program_.ranks = static_cast<uint32_t>(participants.size());
+    program_.root = participant_[index(schedule.collective().root())];
+  }
+
+  ExportProgram build() && {
+    measure();
+    for (uint32_t i = 0; i < schedule_.chunk_count(); ++i) add_chunk(i);
+    sort();
+    return std::move(program_);
+  }
+
+ private:
+  // The format's chunk: the largest unit that all shares and shards are multiples of.
+  void measure() {
+    const Collective& collective = schedule_.collective();
+    const bool sharded =
+        collective.kind() == CollectiveKind::allgather || collective.kind() == CollectiveKind::reduce_scatter;
+    const auto weights = collective.weights();
+    if (sharded && std::any_of(weights.begin(), weights.end(), [&](uint64_t weight) { return weight != weights[0]; })) {
+      throw Error(
+          ErrorCode::unsupported,
+          "shards of unequal size cannot be exported: the runtimes know equal ones only; plan without --weights");
+    }
+    unit_ = sharded ? schedule_.total_units() / program_.ranks : schedule_.total_units();
+    std::vector<uint64_t> per_root(program_.ranks, 0);
+    for (size_t i = 0; i < schedule_.chunk_count(); ++i) {
+      const Chunk chunk = schedule_.chunk(i);
+      unit_ = std::gcd(unit_, chunk.units);
+      program_.trees_per_rank = std::max(program_.trees_per_rank, ++per_root[participant_[index(chunk.root)]]);
+    }
+    program_.total_chunks = schedule_.total_units() / unit_;
+    program_.shard_chunks = sharded ? program_.total_chunks / program_.ranks : program_.total_chunks;
+  }
+
+  void add_chunk(uint32_t number) {
+    const Chunk chunk = schedule_.chunk(number);
+    const uint64_t begin = chunk.offset_units / unit_, end = begin + chunk.units / unit_;
+    for (uint64_t offset = begin; offset < end; offset += largest_)
+      add_piece(number, chunk, offset, std::min(largest_, end - offset));
+  }
+
+  // In-tree: an edge is later than all edges into its child. What reaches one parent is added one after the other, each
+  // later than the one before, so a parent's own sending waits for the last only.
+  void add_piece(uint32_t number, const Chunk& chunk, uint64_t offset, uint64_t count) {
+    for (const NodeId id : schedule_.collective().participants()) last_in_[index(id)] = {};
+    const auto add = [&](RouteId id, bool reduces) {
+      const Route route = schedule_.route(id);
+      const Arrival before = last_in_[index(route.from)];
+      Transfer transfer{.from = participant_[index(route.from)],
+                        .to = participant_[index(route.to)],
+                        .chunk = number,
+                        .reduces = reduces,
+                        .time = before.time,
+                        .offset = offset,
+                        .count = count,
+                        .after = before.transfer};
+      if (reduces) transfer.time = std::max(transfer.time, last_in_[index(route.to)].time);
+      last_in_[index(route.to)] = {.transfer = static_cast<uint32_t>(program_.transfers.size()),
+                                   .time = transfer.time + 1};
+      program_.transfers.push_back(transfer);
+    };
+    for (const RouteId id : chunk.in_tree) add(id, true);
+    // What a rank got in the in-tree says nothing about its place in the out-tree, but for the root.
+    for (const NodeId id : schedule_.collective().participants()) {
+      if (id != chunk.root) last_in_[index(id)] = {};
+    }
+    for (const RouteId id : chunk.out_tree) add(id, false);
+  }
+
+  void sort() {
+    std::vector<uint32_t> order(program_.transfers.size()), place(order.size());
+    std::iota(order.begin(), order.end(), 0u);
+    const auto key = [&](uint32_t i) {
+      const Transfer& transfer = program_.transfers[i];
+      return std::tuple(transfer.time, transfer.chunk, transfer.offset, i);
+    };
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+    for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+    std::vector<Transfer> sorted;
+    sorted.reserve(order.size());
+    for (const uint32_t i : order) {
+      sorted.push_back(program_.transfers[i]);
+      if (sorted.back().after) sorted.back().after = place[*sorted.back().after];
+    }
+    program_.transfers = std::move(sorted);
+  }
+
+  struct Arrival {
+    std::optional<uint32_t> transfer;
+    uint32_t time = 0;  // from which on it may be used
+  };
+
+  const Schedule& schedule_;
+  const uint64_t largest_;
+  uint64_t unit_ = 1;
+  std::vector<uint32_t> participant_;  // by node
+  std::vector<Arrival> last_in_;       // by node, of the piece under way
+  ExportProgram program_;
+};
+
+}  // namespace
+
+ExportProgram make_export_program(const Schedule& schedule, uint64_t largest) {
+  return ProgramBuilder(schedule, largest).build();
+}
+
+void refuse_export(const std::string& format, const std::string& what, const std::string& where, uint64_t needed,
+                   uint64_t allowed, uint64_t trees_per_rank) {
+  const uint64_t fewer = std::max<uint64_t>(1, std::min(trees_per_rank - 1, trees_per_rank * allowed / needed));
+  const std::string mend = trees_per_rank > 1 ? "plan with --trees " + std::to_string(fewer)
+                                              : "even one tree per rank needs that; plan for fewer --ranks";
+  throw Error(ErrorCode::unsupported, "needs " + std::to_string(needed) + " " + what +
+                                          (where.empty() ? "" : " on " + where) + ", " + format + " has " +
+                                          std::to_string(allowed) + "; " + mend);
+}
+
+}  // namespace banyan

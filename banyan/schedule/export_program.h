@@ -1,0 +1,47 @@
+// What both export formats need of a schedule: its trees as a list of transfers of whole format chunks, in one order
+// that all ranks follow.
+//
+// The order is by time, which a transfer gets from the trees: later than everything its data depends on. If each of a
+// rank's sequences of work follows it, nothing can deadlock: the first transfer that is not finished has its data, and
+// both its ends have finished all that stands before it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "banyan/schedule/schedule.h"
+
+namespace banyan {
+
+struct Transfer {
+  uint32_t from = 0, to = 0;  // participants, by position
+  uint32_t chunk = 0;         // of the schedule
+  bool reduces = false;       // an in-tree edge: `to` adds what it gets; else `to` just takes it
+  uint32_t time = 0;
+  uint64_t offset = 0;  // first format chunk of the whole buffer
+  uint64_t count = 0;
+  std::optional<uint32_t> after;  // the transfer, by number, that `from` must have received and added before
+};
+
+struct ExportProgram {
+  uint32_t ranks = 0;
+  uint32_t root = 0;                // participant
+  uint64_t total_chunks = 0;        // format chunks of the whole buffer; a multiple of ranks where it is sharded
+  uint64_t shard_chunks = 0;        // of one shard; total_chunks where there are none
+  uint64_t trees_per_rank = 0;      // schedule chunks that one root has, at most
+  std::vector<Transfer> transfers;  // in the order that all follow
+
+  // Where rank r's shard begins in the whole buffer.
+  uint64_t shard_begin(uint32_t rank) const { return rank * shard_chunks; }
+};
+
+// A schedule chunk of more than `largest` format chunks becomes several transfers an edge.
+// Throws Error{unsupported} for shards of unequal size, which the formats cannot express.
+ExportProgram make_export_program(const Schedule& schedule, uint64_t largest);
+
+// The refusal of a plan that needs too much: "needs 91 thread blocks on gpu3, MSCCL has 64; plan with --trees 2".
+[[noreturn]] void refuse_export(const std::string& format, const std::string& what, const std::string& where,
+                                uint64_t needed, uint64_t allowed, uint64_t trees_per_rank);
+
+}  // namespace banyan
