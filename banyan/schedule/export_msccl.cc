@@ -16,14 +16,9 @@ namespace {
 constexpr uint64_t kMaxBlocks = 64, kMaxSteps = 64, kMaxBlocksPerChannel = 32, kMaxChannels = 32, kMaxElements = 4095;
 constexpr uint64_t kMaxCount = 64;  // below 72, and a whole number of lanes
 
-struct Place {
-  char buffer = 'i';
-  uint64_t offset = 0;
-};
-
 struct Step {
   const char* type;
-  Place source, destination;
+  BufferPlace source, destination;
   uint64_t count;
   std::optional<std::pair<uint32_t, uint32_t>> waits_for;  // block and step of the same rank
   bool is_awaited = false;
@@ -39,7 +34,6 @@ struct Block {
 // block copies what is already here to where the result belongs.
 struct Gpu {
   std::vector<Block> blocks;
-  uint64_t scratch = 0;
   std::vector<uint32_t> senders, receivers;  // blocks by channel
 };
 
@@ -50,6 +44,7 @@ class MscclWriter {
         options_(options),
         kind_(schedule.collective().kind()),
         program_(make_export_program(schedule, kMaxCount)),
+        buffers_(kind_, options.in_place, program_),
         gpus_(program_.ranks) {
     for (Gpu& gpu : gpus_) {
       gpu.senders.assign(kMaxChannels, 0);
@@ -79,24 +74,16 @@ class MscclWriter {
     refuse_export("MSCCL", what, name(rank), needed, allowed, program_.trees_per_rank);
   }
 
-  // Out of place, what a rank contributes to its own result without a message must be copied.
   void copy_own_pieces() {
-    if (options_.in_place || (kind_ != CollectiveKind::allgather && kind_ != CollectiveKind::broadcast)) return;
-    for (uint32_t rank = 0; rank < program_.ranks; ++rank) {
-      if (kind_ == CollectiveKind::broadcast && rank != program_.root) continue;
-      Block block;
-      const uint64_t shift = kind_ == CollectiveKind::allgather ? program_.shard_begin(rank) : 0;
-      for (uint64_t at = 0; at < program_.shard_chunks; at += kMaxCount) {
-        const uint64_t count = std::min(kMaxCount, program_.shard_chunks - at);
-        block.steps.push_back(
-            {.type = "cpy", .source = {'i', at}, .destination = {'o', shift + at}, .count = count, .waits_for = {}});
-      }
-      for (size_t first = 0; first < block.steps.size(); first += kMaxSteps) {
-        Block part;
-        const size_t last = std::min(block.steps.size(), first + kMaxSteps);
-        part.steps.assign(block.steps.begin() + static_cast<std::ptrdiff_t>(first),
-                          block.steps.begin() + static_cast<std::ptrdiff_t>(last));
-        gpus_[rank].blocks.push_back(std::move(part));
+    for (const OwnPiece& piece : own_pieces(kind_, options_.in_place, program_)) {
+      std::vector<Block>& blocks = gpus_[piece.rank].blocks;
+      for (uint64_t at = 0; at < piece.count; at += kMaxCount) {
+        if (at % (kMaxCount * kMaxSteps) == 0) blocks.push_back({.steps = {}});
+        blocks.back().steps.push_back({.type = "cpy",
+                                       .source = {piece.source.buffer, piece.source.offset + at},
+                                       .destination = {piece.destination.buffer, piece.destination.offset + at},
+                                       .count = std::min(kMaxCount, piece.count - at),
+                                       .waits_for = {}});
       }
     }
   }
@@ -122,48 +109,18 @@ class MscclWriter {
     }
   }
 
-  // Where a rank keeps what it has of a transfer's piece of the buffer once something was added or received.
-  Place result_place(const Transfer& transfer, uint32_t rank) {
-    switch (kind_) {
-      case CollectiveKind::allgather:
-      case CollectiveKind::allreduce:
-      case CollectiveKind::broadcast:
-        return {'o', transfer.offset};
-      case CollectiveKind::reduce_scatter:
-        if (rank == owner(transfer)) return {'o', transfer.offset - program_.shard_begin(rank)};
-        break;
-      case CollectiveKind::reduce:
-        if (rank == program_.root) return {'o', transfer.offset};
-        break;
-    }
-    const auto [found, added] = scratch_.try_emplace({rank, transfer.offset}, gpus_[rank].scratch);
-    if (added) gpus_[rank].scratch += transfer.count;
-    return {'s', found->second};
-  }
-
-  Place input_place(const Transfer& transfer, uint32_t rank) const {
-    // In place, an allgather's shard is found in the output, where it has been all along.
-    if (kind_ == CollectiveKind::allgather)
-      return options_.in_place ? Place{'o', transfer.offset} : Place{'i', transfer.offset - program_.shard_begin(rank)};
-    return {'i', transfer.offset};
-  }
-
-  uint32_t owner(const Transfer& transfer) const {
-    return static_cast<uint32_t>(transfer.offset / program_.shard_chunks);
-  }
-
   void add_steps() {
     received_.resize(program_.transfers.size());
     for (uint32_t number = 0; number < program_.transfers.size(); ++number) {
       const Transfer& transfer = program_.transfers[number];
       Lanes& lanes = lanes_[{transfer.from, transfer.to}];
       const uint64_t lane = lanes.next++ % lanes.channels.size();
-      const Place source =
-          transfer.after ? result_place(transfer, transfer.from) : input_place(transfer, transfer.from);
+      const BufferPlace source =
+          transfer.after ? buffers_.result(transfer, transfer.from) : buffers_.input(transfer, transfer.from);
       add_step(transfer.from, lanes.send_blocks[lane],
                {.type = "s", .source = source, .destination = source, .count = transfer.count, .waits_for = {}},
                transfer.after);
-      const Place destination = result_place(transfer, transfer.to);
+      const BufferPlace destination = buffers_.result(transfer, transfer.to);
       if (!transfer.reduces) {
         received_[number] = add_step(
             transfer.to, lanes.receive_blocks[lane],
@@ -173,7 +130,7 @@ class MscclWriter {
       }
       // The first contribution is added to the input, the others to what has been added up so far.
       auto& sum = sums_[{transfer.to, transfer.offset}];
-      const Place addend = sum ? destination : input_place(transfer, transfer.to);
+      const BufferPlace addend = sum ? destination : buffers_.input(transfer, transfer.to);
       received_[number] = add_step(
           transfer.to, lanes.receive_blocks[lane],
           {.type = "rrc", .source = addend, .destination = destination, .count = transfer.count, .waits_for = {}}, sum);
@@ -227,9 +184,9 @@ class MscclWriter {
   const ExportOptions& options_;
   const CollectiveKind kind_;
   const ExportProgram program_;
+  BufferMap buffers_;
   std::vector<Gpu> gpus_;
-  std::map<std::pair<uint32_t, uint32_t>, Lanes> lanes_;       // by sender and receiver
-  std::map<std::pair<uint32_t, uint64_t>, uint64_t> scratch_;  // by rank and offset in the buffer
+  std::map<std::pair<uint32_t, uint32_t>, Lanes> lanes_;  // by sender and receiver
   std::map<std::pair<uint32_t, uint64_t>, std::optional<uint32_t>>
       sums_;                                             // by rank and offset: the last transfer added
   std::vector<std::pair<uint32_t, uint32_t>> received_;  // by transfer: block and step at its receiver
@@ -287,7 +244,7 @@ std::string MscclWriter::format() const {
                      attribute("maxBytes", options_.max_bytes) + ">\n";
   for (size_t rank = 0; rank < gpus_.size(); ++rank) {
     text += "  <gpu" + attribute("id", rank) + attribute("i_chunks", inputs) + attribute("o_chunks", outputs) +
-            attribute("s_chunks", gpus_[rank].scratch) + ">\n";
+            attribute("s_chunks", buffers_.scratch_chunks(static_cast<uint32_t>(rank))) + ">\n";
     for (size_t b = 0; b < gpus_[rank].blocks.size(); ++b) append_block(text, gpus_[rank].blocks[b], b);
     text += "  </gpu>\n";
   }

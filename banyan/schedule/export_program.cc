@@ -124,6 +124,52 @@ ExportProgram make_export_program(const Schedule& schedule, uint64_t largest) {
   return ProgramBuilder(schedule, largest).build();
 }
 
+BufferPlace BufferMap::input(const Transfer& transfer, uint32_t rank) const {
+  if (kind_ != CollectiveKind::allgather) return {'i', transfer.offset};
+  // In place, an allgather's shard is found in the output, where it has been all along.
+  return in_place_ ? BufferPlace{'o', transfer.offset} : BufferPlace{'i', transfer.offset - program_.shard_begin(rank)};
+}
+
+BufferPlace BufferMap::result(const Transfer& transfer, uint32_t rank) {
+  switch (kind_) {
+    case CollectiveKind::allgather:
+    case CollectiveKind::allreduce:
+    case CollectiveKind::broadcast:
+      return {'o', transfer.offset};
+    case CollectiveKind::reduce_scatter:
+      if (rank == transfer.offset / program_.shard_chunks) return {'o', transfer.offset - program_.shard_begin(rank)};
+      break;
+    case CollectiveKind::reduce:
+      if (rank == program_.root) return {'o', transfer.offset};
+      break;
+  }
+  const auto found = sums_.find({rank, transfer.offset});
+  if (found != sums_.end()) return found->second;
+  return sums_[{rank, transfer.offset}] = new_scratch(rank, transfer.count);
+}
+
+BufferPlace BufferMap::new_scratch(uint32_t rank, uint64_t count) {
+  const BufferPlace place{'s', scratch_[rank]};
+  scratch_[rank] += count;
+  return place;
+}
+
+std::vector<OwnPiece> own_pieces(CollectiveKind kind, bool in_place, const ExportProgram& program) {
+  std::vector<OwnPiece> pieces;
+  if (in_place) return pieces;
+  for (uint32_t rank = 0; rank < program.ranks; ++rank) {
+    if (kind == CollectiveKind::allgather) {
+      pieces.push_back({.rank = rank,
+                        .source = {'i', 0},
+                        .destination = {'o', program.shard_begin(rank)},
+                        .count = program.shard_chunks});
+    } else if (kind == CollectiveKind::broadcast && rank == program.root) {
+      pieces.push_back({.rank = rank, .source = {'i', 0}, .destination = {'o', 0}, .count = program.total_chunks});
+    }
+  }
+  return pieces;
+}
+
 void refuse_export(const std::string& format, const std::string& what, const std::string& where, uint64_t needed,
                    uint64_t allowed, uint64_t trees_per_rank) {
   const uint64_t fewer = std::max<uint64_t>(1, std::min(trees_per_rank - 1, trees_per_rank * allowed / needed));

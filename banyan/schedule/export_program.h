@@ -7,7 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/schedule/schedule.h"
@@ -39,6 +42,43 @@ struct ExportProgram {
 // A schedule chunk of more than `largest` format chunks becomes several transfers an edge.
 // Throws Error{unsupported} for shards of unequal size, which the formats cannot express.
 ExportProgram make_export_program(const Schedule& schedule, uint64_t largest);
+
+// A place in one of a rank's buffers: input 'i', output 'o' or scratch 's', in format chunks.
+struct BufferPlace {
+  char buffer = 'i';
+  uint64_t offset = 0;
+};
+
+// Where each rank keeps what. Out of place nothing is ever written to an input; sums on their way through a rank that
+// has no output for them live in scratch.
+class BufferMap {
+ public:
+  BufferMap(CollectiveKind kind, bool in_place, const ExportProgram& program)
+      : kind_(kind), in_place_(in_place), program_(program), scratch_(program.ranks, 0) {}
+
+  // What a rank contributes to the transfer's piece of the buffer.
+  BufferPlace input(const Transfer& transfer, uint32_t rank) const;
+  // Where it keeps that piece once something was received or added.
+  BufferPlace result(const Transfer& transfer, uint32_t rank);
+  // A place of its own in scratch.
+  BufferPlace new_scratch(uint32_t rank, uint64_t count);
+  uint64_t scratch_chunks(uint32_t rank) const { return scratch_[rank]; }
+
+ private:
+  CollectiveKind kind_;
+  bool in_place_;
+  const ExportProgram& program_;
+  std::vector<uint64_t> scratch_;
+  std::map<std::pair<uint32_t, uint64_t>, BufferPlace> sums_;  // by rank and offset in the buffer
+};
+
+// A piece of its own contribution that a rank must copy to its result because no message brings it there.
+struct OwnPiece {
+  uint32_t rank = 0;
+  BufferPlace source, destination;
+  uint64_t count = 0;
+};
+std::vector<OwnPiece> own_pieces(CollectiveKind kind, bool in_place, const ExportProgram& program);
 
 // The refusal of a plan that needs too much: "needs 91 thread blocks on gpu3, MSCCL has 64; plan with --trees 2".
 [[noreturn]] void refuse_export(const std::string& format, const std::string& what, const std::string& where,

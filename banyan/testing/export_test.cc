@@ -1,0 +1,152 @@
+// Exports against the interpreters, which were written from the formats' descriptions and share no code with them.
+#include "banyan/schedule/export.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.h"
+#include "banyan/fabric/generate.h"
+#include "banyan/plan/baselines.h"
+#include "banyan/plan/forest.h"
+#include "banyan/testing/msccl_interpreter.h"
+#include "banyan/testing/mscclpp_interpreter.h"
+#include "banyan/testing/random_fabric.h"
+
+namespace banyan::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
+                                        CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce};
+constexpr ExportFormat kFormats[] = {ExportFormat::msccl, ExportFormat::mscclpp};
+
+uint32_t root_of(const Collective& collective) {
+  const auto participants = collective.participants();
+  return static_cast<uint32_t>(std::find(participants.begin(), participants.end(), collective.root()) -
+                               participants.begin());
+}
+
+// Exports in and out of place, and runs what came out under many interleavings.
+void check(const Schedule& schedule, ExportFormat format, uint32_t seeds = 6) {
+  const uint32_t root = root_of(schedule.collective());
+  for (const bool in_place : {false, true}) {
+    SCOPED_TRACE(::testing::Message() << to_string(schedule.collective().kind())
+                                      << (in_place ? " in place" : " out of place")
+                                      << (format == ExportFormat::msccl ? " msccl" : " mscclpp"));
+    const Export result = export_schedule(schedule, format, {.in_place = in_place});
+    EXPECT_TRUE(result.fit.fits());
+    try {
+      if (format == ExportFormat::msccl) {
+        check_msccl(result.text, {.root = root, .seeds = seeds});
+      } else {
+        check_mscclpp(result.text, {.root = root, .seeds = seeds});
+      }
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+class ExportOf : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ExportOf, ForestsDoesWhatTheCollectivePromises) {
+  const Fabric fabric = generate_fabric(GetParam());
+  for (const CollectiveKind kind : kAllKinds) {
+    const Schedule schedule = plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 1}).schedule;
+    for (const ExportFormat format : kFormats) check(schedule, format);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OnFabrics, ExportOf,
+                         ::testing::Values("dgx-a100:1", "dgx-h100:2", "mi250:1", "ring:5", "ring:2", "torus:3x3",
+                                           "star:7", "leaf-spine:leaves=2,hosts=3,spines=2",
+                                           "random:n=9,links=14,seed=5"));
+
+TEST(Export, OptimalPlansOfTwoDgxBoxesFit) {
+  const Fabric fabric = generate_fabric("dgx-h100:2");
+  for (const CollectiveKind kind : kAllKinds) {
+    const ForestPlan plan = plan_forest(fabric, Collective::make(fabric, {.kind = kind}));
+    ASSERT_TRUE(plan.optimal);
+    for (const ExportFormat format : kFormats) check(plan.schedule, format);
+  }
+}
+
+TEST(Export, BaselinesRunAsWell) {
+  const Fabric fabric = generate_fabric("dgx-a100:1");
+  for (const Baseline baseline : all_baselines()) {
+    if (baseline == Baseline::hierarchical_ring) continue;  // needs several boxes
+    for (const CollectiveKind kind : kAllKinds) {
+      SCOPED_TRACE(to_string(baseline));
+      const Schedule schedule = plan_baseline(baseline, fabric, Collective::make(fabric, {.kind = kind}));
+      for (const ExportFormat format : kFormats) check(schedule, format, 3);
+    }
+  }
+}
+
+TEST(Export, ChunksOfUnequalSizesAndSubsetsOfRanksAreRight) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const Fabric fabric = random_fabric({.ranks = 5, .switches = 1, .extra_cables = 6, .seed = seed});
+    for (const CollectiveKind kind : kAllKinds) {
+      Collective::Options options{.kind = kind};
+      const bool rooted = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+      if (rooted) options.root = fabric.ranks()[seed % 5];
+      const Schedule schedule = plan_forest(fabric, Collective::make(fabric, options), {.trees = 3}).schedule;
+      for (const ExportFormat format : kFormats) check(schedule, format, 3);
+    }
+  }
+  const Fabric full = generate_fabric("full:6");
+  const std::vector<NodeId> some{full.ranks()[4], full.ranks()[1], full.ranks()[3]};
+  for (const CollectiveKind kind : kAllKinds) {
+    const Schedule schedule = plan_forest(full, Collective::make(full, {.kind = kind, .ranks = some})).schedule;
+    for (const ExportFormat format : kFormats) check(schedule, format);
+  }
+}
+
+TEST(Export, SaysWhichLimitAPlanBreaksAndWhatWouldFit) {
+  const Fabric fabric = generate_fabric("dgx-h100:16");
+  const Schedule schedule = plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
+  for (const ExportFormat format : kFormats) {
+    try {
+      const Export fitting = export_schedule(schedule, format);
+      EXPECT_TRUE(fitting.fit.fits());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported);
+      EXPECT_THAT(error.what(), HasSubstr("needs"));
+      EXPECT_THAT(error.what(), ::testing::AnyOf(HasSubstr("plan with --trees"), HasSubstr("--ranks")));
+    }
+  }
+  const Fabric full = generate_fabric("full:40");
+  const Schedule wide = plan_forest(full, Collective::make(full, {.kind = CollectiveKind::allreduce})).schedule;
+  for (const ExportFormat format : kFormats) {
+    try {
+      export_schedule(wide, format);
+      ADD_FAILURE() << "39 peers a rank, each way, cannot fit";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("plan for fewer --ranks"));
+    }
+  }
+}
+
+TEST(Export, RefusesShardsOfUnequalSize) {
+  const Fabric fabric = generate_fabric("full:3");
+  const Schedule schedule = plan_forest(fabric, Collective::make(fabric, {.weights = {1, 2, 1}})).schedule;
+  for (const ExportFormat format : kFormats) {
+    try {
+      export_schedule(schedule, format);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("unequal size"));
+    }
+  }
+}
+
+TEST(Export, KnowsItsFormats) {
+  EXPECT_EQ(parse_export_format("msccl"), ExportFormat::msccl);
+  EXPECT_EQ(parse_export_format("mscclpp"), ExportFormat::mscclpp);
+  EXPECT_THROW(parse_export_format("nccl"), Error);
+}
+
+}  // namespace
+}  // namespace banyan::testing
