@@ -19,7 +19,7 @@ constexpr int kMaxRegrowths = 200;
 constexpr int kTriesPerMultiplicity = 4;
 // Lowering stops after this many failures in a row, or this much work in checks times graph size (seconds at most).
 constexpr int kLoweringFailures = 800;
-constexpr uint64_t kLoweringWork = 12'000'000;
+constexpr uint64_t kLoweringWork = 8'000'000;
 
 class TreePacker {
  public:
