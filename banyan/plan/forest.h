@@ -39,8 +39,9 @@ struct ForestPlan {
   Bound bound;
   Fraction seconds_per_byte;  // by the most loaded link; equals bound when optimal
   bool optimal = false;       // seconds_per_byte <= bound.seconds_per_byte, compared as fractions
-  // With `trees`: no plan with this many is promised to be nearer the bound than this; see docs. Zero when optimal.
-  Fraction guaranteed_excess;  // seconds per byte above the bound at most
+  // With `trees` and not optimal: the most, in seconds per byte, that any plan of so many trees can need above the bound
+  // (ForestColl, section 5.5). Zero otherwise.
+  Fraction guaranteed_excess;
 };
 
 // Throws what compute_bound throws; Error{unsupported} when a switch's inputs and outputs differ so that the bound's
