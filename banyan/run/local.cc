@@ -14,13 +14,13 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
-#include "banyan/run/engine.h"
-#include "banyan/run/futex.h"
-#include "banyan/run/processes.h"
-#include "banyan/run/sample_data.h"
-#include "banyan/run/shared_memory.h"
-#include "banyan/run/shm_transport.h"
-#include "banyan/run/tcp_transport.h"
+#include "banyan/run/engine/engine.h"
+#include "banyan/run/engine/sample_data.h"
+#include "banyan/run/system/futex.h"
+#include "banyan/run/system/processes.h"
+#include "banyan/run/system/shared_memory.h"
+#include "banyan/run/transport/shm_transport.h"
+#include "banyan/run/transport/tcp_transport.h"
 
 namespace banyan {
 namespace {
@@ -214,7 +214,7 @@ EngineOptions engine_options(const LocalRunOptions& options) {
 }
 
 std::unique_ptr<Meeting> make_meeting(TransportKind kind, std::span<const RankPlan> plans) {
-  return kind == TransportKind::tcp ? make_tcp_meeting(plans) : make_shm_meeting(plans);
+  return kind == TransportKind::tcp ? make_tcp_meeting(peer_lists(plans)) : make_shm_meeting(peer_lists(plans));
 }
 
 LocalRunReport summarize(const std::vector<std::string>& reports, const Track& track) {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "banyan/run/data_type.h"
+#include "banyan/run/element/data_type.h"
 #include "banyan/schedule/schedule.h"
 
 namespace banyan {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "banyan/run/local.h"
-#include "banyan/run/sample_forest.h"
+#include "banyan/testing/sample_forest.h"
 
 namespace banyan {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "banyan/base/error.h"
-#include "banyan/run/sample_forest.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/sample_forest.h"
 
 namespace banyan {
 namespace {

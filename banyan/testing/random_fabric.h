@@ -13,7 +13,7 @@ struct RandomFabricOptions {
   uint32_t extra_cables = 4;   // beyond a spanning ring of ranks, or of ranks hung on switches
   uint32_t max_gigabytes = 8;  // bandwidths are 1..max GB/s
   bool directed = false;       // the two directions of a cable get different bandwidths between ranks; some links are
-                          // one-way. Switches stay balanced: what enters equals what leaves.
+                               // one-way. Switches stay balanced: what enters equals what leaves.
   uint64_t seed = 1;
 };
 

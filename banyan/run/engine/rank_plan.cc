@@ -1,4 +1,4 @@
-#include "banyan/run/rank_plan.h"
+#include "banyan/run/engine/rank_plan.h"
 
 #include <string>
 #include <utility>
@@ -164,6 +164,12 @@ std::vector<uint32_t> peers_of(const RankPlan& plan) {
     if (plan.streams_to[peer] + plan.streams_from[peer] > 0) peers.push_back(peer);
   }
   return peers;
+}
+
+std::vector<std::vector<uint32_t>> peer_lists(std::span<const RankPlan> plans) {
+  std::vector<std::vector<uint32_t>> lists;
+  for (const RankPlan& plan : plans) lists.push_back(peers_of(plan));
+  return lists;
 }
 
 std::vector<RankPlan> make_rank_plans(const Schedule& schedule, uint64_t elements) {

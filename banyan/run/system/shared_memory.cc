@@ -1,4 +1,4 @@
-#include "banyan/run/shared_memory.h"
+#include "banyan/run/system/shared_memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <string>
 
-#include "banyan/run/system_error.h"
+#include "banyan/run/system/system_error.h"
 
 namespace banyan {
 

@@ -40,9 +40,9 @@
 #include <memory>
 #include <span>
 
-#include "banyan/run/data_type.h"
-#include "banyan/run/rank_plan.h"
-#include "banyan/run/transport.h"
+#include "banyan/run/element/data_type.h"
+#include "banyan/run/engine/rank_plan.h"
+#include "banyan/run/transport/transport.h"
 
 namespace banyan {
 

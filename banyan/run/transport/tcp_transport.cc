@@ -1,4 +1,4 @@
-#include "banyan/run/tcp_transport.h"
+#include "banyan/run/transport/tcp_transport.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "banyan/base/check.h"
-#include "banyan/run/file_descriptor.h"
-#include "banyan/run/system_error.h"
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/system_error.h"
 
 namespace banyan {
 namespace {
@@ -240,11 +240,8 @@ class Reception {
 
 class TcpMeeting : public Meeting {
  public:
-  explicit TcpMeeting(std::span<const RankPlan> plans) {
-    for (const RankPlan& plan : plans) {
-      peers_.push_back(peers_of(plan));
-      listeners_.push_back(listen_on_loopback(plans.size()));
-    }
+  explicit TcpMeeting(PeerLists peers) : peers_(std::move(peers)) {
+    for (size_t i = 0; i < peers_.size(); ++i) listeners_.push_back(listen_on_loopback(peers_.size()));
     if (getrandom(secret_.data(), secret_.size(), 0) != static_cast<ssize_t>(secret_.size())) {
       throw system_error("cannot draw a secret");
     }
@@ -276,15 +273,13 @@ class TcpMeeting : public Meeting {
   }
 
  private:
-  std::vector<std::vector<uint32_t>> peers_;  // of each rank, ascending
-  std::vector<Listener> listeners_;           // by rank
+  PeerLists peers_;
+  std::vector<Listener> listeners_;  // by rank
   std::array<std::byte, 16> secret_{};
 };
 
 }  // namespace
 
-std::unique_ptr<Meeting> make_tcp_meeting(std::span<const RankPlan> plans) {
-  return std::make_unique<TcpMeeting>(plans);
-}
+std::unique_ptr<Meeting> make_tcp_meeting(PeerLists peers) { return std::make_unique<TcpMeeting>(std::move(peers)); }
 
 }  // namespace banyan

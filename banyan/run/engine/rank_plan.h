@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "banyan/schedule/schedule.h"
@@ -44,6 +45,8 @@ struct RankPlan {
 
 // Those that this rank exchanges anything with, ascending.
 std::vector<uint32_t> peers_of(const RankPlan& plan);
+// The same of each plan.
+std::vector<std::vector<uint32_t>> peer_lists(std::span<const RankPlan> plans);
 
 // One plan per participant, in their order. Throws Error{invalid_input} naming the chunk when the schedule is not what
 // the engine can follow: trees that do not span the participants or are not ordered, trees missing for the kind, a

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace banyan {
 
@@ -40,6 +41,9 @@ class Transport {
   // Sleeps until a call that moved nothing before might move something now, or for `at_most`. May return early.
   virtual void wait(std::chrono::milliseconds at_most) = 0;
 };
+
+// Of each rank, those it exchanges anything with; ascending, and symmetric.
+using PeerLists = std::vector<std::vector<uint32_t>>;
 
 // What ranks must share before they can have transports, made by their common parent process before it forks.
 class Meeting {

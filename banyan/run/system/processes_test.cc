@@ -1,4 +1,4 @@
-#include "banyan/run/processes.h"
+#include "banyan/run/system/processes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

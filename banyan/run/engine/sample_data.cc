@@ -1,4 +1,4 @@
-#include "banyan/run/sample_data.h"
+#include "banyan/run/engine/sample_data.h"
 
 #include <algorithm>
 #include <cstring>

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "banyan/run/data_type.h"
+#include "banyan/run/element/data_type.h"
 #include "banyan/schedule/collective.h"
 
 namespace banyan {

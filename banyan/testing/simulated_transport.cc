@@ -1,4 +1,4 @@
-#include "banyan/run/simulated_transport.h"
+#include "banyan/testing/simulated_transport.h"
 
 #include <algorithm>
 #include <cstring>

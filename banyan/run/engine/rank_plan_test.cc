@@ -1,4 +1,4 @@
-#include "banyan/run/rank_plan.h"
+#include "banyan/run/engine/rank_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
-#include "banyan/run/sample_forest.h"
+#include "banyan/testing/sample_forest.h"
 
 namespace banyan {
 namespace {

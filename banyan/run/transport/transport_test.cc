@@ -1,5 +1,5 @@
 // What the engine relies on, of both real transports, between processes.
-#include "banyan/run/transport.h"
+#include "banyan/run/transport/transport.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,13 +16,11 @@
 #include <vector>
 
 #include "banyan/base/error.h"
-#include "banyan/run/file_descriptor.h"
-#include "banyan/run/processes.h"
-#include "banyan/run/rank_plan.h"
-#include "banyan/run/sample_forest.h"
-#include "banyan/run/shared_memory.h"
-#include "banyan/run/shm_transport.h"
-#include "banyan/run/tcp_transport.h"
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/processes.h"
+#include "banyan/run/system/shared_memory.h"
+#include "banyan/run/transport/shm_transport.h"
+#include "banyan/run/transport/tcp_transport.h"
 
 namespace banyan {
 namespace {
@@ -31,6 +29,17 @@ using std::chrono::seconds;
 using ::testing::Each;
 
 constexpr seconds kLong{60};
+
+// Every rank is every other's peer.
+PeerLists everybody(uint32_t ranks) {
+  PeerLists peers(ranks);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    for (uint32_t peer = 0; peer < ranks; ++peer) {
+      if (peer != rank) peers[rank].push_back(peer);
+    }
+  }
+  return peers;
+}
 
 std::byte byte_at(uint64_t position) { return static_cast<std::byte>(position * 0x9e3779b97f4a7c15u >> 56); }
 
@@ -83,8 +92,8 @@ std::string exchange(Transport& transport, uint32_t peer, uint64_t total, uint64
 class EveryTransport : public ::testing::TestWithParam<std::string> {
  protected:
   static std::unique_ptr<Meeting> meeting(uint32_t ranks) {
-    const std::vector<RankPlan> plans = make_rank_plans(sample_forest({.ranks = ranks}), 1000);
-    return GetParam() == "tcp" ? make_tcp_meeting(plans) : make_shm_meeting(plans, {.ring_bytes = 4096});
+    return GetParam() == "tcp" ? make_tcp_meeting(everybody(ranks))
+                               : make_shm_meeting(everybody(ranks), {.ring_bytes = 4096});
   }
 };
 INSTANTIATE_TEST_SUITE_P(Transport, EveryTransport, ::testing::Values("shm", "tcp"),
@@ -149,7 +158,7 @@ TEST_P(EveryTransport, HoldsBackAWriterUntilItsReaderReads) {
 
 // Threads, because the thread sanitizer knows nothing of processes.
 TEST(ShmTransport, IsARaceFreeRingBetweenThreadsToo) {
-  const auto place = make_shm_meeting(make_rank_plans(sample_forest({.ranks = 2}), 1000), {.ring_bytes = 4096});
+  const auto place = make_shm_meeting(everybody(2), {.ring_bytes = 4096});
   std::string reports[2];
   const auto run = [&](uint32_t rank) { reports[rank] = exchange(*place->join(rank), 1 - rank, 1'000'000, rank); };
   std::thread other(run, 1);
@@ -159,14 +168,13 @@ TEST(ShmTransport, IsARaceFreeRingBetweenThreadsToo) {
 }
 
 TEST(ShmTransport, ShrinksItsRingsWhenThereAreMany) {
-  const auto place = make_shm_meeting(make_rank_plans(sample_forest({.ranks = 5}), 1000),
-                                      {.ring_bytes = 1 << 20, .total_bytes = 20 * 8192 + 100});
+  const auto place = make_shm_meeting(everybody(5), {.ring_bytes = 1 << 20, .total_bytes = 20 * 8192 + 100});
   const std::vector<std::byte> bytes(1 << 20);
   EXPECT_EQ(place->join(3)->write(1, bytes, {}), 8192u);
 }
 
 TEST(TcpTransport, NamesAPeerThatHungUp) {
-  const auto place = make_tcp_meeting(make_rank_plans(sample_forest({.ranks = 2}), 1000));
+  const auto place = make_tcp_meeting(everybody(2));
   const auto run = [&](uint32_t rank) -> std::string {
     const auto transport = place->join(rank);
     if (rank == 1) return "bye";
@@ -197,7 +205,7 @@ std::vector<sockaddr_in> listening() {
 }
 
 TEST(TcpTransport, HangsUpOnStrangers) {
-  const auto place = make_tcp_meeting(make_rank_plans(sample_forest({.ranks = 3}), 1000));
+  const auto place = make_tcp_meeting(everybody(3));
   const std::vector<sockaddr_in> addresses = listening();
   ASSERT_EQ(addresses.size(), 3u);
   std::vector<FileDescriptor> strangers;

@@ -1,4 +1,4 @@
-#include "banyan/run/data_type.h"
+#include "banyan/run/element/data_type.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "banyan/run/engine.h"
+#include "banyan/run/engine/engine.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "banyan/run/futex.h"
+#include "banyan/run/system/futex.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

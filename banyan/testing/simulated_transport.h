@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "banyan/run/transport.h"
+#include "banyan/run/transport/transport.h"
 
 namespace banyan {
 

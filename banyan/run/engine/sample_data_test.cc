@@ -1,11 +1,11 @@
-#include "banyan/run/sample_data.h"
+#include "banyan/run/engine/sample_data.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "banyan/run/sample_forest.h"
+#include "banyan/testing/sample_forest.h"
 
 namespace banyan {
 namespace {

@@ -1,4 +1,4 @@
-#include "banyan/run/sample_forest.h"
+#include "banyan/testing/sample_forest.h"
 
 #include <algorithm>
 #include <random>

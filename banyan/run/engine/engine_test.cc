@@ -1,4 +1,4 @@
-#include "banyan/run/engine.h"
+#include "banyan/run/engine/engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "banyan/base/error.h"
-#include "banyan/run/sample_data.h"
-#include "banyan/run/sample_forest.h"
-#include "banyan/run/simulated_transport.h"
+#include "banyan/run/engine/sample_data.h"
+#include "banyan/testing/sample_forest.h"
+#include "banyan/testing/simulated_transport.h"
 
 namespace banyan {
 namespace {

@@ -1,4 +1,4 @@
-#include "banyan/run/shm_transport.h"
+#include "banyan/run/transport/shm_transport.h"
 
 #include <sched.h>
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "banyan/base/check.h"
-#include "banyan/run/futex.h"
-#include "banyan/run/shared_memory.h"
+#include "banyan/run/system/futex.h"
+#include "banyan/run/system/shared_memory.h"
 
 namespace banyan {
 namespace {
@@ -139,7 +139,7 @@ class ShmTransport : public Transport {
 // The memory: a doorbell per rank, then for every pair of ranks the two rings between them.
 class ShmMeeting : public Meeting {
  public:
-  ShmMeeting(std::vector<std::vector<uint32_t>> peers, size_t ring_bytes)
+  ShmMeeting(PeerLists peers, size_t ring_bytes)
       : peers_(std::move(peers)), ring_bytes_(ring_bytes), memory_(layout()) {
     for (size_t rank = 0; rank < peers_.size(); ++rank) new (doorbell(rank)) Doorbell;
     for (const auto& offsets : ring_offset_) {
@@ -179,7 +179,7 @@ class ShmMeeting : public Meeting {
             .capacity = ring_bytes_};
   }
 
-  std::vector<std::vector<uint32_t>> peers_;      // of each rank, ascending; symmetric
+  PeerLists peers_;
   std::vector<std::vector<size_t>> ring_offset_;  // of the ring from a rank to each of its peers
   size_t ring_bytes_;
   SharedMemory memory_;
@@ -187,13 +187,9 @@ class ShmMeeting : public Meeting {
 
 }  // namespace
 
-std::unique_ptr<Meeting> make_shm_meeting(std::span<const RankPlan> plans, const ShmOptions& options) {
-  std::vector<std::vector<uint32_t>> peers;
+std::unique_ptr<Meeting> make_shm_meeting(PeerLists peers, const ShmOptions& options) {
   size_t rings = 0;
-  for (const RankPlan& plan : plans) {
-    peers.push_back(peers_of(plan));
-    rings += peers.back().size();
-  }
+  for (const auto& list : peers) rings += list.size();
   const size_t affordable = std::bit_floor(std::max(options.total_bytes / std::max<size_t>(rings, 1), kSmallestRing));
   const size_t wanted = std::bit_ceil(std::max(options.ring_bytes, kSmallestRing));
   return std::make_unique<ShmMeeting>(std::move(peers), std::min(affordable, wanted));

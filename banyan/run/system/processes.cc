@@ -1,4 +1,4 @@
-#include "banyan/run/processes.h"
+#include "banyan/run/system/processes.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -16,8 +16,8 @@
 #include <string_view>
 
 #include "banyan/base/check.h"
-#include "banyan/run/file_descriptor.h"
-#include "banyan/run/system_error.h"
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/system_error.h"
 
 namespace banyan {
 namespace {

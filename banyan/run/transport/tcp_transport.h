@@ -6,14 +6,12 @@
 #pragma once
 
 #include <memory>
-#include <span>
 
-#include "banyan/run/rank_plan.h"
-#include "banyan/run/transport.h"
+#include "banyan/run/transport/transport.h"
 
 namespace banyan {
 
-// Connections for the pairs of ranks that exchange anything in these plans. Throws Error{io}.
-std::unique_ptr<Meeting> make_tcp_meeting(std::span<const RankPlan> plans);
+// Connections between all who are peers. Throws Error{io}.
+std::unique_ptr<Meeting> make_tcp_meeting(PeerLists peers);
 
 }  // namespace banyan

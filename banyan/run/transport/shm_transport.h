@@ -13,10 +13,8 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
 
-#include "banyan/run/rank_plan.h"
-#include "banyan/run/transport.h"
+#include "banyan/run/transport/transport.h"
 
 namespace banyan {
 
@@ -25,7 +23,7 @@ struct ShmOptions {
   size_t total_bytes = size_t{512} << 20;  // rings shrink, to a page at least, until all fit into this
 };
 
-// Rings for the pairs of ranks that exchange anything in these plans. Throws Error{io}.
-std::unique_ptr<Meeting> make_shm_meeting(std::span<const RankPlan> plans, const ShmOptions& options = {});
+// Rings between all who are peers. Throws Error{io}.
+std::unique_ptr<Meeting> make_shm_meeting(PeerLists peers, const ShmOptions& options = {});
 
 }  // namespace banyan
