@@ -1,0 +1,264 @@
+/* Banyan: collective communication of host memory. The C interface.
+ *
+ * A *communicator* is a group of processes ("ranks", 0 to size - 1) that have joined; a *collective* is a call that every
+ * rank of it makes, in the same order, with matching arguments. The shape is NCCL's; memory is ordinary host memory.
+ *
+ *   banyan_comm_t comm;
+ *   banyan_comm_init_env(&comm, NULL);                 started by torchrun, srun, mpirun or `banyan run -n 4 -- ./program`
+ *   banyan_all_reduce(x, y, n, BANYAN_FLOAT32, BANYAN_SUM, comm, NULL);
+ *   banyan_comm_destroy(comm);
+ *
+ * RESULTS. Every function that can fail returns a banyan_result_t and changes nothing when it refuses its arguments. No
+ * function ends the process. banyan_last_error() says in one line who is to blame and what mends it. When a rank dies, is
+ * silent for longer than the timeout, or calls something else, the operations under way on the *other* ranks end with
+ * BANYAN_PEER_LOST, BANYAN_TIMED_OUT or BANYAN_MISMATCH, and the communicator is *in error*: every later operation on it
+ * returns the same result at once. It can then be shrunk (banyan_comm_shrink) or destroyed. The contents of output buffers
+ * of failed operations are undefined; input buffers keep theirs, unless the operation was in place.
+ *
+ * REQUESTS. The last argument of every operation is where to put a request. NULL: the call blocks until the operation is
+ * complete on this rank. Otherwise it returns at once and the operation runs on; its buffers are the library's until
+ * banyan_wait() or banyan_test() has said that it is done. Several may be in flight; they complete in any order, but those
+ * of one communicator start in the order of the calls. Progress is made by a thread of the library unless
+ * config.progress_thread is 0; then only inside calls of this interface.
+ *
+ * COUNTS are in elements of the given type, never bytes, and may exceed 2^32. Zero is allowed everywhere, and pointers may
+ * then be NULL. Buffers need no alignment; reductions are quicker when they are aligned to their elements.
+ *
+ * IN PLACE. `send == recv` where both have the same size (all_reduce, broadcast, reduce, all_to_all), `send == recv +
+ * rank * count` elements (all_gather; gather at the root), `recv == send + rank * count` (reduce_scatter; scatter at the
+ * root); with counts per rank, at the displacement of this rank. Other overlaps are undefined.
+ *
+ * SUMS are reproducible: for a given plan (banyan_comm_plan_name) equal inputs give equal bits, whatever the message
+ * size, its pipelining, the kind of memory, and timing. On one host contributions are always added in the order of the
+ * ranks. float16 and bfloat16 are added in float32 and rounded once per tree edge, on one host once in all. Integers wrap
+ * round. BANYAN_MIN and BANYAN_MAX give NaN for NaN as the reduction kernels document.
+ *
+ * THREADS. Different communicators may be used from different threads at the same time. One communicator may be used from
+ * several threads too, if the caller sees to it that all ranks make the calls in the same order; calls then exclude each
+ * other. A request may be waited for by any thread, by one at a time. After fork() the child must not use communicators
+ * of its parent; calls refuse with BANYAN_INVALID_USAGE.
+ *
+ * ENVIRONMENT. BANYAN_LOG=info|debug, BANYAN_PLAN=file (a plan of `banyan plan`), BANYAN_FABRIC=file or generator,
+ * BANYAN_SECRET or BANYAN_SECRET_FILE (authenticates connections; without one only this machine is accepted),
+ * BANYAN_TIMEOUT=seconds, BANYAN_TRANSPORT=auto|shm|tcp|ucx, BANYAN_RECORDER_DIR. A field set in the config wins.
+ *
+ * Every function has a twin whose name begins with `p` (pbanyan_all_reduce) that does the work; the plain name is a weak
+ * symbol, so that a profiler may define its own.
+ */
+#ifndef BANYAN_H
+#define BANYAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BANYAN_VERSION_MAJOR 0
+#define BANYAN_VERSION_MINOR 2
+#define BANYAN_VERSION_PATCH 0
+
+typedef enum {
+  BANYAN_SUCCESS = 0,
+  BANYAN_INVALID_ARGUMENT = 1, /* a value that no rank could use */
+  BANYAN_INVALID_USAGE = 2,    /* a call that is not allowed now: destroyed twice, after fork, group not ended */
+  BANYAN_MISMATCH = 3,         /* ranks called different things */
+  BANYAN_UNSUPPORTED = 4,      /* understood, but beyond what is implemented; the text says the limit */
+  BANYAN_SYSTEM_ERROR = 5,     /* the operating system refused */
+  BANYAN_PEER_LOST = 6,        /* a rank died or cannot be reached */
+  BANYAN_TIMED_OUT = 7,        /* a deadline passed; the text names who is late */
+  BANYAN_ABORTED = 8,          /* banyan_comm_abort was called */
+  BANYAN_IN_PROGRESS = 9,      /* not done yet; no error */
+  BANYAN_INTERNAL = 10         /* our bug; please report the text */
+} banyan_result_t;
+
+typedef enum {
+  BANYAN_INT8 = 0,
+  BANYAN_INT16 = 1,
+  BANYAN_INT32 = 2,
+  BANYAN_INT64 = 3,
+  BANYAN_UINT8 = 4,
+  BANYAN_UINT16 = 5,
+  BANYAN_UINT32 = 6,
+  BANYAN_UINT64 = 7,
+  BANYAN_FLOAT16 = 8,
+  BANYAN_BFLOAT16 = 9,
+  BANYAN_FLOAT32 = 10,
+  BANYAN_FLOAT64 = 11
+} banyan_type_t;
+
+typedef enum {
+  BANYAN_SUM = 0,
+  BANYAN_PROD = 1,
+  BANYAN_MIN = 2,
+  BANYAN_MAX = 3,
+  BANYAN_AVG = 4 /* the sum, divided by the size of the communicator; integers truncate towards zero */
+} banyan_op_kind_t;
+/* A banyan_op_kind_t, or what banyan_op_create_premul_sum made. */
+typedef int banyan_op_t;
+
+typedef struct banyan_comm* banyan_comm_t;
+typedef struct banyan_request* banyan_request_t;
+
+/* Where and how to meet, as text; made by one rank and carried to the others by the application's own means. It holds a
+ * secret: who knows it may join. */
+typedef struct {
+  char text[256];
+} banyan_unique_id_t;
+
+/* Fields may be added at the end; `size` tells the library which version the caller was compiled with. Initialise with
+ * BANYAN_CONFIG_INIT. Strings are copied. NULL, 0 and negative numbers mean the default. */
+typedef struct {
+  size_t size;
+  const char* name;       /* of the communicator, in messages and dumps; default "world" */
+  double timeout;         /* seconds that an operation may make no progress; default 300 */
+  double join_timeout;    /* seconds for all ranks to come; default 300 */
+  const char* fabric;     /* file or generator of the network; default: BANYAN_FABRIC, else all hosts on one switch */
+  const char* plan;       /* schedule file that replaces the planner's choice for its collective */
+  const char* transport;  /* "auto", "shm", "tcp", "ucx" */
+  const char* address;    /* local address that peers connect to; default: that of the route to the rendezvous */
+  int progress_thread;    /* 1: a thread makes progress on requests; 0: calls do; -1: default, a thread on first request */
+  int checksum;           /* 1: checksums on network messages */
+} banyan_config_t;
+#define BANYAN_CONFIG_INIT {sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, NULL, -1, 0}
+
+/* ---- Joining ------------------------------------------------------------------------------------------------------ */
+
+/* major * 10000 + minor * 100 + patch of the library in use. */
+int banyan_get_version(void);
+/* A few words for a result. Static. */
+const char* banyan_result_text(banyan_result_t result);
+/* The text of the last failure: of `comm`, or of this thread when `comm` is NULL. Valid until the next call of this
+ * thread. Never NULL. */
+const char* banyan_last_error(banyan_comm_t comm);
+
+/* Opens a meeting point in this process; it stays until the communicator has been joined, or the process ends. */
+banyan_result_t banyan_get_unique_id(banyan_unique_id_t* id);
+/* Collective: joins `size` ranks that hold the same id. */
+banyan_result_t banyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_unique_id_t id, int rank,
+                                      const banyan_config_t* config);
+/* The same by a meeting point in words: "tcp://host:port" (rank 0 listens there), "file:///path" (on a file system that
+ * all share; the file must not exist before, or be left by a finished job). */
+banyan_result_t banyan_comm_init_url(banyan_comm_t* comm, const char* url, int size, int rank,
+                                     const banyan_config_t* config);
+/* The same by the environment of the launcher: banyan run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), Slurm,
+ * Open MPI, PMI. Alone when there is none of these. */
+banyan_result_t banyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config);
+
+/* Collective. Ranks with equal `color` form a new communicator, ordered by `key`, then by rank. color < 0: takes part in
+ * none, and gets NULL. */
+banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* result,
+                                  const banyan_config_t* config);
+/* Collective among those who live: a new communicator without the ranks that are dead, and without those in `excluded`
+ * (which may be NULL). Works on a communicator in error, and ends its operations. The order of ranks is kept. Ranks that
+ * do not come within config.join_timeout (here default 2 s) are left out. `comm` remains to be destroyed. */
+banyan_result_t banyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
+                                   const banyan_config_t* config);
+/* Collective among the ranks of `comm` and newcomers: those of `comm` keep their ranks and pass any `rank`; newcomers
+ * pass NULL for `comm` and a rank in [old size, size). The id comes from a rank of `comm`. */
+banyan_result_t banyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id_t id, int rank, banyan_comm_t* result,
+                                 const banyan_config_t* config);
+
+/* Waits for all operations of this rank, tells the peers that it leaves in peace. The communicator can then only be
+ * destroyed. */
+banyan_result_t banyan_comm_finalize(banyan_comm_t comm);
+/* Finalizes if need be, and frees. Requests that were not waited for are ended with BANYAN_ABORTED. NULL is allowed. */
+banyan_result_t banyan_comm_destroy(banyan_comm_t comm);
+/* Ends all operations of this rank at once with BANYAN_ABORTED, from any thread; peers learn that this rank is gone. */
+banyan_result_t banyan_comm_abort(banyan_comm_t comm);
+/* BANYAN_SUCCESS, or why the communicator is in error. Does not block. */
+banyan_result_t banyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t* error);
+
+banyan_result_t banyan_comm_count(banyan_comm_t comm, int* size);
+banyan_result_t banyan_comm_user_rank(banyan_comm_t comm, int* rank);
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------- */
+
+/* Memory that ranks of this host read and write directly, which spares a copy. Pages are present on return. Aligned to a
+ * page; freed by banyan_mem_free, after the operations that use it. Belongs to the process, not to a communicator. */
+banyan_result_t banyan_mem_alloc(void** memory, size_t bytes);
+banyan_result_t banyan_mem_free(void* memory);
+/* Tells that [memory, memory + bytes) will be used often, so that what can be prepared is. Collectives on memory of
+ * banyan_mem_alloc need no registration. Registered ordinary memory is read by cross-memory attach where that is quicker.
+ * Must be deregistered before it is freed. */
+banyan_result_t banyan_register(banyan_comm_t comm, void* memory, size_t bytes, void** handle);
+banyan_result_t banyan_deregister(banyan_comm_t comm, void* handle);
+
+/* ---- Reductions --------------------------------------------------------------------------------------------------- */
+
+/* A sum to which this rank contributes its elements times `factor` (float types). */
+banyan_result_t banyan_op_create_premul_sum(banyan_op_t* op, double factor, banyan_comm_t comm);
+banyan_result_t banyan_op_destroy(banyan_op_t op, banyan_comm_t comm);
+
+/* ---- Collectives -------------------------------------------------------------------------------------------------- */
+
+/* recv[i] = the reduction of send[i] over all ranks. Both hold `count`. */
+banyan_result_t banyan_all_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
+                                  banyan_comm_t comm, banyan_request_t* request);
+/* The same at `root`; elsewhere recv may be NULL. */
+banyan_result_t banyan_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op, int root,
+                              banyan_comm_t comm, banyan_request_t* request);
+/* recv = send of `root`, where send may equal recv; elsewhere send may be NULL. */
+banyan_result_t banyan_broadcast(const void* send, void* recv, size_t count, banyan_type_t type, int root,
+                                 banyan_comm_t comm, banyan_request_t* request);
+/* recv holds size * count: the send of rank r, `count` elements, at r * count. */
+banyan_result_t banyan_all_gather(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
+                                  banyan_request_t* request);
+/* The same with counts[r] elements from rank r at displacements[r] (NULL: one after the other). Arrays of `size`, equal
+ * on all ranks; read before the call returns. */
+banyan_result_t banyan_all_gather_v(const void* send, void* recv, const size_t* counts, const size_t* displacements,
+                                    banyan_type_t type, banyan_comm_t comm, banyan_request_t* request);
+/* send holds size * count; recv = the reduction of the elements at rank * count. */
+banyan_result_t banyan_reduce_scatter(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
+                                      banyan_comm_t comm, banyan_request_t* request);
+/* The same with counts[r] elements for rank r, one after the other in send. */
+banyan_result_t banyan_reduce_scatter_v(const void* send, void* recv, const size_t* counts, banyan_type_t type,
+                                        banyan_op_t op, banyan_comm_t comm, banyan_request_t* request);
+/* send and recv hold size * count: what is at p * count goes to rank p and arrives there at rank * count. */
+banyan_result_t banyan_all_to_all(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
+                                  banyan_request_t* request);
+/* The same with counts and displacements for each peer; recv_counts[p] here equals send_counts[rank] at p.
+ * Displacements may be NULL: one after the other. */
+banyan_result_t banyan_all_to_all_v(const void* send, const size_t* send_counts, const size_t* send_displacements,
+                                    void* recv, const size_t* recv_counts, const size_t* recv_displacements,
+                                    banyan_type_t type, banyan_comm_t comm, banyan_request_t* request);
+/* recv at `root` holds size * count: the send of rank r at r * count. */
+banyan_result_t banyan_gather(const void* send, void* recv, size_t count, banyan_type_t type, int root,
+                              banyan_comm_t comm, banyan_request_t* request);
+/* send at `root` holds size * count; recv = the elements at rank * count. */
+banyan_result_t banyan_scatter(const void* send, void* recv, size_t count, banyan_type_t type, int root,
+                               banyan_comm_t comm, banyan_request_t* request);
+/* Returns when all ranks have called it. */
+banyan_result_t banyan_barrier(banyan_comm_t comm, banyan_request_t* request);
+
+/* ---- Between two ranks -------------------------------------------------------------------------------------------- */
+
+/* The n-th send to a rank matches the n-th receive there from this one; counts must be equal. A blocking send returns
+ * when its buffer may be used again, which may be before or after the peer has begun to receive. */
+banyan_result_t banyan_send(const void* send, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
+                            banyan_request_t* request);
+banyan_result_t banyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
+                            banyan_request_t* request);
+
+/* Operations of this thread between the two begin together, so that an exchange of sends and receives cannot deadlock.
+ * group_end blocks until all that were given no request are complete. Groups nest; the outermost end counts. */
+banyan_result_t banyan_group_start(void);
+banyan_result_t banyan_group_end(void);
+
+/* ---- Requests ----------------------------------------------------------------------------------------------------- */
+
+/* Whether it is done, without blocking: BANYAN_IN_PROGRESS, or its result, which frees it and sets *request to NULL. */
+banyan_result_t banyan_test(banyan_request_t* request);
+/* Blocks until it is done; returns its result, frees it and sets *request to NULL. A NULL request is done. */
+banyan_result_t banyan_wait(banyan_request_t* request);
+/* Blocks until one of them is done, NULLs being passed over; *index is which, or -1 when all are NULL. */
+banyan_result_t banyan_wait_any(banyan_request_t* requests, int count, int* index);
+/* Waits for all; the first failure, if any. */
+banyan_result_t banyan_wait_all(banyan_request_t* requests, int count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* BANYAN_H */
