@@ -1,0 +1,30 @@
+// Listener: the door of a process, open before anybody knows its address.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "banyan/run/system/file_descriptor.h"
+
+namespace banyan {
+
+// Listens on a port that the kernel chooses. Calls queue up in the kernel until an Agent answers them. Not inherited by
+// programs that this process starts.
+class Listener {
+ public:
+  // "127.0.0.1", "10.1.2.3", "::1"; "0.0.0.0" or "::" for all addresses of this host ("::" takes IPv4 calls too).
+  // Without a secret only the loopback may be listened on: see secret.h. Throws Error{invalid_input} for what is no
+  // address, Error{io}.
+  static Listener on(const std::string& address);
+
+  uint16_t port() const { return port_; }
+  int fd() const { return socket_.get(); }
+
+ private:
+  Listener(FileDescriptor socket, uint16_t port) : socket_(std::move(socket)), port_(port) {}
+
+  FileDescriptor socket_;
+  uint16_t port_ = 0;
+};
+
+}  // namespace banyan
