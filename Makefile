@@ -1,8 +1,9 @@
 # Two commands set everything up: `make demo` and `make test`. Both install what is missing (tools/deps) first.
-.PHONY: all deps demo test test-all asan tsan fuzz bench clean
+.PHONY: all deps demo test test-all asan tsan fuzz bench bench-peers clean
 
 BUILD := build
 SEED_SECONDS ?= 60
+COMPARE ?=
 
 all: deps
 	@cmake --preset release >$(BUILD).configure.log 2>&1 || { cat $(BUILD).configure.log; rm -f $(BUILD).configure.log; exit 1; }
@@ -31,6 +32,12 @@ fuzz:
 
 bench: all
 	bench/run $(BUILD)
+
+# Ourselves and other libraries side by side, into $(BUILD)/compare. COMPARE=--quick for a few minutes instead of an hour.
+bench-peers:
+	@tools/deps peers
+	cmake --preset release && cmake --build --preset release --target peers
+	bench/compare.py $(BUILD) $(COMPARE)
 
 clean:
 	rm -rf build build-asan build-tsan build-fuzz

@@ -1,0 +1,300 @@
+/* What the machine can do, by plain loops: how long a flag takes from one process to another, by spinning, by yielding
+ * and by futex, on two cores and on one; and how fast data moves from memory that another process has written. Prints
+ * lines `what,value,unit`, medians of several blocks. Everything that is moved is checked; a wrong value ends with
+ * status 1.
+ *
+ * Usage: floors          takes a few seconds, on the first two processors that this process may use. */
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BLOCKS = 7, CACHE_LINE = 64, SLOT = 64 << 10, SLOTS = 8 };
+
+typedef struct {
+  _Alignas(CACHE_LINE) _Atomic uint32_t value;
+} flag_t;
+
+typedef struct {
+  flag_t ping, pong;
+  _Alignas(4096) float ring[SLOTS][SLOT / sizeof(float)];
+} shared_t;
+
+static void fail(const char* what) {
+  fprintf(stderr, "floors: %s\n", what);
+  exit(1);
+}
+
+static double now_seconds(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int ascending(const void* left, const void* right) {
+  const double l = *(const double*)left, r = *(const double*)right;
+  return (l > r) - (l < r);
+}
+
+static double median(double* values) {
+  qsort(values, BLOCKS, sizeof *values, ascending);
+  return values[BLOCKS / 2];
+}
+
+static void* map_shared(size_t bytes) {
+  void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) fail("cannot map shared memory");
+  return memory;
+}
+
+static void pin(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  if (sched_setaffinity(0, sizeof set, &set) != 0) fail("cannot pin a process to a processor");
+}
+
+/* ---- Flags --------------------------------------------------------------------------------------------------------
+ */
+
+typedef enum { SPIN, YIELD, SLEEP } manner_t;
+
+static void post(flag_t* flag, uint32_t value, manner_t manner) {
+  atomic_store_explicit(&flag->value, value, memory_order_release);
+  if (manner == SLEEP) syscall(SYS_futex, &flag->value, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void wait_for(flag_t* flag, uint32_t value, manner_t manner) {
+  for (;;) {
+    const uint32_t seen = atomic_load_explicit(&flag->value, memory_order_acquire);
+    if (seen == value) return;
+    if (seen + 1 != value) fail("a flag skipped a value");
+    if (manner == YIELD) sched_yield();
+    if (manner == SLEEP) syscall(SYS_futex, &flag->value, FUTEX_WAIT, seen, NULL, NULL, 0);
+  }
+}
+
+/* Starts `body` in a process on `processor`; finish() waits for it. */
+static pid_t start(int processor, void (*body)(shared_t*, void*), shared_t* shared, void* argument) {
+  const pid_t child = fork();
+  if (child < 0) fail("cannot fork");
+  if (child > 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  pin(processor);
+  body(shared, argument);
+  _exit(0); /* what the parent has yet to print is not ours to flush */
+}
+
+static void finish(pid_t child) {
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || status != 0) fail("the other process failed");
+}
+
+typedef struct {
+  manner_t manner;
+  uint32_t rounds;
+} flags_t;
+
+static void answer(shared_t* shared, void* argument) {
+  const flags_t* flags = argument;
+  for (uint32_t i = 1; i <= flags->rounds * BLOCKS; ++i) {
+    wait_for(&shared->ping, i, flags->manner);
+    post(&shared->pong, i, flags->manner);
+  }
+}
+
+/* Microseconds one way: half of there and back. */
+static double flag_time(int here, int there, flags_t flags) {
+  shared_t* shared = map_shared(sizeof *shared);
+  const pid_t child = start(there, answer, shared, &flags);
+  pin(here);
+  double times[BLOCKS];
+  uint32_t number = 0;
+  for (int block = 0; block < BLOCKS; ++block) {
+    const double begin = now_seconds();
+    for (uint32_t i = 0; i < flags.rounds; ++i) {
+      post(&shared->ping, ++number, flags.manner);
+      wait_for(&shared->pong, number, flags.manner);
+    }
+    times[block] = (now_seconds() - begin) / flags.rounds / 2 * 1e6;
+  }
+  finish(child);
+  munmap(shared, sizeof *shared);
+  return median(times);
+}
+
+/* ---- Data ---------------------------------------------------------------------------------------------------------
+ */
+
+static float sample(size_t position) { return (float)(position * 2654435761u >> 8 & 1023); }
+
+typedef struct {
+  float* memory;
+  size_t count;
+} data_t;
+
+static void write_samples(shared_t* shared, void* argument) {
+  (void)shared;
+  const data_t* data = argument;
+  for (size_t i = 0; i < data->count; ++i) data->memory[i] = sample(i);
+}
+
+static void expect(const float* values, size_t count, float factor) {
+  for (size_t i = 0; i < count; ++i) {
+    if (values[i] != factor * sample(i)) fail("data arrived wrong");
+  }
+}
+
+static void add(float* restrict to, const float* restrict left, const float* restrict right, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = left[i] + right[i];
+}
+
+static void copy(float* restrict to, const float* restrict left, const float* restrict right, size_t count) {
+  (void)right;
+  memcpy(to, left, count * sizeof(float));
+}
+
+/* GB/s of the result's bytes, read from memory that a process on another core has written. */
+static double data_rate(int here, int there, size_t bytes, void (*move)(float*, const float*, const float*, size_t),
+                        float factor) {
+  data_t data = {map_shared(bytes), bytes / sizeof(float)};
+  float* result = malloc(bytes);
+  float* own = malloc(bytes);
+  if (result == NULL || own == NULL) fail("out of memory");
+  pin(here);
+  const data_t mine = {own, data.count};
+  write_samples(NULL, (void*)&mine);
+  double rates[BLOCKS];
+  for (int block = 0; block < BLOCKS; ++block) {
+    memset(result, 0xFF, bytes);
+    finish(start(there, write_samples, NULL, &data));
+    const double begin = now_seconds();
+    move(result, data.memory, own, data.count);
+    rates[block] = (double)bytes / (now_seconds() - begin) * 1e-9;
+    expect(result, data.count, factor);
+  }
+  munmap(data.memory, bytes);
+  free(result);
+  free(own);
+  return median(rates);
+}
+
+static void feed_ring(shared_t* shared, void* argument) {
+  const data_t* data = argument;
+  const uint32_t slots = (uint32_t)(data->count * sizeof(float) / SLOT);
+  for (uint32_t i = 0; i < slots * BLOCKS; ++i) {
+    while (i - atomic_load_explicit(&shared->pong.value, memory_order_acquire) == SLOTS) continue;
+    const float* from = data->memory + (size_t)(i % slots) * (SLOT / sizeof(float));
+    memcpy(shared->ring[i % SLOTS], from, SLOT);
+    atomic_store_explicit(&shared->ping.value, i + 1, memory_order_release);
+  }
+}
+
+/* GB/s from private memory of one process to that of another through a ring of blocks. */
+static double ring_rate(int here, int there, size_t bytes) {
+  shared_t* shared = map_shared(sizeof *shared);
+  const uint32_t slots = (uint32_t)(bytes / SLOT);
+  data_t data = {malloc(bytes), bytes / sizeof(float)};
+  float* result = malloc(bytes);
+  if (data.memory == NULL || result == NULL) fail("out of memory");
+  write_samples(NULL, &data);
+  memset(result, 0xFF, bytes);
+  pin(here);
+  const pid_t child = start(there, feed_ring, shared, &data);
+  double rates[BLOCKS];
+  uint32_t number = 0;
+  for (int block = 0; block < BLOCKS; ++block) {
+    const double begin = now_seconds();
+    for (uint32_t i = 0; i < slots; ++i, ++number) {
+      while (atomic_load_explicit(&shared->ping.value, memory_order_acquire) == number) continue;
+      memcpy(result + (size_t)i * (SLOT / sizeof(float)), shared->ring[number % SLOTS], SLOT);
+      atomic_store_explicit(&shared->pong.value, number + 1, memory_order_release);
+    }
+    rates[block] = (double)bytes / (now_seconds() - begin) * 1e-9;
+  }
+  finish(child);
+  expect(result, data.count, 1);
+  munmap(shared, sizeof *shared);
+  free(data.memory);
+  free(result);
+  return median(rates);
+}
+
+static void stay(shared_t* shared, void* argument) {
+  write_samples(NULL, argument);
+  post(&shared->pong, 1, SLEEP);
+  wait_for(&shared->ping, 1, SLEEP);
+}
+
+/* GB/s by process_vm_readv from private memory of another process; 0 where the kernel does not permit it. */
+static double attach_rate(int here, int there, size_t bytes) {
+  shared_t* shared = map_shared(sizeof *shared);
+  data_t data = {malloc(bytes), bytes / sizeof(float)};
+  float* result = malloc(bytes);
+  if (data.memory == NULL || result == NULL) fail("out of memory");
+  memset(result, 0xFF, bytes);
+  pin(here);
+  const pid_t child = start(there, stay, shared, &data);
+  wait_for(&shared->pong, 1, SLEEP);
+  double rates[BLOCKS];
+  int permitted = 1;
+  for (int block = 0; block < BLOCKS && permitted; ++block) {
+    const double begin = now_seconds();
+    for (size_t done = 0; done < bytes && permitted;) {
+      struct iovec to = {(char*)result + done, bytes - done}, from = {(char*)data.memory + done, bytes - done};
+      const ssize_t got = process_vm_readv(child, &to, 1, &from, 1, 0);
+      permitted = got > 0;
+      done += permitted ? (size_t)got : 0;
+    }
+    rates[block] = (double)bytes / (now_seconds() - begin) * 1e-9;
+  }
+  post(&shared->ping, 1, SLEEP);
+  finish(child);
+  if (permitted) expect(result, data.count, 1);
+  munmap(shared, sizeof *shared);
+  free(data.memory);
+  free(result);
+  return permitted ? median(rates) : 0;
+}
+
+int main(void) {
+  cpu_set_t allowed;
+  int processors[2], found = 0;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) fail("cannot read the affinity");
+  for (int i = 0; i < CPU_SETSIZE && found < 2; ++i) {
+    if (CPU_ISSET(i, &allowed)) processors[found++] = i;
+  }
+  if (found < 2) fail("needs two processors");
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  const int a = processors[0], b = processors[1];
+
+  printf("what,value,unit\n");
+  printf("flag by spinning to another core,%.4f,us\n", flag_time(a, b, (flags_t){SPIN, 100000}));
+  printf("flag by yielding to another core,%.4f,us\n", flag_time(a, b, (flags_t){YIELD, 50000}));
+  printf("flag by yielding on one core,%.4f,us\n", flag_time(a, a, (flags_t){YIELD, 50000}));
+  printf("flag by futex on one core,%.4f,us\n", flag_time(a, a, (flags_t){SLEEP, 10000}));
+  printf("flag by futex to a sleeping core,%.4f,us\n", flag_time(a, b, (flags_t){SLEEP, 5000}));
+  static const struct {
+    const char* name;
+    size_t bytes;
+  } sizes[] = {{"64 KiB", 64 << 10}, {"4 MiB", 4 << 20}, {"64 MiB", 64 << 20}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    const size_t bytes = sizes[i].bytes;
+    printf("copy of %s that another core wrote,%.2f,GB/s\n", sizes[i].name, data_rate(a, b, bytes, copy, 1));
+    printf("sum of %s that another core wrote and own,%.2f,GB/s\n", sizes[i].name, data_rate(a, b, bytes, add, 2));
+    printf("shared ring; %s,%.2f,GB/s\n", sizes[i].name, ring_rate(a, b, bytes));
+    printf("cross-memory attach; %s,%.2f,GB/s\n", sizes[i].name, attach_rate(a, b, bytes));
+  }
+  return 0;
+}
