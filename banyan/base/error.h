@@ -18,6 +18,8 @@ enum class ErrorCode {
   io,             // the operating system refused
   peer_lost,      // another process died or closed its connection
   timed_out,      // a deadline passed
+  aborted,        // somebody asked for it to end
+  invalid_usage,  // a call that is not allowed now
 };
 
 class Error : public std::runtime_error {

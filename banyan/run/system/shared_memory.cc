@@ -1,29 +1,76 @@
 #include "banyan/run/system/shared_memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <string>
+#include <utility>
 
 #include "banyan/run/system/system_error.h"
 
 namespace banyan {
+namespace {
 
-SharedMemory::SharedMemory(size_t size) : data_(nullptr), size_(size) {
-  const std::string what = "cannot share " + std::to_string(size) + " bytes of memory between processes";
-  const int fd = memfd_create("banyan", MFD_CLOEXEC);
-  if (fd < 0) throw system_error(what);
-  void* mapping = MAP_FAILED;
-  if (ftruncate(fd, static_cast<off_t>(size)) == 0) {
-    mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  }
-  const int error = errno;
-  close(fd);  // the mapping keeps the memory
-  if (mapping == MAP_FAILED) throw system_error(what, error);
+std::string purpose(size_t size) {
+  return "cannot share " + std::to_string(size) + " bytes of memory between processes";
+}
+
+FileDescriptor make_file(size_t size) {
+  FileDescriptor fd(memfd_create("banyan", MFD_CLOEXEC));
+  if (!fd.is_open() || ftruncate(fd.get(), static_cast<off_t>(size)) != 0) throw system_error(purpose(size));
+  return fd;
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory(FileDescriptor fd, size_t size, bool populate) : size_(size), fd_(std::move(fd)) {
+  const int flags = MAP_SHARED | (populate ? MAP_POPULATE : 0);
+  void* mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, fd_.get(), 0);
+  if (mapping == MAP_FAILED) throw system_error(purpose(size));
   data_ = static_cast<std::byte*>(mapping);
 }
 
-SharedMemory::~SharedMemory() { munmap(data_, size_); }
+SharedMemory::SharedMemory(size_t size) : SharedMemory(make_file(size), size, false) { fd_.reset(); }
+
+SharedMemory SharedMemory::with_pages(size_t size) {
+  FileDescriptor fd = make_file(size);
+  int rc;
+  do {
+    rc = fallocate(fd.get(), 0, 0, static_cast<off_t>(size));
+  } while (rc != 0 && errno == EINTR);
+  if (rc != 0) {
+    throw Error(ErrorCode::io, system_error(purpose(size)).message() +
+                                   " (the limit is this machine's memory, or that of the container or control group)");
+  }
+  return {std::move(fd), size, true};
+}
+
+SharedMemory SharedMemory::attach(pid_t owner, int fd, size_t size) {
+  const std::string path = "/proc/" + std::to_string(owner) + "/fd/" + std::to_string(fd);
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file.is_open()) {
+    const Error error = system_error("cannot open memory of process " + std::to_string(owner) + " (" + path + ")");
+    throw errno == ENOENT ? Error(ErrorCode::peer_lost, error.message()) : error;
+  }
+  SharedMemory memory(std::move(file), size, true);
+  memory.fd_.reset();
+  return memory;
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)), fd_(std::move(other.fd_)) {}
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+SharedMemory::~SharedMemory() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
 
 }  // namespace banyan

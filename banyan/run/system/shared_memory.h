@@ -1,25 +1,42 @@
-// A zeroed piece of memory that this process and all that it forks afterwards see as one.
+// Memory that several processes see as one.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 
+#include "banyan/run/system/file_descriptor.h"
+
 namespace banyan {
 
-// The memory has no name and goes with the last process that maps it. Owner of its mapping.
+// The memory has no name in any file system, so no limit of /dev/shm applies to it, and goes with the last process that
+// maps it. Owner of its mapping. Movable.
 class SharedMemory {
  public:
-  // Throws Error{io}.
+  SharedMemory() = default;
+  // Zeroed; seen by this process and by all that it forks afterwards. Pages come when they are touched. Throws
+  // Error{io}.
   explicit SharedMemory(size_t size);
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
+  // Zeroed, and every page is there on return, so that no first touch is paid for later and a lack of memory is an
+  // Error{io} now, not a signal then. Other processes may attach while this object lives.
+  static SharedMemory with_pages(size_t size);
+  // Maps what process `owner` of this host holds open as `fd`. Throws Error{io}, Error{peer_lost} when it is gone.
+  static SharedMemory attach(pid_t owner, int fd, size_t size);
+
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
 
   std::byte* data() const { return data_; }  // aligned to a page
   size_t size() const { return size_; }
+  int fd() const { return fd_.get(); }  // of with_pages(); others have none
 
  private:
-  std::byte* data_;
-  size_t size_;
+  SharedMemory(FileDescriptor fd, size_t size, bool populate);
+
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  FileDescriptor fd_;
 };
 
 }  // namespace banyan

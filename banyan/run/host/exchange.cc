@@ -1,0 +1,561 @@
+#include "banyan/run/host/exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+
+namespace banyan {
+namespace {
+
+constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Exchange::Exchange(const Segment& segment, Options options)
+    : segment_(segment),
+      rank_(options.rank),
+      ranks_(segment.ranks()),
+      own_regions_(options.own_regions),
+      peer_regions_(std::move(options.peers)),
+      may_attach_(options.may_attach),
+      tuning_(options.tuning),
+      peers_(segment.ranks()),
+      sources_(segment.ranks()),
+      copies_(segment.ranks()) {
+  CHECK(rank_ < ranks_) << rank_ << " of " << ranks_;
+  CHECK(peer_regions_.size() == ranks_ || (own_regions_ == nullptr && !may_attach_)) << peer_regions_.size();
+}
+
+void Exchange::start(const HostTask& task) {
+  CHECK(phase_ == Phase::idle) << "operation " << operation_ << " is under way";
+  task_ = task;
+  ++operation_;
+  phase_ = Phase::claim;
+  everybody_reduces_ = task.kind == HostTask::Kind::all_reduce &&
+                       (ranks_ == 1 || (task.input_bytes <= segment_.block_bytes() &&
+                                        task.input_bytes * (ranks_ - 1) <= tuning_.everybody_reduces));
+  sees_counters_ = shares_viewed_ = false;
+  if (ranks_ == 1) task_.share_takers = HostTask::kNobody;
+  next_peer_ = 1;
+  stage_blocks_ = share_blocks_ = take_blocks_ = 0;
+  staged_ = reduced_ = collected_ = 0;
+}
+
+bool Exchange::advance() {
+  switch (phase_) {
+    case Phase::idle:
+      return true;
+    case Phase::claim:
+      if (!claim()) return false;
+      offer();
+      next_peer_ = 1;
+      phase_ = Phase::meet;
+      [[fallthrough]];
+    case Phase::meet:
+      if (!meet()) return false;
+      ++steps_;
+      if (consume()) {
+        phase_ = Phase::settle;
+        return settle();
+      }
+      begin_stream();
+      phase_ = Phase::stream;
+      [[fallthrough]];
+    case Phase::stream:
+      if (!stream()) return false;
+      next_peer_ = 1;
+      phase_ = Phase::settle;
+      [[fallthrough]];
+    case Phase::settle:
+      return settle();
+  }
+  return false;
+}
+
+// Whether `word` of a peer has come to `value`; `seen` is what it was when last looked at.
+bool Exchange::reached(const std::atomic<uint64_t>& word, uint64_t& seen, uint64_t value, uint32_t peer) {
+  if (seen >= value) return true;
+  seen = word.load(std::memory_order_acquire);
+  if (seen >= value) return true;
+  waiting_for_ = peer;
+  return false;
+}
+
+bool Exchange::has_finished(uint32_t peer, uint64_t operation) {
+  Peer& state = peers_[peer];
+  if (state.begun > operation) return true;
+  return reached(segment_.collected(peer).value, state.collected, (operation + 1) << 32, peer);
+}
+
+// ---- Offering ----
+
+// This rank's post and staging blocks are free when nobody reads any more what they held.
+bool Exchange::claim() {
+  for (; next_peer_ < ranks_; ++next_peer_) {
+    const uint32_t peer = peer_at(next_peer_);
+    Peer& state = peers_[peer];
+    // Who has begun an operation has finished those before it.
+    if (operation_ >= Segment::kPosts) {
+      const uint64_t must_have_begun = operation_ - Segment::kPosts + 1;
+      if (!reached(segment_.post(peer, must_have_begun).sequence, state.begun, must_have_begun, peer)) return false;
+    }
+    if (state.draining == 0) continue;
+    if (!has_finished(peer, state.draining)) return false;
+    state.draining = 0;
+  }
+  return true;
+}
+
+void Exchange::offer() {
+  Post& post = segment_.post(rank_, operation_);
+  post.signature = task_.signature;
+  const bool whole = task_.kind == HostTask::Kind::all_reduce && everybody_reduces_;
+  const Pieces offered = whole ? Pieces::same(task_.input_bytes) : task_.offered;
+  block_ = choose_block(offered, offered.largest(ranks_));
+  const uint64_t largest = offered.is_only_for(rank_) ? 0 : offered.largest(ranks_);
+  const uint64_t slots = offered.is_single() ? 1 : ranks_;
+  RegionPlace place;
+  way_ = choose_way(offered, largest, place);
+  post.stride = 0;
+  if (way_ == Way::inline_) {
+    if (slots > 1) post.stride = static_cast<uint32_t>(largest);
+    stage(offered, post.bytes, post.stride, 0, largest);
+  } else if (way_ == Way::staged) {
+    if (slots > 1) post.stride = static_cast<uint32_t>(round_up(largest, kCacheLine));
+    stage(offered, segment_.staging(rank_, operation_), post.stride, 0, largest);
+  } else {
+    if (way_ == Way::streamed) {
+      post.stride = static_cast<uint32_t>(block_);
+      stage_blocks_ = blocks_of(largest, block_);
+    } else if (task_.overwrites_input) {
+      post.stride = kInPlace;
+    }
+    offer_views(post, place);
+  }
+  post.way = static_cast<uint32_t>(way_);
+  segment_.publish(post.sequence, operation_);
+  ++steps_;
+}
+
+// How much of each piece is in a block of a stream. Reductions need the same of all ranks, so it follows from what all
+// know.
+uint64_t Exchange::choose_block(const Pieces& offered, uint64_t largest) const {
+  const uint64_t slots = offered.is_single() ? 1 : ranks_;
+  const uint64_t most = segment_.block_bytes() / slots / kCacheLine * kCacheLine;
+  return std::clamp(round_up(largest / 8, kCacheLine), std::min(tuning_.least_block, most), most);
+}
+
+Exchange::Way Exchange::choose_way(const Pieces& offered, uint64_t largest, RegionPlace& place) const {
+  if (largest == 0 || ranks_ == 1 || task_.kind == HostTask::Kind::meet) return Way::none;
+  const uint64_t slots = offered.is_single() ? 1 : ranks_;
+  const bool shares_move = task_.share_takers != HostTask::kNobody && !everybody_reduces_;
+  if (!shares_move && slots * largest <= Post::kInlineBytes) return Way::inline_;
+  // Where shares are reduced by their ranks, nobody overwrites what others still need.
+  const bool may_be_viewed = shares_move || task_.kind == HostTask::Kind::reduce || !task_.overwrites_input;
+  if (own_regions_ != nullptr && may_be_viewed && largest >= tuning_.least_viewed) {
+    place = own_regions_->find(task_.input, task_.input_bytes);
+    if (place.region != 0) return Way::viewed;
+  }
+  if (may_attach_ && may_be_viewed && is_attachable(largest)) return Way::attached;
+  const uint64_t needed = slots * round_up(largest, kCacheLine);
+  const bool fits = needed <= std::min<uint64_t>(tuning_.most_staged, segment_.block_bytes());
+  // What everybody reduces must be there whole; shares that move on need counters anyway.
+  return everybody_reduces_ || (fits && !shares_move) ? Way::staged : Way::streamed;
+}
+
+bool Exchange::is_attachable(uint64_t largest) const {
+  return task_.kind == HostTask::Kind::move
+             ? largest >= tuning_.least_attached_move && largest <= tuning_.most_attached_move
+             : largest >= tuning_.least_attached_sum && largest <= tuning_.most_attached_sum;
+}
+
+void Exchange::offer_views(Post& post, const RegionPlace& input) {
+  post.views.input = {.region = input.region, .offset = input.offset};
+  post.views.output = {};
+  if (way_ == Way::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(task_.input);
+  if (way_ != Way::streamed && task_.offered.is_listed()) {
+    // Peers do not know where their pieces lie, so a staging block tells them.
+    auto* table = reinterpret_cast<uint64_t*>(segment_.staging(rank_, operation_));
+    for (uint32_t peer = 0; peer < ranks_; ++peer) table[peer] = task_.offered[peer].offset;
+  }
+  if (task_.share_takers == HostTask::kNobody || everybody_reduces_) return;
+  if (own_regions_ == nullptr || task_.taken[rank_].bytes == 0) return;
+  const RegionPlace output = own_regions_->find(task_.output, task_.output_bytes);
+  shares_viewed_ = output.region != 0;
+  post.views.output = {.region = output.region, .offset = output.offset};
+}
+
+// Copies bytes [begin, begin + bytes) of each piece to its slot.
+void Exchange::stage(const Pieces& offered, std::byte* slots, uint64_t stride, uint64_t begin, uint64_t bytes) const {
+  if (offered.is_single()) {
+    const uint64_t end = std::min(offered.largest(ranks_), begin + bytes);
+    if (begin < end) std::memcpy(slots, task_.input + begin, end - begin);
+    return;
+  }
+  for (uint32_t i = 1; i < ranks_; ++i) {
+    const uint32_t peer = peer_at(i);
+    const Piece piece = offered[peer];
+    const uint64_t end = std::min(piece.bytes, begin + bytes);
+    if (begin < end) std::memcpy(slots + peer * stride, task_.input + piece.offset + begin, end - begin);
+  }
+}
+
+// ---- Meeting ----
+
+bool Exchange::awaits(uint32_t peer) const {
+  switch (task_.kind) {
+    case HostTask::Kind::move:
+      return task_.taken[peer].bytes > 0;
+    case HostTask::Kind::reduce:
+      return task_.offered[rank_].bytes > 0 || task_.taken[peer].bytes > 0;
+    case HostTask::Kind::all_reduce:
+    case HostTask::Kind::meet:
+      break;
+  }
+  return true;
+}
+
+bool Exchange::meet() {
+  for (; next_peer_ < ranks_; ++next_peer_) {
+    const uint32_t peer = peer_at(next_peer_);
+    if (!awaits(peer)) {
+      peers_[peer].way = Way::none;
+      continue;
+    }
+    if (!reached(segment_.post(peer, operation_).sequence, peers_[peer].begun, operation_, peer)) return false;
+    read_post(peer);
+  }
+  return true;
+}
+
+Error Exchange::mismatch(uint32_t peer) const {
+  return Error(ErrorCode::mismatch,
+               "rank " + std::to_string(peer) + " called something else in operation " + std::to_string(operation_));
+}
+
+void Exchange::read_post(uint32_t peer) {
+  const Post& post = segment_.post(peer, operation_);
+  if (post.signature != task_.signature) [[unlikely]]
+    throw mismatch(peer);
+  Peer& state = peers_[peer];
+  state.way = static_cast<Way>(post.way);
+  state.stride = post.stride;
+  state.offer = state.shares = nullptr;
+  const uint64_t slot = task_.offered.is_single() || everybody_reduces_ ? 0 : rank_ * state.stride;
+  switch (state.way) {
+    case Way::none:
+      break;
+    case Way::inline_:
+      if (slot + expected_from(peer) > Post::kInlineBytes) throw mismatch(peer);
+      state.offer = post.bytes + slot;
+      return;
+    case Way::staged:
+      if (slot + expected_from(peer) > segment_.block_bytes()) throw mismatch(peer);
+      state.offer = segment_.staging(peer, operation_) + slot;
+      return;
+    case Way::viewed:
+    case Way::attached:
+      sees_counters_ = true;
+      view_offer(peer, post);
+      break;
+    case Way::streamed: {
+      sees_counters_ = true;
+      const bool is_of_all = task_.kind != HostTask::Kind::move;
+      if (state.stride == 0 || slot + state.stride > segment_.block_bytes() || (is_of_all && state.stride != block_)) {
+        throw mismatch(peer);
+      }
+      break;
+    }
+  }
+  if (task_.share_takers == HostTask::kNobody || everybody_reduces_) return;
+  const Post::View view = post.views.output;
+  const Piece share = task_.taken[peer];
+  if (view.region != 0 && share.bytes > 0) {
+    state.shares = peer_regions_[peer]->at(view.region, view.offset + share.offset, share.bytes);
+  }
+}
+
+// The bytes that a peer must offer to this rank.
+uint64_t Exchange::expected_from(uint32_t peer) const {
+  if (task_.kind == HostTask::Kind::move) return task_.taken[peer].bytes;
+  return everybody_reduces_ ? task_.input_bytes : task_.offered[rank_].bytes;
+}
+
+// What a peer offers to this rank, in the peer's own memory.
+void Exchange::view_offer(uint32_t peer, const Post& post) {
+  Piece piece = task_.offered[rank_];
+  if (task_.kind == HostTask::Kind::move) {
+    // The peer's pieces, of which this rank's own may be none (scatter): even ones are as long as what is taken.
+    const uint64_t bytes = task_.taken[peer].bytes;
+    piece = {task_.offered.is_single() ? 0 : rank_ * bytes, bytes};
+    if (task_.offered.is_listed()) {
+      piece.offset = reinterpret_cast<const uint64_t*>(segment_.staging(peer, operation_))[rank_];
+    }
+  } else if (task_.kind == HostTask::Kind::all_reduce) {
+    piece = {0, task_.input_bytes};  // maybe all of it, maybe a share
+  }
+  const Post::View view = post.views.input;
+  if (peers_[peer].way == Way::attached) {
+    peers_[peer].address = view.offset + piece.offset;
+    return;
+  }
+  peers_[peer].offer = peer_regions_[peer]->at(view.region, view.offset + piece.offset, piece.bytes);
+}
+
+// ---- Taking everything at once ----
+
+// Does the rest of the operation when nobody streams; false when it has to be streamed.
+bool Exchange::consume() {
+  if (task_.kind == HostTask::Kind::meet) return true;
+  if (task_.kind == HostTask::Kind::all_reduce && !everybody_reduces_) everybody_reduces_ = all_are_free_to_view();
+  if (everybody_reduces_) {
+    reduce_whole({0, task_.input_bytes}, task_.output);
+    return true;
+  }
+  if (way_ == Way::streamed || task_.share_takers != HostTask::kNobody) return false;
+  for (uint32_t peer = 0; peer < ranks_; ++peer) {
+    if (peer != rank_ && peers_[peer].way == Way::streamed) return false;
+  }
+  if (task_.kind == HostTask::Kind::reduce) {
+    reduce_whole(task_.offered[rank_], task_.output + task_.taken[rank_].offset);
+    return true;
+  }
+  take_own();
+  for (uint32_t i = 1; i < ranks_; ++i) {
+    const uint32_t peer = peer_at(i);
+    const Piece piece = task_.taken[peer];
+    if (piece.bytes > 0) take_bytes(peer, 0, piece);
+  }
+  return true;
+}
+
+// All ranks see the same posts, so all come to the same answer.
+bool Exchange::all_are_free_to_view() const {
+  if (task_.input_bytes * (ranks_ - 1) > tuning_.everybody_reduces_views) return false;
+  if (way_ != Way::viewed || task_.overwrites_input) return false;
+  for (uint32_t peer = 0; peer < ranks_; ++peer) {
+    if (peer != rank_ && (peers_[peer].way != Way::viewed || peers_[peer].stride == kInPlace)) return false;
+  }
+  return true;
+}
+
+// Bytes of what a peer offers to this rank, wherever they are, unless it streams them. Valid until the next call about
+// this peer.
+const std::byte* Exchange::offered_bytes(uint32_t peer, uint64_t begin, uint64_t bytes) {
+  const Peer& state = peers_[peer];
+  if (state.way == Way::attached) {
+    std::vector<std::byte>& copy = copies_[peer];
+    if (copy.size() < bytes) copy.resize(bytes);
+    peer_regions_[peer]->read(state.address + begin, {copy.data(), bytes});
+    return copy.data();
+  }
+  if (state.offer == nullptr) throw mismatch(peer);
+  return state.offer + begin;
+}
+
+// Moves bytes of what a peer offers, from `begin` on, to their place in the output.
+void Exchange::take_bytes(uint32_t peer, uint64_t begin, const Piece& to) {
+  const Peer& state = peers_[peer];
+  std::byte* const place = task_.output + to.offset;
+  if (state.way == Way::attached) return peer_regions_[peer]->read(state.address + begin, {place, to.bytes});
+  copy(place, offered_bytes(peer, begin, to.bytes), to.bytes, writes_past_caches());
+}
+
+// Reduces a piece of the input, of which every peer's offer is the same piece.
+void Exchange::reduce_whole(const Piece& piece, std::byte* result) {
+  if (piece.bytes == 0) return;
+  for (uint32_t peer = 0; peer < ranks_; ++peer) {
+    sources_[peer] = peer == rank_ ? task_.input + piece.offset : offered_bytes(peer, 0, piece.bytes);
+  }
+  ReduceTask reduction = task_.reduction;
+  reduction.streaming = writes_past_caches();
+  reduce(reduction, result, nullptr, sources_, piece.bytes / task_.element_bytes);
+}
+
+// Of a move, what this rank gives to itself.
+void Exchange::take_own() {
+  const Piece from = task_.offered[rank_], to = task_.taken[rank_];
+  const std::byte* const source = task_.input + from.offset;
+  if (to.bytes == 0 || source == task_.output + to.offset) return;
+  copy(task_.output + to.offset, source, to.bytes, writes_past_caches());
+}
+
+// ---- Streaming ----
+
+void Exchange::begin_stream() {
+  collect_peer_ = 1;
+  sees_counters_ = true;
+  if (task_.kind == HostTask::Kind::move) {
+    take_own();
+    for (uint32_t peer = 0; peer < ranks_; ++peer) {
+      if (peer == rank_ || task_.taken[peer].bytes == 0) continue;
+      if (peers_[peer].way != Way::streamed) peers_[peer].stride = block_;
+      take_blocks_ = std::max(take_blocks_, blocks_of(task_.taken[peer].bytes, peers_[peer].stride));
+    }
+    return;
+  }
+  share_blocks_ = blocks_of(task_.offered[rank_].bytes, block_);
+  for (uint32_t peer = 0; peer < ranks_; ++peer) {
+    if (peer != rank_) take_blocks_ = std::max(take_blocks_, blocks_of(task_.taken[peer].bytes, block_));
+  }
+  if (task_.share_takers == HostTask::kNobody) take_blocks_ = 0;
+}
+
+// Whatever can be done next is done; steps of one kind come in order.
+bool Exchange::stream() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    if (staged_ < stage_blocks_ && may_stage_next() && stage_block()) moved = true;
+    if (reduced_ < share_blocks_ && reduce_block()) moved = true;
+    if (collected_ < take_blocks_ && collect_block()) moved = true;
+    if (moved) ++steps_;
+    if (staged_ == stage_blocks_ && reduced_ == share_blocks_ && collected_ == take_blocks_) return true;
+  }
+  return false;
+}
+
+// A block that is staged long before it is needed has left the cache by then.
+bool Exchange::may_stage_next() {
+  const bool has_other_work = reduced_ < share_blocks_ || collected_ < take_blocks_;
+  return !has_other_work || staged_ < std::max(reduced_, collected_) + kLead;
+}
+
+bool Exchange::stage_block() {
+  if (staged_ == 0) {
+    // The blocks may still be read as whole offers of earlier operations.
+    for (uint32_t peer = 0; peer < ranks_; ++peer) {
+      if (peer == rank_) continue;
+      if (!reached(segment_.post(peer, operation_).sequence, peers_[peer].begun, operation_, peer)) return false;
+    }
+  }
+  if (staged_ >= Segment::kBlocks) {
+    const uint64_t freed = staged_ - Segment::kBlocks;  // the block that lay there
+    for (uint32_t peer = 0; peer < ranks_; ++peer) {
+      if (peer == rank_ || task_.offered[peer].bytes <= freed * block_) continue;
+      Peer& state = peers_[peer];
+      const bool free = task_.kind == HostTask::Kind::move
+                            ? reached(segment_.collected(peer).value, state.collected, counter(freed + 1), peer)
+                            : reached(segment_.reduced(peer).value, state.reduced, counter(freed + 1), peer);
+      if (!free) return false;
+    }
+  }
+  const uint64_t stride = task_.offered.is_single() ? 0 : block_;
+  stage(task_.offered, segment_.staging(rank_, staged_), stride, staged_ * block_, block_);
+  segment_.publish(segment_.staged(rank_).value, counter(++staged_));
+  return true;
+}
+
+bool Exchange::is_staged(uint32_t peer, uint64_t block) {
+  if (peers_[peer].way != Way::streamed) return true;
+  return reached(segment_.staged(peer).value, peers_[peer].staged, counter(block + 1), peer);
+}
+
+// `bytes` from the beginning of a block of what a peer offers to this rank, once is_staged().
+const std::byte* Exchange::source(uint32_t peer, uint64_t block, uint64_t bytes) {
+  const Peer& state = peers_[peer];
+  if (state.way == Way::streamed) {
+    return segment_.staging(peer, block) + (task_.offered.is_single() ? 0 : rank_ * state.stride);
+  }
+  // An all_reduce shows the whole buffer, of which the share is a part.
+  const uint64_t share = task_.kind == HostTask::Kind::all_reduce ? task_.offered[rank_].offset : 0;
+  return offered_bytes(peer, share + block * block_, bytes);
+}
+
+bool Exchange::reduce_block() {
+  const Piece share = task_.offered[rank_];
+  const uint64_t begin = reduced_ * block_, bytes = std::min(block_, share.bytes - begin);
+  for (uint32_t i = 1; i < ranks_; ++i) {
+    if (!is_staged(peer_at(i), reduced_)) return false;
+  }
+  const bool shows = task_.share_takers != HostTask::kNobody && task_.share_takers != rank_ && !shares_viewed_;
+  if (shows && !is_result_free()) return false;
+  for (uint32_t peer = 0; peer < ranks_; ++peer) {
+    sources_[peer] = peer == rank_ ? task_.input + share.offset + begin : source(peer, reduced_, bytes);
+  }
+  std::byte* const shown = shows ? segment_.results(rank_, reduced_) : nullptr;
+  ReduceTask reduction = task_.reduction;
+  if (task_.taken[rank_].bytes > 0) {
+    reduction.streaming = shows && writes_past_caches();
+    reduce(reduction, task_.output + task_.taken[rank_].offset + begin, shown, sources_, bytes / task_.element_bytes);
+  } else {
+    reduce(reduction, shown, nullptr, sources_, bytes / task_.element_bytes);
+  }
+  segment_.publish(segment_.reduced(rank_).value, counter(++reduced_));
+  return true;
+}
+
+// Whether those who take this rank's share have taken what the next result would overwrite.
+bool Exchange::is_result_free() {
+  if (reduced_ < Segment::kBlocks) return true;
+  const uint64_t freed = reduced_ - Segment::kBlocks;
+  for (uint32_t peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank_ || (task_.share_takers != HostTask::kAll && task_.share_takers != peer)) continue;
+    if (!reached(segment_.collected(peer).value, peers_[peer].collected, counter(freed + 1), peer)) return false;
+  }
+  return true;
+}
+
+bool Exchange::collect_block() {
+  const bool moves = task_.kind == HostTask::Kind::move;
+  for (; collect_peer_ < ranks_; ++collect_peer_) {
+    const uint32_t peer = peer_at(collect_peer_);
+    Peer& state = peers_[peer];
+    const Piece piece = task_.taken[peer];
+    const uint64_t block = moves ? state.stride : block_;
+    const uint64_t begin = collected_ * block;
+    if (begin >= piece.bytes) continue;
+    const Piece to{piece.offset + begin, std::min(block, piece.bytes - begin)};
+    if (moves && state.way != Way::streamed) {
+      take_bytes(peer, begin, to);
+      continue;
+    }
+    const std::byte* from = nullptr;
+    if (moves) {
+      if (!is_staged(peer, collected_)) return false;
+      from = source(peer, collected_, to.bytes);
+    } else {
+      if (!reached(segment_.reduced(peer).value, state.reduced, counter(collected_ + 1), peer)) return false;
+      from = state.shares != nullptr ? state.shares + begin : segment_.results(peer, collected_);
+    }
+    copy(task_.output + to.offset, from, to.bytes, writes_past_caches());
+  }
+  collect_peer_ = 1;
+  segment_.publish(segment_.collected(rank_).value, counter(++collected_));
+  return true;
+}
+
+// ---- The end ----
+
+// Peers learn that their buffers are no longer read, and those who read this rank's are waited for.
+bool Exchange::settle() {
+  const bool shows = task_.share_takers != HostTask::kNobody && !everybody_reduces_;
+  const bool streams = way_ == Way::streamed || (shows && !shares_viewed_);
+  const bool is_viewed = way_ == Way::viewed || way_ == Way::attached || shares_viewed_;
+  if (!has_told_) {
+    if (sees_counters_ || streams || is_viewed) {
+      segment_.publish(segment_.collected(rank_).value, (operation_ + 1) << 32);
+    }
+    has_told_ = true;
+    next_peer_ = 1;
+  }
+  if (streams || is_viewed) {
+    for (; next_peer_ < ranks_; ++next_peer_) {
+      const uint32_t peer = peer_at(next_peer_);
+      const bool reads_offer = everybody_reduces_ || task_.offered[peer].bytes > 0;
+      const bool reads_share = shows && (task_.share_takers == HostTask::kAll || task_.share_takers == peer);
+      if (!reads_offer && !reads_share) continue;
+      if (streams) peers_[peer].draining = operation_;
+      if (is_viewed && !has_finished(peer, operation_)) return false;
+    }
+  }
+  has_told_ = false;
+  phase_ = Phase::idle;
+  ++steps_;
+  return true;
+}
+
+}  // namespace banyan

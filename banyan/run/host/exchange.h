@@ -1,0 +1,171 @@
+// Exchange: carries out the operations of one rank with the other ranks of its host, in shared memory, one at a time.
+//
+// Every operation begins with a post (segment.h), in which a rank offers its data in one of five ways:
+//   inline   a little data lies in the post itself;
+//   staged   the whole offer was copied into one staging block;
+//   viewed   peers read the buffer itself, because it lies in a region (regions.h);
+//   attached peers copy out of the buffer by process_vm_readv(2), where the system permits it;
+//   streamed the offer passes through the staging blocks, block by block, as the `staged` counter says.
+// A receiver looks at the post and takes the data accordingly, so every rank chooses for itself. Only what changes the
+// pattern of an operation is decided by what all ranks know: an all_reduce of few bytes is reduced by everybody for
+// himself, a larger one by shares, and this decision looks at the size and, where sizes leave it open, at all posts.
+//
+// Streaming. In step t a rank stages block t, reduces block t - 1 of its share, and takes block t - 2 of the others'
+// shares, so waits for peers fall into the time of its own work; a rank that is ahead waits when it would overwrite a
+// block that somebody still reads.
+//
+// Reductions run over the ranks in ascending order whatever the path, so equal inputs give equal bits.
+//
+// What is awaited is looked at, never waited for: advance() returns false and is called again. One thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/host/regions.h"
+#include "banyan/run/host/segment.h"
+#include "banyan/run/host/task.h"
+
+namespace banyan {
+
+// Sizes at which one way gives way to another. All ranks must hold the same.
+struct ExchangeTuning {
+  // An all_reduce up to so many bytes is reduced by every rank for himself; divided by the number of peers.
+  uint64_t everybody_reduces = 64 << 10;
+  // The same where all ranks offer views and none works in place.
+  uint64_t everybody_reduces_views = 512 << 10;
+  // Less than this is staged even where it could be viewed: a view costs one more flag at the end.
+  uint64_t least_viewed = 2 << 10;
+  uint64_t most_staged = 32 << 10;  // larger offers are streamed, so that copying in and out overlap
+  uint64_t least_block = 8 << 10;   // of a stream
+  // Ordinary buffers that are reduced, or moved, are attached to between these sizes of a piece.
+  uint64_t least_attached_sum = 4 << 10, most_attached_sum = 1 << 20;
+  uint64_t least_attached_move = 12 << 10, most_attached_move = UINT64_MAX;
+  uint64_t streaming_stores = 32 << 20;  // outputs from so many bytes on are written past the caches
+};
+
+class Exchange {
+ public:
+  struct Options {
+    uint32_t rank = 0;
+    const RegionPool* own_regions = nullptr;  // none: no buffer is viewed
+    // By rank, none for this one: the peers' memory. Needed only where a peer has regions or may be attached to.
+    std::vector<std::unique_ptr<PeerRegions>> peers = {};
+    bool may_attach = false;  // every rank can attach to every other's memory; equal on all ranks
+    ExchangeTuning tuning = {};
+  };
+  Exchange(const Segment& segment, Options options);
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // Begins the next operation, when none is under way. The task is copied; what it points to is the caller's.
+  void start(const HostTask& task);
+  // Goes on as far as it can now; true when the operation is over. Throws Error{mismatch} naming the peer that called
+  // something else, and what PeerRegions throws; the group is of no use after that.
+  bool advance();
+
+  bool is_busy() const { return phase_ != Phase::idle; }
+  // Of the operation under way or last begun; counts from 1.
+  uint64_t operation() const { return operation_; }
+  // The rank whose sign is missing, after advance() returned false.
+  uint32_t waiting_for() const { return waiting_for_; }
+  // Grows whenever something was done.
+  uint64_t steps() const { return steps_; }
+  // The last operation that `peer` has begun, as far as is known without asking.
+  uint64_t begun_by(uint32_t peer) const { return peers_[peer].begun; }
+
+ private:
+  enum class Phase : uint8_t { idle, claim, meet, stream, settle };
+  enum class Way : uint32_t { none, inline_, staged, viewed, attached, streamed };
+
+  // As many blocks may be staged before the first of them is reduced or taken.
+  static constexpr uint64_t kLead = 2;
+  // The stride of a post that views a buffer which its owner will overwrite.
+  static constexpr uint32_t kInPlace = UINT32_MAX;
+
+  struct Peer {
+    uint64_t begun = 0;                               // operations, as last seen
+    uint64_t staged = 0, reduced = 0, collected = 0;  // counters as last seen
+    uint64_t draining = 0;                            // an operation in which it may still read our blocks
+    // Of the operation.
+    Way way = Way::none;
+    uint64_t stride = 0;
+    const std::byte* offer = nullptr;   // to this rank, where it is in this process's memory
+    uint64_t address = 0;               // the same in the peer's, when attached
+    const std::byte* shares = nullptr;  // its reduced share, when viewed
+  };
+
+  bool claim();
+  void offer();
+  uint64_t choose_block(const Pieces& offered, uint64_t largest) const;
+  Way choose_way(const Pieces& offered, uint64_t largest, RegionPlace& place) const;
+  void offer_views(Post& post, const RegionPlace& input);
+  void stage(const Pieces& offered, std::byte* slots, uint64_t stride, uint64_t begin, uint64_t bytes) const;
+
+  bool meet();
+  bool awaits(uint32_t peer) const;
+  void read_post(uint32_t peer);
+  uint64_t expected_from(uint32_t peer) const;
+  void view_offer(uint32_t peer, const Post& post);
+
+  bool consume();
+  bool all_are_free_to_view() const;
+  void reduce_whole(const Piece& piece, std::byte* result);
+  void take_own();
+
+  void begin_stream();
+  bool stream();
+  bool stage_block();
+  bool may_stage_next();
+  bool reduce_block();
+  bool is_result_free();
+  bool collect_block();
+  const std::byte* source(uint32_t peer, uint64_t block, uint64_t bytes);
+
+  bool settle();
+
+  bool reached(const std::atomic<uint64_t>& word, uint64_t& seen, uint64_t value, uint32_t peer);
+  bool has_finished(uint32_t peer, uint64_t operation);
+  const std::byte* offered_bytes(uint32_t peer, uint64_t begin, uint64_t bytes);
+  void take_bytes(uint32_t peer, uint64_t begin, const Piece& to);
+  bool is_staged(uint32_t peer, uint64_t block);
+  bool is_attachable(uint64_t largest) const;
+  bool writes_past_caches() const { return task_.output_bytes >= tuning_.streaming_stores; }
+  Error mismatch(uint32_t peer) const;
+  // Peers in an order that differs from rank to rank, so that not all look at the same one. i from 1.
+  uint32_t peer_at(uint32_t i) const { return rank_ + i < ranks_ ? rank_ + i : rank_ + i - ranks_; }
+  uint64_t counter(uint64_t blocks) const { return operation_ << 32 | blocks; }
+  static uint64_t blocks_of(uint64_t bytes, uint64_t block) { return (bytes + block - 1) / block; }
+
+  const Segment& segment_;
+  const uint32_t rank_, ranks_;
+  const RegionPool* own_regions_;
+  const std::vector<std::unique_ptr<PeerRegions>> peer_regions_;
+  const bool may_attach_;
+  const ExchangeTuning tuning_;
+
+  HostTask task_;
+  Phase phase_ = Phase::idle;
+  uint64_t operation_ = 0;
+  uint64_t steps_ = 0;
+  uint32_t waiting_for_ = 0;
+  std::vector<Peer> peers_;
+  std::vector<const std::byte*> sources_;
+  std::vector<std::vector<std::byte>> copies_;  // by peer: what was copied out of attached memory, to be reduced
+
+  // Of the operation.
+  Way way_ = Way::none;
+  bool everybody_reduces_ = false;
+  bool shares_viewed_ = false;  // peers read this rank's share in its output
+  bool sees_counters_ = false;  // somebody may wait for this rank's counters
+  bool has_told_ = false;       // that it is done
+  uint64_t block_ = 0;          // bytes of each piece that a block holds
+  uint32_t next_peer_ = 1;      // of a phase that goes from peer to peer; counts as peer_at() does
+  uint32_t collect_peer_ = 1;
+  uint64_t stage_blocks_ = 0, share_blocks_ = 0, take_blocks_ = 0;  // how many there are
+  uint64_t staged_ = 0, reduced_ = 0, collected_ = 0;               // and how many are done
+};
+
+}  // namespace banyan

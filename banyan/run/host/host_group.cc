@@ -1,0 +1,58 @@
+#include "banyan/run/host/host_group.h"
+
+#include <utility>
+
+namespace banyan {
+
+HostGroup::HostGroup(Segment segment, Exchange::Options options)
+    : segment_(std::move(segment)),
+      rank_(options.rank),
+      is_crowded_(banyan::is_crowded(segment_.ranks())),
+      exchange_(segment_, std::move(options)) {}
+
+void HostGroup::finish(Watch& watch) {
+  constexpr uint32_t kLooksBetweenQuestions = 256;
+  Patience patience(is_crowded_);
+  uint64_t steps = exchange_.steps();
+  uint32_t looks = 0;
+  while (!exchange_.advance()) {
+    if (exchange_.steps() != steps) {
+      steps = exchange_.steps();
+      patience.renew();
+      continue;
+    }
+    const bool is_awake = patience.pause();
+    if (is_awake && ++looks % kLooksBetweenQuestions != 0) continue;
+    expect_whole();
+    watch.waiting_for(exchange_.waiting_for());
+    if (is_awake) continue;
+    sleep();
+    patience.tire();
+  }
+}
+
+void HostGroup::sleep() {
+  const uint32_t seen = segment_.rings(rank_);
+  const uint64_t steps = exchange_.steps();
+  segment_.fall_asleep(rank_);
+  try {
+    const bool done = exchange_.advance();
+    if (!done && exchange_.steps() == steps && !segment_.is_broken()) segment_.sleep(rank_, seen);
+  } catch (...) {
+    segment_.wake_up(rank_);
+    throw;
+  }
+  segment_.wake_up(rank_);
+}
+
+void HostGroup::expect_whole() const {
+  if (segment_.is_broken()) {
+    throw Error(static_cast<ErrorCode>(segment_.broken_code()), segment_.broken_text());
+  }
+}
+
+void HostGroup::break_with(const Error& error) const {
+  segment_.break_with(static_cast<int>(error.code()), error.what());
+}
+
+}  // namespace banyan

@@ -1,0 +1,57 @@
+// HostGroup: one rank among the ranks of its host, and the calls that block until an operation is over.
+//
+// Waiting looks at shared memory only: it spins, yields, then sleeps until a peer rings. Between looks it asks the
+// Watch whether there is still something to wait for. One thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "banyan/run/host/exchange.h"
+#include "banyan/run/system/patience.h"
+
+namespace banyan {
+
+// Decides when waiting ends without success.
+class Watch {
+ public:
+  Watch() = default;
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  virtual ~Watch() = default;
+  // Called now and then while this rank waits for `rank` of the group, after nothing has moved for a while. Throws the
+  // Error with which the operation is to end: the peer died, the time is over, the communicator was aborted.
+  virtual void waiting_for(uint32_t rank) = 0;
+};
+
+class HostGroup {
+ public:
+  HostGroup(Segment segment, Exchange::Options options);
+
+  uint32_t rank() const { return rank_; }
+  uint32_t ranks() const { return segment_.ranks(); }
+  const Segment& segment() const { return segment_; }
+  Exchange& exchange() { return exchange_; }
+
+  // Carries out the operation. Throws what the Watch and the Exchange throw, and the error of the rank that broke the
+  // group; the group is of no use after that.
+  void run(const HostTask& task, Watch& watch) {
+    exchange_.start(task);
+    if (!exchange_.advance()) finish(watch);
+  }
+  // The same for an operation that was started with exchange().start().
+  void finish(Watch& watch);
+  // Ends the operations of all ranks of the group with this error, unless it has ended already.
+  void break_with(const Error& error) const;
+
+ private:
+  void expect_whole() const;
+  void sleep();
+
+  const Segment segment_;
+  const uint32_t rank_;
+  const bool is_crowded_;
+  Exchange exchange_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,440 @@
+// Every collective against a serial answer, on threads that take the parts of processes: each maps the shared memory at
+// an address of its own.
+#include "banyan/run/host/host_group.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "banyan/run/host/calls.h"
+
+namespace banyan {
+namespace {
+
+class NoWatch : public Watch {
+ public:
+  void waiting_for(uint32_t) override {}
+};
+
+// How the buffers of a rank come about.
+enum class Memory { ordinary, region, mixed, attached };
+
+struct Setting {
+  uint32_t ranks = 2;
+  Memory memory = Memory::ordinary;
+  bool in_place = false;
+  size_t block_bytes = 4096;
+  ExchangeTuning tuning = {};
+};
+
+class Host {
+ public:
+  explicit Host(const Setting& setting)
+      : setting_(setting), segment_(Segment::make({.ranks = setting.ranks, .block_bytes = setting.block_bytes})) {}
+
+  const Setting& setting() const { return setting_; }
+
+  void run(const std::function<void(HostGroup&)>& body) {
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < setting_.ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        std::vector<std::unique_ptr<PeerRegions>> regions(setting_.ranks);
+        for (uint32_t peer = 0; peer < setting_.ranks; ++peer) {
+          if (peer != rank) regions[peer] = std::make_unique<PeerRegions>(getpid(), pool_.directory_fd());
+        }
+        HostGroup group(
+            Segment::attach(getpid(), segment_.fd(), {.ranks = setting_.ranks, .block_bytes = setting_.block_bytes}),
+            {.rank = rank,
+             .own_regions = &pool_,
+             .peers = std::move(regions),
+             .may_attach = setting_.memory == Memory::attached,
+             .tuning = setting_.tuning});
+        body(group);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // A buffer that frees itself, in a region or not as the setting says.
+  using Buffer = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
+  Buffer buffer(uint32_t rank, size_t bytes) {
+    const bool in_region = setting_.memory == Memory::region || (setting_.memory == Memory::mixed && rank % 2 == 0);
+    if (in_region) return {pool_.allocate(bytes), [this](std::byte* data) { pool_.free(data); }};
+    return {new std::byte[bytes + 1], [](std::byte* data) { delete[] data; }};
+  }
+
+ private:
+  Setting setting_;
+  RegionPool pool_;
+  Segment segment_;
+};
+
+// Depends on operation, rank and position; small, so that sums are exact.
+int32_t sample(uint64_t operation, uint32_t rank, uint64_t position) {
+  return static_cast<int32_t>((operation * 7 + rank * 1009 + position * 31 + position / 61) % 1021);
+}
+
+int32_t sum_of(uint64_t operation, uint32_t ranks, uint64_t position) {
+  int32_t sum = 0;
+  for (uint32_t rank = 0; rank < ranks; ++rank) sum += sample(operation, rank, position);
+  return sum;
+}
+
+constexpr ReduceTask kSum{.type = DataType::int32, .op = ReduceOp::sum};
+
+// One rank's part of one operation: makes buffers, calls, compares.
+class Actor {
+ public:
+  Actor(Host& host, HostGroup& group) : host_(host), group_(group), ranks_(group.ranks()), rank_(group.rank()) {}
+
+  void all_reduce(uint64_t operation, uint64_t count) {
+    prepare(operation, count, count, 0);
+    finish(all_reduce_task(call(), count, kSum));
+    for (uint64_t i = 0; i < count; ++i) expect(i, sum_of(operation, ranks_, i));
+  }
+
+  void reduce(uint64_t operation, uint64_t count, uint32_t root) {
+    prepare(operation, count, count, 0);
+    finish(reduce_task(call(), count, kSum, root));
+    for (uint64_t i = 0; i < count && rank_ == root; ++i) expect(i, sum_of(operation, ranks_, i));
+  }
+
+  void reduce_scatter(uint64_t operation, uint64_t count) {
+    prepare(operation, count * ranks_, count, 0);
+    if (host_.setting().in_place) recv_ = send_ + count * rank_;
+    finish(reduce_scatter_task(call(), count, kSum));
+    for (uint64_t i = 0; i < count; ++i) expect(i, sum_of(operation, ranks_, count * rank_ + i));
+  }
+
+  void broadcast(uint64_t operation, uint64_t count, uint32_t root) {
+    prepare(operation, count, count, 0);
+    finish(broadcast_task(call(), count, root));
+    for (uint64_t i = 0; i < count; ++i) expect(i, sample(operation, root, i));
+  }
+
+  void all_gather(uint64_t operation, uint64_t count) {
+    prepare(operation, count, count * ranks_, count * rank_);
+    finish(all_gather_task(call(), count));
+    for (uint64_t i = 0; i < count * ranks_; ++i) {
+      expect(i, sample(operation, static_cast<uint32_t>(i / count), i % count));
+    }
+  }
+
+  void all_to_all(uint64_t operation, uint64_t count) {
+    prepare(operation, count * ranks_, count * ranks_, 0);
+    finish(all_to_all_task(call(), count));
+    for (uint64_t i = 0; i < count * ranks_; ++i) {
+      expect(i, sample(operation, static_cast<uint32_t>(i / count), count * rank_ + i % count));
+    }
+  }
+
+  void gather(uint64_t operation, uint64_t count, uint32_t root) {
+    prepare(operation, count, count * ranks_, count * rank_);
+    finish(gather_task(call(), count, root));
+    for (uint64_t i = 0; i < count * ranks_ && rank_ == root; ++i) {
+      expect(i, sample(operation, static_cast<uint32_t>(i / count), i % count));
+    }
+  }
+
+  void scatter(uint64_t operation, uint64_t count, uint32_t root) {
+    prepare(operation, count * ranks_, count, 0);
+    if (host_.setting().in_place) recv_ = send_ + count * rank_;
+    finish(scatter_task(call(), count, root));
+    for (uint64_t i = 0; i < count; ++i) expect(i, sample(operation, root, count * rank_ + i));
+  }
+
+  // Rank p contributes p + 1 times as much as rank 0.
+  void all_gather_v(uint64_t operation, uint64_t count) {
+    const std::vector<size_t> counts = uneven(count);
+    const size_t before = std::accumulate(counts.begin(), counts.begin() + rank_, size_t{0});
+    const size_t total = std::accumulate(counts.begin(), counts.end(), size_t{0});
+    prepare(operation, counts[rank_], total, before);
+    finish(all_gather_v_task(call(), counts, {}, pieces_));
+    uint64_t at = 0;
+    for (uint32_t rank = 0; rank < ranks_; ++rank) {
+      for (uint64_t i = 0; i < counts[rank]; ++i) expect(at++, sample(operation, rank, i));
+    }
+  }
+
+  void reduce_scatter_v(uint64_t operation, uint64_t count) {
+    const std::vector<size_t> counts = uneven(count);
+    const size_t before = std::accumulate(counts.begin(), counts.begin() + rank_, size_t{0});
+    prepare(operation, std::accumulate(counts.begin(), counts.end(), size_t{0}), counts[rank_], 0);
+    if (host_.setting().in_place) recv_ = send_ + before;
+    finish(reduce_scatter_v_task(call(), counts, kSum, pieces_));
+    for (uint64_t i = 0; i < counts[rank_]; ++i) expect(i, sum_of(operation, ranks_, before + i));
+  }
+
+  // Rank a sends count * ((a + b) mod 3) elements to rank b, with gaps between the pieces.
+  void all_to_all_v(uint64_t operation, uint64_t count) {
+    std::vector<size_t> counts, displacements;
+    size_t next = 0;
+    for (uint32_t peer = 0; peer < ranks_; ++peer) {
+      counts.push_back(count * ((rank_ + peer) % 3));
+      displacements.push_back(next);
+      next += counts.back() + 3;
+    }
+    prepare(operation, next, next, 0);
+    finish(all_to_all_v_task(call(), {counts, displacements}, {counts, displacements}, pieces_));
+    for (uint32_t peer = 0; peer < ranks_; ++peer) {
+      size_t at_peer = 0;  // where the piece for this rank lies at the peer
+      for (uint32_t other = 0; other < rank_; ++other) at_peer += count * ((peer + other) % 3) + 3;
+      for (size_t i = 0; i < counts[peer]; ++i) expect(displacements[peer] + i, sample(operation, peer, at_peer + i));
+    }
+  }
+
+  void barrier() { finish(barrier_task({.rank = rank_, .ranks = ranks_, .signature = 99})); }
+
+  uint64_t wrong() const { return wrong_; }
+
+ private:
+  std::vector<size_t> uneven(uint64_t count) const {
+    std::vector<size_t> counts;
+    for (uint32_t rank = 0; rank < ranks_; ++rank) counts.push_back(count * ((rank + 2) % 4));
+    return counts;
+  }
+
+  void prepare(uint64_t operation, uint64_t input, uint64_t output, uint64_t place) {
+    const bool in_place = host_.setting().in_place;
+    input_ = host_.buffer(rank_, 4 * (in_place ? std::max(input + place, output) : input));
+    if (!in_place) output_ = host_.buffer(rank_, 4 * output);
+    send_ = reinterpret_cast<int32_t*>(input_.get()) + (in_place ? place : 0);
+    recv_ = reinterpret_cast<int32_t*>(in_place ? input_.get() : output_.get());
+    for (uint64_t i = 0; i < input; ++i) send_[i] = sample(operation, rank_, i);
+    if (!in_place) std::fill_n(recv_, output, -1);
+  }
+
+  HostCall call() const {
+    return {.rank = rank_,
+            .ranks = ranks_,
+            .signature = 1234,
+            .element_bytes = 4,
+            .send = reinterpret_cast<std::byte*>(send_),
+            .recv = reinterpret_cast<std::byte*>(recv_)};
+  }
+
+  void finish(const HostTask& task) { group_.run(task, watch_); }
+
+  void expect(uint64_t i, int32_t expected) { wrong_ += recv_[i] != expected ? 1 : 0; }
+
+  Host& host_;
+  HostGroup& group_;
+  const uint32_t ranks_, rank_;
+  NoWatch watch_;
+  Host::Buffer input_, output_;
+  int32_t *send_ = nullptr, *recv_ = nullptr;
+  std::vector<Piece> pieces_;
+  uint64_t wrong_ = 0;
+};
+
+std::string name_of(const Setting& setting) {
+  const char* const memories[] = {"ordinary", "region", "mixed", "attached"};
+  return std::to_string(setting.ranks) + "_ranks_" + memories[static_cast<int>(setting.memory)] +
+         (setting.in_place ? "_in_place" : "");
+}
+
+class Collectives : public ::testing::TestWithParam<Setting> {};
+
+std::vector<Setting> settings() {
+  std::vector<Setting> settings;
+  for (const uint32_t ranks : {1u, 2u, 3u, 4u, 7u, 8u}) {
+    for (const Memory memory : {Memory::ordinary, Memory::region, Memory::mixed, Memory::attached}) {
+      for (const bool in_place : {false, true}) {
+        // Small blocks and thresholds, so that few elements already take every path.
+        settings.push_back({.ranks = ranks,
+                            .memory = memory,
+                            .in_place = in_place,
+                            .block_bytes = 4096,
+                            .tuning = {.everybody_reduces = 1000,
+                                       .everybody_reduces_views = 4000,
+                                       .least_viewed = 128,
+                                       .most_staged = 1024,
+                                       .least_block = 128,
+                                       .least_attached_sum = 200,
+                                       .most_attached_sum = 3000,
+                                       .least_attached_move = 100,
+                                       .most_attached_move = 3000,
+                                       .streaming_stores = 20'000}});
+      }
+    }
+  }
+  return settings;
+}
+INSTANTIATE_TEST_SUITE_P(Host, Collectives, ::testing::ValuesIn(settings()),
+                         [](const auto& test) { return name_of(test.param); });
+
+TEST_P(Collectives, AreRightAtEverySizeWithNoBarrierBetween) {
+  Host host(GetParam());
+  host.run([&](HostGroup& group) {
+    Actor actor(host, group);
+    uint64_t operation = 0;
+    for (const uint64_t count : {0u, 1u, 2u, 5u, 10u, 25u, 26u, 27u, 64u, 127u, 250u, 251u, 500u, 1021u, 4099u}) {
+      const uint32_t root = static_cast<uint32_t>(count % group.ranks());
+      actor.all_reduce(++operation, count);
+      actor.reduce(++operation, count, root);
+      actor.broadcast(++operation, count, root);
+      actor.all_gather(++operation, count);
+      actor.reduce_scatter(++operation, count);
+      actor.all_to_all(++operation, count);
+      actor.gather(++operation, count, root);
+      actor.scatter(++operation, count, root);
+      actor.barrier();
+      actor.all_gather_v(++operation, count / 2);
+      actor.reduce_scatter_v(++operation, count / 2);
+      if (!GetParam().in_place) actor.all_to_all_v(++operation, count);
+      ASSERT_EQ(actor.wrong(), 0u) << count << " elements, rank " << group.rank();
+    }
+  });
+}
+
+// Ranks of rooted operations run ahead of each other as far as they may.
+TEST_P(Collectives, AreRightInRandomOrder) {
+  Host host(GetParam());
+  constexpr uint64_t kSeed = 20261121;
+  host.run([&](HostGroup& group) {
+    std::mt19937_64 random(kSeed);  // the same on all ranks
+    Actor actor(host, group);
+    for (uint64_t operation = 1; operation <= 400; ++operation) {
+      const uint64_t count = random() % (random() % 4 == 0 ? 3000 : 40);
+      const uint32_t root = static_cast<uint32_t>(random() % group.ranks());
+      switch (random() % 9) {
+        case 0:
+          actor.all_reduce(operation, count);
+          break;
+        case 1:
+          actor.reduce(operation, count, root);
+          break;
+        case 2:
+          actor.broadcast(operation, count, root);
+          break;
+        case 3:
+          actor.all_gather(operation, count);
+          break;
+        case 4:
+          actor.reduce_scatter(operation, count);
+          break;
+        case 5:
+          actor.all_to_all(operation, count);
+          break;
+        case 6:
+          actor.gather(operation, count, root);
+          break;
+        case 7:
+          actor.scatter(operation, count, root);
+          break;
+        case 8:
+          actor.all_gather_v(operation, count);
+          break;
+      }
+      ASSERT_EQ(actor.wrong(), 0u) << "operation " << operation << ", rank " << group.rank() << ", seed " << kSeed;
+    }
+  });
+}
+
+// The order of additions is that of the ranks, whatever the path: so bits do not depend on size, memory or place.
+TEST(HostGroup, GivesTheSameBitsOnEveryPath) {
+  const auto element = [](uint32_t rank, uint64_t i) {
+    std::mt19937 random(static_cast<uint32_t>(rank * 7919 + i));
+    return static_cast<float>(random()) * std::ldexp(1.0f, static_cast<int>(random() % 40) - 20);
+  };
+  constexpr uint64_t kMost = 6000;
+  for (const uint32_t ranks : {3u, 4u, 7u}) {
+    std::vector<float> expected(kMost);
+    for (uint64_t i = 0; i < kMost; ++i) {
+      for (uint32_t rank = 0; rank < ranks; ++rank)
+        expected[i] = rank == 0 ? element(0, i) : expected[i] + element(rank, i);
+    }
+    for (const Memory memory : {Memory::ordinary, Memory::region, Memory::mixed}) {
+      Host host(
+          {.ranks = ranks,
+           .memory = memory,
+           .tuning = {
+               .everybody_reduces = 1000, .everybody_reduces_views = 8000, .least_viewed = 64, .least_block = 256}});
+      host.run([&](HostGroup& group) {
+        NoWatch watch;
+        for (const uint64_t count : {uint64_t{3}, uint64_t{40}, uint64_t{500}, kMost}) {
+          const auto send = host.buffer(group.rank(), 4 * count), recv = host.buffer(group.rank(), 4 * count);
+          auto* const values = reinterpret_cast<float*>(send.get());
+          for (uint64_t i = 0; i < count; ++i) values[i] = element(group.rank(), i);
+          group.run(
+              all_reduce_task(
+                  {.rank = group.rank(), .ranks = ranks, .element_bytes = 4, .send = send.get(), .recv = recv.get()},
+                  count, {.type = DataType::float32, .op = ReduceOp::sum}),
+              watch);
+          EXPECT_EQ(std::memcmp(recv.get(), expected.data(), 4 * count), 0)
+              << count << " elements, " << ranks << " ranks";
+        }
+      });
+    }
+  }
+}
+
+TEST(HostGroup, NamesTheRankThatCalledSomethingElse) {
+  Host host({.ranks = 3});
+  std::array<std::string, 3> errors;
+  host.run([&](HostGroup& group) {
+    NoWatch watch;
+    int32_t value = 1;
+    HostCall call{.rank = group.rank(), .ranks = 3, .signature = group.rank() == 2 ? 8u : 7u, .element_bytes = 4};
+    call.send = call.recv = reinterpret_cast<std::byte*>(&value);
+    try {
+      group.run(all_reduce_task(call, 1, kSum), watch);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      group.break_with(error);
+      errors[group.rank()] = error.what();
+    }
+  });
+  for (const std::string& error : errors) EXPECT_NE(error.find("called something else"), std::string::npos) << error;
+}
+
+TEST(HostGroup, EndsEverybodysOperationWhenOneBreaksIt) {
+  Host host({.ranks = 4});
+  host.run([&](HostGroup& group) {
+    NoWatch watch;
+    if (group.rank() == 2) {
+      group.break_with(Error(ErrorCode::peer_lost, "rank 9 has gone fishing"));
+      return;
+    }
+    try {
+      group.run(barrier_task({.rank = group.rank(), .ranks = 4}), watch);
+      ADD_FAILURE() << "rank 2 was not missed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::peer_lost);
+      EXPECT_STREQ(error.what(), "rank 9 has gone fishing");
+    }
+  });
+}
+
+class ImpatientWatch : public Watch {
+ public:
+  void waiting_for(uint32_t rank) override {
+    if (++questions_ > 20) throw Error(ErrorCode::timed_out, "rank " + std::to_string(rank) + " is late");
+  }
+
+ private:
+  int questions_ = 0;
+};
+
+TEST(HostGroup, AsksTheWatchWhomItWaitsFor) {
+  Host host({.ranks = 3});
+  host.run([&](HostGroup& group) {
+    if (group.rank() == 1) return;
+    ImpatientWatch watch;
+    try {
+      group.run(barrier_task({.rank = group.rank(), .ranks = 3}), watch);
+      ADD_FAILURE() << "rank 1 was not missed";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "rank 1 is late");
+    }
+  });
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,125 @@
+// Regions: memory that belongs to one process and that others of its host can read and write directly.
+//
+// Every process has one RegionPool, and a *directory* in shared memory that says which regions it has. A buffer within
+// a region can be named to a peer as (region id, offset); the peer looks the region up in the directory, maps it when
+// it meets it first, and keeps the mapping until its owner has freed it.
+//
+// RegionPool: any thread. PeerRegions: one thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <unordered_map>
+
+#include "banyan/run/system/shared_memory.h"
+
+namespace banyan {
+
+// Never used again for another region of the same process. Zero is none.
+using RegionId = uint64_t;
+
+struct RegionPlace {
+  RegionId region = 0;  // 0: the bytes lie in no region, or not wholly in one
+  uint64_t offset = 0;
+};
+
+class RegionPool {
+ public:
+  static constexpr size_t kMaxRegions = 4096;
+
+  // Throws Error{io}.
+  RegionPool();
+  RegionPool(const RegionPool&) = delete;
+  RegionPool& operator=(const RegionPool&) = delete;
+  ~RegionPool();
+
+  // Memory whose pages are all there. Throws Error{io}; Error{unsupported} beyond kMaxRegions at a time.
+  std::byte* allocate(size_t bytes);
+  // False when it is none of ours.
+  bool free(void* memory);
+  // Where [begin, begin + bytes) lies. A few nanoseconds: the last answer is remembered by each thread.
+  RegionPlace find(const void* begin, size_t bytes) const;
+
+  // For other processes of the host: PeerRegions.
+  int directory_fd() const { return directory_.fd(); }
+
+  // Tells those who ask for `key` that this process holds open as `fd` what they look for, until it is withdrawn.
+  // Throws Error{unsupported} when there are too many at a time.
+  void announce(uint64_t key, int fd);
+  void withdraw(uint64_t key);
+
+ private:
+  friend class PeerRegions;
+  struct Entry {
+    std::atomic<uint64_t> id{0};  // 0: the place is free
+    std::atomic<int32_t> fd{-1};
+    std::atomic<uint64_t> size{0};
+  };
+  static constexpr size_t kMaxAnnouncements = 64;
+  struct Announcement {
+    std::atomic<uint64_t> key{0};  // 0: free
+    std::atomic<int32_t> fd{-1};
+  };
+  struct Directory {
+    std::atomic<uint64_t> self{0};  // where its owner has it mapped, for those who try to attach
+    Announcement announcements[kMaxAnnouncements];
+    Entry entries[kMaxRegions];  // of region `id` at id % kMaxRegions
+  };
+  Directory& directory() const { return *reinterpret_cast<Directory*>(directory_.data()); }
+
+  struct Region {
+    SharedMemory memory;
+    RegionId id = 0;
+  };
+
+  std::atomic<uint64_t> version_;  // changes with every allocate and free, so that remembered answers expire
+  SharedMemory directory_;
+  mutable std::shared_mutex mutex_;             // protects regions_ and next_
+  std::map<const std::byte*, Region> regions_;  // by where they begin
+  uint64_t next_ = 1;
+};
+
+// The memory of one other process.
+class PeerRegions {
+ public:
+  // Throws Error{io}, Error{peer_lost}.
+  PeerRegions(pid_t owner, int directory_fd);
+
+  // The file descriptor that the owner has announced under this key, if it has.
+  std::optional<int> find(uint64_t key) const;
+
+  // Whether the system permits read(): tried on a page that is there for this.
+  bool is_attachable() const;
+  // Copies from any memory of the process, by process_vm_readv(2): a system call, and about half as quick as memcpy.
+  // Throws Error{peer_lost} when it is gone, Error{mismatch} when it has no such memory, Error{io}.
+  void read(uint64_t address, std::span<std::byte> into) const;
+
+  // Where bytes [offset, offset + bytes) of a region begin in this process. Throws Error{mismatch} when there is no
+  // such region or it is shorter, Error{io}, Error{peer_lost}.
+  std::byte* at(RegionId region, uint64_t offset, size_t bytes);
+
+ private:
+  const RegionPool::Directory& directory() const {
+    return *reinterpret_cast<const RegionPool::Directory*>(directory_.data());
+  }
+  std::byte* map(RegionId region, uint64_t offset, size_t bytes);
+  void forget_freed();
+
+  pid_t owner_;
+  SharedMemory directory_;
+  struct Mapping {
+    SharedMemory memory;
+  };
+  std::unordered_map<RegionId, Mapping> mappings_;
+  RegionId last_ = 0;
+  std::byte* last_data_ = nullptr;
+  size_t last_size_ = 0;
+};
+
+}  // namespace banyan

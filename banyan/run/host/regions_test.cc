@@ -1,0 +1,88 @@
+#include "banyan/run/host/regions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "banyan/base/error.h"
+#include "banyan/run/system/processes.h"
+
+namespace banyan {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+TEST(RegionPool, FindsWhereABufferLies) {
+  RegionPool pool;
+  std::byte* const first = pool.allocate(10'000);
+  std::byte* const second = pool.allocate(100);
+  const RegionPlace place = pool.find(first + 100, 200);
+  EXPECT_NE(place.region, 0u);
+  EXPECT_EQ(place.offset, 100u);
+  EXPECT_NE(pool.find(second, 100).region, place.region);
+  EXPECT_EQ(pool.find(first, 3 * 4096).region, place.region) << "regions end with a page";
+  EXPECT_EQ(pool.find(first, 3 * 4096 + 1).region, 0u);
+  int elsewhere = 0;
+  EXPECT_EQ(pool.find(&elsewhere, sizeof elsewhere).region, 0u);
+  EXPECT_TRUE(pool.free(first));
+  EXPECT_EQ(pool.find(first + 100, 200).region, 0u);
+  EXPECT_FALSE(pool.free(first));
+  EXPECT_FALSE(pool.free(&elsewhere));
+}
+
+TEST(RegionPool, NeverGivesTheSameIdTwice) {
+  RegionPool pool;
+  RegionId last = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    std::byte* const data = pool.allocate(1);
+    const RegionId id = pool.find(data, 1).region;
+    EXPECT_GT(id, last);
+    last = id;
+    EXPECT_TRUE(pool.free(data));
+  }
+}
+
+TEST(PeerRegions, ReadAndWriteTheMemoryOfAnotherProcess) {
+  RegionPool pool;
+  std::byte* const data = pool.allocate(5000);
+  data[4321] = std::byte{7};
+  const RegionPlace place = pool.find(data, 5000);
+  const pid_t owner = getpid();
+  run_processes(1, seconds(20), [&](uint32_t) -> std::string {
+    PeerRegions peer(owner, pool.directory_fd());
+    if (*peer.at(place.region, place.offset + 4321, 1) != std::byte{7}) return "wrong";
+    *peer.at(place.region, place.offset + 1, 4999) = std::byte{8};
+    return "";
+  });
+  EXPECT_EQ(data[1], std::byte{8});
+}
+
+TEST(PeerRegions, RefuseWhatTheOwnerDoesNotHave) {
+  RegionPool pool;
+  std::byte* const data = pool.allocate(4096);
+  const RegionPlace place = pool.find(data, 1);
+  PeerRegions peer(getpid(), pool.directory_fd());
+  const auto refusal = [&](RegionId region, uint64_t offset, size_t bytes) -> std::string {
+    try {
+      peer.at(region, offset, bytes);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_EQ(refusal(place.region, 0, 4096), "none");
+  EXPECT_THAT(refusal(place.region, 1, 4096), HasSubstr("shorter"));
+  EXPECT_THAT(refusal(place.region, UINT64_MAX, 2), HasSubstr("shorter"));
+  EXPECT_THAT(refusal(place.region + 1, 0, 1), HasSubstr("not there"));
+  EXPECT_THAT(refusal(0, 0, 1), HasSubstr("not there"));
+  pool.free(data);
+  std::byte* const other = pool.allocate(4096);
+  EXPECT_EQ(refusal(pool.find(other, 1).region, 0, 1), "none");
+  EXPECT_THAT(refusal(place.region, 0, 1), HasSubstr("not there"));
+}
+
+}  // namespace
+}  // namespace banyan

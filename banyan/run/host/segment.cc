@@ -1,0 +1,88 @@
+#include "banyan/run/host/segment.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/run/system/futex.h"
+
+namespace banyan {
+namespace {
+
+constexpr uint64_t kMagic = 0x0001'0000'6e79'6e62;  // version 1
+constexpr std::chrono::milliseconds kLongestSleep{50};
+
+}  // namespace
+
+size_t Segment::bytes(const Options& options) {
+  CHECK(options.ranks >= 1 && options.ranks <= kMaxRanks) << options.ranks;
+  CHECK(options.block_bytes > 0 && options.block_bytes % kPage == 0) << options.block_bytes;
+  static_assert(sizeof(Head) <= kHeadBytes);
+  static_assert(kPosts * sizeof(Post) + 3 * sizeof(Counter) + sizeof(Bell) <= kHeadBytes);
+  return kHeadBytes + options.ranks * (kHeadBytes + 2 * kBlocks * options.block_bytes);
+}
+
+Segment::Segment(SharedMemory memory, const Options& options)
+    : memory_(std::move(memory)),
+      ranks_(options.ranks),
+      block_bytes_(options.block_bytes),
+      rank_bytes_(kHeadBytes + 2 * kBlocks * options.block_bytes) {}
+
+Segment Segment::make(const Options& options) {
+  Segment segment(SharedMemory::with_pages(bytes(options)), options);
+  Head& head = *new (segment.memory_.data()) Head;
+  head.ranks = options.ranks;
+  head.block_bytes = options.block_bytes;
+  head.magic = kMagic;
+  return segment;  // posts, counters and bells begin as zeros, which the memory is
+}
+
+Segment Segment::attach(pid_t owner, int fd, const Options& options) {
+  Segment segment(SharedMemory::attach(owner, fd, bytes(options)), options);
+  const Head& head = segment.head();
+  if (head.magic != kMagic || head.ranks != options.ranks || head.block_bytes != options.block_bytes) {
+    throw Error(ErrorCode::mismatch, "the shared memory of process " + std::to_string(owner) +
+                                         " is not laid out as expected; do all ranks run the same version of banyan?");
+  }
+  return segment;
+}
+
+void Segment::ring_all() const {
+  for (uint32_t rank = 0; rank < ranks_; ++rank) {
+    Bell& bell = this->bell(rank);
+    if (bell.asleep.load(std::memory_order_seq_cst) == 0) continue;
+    bell.rings.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(bell.rings);
+  }
+}
+
+uint32_t Segment::rings(uint32_t rank) const { return bell(rank).rings.load(std::memory_order_seq_cst); }
+
+void Segment::fall_asleep(uint32_t rank) const {
+  bell(rank).asleep.store(1, std::memory_order_seq_cst);
+  head().sleepers.fetch_add(1, std::memory_order_seq_cst);
+}
+
+void Segment::sleep(uint32_t rank, uint32_t seen) const { futex_wait(bell(rank).rings, seen, kLongestSleep); }
+
+void Segment::wake_up(uint32_t rank) const {
+  bell(rank).asleep.store(0, std::memory_order_relaxed);
+  head().sleepers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Segment::break_with(int code, std::string_view text) const {
+  uint32_t no = 0;
+  if (!head().broken.compare_exchange_strong(no, 1)) return;
+  head().code = code;
+  const size_t count = std::min(text.size(), sizeof head().text - 1);
+  std::memcpy(head().text, text.data(), count);
+  head().text[count] = '\0';
+  head().broken.store(2, std::memory_order_seq_cst);
+  ring_all();
+}
+
+}  // namespace banyan

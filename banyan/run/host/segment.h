@@ -1,0 +1,148 @@
+// Segment: the memory in which the ranks of one host that belong to a communicator meet.
+//
+// For every local rank it holds
+//   posts      what this rank offers in its last kPosts operations, written once per operation. The sequence number,
+//              stored last, says that the rest is there. A little data travels in the post itself, so that a small
+//              operation costs a cache line or two from each peer and nothing else.
+//   progress   three counters, a cache line each: blocks staged, reduced and collected. A counter is
+//              `operation << 32 | blocks` and only grows; when an operation is over it becomes `operation + 1 << 32`.
+//   staging    kBlocks blocks in which the data of buffers that peers cannot see passes by, and as many for results.
+//   bell       a word to sleep on, and whether it does.
+// and for all: how many sleep, and the error that ended the group, if one did.
+//
+// Everything in it is written by one rank and read by the others (the error: by the first who sets it), through atomics
+// with acquire and release. Nothing in it is trusted as an address or a length before it was compared with what the
+// reader expects. The memory has no pointers, and lies at different addresses in different processes.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "banyan/run/system/shared_memory.h"
+
+namespace banyan {
+
+constexpr size_t kCacheLine = 64;
+
+// What a rank offers to its peers in one operation. The second line is touched by more than 40 bytes of data only.
+struct alignas(2 * kCacheLine) Post {
+  static constexpr size_t kInlineBytes = 104;
+
+  // How a buffer can be reached by peers.
+  struct View {
+    uint64_t region = 0;  // a RegionId of its owner; 0: peers cannot reach it, so it is staged
+    uint64_t offset = 0;  // within the region
+  };
+
+  std::atomic<uint64_t> sequence{0};  // of the operation
+  uint64_t signature = 0;             // of the call: kind, type, op, root, counts
+  uint32_t way = 0;                   // how the data is offered: Exchange knows the numbers
+  uint32_t stride = 0;  // bytes between the pieces of two ranks; of a stream, also what a block holds of each
+  union {
+    std::byte bytes[kInlineBytes];
+    struct {
+      View input, output;
+    } views;
+  };
+};
+static_assert(sizeof(Post) == 2 * kCacheLine);
+
+struct alignas(kCacheLine) Counter {
+  std::atomic<uint64_t> value{0};
+};
+
+struct alignas(kCacheLine) Bell {
+  std::atomic<uint32_t> rings{0};
+  std::atomic<uint32_t> asleep{0};
+};
+
+class Segment {
+ public:
+  static constexpr uint32_t kPosts = 4;
+  static constexpr uint32_t kBlocks = 4;
+  static constexpr uint32_t kMaxRanks = 1024;
+
+  struct Options {
+    uint32_t ranks = 0;
+    size_t block_bytes = size_t{128} << 10;  // of a staging block; a multiple of 4096
+  };
+
+  // Makes one, whose pages are all there. Throws Error{io}.
+  static Segment make(const Options& options);
+  // Joins one that another process of this host made. Throws Error{io}, Error{peer_lost}, Error{mismatch} when it is
+  // none, or one of another version.
+  static Segment attach(pid_t owner, int fd, const Options& options);
+
+  uint32_t ranks() const { return ranks_; }
+  size_t block_bytes() const { return block_bytes_; }
+  int fd() const { return memory_.fd(); }
+
+  Post& post(uint32_t rank, uint64_t operation) const {
+    return *reinterpret_cast<Post*>(rank_base(rank) + (operation % kPosts) * sizeof(Post));
+  }
+  Counter& staged(uint32_t rank) const { return counter(rank, 0); }
+  Counter& reduced(uint32_t rank) const { return counter(rank, 1); }
+  Counter& collected(uint32_t rank) const { return counter(rank, 2); }
+  std::byte* staging(uint32_t rank, uint64_t block) const {
+    return rank_base(rank) + kHeadBytes + (block % kBlocks) * block_bytes_;
+  }
+  std::byte* results(uint32_t rank, uint64_t block) const {
+    return rank_base(rank) + kHeadBytes + (kBlocks + block % kBlocks) * block_bytes_;
+  }
+
+  // Sleeping, for a rank that has looked for something in vain and will look again between fall_asleep() and sleep():
+  //   const uint32_t seen = rings(me); fall_asleep(me); if (!is there) sleep(me, seen); wake_up(me);
+  // Whoever publishes either finds it asleep and rings, or has published before it looked.
+  uint32_t rings(uint32_t rank) const;
+  void fall_asleep(uint32_t rank) const;
+  void sleep(uint32_t rank, uint32_t seen) const;  // at most kLongestSleep: a killed publisher rings nobody
+  void wake_up(uint32_t rank) const;
+  void ring_all() const;
+
+  // Stores a counter or a sequence number that peers wait for, and wakes them if they sleep.
+  void publish(std::atomic<uint64_t>& word, uint64_t value) const {
+    // Sequentially consistent, with the sleeper's own store and look: either it sees the value or we see it asleep.
+    word.store(value, std::memory_order_seq_cst);
+    if (head().sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+      ring_all();
+  }
+
+  // The first error that a rank of the group met ends the group: everybody's operations end with it.
+  bool is_broken() const { return head().broken.load(std::memory_order_acquire) == 2; }
+  void break_with(int code, std::string_view text) const;
+  int broken_code() const { return head().code; }
+  const char* broken_text() const { return head().text; }
+
+ private:
+  struct Head {
+    uint64_t magic = 0;
+    uint32_t ranks = 0, unused = 0;
+    uint64_t block_bytes = 0;
+    alignas(kCacheLine) std::atomic<uint32_t> sleepers{0};
+    alignas(kCacheLine) std::atomic<uint32_t> broken{0};  // 0 no, 1 being written, 2 yes
+    int code = 0;
+    char text[500] = {};
+  };
+  static constexpr size_t kPage = 4096;
+  static constexpr size_t kHeadBytes = kPage;
+
+  Segment(SharedMemory memory, const Options& options);
+  static size_t bytes(const Options& options);
+
+  Head& head() const { return *reinterpret_cast<Head*>(memory_.data()); }
+  std::byte* rank_base(uint32_t rank) const { return memory_.data() + kHeadBytes + rank * rank_bytes_; }
+  Counter& counter(uint32_t rank, uint32_t which) const {
+    return reinterpret_cast<Counter*>(rank_base(rank) + kPosts * sizeof(Post))[which];
+  }
+  Bell& bell(uint32_t rank) const {
+    return *reinterpret_cast<Bell*>(rank_base(rank) + kPosts * sizeof(Post) + 3 * sizeof(Counter));
+  }
+
+  SharedMemory memory_;
+  uint32_t ranks_ = 0;
+  size_t block_bytes_ = 0, rank_bytes_ = 0;
+};
+
+}  // namespace banyan
