@@ -156,38 +156,75 @@ static void expect(const float* values, size_t count, float factor) {
   }
 }
 
-static void add(float* restrict to, const float* restrict left, const float* restrict right, size_t count) {
-  for (size_t i = 0; i < count; ++i) to[i] = left[i] + right[i];
-}
-
-static void copy(float* restrict to, const float* restrict left, const float* restrict right, size_t count) {
-  (void)right;
-  memcpy(to, left, count * sizeof(float));
-}
-
-/* GB/s of the result's bytes, read from memory that a process on another core has written. */
-static double data_rate(int here, int there, size_t bytes, void (*move)(float*, const float*, const float*, size_t),
-                        float factor) {
-  data_t data = {map_shared(bytes), bytes / sizeof(float)};
-  float* result = malloc(bytes);
-  float* own = malloc(bytes);
-  if (result == NULL || own == NULL) fail("out of memory");
-  pin(here);
-  const data_t mine = {own, data.count};
-  write_samples(NULL, (void*)&mine);
-  double rates[BLOCKS];
-  for (int block = 0; block < BLOCKS; ++block) {
-    memset(result, 0xFF, bytes);
-    finish(start(there, write_samples, NULL, &data));
-    const double begin = now_seconds();
-    move(result, data.memory, own, data.count);
-    rates[block] = (double)bytes / (now_seconds() - begin) * 1e-9;
-    expect(result, data.count, factor);
+/* Writes the samples anew before every block that the other process times. */
+static void write_on_request(shared_t* shared, void* argument) {
+  for (uint32_t block = 1; block <= BLOCKS; ++block) {
+    wait_for(&shared->ping, block, SPIN);
+    write_samples(shared, argument);
+    post(&shared->pong, block, SPIN);
   }
-  munmap(data.memory, bytes);
+}
+
+/* One timed move of `bytes` from memory that another core has just written: 1 when it could be done. */
+typedef int move_t(float* restrict to, const float* restrict from, const float* restrict own, size_t bytes,
+                   pid_t writer);
+
+static int add(float* restrict to, const float* restrict from, const float* restrict own, size_t bytes, pid_t writer) {
+  (void)writer;
+  for (size_t i = 0; i < bytes / sizeof(float); ++i) to[i] = from[i] + own[i];
+  return 1;
+}
+
+static int copy(float* restrict to, const float* restrict from, const float* restrict own, size_t bytes, pid_t writer) {
+  (void)own, (void)writer;
+  memcpy(to, from, bytes);
+  return 1;
+}
+
+static int attach(float* restrict to, const float* restrict from, const float* restrict own, size_t bytes,
+                  pid_t writer) {
+  (void)own;
+  for (size_t done = 0; done < bytes;) {
+    struct iovec here = {(char*)to + done, bytes - done}, there = {(char*)from + done, bytes - done};
+    const ssize_t got = process_vm_readv(writer, &here, 1, &there, 1, 0);
+    if (got <= 0) return 0;
+    done += (size_t)got;
+  }
+  return 1;
+}
+
+/* GB/s of the result's bytes; 0 where the kernel does not permit it. The source is shared memory, or private memory of
+ * the writer at the same address. */
+static double data_rate(int here, int there, size_t bytes, move_t* move, float factor) {
+  shared_t* shared = map_shared(sizeof *shared);
+  data_t data = {move == attach ? malloc(bytes) : map_shared(bytes), bytes / sizeof(float)};
+  data_t own = {malloc(bytes), data.count};
+  float* result = malloc(bytes);
+  if (data.memory == NULL || result == NULL || own.memory == NULL) fail("out of memory");
+  write_samples(NULL, &own);
+  pin(here);
+  const pid_t child = start(there, write_on_request, shared, &data);
+  double rates[BLOCKS];
+  int permitted = 1;
+  for (uint32_t block = 1; block <= BLOCKS; ++block) {
+    memset(result, 0xFF, bytes);
+    post(&shared->ping, block, SPIN);
+    wait_for(&shared->pong, block, SPIN);
+    const double begin = now_seconds();
+    permitted = move(result, data.memory, own.memory, bytes, child);
+    rates[block - 1] = (double)bytes / (now_seconds() - begin) * 1e-9;
+    if (permitted) expect(result, data.count, factor);
+  }
+  finish(child);
+  if (move == attach) {
+    free(data.memory);
+  } else {
+    munmap(data.memory, bytes);
+  }
+  munmap(shared, sizeof *shared);
+  free(own.memory);
   free(result);
-  free(own);
-  return median(rates);
+  return permitted ? median(rates) : 0;
 }
 
 static void feed_ring(shared_t* shared, void* argument) {
@@ -231,43 +268,6 @@ static double ring_rate(int here, int there, size_t bytes) {
   return median(rates);
 }
 
-static void stay(shared_t* shared, void* argument) {
-  write_samples(NULL, argument);
-  post(&shared->pong, 1, SLEEP);
-  wait_for(&shared->ping, 1, SLEEP);
-}
-
-/* GB/s by process_vm_readv from private memory of another process; 0 where the kernel does not permit it. */
-static double attach_rate(int here, int there, size_t bytes) {
-  shared_t* shared = map_shared(sizeof *shared);
-  data_t data = {malloc(bytes), bytes / sizeof(float)};
-  float* result = malloc(bytes);
-  if (data.memory == NULL || result == NULL) fail("out of memory");
-  memset(result, 0xFF, bytes);
-  pin(here);
-  const pid_t child = start(there, stay, shared, &data);
-  wait_for(&shared->pong, 1, SLEEP);
-  double rates[BLOCKS];
-  int permitted = 1;
-  for (int block = 0; block < BLOCKS && permitted; ++block) {
-    const double begin = now_seconds();
-    for (size_t done = 0; done < bytes && permitted;) {
-      struct iovec to = {(char*)result + done, bytes - done}, from = {(char*)data.memory + done, bytes - done};
-      const ssize_t got = process_vm_readv(child, &to, 1, &from, 1, 0);
-      permitted = got > 0;
-      done += permitted ? (size_t)got : 0;
-    }
-    rates[block] = (double)bytes / (now_seconds() - begin) * 1e-9;
-  }
-  post(&shared->ping, 1, SLEEP);
-  finish(child);
-  if (permitted) expect(result, data.count, 1);
-  munmap(shared, sizeof *shared);
-  free(data.memory);
-  free(result);
-  return permitted ? median(rates) : 0;
-}
-
 int main(void) {
   cpu_set_t allowed;
   int processors[2], found = 0;
@@ -293,8 +293,9 @@ int main(void) {
     const size_t bytes = sizes[i].bytes;
     printf("copy of %s that another core wrote,%.2f,GB/s\n", sizes[i].name, data_rate(a, b, bytes, copy, 1));
     printf("sum of %s that another core wrote and own,%.2f,GB/s\n", sizes[i].name, data_rate(a, b, bytes, add, 2));
-    printf("shared ring; %s,%.2f,GB/s\n", sizes[i].name, ring_rate(a, b, bytes));
-    printf("cross-memory attach; %s,%.2f,GB/s\n", sizes[i].name, attach_rate(a, b, bytes));
+    printf("shared ring of 64 KiB blocks for %s,%.2f,GB/s\n", sizes[i].name, ring_rate(a, b, bytes));
+    printf("cross-memory attach of %s that another core wrote,%.2f,GB/s\n", sizes[i].name,
+           data_rate(a, b, bytes, attach, 1));
   }
   return 0;
 }
