@@ -19,16 +19,15 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "banyan/run/join/hooks.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/liveness.h"
-#include "banyan/run/join/membership.h"
 #include "banyan/run/join/secret.h"
+#include "banyan/run/join/survivors.h"
 #include "banyan/run/transport/connector.h"
 
 namespace banyan {
@@ -47,9 +46,6 @@ struct World {
   uint32_t rank = 0;  // this process
   std::vector<Member> members;
 };
-
-// The clock ticks of process `pid` of this host; nothing when there is none.
-std::optional<uint64_t> start_time_of(int32_t pid);
 
 class Agent {
  public:
@@ -79,46 +75,27 @@ class Agent {
   // whole world. May outlive the agent.
   class Expectation;
   Expectation expect();
-  // Tells all that this process leaves in peace; its end is no death then. Returns when the hub has heard it, or at the
-  // deadline. Peers get no answers from here any more.
+  // Tells all that this process leaves in peace; its end is no death then. Returns when all who live have heard it,
+  // or at the deadline. Afterwards liveness() means nothing here.
   void leave(Clock::time_point deadline);
 
   // Makes the connections of one communicator. `members` are world ranks, and `own` is this one's index in them; peers
   // are numbered so in requests, answers and messages. Of two ends, the lower number calls. A request fails after
-  // `at_most`, or at once when the peer is gone. Destroying it hangs up on calls to this communicator. Must not
-  // outlive the agent. One per communicator.
+  // `at_most`, or at once when the peer is gone. Destroying it hangs up on calls to this communicator. One for each
+  // communicator.
   std::unique_ptr<Connector> connector(uint64_t communicator, std::vector<uint32_t> members, uint32_t own,
                                        std::chrono::milliseconds at_most);
 
-  // What the agent asks of a communicator, on the agent's thread. All may be empty.
-  struct Hooks {
-    std::function<std::string()> state;                   // what it would tell a peer that wonders; at most 64 KiB
-    std::function<void(const std::string& reason)> dump;  // a rank asks all to write down what they know
-    std::function<void()> liveness_changed;               // after Liveness::changes() has grown
-  };
-  // Takes the hooks back at its end; none runs after that. Not to be destroyed by a hook. May outlive the agent.
-  class Registration;
-  Registration attach(uint64_t communicator, Hooks hooks);
+  // One for each communicator. The registration takes the hooks back at its end.
+  HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
 
-  struct PeerReport {
-    enum class Kind : uint8_t {
-      answered,
-      unknown,    // it lives, and knows no such communicator (any more)
-      no_answer,  // until the deadline
-      silent,     // and so before the question already, or since
-      left,
-      dead,
-    };
-    Kind kind = Kind::no_answer;
-    std::string text;  // what its state hook said; for the silent, the left and the dead, why
-  };
   // Asks all of the world what `communicator` does there, by way of the hub, or directly when the hub does not answer.
   // By world rank. Returns at the deadline or when there is nothing more to wait for. Throws nothing but for fork.
   std::vector<PeerReport> ask_states(uint64_t communicator, Clock::time_point deadline);
   // Runs the dump hook of `communicator` on every rank that can be reached, this one too. Does not wait for them.
   void request_dump(uint64_t communicator, const std::string& reason);
 
-  // See membership.h. Throws Error{peer_lost}: "this rank was left out of the new group (ranks 0, 2-7)";
+  // See survivors.h. Throws Error{peer_lost}: "this rank was left out of the new group (ranks 0, 2-7)";
   // Error{timed_out} when no agreement was possible until the deadline, naming those who hindered it.
   Survivors agree(const SurvivorQuestion& question);
 
@@ -138,15 +115,6 @@ class Agent::Expectation {
  public:
   Expectation() = default;
   explicit Expectation(std::shared_ptr<void> held) : held_(std::move(held)) {}
-
- private:
-  std::shared_ptr<void> held_;
-};
-
-class Agent::Registration {
- public:
-  Registration() = default;
-  explicit Registration(std::shared_ptr<void> held) : held_(std::move(held)) {}
 
  private:
   std::shared_ptr<void> held_;

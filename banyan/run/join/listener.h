@@ -3,19 +3,20 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "banyan/run/system/file_descriptor.h"
 
 namespace banyan {
 
-// Listens on a port that the kernel chooses. Calls queue up in the kernel until an Agent answers them. Not inherited by
-// programs that this process starts.
+// Calls queue up in the kernel until somebody answers them (agent.h, store_server.h). Not inherited by programs that this
+// process starts.
 class Listener {
  public:
   // "127.0.0.1", "10.1.2.3", "::1"; "0.0.0.0" or "::" for all addresses of this host ("::" takes IPv4 calls too).
-  // Without a secret only the loopback may be listened on: see secret.h. Throws Error{invalid_input} for what is no
-  // address, Error{io}.
-  static Listener on(const std::string& address);
+  // Without a secret only the loopback may be listened on: see secret.h. Port 0: the kernel chooses one. Throws
+  // Error{invalid_input} for what is no address, Error{io}.
+  static Listener on(const std::string& address, uint16_t port = 0);
 
   uint16_t port() const { return port_; }
   int fd() const { return socket_.get(); }

@@ -26,8 +26,9 @@ class Liveness {
   PeerState state(uint32_t rank) const { return states_[rank].load(std::memory_order_acquire); }
   bool is_gone(uint32_t rank) const { return state(rank) >= PeerState::left; }
   // Grows with every change of any state, after that change: a loop compares it with what it saw last, and looks at the
-  // states when it differs. May be slept on (futex.h), if a hook wakes it (agent.h).
-  const std::atomic<uint32_t>& changes() const { return changes_; }
+  // states when it differs. May be slept on (futex.h), if a hook wakes it
+  // (hooks.h).
+  std::atomic<uint32_t>& changes() const { return changes_; }
   // What is known of a rank that is not alive: "process 4711 on node7 has ended". Empty for those that are. Locks.
   std::string why(uint32_t rank) const;
 
@@ -36,8 +37,8 @@ class Liveness {
 
  private:
   std::unique_ptr<std::atomic<PeerState>[]> states_;
-  std::atomic<uint32_t> changes_{0};
-  mutable std::mutex mutex_;  // protects whys_
+  mutable std::atomic<uint32_t> changes_{0};  // futexes are not const, even for those who only sleep
+  mutable std::mutex mutex_;                  // protects whys_
   std::vector<std::string> whys_;
 };
 

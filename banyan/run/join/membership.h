@@ -1,39 +1,63 @@
-// Membership: the survivors of a group agree on who they are, while more of them may be dying.
-//
-// Each calls Agent::agree with the same epoch and the same candidates. The outcome, if there is one, is the same list
-// for all who are on it, and each has given its consent to just this list before anybody is told that it holds.
-//
-// How: single-decree Paxos (Lamport, "Paxos made simple", 2001) with another quorum. Any candidate may propose, under a
-// ballot that is its own; the lowest that lives does at once, the others when those below them are gone or late.
-// Prepare asks all candidates for their promise, their opinion and their card. Who refuses the call, or whose
-// connection breaks, is dead: processes do not come back, so a quorum is *everybody who lives* instead of a majority.
-// After at most `patience` the proposer goes on without those who have not come: they are left out and told so when
-// they ask. Accept carries the list, Decide says that all on it have accepted. The proposer itself returns only when
-// all have heard Decide, so that others can overrule one that fell silent before. What a majority protects from, two
-// groups that both go on, can happen when the network is cut in two for longer than `patience`: each half then regards
-// the other as gone. It cannot happen while agents can reach each other: a list needs more than half (or half, with the
-// lowest) of those whose agents answer, so that one who gave up on the old group early does not found a group alone.
+// Membership: the agreements of an agent, one for each epoch, fed with letters, news of who lives, and time.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <string>
-#include <vector>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "banyan/base/error.h"
+#include "banyan/run/join/agreement.h"
+#include "banyan/run/join/links.h"
+#include "banyan/run/join/liveness.h"
+#include "banyan/run/join/reactor.h"
+#include "banyan/run/join/survivors.h"
 
 namespace banyan {
 
-struct SurvivorQuestion {
-  uint64_t epoch = 0;                // what is being agreed on; the same number at all candidates, used once in a world
-  std::vector<uint32_t> candidates;  // world ranks, ascending, this one among them; the same at all
-  std::vector<uint32_t> excluded;    // whom this rank wants left out; the wishes of all count
-  std::string card;                  // what the others should know of this one; at most 16 KiB
-  std::chrono::milliseconds patience{1500};  // with candidates that do not come and are not known to be dead
-  std::chrono::steady_clock::time_point deadline;
-};
+// On the reactor's thread.
+class Membership {
+ public:
+  // One of the two is there.
+  struct Outcome {
+    std::optional<Survivors> survivors;
+    std::optional<Error> failure;
+  };
+  using Done = std::function<void(Outcome)>;
 
-struct Survivors {
-  std::vector<uint32_t> ranks;     // world ranks, ascending
-  std::vector<std::string> cards;  // in the same order
+  Membership(Reactor& reactor, Links& links, const Liveness& liveness, uint32_t own)
+      : reactor_(reactor), links_(links), liveness_(liveness), own_(own) {}
+  ~Membership();
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+
+  // `done` is called once, perhaps before agree() returns.
+  void agree(SurvivorQuestion question, Done done);
+  void changed(uint32_t rank);
+  // False when the message is of another kind. Throws Error{invalid_input}.
+  bool received(uint32_t rank, const Message& message);
+
+  // Late ranks may ask for what was agreed on. So many epochs are kept, whether this rank has called in them or not.
+  static constexpr size_t kEpochsKept = 64;
+
+ private:
+  struct Entry {
+    explicit Entry(uint32_t own) : agreement(own) {}
+    Agreement agreement;
+    Done done;  // while the application waits
+    std::optional<Reactor::Timer> timer;
+  };
+  Entry& entry(uint64_t epoch);
+  // Sends, answers, and sets the timer: after anything has happened.
+  void follow_up(uint64_t epoch, Entry& entry);
+
+  Reactor& reactor_;
+  Links& links_;
+  const Liveness& liveness_;
+  uint32_t own_;
+  std::map<uint64_t, Entry> entries_;
+  std::deque<uint64_t> order_;  // of epochs, the oldest first
 };
 
 }  // namespace banyan

@@ -1,0 +1,158 @@
+#include "banyan/run/join/calls.h"
+
+#include <netinet/in.h>
+
+#include <cstring>
+#include <utility>
+
+#include "banyan/run/join/socket_address.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan {
+namespace {
+
+// A port of the range that callers get theirs from may be given to the caller itself, and then it reaches itself.
+bool reached_itself(int fd) {
+  SocketAddress own, peer;
+  own.size = peer.size = sizeof own.storage;
+  if (getsockname(fd, own.get(), &own.size) != 0 || getpeername(fd, peer.get(), &peer.size) != 0) return false;
+  return own.size == peer.size && std::memcmp(&own.storage, &peer.storage, own.size) == 0;
+}
+
+// Zero, EINPROGRESS, or why not.
+int start_to_connect(int fd, const CallTarget& target, const SocketAddress& address) {
+  if (!target.local_address.empty()) {
+    const int on = 1;
+    const SocketAddress local = SocketAddress::parse(target.local_address, 0);
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);  // spares ports; does no harm where it fails
+    if (bind(fd, local.get(), local.size) != 0) return errno;
+  }
+  return connect(fd, address.get(), address.size) == 0 ? 0 : errno;
+}
+
+std::string text_of(const std::string& address, uint16_t port) {
+  return (address.find(':') == std::string::npos ? address : "[" + address + "]") + ":" + std::to_string(port);
+}
+
+}  // namespace
+
+Calls::~Calls() {
+  for (auto& [number, call] : calls_) {
+    drop_socket(call);
+    reactor_.cancel(call.timer);
+  }
+}
+
+uint64_t Calls::call(CallTarget target, Greeting greeting, Done done) {
+  const uint64_t number = ++next_number_;
+  Call& call = calls_[number];
+  call.target = std::move(target);
+  call.greeting = std::move(greeting);
+  call.done = std::move(done);
+  call.timer = reactor_.after({}, [this, number] { try_next(number); });
+  return number;
+}
+
+void Calls::cancel(uint64_t number) {
+  const auto found = calls_.find(number);
+  if (found == calls_.end()) return;
+  drop_socket(found->second);
+  reactor_.cancel(found->second.timer);
+  calls_.erase(found);
+}
+
+void Calls::try_next(uint64_t number) {
+  Call& call = calls_.at(number);
+  if (call.next == call.target.addresses.size()) {
+    if (call.failure.empty()) call.failure = "it has told no address";
+    finish(number, {.socket = {},
+                    .failure = call.failure,
+                    .nobody_listens = call.next > 0 && call.refused == call.target.addresses.size()});
+    return;
+  }
+  const std::string& address = call.target.addresses[call.next++];
+  call.timer = reactor_.after(time_each_, [this, number] { attempt_failed(number, "it does not answer"); });
+  try {
+    const SocketAddress parsed = SocketAddress::parse(address, call.target.port);
+    call.connecting = make_tcp_socket(parsed.family());
+    const int error = start_to_connect(call.connecting.get(), call.target, parsed);
+    if (error != 0 && error != EINPROGRESS) {
+      if (error == ECONNREFUSED) ++call.refused;
+      attempt_failed(number, std::strerror(error));
+      return;
+    }
+    reactor_.watch(call.connecting.get(), EPOLLOUT, [this, number](uint32_t) { connected(number); });
+  } catch (const Error& error) {  // too many descriptors, or no address
+    attempt_failed(number, error.what());
+  }
+}
+
+void Calls::connected(uint64_t number) {
+  Call& call = calls_.at(number);
+  const int fd = call.connecting.get();
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  if (error == 0 && reached_itself(fd)) error = ECONNREFUSED;
+  if (error != 0) {
+    if (error == ECONNREFUSED) ++call.refused;
+    attempt_failed(number, std::strerror(error));
+    return;
+  }
+  try {
+    send_at_once(call.connecting);
+    reactor_.forget(fd);
+    call.handshake = std::make_unique<Handshake>(Handshake::caller(std::move(call.connecting), secret_, call.greeting));
+    reactor_.watch(fd, EPOLLIN, [this, number](uint32_t) { advance(number); });
+    advance(number);
+  } catch (const Error& problem) {
+    attempt_failed(number, problem.what());
+  }
+}
+
+void Calls::advance(uint64_t number) {
+  Call& call = calls_.at(number);
+  Handshake& handshake = *call.handshake;
+  switch (handshake.advance()) {
+    case Handshake::State::wants_read:
+      reactor_.change(handshake.fd(), EPOLLIN);
+      return;
+    case Handshake::State::wants_write:
+      reactor_.change(handshake.fd(), EPOLLOUT);
+      return;
+    case Handshake::State::refused:
+      attempt_failed(number, handshake.refusal());
+      return;
+    case Handshake::State::done:
+      reactor_.forget(handshake.fd());
+      finish(number, {.socket = handshake.take_socket(), .failure = {}, .nobody_listens = false});
+      return;
+  }
+}
+
+void Calls::attempt_failed(uint64_t number, std::string why) {
+  Call& call = calls_.at(number);
+  drop_socket(call);
+  reactor_.cancel(call.timer);
+  call.failure = text_of(call.target.addresses[call.next - 1], call.target.port) + ": " + why;
+  call.timer = reactor_.after({}, [this, number] { try_next(number); });
+}
+
+void Calls::drop_socket(Call& call) {
+  if (call.handshake) {
+    reactor_.forget(call.handshake->fd());
+    call.handshake.reset();
+  }
+  if (call.connecting.is_open()) {
+    reactor_.forget(call.connecting.get());
+    call.connecting.reset();
+  }
+}
+
+void Calls::finish(uint64_t number, Outcome outcome) {
+  auto node = calls_.extract(number);
+  reactor_.cancel(node.mapped().timer);
+  node.mapped().done(std::move(outcome));
+}
+
+}  // namespace banyan

@@ -1,0 +1,72 @@
+// Calls: connections to listeners of peers, made without waiting for them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "banyan/run/join/handshake.h"
+#include "banyan/run/join/reactor.h"
+#include "banyan/run/join/secret.h"
+
+namespace banyan {
+
+struct CallTarget {
+  std::vector<std::string> addresses;  // tried one after the other
+  uint16_t port = 0;
+  std::string local_address;  // empty: the kernel chooses
+};
+
+// On the reactor's thread.
+class Calls {
+ public:
+  struct Outcome {
+    FileDescriptor socket;        // connected, greeted, not watched; closed when the call has failed
+    std::string failure;          // then why
+    bool nobody_listens = false;  // every address answered that the port is closed
+  };
+  using Done = std::function<void(Outcome)>;
+
+  // Each address is given `time_each` to connect and to shake hands.
+  Calls(Reactor& reactor, Secret secret, std::chrono::milliseconds time_each)
+      : reactor_(reactor), secret_(std::move(secret)), time_each_(time_each) {}
+  ~Calls();
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+
+  // Tries every address once, then calls `done`, never before it returns. The number is for cancel().
+  uint64_t call(CallTarget target, Greeting greeting, Done done);
+  // `done` is not called then. Past and unknown ones are ignored.
+  void cancel(uint64_t call);
+
+ private:
+  struct Call {
+    CallTarget target;
+    Greeting greeting;
+    Done done;
+    size_t next = 0;     // address to try
+    size_t refused = 0;  // addresses at which nobody listens
+    std::string failure;
+    FileDescriptor connecting;
+    std::unique_ptr<Handshake> handshake;
+    Reactor::Timer timer;
+  };
+  void try_next(uint64_t number);
+  void connected(uint64_t number);
+  void advance(uint64_t number);
+  void attempt_failed(uint64_t number, std::string why);
+  void drop_socket(Call& call);
+  void finish(uint64_t number, Outcome outcome);
+
+  Reactor& reactor_;
+  Secret secret_;
+  std::chrono::milliseconds time_each_;
+  std::unordered_map<uint64_t, Call> calls_;
+  uint64_t next_number_ = 0;
+};
+
+}  // namespace banyan

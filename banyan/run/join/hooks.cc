@@ -1,0 +1,47 @@
+#include "banyan/run/join/hooks.h"
+
+#include <utility>
+
+#include "banyan/base/check.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMaxState = size_t{64} << 10;
+
+}  // namespace
+
+HookRegistration HookBoard::attach(uint64_t communicator, CommunicatorHooks hooks) {
+  const std::lock_guard lock(mutex_);
+  const bool is_new = hooks_.emplace(communicator, std::move(hooks)).second;
+  CHECK(is_new) << "communicator " << communicator << " is attached twice";
+  return HookRegistration(std::shared_ptr<void>(
+      nullptr, [board = shared_from_this(), communicator](void*) { board->detach(communicator); }));
+}
+
+std::optional<std::string> HookBoard::state(uint64_t communicator) {
+  const std::lock_guard lock(mutex_);
+  const auto found = hooks_.find(communicator);
+  if (found == hooks_.end()) return {};
+  return found->second.state ? found->second.state().substr(0, kMaxState) : "";
+}
+
+void HookBoard::dump(uint64_t communicator, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  const auto found = hooks_.find(communicator);
+  if (found != hooks_.end() && found->second.dump) found->second.dump(reason);
+}
+
+void HookBoard::liveness_changed() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [communicator, hooks] : hooks_) {
+    if (hooks.liveness_changed) hooks.liveness_changed();
+  }
+}
+
+void HookBoard::detach(uint64_t communicator) {
+  const std::lock_guard lock(mutex_);
+  hooks_.erase(communicator);
+}
+
+}  // namespace banyan

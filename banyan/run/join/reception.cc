@@ -1,0 +1,116 @@
+#include "banyan/run/join/reception.h"
+
+#include <sys/socket.h>
+
+#include <cstring>
+#include <utility>
+
+#include "banyan/run/join/socket_address.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan {
+
+Reception::Reception(Reactor& reactor, Listener listener, Secret secret, Options options, Admit admit)
+    : reactor_(reactor),
+      listener_(std::move(listener)),
+      secret_(std::move(secret)),
+      options_(options),
+      admit_(std::move(admit)) {
+  listen();
+}
+
+Reception::~Reception() {
+  if (pause_) {
+    reactor_.cancel(*pause_);
+  } else {
+    reactor_.forget(listener_.fd());
+  }
+  for (Stranger& stranger : strangers_) {
+    reactor_.cancel(stranger.timer);
+    reactor_.forget(stranger.handshake.fd());
+  }
+}
+
+Reception::Refusals Reception::refusals() const {
+  const std::lock_guard lock(mutex_);
+  return refusals_;
+}
+
+void Reception::listen() {
+  pause_.reset();
+  reactor_.watch(listener_.fd(), EPOLLIN, [this](uint32_t) { answer(); });
+}
+
+void Reception::answer() {
+  FileDescriptor socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket.is_open()) {
+    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+    refuse(std::string("a call was not answered: ") + std::strerror(errno));
+    // Descriptors or memory are short. The call stays in the queue, and would wake us again at once.
+    reactor_.forget(listener_.fd());
+    pause_ = reactor_.after(std::chrono::milliseconds(100), [this] { listen(); });
+    return;
+  }
+  if (strangers_.size() >= options_.stranger_limit) {
+    dismiss(strangers_.begin(), "a caller was hung up on, as too many others called before it said who it is");
+  }
+  try {
+    send_at_once(socket);
+    const int fd = socket.get();
+    Handshake handshake = Handshake::callee(std::move(socket), secret_);
+    const auto stranger = strangers_.insert(strangers_.end(), Stranger{std::move(handshake), {}});
+    stranger->timer = reactor_.after(options_.stranger_time, [this, stranger] {
+      dismiss(stranger, "a caller was hung up on, as it did not say who it is");
+    });
+    reactor_.watch(fd, EPOLLIN, [this, stranger](uint32_t) { advance(stranger); });
+    advance(stranger);
+  } catch (const Error& error) {  // it hung up at once, or the kernel is short of memory
+    refuse(error.what());
+  }
+}
+
+void Reception::advance(Strangers::iterator stranger) {
+  Handshake& handshake = stranger->handshake;
+  switch (handshake.advance()) {
+    case Handshake::State::wants_read:
+      reactor_.change(handshake.fd(), EPOLLIN);
+      return;
+    case Handshake::State::wants_write:
+      reactor_.change(handshake.fd(), EPOLLOUT);
+      return;
+    case Handshake::State::refused:
+      dismiss(stranger, handshake.refusal());
+      return;
+    case Handshake::State::done: {
+      reactor_.forget(handshake.fd());
+      reactor_.cancel(stranger->timer);
+      const Greeting greeting = handshake.greeting();
+      FileDescriptor socket = handshake.take_socket();
+      strangers_.erase(stranger);
+      std::optional<std::string> refusal;
+      try {
+        refusal = admit_(greeting, socket);
+      } catch (const Error& error) {  // a greeting that is cut short, or no descriptor left
+        refusal = error.what();
+      }
+      if (refusal) refuse(*refusal);
+      return;
+    }
+  }
+}
+
+void Reception::dismiss(Strangers::iterator stranger, const std::string& why) {
+  reactor_.cancel(stranger->timer);
+  reactor_.forget(stranger->handshake.fd());
+  strangers_.erase(stranger);
+  refuse(why);
+}
+
+void Reception::refuse(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  ++refusals_.count;
+  refusals_.last.push_back(why);
+  if (refusals_.last.size() > kRemembered) refusals_.last.pop_front();
+}
+
+}  // namespace banyan

@@ -1,0 +1,67 @@
+// Reception: answers calls, and finds out who the callers are before anybody listens to them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "banyan/run/join/handshake.h"
+#include "banyan/run/join/listener.h"
+#include "banyan/run/join/reactor.h"
+#include "banyan/run/join/secret.h"
+
+namespace banyan {
+
+// On the reactor's thread, unless it says otherwise.
+class Reception {
+ public:
+  struct Options {
+    std::chrono::milliseconds stranger_time{10'000};
+    uint32_t stranger_limit = 256;
+  };
+  // Takes the connection of a caller that has proved itself, or says why not.
+  using Admit = std::function<std::optional<std::string>(const Greeting& greeting, FileDescriptor& socket)>;
+
+  Reception(Reactor& reactor, Listener listener, Secret secret, Options options, Admit admit);
+  ~Reception();
+  Reception(const Reception&) = delete;
+  Reception& operator=(const Reception&) = delete;
+
+  struct Refusals {
+    uint64_t count = 0;
+    std::deque<std::string> last;
+  };
+  // Any thread.
+  Refusals refusals() const;
+
+ private:
+  struct Stranger {
+    Handshake handshake;
+    Reactor::Timer timer;
+  };
+  using Strangers = std::list<Stranger>;
+
+  void listen();
+  void answer();
+  void advance(Strangers::iterator stranger);
+  void dismiss(Strangers::iterator stranger, const std::string& why);
+  void refuse(const std::string& why);
+
+  static constexpr size_t kRemembered = 16;
+  Reactor& reactor_;
+  Listener listener_;
+  Secret secret_;
+  Options options_;
+  Admit admit_;
+  Strangers strangers_;  // the oldest first
+  std::optional<Reactor::Timer> pause_;
+  mutable std::mutex mutex_;  // protects refusals_
+  Refusals refusals_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,47 @@
+#include "banyan/run/join/socket_address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include "banyan/run/system/system_error.h"
+
+namespace banyan {
+
+SocketAddress SocketAddress::parse(const std::string& address, uint16_t port) {
+  SocketAddress parsed;
+  auto* v4 = reinterpret_cast<sockaddr_in*>(&parsed.storage);
+  auto* v6 = reinterpret_cast<sockaddr_in6*>(&parsed.storage);
+  if (inet_pton(AF_INET, address.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(port);
+    parsed.size = sizeof *v4;
+  } else if (inet_pton(AF_INET6, address.c_str(), &v6->sin6_addr) == 1) {
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(port);
+    parsed.size = sizeof *v6;
+  } else {
+    throw Error(ErrorCode::invalid_input, "'" + address + "' is no IP address, such as 10.1.2.3");
+  }
+  return parsed;
+}
+
+uint16_t SocketAddress::port() const {
+  return ntohs(family() == AF_INET ? reinterpret_cast<const sockaddr_in*>(&storage)->sin_port
+                                   : reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port);
+}
+
+FileDescriptor make_tcp_socket(int family) {
+  FileDescriptor made(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!made.is_open()) throw system_error("cannot make a socket");
+  return made;
+}
+
+void send_at_once(const FileDescriptor& socket) {
+  const int on = 1;
+  if (setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) {
+    throw system_error("cannot set TCP_NODELAY");
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,30 @@
+// An IP address and a port, as sockets want them.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "banyan/run/system/file_descriptor.h"
+
+namespace banyan {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+
+  // "10.1.2.3" or "fe80::1". Throws Error{invalid_input}.
+  static SocketAddress parse(const std::string& address, uint16_t port);
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+  uint16_t port() const;
+};
+
+// Non-blocking, closed on exec. Throws Error{io}.
+FileDescriptor make_tcp_socket(int family);
+void send_at_once(const FileDescriptor& socket);
+
+}  // namespace banyan
