@@ -13,8 +13,8 @@
 #include <random>
 
 #include "banyan/base/error.h"
-#include "banyan/run/join/forked_world.h"
 #include "banyan/run/join/socket_address.h"
+#include "banyan/run/join/test_worlds.h"
 
 namespace banyan {
 namespace {
@@ -28,31 +28,6 @@ using Seat = ForkedWorld::Seat;
 constexpr std::chrono::seconds kLong = ForkedWorld::kLong;
 constexpr uint64_t kGroup = 77;  // a communicator
 
-Clock::time_point soon() { return Clock::now() + kLong; }
-
-// Quick enough for a test, and slow enough for a busy machine.
-Agent::Options quick() {
-  return {.heartbeat = milliseconds(50), .silent_after = milliseconds(400), .lost_after = std::chrono::seconds(30)};
-}
-
-std::unique_ptr<Agent> sit_down(Seat& seat, Agent::Options options = quick()) {
-  return std::make_unique<Agent>(std::move(seat.listener), Secret(), seat.world, options, soon());
-}
-
-// False when it does not come to that.
-bool wait_for_state(Agent& agent, uint32_t rank, PeerState state) {
-  std::atomic<uint32_t>& changes = agent.liveness().changes();
-  const HookRegistration waker =
-      agent.attach(~uint64_t{0}, {.state = {}, .dump = {}, .liveness_changed = [&] { futex_wake_all(changes); }});
-  const Clock::time_point deadline = soon();
-  for (;;) {
-    const uint32_t seen = changes;
-    if (agent.liveness().state(rank) == state) return true;
-    if (Clock::now() > deadline || agent.liveness().is_gone(rank)) return false;
-    futex_wait(changes, seen, milliseconds(1000));
-  }
-}
-
 size_t open_descriptors() {
   size_t count = 0;
   DIR* directory = opendir("/proc/self/fd");
@@ -60,34 +35,6 @@ size_t open_descriptors() {
   closedir(directory);
   return count;
 }
-
-// A world of agents in this process, each on a host of its own unless told otherwise.
-class LocalWorld {
- public:
-  explicit LocalWorld(uint32_t size, Agent::Options options = quick()) {
-    World world;
-    std::vector<Listener> listeners;
-    for (uint32_t rank = 0; rank < size; ++rank) {
-      listeners.push_back(Listener::on("127.0.0.1"));
-      world.members.push_back({.host_name = "node" + std::to_string(rank),
-                               .host_id = "host " + std::to_string(rank),
-                               .pid = getpid(),
-                               .start_time = start_time_of(getpid()).value_or(0),
-                               .addresses = {"127.0.0.1"},
-                               .port = listeners.back().port()});
-    }
-    for (uint32_t rank = 0; rank < size; ++rank) {
-      world.rank = rank;
-      agents_.push_back(std::make_unique<Agent>(std::move(listeners[rank]), Secret(), world, options, soon()));
-    }
-  }
-  Agent& operator[](uint32_t rank) { return *agents_[rank]; }
-  uint32_t size() const { return static_cast<uint32_t>(agents_.size()); }
-  void end(uint32_t rank) { agents_[rank].reset(); }
-
- private:
-  std::vector<std::unique_ptr<Agent>> agents_;
-};
 
 // ---- Who lives
 

@@ -23,12 +23,12 @@
 namespace banyan {
 
 struct SurvivorQuestion {
-  uint64_t epoch = 0;                // what is being agreed on; the same number at all candidates, used once in a world
-  std::vector<uint32_t> candidates;  // world ranks, ascending, this one among them; the same at all
-  std::vector<uint32_t> excluded;    // whom this rank wants left out; the wishes of all count
-  std::string card;                  // what the others should know of this one; at most 16 KiB
+  uint64_t epoch = 0;  // what is being agreed on; the same number at all candidates, used once in a world
+  std::vector<uint32_t> candidates{};        // world ranks, ascending, this one among them; the same at all
+  std::vector<uint32_t> excluded{};          // whom this rank wants left out; the wishes of all count
+  std::string card{};                        // what the others should know of this one; at most 16 KiB
   std::chrono::milliseconds patience{1500};  // with candidates that do not come and are not known to be dead
-  std::chrono::steady_clock::time_point deadline;
+  std::chrono::steady_clock::time_point deadline{};
 };
 
 // What came out.

@@ -1,4 +1,4 @@
-// ForkedWorld: for tests, a world of real processes that the test may stop and kill.
+// Worlds for tests: of real processes that the test may stop and kill, and of agents in one process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -154,6 +155,61 @@ class ForkedWorld {
   SharedMemory memory_{sizeof(Board)};
   std::vector<pid_t> pids_;
   std::vector<FileDescriptor> pipes_;
+};
+
+inline Agent::Clock::time_point soon() { return Agent::Clock::now() + ForkedWorld::kLong; }
+
+// Quick enough for a test, and slow enough for a busy machine.
+inline Agent::Options quick() {
+  return {.heartbeat = std::chrono::milliseconds(50),
+          .silent_after = std::chrono::milliseconds(400),
+          .lost_after = std::chrono::seconds(30)};
+}
+
+inline std::unique_ptr<Agent> sit_down(ForkedWorld::Seat& seat, Agent::Options options = quick()) {
+  return std::make_unique<Agent>(std::move(seat.listener), Secret(), seat.world, options, soon());
+}
+
+// False when it does not come to that.
+inline bool wait_for_state(Agent& agent, uint32_t rank, PeerState state) {
+  std::atomic<uint32_t>& changes = agent.liveness().changes();
+  const HookRegistration waker =
+      agent.attach(~uint64_t{0}, {.state = {}, .dump = {}, .liveness_changed = [&] { futex_wake_all(changes); }});
+  const Agent::Clock::time_point deadline = soon();
+  for (;;) {
+    const uint32_t seen = changes;
+    if (agent.liveness().state(rank) == state) return true;
+    if (Agent::Clock::now() > deadline || agent.liveness().is_gone(rank)) return false;
+    futex_wait(changes, seen, std::chrono::milliseconds(1000));
+  }
+}
+
+// A world of agents in this process, each on a host of its own unless told otherwise.
+class LocalWorld {
+ public:
+  explicit LocalWorld(uint32_t size, Agent::Options options = quick()) {
+    World world;
+    std::vector<Listener> listeners;
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      listeners.push_back(Listener::on("127.0.0.1"));
+      world.members.push_back({.host_name = "node" + std::to_string(rank),
+                               .host_id = "host " + std::to_string(rank),
+                               .pid = getpid(),
+                               .start_time = start_time_of(getpid()).value_or(0),
+                               .addresses = {"127.0.0.1"},
+                               .port = listeners.back().port()});
+    }
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      world.rank = rank;
+      agents_.push_back(std::make_unique<Agent>(std::move(listeners[rank]), Secret(), world, options, soon()));
+    }
+  }
+  Agent& operator[](uint32_t rank) { return *agents_[rank]; }
+  uint32_t size() const { return static_cast<uint32_t>(agents_.size()); }
+  void end(uint32_t rank) { agents_[rank].reset(); }
+
+ private:
+  std::vector<std::unique_ptr<Agent>> agents_;
 };
 
 }  // namespace banyan
