@@ -192,12 +192,16 @@ def write_csv(path, results):
                                  min(times), max(times), len(times), results.wrong[key][series]])
 
 
+def records_of(results):
+    return [{**dataclasses.asdict(key), "series": series, "microseconds": times, "median": statistics.median(times),
+             "wrong": results.wrong[key][series]}
+            for key in sorted(results.times, key=dataclasses.astuple)
+            for series, times in sorted(results.times[key].items())]
+
+
 def write_json(path, machine, results):
-    records = [{**dataclasses.asdict(key), "series": series, "microseconds": times,
-                "median": statistics.median(times), "wrong": results.wrong[key][series]}
-               for key in sorted(results.times, key=dataclasses.astuple)
-               for series, times in sorted(results.times[key].items())]
-    document = {"format": "banyan-compare/1", "machine": machine, "failures": results.failures, "records": records}
+    document = {"format": "banyan-compare/1", "machine": machine, "failures": results.failures,
+                "records": records_of(results)}
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 

@@ -174,12 +174,13 @@ static int ascending(const void* left, const void* right) {
   return (l > r) - (l < r);
 }
 
-static double median_block(const contestant_t* contestant, const peer_job_t* job, const peer_call_t* call,
-                           double min_seconds) {
+static double median_block(const peer_options_t* options, const peer_job_t* job, const contestant_t* contestant,
+                           const peer_call_t* call) {
+  if (options->calls > 0) return time_block(contestant, job, call, options->calls);
   long calls;
   int blocks;
   double times[BLOCKS];
-  find_lengths(contestant, job, call, min_seconds, &calls, &blocks);
+  find_lengths(contestant, job, call, options->min_seconds, &calls, &blocks);
   for (int i = 0; i < blocks; ++i) times[i] = time_block(contestant, job, call, calls);
   qsort(times, (size_t)blocks, sizeof *times, ascending);
   return blocks % 2 == 1 ? times[blocks / 2] : (times[blocks / 2 - 1] + times[blocks / 2]) / 2;
@@ -194,7 +195,7 @@ static void measure_one(const peer_options_t* options, const peer_job_t* job, co
   if (contestant->prepare != NULL) contestant->prepare(job->library, &buffers.call);
   contestant->run(job->library, &buffers.call);
   double wrong = wrong_in_output(&buffers.call, job->rank, job->size);
-  const double seconds = median_block(contestant, job, &buffers.call, options->min_seconds);
+  const double seconds = median_block(options, job, contestant, &buffers.call);
   if (!contestant->in_place) wrong += wrong_in_output(&buffers.call, job->rank, job->size);
   wrong = job->max_over_ranks(job->library, wrong);
   if (job->rank == 0) {

@@ -73,13 +73,14 @@ typedef struct {
   size_t sizes[PEER_MAX_SIZES];
   int size_count;
   double min_seconds;  /* of timed calls per line, but at least three of them */
+  long calls;          /* > 0: time one block of so many calls instead, for networks where a call takes seconds */
   const char* contest; /* comma separated names of contestants; NULL: all */
   int ranks;           /* processes to start here; 0: the environment says who we are */
   const char* meet;    /* where local processes meet: a folder; NULL where the launcher takes care of it */
 } peer_options_t;
 
-/* --collective a,b --sizes 4,64,8388608 --min-seconds 0.2 --contest a,b --ranks 4 --meet DIR. Prints the usage and
- * exits with 2 when there is anything else. */
+/* --collective a,b --sizes 4,64,8388608 --min-seconds 0.2 --calls 1 --contest a,b --ranks 4 --meet DIR. Prints the
+ * usage and exits with 2 when there is anything else. */
 peer_options_t peer_parse(int argc, char** argv);
 
 /* Exits with status 1 after printing `who: what` to stderr. */

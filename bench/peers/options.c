@@ -18,6 +18,7 @@ static void refuse(const char* option, const char* value) {
           "usage: --collective allreduce,...  default: all of them\n"
           "       --sizes 4,64,8388608        bytes, the larger of sent and received; default 4\n"
           "       --min-seconds 0.2           of timed calls per line\n"
+          "       --calls 1                   time just so many calls per line instead\n"
           "       --contest name,...          which ways of using the library; default: all of them\n"
           "       --ranks 4 --meet FOLDER     start the ranks here; else the launcher has\n",
           option, value);
@@ -71,6 +72,8 @@ peer_options_t peer_parse(int argc, char** argv) {
       parse_sizes(option, value, &options);
     } else if (strcmp(option, "--min-seconds") == 0) {
       options.min_seconds = positive_number(option, value);
+    } else if (strcmp(option, "--calls") == 0) {
+      options.calls = (long)positive_number(option, value);
     } else if (strcmp(option, "--contest") == 0) {
       options.contest = value;
     } else if (strcmp(option, "--ranks") == 0) {
