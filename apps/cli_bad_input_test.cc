@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
                    {"run", "allreduce", "-n", "2", "--bytes", "7", "--type", "float64"},
                    {"'7'", "8 bytes"}},
         BadCommand{"FractionOfAByte", {"run", "allreduce", "-n", "2", "--bytes", "1.5"}, {"--bytes", "1.5"}},
-        BadCommand{"Type", {"run", "allreduce", "-n", "2", "--type", "float16"}, {"--type", "float16", "float32"}},
+        BadCommand{"Type", {"run", "allreduce", "-n", "2", "--type", "flaot32"}, {"--type", "flaot32", "float32"}},
         BadCommand{"Op", {"run", "allreduce", "-n", "2", "--op", "mean"}, {"--op", "mean", "sum"}},
         BadCommand{"Transport", {"run", "allreduce", "-n", "2", "--transport", "rdma"}, {"--transport", "rdma", "tcp"}},
         BadCommand{"Repeat", {"run", "allreduce", "-n", "2", "--repeat", "0"}, {"--repeat: '0'"}},

@@ -47,8 +47,9 @@ class RunCommand : public Command {
     };
     add("-n,--processes", texts_.processes, "RANKS", "so many processes (default: all ranks of the fabric, or 4)");
     add("--bytes", texts_.bytes, "SIZE", "of the whole buffer, gathered or reduced (default 16MiB)");
-    add("--type", texts_.type, "TYPE", "float32, float64 or int32 (default float32)");
-    add("--op", texts_.op, "OP", "sum, min or max (default sum)");
+    add("--type", texts_.type, "TYPE",
+        "int8 to int64, uint8 to uint64, float16, bfloat16, float32 or float64 (default float32)");
+    add("--op", texts_.op, "OP", "sum, prod, min or max (default sum)");
     add("--transport", texts_.transport, "KIND", "shm or tcp (default shm)");
     add("--slice", texts_.slice, "SIZE", "the piece that moves at once along a tree (default 128KiB)");
     add("--repeat", texts_.repeat, "TIMES", "timed executions, after one that is checked (default 5)");

@@ -210,6 +210,10 @@ EngineOptions engine_options(const LocalRunOptions& options) {
   if (slice == 0)
     throw Error(ErrorCode::invalid_input, "a slice of " + options.slice.to_string() + " holds no element of " +
                                               std::string(to_string(options.type)));
+  if (options.op == ReduceOp::avg || options.op == ReduceOp::premul_sum)
+    throw Error(ErrorCode::unsupported, std::string(to_string(options.op)) +
+                                            " is a sum that is divided at its end or scaled at its start, which "
+                                            "a run of a plan does not do; give sum");
   return {.reduction = {.type = options.type, .op = options.op}, .slice_elements = slice};
 }
 

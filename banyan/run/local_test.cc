@@ -42,8 +42,9 @@ INSTANTIATE_TEST_SUITE_P(LocalRun, EveryRun, Values(TransportKind::shared_memory
 
 TEST_P(EveryRun, BringsEveryKindTypeAndReduction) {
   for (const CollectiveKind kind : kKinds) {
-    for (const DataType type : {DataType::int32, DataType::float32, DataType::float64}) {
-      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) {
+    for (const DataType type : {DataType::uint8, DataType::int32, DataType::float16, DataType::bfloat16,
+                                DataType::float32, DataType::float64}) {
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max}) {
         expect_right(
             sample_forest({.kind = kind, .ranks = 3, .root = 1}),
             {.total = Bytes(50'000),
@@ -200,6 +201,14 @@ TEST(LocalRun, RefusesWhatHoldsNoElement) {
   EXPECT_THAT(refusal_of({.total = Bytes(3)}).what(), HasSubstr("3 B holds no element of float32"));
   EXPECT_THAT(refusal_of({.total = Bytes(8), .type = DataType::float64, .slice = Bytes(7)}).what(),
               HasSubstr("a slice of 7 B holds no element of float64"));
+}
+
+TEST(LocalRun, RefusesSumsThatAreNotOnlySums) {
+  for (const ReduceOp op : {ReduceOp::avg, ReduceOp::premul_sum}) {
+    const Error error = refusal_of({.total = Bytes(8), .op = op});
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_THAT(error.what(), HasSubstr(std::string(to_string(op)) + " is a sum"));
+  }
 }
 
 TEST(LocalRun, RefusesBuffersBeyondTheMemory) {

@@ -1,27 +1,50 @@
 #include "banyan/run/element/data_type.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
+#include "banyan/run/element/reduce.h"
 
 namespace banyan {
 namespace {
 
 // In the order of their enumerators.
-constexpr std::array<std::string_view, 3> kTypeNames = {"int32", "float32", "float64"};
-constexpr std::array<std::string_view, 3> kOpNames = {"sum", "min", "max"};
+constexpr std::array<std::string_view, kDataTypes> kTypeNames = {"int8",    "int16",    "int32",   "int64",
+                                                                 "uint8",   "uint16",   "uint32",  "uint64",
+                                                                 "float16", "bfloat16", "float32", "float64"};
+constexpr std::array<std::string_view, kReduceOps> kOpNames = {"sum", "prod", "min", "max", "avg", "premul_sum"};
 
-template <size_t N>
-size_t parse_name(std::string_view text, const std::string& what, const std::array<std::string_view, N>& names) {
+// What nccl-tests, PyTorch and people call them.
+template <typename T>
+using Alias = std::pair<std::string_view, T>;
+constexpr std::array<Alias<DataType>, 8> kTypeAliases = {{{"half", DataType::float16},
+                                                          {"fp16", DataType::float16},
+                                                          {"bf16", DataType::bfloat16},
+                                                          {"float", DataType::float32},
+                                                          {"fp32", DataType::float32},
+                                                          {"double", DataType::float64},
+                                                          {"fp64", DataType::float64},
+                                                          {"int", DataType::int32}}};
+constexpr std::array<Alias<ReduceOp>, 2> kOpAliases = {{{"mulsum", ReduceOp::premul_sum}, {"product", ReduceOp::prod}}};
+
+template <typename T, size_t N, size_t M>
+T parse_name(std::string_view text, const std::string& what, const std::array<std::string_view, N>& names,
+             const std::array<Alias<T>, M>& aliases) {
+  for (const auto& [name, meant] : aliases) {
+    if (name == text) return meant;
+  }
   NearestName nearest(text);
   std::string known;
   for (size_t i = 0; i < N; ++i) {
-    if (names[i] == text) return i;
+    if (names[i] == text) return static_cast<T>(i);
     nearest.offer(names[i]);
     known += (i == 0 ? "" : ", ") + std::string(names[i]);
   }
@@ -29,104 +52,91 @@ size_t parse_name(std::string_view text, const std::string& what, const std::arr
                                             nearest.hint() + "; known are " + known);
 }
 
-template <typename T>
-T load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
+template <typename Visit>
+void with_type(DataType type, Visit visit) {
+  switch (type) {
+    case DataType::int8:
+      return visit(int8_t{});
+    case DataType::int16:
+      return visit(int16_t{});
+    case DataType::int32:
+      return visit(int32_t{});
+    case DataType::int64:
+      return visit(int64_t{});
+    case DataType::uint8:
+      return visit(uint8_t{});
+    case DataType::uint16:
+      return visit(uint16_t{});
+    case DataType::uint32:
+      return visit(uint32_t{});
+    case DataType::uint64:
+      return visit(uint64_t{});
+    case DataType::float32:
+      return visit(float{});
+    case DataType::float64:
+      return visit(double{});
+    case DataType::float16:
+    case DataType::bfloat16:
+      break;
+  }
+  CHECK(false) << "data type " << static_cast<int>(type);
 }
 
-struct Sum {
-  template <typename T>
-  T operator()(T left, T right) const {
-    if constexpr (std::is_integral_v<T>) {
-      using Wrapping = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<Wrapping>(left) + static_cast<Wrapping>(right));
-    } else {
-      return left + right;
-    }
-  }
-};
-struct Min {
-  template <typename T>
-  T operator()(T left, T right) const {
-    return right < left ? right : left;
-  }
-};
-struct Max {
-  template <typename T>
-  T operator()(T left, T right) const {
-    return left < right ? right : left;
-  }
-};
+bool is_half(DataType type) { return type == DataType::float16 || type == DataType::bfloat16; }
 
-// Two loops, because the compiler vectorises neither when the result may be the left operand: it would have to prove at
-// run time that they do not overlap, and they do.
-template <typename T, typename Op>
-void combine(std::byte* __restrict result, const std::byte* __restrict left, const std::byte* __restrict right,
-             size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const T value = Op()(load<T>(left + i * sizeof(T)), load<T>(right + i * sizeof(T)));
-    std::memcpy(result + i * sizeof(T), &value, sizeof value);
-  }
-}
-
-template <typename T, typename Op>
-void accumulate(std::byte* __restrict result, const std::byte* __restrict right, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const T value = Op()(load<T>(result + i * sizeof(T)), load<T>(right + i * sizeof(T)));
-    std::memcpy(result + i * sizeof(T), &value, sizeof value);
-  }
-}
-
-template <typename T, typename Op>
-void reduce(std::byte* result, const std::byte* left, const std::byte* right, size_t count) {
-  if (result == left) {
-    accumulate<T, Op>(result, right, count);
-  } else {
-    combine<T, Op>(result, left, right, count);
-  }
-}
-
-template <typename T>
-void reduce_by(ReduceOp op, std::byte* result, const std::byte* left, const std::byte* right, size_t count) {
-  switch (op) {
-    case ReduceOp::sum:
-      return reduce<T, Sum>(result, left, right, count);
-    case ReduceOp::min:
-      return reduce<T, Min>(result, left, right, count);
-    case ReduceOp::max:
-      return reduce<T, Max>(result, left, right, count);
-  }
-  CHECK(false) << "op " << static_cast<int>(op);
+// A double as a float from which rounding to 16 bits gives what rounding at once would: where the float is not exact,
+// its last bit is set, so that it lies on the right side of every half-way point.
+float rounded_to_odd(double value) {
+  float rounded = static_cast<float>(value);
+  if (std::isinf(rounded) || static_cast<double>(rounded) == value || std::isnan(value)) return rounded;
+  if (std::abs(static_cast<double>(rounded)) > std::abs(value)) rounded = std::nextafter(rounded, 0.0f);
+  uint32_t bits = 0;
+  std::memcpy(&bits, &rounded, sizeof bits);
+  bits |= 1;
+  std::memcpy(&rounded, &bits, sizeof bits);
+  return rounded;
 }
 
 }  // namespace
 
-DataType parse_data_type(std::string_view text) {
-  return static_cast<DataType>(parse_name(text, "data type", kTypeNames));
-}
+DataType parse_data_type(std::string_view text) { return parse_name(text, "data type", kTypeNames, kTypeAliases); }
 
-ReduceOp parse_reduce_op(std::string_view text) {
-  return static_cast<ReduceOp>(parse_name(text, "reduction", kOpNames));
-}
+ReduceOp parse_reduce_op(std::string_view text) { return parse_name(text, "reduction", kOpNames, kOpAliases); }
 
 std::string_view to_string(DataType type) { return kTypeNames[static_cast<size_t>(type)]; }
 
 std::string_view to_string(ReduceOp op) { return kOpNames[static_cast<size_t>(op)]; }
 
-size_t size_of(DataType type) { return type == DataType::float64 ? 8 : 4; }
-
-void Reduction::operator()(std::byte* result, const std::byte* left, const std::byte* right, size_t count) const {
-  switch (type) {
-    case DataType::int32:
-      return reduce_by<int32_t>(op, result, left, right, count);
-    case DataType::float32:
-      return reduce_by<float>(op, result, left, right, count);
-    case DataType::float64:
-      return reduce_by<double>(op, result, left, right, count);
+double read_element(DataType type, const std::byte* element) {
+  if (is_half(type)) {
+    float value = 0;
+    widen(type, &value, element, 1);
+    return static_cast<double>(value);
   }
-  CHECK(false) << "data type " << static_cast<int>(type);
+  double result = 0;
+  with_type(type, [&](auto value) {
+    std::memcpy(&value, element, sizeof value);
+    result = static_cast<double>(value);
+  });
+  return result;
+}
+
+void write_element(DataType type, std::byte* element, double value) {
+  if (is_half(type)) {
+    const float rounded = rounded_to_odd(value);
+    return narrow(type, element, &rounded, 1);
+  }
+  with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>) {
+      // The first number above all of T's is a power of two, and exact.
+      const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
+      CHECK(std::trunc(value) == value && value < above && value >= (std::is_signed_v<T> ? -above : 0.0))
+          << value << " is no " << to_string(type);
+    }
+    const T exact = static_cast<T>(value);
+    std::memcpy(element, &exact, sizeof exact);
+  });
 }
 
 }  // namespace banyan

@@ -66,11 +66,68 @@ TEST(Reduction, WorksOnAnyCountAtAnyAlignment) {
 }
 
 TEST(DataType, HasNamesThatParseBack) {
-  for (const DataType type : {DataType::int32, DataType::float32, DataType::float64}) {
+  for (size_t i = 0; i < kDataTypes; ++i) {
+    const auto type = static_cast<DataType>(i);
     EXPECT_EQ(parse_data_type(to_string(type)), type);
-    EXPECT_EQ(size_of(type), type == DataType::float64 ? 8u : 4u);
+    // The number at the end of the name is that of the bits.
+    const std::string name(to_string(type));
+    EXPECT_EQ(size_of(type) * 8, std::stoul(name.substr(name.find_first_of("123456789")))) << name;
+    EXPECT_EQ(is_floating(type), name.find("float") != std::string::npos) << name;
   }
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) EXPECT_EQ(parse_reduce_op(to_string(op)), op);
+  for (size_t i = 0; i < kReduceOps; ++i) {
+    const auto op = static_cast<ReduceOp>(i);
+    EXPECT_EQ(parse_reduce_op(to_string(op)), op);
+  }
+}
+
+TEST(DataType, IsKnownByTheNamesOfOthersToo) {
+  EXPECT_EQ(parse_data_type("half"), DataType::float16);
+  EXPECT_EQ(parse_data_type("fp16"), DataType::float16);
+  EXPECT_EQ(parse_data_type("bf16"), DataType::bfloat16);
+  EXPECT_EQ(parse_data_type("float"), DataType::float32);
+  EXPECT_EQ(parse_data_type("double"), DataType::float64);
+  EXPECT_EQ(parse_reduce_op("mulsum"), ReduceOp::premul_sum);
+}
+
+template <typename T>
+T written(DataType type, double value) {
+  T element{};
+  write_element(type, reinterpret_cast<std::byte*>(&element), value);
+  EXPECT_EQ(read_element(type, reinterpret_cast<const std::byte*>(&element)), value);
+  return element;
+}
+
+TEST(DataType, ReadsAndWritesElementsAsNumbers) {
+  EXPECT_EQ(written<int8_t>(DataType::int8, -128), -128);
+  EXPECT_EQ(written<uint8_t>(DataType::uint8, 255), 255);
+  EXPECT_EQ(written<int16_t>(DataType::int16, -32768), -32768);
+  EXPECT_EQ(written<uint16_t>(DataType::uint16, 65535), 65535);
+  EXPECT_EQ(written<int32_t>(DataType::int32, -5), -5);
+  EXPECT_EQ(written<uint32_t>(DataType::uint32, 4294967295.0), 4294967295u);
+  EXPECT_EQ(written<int64_t>(DataType::int64, -0x1p63), std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(written<uint64_t>(DataType::uint64, 0x1p63), uint64_t{1} << 63);
+  EXPECT_EQ(written<float>(DataType::float32, 0.5), 0.5f);
+  EXPECT_EQ(written<double>(DataType::float64, 0.1), 0.1);
+  EXPECT_EQ(written<uint16_t>(DataType::float16, -2), 0xc000);
+  EXPECT_EQ(written<uint16_t>(DataType::float16, 0x1p-24), 0x0001);
+  EXPECT_EQ(written<uint16_t>(DataType::bfloat16, -2), 0xc000);
+}
+
+TEST(DataType, RoundsToSixteenBitsOnce) {
+  const auto rounded = [](DataType type, double value) {
+    uint16_t element = 0;
+    write_element(type, reinterpret_cast<std::byte*>(&element), value);
+    return element;
+  };
+  // A little above half-way between 1 and its neighbour, by less than a float32 can say.
+  EXPECT_EQ(rounded(DataType::float16, 1 + 0x1p-11), 0x3c00);
+  EXPECT_EQ(rounded(DataType::float16, 1 + 0x1p-11 + 0x1p-40), 0x3c01);
+  EXPECT_EQ(rounded(DataType::float16, 1 + 0x3p-11 - 0x1p-40), 0x3c01);
+  EXPECT_EQ(rounded(DataType::bfloat16, 1 + 0x1p-8 + 0x1p-40), 0x3f81);
+  EXPECT_EQ(rounded(DataType::float16, 65519.99), 0x7bff);
+  EXPECT_EQ(rounded(DataType::float16, 65520), 0x7c00);
+  EXPECT_EQ(rounded(DataType::float16, 1e300), 0x7c00);
+  EXPECT_EQ(rounded(DataType::float16, -1e-300), 0x8000);
 }
 
 TEST(DataType, NamesWhatIsKnownWhenAskedForAnother) {
@@ -83,9 +140,12 @@ TEST(DataType, NamesWhatIsKnownWhenAskedForAnother) {
     }
     return "none";
   };
-  EXPECT_EQ(complaint([] { parse_data_type("flaot32"); }),
-            "unknown data type 'flaot32' (did you mean 'float32'?); known are int32, float32, float64");
-  EXPECT_THAT(complaint([] { parse_reduce_op(""); }), HasSubstr("unknown reduction ''; known are sum, min, max"));
+  EXPECT_EQ(
+      complaint([] { parse_data_type("flaot32"); }),
+      "unknown data type 'flaot32' (did you mean 'float32'?); known are int8, int16, int32, int64, uint8, uint16, "
+      "uint32, uint64, float16, bfloat16, float32, float64");
+  EXPECT_THAT(complaint([] { parse_reduce_op(""); }),
+              HasSubstr("unknown reduction ''; known are sum, prod, min, max, avg, premul_sum"));
 }
 
 }  // namespace

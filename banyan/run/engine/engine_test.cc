@@ -151,8 +151,8 @@ struct Draw {
       while (forest.weights.size() < forest.ranks) forest.weights.push_back(below(4));
     }
     elements = 1 + below(below(2) == 0 ? 12 : 900);
-    options.reduction.type = static_cast<DataType>(below(3));
-    options.reduction.op = static_cast<ReduceOp>(below(3));
+    options.reduction.type = static_cast<DataType>(below(kDataTypes));
+    options.reduction.op = static_cast<ReduceOp>(below(4));  // sum to max
     options.slice_elements = 1 + below(40);
     options.window = 1 + static_cast<uint32_t>(below(4));
     world = {.ranks = forest.ranks, .most_capacity = below(2) == 0 ? size_t{8} : size_t{600}, .seed = seed};

@@ -1,109 +1,262 @@
 #include "banyan/run/engine/sample_data.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <limits>
 #include <string>
+#include <type_traits>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/element/reduce.h"
 
 namespace banyan {
 namespace {
 
 constexpr uint32_t kPeriod = 65'521;  // the largest prime below 2^16
-constexpr int32_t kSpoilt = -999'999'999;
+constexpr uint32_t kMostRanks = 1 << 15;
+constexpr int64_t kMostSample = 500;  // more would say no more about where a sample belongs
+constexpr uint32_t kMostLive = 8;     // 2^-8 and 2^8 are exact in float16
+constexpr size_t kBlock = 512;        // elements that are encoded at a time
 
 // Bits of a product are mixed well at the top.
-int32_t noise(uint32_t rank, uint32_t position) {
+uint32_t mixed(uint32_t rank, uint32_t position) {
   uint32_t bits = (rank + 1) * 0x9e3779b1u ^ position * 0x85ebca6bu;
   bits ^= bits >> 15;
   bits *= 0x2c1b3c6du;
-  return static_cast<int32_t>(bits >> 23) - 256;
+  return bits;
 }
 
-int32_t drift(uint64_t position) { return static_cast<int32_t>(position / kPeriod % 8); }
+bool is_unsigned(DataType type) { return type >= DataType::uint8 && type <= DataType::uint64; }
 
-template <typename Visit>
-void with_type(DataType type, Visit visit) {
+// Up to here, whole numbers are exact; of integers, samples of a sum may lie, though sums may not.
+int64_t most_exact(DataType type) {
   switch (type) {
-    case DataType::int32:
-      return visit(int32_t{});
+    case DataType::int8:
+      return 127;
+    case DataType::uint8:
+      return 255;
+    case DataType::bfloat16:
+      return 1 << 8;
+    case DataType::float16:
+      return 1 << 11;
     case DataType::float32:
-      return visit(float{});
-    case DataType::float64:
-      return visit(double{});
+      return 1 << 24;
+    default:
+      return int64_t{1} << 32;
   }
-  CHECK(false) << "data type " << static_cast<int>(type);
+}
+
+bool adds(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::premul_sum; }
+
+// An integer modulo 2^64 as the type holds it.
+int64_t wrapped(DataType type, int64_t value) {
+  const auto spare = 64 - 8 * size_of(type);
+  const uint64_t top = static_cast<uint64_t>(value) << spare;
+  return is_unsigned(type) ? static_cast<int64_t>(top >> spare) : static_cast<int64_t>(top) >> spare;
+}
+
+int64_t product(int64_t left, int64_t right) {
+  return static_cast<int64_t>(static_cast<uint64_t>(left) * static_cast<uint64_t>(right));
 }
 
 }  // namespace
 
-SampleData::SampleData(const Collective& collective, const Reduction& reduction)
-    : reduction_(reduction),
-      reduces_(collective.reduces()),
-      ranks_(static_cast<uint32_t>(collective.participants().size())) {
-  if (ranks_ > kMaxRanks) {
-    throw Error(ErrorCode::unsupported, std::to_string(ranks_) + " ranks are more than the " +
-                                            std::to_string(kMaxRanks) + " whose sums are exact in every type");
+SampleData::SampleData(const Options& options) : options_(options), is_floating_(is_floating(options.reduction.type)) {
+  if (options.ranks > most_ranks(options)) {
+    throw Error(ErrorCode::unsupported, std::to_string(options.ranks) + " ranks are more than the " +
+                                            std::to_string(most_ranks(options)) + " whose " +
+                                            std::string(to_string(options.reduction.op)) + " is exact in " +
+                                            std::string(to_string(options.reduction.type)));
   }
-  if (!reduces_) return;
+  choose_range();
+  if (options.reduces) reduce_noise();
+}
+
+SampleData::SampleData(const Collective& collective, const Reduction& reduction)
+    : SampleData(Options{.ranks = static_cast<uint32_t>(collective.participants().size()),
+                         .reduces = collective.reduces(),
+                         .reduction = reduction}) {}
+
+uint32_t SampleData::most_ranks(const Options& options) {
+  const auto [type, op] = options.reduction;
+  if (!options.reduces || !is_floating(type) || !adds(op)) return kMostRanks;
+  const int64_t most = most_exact(type) / (op == ReduceOp::premul_sum ? 2 : 1);
+  return static_cast<uint32_t>(std::min<int64_t>(most, kMostRanks));
+}
+
+void SampleData::choose_range() {
+  const auto [type, op] = options_.reduction;
+  int64_t most = most_exact(type);
+  if (options_.reduces && adds(op) && is_floating_) {
+    most /= int64_t{options_.ranks} * (op == ReduceOp::premul_sum ? 2 : 1);
+  }
+  if (!is_floating_) most /= 2;
+  most = std::min(most, kMostSample);
+  drifts_ = static_cast<uint64_t>(std::min<int64_t>(8, 1 + most / 2));
+  most_ = most - static_cast<int64_t>(drifts_ - 1);
+  least_ = is_unsigned(type) ? 0 : -most_;
+  live_every_ = (options_.ranks + kMostLive - 1) / kMostLive;
+}
+
+SampleData::Value SampleData::noise(uint32_t rank, uint32_t position) const {
+  const uint32_t bits = mixed(rank, position);
+  if (is_product() && is_floating_) {
+    constexpr std::array<double, 4> kMagnitudes = {0.5, 1, 1, 2};
+    const bool is_live = (rank + position) % live_every_ == 0;
+    const double magnitude = is_live ? kMagnitudes[bits >> 29 & 3] : 1.0;
+    return {.real = bits >> 31 == 0 ? magnitude : -magnitude};
+  }
+  const auto choices = static_cast<uint64_t>(most_ - least_ + 1);
+  const int64_t chosen = least_ + static_cast<int64_t>(bits * choices >> 32);
+  if (is_floating_) return {.real = static_cast<double>(chosen)};
+  return {.whole = 2 * chosen + (is_product() ? 1 : 0)};
+}
+
+SampleData::Value SampleData::combined(Value left, Value right) const {
+  const ReduceOp op = options_.reduction.op;
+  if (is_floating_) {
+    if (op == ReduceOp::min) return {.real = std::min(left.real, right.real)};
+    if (op == ReduceOp::max) return {.real = std::max(left.real, right.real)};
+    return {.real = op == ReduceOp::prod ? left.real * right.real : left.real + right.real};
+  }
+  if (op == ReduceOp::min) return {.whole = std::min(left.whole, right.whole)};
+  if (op == ReduceOp::max) return {.whole = std::max(left.whole, right.whole)};
+  return {.whole = op == ReduceOp::prod ? product(left.whole, right.whole) : left.whole + right.whole};
+}
+
+void SampleData::reduce_noise() {
+  const bool scales = options_.reduction.op == ReduceOp::premul_sum;
   reduced_noise_.resize(kPeriod);
   for (uint32_t position = 0; position < kPeriod; ++position) {
-    int32_t result = noise(0, position);
-    for (uint32_t rank = 1; rank < ranks_; ++rank) {
-      const int32_t next = noise(rank, position);
-      result = reduction.op == ReduceOp::sum   ? result + next
-               : reduction.op == ReduceOp::min ? std::min(result, next)
-                                               : std::max(result, next);
+    Value result = noise(0, position);
+    for (uint32_t rank = 1; rank < options_.ranks; ++rank) {
+      Value next = noise(rank, position);
+      if (scales && is_floating_) next.real *= factor(rank);
+      if (scales && !is_floating_) next.whole *= static_cast<int64_t>(factor(rank));
+      result = combined(result, next);
     }
     reduced_noise_[position] = result;
   }
 }
 
-int32_t SampleData::sample(uint32_t rank, uint64_t position) const {
-  return noise(rank, static_cast<uint32_t>(position % kPeriod)) + drift(position);
+SampleData::Value SampleData::drifted(Value noise, uint64_t laps, int64_t summands) const {
+  const auto drift = static_cast<int64_t>(laps % drifts_);
+  if (is_product()) {
+    const bool flips = drift % 2 == 1 && summands % 2 == 1;
+    if (is_floating_) return {.real = flips ? -noise.real : noise.real};
+    return {.whole = flips ? product(noise.whole, -1) : noise.whole};
+  }
+  if (is_floating_) return {.real = noise.real + static_cast<double>(summands * drift)};
+  return {.whole = noise.whole + 2 * summands * drift};
 }
 
-int32_t SampleData::expected(uint32_t owner, uint64_t position) const {
-  if (!reduces_) return sample(owner, position);
-  const int32_t times = reduction_.op == ReduceOp::sum ? static_cast<int32_t>(ranks_) : 1;
-  return reduced_noise_[position % kPeriod] + times * drift(position);
+// As kernels do it: the sum in the type, the quotient of floats in float32 and then rounded to the type.
+SampleData::Value SampleData::averaged(Value sum) const {
+  const DataType type = options_.reduction.type;
+  if (!is_floating_) return {.whole = wrapped(type, sum.whole) / int64_t{options_.ranks}};
+  if (type == DataType::float64) return {.real = sum.real / options_.ranks};
+  return {.real = static_cast<float>(sum.real) / static_cast<float>(options_.ranks)};
+}
+
+template <typename T>
+void SampleData::encode_as(std::byte* into, std::span<const Value> values) const {
+  for (size_t i = 0; i < values.size(); ++i) {
+    // An integer is in the lower bytes, which come first.
+    const T element = std::is_floating_point_v<T> ? static_cast<T>(values[i].real) : static_cast<T>(values[i].whole);
+    std::memcpy(into + i * sizeof element, &element, sizeof element);
+  }
+}
+
+void SampleData::encode(std::byte* into, std::span<const Value> values) const {
+  const DataType type = options_.reduction.type;
+  if (type == DataType::float16 || type == DataType::bfloat16) {
+    std::array<float, kBlock> floats;
+    CHECK(values.size() <= kBlock) << values.size();
+    for (size_t i = 0; i < values.size(); ++i) floats[i] = static_cast<float>(values[i].real);
+    return narrow(type, into, floats.data(), values.size());
+  }
+  if (type == DataType::float32) return encode_as<float>(into, values);
+  if (type == DataType::float64) return encode_as<double>(into, values);
+  if (size_of(type) == 1) return encode_as<uint8_t>(into, values);
+  if (size_of(type) == 2) return encode_as<uint16_t>(into, values);
+  if (size_of(type) == 4) return encode_as<uint32_t>(into, values);
+  encode_as<uint64_t>(into, values);
+}
+
+// Writes value_at(position mod p, position / p) for every position from `begin` on.
+template <typename Make>
+void SampleData::write(std::span<std::byte> into, uint64_t begin, const Make& value_at) const {
+  const size_t size = size_of(options_.reduction.type);
+  uint64_t laps = begin / kPeriod;
+  auto position = static_cast<uint32_t>(begin % kPeriod);
+  std::array<Value, kBlock> values;
+  for (size_t at = 0; at < into.size();) {
+    const size_t count = std::min(kBlock, (into.size() - at) / size);
+    for (size_t i = 0; i < count; ++i) {
+      values[i] = value_at(position, laps);
+      if (++position == kPeriod) position = 0, ++laps;
+    }
+    encode(into.data() + at, std::span(values).first(count));
+    at += count * size;
+  }
+}
+
+void SampleData::write_answers(std::span<std::byte> into, uint32_t owner, uint64_t begin) const {
+  if (!options_.reduces) return write_samples(into, owner, begin);
+  const ReduceOp op = options_.reduction.op;
+  // How often the drift of a position was added or multiplied.
+  int64_t summands = op == ReduceOp::min || op == ReduceOp::max ? 1 : options_.ranks;
+  if (op == ReduceOp::premul_sum) summands += options_.ranks / 2;
+  write(into, begin, [&](uint32_t position, uint64_t laps) {
+    const Value value = drifted(reduced_noise_[position], laps, summands);
+    return op == ReduceOp::avg ? averaged(value) : value;
+  });
+}
+
+void SampleData::write_samples(std::span<std::byte> into, uint32_t rank, uint64_t begin) const {
+  write(into, begin, [&](uint32_t position, uint64_t laps) { return drifted(noise(rank, position), laps, 1); });
 }
 
 void SampleData::fill(std::span<std::byte> into, uint32_t rank, uint64_t begin, uint64_t end) const {
-  CHECK_EQ(into.size(), (end - begin) * size_of(reduction_.type));
-  with_type(reduction_.type, [&](auto zero) {
-    for (uint64_t i = begin; i < end; ++i) {
-      const auto value = static_cast<decltype(zero)>(sample(rank, i));
-      std::memcpy(into.data() + (i - begin) * sizeof value, &value, sizeof value);
-    }
-  });
+  CHECK_EQ(into.size(), (end - begin) * size_of(options_.reduction.type));
+  write_samples(into, rank, begin);
 }
 
+// Floats: an infinity that the op does not lose. Integers: an odd number where all answers are even, or one that is
+// beyond the mean of several; and an even one where all are odd.
 void SampleData::spoil(std::span<std::byte> into) const {
-  with_type(reduction_.type, [&](auto zero) {
-    const auto value = static_cast<decltype(zero)>(kSpoilt);
-    for (size_t at = 0; at < into.size(); at += sizeof value) std::memcpy(into.data() + at, &value, sizeof value);
-  });
+  const auto [type, op] = options_.reduction;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const int64_t largest = is_unsigned(type) ? -1 : INT64_MAX >> (64 - 8 * size_of(type));
+  Value value = {.whole = is_product() ? 0 : largest};
+  if (is_floating_) value.real = op == ReduceOp::min ? -infinity : infinity;
+  write(into, 0, [&](uint32_t, uint64_t) { return value; });
 }
 
 SampleData::Comparison SampleData::compare(std::span<const std::byte> got, uint32_t owner, uint64_t begin,
                                            uint64_t end) const {
-  CHECK_EQ(got.size(), (end - begin) * size_of(reduction_.type));
+  const DataType type = options_.reduction.type;
+  const size_t size = size_of(type);
+  CHECK_EQ(got.size(), (end - begin) * size);
   Comparison result;
-  with_type(reduction_.type, [&](auto zero) {
-    for (uint64_t i = begin; i < end; ++i) {
-      decltype(zero) value;
-      std::memcpy(&value, got.data() + (i - begin) * sizeof value, sizeof value);
-      const auto right = static_cast<decltype(zero)>(expected(owner, i));
-      if (value == right) continue;
-      if (result.wrong++ == 0) {
-        result.first = i;
-        result.got = static_cast<double>(value);
-        result.expected = static_cast<double>(right);
-      }
+  std::array<std::byte, kBlock * sizeof(uint64_t)> answers;
+  for (size_t at = 0; at < got.size(); at += kBlock * size) {
+    const std::span<const std::byte> block = got.subspan(at, std::min(kBlock * size, got.size() - at));
+    write_answers(std::span(answers).first(block.size()), owner, begin + at / size);
+    if (std::memcmp(block.data(), answers.data(), block.size()) == 0) continue;
+    for (size_t i = 0; i < block.size(); i += size) {
+      const std::byte* const one = block.data() + i;
+      if (std::memcmp(one, answers.data() + i, size) == 0) continue;
+      const double value = read_element(type, one), right = read_element(type, answers.data() + i);
+      if (is_floating_ && value == right) continue;  // zeros of both signs
+      if (result.wrong++ > 0) continue;
+      result.first = begin + (at + i) / size;
+      result.got = value;
+      result.expected = right;
     }
-  });
+  }
   return result;
 }
 

@@ -2,7 +2,15 @@
 //
 // A sample depends on the rank and on the position in the whole buffer, so that no shard, slice or element can be taken
 // for another: sample(r, i) = noise(r, i mod p) + i / p mod 8, with a prime p, since no buffer is cut into pieces that
-// are multiples of it. Samples are small whole numbers; sums over all ranks are exact in every type, in every order.
+// are multiples of it. In a product the second part is a sign instead.
+//
+// Answers are exact, bit for bit, whatever the order in which ranks are combined and wherever a partial result is
+// rounded to the type:
+//   integers     wrap round, which no order changes. Samples are even, but odd in products.
+//   sums         of floats are whole numbers, small enough that the sum of their magnitudes over all ranks is exact in
+//                the type: that limits the ranks (most_ranks). An avg divides it once, in float32 or float64.
+//   products     of floats are of 1 and -1, and of 2 and 1/2 on at most 8 ranks of a position.
+//   premul_sum   expects rank r to scale its samples by factor(r).
 #pragma once
 
 #include <cstddef>
@@ -17,15 +25,27 @@ namespace banyan {
 
 class SampleData {
  public:
-  static constexpr uint32_t kMaxRanks =
-      32'768;  // 2^15 samples below 2^9 sum to less than a float32 counts exactly, 2^24
+  struct Options {
+    uint32_t ranks = 1;
+    bool reduces = false;  // else elements are moved, and the op plays no part
+    Reduction reduction;
+  };
 
-  // Throws Error{unsupported} beyond kMaxRanks. Costs a few bytes for each of p positions, and their sums over ranks.
+  // Throws Error{unsupported} beyond most_ranks(). Costs 8 bytes for each of p positions when it reduces, and p * ranks
+  // steps. Immutable: any thread may read.
+  explicit SampleData(const Options& options);
   SampleData(const Collective& collective, const Reduction& reduction);
+
+  // How many ranks can have an exact answer: 256 for a sum of bfloat16, 2,048 of float16, 2^20 where nothing limits
+  // them.
+  static uint32_t most_ranks(const Options& options);
+  // What premul_sum multiplies the samples of a rank by: 1 or 2.
+  static double factor(uint32_t rank) { return rank % 2 == 0 ? 1 : 2; }
 
   // Writes the samples of `rank` at positions [begin, end) of the buffer.
   void fill(std::span<std::byte> into, uint32_t rank, uint64_t begin, uint64_t end) const;
-  // Writes what no right answer has anywhere, so that a place nobody wrote to is seen.
+  // Writes what no right answer has anywhere, so that a place nobody wrote to is seen, and what ruins the result when
+  // it is taken for an operand.
   void spoil(std::span<std::byte> into) const;
 
   struct Comparison {
@@ -38,13 +58,34 @@ class SampleData {
   Comparison compare(std::span<const std::byte> got, uint32_t owner, uint64_t begin, uint64_t end) const;
 
  private:
-  int32_t sample(uint32_t rank, uint64_t position) const;
-  int32_t expected(uint32_t owner, uint64_t position) const;
+  // A sample or an answer: `whole` of integers, modulo 2^64, `real` of floats.
+  union Value {
+    int64_t whole;
+    double real;
+  };
 
-  Reduction reduction_;
-  bool reduces_;
-  uint32_t ranks_;
-  std::vector<int32_t> reduced_noise_;  // over all ranks, by position mod p
+  bool is_product() const { return options_.reduces && options_.reduction.op == ReduceOp::prod; }
+  void choose_range();
+  void reduce_noise();
+  Value noise(uint32_t rank, uint32_t position) const;
+  Value combined(Value left, Value right) const;
+  // The noise of a position, or what became of it, at a position further on by `laps` periods.
+  Value drifted(Value noise, uint64_t laps, int64_t summands) const;
+  Value averaged(Value sum) const;
+  void write_samples(std::span<std::byte> into, uint32_t rank, uint64_t begin) const;
+  void write_answers(std::span<std::byte> into, uint32_t owner, uint64_t begin) const;
+  template <typename Make>
+  void write(std::span<std::byte> into, uint64_t begin, const Make& value_at) const;
+  void encode(std::byte* into, std::span<const Value> values) const;
+  template <typename T>
+  void encode_as(std::byte* into, std::span<const Value> values) const;
+
+  Options options_;
+  bool is_floating_;
+  int64_t least_ = 0, most_ = 0;  // of the noise, before it is made even
+  uint64_t drifts_ = 1;
+  uint32_t live_every_ = 1;           // in products of floats, one in so many ranks is not of magnitude 1
+  std::vector<Value> reduced_noise_;  // over all ranks, by position mod p
 };
 
 }  // namespace banyan

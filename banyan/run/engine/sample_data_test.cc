@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
+#include <random>
+#include <span>
 #include <vector>
 
+#include "banyan/base/error.h"
+#include "banyan/run/element/reduce.h"
 #include "banyan/testing/sample_forest.h"
 
 namespace banyan {
@@ -23,28 +28,69 @@ Collective collective(CollectiveKind kind, uint32_t ranks) {
   return sample_forest({.kind = kind, .ranks = ranks}).collective();
 }
 
-// The naive answer: element by element, rank by rank.
-template <typename T>
-uint64_t wrong_in_naive_answer(const Reduction& reduction, uint32_t ranks) {
-  const SampleData data(collective(CollectiveKind::allreduce, ranks), reduction);
-  std::vector<T> answer = samples<T>(data, 0);
-  for (uint32_t rank = 1; rank < ranks; ++rank) {
-    const std::vector<T> next = samples<T>(data, rank);
-    for (size_t i = 0; i < kElements; ++i) {
-      answer[i] = reduction.op == ReduceOp::sum   ? answer[i] + next[i]
-                  : reduction.op == ReduceOp::min ? std::min(answer[i], next[i])
-                                                  : std::max(answer[i], next[i]);
-    }
+constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min,
+                             ReduceOp::max, ReduceOp::avg,  ReduceOp::premul_sum};
+
+// The naive answer: rank by rank, rounded to the type after each, in this order.
+uint64_t wrong_in_naive_answer(const Reduction& reduction, std::vector<uint32_t> order) {
+  const auto [type, op] = reduction;
+  const auto ranks = static_cast<uint32_t>(order.size());
+  const SampleData data({.ranks = ranks, .reduces = true, .reduction = reduction});
+  std::vector<std::byte> answer(kElements * size_of(type)), next(answer.size());
+  const auto contribute = [&](std::vector<std::byte>& into, uint32_t rank) {
+    data.fill(into, rank, 0, kElements);
+    if (op == ReduceOp::premul_sum) scale(type, into.data(), into.data(), kElements, SampleData::factor(rank));
+  };
+  contribute(answer, order[0]);
+  for (uint32_t i = 1; i < ranks; ++i) {
+    contribute(next, order[i]);
+    reduction(answer.data(), answer.data(), next.data(), kElements);
   }
-  return data.compare(std::as_bytes(std::span(answer)), 0, 0, kElements).wrong;
+  if (op == ReduceOp::avg) {
+    const std::byte* const sum = answer.data();
+    reduce({.type = type, .op = op, .divisor = ranks}, answer.data(), nullptr, {&sum, 1}, kElements);
+  }
+  return data.compare(answer, 0, 0, kElements).wrong;
 }
 
-TEST(SampleData, ExpectsWhatAddingOneByOneGives) {
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) {
-    EXPECT_EQ(wrong_in_naive_answer<int32_t>({DataType::int32, op}, 5), 0u);
-    EXPECT_EQ(wrong_in_naive_answer<float>({DataType::float32, op}, 8), 0u);
-    EXPECT_EQ(wrong_in_naive_answer<double>({DataType::float64, op}, 3), 0u);
+std::vector<uint32_t> shuffled_ranks(uint32_t ranks) {
+  std::vector<uint32_t> order(ranks);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(ranks));
+  return order;
+}
+
+TEST(SampleData, ExpectsWhatReducingOneByOneGivesInAnyOrder) {
+  for (size_t type = 0; type < kDataTypes; ++type) {
+    for (const ReduceOp op : kOps) {
+      for (const uint32_t ranks : {1u, 3u, 8u}) {
+        const Reduction reduction = {static_cast<DataType>(type), op};
+        EXPECT_EQ(wrong_in_naive_answer(reduction, shuffled_ranks(ranks)), 0u)
+            << to_string(reduction.type) << ' ' << to_string(op) << " of " << ranks;
+      }
+    }
   }
+}
+
+TEST(SampleData, IsExactForAsManyRanksAsItPromises) {
+  for (const DataType type : {DataType::float16, DataType::bfloat16}) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::premul_sum, ReduceOp::prod}) {
+      const uint32_t most = SampleData::most_ranks({.ranks = 1, .reduces = true, .reduction = {type, op}});
+      EXPECT_EQ(wrong_in_naive_answer({type, op}, shuffled_ranks(std::min(most, 256u))), 0u)
+          << to_string(type) << ' ' << to_string(op);
+    }
+  }
+}
+
+TEST(SampleData, RefusesMoreRanksThanTheTypeCanCount) {
+  try {
+    const SampleData data({.ranks = 257, .reduces = true, .reduction = {DataType::bfloat16, ReduceOp::sum}});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_EQ(error.message(), "257 ranks are more than the 256 whose sum is exact in bfloat16");
+  }
+  EXPECT_NO_THROW(SampleData({.ranks = 257, .reduces = true, .reduction = {DataType::bfloat16, ReduceOp::max}}));
 }
 
 TEST(SampleData, DependsOnRankAndPosition) {
@@ -76,11 +122,44 @@ TEST(SampleData, CountsWhatIsWrongAndNamesTheFirst) {
 }
 
 TEST(SampleData, NothingSpoiltIsRight) {
-  for (const DataType type : {DataType::int32, DataType::float32, DataType::float64}) {
-    const SampleData data(collective(CollectiveKind::allreduce, 3), {.type = type});
-    std::vector<std::byte> bytes(kElements * size_of(type));
-    data.spoil(bytes);
-    EXPECT_EQ(data.compare(bytes, 0, 0, kElements).wrong, kElements);
+  for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::broadcast}) {
+    for (size_t type = 0; type < kDataTypes; ++type) {
+      for (const ReduceOp op : kOps) {
+        const Reduction reduction = {static_cast<DataType>(type), op};
+        const SampleData data(collective(kind, 3), reduction);
+        std::vector<std::byte> bytes(kElements * size_of(reduction.type));
+        data.spoil(bytes);
+        EXPECT_EQ(data.compare(bytes, 0, 0, kElements).wrong, kElements)
+            << to_string(reduction.type) << ' ' << to_string(op);
+      }
+    }
+  }
+}
+
+// Taken for another rank's, or for those of another place, most samples are wrong even where there are few to choose
+// from.
+TEST(SampleData, ShowsMisplacedDataInEveryType) {
+  for (size_t type = 0; type < kDataTypes; ++type) {
+    const auto data_type = static_cast<DataType>(type);
+    const SampleData data(collective(CollectiveKind::allgather, 4), {.type = data_type});
+    std::vector<std::byte> bytes(kElements * size_of(data_type));
+    data.fill(bytes, 1, 65'521, 65'521 + kElements);
+    EXPECT_EQ(data.compare(bytes, 1, 65'521, 65'521 + kElements).wrong, 0u);
+    EXPECT_GT(data.compare(bytes, 2, 65'521, 65'521 + kElements).wrong, kElements * 98 / 100) << to_string(data_type);
+    EXPECT_GT(data.compare(bytes, 1, 0, kElements).wrong, kElements * 98 / 100) << to_string(data_type);
+    EXPECT_GT(data.compare(bytes, 1, 1, kElements + 1).wrong, kElements * 98 / 100) << to_string(data_type);
+  }
+}
+
+TEST(SampleData, IsTheSameInPieces) {
+  for (const DataType type : {DataType::float16, DataType::int64}) {
+    const SampleData data(collective(CollectiveKind::allreduce, 3), {.type = type, .op = ReduceOp::prod});
+    std::vector<std::byte> whole(3000 * size_of(type)), pieces(whole.size());
+    data.fill(whole, 2, 64'000, 67'000);
+    for (uint64_t at = 0; at < 3000; at += 750) {
+      data.fill(std::span(pieces).subspan(at * size_of(type), 750 * size_of(type)), 2, 64'000 + at, 64'750 + at);
+    }
+    EXPECT_EQ(whole, pieces) << to_string(type);
   }
 }
 
