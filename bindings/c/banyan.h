@@ -54,6 +54,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 #define BANYAN_VERSION_MAJOR 0
 #define BANYAN_VERSION_MINOR 2
@@ -257,6 +260,9 @@ banyan_result_t banyan_wait_any(banyan_request_t* requests, int count, int* inde
 /* Waits for all; the first failure, if any. */
 banyan_result_t banyan_wait_all(banyan_request_t* requests, int count);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -12,6 +12,7 @@ HostTask task_of(const HostCall& call, HostTask::Kind kind, uint64_t input_eleme
   HostTask task;
   task.kind = kind;
   task.signature = call.signature;
+  task.note = call.note;
   task.input = call.send;
   task.output = call.recv;
   task.input_bytes = input_elements * call.element_bytes;

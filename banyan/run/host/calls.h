@@ -4,6 +4,7 @@
 // unchanged, until the operation is over.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,6 +17,7 @@ namespace banyan {
 struct HostCall {
   uint32_t rank = 0, ranks = 1;
   uint64_t signature = 0;
+  std::array<uint64_t, 4> note{};
   uint64_t element_bytes = 1;
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;

@@ -113,6 +113,7 @@ bool Exchange::claim() {
 void Exchange::offer() {
   Post& post = segment_.post(rank_, operation_);
   post.signature = task_.signature;
+  segment_.note(rank_, operation_).numbers = task_.note;
   const bool whole = task_.kind == HostTask::Kind::all_reduce && everybody_reduces_;
   const Pieces offered = whole ? Pieces::same(task_.input_bytes) : task_.offered;
   block_ = choose_block(offered, offered.largest(ranks_));
@@ -232,7 +233,8 @@ bool Exchange::meet() {
   return true;
 }
 
-Error Exchange::mismatch(uint32_t peer) const {
+Error Exchange::mismatch(uint32_t peer) {
+  mismatched_ = peer;
   return Error(ErrorCode::mismatch,
                "rank " + std::to_string(peer) + " called something else in operation " + std::to_string(operation_));
 }

@@ -21,6 +21,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "banyan/base/error.h"
@@ -66,11 +68,16 @@ class Exchange {
   // something else, and what PeerRegions throws; the group is of no use after that.
   bool advance();
 
+  std::span<const std::unique_ptr<PeerRegions>> peers() const { return peer_regions_; }
+  const RegionPool* own_regions() const { return own_regions_; }
+  bool may_attach() const { return may_attach_; }
   bool is_busy() const { return phase_ != Phase::idle; }
   // Of the operation under way or last begun; counts from 1.
   uint64_t operation() const { return operation_; }
   // The rank whose sign is missing, after advance() returned false.
   uint32_t waiting_for() const { return waiting_for_; }
+  // The peer that called something else, when advance() has thrown for that.
+  std::optional<uint32_t> mismatched() const { return mismatched_; }
   // Grows whenever something was done.
   uint64_t steps() const { return steps_; }
   // The last operation that `peer` has begun, as far as is known without asking.
@@ -133,7 +140,7 @@ class Exchange {
   bool is_staged(uint32_t peer, uint64_t block);
   bool is_attachable(uint64_t largest) const;
   bool writes_past_caches() const { return task_.output_bytes >= tuning_.streaming_stores; }
-  Error mismatch(uint32_t peer) const;
+  Error mismatch(uint32_t peer);
   // Peers in an order that differs from rank to rank, so that not all look at the same one. i from 1.
   uint32_t peer_at(uint32_t i) const { return rank_ + i < ranks_ ? rank_ + i : rank_ + i - ranks_; }
   uint64_t counter(uint64_t blocks) const { return operation_ << 32 | blocks; }
@@ -151,6 +158,7 @@ class Exchange {
   uint64_t operation_ = 0;
   uint64_t steps_ = 0;
   uint32_t waiting_for_ = 0;
+  std::optional<uint32_t> mismatched_;
   std::vector<Peer> peers_;
   std::vector<const std::byte*> sources_;
   std::vector<std::vector<std::byte>> copies_;  // by peer: what was copied out of attached memory, to be reduced

@@ -26,23 +26,9 @@ void HostGroup::finish(Watch& watch) {
     expect_whole();
     watch.waiting_for(exchange_.waiting_for());
     if (is_awake) continue;
-    sleep();
+    nap([&] { return exchange_.advance() || exchange_.steps() != steps; });
     patience.tire();
   }
-}
-
-void HostGroup::sleep() {
-  const uint32_t seen = segment_.rings(rank_);
-  const uint64_t steps = exchange_.steps();
-  segment_.fall_asleep(rank_);
-  try {
-    const bool done = exchange_.advance();
-    if (!done && exchange_.steps() == steps && !segment_.is_broken()) segment_.sleep(rank_, seen);
-  } catch (...) {
-    segment_.wake_up(rank_);
-    throw;
-  }
-  segment_.wake_up(rank_);
 }
 
 void HostGroup::expect_whole() const {

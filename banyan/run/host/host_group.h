@@ -32,6 +32,8 @@ class HostGroup {
   uint32_t ranks() const { return segment_.ranks(); }
   const Segment& segment() const { return segment_; }
   Exchange& exchange() { return exchange_; }
+  const Exchange& exchange() const { return exchange_; }
+  uint32_t waiting_for() const { return exchange_.waiting_for(); }
 
   // Carries out the operation. Throws what the Watch and the Exchange throw, and the error of the rank that broke the
   // group; the group is of no use after that.
@@ -41,12 +43,27 @@ class HostGroup {
   }
   // The same for an operation that was started with exchange().start().
   void finish(Watch& watch);
+  // Sleeps until a peer publishes something, or for a while, unless `try_again` moves something: it looks once more
+  // when peers already know that this rank is about to sleep.
+  template <typename TryAgain>
+  void nap(TryAgain try_again) const {
+    const uint32_t seen = segment_.rings(rank_);
+    const Nap nap(*this);
+    if (!try_again() && !segment_.is_broken()) segment_.sleep(rank_, seen);
+  }
+  bool is_crowded() const { return is_crowded_; }
   // Ends the operations of all ranks of the group with this error, unless it has ended already.
   void break_with(const Error& error) const;
 
- private:
+  // Throws the error with which a rank has broken the group, if one has.
   void expect_whole() const;
-  void sleep();
+
+ private:
+  struct Nap {
+    explicit Nap(const HostGroup& group) : group_(group) { group.segment_.fall_asleep(group.rank_); }
+    ~Nap() { group_.segment_.wake_up(group_.rank_); }
+    const HostGroup& group_;
+  };
 
   const Segment segment_;
   const uint32_t rank_;

@@ -18,19 +18,26 @@ constexpr std::chrono::milliseconds kLongestSleep{50};
 
 }  // namespace
 
+size_t Segment::blocks_at(const Options& options) {
+  return kHeadBytes + (options.ranks * sizeof(Box) + kPage - 1) / kPage * kPage;
+}
+
+size_t Segment::rank_bytes(const Options& options) { return blocks_at(options) + 2 * kBlocks * options.block_bytes; }
+
 size_t Segment::bytes(const Options& options) {
   CHECK(options.ranks >= 1 && options.ranks <= kMaxRanks) << options.ranks;
   CHECK(options.block_bytes > 0 && options.block_bytes % kPage == 0) << options.block_bytes;
   static_assert(sizeof(Head) <= kHeadBytes);
-  static_assert(kPosts * sizeof(Post) + 3 * sizeof(Counter) + sizeof(Bell) <= kHeadBytes);
-  return kHeadBytes + options.ranks * (kHeadBytes + 2 * kBlocks * options.block_bytes);
+  static_assert(kPosts * (sizeof(Post) + sizeof(CallNote)) + 3 * sizeof(Counter) + sizeof(Bell) <= kHeadBytes);
+  return kHeadBytes + options.ranks * rank_bytes(options);
 }
 
 Segment::Segment(SharedMemory memory, const Options& options)
     : memory_(std::move(memory)),
       ranks_(options.ranks),
       block_bytes_(options.block_bytes),
-      rank_bytes_(kHeadBytes + 2 * kBlocks * options.block_bytes) {}
+      blocks_at_(blocks_at(options)),
+      rank_bytes_(rank_bytes(options)) {}
 
 Segment Segment::make(const Options& options) {
   Segment segment(SharedMemory::with_pages(bytes(options)), options);
@@ -51,13 +58,20 @@ Segment Segment::attach(pid_t owner, int fd, const Options& options) {
   return segment;
 }
 
+void Segment::say_here(bool can_attach) const {
+  if (can_attach) head().can_attach.fetch_add(1, std::memory_order_relaxed);
+  head().here.fetch_add(1, std::memory_order_release);
+}
+
 void Segment::ring_all() const {
   for (uint32_t rank = 0; rank < ranks_; ++rank) {
-    Bell& bell = this->bell(rank);
-    if (bell.asleep.load(std::memory_order_seq_cst) == 0) continue;
-    bell.rings.fetch_add(1, std::memory_order_seq_cst);
-    futex_wake_all(bell.rings);
+    if (bell(rank).asleep.load(std::memory_order_seq_cst) != 0) ring(rank);
   }
+}
+
+void Segment::ring(uint32_t rank) const {
+  bell(rank).rings.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(bell(rank).rings);
 }
 
 uint32_t Segment::rings(uint32_t rank) const { return bell(rank).rings.load(std::memory_order_seq_cst); }

@@ -4,9 +4,11 @@
 //   posts      what this rank offers in its last kPosts operations, written once per operation. The sequence number,
 //              stored last, says that the rest is there. A little data travels in the post itself, so that a small
 //              operation costs a cache line or two from each peer and nothing else.
+//   notes      what it calls in these operations, for those who find that they called something else.
 //   progress   three counters, a cache line each: blocks staged, reduced and collected. A counter is
 //              `operation << 32 | blocks` and only grows; when an operation is over it becomes `operation + 1 << 32`.
 //   staging    kBlocks blocks in which the data of buffers that peers cannot see passes by, and as many for results.
+//   boxes      one for each peer, through which messages to this peer are offered (mailboxes.h).
 //   bell       a word to sleep on, and whether it does.
 // and for all: how many sleep, and the error that ended the group, if one did.
 //
@@ -15,6 +17,7 @@
 // reader expects. The memory has no pointers, and lies at different addresses in different processes.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -49,8 +52,20 @@ struct alignas(2 * kCacheLine) Post {
 };
 static_assert(sizeof(Post) == 2 * kCacheLine);
 
+// What a rank called, in numbers that mean nothing here.
+struct alignas(kCacheLine) CallNote {
+  std::array<uint64_t, 4> numbers{};
+};
+
 struct alignas(kCacheLine) Counter {
   std::atomic<uint64_t> value{0};
+};
+
+// Messages from one rank to another, one at a time.
+struct Box {
+  Post post;      // written by the sender; its sequence number counts messages
+  Counter sent;   // by the sender: `message << 32 | pieces` that lie in the sender's memory for streams
+  Counter taken;  // by the receiver: the same, of those it has taken; `message + 1 << 32` when it has all
 };
 
 struct alignas(kCacheLine) Bell {
@@ -62,18 +77,25 @@ class Segment {
  public:
   static constexpr uint32_t kPosts = 4;
   static constexpr uint32_t kBlocks = 4;
-  static constexpr uint32_t kMaxRanks = 1024;
+  static constexpr uint32_t kMaxRanks = 256;
 
   struct Options {
     uint32_t ranks = 0;
     size_t block_bytes = size_t{128} << 10;  // of a staging block; a multiple of 4096
   };
 
+  Segment() = default;  // none
   // Makes one, whose pages are all there. Throws Error{io}.
   static Segment make(const Options& options);
   // Joins one that another process of this host made. Throws Error{io}, Error{peer_lost}, Error{mismatch} when it is
   // none, or one of another version.
   static Segment attach(pid_t owner, int fd, const Options& options);
+
+  // Beginning: every rank says that it is here, and whether it can attach to all others' memory. How many have said so,
+  // and how many of them can.
+  void say_here(bool can_attach) const;
+  uint32_t here() const { return head().here.load(std::memory_order_acquire); }
+  uint32_t can_attach() const { return head().can_attach.load(std::memory_order_acquire); }
 
   uint32_t ranks() const { return ranks_; }
   size_t block_bytes() const { return block_bytes_; }
@@ -82,14 +104,19 @@ class Segment {
   Post& post(uint32_t rank, uint64_t operation) const {
     return *reinterpret_cast<Post*>(rank_base(rank) + (operation % kPosts) * sizeof(Post));
   }
+  // To be read only when the post of this operation is there.
+  CallNote& note(uint32_t rank, uint64_t operation) const {
+    return reinterpret_cast<CallNote*>(rank_base(rank) + kPosts * sizeof(Post))[operation % kPosts];
+  }
   Counter& staged(uint32_t rank) const { return counter(rank, 0); }
   Counter& reduced(uint32_t rank) const { return counter(rank, 1); }
   Counter& collected(uint32_t rank) const { return counter(rank, 2); }
+  Box& box(uint32_t from, uint32_t to) const { return reinterpret_cast<Box*>(rank_base(from) + kHeadBytes)[to]; }
   std::byte* staging(uint32_t rank, uint64_t block) const {
-    return rank_base(rank) + kHeadBytes + (block % kBlocks) * block_bytes_;
+    return rank_base(rank) + blocks_at_ + (block % kBlocks) * block_bytes_;
   }
   std::byte* results(uint32_t rank, uint64_t block) const {
-    return rank_base(rank) + kHeadBytes + (kBlocks + block % kBlocks) * block_bytes_;
+    return rank_base(rank) + blocks_at_ + (kBlocks + block % kBlocks) * block_bytes_;
   }
 
   // Sleeping, for a rank that has looked for something in vain and will look again between fall_asleep() and sleep():
@@ -100,6 +127,7 @@ class Segment {
   void sleep(uint32_t rank, uint32_t seen) const;  // at most kLongestSleep: a killed publisher rings nobody
   void wake_up(uint32_t rank) const;
   void ring_all() const;
+  void ring(uint32_t rank) const;  // whether it sleeps or not
 
   // Stores a counter or a sequence number that peers wait for, and wakes them if they sleep.
   void publish(std::atomic<uint64_t>& word, uint64_t value) const {
@@ -122,6 +150,7 @@ class Segment {
     uint64_t block_bytes = 0;
     alignas(kCacheLine) std::atomic<uint32_t> sleepers{0};
     alignas(kCacheLine) std::atomic<uint32_t> broken{0};  // 0 no, 1 being written, 2 yes
+    std::atomic<uint32_t> here{0}, can_attach{0};
     int code = 0;
     char text[500] = {};
   };
@@ -129,20 +158,20 @@ class Segment {
   static constexpr size_t kHeadBytes = kPage;
 
   Segment(SharedMemory memory, const Options& options);
+  static size_t blocks_at(const Options& options);  // from the beginning of a rank's part
+  static size_t rank_bytes(const Options& options);
   static size_t bytes(const Options& options);
 
   Head& head() const { return *reinterpret_cast<Head*>(memory_.data()); }
   std::byte* rank_base(uint32_t rank) const { return memory_.data() + kHeadBytes + rank * rank_bytes_; }
   Counter& counter(uint32_t rank, uint32_t which) const {
-    return reinterpret_cast<Counter*>(rank_base(rank) + kPosts * sizeof(Post))[which];
+    return reinterpret_cast<Counter*>(rank_base(rank) + kPosts * (sizeof(Post) + sizeof(CallNote)))[which];
   }
-  Bell& bell(uint32_t rank) const {
-    return *reinterpret_cast<Bell*>(rank_base(rank) + kPosts * sizeof(Post) + 3 * sizeof(Counter));
-  }
+  Bell& bell(uint32_t rank) const { return *reinterpret_cast<Bell*>(&counter(rank, 3)); }
 
   SharedMemory memory_;
   uint32_t ranks_ = 0;
-  size_t block_bytes_ = 0, rank_bytes_ = 0;
+  size_t block_bytes_ = 0, blocks_at_ = 0, rank_bytes_ = 0;
 };
 
 }  // namespace banyan

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -83,8 +84,9 @@ struct HostTask {
   static constexpr uint32_t kAll = UINT32_MAX, kNobody = UINT32_MAX - 1;
 
   Kind kind = Kind::meet;
-  bool overwrites_input = false;  // output is written where a peer may still read the input
-  uint64_t signature = 0;         // of the call; must be equal on all ranks
+  bool overwrites_input = false;   // output is written where a peer may still read the input
+  uint64_t signature = 0;          // of the call; must be equal on all ranks
+  std::array<uint64_t, 4> note{};  // what is called, for peers that call something else
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   uint64_t input_bytes = 0, output_bytes = 0;

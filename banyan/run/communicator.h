@@ -1,0 +1,144 @@
+// Communicator: a group of processes that make the same calls in the same order. See bindings/c/banyan.h for what the
+// calls do; this is the same for C++.
+//
+//   Communicator world = Communicator::join(invitation);
+//   world.all_reduce<float>(gradients, sums);
+//   Request later = world.start({...});  ...  later.wait();
+//
+// Errors are thrown as banyan::Error. After an operation has thrown peer_lost, timed_out, mismatch, aborted or io, the
+// communicator is in error: every later call throws the same at once, and shrink() makes a new one of those who live.
+//
+// Calls of several threads exclude each other; that all ranks make them in the same order is the caller's business.
+// abort() and error() may be called at any time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/call.h"
+#include "banyan/run/job.h"
+
+namespace banyan {
+
+class Operation;
+
+// An operation under way. A copyable handle; the operation goes on when it is dropped, and its buffers must stay until
+// it is done.
+class Request {
+ public:
+  Request() = default;  // of nothing, and done
+  // Whether it is done, without waiting. Throws its error when it has failed.
+  bool test();
+  // Waits until it is done. Throws its error.
+  void wait();
+  // Waits until one of them is done or has failed, and returns which; wait() on it tells. At least one.
+  static size_t wait_for_any(std::span<const Request> requests);
+
+ private:
+  friend class Communicator;
+  explicit Request(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {}
+  std::shared_ptr<Operation> operation_;
+};
+
+class Communicator {
+ public:
+  struct Options {
+    std::string name = "world";                  // in messages
+    std::chrono::milliseconds timeout{300'000};  // for an operation to make no progress
+    std::chrono::milliseconds join_timeout{300'000};
+    bool progress_thread = true;  // makes progress on requests that nobody waits for; started by the first request
+  };
+
+  // Collective over `members` (ranks of the job, this process among them; rank i of the communicator is members[i]).
+  // `id` is equal on all of them and used once in a job. Throws what Job::meet_on_host throws.
+  Communicator(std::shared_ptr<Job> job, uint64_t id, std::vector<uint32_t> members, Options options);
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  // Ends what is under way with Error{aborted}; finalize() first, to wait for it.
+  ~Communicator();
+
+  uint32_t rank() const;
+  uint32_t size() const;
+  const std::string& name() const;
+  const Job& job() const;
+
+  // Makes the call and blocks until it is done on this rank. Throws Error{invalid_input} for what no rank could do,
+  // before anything has happened; and the errors of the operation.
+  void run(const Call& call);
+  // The same in the background. Counts are copied, buffers are not.
+  Request start(const Call& call);
+  // Several at once, so that sends and receives cannot wait for each other in a circle.
+  std::vector<Request> start_group(std::span<const Call> calls);
+
+  // Collective: those with the same color >= 0 form a new communicator, ordered by key, then by rank. Nothing for those
+  // with a negative one.
+  std::optional<Communicator> split(int color, int key, Options options);
+  // Collective among those who live: a new communicator without the dead and without those whom anybody excludes. Ends
+  // what is under way on this one. Ranks that do not call within `patience` are left out. Throws Error{peer_lost} at a
+  // rank that was left out.
+  Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
+
+  // Waits for everything under way.
+  void finalize();
+  // Ends everything under way with Error{aborted}, here and, soon, at the other ranks. Any thread.
+  void abort(const std::string& why);
+  // Why it is in error, if it is. Any thread; does not wait.
+  std::optional<Error> error() const;
+
+  // ---- The calls, typed ----
+
+  template <typename T>
+  void all_reduce(std::span<const T> send, std::span<T> recv, ReduceOp op = ReduceOp::sum) {
+    run({.kind = CallKind::all_reduce,
+         .type = data_type_of<T>(),
+         .op = op,
+         .send = reinterpret_cast<const std::byte*>(send.data()),
+         .recv = reinterpret_cast<std::byte*>(recv.data()),
+         .count = send.size()});
+  }
+  template <typename T>
+  void broadcast(std::span<T> buffer, uint32_t root) {
+    run({.kind = CallKind::broadcast,
+         .type = data_type_of<T>(),
+         .other = root,
+         .send = reinterpret_cast<const std::byte*>(buffer.data()),
+         .recv = reinterpret_cast<std::byte*>(buffer.data()),
+         .count = buffer.size()});
+  }
+  // recv holds size() * send.size().
+  template <typename T>
+  void all_gather(std::span<const T> send, std::span<T> recv) {
+    run({.kind = CallKind::all_gather,
+         .type = data_type_of<T>(),
+         .send = reinterpret_cast<const std::byte*>(send.data()),
+         .recv = reinterpret_cast<std::byte*>(recv.data()),
+         .count = send.size()});
+  }
+  void barrier() { run({.kind = CallKind::barrier}); }
+
+  template <typename T>
+  static constexpr DataType data_type_of() {
+    if constexpr (std::is_same_v<T, float>) return DataType::float32;
+    if constexpr (std::is_same_v<T, double>) return DataType::float64;
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_integral_v<T>);
+    constexpr bool is_signed = std::is_signed_v<T>;
+    if constexpr (sizeof(T) == 1) return is_signed ? DataType::int8 : DataType::uint8;
+    if constexpr (sizeof(T) == 2) return is_signed ? DataType::int16 : DataType::uint16;
+    if constexpr (sizeof(T) == 4) return is_signed ? DataType::int32 : DataType::uint32;
+    return is_signed ? DataType::int64 : DataType::uint64;
+  }
+
+ private:
+  friend class Operation;
+  friend class Request;
+  class Impl;
+  std::shared_ptr<Impl> impl_;  // shared with operations under way and with their requests
+};
+
+}  // namespace banyan

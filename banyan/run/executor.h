@@ -1,0 +1,60 @@
+// Executor: carries out calls, one at a time, in the order in which they are started. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/call.h"
+#include "banyan/run/host/host_group.h"
+
+namespace banyan {
+
+// How far a rank has come, as far as this one can tell.
+struct RankProgress {
+  uint64_t begun = 0;       // how many calls it has begun
+  CallNumbers last_call{};  // the last of them, if it is not long ago
+};
+
+class Executor {
+ public:
+  Executor() = default;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+  virtual ~Executor() = default;
+
+  // Begins a call when none is under way. What the call points to must stay until it is over.
+  virtual void start(const Call& call, const CallNumbers& numbers) = 0;
+  // Goes on as far as possible without waiting; true when the call is over. Throws Error when it cannot be: the
+  // executor is of no use after that.
+  virtual bool advance() = 0;
+  // Goes on until the call is over, asking `watch` now and then whether to wait on. Throws what both throw.
+  virtual void finish(Watch& watch) = 0;
+
+  // Messages between two ranks go on beside the calls, any number at a time; those of a pair in order. `call` is send
+  // or recv. Returns a ticket.
+  virtual uint64_t start_message(const Call& call) = 0;
+  // True when something moved. Throws as advance() does.
+  virtual bool advance_messages() = 0;
+  virtual bool is_message_done(uint64_t ticket) const = 0;
+
+  // Sleeps until a peer does something, or for a while, unless `try_again`, which is called when nothing can be missed
+  // any more, returns true.
+  virtual void nap(const std::function<bool()>& try_again) = 0;
+  // Ends a nap, or keeps the next one from beginning. Any thread.
+  virtual void wake() = 0;
+  // Whether ranks share cores, so that waiting must not keep them busy.
+  virtual bool is_crowded() const = 0;
+
+  // A rank whose sign is missing, after nothing moved.
+  virtual uint32_t waiting_for() const = 0;
+  // Grows whenever something moves.
+  virtual uint64_t steps() const = 0;
+  // Ends what peers have under way with this error, as far as they can be told. Any thread.
+  virtual void break_with(const Error& error) = 0;
+  // By rank. Any thread.
+  virtual std::vector<RankProgress> progress() const = 0;
+};
+
+}  // namespace banyan

@@ -1,0 +1,128 @@
+#include "banyan/run/host_executor.h"
+
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/run/element/reduce.h"
+
+namespace banyan {
+
+HostExecutor::HostExecutor(std::unique_ptr<HostGroup> group, RegionPool& pool)
+    : group_(std::move(group)),
+      mailboxes_(group_->segment(), {.rank = group_->rank(),
+                                     .own_regions = &pool,
+                                     .peers = group_->exchange().peers(),
+                                     .may_attach = group_->exchange().may_attach()}) {}
+
+uint64_t HostExecutor::start_message(const Call& call) {
+  const size_t bytes = call.count * size_of(call.type);
+  return call.kind == CallKind::send ? mailboxes_.send(call.other, {call.send, bytes})
+                                     : mailboxes_.receive(call.other, {call.recv, bytes});
+}
+
+bool HostExecutor::advance_messages() {
+  if (mailboxes_.is_idle()) return false;
+  group_->expect_whole();
+  const bool moved = mailboxes_.advance();
+  message_steps_ += moved ? 1 : 0;
+  return moved;
+}
+
+uint32_t HostExecutor::waiting_for() const {
+  const std::optional<uint32_t> peer = mailboxes_.waiting_for();
+  return group_->exchange().is_busy() || !peer ? group_->waiting_for() : *peer;
+}
+
+HostTask HostExecutor::task_of(const Call& call, const CallNumbers& numbers) {
+  const HostCall host{.rank = group_->rank(),
+                      .ranks = group_->ranks(),
+                      .signature = signature_of(numbers),
+                      .note = numbers,
+                      .element_bytes = size_of(call.type),
+                      .send = call.send,
+                      .recv = call.recv};
+  const ReduceTask reduction{
+      .type = call.type, .op = call.op, .divisor = call.op == ReduceOp::avg ? group_->ranks() : 1};
+  switch (call.kind) {
+    case CallKind::all_reduce:
+      return all_reduce_task(host, call.count, reduction);
+    case CallKind::reduce:
+      return reduce_task(host, call.count, reduction, call.other);
+    case CallKind::broadcast:
+      return broadcast_task(host, call.count, call.other);
+    case CallKind::all_gather:
+      return all_gather_task(host, call.count);
+    case CallKind::all_gather_v:
+      return all_gather_v_task(host, call.recv_counts, call.recv_displacements, pieces_);
+    case CallKind::reduce_scatter:
+      return reduce_scatter_task(host, call.count, reduction);
+    case CallKind::reduce_scatter_v:
+      return reduce_scatter_v_task(host, call.send_counts, reduction, pieces_);
+    case CallKind::all_to_all:
+      return all_to_all_task(host, call.count);
+    case CallKind::all_to_all_v:
+      return all_to_all_v_task(host, {call.send_counts, call.send_displacements},
+                               {call.recv_counts, call.recv_displacements}, pieces_);
+    case CallKind::gather:
+      return gather_task(host, call.count, call.other);
+    case CallKind::scatter:
+      return scatter_task(host, call.count, call.other);
+    case CallKind::barrier:
+      return barrier_task(host);
+    case CallKind::send:
+    case CallKind::recv:
+      break;
+  }
+  CHECK(false) << to_string(call.kind) << " is not for all ranks of a host";
+  return {};
+}
+
+void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
+  numbers_ = numbers;
+  if (call.op != ReduceOp::premul_sum || !call.reduces()) return group_->exchange().start(task_of(call, numbers));
+  Call scaled = call;
+  const uint64_t elements = call.send_elements(group_->rank(), group_->ranks());
+  scaled_.resize(elements * size_of(call.type));
+  scale(call.type, scaled_.data(), call.send, elements, call.factor);
+  scaled.send = scaled_.data();
+  group_->exchange().start(task_of(scaled, numbers));
+}
+
+bool HostExecutor::advance() {
+  try {
+    group_->expect_whole();
+    return group_->exchange().advance();
+  } catch (const Error& error) {
+    explain(error);
+  }
+}
+
+void HostExecutor::finish(Watch& watch) {
+  try {
+    if (!group_->exchange().advance()) group_->finish(watch);
+  } catch (const Error& error) {
+    explain(error);
+  }
+}
+
+void HostExecutor::explain(const Error& error) {
+  const std::optional<uint32_t> peer = group_->exchange().mismatched();
+  if (error.code() != ErrorCode::mismatch || !peer) throw error;
+  const CallNumbers theirs = group_->segment().note(*peer, group_->exchange().operation()).numbers;
+  throw Error(ErrorCode::mismatch, describe_mismatch(group_->rank(), numbers_, *peer, theirs));
+}
+
+std::vector<RankProgress> HostExecutor::progress() const {
+  std::vector<RankProgress> progress(group_->ranks());
+  const Segment& segment = group_->segment();
+  for (uint32_t rank = 0; rank < group_->ranks(); ++rank) {
+    for (uint64_t slot = 0; slot < Segment::kPosts; ++slot) {
+      const uint64_t operation = segment.post(rank, slot).sequence.load(std::memory_order_acquire);
+      if (operation <= progress[rank].begun) continue;
+      progress[rank] = {.begun = operation, .last_call = segment.note(rank, slot).numbers};
+    }
+  }
+  return progress;
+}
+
+}  // namespace banyan

@@ -1,0 +1,46 @@
+// HostExecutor: carries out the calls of a communicator whose ranks are all on this host.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "banyan/run/call.h"
+#include "banyan/run/executor.h"
+#include "banyan/run/host/calls.h"
+#include "banyan/run/host/host_group.h"
+#include "banyan/run/host/mailboxes.h"
+
+namespace banyan {
+
+class HostExecutor : public Executor {
+ public:
+  HostExecutor(std::unique_ptr<HostGroup> group, RegionPool& pool);
+
+  void start(const Call& call, const CallNumbers& numbers) override;
+  bool advance() override;
+  void finish(Watch& watch) override;
+  uint64_t start_message(const Call& call) override;
+  bool advance_messages() override;
+  bool is_message_done(uint64_t ticket) const override { return mailboxes_.is_done(ticket); }
+  void nap(const std::function<bool()>& try_again) override { group_->nap(try_again); }
+  void wake() override { group_->segment().ring(group_->rank()); }
+  bool is_crowded() const override { return group_->is_crowded(); }
+  uint32_t waiting_for() const override;
+  uint64_t steps() const override { return group_->exchange().steps() + message_steps_; }
+  void break_with(const Error& error) override { group_->break_with(error); }
+  std::vector<RankProgress> progress() const override;
+
+ private:
+  HostTask task_of(const Call& call, const CallNumbers& numbers);
+  [[noreturn]] void explain(const Error& error);
+
+  std::unique_ptr<HostGroup> group_;
+  Mailboxes mailboxes_;
+  uint64_t message_steps_ = 0;
+  CallNumbers numbers_{};
+  std::vector<Piece> pieces_;      // of the call under way
+  std::vector<std::byte> scaled_;  // the input of a premul_sum, scaled
+};
+
+}  // namespace banyan

@@ -1,0 +1,148 @@
+#include "banyan/run/job.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/run/join/network.h"
+#include "banyan/run/join/rendezvous.h"
+
+namespace banyan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kGoodBye{500};
+constexpr const char* kRegions = "regions";  // of the extras of a card
+
+// Staging for few ranks should fill no cache, and for many not the memory.
+Segment::Options segment_options(uint32_t ranks) {
+  const size_t block = ranks <= 16 ? size_t{128} << 10 : ranks <= 64 ? size_t{64} << 10 : size_t{16} << 10;
+  return {.ranks = ranks, .block_bytes = block};
+}
+
+// Looks again and again, with growing pauses, until `is_there` says so.
+class Wait {
+ public:
+  Wait(const Job& job, const std::vector<uint32_t>& ranks, Clock::time_point deadline)
+      : job_(job), ranks_(ranks), deadline_(deadline) {}
+
+  template <typename IsThere>
+  void until(IsThere is_there, const std::string& what) {
+    for (std::chrono::microseconds pause{20}; !is_there();
+         pause = std::min<std::chrono::microseconds>(2 * pause, kMost)) {
+      for (const uint32_t rank : ranks_) {
+        if (!job_.agent().liveness().is_gone(rank)) continue;
+        throw Error(ErrorCode::peer_lost, what + ": process " + std::to_string(rank) +
+                                              " of the job is gone: " + job_.agent().liveness().why(rank));
+      }
+      if (Clock::now() >= deadline_) throw Error(ErrorCode::timed_out, what + " in time");
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kMost{1};
+
+  const Job& job_;
+  const std::vector<uint32_t>& ranks_;
+  const Clock::time_point deadline_;
+};
+
+Card card_of(const RegionPool& pool, uint32_t rank, const Listener& listener, std::vector<std::string> addresses) {
+  Card card{.rank = rank, .member = describe_self(listener.port(), std::move(addresses)), .extras = {}};
+  card.extras[kRegions] = std::to_string(pool.directory_fd());
+  return card;
+}
+
+int directory_of(const Card& card) {
+  const auto found = card.extras.find(kRegions);
+  int fd = -1;
+  if (found != card.extras.end()) {
+    const std::string& text = found->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), fd);
+    if (error == std::errc() && end == text.data() + text.size() && fd >= 0) return fd;
+  }
+  throw Error(ErrorCode::mismatch, card.described() + " did not say where its shared memory is");
+}
+
+std::shared_ptr<Job> from_cards(RegionPool& pool, const std::vector<Card>& cards, Listener listener, uint32_t rank,
+                                const Secret& secret, const Deadline& deadline) {
+  std::vector<Process> processes;
+  World world{.rank = rank, .members = {}};
+  for (const Card& card : cards) {
+    processes.push_back({.member = card.member, .directory_fd = directory_of(card)});
+    world.members.push_back(card.member);
+  }
+  auto agent = std::make_unique<Agent>(std::move(listener), secret, std::move(world), Agent::Options(), deadline.at());
+  return std::make_shared<Job>(pool, std::move(processes), std::move(agent));
+}
+
+}  // namespace
+
+std::shared_ptr<Job> Job::join(RegionPool& pool, const Invitation& invitation, const Secret& secret,
+                               std::chrono::milliseconds at_most) {
+  const Deadline deadline = Deadline::after(at_most);
+  Rendezvous rendezvous(Place::parse(invitation.url), secret, {.rank = invitation.rank, .job = invitation.name},
+                        deadline);
+  Listener listener = Listener::on(rendezvous.listening_address());
+  const Card own = card_of(pool, invitation.rank, listener, rendezvous.own_addresses());
+  return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation.rank,
+                    rendezvous.secret(), deadline);
+}
+
+std::shared_ptr<Job> Job::join(RegionPool& pool, Store& store, const Invitation& invitation, const Secret& secret,
+                               std::chrono::milliseconds at_most) {
+  const Deadline deadline = Deadline::after(at_most);
+  Listener listener = Listener::on(secret.is_empty() ? "127.0.0.1" : "0.0.0.0");
+  std::vector<std::string> addresses{"127.0.0.1"};
+  if (!secret.is_empty()) addresses = outward_addresses();
+  const Card own = card_of(pool, invitation.rank, listener, std::move(addresses));
+  return from_cards(pool, meet(store, own, invitation.size, deadline, invitation.name), std::move(listener),
+                    invitation.rank, secret, deadline);
+}
+
+Job::~Job() { agent_->leave(Clock::now() + kGoodBye); }
+
+std::unique_ptr<HostGroup> Job::meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
+                                             Clock::time_point deadline) const {
+  const auto own = static_cast<uint32_t>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
+  CHECK(own < ranks.size()) << "process " << rank() << " is not in the group";
+  Exchange::Options options{.rank = own, .own_regions = &pool_};
+  options.peers.resize(ranks.size());
+  bool can_attach = true;
+  for (uint32_t i = 0; i < ranks.size(); ++i) {
+    if (i == own) continue;
+    const Process& peer = process(ranks[i]);
+    options.peers[i] = std::make_unique<PeerRegions>(peer.member.pid, peer.directory_fd);
+    can_attach = can_attach && options.peers[i]->is_attachable();
+  }
+  const Segment::Options layout = segment_options(static_cast<uint32_t>(ranks.size()));
+  Wait wait(*this, ranks, deadline);
+  Segment segment;
+  if (own == 0) {
+    segment = Segment::make(layout);
+    pool_.announce(key, segment.fd());
+  } else {
+    std::optional<int> fd;
+    wait.until([&] { return (fd = options.peers[0]->find(key)).has_value(); },
+               "process " + std::to_string(ranks[0]) + " has not made the shared memory of its host");
+    segment = Segment::attach(process(ranks[0]).member.pid, *fd, layout);
+  }
+  segment.say_here(can_attach);
+  try {
+    wait.until([&] { return segment.here() == ranks.size(); }, "not all processes of the host have come");
+  } catch (...) {
+    if (own == 0) pool_.withdraw(key);
+    throw;
+  }
+  if (own == 0) pool_.withdraw(key);
+  options.may_attach = segment.can_attach() == ranks.size();
+  return std::make_unique<HostGroup>(std::move(segment), std::move(options));
+}
+
+}  // namespace banyan

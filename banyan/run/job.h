@@ -1,0 +1,72 @@
+// Job: the processes that have joined together, and what this one knows of them. Communicators are made of its
+// members and hold it by shared_ptr; it says good-bye to the others when the last of them is gone.
+//
+// Any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/run/host/host_group.h"
+#include "banyan/run/host/regions.h"
+#include "banyan/run/join/agent.h"
+#include "banyan/run/join/card.h"
+#include "banyan/run/join/secret.h"
+#include "banyan/run/join/store.h"
+
+namespace banyan {
+
+// A process of the job, as it has told of itself.
+struct Process {
+  Member member;
+  int directory_fd = -1;  // of its RegionPool
+};
+
+class Job {
+ public:
+  // `pool` belongs to this process and outlives the job.
+  Job(RegionPool& pool, std::vector<Process> processes, std::unique_ptr<Agent> agent)
+      : pool_(pool), processes_(std::move(processes)), agent_(std::move(agent)) {}
+  struct Invitation {
+    std::string url;  // see join/rendezvous.h
+    uint32_t rank = 0, size = 1;
+    std::string name;  // tells meetings at one place apart; may be empty
+  };
+  // Collective over `invitation.size` processes: finds the others and watches over them from then on. Throws
+  // Error{timed_out} naming who has not come, Error{mismatch}, Error{invalid_input}, Error{io}.
+  static std::shared_ptr<Job> join(RegionPool& pool, const Invitation& invitation, const Secret& secret,
+                                   std::chrono::milliseconds at_most);
+  // The same in a store that the processes share already, under keys that begin with `prefix`. Listens on the addresses
+  // by which this host is reached, or on the loopback without a secret.
+  static std::shared_ptr<Job> join(RegionPool& pool, Store& store, const Invitation& invitation, const Secret& secret,
+                                   std::chrono::milliseconds at_most);
+
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  uint32_t rank() const { return agent_->rank(); }
+  uint32_t size() const { return static_cast<uint32_t>(processes_.size()); }
+  const Process& process(uint32_t rank) const { return processes_[rank]; }
+  bool is_here(uint32_t rank) const {
+    return processes_[rank].member.host_id == processes_[this->rank()].member.host_id;
+  }
+  Agent& agent() const { return *agent_; }
+  RegionPool& pool() const { return pool_; }
+
+  // Brings the processes `ranks` (of the job, all on this host, this one among them) together in shared memory;
+  // called by all of them, with the same list and the same `key`, which is used once. Throws Error{timed_out} naming
+  // who has not come, Error{peer_lost} when one dies meanwhile, Error{io}.
+  std::unique_ptr<HostGroup> meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
+                                          std::chrono::steady_clock::time_point deadline) const;
+
+ private:
+  RegionPool& pool_;
+  std::vector<Process> processes_;
+  std::unique_ptr<Agent> agent_;
+};
+
+}  // namespace banyan

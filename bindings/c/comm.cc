@@ -1,0 +1,269 @@
+// Joining, new groups, and the end.
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/run/join/environment.h"
+#include "banyan/run/join/rendezvous.h"
+#include "bindings/c/config.h"
+#include "bindings/c/handles.h"
+
+using banyan::Communicator;
+using banyan::Error;
+using banyan::ErrorCode;
+using banyan::Job;
+using banyan::c::expect_pointer;
+using banyan::c::guarded;
+
+namespace {
+
+// The meeting points that this process has opened and that have not been used yet.
+class OpenIds {
+ public:
+  void add(banyan::UniqueId id) {
+    const std::lock_guard lock(mutex_);
+    ids_.insert_or_assign(id.text, std::move(id));
+  }
+  // Gives up the one with this text, if it is ours.
+  std::unique_ptr<banyan::StoreServer> take(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    const auto found = ids_.find(text);
+    if (found == ids_.end()) return nullptr;
+    std::unique_ptr<banyan::StoreServer> server = std::move(found->second.server);
+    ids_.erase(found);
+    return server;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, banyan::UniqueId> ids_;
+};
+
+OpenIds& open_ids() {
+  static auto* const ids = new OpenIds();
+  return *ids;
+}
+
+// Meetings of this process at places that have no name of their own are counted, so that each is another one.
+std::string next_meeting(const std::string& job) {
+  static std::atomic<uint64_t> count{0};
+  return job + "#" + std::to_string(count.fetch_add(1));
+}
+
+void expect_rank(int size, int rank) {
+  if (size < 1) throw Error(ErrorCode::invalid_input, "a size of " + std::to_string(size) + " is below 1");
+  if (rank < 0 || rank >= size) {
+    throw Error(ErrorCode::invalid_input,
+                "rank " + std::to_string(rank) + " is not from 0 to " + std::to_string(size - 1));
+  }
+}
+
+banyan_comm_t join(const Job::Invitation& invitation, const Communicator::Options& options) {
+  const auto secret = banyan::Secret::from_environment();
+  std::shared_ptr<Job> job = Job::join(banyan::c::region_pool(), invitation, secret, options.join_timeout);
+  std::vector<uint32_t> members(invitation.size);
+  for (uint32_t rank = 0; rank < invitation.size; ++rank) members[rank] = rank;
+  return new banyan_comm{.communicator = Communicator(std::move(job), 1, std::move(members), options),
+                         .is_finalized = false,
+                         .mutex = {},
+                         .last_error = {},
+                         .factors = {}};
+}
+
+banyan_comm_t wrap(Communicator communicator) {
+  return new banyan_comm{
+      .communicator = std::move(communicator), .is_finalized = false, .mutex = {}, .last_error = {}, .factors = {}};
+}
+
+banyan_comm_t join_by_id(const banyan_unique_id_t& id, int size, int rank, const Communicator::Options& options) {
+  if (std::memchr(id.text, '\0', sizeof id.text) == nullptr || id.text[0] == '\0') {
+    throw Error(ErrorCode::invalid_input, "this is no id of banyan_get_unique_id");
+  }
+  // Kept until all have met.
+  const std::unique_ptr<banyan::StoreServer> server = open_ids().take(id.text);
+  banyan_comm_t comm = join(
+      {.url = id.text, .rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .name = {}}, options);
+  return comm;
+}
+
+}  // namespace
+
+extern "C" {
+
+banyan_result_t pbanyan_get_unique_id(banyan_unique_id_t* id) {
+  return guarded(nullptr, [&] {
+    expect_pointer(id, "id");
+    banyan::UniqueId made = banyan::make_unique_id();
+    if (made.text.size() >= sizeof id->text) {
+      throw Error(ErrorCode::unsupported, "the id '" + made.text.substr(0, 40) + "...' is too long");
+    }
+    std::memset(id->text, 0, sizeof id->text);
+    std::memcpy(id->text, made.text.data(), made.text.size());
+    open_ids().add(std::move(made));
+  });
+}
+
+banyan_result_t pbanyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_unique_id_t id, int rank,
+                                       const banyan_config_t* config) {
+  return guarded(nullptr, [&] {
+    expect_pointer(comm, "comm");
+    *comm = nullptr;
+    expect_rank(size, rank);
+    *comm = join_by_id(id, size, rank, banyan::c::options_from(config));
+  });
+}
+
+banyan_result_t pbanyan_comm_init_url(banyan_comm_t* comm, const char* url, int size, int rank,
+                                      const banyan_config_t* config) {
+  return guarded(nullptr, [&] {
+    expect_pointer(comm, "comm");
+    *comm = nullptr;
+    expect_pointer(url, "url");
+    expect_rank(size, rank);
+    *comm = join({.url = url,
+                  .rank = static_cast<uint32_t>(rank),
+                  .size = static_cast<uint32_t>(size),
+                  .name = next_meeting("url")},
+                 banyan::c::options_from(config));
+  });
+}
+
+banyan_result_t pbanyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config) {
+  return guarded(nullptr, [&] {
+    expect_pointer(comm, "comm");
+    *comm = nullptr;
+    const Communicator::Options options = banyan::c::options_from(config);
+    const std::optional<banyan::Invitation> invitation = banyan::invitation_from(banyan::Surroundings::real());
+    if (invitation) {
+      *comm = join({.url = invitation->url,
+                    .rank = invitation->rank,
+                    .size = invitation->size,
+                    .name = next_meeting(invitation->job)},
+                   options);
+      return;
+    }
+    banyan_unique_id_t alone{};
+    const std::string text = [&] {
+      banyan::UniqueId made = banyan::make_unique_id();
+      std::string copy = made.text;
+      open_ids().add(std::move(made));
+      return copy;
+    }();
+    std::memcpy(alone.text, text.data(), std::min(text.size(), sizeof alone.text - 1));
+    *comm = join_by_id(alone, 1, 0, options);
+  });
+}
+
+banyan_result_t pbanyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* result,
+                                   const banyan_config_t* config) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    expect_pointer(result, "result");
+    *result = nullptr;
+    std::optional<Communicator> part = comm->communicator.split(color, key, banyan::c::options_from(config));
+    if (part) *result = wrap(std::move(*part));
+  });
+}
+
+banyan_result_t pbanyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
+                                    const banyan_config_t* config) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    expect_pointer(result, "result");
+    *result = nullptr;
+    if (excluded_count < 0) throw Error(ErrorCode::invalid_input, "excluded_count is negative");
+    if (excluded_count > 0) expect_pointer(excluded, "excluded");
+    std::vector<uint32_t> ranks;
+    for (int i = 0; i < excluded_count; ++i) ranks.push_back(static_cast<uint32_t>(excluded[i]));
+    *result =
+        wrap(comm->communicator.shrink(ranks, banyan::c::shrink_patience(config), banyan::c::options_from(config)));
+  });
+}
+
+banyan_result_t pbanyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id_t id, int rank, banyan_comm_t* result,
+                                  const banyan_config_t* config) {
+  return guarded(comm, [&] {
+    expect_pointer(result, "result");
+    *result = nullptr;
+    const Communicator::Options options = banyan::c::options_from(config);
+    if (comm != nullptr) {
+      if (size < static_cast<int>(comm->communicator.size())) {
+        throw Error(ErrorCode::invalid_input, "a communicator of " + std::to_string(comm->communicator.size()) +
+                                                  " cannot grow to " + std::to_string(size));
+      }
+      rank = static_cast<int>(comm->communicator.rank());
+    }
+    expect_rank(size, rank);
+    *result = join_by_id(id, size, rank, options);
+  });
+}
+
+banyan_result_t pbanyan_comm_finalize(banyan_comm_t comm) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    if (comm->is_finalized) throw Error(ErrorCode::invalid_usage, "the communicator has been finalized before");
+    comm->communicator.finalize();
+    comm->is_finalized = true;
+  });
+}
+
+banyan_result_t pbanyan_comm_destroy(banyan_comm_t comm) {
+  if (comm == nullptr) return BANYAN_SUCCESS;
+  const banyan_result_t result = guarded(nullptr, [&] {
+    if (!comm->is_finalized && !comm->communicator.error()) comm->communicator.finalize();
+  });
+  delete comm;
+  return result;
+}
+
+banyan_result_t pbanyan_comm_abort(banyan_comm_t comm) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    comm->communicator.abort("banyan_comm_abort was called");
+  });
+}
+
+banyan_result_t pbanyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t* error) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    expect_pointer(error, "error");
+    const std::optional<Error> why = comm->communicator.error();
+    *error = why ? banyan::c::result_of(*why) : BANYAN_SUCCESS;
+    if (why) banyan::c::fail(comm, *error, why->what());
+  });
+}
+
+banyan_result_t pbanyan_comm_count(banyan_comm_t comm, int* size) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    expect_pointer(size, "size");
+    *size = static_cast<int>(comm->communicator.size());
+  });
+}
+
+banyan_result_t pbanyan_comm_user_rank(banyan_comm_t comm, int* rank) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    expect_pointer(rank, "rank");
+    *rank = static_cast<int>(comm->communicator.rank());
+  });
+}
+
+}  // extern "C"
+
+BANYAN_TWIN(banyan_get_unique_id);
+BANYAN_TWIN(banyan_comm_init_rank);
+BANYAN_TWIN(banyan_comm_init_url);
+BANYAN_TWIN(banyan_comm_init_env);
+BANYAN_TWIN(banyan_comm_split);
+BANYAN_TWIN(banyan_comm_shrink);
+BANYAN_TWIN(banyan_comm_grow);
+BANYAN_TWIN(banyan_comm_finalize);
+BANYAN_TWIN(banyan_comm_destroy);
+BANYAN_TWIN(banyan_comm_abort);
+BANYAN_TWIN(banyan_comm_get_async_error);
+BANYAN_TWIN(banyan_comm_count);
+BANYAN_TWIN(banyan_comm_user_rank);

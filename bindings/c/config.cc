@@ -1,0 +1,74 @@
+#include "bindings/c/config.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "banyan/base/error.h"
+
+namespace banyan::c {
+namespace {
+
+constexpr double kLongest = 365.0 * 24 * 3600;
+
+banyan_config_t complete(const banyan_config_t* config) {
+  banyan_config_t complete = BANYAN_CONFIG_INIT;
+  if (config == nullptr) return complete;
+  if (config->size < offsetof(banyan_config_t, join_timeout) || config->size > 65536) {
+    throw Error(ErrorCode::invalid_input, "the config has a size of " + std::to_string(config->size) +
+                                              " bytes; initialise it with BANYAN_CONFIG_INIT");
+  }
+  std::memcpy(&complete, config, std::min(config->size, sizeof complete));
+  complete.size = sizeof complete;
+  return complete;
+}
+
+std::optional<std::chrono::milliseconds> milliseconds(double seconds, const std::string& name) {
+  if (std::isnan(seconds) || seconds > kLongest) {
+    throw Error(ErrorCode::invalid_input, name + " is to be a number of seconds, at most a year");
+  }
+  if (seconds <= 0) return std::nullopt;
+  return std::chrono::milliseconds(std::max<int64_t>(1, std::llround(seconds * 1000)));
+}
+
+std::optional<std::chrono::milliseconds> from_environment(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  double seconds = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, seconds);
+  if (error != std::errc() || stop != end || seconds <= 0) {
+    throw Error(ErrorCode::invalid_input,
+                std::string(variable) + "=" + text + " is to be a number of seconds above zero, such as 30 or 0.5");
+  }
+  return milliseconds(seconds, variable);
+}
+
+void expect_transport(const char* from_config) {
+  const char* const variable = std::getenv("BANYAN_TRANSPORT");
+  const std::string transport = from_config != nullptr ? from_config : variable != nullptr ? variable : "auto";
+  if (transport == "auto" || transport == "shm" || transport.empty()) return;
+  throw Error(ErrorCode::unsupported, "transport '" + transport + "' is not known here (known: auto, shm)");
+}
+
+}  // namespace
+
+Communicator::Options options_from(const banyan_config_t* config) {
+  const banyan_config_t whole = complete(config);
+  Communicator::Options options;
+  if (whole.name != nullptr) options.name = whole.name;
+  if (const auto time = from_environment("BANYAN_TIMEOUT")) options.timeout = *time;
+  if (const auto time = milliseconds(whole.timeout, "config.timeout")) options.timeout = *time;
+  if (const auto time = milliseconds(whole.join_timeout, "config.join_timeout")) options.join_timeout = *time;
+  options.progress_thread = whole.progress_thread != 0;
+  expect_transport(whole.transport);
+  return options;
+}
+
+std::chrono::milliseconds shrink_patience(const banyan_config_t* config) {
+  const banyan_config_t whole = complete(config);
+  return milliseconds(whole.join_timeout, "config.join_timeout").value_or(std::chrono::milliseconds(1500));
+}
+
+}  // namespace banyan::c

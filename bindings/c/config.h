@@ -1,0 +1,18 @@
+// A banyan_config_t, completed by the environment and checked.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "banyan/run/communicator.h"
+#include "bindings/c/banyan.h"
+
+namespace banyan::c {
+
+// Copies no more of `config` than its size says; null: all defaults. Throws Error{invalid_input} naming the field.
+Communicator::Options options_from(const banyan_config_t* config);
+// The time that banyan_comm_shrink waits for ranks that do not come.
+std::chrono::milliseconds shrink_patience(const banyan_config_t* config);
+
+}  // namespace banyan::c

@@ -1,0 +1,104 @@
+#include "bindings/c/handles.h"
+
+#include "banyan/base/error.h"
+
+namespace banyan::c {
+namespace {
+
+// What banyan_last_error(comm) returned to this thread stays valid until its next call.
+thread_local std::string thread_error;
+thread_local std::string comm_error_copy;
+
+}  // namespace
+
+RegionPool& region_pool() {
+  static auto* const pool = new RegionPool();
+  return *pool;
+}
+
+banyan_result_t result_of(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::invalid_input:
+    case ErrorCode::not_found:
+      return BANYAN_INVALID_ARGUMENT;
+    case ErrorCode::mismatch:
+      return BANYAN_MISMATCH;
+    case ErrorCode::unsupported:
+      return BANYAN_UNSUPPORTED;
+    case ErrorCode::io:
+      return BANYAN_SYSTEM_ERROR;
+    case ErrorCode::peer_lost:
+      return BANYAN_PEER_LOST;
+    case ErrorCode::timed_out:
+      return BANYAN_TIMED_OUT;
+    case ErrorCode::aborted:
+      return BANYAN_ABORTED;
+    case ErrorCode::invalid_usage:
+      return BANYAN_INVALID_USAGE;
+  }
+  return BANYAN_INTERNAL;
+}
+
+banyan_result_t fail(banyan_comm* comm, banyan_result_t result, const std::string& text) {
+  thread_error = text;
+  if (comm != nullptr) {
+    const std::lock_guard lock(comm->mutex);
+    comm->last_error = text;
+  }
+  return result;
+}
+
+void expect_pointer(const void* pointer, const char* name) {
+  if (pointer == nullptr) throw Error(ErrorCode::invalid_input, std::string(name) + " is NULL");
+}
+
+const char* last_error(banyan_comm* comm) {
+  if (comm == nullptr) return thread_error.c_str();
+  const std::lock_guard lock(comm->mutex);
+  comm_error_copy = comm->last_error;
+  return comm_error_copy.c_str();
+}
+
+}  // namespace banyan::c
+
+extern "C" {
+
+int pbanyan_get_version(void) {
+  return BANYAN_VERSION_MAJOR * 10000 + BANYAN_VERSION_MINOR * 100 + BANYAN_VERSION_PATCH;
+}
+
+const char* pbanyan_last_error(banyan_comm_t comm) { return banyan::c::last_error(comm); }
+
+const char* pbanyan_result_text(banyan_result_t result) {
+  switch (result) {
+    case BANYAN_SUCCESS:
+      return "success";
+    case BANYAN_INVALID_ARGUMENT:
+      return "invalid argument";
+    case BANYAN_INVALID_USAGE:
+      return "a call that is not allowed now";
+    case BANYAN_MISMATCH:
+      return "ranks called different things";
+    case BANYAN_UNSUPPORTED:
+      return "not supported";
+    case BANYAN_SYSTEM_ERROR:
+      return "the operating system refused";
+    case BANYAN_PEER_LOST:
+      return "a rank was lost";
+    case BANYAN_TIMED_OUT:
+      return "timed out";
+    case BANYAN_ABORTED:
+      return "aborted";
+    case BANYAN_IN_PROGRESS:
+      return "in progress";
+    case BANYAN_INTERNAL:
+      return "internal error";
+  }
+  return "unknown result";
+}
+
+}  // extern "C"
+
+BANYAN_TWIN(banyan_get_version);
+BANYAN_TWIN(banyan_last_error);
+BANYAN_TWIN(banyan_result_text);

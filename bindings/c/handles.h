@@ -1,0 +1,61 @@
+// What the handles of banyan.h stand for, and how errors become results. Known to bindings/c only.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/run/communicator.h"
+#include "bindings/c/banyan.h"
+#include "bindings/c/profiling.h"
+
+// The plain name of a function that is defined before in the same file: weak, so that a profiler may define its own.
+#define BANYAN_TWIN(name) extern "C" decltype(p##name) name __attribute__((weak, alias("p" #name)))
+
+struct banyan_comm {
+  banyan::Communicator communicator;
+  bool is_finalized = false;
+  std::mutex mutex;  // protects what follows
+  std::string last_error;
+  std::vector<std::optional<double>> factors;  // of premultiplied sums: that of op kFirstFactor + i
+};
+
+struct banyan_request {
+  banyan::Request request;
+  banyan_comm* comm = nullptr;
+};
+
+namespace banyan::c {
+
+constexpr int kFirstFactor = 1000;
+
+// Of this process; never freed, since other threads may use it until the very end.
+RegionPool& region_pool();
+
+banyan_result_t result_of(const Error& error);
+// Remembers the text for banyan_last_error.
+banyan_result_t fail(banyan_comm* comm, banyan_result_t result, const std::string& text);
+
+// For banyan_last_error.
+const char* last_error(banyan_comm* comm);
+
+// Calls `body`, whatever it throws becoming a result. Nothing leaves the library but results.
+template <typename Body>
+banyan_result_t guarded(banyan_comm* comm, Body body) noexcept {
+  try {
+    body();
+    return BANYAN_SUCCESS;
+  } catch (const Error& error) {
+    return fail(comm, result_of(error), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(comm, BANYAN_SYSTEM_ERROR, "there is not enough memory");
+  } catch (const std::exception& error) {
+    return fail(comm, BANYAN_INTERNAL, error.what());
+  }
+}
+
+// Throws Error{invalid_input} when it is null.
+void expect_pointer(const void* pointer, const char* name);
+
+}  // namespace banyan::c

@@ -1,0 +1,78 @@
+// Shared memory, and reductions of the caller's own.
+#include "banyan/base/error.h"
+#include "bindings/c/handles.h"
+
+using banyan::Error;
+using banyan::ErrorCode;
+using banyan::c::expect_pointer;
+using banyan::c::guarded;
+using banyan::c::kFirstFactor;
+
+extern "C" {
+
+banyan_result_t pbanyan_mem_alloc(void** memory, size_t bytes) {
+  return guarded(nullptr, [&] {
+    expect_pointer(memory, "memory");
+    *memory = nullptr;
+    *memory = banyan::c::region_pool().allocate(bytes);
+  });
+}
+
+banyan_result_t pbanyan_mem_free(void* memory) {
+  return guarded(nullptr, [&] {
+    if (memory == nullptr || banyan::c::region_pool().free(memory)) return;
+    throw Error(ErrorCode::invalid_input, "this memory is not of banyan_mem_alloc, or was freed before");
+  });
+}
+
+banyan_result_t pbanyan_register(banyan_comm_t comm, void* memory, size_t bytes, void** handle) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    expect_pointer(handle, "handle");
+    if (bytes > 0) expect_pointer(memory, "memory");
+    // Touching each page once spares the peers that attach to it the faults.
+    auto* const bytes_of = static_cast<volatile unsigned char*>(memory);
+    for (size_t at = 0; at < bytes; at += 4096) bytes_of[at] = bytes_of[at];
+    *handle = memory;
+  });
+}
+
+banyan_result_t pbanyan_deregister(banyan_comm_t comm, void*) {
+  return guarded(comm, [&] { expect_pointer(comm, "comm"); });
+}
+
+banyan_result_t pbanyan_op_create_premul_sum(banyan_op_t* op, double factor, banyan_comm_t comm) {
+  return guarded(comm, [&] {
+    expect_pointer(op, "op");
+    expect_pointer(comm, "comm");
+    const std::lock_guard lock(comm->mutex);
+    size_t place = 0;
+    while (place < comm->factors.size() && comm->factors[place]) ++place;
+    if (place == comm->factors.size()) comm->factors.emplace_back();
+    comm->factors[place] = factor;
+    *op = kFirstFactor + static_cast<int>(place);
+  });
+}
+
+banyan_result_t pbanyan_op_destroy(banyan_op_t op, banyan_comm_t comm) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    const std::unique_lock lock(comm->mutex);
+    const auto place = static_cast<size_t>(op - kFirstFactor);
+    const bool exists = op >= kFirstFactor && place < comm->factors.size() && comm->factors[place];
+    if (exists) {
+      comm->factors[place].reset();
+      return;
+    }
+    throw Error(ErrorCode::invalid_input, "op " + std::to_string(op) + " is none that was made for this communicator");
+  });
+}
+
+}  // extern "C"
+
+BANYAN_TWIN(banyan_mem_alloc);
+BANYAN_TWIN(banyan_mem_free);
+BANYAN_TWIN(banyan_register);
+BANYAN_TWIN(banyan_deregister);
+BANYAN_TWIN(banyan_op_create_premul_sum);
+BANYAN_TWIN(banyan_op_destroy);

@@ -1,0 +1,77 @@
+/* The twins of the functions of banyan.h: a profiler that defines banyan_all_reduce calls pbanyan_all_reduce. */
+#ifndef BANYAN_PROFILING_H
+#define BANYAN_PROFILING_H
+
+#include "bindings/c/banyan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+int pbanyan_get_version(void);
+const char* pbanyan_result_text(banyan_result_t result);
+const char* pbanyan_last_error(banyan_comm_t comm);
+banyan_result_t pbanyan_get_unique_id(banyan_unique_id_t* id);
+banyan_result_t pbanyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_unique_id_t id, int rank,
+                                       const banyan_config_t* config);
+banyan_result_t pbanyan_comm_init_url(banyan_comm_t* comm, const char* url, int size, int rank,
+                                      const banyan_config_t* config);
+banyan_result_t pbanyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config);
+banyan_result_t pbanyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* result,
+                                   const banyan_config_t* config);
+banyan_result_t pbanyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
+                                    const banyan_config_t* config);
+banyan_result_t pbanyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id_t id, int rank, banyan_comm_t* result,
+                                  const banyan_config_t* config);
+banyan_result_t pbanyan_comm_finalize(banyan_comm_t comm);
+banyan_result_t pbanyan_comm_destroy(banyan_comm_t comm);
+banyan_result_t pbanyan_comm_abort(banyan_comm_t comm);
+banyan_result_t pbanyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t* error);
+banyan_result_t pbanyan_comm_count(banyan_comm_t comm, int* size);
+banyan_result_t pbanyan_comm_user_rank(banyan_comm_t comm, int* rank);
+banyan_result_t pbanyan_mem_alloc(void** memory, size_t bytes);
+banyan_result_t pbanyan_mem_free(void* memory);
+banyan_result_t pbanyan_register(banyan_comm_t comm, void* memory, size_t bytes, void** handle);
+banyan_result_t pbanyan_deregister(banyan_comm_t comm, void* handle);
+banyan_result_t pbanyan_op_create_premul_sum(banyan_op_t* op, double factor, banyan_comm_t comm);
+banyan_result_t pbanyan_op_destroy(banyan_op_t op, banyan_comm_t comm);
+banyan_result_t pbanyan_all_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
+                                   banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op, int root,
+                               banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_broadcast(const void* send, void* recv, size_t count, banyan_type_t type, int root,
+                                  banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_all_gather(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
+                                   banyan_request_t* request);
+banyan_result_t pbanyan_all_gather_v(const void* send, void* recv, const size_t* counts, const size_t* displacements,
+                                     banyan_type_t type, banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_reduce_scatter(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
+                                       banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_reduce_scatter_v(const void* send, void* recv, const size_t* counts, banyan_type_t type,
+                                         banyan_op_t op, banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_all_to_all(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
+                                   banyan_request_t* request);
+banyan_result_t pbanyan_all_to_all_v(const void* send, const size_t* send_counts, const size_t* send_displacements,
+                                     void* recv, const size_t* recv_counts, const size_t* recv_displacements,
+                                     banyan_type_t type, banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_gather(const void* send, void* recv, size_t count, banyan_type_t type, int root,
+                               banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_scatter(const void* send, void* recv, size_t count, banyan_type_t type, int root,
+                                banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_barrier(banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_send(const void* send, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
+                             banyan_request_t* request);
+banyan_result_t pbanyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
+                             banyan_request_t* request);
+banyan_result_t pbanyan_group_start(void);
+banyan_result_t pbanyan_group_end(void);
+banyan_result_t pbanyan_test(banyan_request_t* request);
+banyan_result_t pbanyan_wait(banyan_request_t* request);
+banyan_result_t pbanyan_wait_any(banyan_request_t* requests, int count, int* index);
+banyan_result_t pbanyan_wait_all(banyan_request_t* requests, int count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* BANYAN_PROFILING_H */
