@@ -83,6 +83,7 @@ class LaneConnector : public Connector {
 
   void request(uint32_t peer, uint32_t lane, const Path& path) override {
     CHECK(peer < size_) << "peer=" << peer << " of " << size_;
+    if (getpid() != pid_) throw Error(ErrorCode::unsupported, "a forked process cannot use its parent's connections");
     const bool is_posted = mailbox_->post([&lanes = lanes_, communicator = communicator_, peer, lane, path] {
       lanes.request(communicator, peer, lane, path);
     });
@@ -130,7 +131,10 @@ class Agent::Impl {
                    {.stranger_time = options.stranger_time, .stranger_limit = options.stranger_limit},
                    [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); }) {}
 
-  ~Impl() {
+  ~Impl() { stop(); }
+
+  // Nobody else's thread runs here after that.
+  void stop() {
     if (!thread_.joinable()) return;
     reactor_.stop();
     thread_.join();
@@ -169,6 +173,7 @@ class Agent::Impl {
   const World& world() const { return world_; }
   const Liveness& liveness() const { return liveness_; }
   Hub& hub() { return hub_; }
+  const Links& links() const { return links_; }
   HookBoard& hooks() { return *hooks_; }
   Questions& questions() { return questions_; }
   Membership& membership() { return membership_; }
@@ -261,12 +266,15 @@ Agent::Agent(Listener listener, Secret secret, World world, Options options, Clo
   CHECK(world.rank < world.members.size()) << "rank=" << world.rank << " of " << world.members.size();
   impl_ = std::make_unique<Impl>(std::move(listener), secret, std::move(world), options);
   if (impl_->start(deadline)) return;
-  uint32_t hub = 0;
-  while (impl_->liveness().is_gone(hub)) ++hub;
+  impl_->stop();
+  const uint32_t hub = impl_->hub().rank();
   const Member& member = impl_->world().members[hub];
+  const std::string& trouble = impl_->links().trouble(hub);
   throw Error(ErrorCode::timed_out, "rank " + std::to_string(hub) + " (process " + std::to_string(member.pid) + " on " +
-                                        member.host_name + ") has not answered; is port " +
-                                        std::to_string(member.port) + " of its host reachable from here?");
+                                        member.host_name + ") could not be joined: " +
+                                        (trouble.empty() ? "it has not answered a call to port " +
+                                                               std::to_string(member.port) + " of its host"
+                                                         : trouble));
 }
 
 Agent::~Agent() {

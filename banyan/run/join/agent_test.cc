@@ -179,6 +179,28 @@ TEST(Agent, TellsItsHooksOfEachChange) {
   EXPECT_EQ(world[2].liveness().state(1), PeerState::dead);
 }
 
+TEST(Agent, NoticesADeathWhenAForkedChildLivesOn) {
+  ForkedWorld world({"a", "b"}, [](Seat& seat) -> std::string {
+    const auto agent = sit_down(seat);
+    if (seat.rank() == 1 && fork() == 0) {
+      seat.say(1);
+      seat.test_says(9);
+      _exit(0);
+    }
+    if (seat.rank() == 1) {
+      seat.test_says(9);
+      return "";
+    }
+    seat.say(1);
+    const bool is_dead = wait_for_state(*agent, 1, PeerState::dead);
+    return is_dead ? agent->liveness().why(1) : "it was not noticed";
+  });
+  ASSERT_TRUE(world.all_say(1));
+  world.strike(1, SIGKILL);
+  EXPECT_THAT(world.report(0), HasSubstr("it has closed its connection"));
+  world.say(9);
+}
+
 // ---- Questions
 
 CommunicatorHooks state_of(const std::string& text) {
@@ -308,11 +330,11 @@ TEST(Agent, RefusesGarbageAndGoesOn) {
     ASSERT_EQ(send(socket.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), static_cast<ssize_t>(garbage.size()));
     EXPECT_TRUE(is_hung_up(socket));
   }
+  EXPECT_EQ(world[1].ask_states(kGroup, soon())[0].kind, PeerReport::Kind::unknown);
   const Agent::Refusals refusals = world[0].refusals();
   EXPECT_EQ(refusals.count, 20u);
   EXPECT_EQ(refusals.last.size(), 16u);
   EXPECT_FALSE(refusals.last[0].empty());
-  EXPECT_EQ(world[1].ask_states(kGroup, soon())[0].kind, PeerReport::Kind::unknown);
 }
 
 TEST(Agent, HangsUpOnTheOldestOfTooManyStrangers) {
@@ -383,7 +405,31 @@ TEST(Agent, GivesUpOnAHubThatDoesNotAnswer) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::timed_out);
     EXPECT_THAT(error.what(), HasSubstr("rank 0 (process"));
+    EXPECT_THAT(error.what(), HasSubstr("has not answered a call to port"));
   }
+}
+
+TEST(Agent, SaysThatItKnowsAnotherSecret) {
+  World world{.rank = 0, .members = {}};
+  Listener hub = Listener::on("127.0.0.1"), own = Listener::on("127.0.0.1");
+  for (const Listener* listener : {&hub, &own}) {
+    world.members.push_back({.host_name = "here",
+                             .host_id = "a",
+                             .pid = getpid(),
+                             .start_time = 0,
+                             .addresses = {"127.0.0.1"},
+                             .port = listener->port()});
+  }
+  const Agent first(std::move(hub), Secret("the one secret"), world, quick(), soon());
+  world.rank = 1;
+  try {
+    const Agent second(std::move(own), Secret("the other secret"), world, quick(), Clock::now() + milliseconds(300));
+    FAIL() << "it was let in";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("could not be joined: 127.0.0.1:"));
+    EXPECT_THAT(error.what(), HasSubstr("has another secret than this process"));
+  }
+  EXPECT_GT(first.refusals().count, 0u);
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ void Calls::advance(uint64_t number) {
       reactor_.change(handshake.fd(), EPOLLOUT);
       return;
     case Handshake::State::refused:
-      attempt_failed(number, handshake.refusal());
+      give_up_address(number, handshake.refusal());  // which names the address
       return;
     case Handshake::State::done:
       reactor_.forget(handshake.fd());
@@ -130,11 +130,16 @@ void Calls::advance(uint64_t number) {
   }
 }
 
-void Calls::attempt_failed(uint64_t number, std::string why) {
+void Calls::attempt_failed(uint64_t number, const std::string& why) {
+  const CallTarget& target = calls_.at(number).target;
+  give_up_address(number, text_of(target.addresses[calls_.at(number).next - 1], target.port) + ": " + why);
+}
+
+void Calls::give_up_address(uint64_t number, std::string failure) {
   Call& call = calls_.at(number);
   drop_socket(call);
   reactor_.cancel(call.timer);
-  call.failure = text_of(call.target.addresses[call.next - 1], call.target.port) + ": " + why;
+  call.failure = std::move(failure);
   call.timer = reactor_.after({}, [this, number] { try_next(number); });
 }
 

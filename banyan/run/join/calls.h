@@ -58,7 +58,8 @@ class Calls {
   void try_next(uint64_t number);
   void connected(uint64_t number);
   void advance(uint64_t number);
-  void attempt_failed(uint64_t number, std::string why);
+  void attempt_failed(uint64_t number, const std::string& why);  // of the address that is tried
+  void give_up_address(uint64_t number, std::string failure);
   void drop_socket(Call& call);
   void finish(uint64_t number, Outcome outcome);
 

@@ -1,5 +1,7 @@
 #include "banyan/run/join/hooks.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -15,8 +17,11 @@ HookRegistration HookBoard::attach(uint64_t communicator, CommunicatorHooks hook
   const std::lock_guard lock(mutex_);
   const bool is_new = hooks_.emplace(communicator, std::move(hooks)).second;
   CHECK(is_new) << "communicator " << communicator << " is attached twice";
-  return HookRegistration(std::shared_ptr<void>(
-      nullptr, [board = shared_from_this(), communicator](void*) { board->detach(communicator); }));
+  return HookRegistration(
+      std::shared_ptr<void>(nullptr, [board = shared_from_this(), communicator, pid = getpid()](void*) {
+        // A fork may have copied the lock while it was held.
+        if (pid == getpid()) board->detach(communicator);
+      }));
 }
 
 std::optional<std::string> HookBoard::state(uint64_t communicator) {

@@ -138,9 +138,10 @@ void Lanes::succeed(const Key& key, FileDescriptor socket) {
       .answers->put({.peer = key.peer, .lane = key.lane, .socket = std::move(socket), .failure = {}});
 }
 
-void Lanes::fail(const Key& key, const Error& failure) {
+void Lanes::fail(const Key& key, Error failure) {
   take_request(key);
-  groups_.at(key.communicator).answers->put({.peer = key.peer, .lane = key.lane, .socket = {}, .failure = failure});
+  groups_.at(key.communicator)
+      .answers->put({.peer = key.peer, .lane = key.lane, .socket = {}, .failure = std::move(failure)});
 }
 
 void Lanes::time_out(const Key& key) {

@@ -89,7 +89,7 @@ class Lanes {
 
   void call(const Key& key);
   void call_ended(const Key& key, Calls::Outcome outcome);
-  void fail(const Key& key, const Error& failure);
+  void fail(const Key& key, Error failure);
   void time_out(const Key& key);
   void succeed(const Key& key, FileDescriptor socket);
   std::map<Key, Request>::node_type take_request(const Key& key);

@@ -96,6 +96,7 @@ void Links::call_ended(uint32_t rank, Calls::Outcome outcome) {
       outcome.failure = error.what();
     }
   }
+  entry.trouble = outcome.failure;
   if (!entry.links.empty()) return;  // it has called us meanwhile
   // Its listener was open before anybody knew of it, and goes with its process.
   if (outcome.nobody_listens || Reactor::Clock::now() - entry.calling_since > options_.lost_after) {
@@ -120,12 +121,6 @@ bool Links::adopt(uint32_t rank, FileDescriptor socket) {
   flush(*link);
   events_.linked(rank);
   return true;
-}
-
-bool Links::is_flushed() const {
-  return std::all_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
-    return entry.waiting.empty() && (entry.links.empty() || entry.links.front()->out.empty());
-  });
 }
 
 void Links::close(uint32_t rank) {

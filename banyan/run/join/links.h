@@ -54,8 +54,8 @@ class Links {
   // A connection by which `rank` called. False when it was closed before.
   bool adopt(uint32_t rank, FileDescriptor socket);
   bool is_linked(uint32_t rank) const { return !entries_[rank].links.empty(); }
-  // All that was sent has been taken by the kernel.
-  bool is_flushed() const;
+  // What came of the last call that failed; empty if none did.
+  const std::string& trouble(uint32_t rank) const { return entries_[rank].trouble; }
   // For ever.
   void close(uint32_t rank);
 
@@ -76,6 +76,7 @@ class Links {
     std::optional<Reactor::Timer> pause;
     std::chrono::milliseconds next_pause{};
     Reactor::Clock::time_point calling_since;
+    std::string trouble;
     bool is_closed = false;
   };
 

@@ -1,5 +1,6 @@
 #include "banyan/run/join/reactor.h"
 
+#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -9,6 +10,51 @@
 #include "banyan/run/system/system_error.h"
 
 namespace banyan {
+
+// All reactors of the process. One object for the process, since pthread_atfork(3) knows nothing smaller.
+class ForkGuard {
+ public:
+  static ForkGuard& instance() {
+    static ForkGuard* const guard = new ForkGuard;  // outlives all statics
+    return *guard;
+  }
+  void add(Reactor* reactor) {
+    const std::lock_guard lock(mutex_);
+    reactors_.push_back(reactor);
+  }
+  void remove(Reactor* reactor) {
+    const std::lock_guard lock(mutex_);
+    std::erase(reactors_, reactor);
+  }
+
+ private:
+  ForkGuard() {
+    const int rc =
+        pthread_atfork([] { instance().prepare(); }, [] { instance().go_on(); }, [] { instance().close_all(); });
+    CHECK_EQ(rc, 0) << "pthread_atfork";
+  }
+  void prepare() {
+    mutex_.lock();
+    for (Reactor* reactor : reactors_) reactor->fork_mutex_.lock();
+  }
+  void go_on() {
+    for (Reactor* reactor : reactors_) reactor->fork_mutex_.unlock();
+    mutex_.unlock();
+  }
+  // In the child, which uses none of them any more.
+  void close_all() {
+    for (Reactor* reactor : reactors_) {
+      for (const auto& [fd, watch] : reactor->watches_) close(fd);
+      close(reactor->epoll_.get());
+      reactor->fork_mutex_.unlock();
+    }
+    reactors_.clear();
+    mutex_.unlock();
+  }
+
+  std::mutex mutex_;  // protects reactors_
+  std::vector<Reactor*> reactors_;
+};
 
 Mailbox::Mailbox() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!event_.is_open()) throw system_error("cannot make an event descriptor");
@@ -40,7 +86,10 @@ Reactor::Reactor() : epoll_(epoll_create1(EPOLL_CLOEXEC)), mailbox_(std::make_sh
   watch(mailbox_->event_.get(), EPOLLIN, [this](uint32_t) {
     for (const Mailbox::Task& task : mailbox_->take()) task();
   });
+  ForkGuard::instance().add(this);
 }
+
+Reactor::~Reactor() { ForkGuard::instance().remove(this); }
 
 void Reactor::watch(int fd, uint32_t events, Handler handler) {
   auto entry = std::make_shared<Watch>(Watch{.number = ++next_number_ & 0xffffffff, .handler = std::move(handler)});
@@ -48,6 +97,7 @@ void Reactor::watch(int fd, uint32_t events, Handler handler) {
   event.events = events;
   event.data.u64 = entry->number << 32 | static_cast<uint32_t>(fd);
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw system_error("cannot watch a descriptor");
+  const std::lock_guard lock(fork_mutex_);
   watches_[fd] = std::move(entry);
 }
 
@@ -61,7 +111,10 @@ void Reactor::change(int fd, uint32_t events) {
 }
 
 void Reactor::forget(int fd) {
-  if (watches_.erase(fd) == 0) return;
+  {
+    const std::lock_guard lock(fork_mutex_);
+    if (watches_.erase(fd) == 0) return;
+  }
   const int rc = epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   CHECK_EQ(rc, 0) << "descriptor " << fd << " was closed before it was forgotten";
 }

@@ -40,6 +40,9 @@ class Mailbox {
 };
 
 // All but mailbox() and stop() belong to the thread that calls run(), or to the owner before that.
+//
+// A child that the process forks gets no copy of the descriptors that are watched at that moment: it would keep
+// connections open, and doors, when its parent has died.
 class Reactor {
  public:
   using Clock = std::chrono::steady_clock;
@@ -47,6 +50,9 @@ class Reactor {
   using Timer = std::pair<Clock::time_point, uint64_t>;
 
   Reactor();  // throws Error{io}
+  ~Reactor();
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
 
   // Calls `handler` while one of `events` (EPOLLIN, ...) is there. Throws Error{io}.
   void watch(int fd, uint32_t events, Handler handler);
@@ -66,6 +72,7 @@ class Reactor {
   void stop();
 
  private:
+  friend class ForkGuard;
   struct Watch {
     uint64_t number = 0;  // tells a descriptor from its predecessor of the same number
     Handler handler;
@@ -75,6 +82,7 @@ class Reactor {
   int sleep_time() const;
 
   FileDescriptor epoll_;
+  std::mutex fork_mutex_;                                    // held by a fork, and while watches_ changes
   std::shared_ptr<Mailbox> mailbox_;                         // shared with those who post
   std::unordered_map<int, std::shared_ptr<Watch>> watches_;  // a handler may forget itself while it runs
   std::map<Timer, std::function<void()>> timers_;

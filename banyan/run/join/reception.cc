@@ -100,10 +100,10 @@ void Reception::advance(Strangers::iterator stranger) {
 }
 
 void Reception::dismiss(Strangers::iterator stranger, const std::string& why) {
+  refuse(why);  // before it is hung up on, and before what may be its own text goes with it
   reactor_.cancel(stranger->timer);
   reactor_.forget(stranger->handshake.fd());
   strangers_.erase(stranger);
-  refuse(why);
 }
 
 void Reception::refuse(const std::string& why) {

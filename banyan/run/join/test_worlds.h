@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <string>
@@ -68,6 +69,7 @@ class ForkedWorld {
 
   // Rank r runs `body` in a process of its own on the host that hosts[r] names.
   ForkedWorld(const std::vector<std::string>& hosts, const Body& body) : size_(static_cast<uint32_t>(hosts.size())) {
+    std::fflush(nullptr);  // or each child would print what waits
     std::vector<Listener> listeners;
     World world;
     for (uint32_t rank = 0; rank < size_; ++rank) {
@@ -121,6 +123,10 @@ class ForkedWorld {
   void strike(uint32_t rank, int signal) {
     board().struck_at = std::chrono::steady_clock::now().time_since_epoch().count();
     ASSERT_EQ(::kill(pids_[rank], signal), 0);
+    // Its threads run on for a moment otherwise.
+    if (signal == SIGSTOP) {
+      EXPECT_EQ(waitpid(pids_[rank], nullptr, WUNTRACED), pids_[rank]);
+    }
   }
   pid_t pid(uint32_t rank) const { return pids_[rank]; }
   // What the body returned, or "error: ..." with what it threw; empty when it was killed. Waits for its end.
