@@ -54,11 +54,13 @@ def mpich(build):
     return contest.Launch("mpich", program, command, printed="mpich")
 
 
-def self_starting(build, name):
+def self_starting(build, name, bind):
+    """`bind`: to a core per rank, where there are enough, as the MPIs are. Gloo has two threads in each rank."""
     program = build / f"{name}_peer"
 
     def command(ranks, meet):
-        return [str(program), "--ranks", str(ranks), "--meet", meet]
+        binding = "core" if bind and ranks <= os.cpu_count() else "none"
+        return [str(program), "--ranks", str(ranks), "--meet", meet, "--bind", binding]
 
     return contest.Launch(name, program, command, printed=name)
 
@@ -66,7 +68,8 @@ def self_starting(build, name):
 def all_launches(build, more):
     modes = {**OPEN_MPI_MODES, **(MORE_OPEN_MPI_MODES if more else {})}
     return [*(open_mpi(build, name, mode) for name, mode in modes.items()), mpich(build),
-            *(self_starting(build, name) for name in ("gloo", "banyan", "floor"))]
+            self_starting(build, "gloo", bind=False), self_starting(build, "banyan", bind=True),
+            self_starting(build, "floor", bind=True)]
 
 
 def ratio(peer, own):

@@ -51,10 +51,10 @@ static double max_over_ranks(void* comm, double value) {
 static int measure(const peer_options_t* options, banyan_comm_t comm) {
   enum { ALL = (1u << PEER_COLLECTIVES) - 1, SIZED = ALL & ~(1u << PEER_BARRIER) };
   const contestant_t contestants[] = {
-      {"banyan:ordinary", ALL, 0, peer_private_allocate, peer_private_release, NULL, run},
-      {"banyan:registered", SIZED, 0, allocate_registered, release_registered, NULL, run},
-      {"banyan:in-place", SIZED, 1, peer_private_allocate, peer_private_release, NULL, run},
-      {"banyan:registered-in-place", SIZED, 1, allocate_registered, release_registered, NULL, run},
+      {"banyan:ordinary", ALL, 0, 0, peer_private_allocate, peer_private_release, NULL, run},
+      {"banyan:registered", SIZED, 0, 0, allocate_registered, release_registered, NULL, run},
+      {"banyan:in-place", SIZED, 1, 0, peer_private_allocate, peer_private_release, NULL, run},
+      {"banyan:registered-in-place", SIZED, 1, 0, allocate_registered, release_registered, NULL, run},
   };
   peer_job_t job = {.library = comm,
                     .max_over_ranks = max_over_ranks,
@@ -79,7 +79,7 @@ static int local_rank(int rank, void* argument) {
 
 int main(int argc, char** argv) {
   peer_options_t options = peer_parse(argc, argv);
-  if (options.ranks > 0) return peer_start_ranks(options.ranks, local_rank, &options);
+  if (options.ranks > 0) return peer_start_ranks(&options, local_rank, &options);
   banyan_comm_t comm = NULL;
   check(banyan_comm_init_env(&comm, NULL), NULL);
   return measure(&options, comm);

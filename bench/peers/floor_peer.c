@@ -2,9 +2,10 @@
  * (one communicator, known peers, no errors, no other transports). No collective of this kind of data can be much
  * quicker on the machine; the distance to these lines is what a library costs.
  *
- * `resident` works on buffers that live in memory shared by all ranks, and reads the peers' directly; `staged` on
- * private buffers, through blocks of shared memory. `stripes`: every rank reduces its part and writes it to all.
- * `whole`: every rank reduces everything for itself. Local ranks only: --ranks N --meet FOLDER (which it does not use).
+ * `inline`, for small ones, sends them beside their numbers. `resident` works on buffers that live in memory shared by
+ * all ranks, and reads the peers' directly; `staged` on private buffers, through blocks of shared memory. `stripes`:
+ * every rank reduces its part and writes it to all. `whole`: every rank reduces everything for itself. Local ranks
+ * only: --ranks N --meet FOLDER (which it does not use).
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,14 +18,21 @@
 
 #include "bench/peers/measure.h"
 
-enum { CACHE_LINE = 64, MAX_RANKS = 64, BLOCK = 64 << 10, SLOTS = 4 };
+enum { CACHE_LINE = 64, MAX_RANKS = 64, BLOCK = 64 << 10, SLOTS = 4, INLINE = 2 << 10, RING = 32 };
 
 typedef struct {
-  _Alignas(CACHE_LINE) _Atomic uint64_t entered; /* barriers and staged blocks of one rank so far */
+  _Alignas(CACHE_LINE) _Atomic uint64_t count; /* of what one rank has done */
 } flag_t;
 
+/* A small message with its number before it, so that the smallest take one cache line in all. */
 typedef struct {
-  flag_t flags[MAX_RANKS], blocks[MAX_RANKS], reads[MAX_RANKS];
+  _Alignas(CACHE_LINE) _Atomic uint64_t number;
+  float data[INLINE / sizeof(float)];
+} message_t;
+
+typedef struct {
+  flag_t flags[MAX_RANKS], blocks[MAX_RANKS], reads[MAX_RANKS], passed[MAX_RANKS];
+  message_t messages[MAX_RANKS][RING];
   double maxima[2][MAX_RANKS];
   _Alignas(CACHE_LINE) char stages[MAX_RANKS][SLOTS][BLOCK];
 } shared_t;
@@ -33,7 +41,8 @@ typedef struct {
   shared_t* shared;
   int rank, size;
   int crowded; /* more ranks than cores: give the core away while waiting */
-  uint64_t epoch, staged;
+  uint64_t epoch, staged, inlined;
+  uint64_t passed; /* the inlined call that all others are known to have passed */
 } floor_t;
 
 /* Buffers of all ranks lie at equal places in areas of equal size, so that a peer's is found by adding. */
@@ -58,17 +67,17 @@ static float* of_peer(const floor_t* floor, const float* mine, int peer) {
   return (float*)((uintptr_t)mine + (size_t)(peer - floor->rank) * arena.area);
 }
 
-static void wait_until(const floor_t* floor, const flag_t* flag, uint64_t value) {
-  while (atomic_load_explicit(&flag->entered, memory_order_acquire) < value) {
+static void wait_until(const floor_t* floor, const _Atomic uint64_t* flag, uint64_t value) {
+  while (atomic_load_explicit(flag, memory_order_acquire) < value) {
     if (floor->crowded) sched_yield();
   }
 }
 
-static void post(flag_t* flag, uint64_t value) { atomic_store_explicit(&flag->entered, value, memory_order_release); }
+static void post(_Atomic uint64_t* flag, uint64_t value) { atomic_store_explicit(flag, value, memory_order_release); }
 
 static void barrier(floor_t* floor) {
-  post(&floor->shared->flags[floor->rank], ++floor->epoch);
-  for (int p = 0; p < floor->size; ++p) wait_until(floor, &floor->shared->flags[p], floor->epoch);
+  post(&floor->shared->flags[floor->rank].count, ++floor->epoch);
+  for (int p = 0; p < floor->size; ++p) wait_until(floor, &floor->shared->flags[p].count, floor->epoch);
 }
 
 /* Two sets of maxima in turn: a rank that is still reading one has not entered the barrier after the next. */
@@ -172,10 +181,10 @@ static void run_staged(void* library, const peer_call_t* call) {
       const size_t at = step * block, length = call->count - at < block ? call->count - at : block;
       const uint64_t number = floor->staged + step;
       for (int p = 0; p < floor->size && number >= SLOTS; ++p) {
-        wait_until(floor, &shared->reads[p], number - SLOTS + 1);
+        wait_until(floor, &shared->reads[p].count, number - SLOTS + 1);
       }
       memcpy(shared->stages[floor->rank][number % SLOTS], call->send + at, length * sizeof(float));
-      post(&shared->blocks[floor->rank], number + 1);
+      post(&shared->blocks[floor->rank].count, number + 1);
     }
     if (step == 0 && blocks > 1) continue; /* one block ahead, so that waiting overlaps with copying */
     const size_t done = blocks > 1 ? step - 1 : step;
@@ -183,14 +192,75 @@ static void run_staged(void* library, const peer_call_t* call) {
     const size_t at = done * block, length = call->count - at < block ? call->count - at : block;
     const uint64_t number = floor->staged + done;
     for (int p = 0; p < floor->size; ++p) {
-      wait_until(floor, &shared->blocks[p], number + 1);
+      wait_until(floor, &shared->blocks[p].count, number + 1);
       const float* theirs = (const float*)(const void*)shared->stages[p][number % SLOTS];
       if (p == 0) memcpy(call->recv + at, theirs, length * sizeof(float));
       if (p > 0) add_to(call->recv + at, theirs, length);
     }
-    post(&shared->reads[floor->rank], number + 1);
+    post(&shared->reads[floor->rank].count, number + 1);
   }
   floor->staged += blocks;
+}
+
+/* ---- Small messages -----------------------------------------------------------------------------------------------
+ */
+
+static int sends(const floor_t* floor, peer_collective_t collective) {
+  return collective == PEER_BROADCAST ? floor->rank == 0 : collective == PEER_REDUCE ? floor->rank != 0 : 1;
+}
+
+static int receives(const floor_t* floor, peer_collective_t collective) {
+  return collective == PEER_BROADCAST ? floor->rank != 0 : collective == PEER_REDUCE ? floor->rank == 0 : 1;
+}
+
+/* The message of rank p to this call, or what this rank had to send itself. */
+static const float* message_of(const floor_t* floor, const peer_call_t* call, int p) {
+  if (p == floor->rank) return call->send;
+  const message_t* message = &floor->shared->messages[p][floor->inlined % RING];
+  wait_until(floor, &message->number, floor->inlined);
+  return message->data;
+}
+
+static void receive(const floor_t* floor, const peer_call_t* call) {
+  const size_t count = call->count, bytes = count * sizeof(float), mine = (size_t)floor->rank * count;
+  const peer_collective_t collective = call->collective;
+  if (collective == PEER_BROADCAST) {
+    memcpy(call->recv, message_of(floor, call, 0), bytes);
+    return;
+  }
+  for (int p = 0; p < floor->size; ++p) {
+    const float* from = message_of(floor, call, p);
+    if (collective == PEER_ALLGATHER || collective == PEER_ALLTOALL) {
+      memcpy(call->recv + (size_t)p * count, from + (collective == PEER_ALLTOALL ? mine : 0), bytes);
+    } else {
+      const float* part = from + (collective == PEER_REDUCE_SCATTER ? mine : 0);
+      if (p == 0) memcpy(call->recv, part, bytes);
+      if (p > 0) add_to(call->recv, part, count);
+    }
+  }
+}
+
+/* Every rank writes its input into its own ring, and reads what it needs from those of the others. A sender may run
+ * ahead by as many calls as the ring holds; every rank tells every quarter of the ring how far it is. */
+static void run_inline(void* library, const peer_call_t* call) {
+  floor_t* floor = library;
+  shared_t* shared = floor->shared;
+  const uint64_t number = ++floor->inlined;
+  if (sends(floor, call->collective)) {
+    if (number > floor->passed + RING) {
+      for (int p = 0; p < floor->size; ++p) {
+        if (p != floor->rank) wait_until(floor, &shared->passed[p].count, number - RING / 2);
+      }
+      floor->passed = number - RING / 2;
+    }
+    const int has_blocks = call->collective == PEER_ALLTOALL || call->collective == PEER_REDUCE_SCATTER;
+    const size_t count = call->count * (size_t)(has_blocks ? floor->size : 1);
+    message_t* message = &shared->messages[floor->rank][number % RING];
+    memcpy(message->data, call->send, count * sizeof(float));
+    post(&message->number, number);
+  }
+  if (receives(floor, call->collective)) receive(floor, call);
+  if (number % (RING / 4) == 0) post(&shared->passed[floor->rank].count, number);
 }
 
 /* ---- Start --------------------------------------------------------------------------------------------------------
@@ -207,20 +277,15 @@ static int run_rank(int rank, void* argument) {
   const int size = start->options->ranks;
   floor_t floor = {.shared = start->shared, .rank = rank, .size = size};
   floor.crowded = size > sysconf(_SC_NPROCESSORS_ONLN);
-  if (!floor.crowded) {
-    cpu_set_t core;
-    CPU_ZERO(&core);
-    CPU_SET(rank, &core);
-    sched_setaffinity(0, sizeof core, &core); /* refused: runs where the kernel puts it */
-  }
   arena.mine = arena.next = start->areas + (size_t)rank * arena.area;
   arena.end = arena.mine + arena.area;
 
-  enum { ALL = (1u << PEER_COLLECTIVES) - 1, REDUCED = 1u << PEER_ALLREDUCE };
+  enum { ALL = (1u << PEER_COLLECTIVES) - 1, SIZED = ALL & ~(1u << PEER_BARRIER), REDUCED = 1u << PEER_ALLREDUCE };
   const contestant_t contestants[] = {
-      {"floor:resident", ALL, 0, allocate_shared, release_shared, NULL, run_resident},
-      {"floor:resident-stripes", REDUCED, 0, allocate_shared, release_shared, NULL, run_stripes},
-      {"floor:staged", REDUCED, 0, peer_private_allocate, peer_private_release, NULL, run_staged},
+      {"floor:inline", SIZED, 0, INLINE, peer_private_allocate, peer_private_release, NULL, run_inline},
+      {"floor:resident", ALL, 0, 0, allocate_shared, release_shared, NULL, run_resident},
+      {"floor:resident-stripes", REDUCED, 0, 0, allocate_shared, release_shared, NULL, run_stripes},
+      {"floor:staged", REDUCED, 0, 0, peer_private_allocate, peer_private_release, NULL, run_staged},
   };
   const peer_job_t job = {.library = &floor,
                           .rank = rank,
@@ -244,5 +309,5 @@ int main(int argc, char** argv) {
   arena.area = (size_t)513 << 20; /* two buffers of 256 MiB */
   start_t start = {.options = &options, .shared = map_shared(sizeof(shared_t))};
   start.areas = map_shared(arena.area * (size_t)options.ranks);
-  return peer_start_ranks(options.ranks, run_rank, &start);
+  return peer_start_ranks(&options, run_rank, &start);
 }

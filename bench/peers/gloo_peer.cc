@@ -163,6 +163,7 @@ contestant_t contestant(const char* name, unsigned collectives, void (*prepare)(
   return {.name = name,
           .collectives = collectives,
           .in_place = 0,
+          .most_bytes = 0,
           .allocate = peer_private_allocate,
           .release = peer_private_release,
           .prepare = prepare,
@@ -238,7 +239,7 @@ std::string address_towards(const std::string& peer) {
 
 int main(int argc, char** argv) {
   peer_options_t options = peer_parse(argc, argv);
-  if (options.ranks > 0) return peer_start_ranks(options.ranks, local_rank, &options);
+  if (options.ranks > 0) return peer_start_ranks(&options, local_rank, &options);
   if (options.meet == nullptr) peer_fail("gloo_peer", "needs --meet FOLDER");
   return guarded(options, std::stoi(environment("RANK")), std::stoi(environment("WORLD_SIZE")),
                  address_towards(environment("MASTER_ADDR")));

@@ -190,6 +190,7 @@ static double median_block(const peer_options_t* options, const peer_job_t* job,
 
 static void measure_one(const peer_options_t* options, const peer_job_t* job, const contestant_t* contestant,
                         peer_collective_t collective, size_t size) {
+  if (contestant->most_bytes > 0 && size > contestant->most_bytes) return;
   buffers_t buffers = make_buffers(contestant, job, collective, size);
   fill_buffers(&buffers, job->rank);
   if (contestant->prepare != NULL) contestant->prepare(job->library, &buffers.call);

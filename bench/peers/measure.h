@@ -52,6 +52,7 @@ typedef struct {
   const char* name;     /* the first column: "openmpi", "gloo:ring" */
   unsigned collectives; /* one bit per peer_collective_t that it offers */
   int in_place;
+  size_t most_bytes;                /* what it is meant for; 0: any size */
   float* (*allocate)(size_t bytes); /* bytes > 0, a whole number of pages */
   void (*release)(float* memory);
   void (*prepare)(void* library, const peer_call_t* call); /* once before calls with these buffers; may be NULL */
@@ -75,12 +76,13 @@ typedef struct {
   double min_seconds;  /* of timed calls per line, but at least three of them */
   long calls;          /* > 0: time one block of so many calls instead, for networks where a call takes seconds */
   const char* contest; /* comma separated names of contestants; NULL: all */
+  int bind;            /* each local rank to a processor of its own, as MPI's launchers do */
   int ranks;           /* processes to start here; 0: the environment says who we are */
   const char* meet;    /* where local processes meet: a folder; NULL where the launcher takes care of it */
 } peer_options_t;
 
-/* --collective a,b --sizes 4,64,8388608 --min-seconds 0.2 --calls 1 --contest a,b --ranks 4 --meet DIR. Prints the
- * usage and exits with 2 when there is anything else. */
+/* --collective a,b --sizes 4,64,8388608 --min-seconds 0.2 --calls 1 --contest a,b --ranks 4 --meet DIR --bind core.
+ * Prints the usage and exits with 2 when there is anything else. */
 peer_options_t peer_parse(int argc, char** argv);
 
 /* Exits with status 1 after printing `who: what` to stderr. */
@@ -93,9 +95,9 @@ void peer_private_release(float* memory);
 /* Runs everything that the options ask for and a contestant offers. */
 void peer_measure(const peer_options_t* options, const peer_job_t* job);
 
-/* Starts `ranks` processes and runs main_of_rank(rank, argument) in each, its exit status. Returns 0 when
+/* Starts options->ranks processes and runs main_of_rank(rank, argument) in each, its exit status. Returns 0 when
  * all of them exit with 0; when one does not, ends the others and returns 1. */
-int peer_start_ranks(int ranks, int (*main_of_rank)(int rank, void* argument), void* argument);
+int peer_start_ranks(const peer_options_t* options, int (*main_of_rank)(int rank, void* argument), void* argument);
 
 #ifdef __cplusplus
 }

@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
   const contestant_t contestant{.name = PEER_MPI_NAME,
                                 .collectives = (1U << PEER_COLLECTIVES) - 1,
                                 .in_place = 0,
+                                .most_bytes = 0,
                                 .allocate = peer_private_allocate,
                                 .release = peer_private_release,
                                 .prepare = nullptr,

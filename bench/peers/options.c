@@ -1,4 +1,5 @@
 /* The command line of the peers, and the start of local ranks. */
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ static void refuse(const char* option, const char* value) {
           "       --min-seconds 0.2           of timed calls per line\n"
           "       --calls 1                   time just so many calls per line instead\n"
           "       --contest name,...          which ways of using the library; default: all of them\n"
-          "       --ranks 4 --meet FOLDER     start the ranks here; else the launcher has\n",
+          "       --ranks 4 --meet FOLDER     start the ranks here; else the launcher has\n"
+          "       --bind core|none            each of these to a processor of its own, or not; default: not\n",
           option, value);
   exit(2);
 }
@@ -78,6 +80,9 @@ peer_options_t peer_parse(int argc, char** argv) {
       options.contest = value;
     } else if (strcmp(option, "--ranks") == 0) {
       options.ranks = (int)positive_number(option, value);
+    } else if (strcmp(option, "--bind") == 0) {
+      if (strcmp(value, "core") != 0 && strcmp(value, "none") != 0) refuse(option, value);
+      options.bind = strcmp(value, "core") == 0;
     } else if (strcmp(option, "--meet") == 0) {
       options.meet = value;
     } else {
@@ -88,7 +93,21 @@ peer_options_t peer_parse(int argc, char** argv) {
   return options;
 }
 
-int peer_start_ranks(int ranks, int (*main_of_rank)(int rank, void* argument), void* argument) {
+/* To the rank-th of the processors that this process may use. */
+static void bind_rank(int rank) {
+  cpu_set_t allowed, mine;
+  CPU_ZERO(&mine);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) peer_fail("start", "cannot read the affinity");
+  int left = rank;
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (CPU_ISSET(processor, &allowed) && left-- == 0) CPU_SET(processor, &mine);
+  }
+  if (CPU_COUNT(&mine) == 0) peer_fail("start", "--bind core needs a processor for each rank");
+  if (sched_setaffinity(0, sizeof mine, &mine) != 0) peer_fail("start", "cannot bind a rank to a processor");
+}
+
+int peer_start_ranks(const peer_options_t* options, int (*main_of_rank)(int rank, void* argument), void* argument) {
+  const int ranks = options->ranks;
   pid_t* children = calloc((size_t)ranks, sizeof *children);
   if (children == NULL) peer_fail("start", "out of memory");
   const pid_t parent = getpid();
@@ -98,6 +117,7 @@ int peer_start_ranks(int ranks, int (*main_of_rank)(int rank, void* argument), v
     if (children[rank] == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) exit(1); /* it died before prctl */
+      if (options->bind) bind_rank(rank);
       exit(main_of_rank(rank, argument));
     }
   }
