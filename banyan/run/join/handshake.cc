@@ -122,6 +122,7 @@ class Handshake::Impl {
     return greeting_;
   }
   const std::string& refusal() const { return refusal_; }
+  bool is_final() const { return is_final_; }
 
  private:
   using Step = void (Impl::*)();
@@ -134,7 +135,8 @@ class Handshake::Impl {
   }
   bool send_some();
   bool receive_some();
-  void refuse(const std::string& why);
+  void refuse(const std::string& why);  // for what the peer said
+  void fail(const std::string& why);    // for what became of the connection
   // Says `why` here, and no more than `sign` to the peer.
   void decline(char sign, const std::string& why) {
     out_ += sign;
@@ -169,6 +171,7 @@ class Handshake::Impl {
   Step step_ = nullptr;  // none: done when all is sent
   State state_ = State::wants_write;
   std::string refusal_;
+  bool is_final_ = false;
 };
 
 std::string Handshake::Impl::peer() const {
@@ -193,6 +196,11 @@ bool Handshake::Impl::peer_is_here() const {
 }
 
 void Handshake::Impl::refuse(const std::string& why) {
+  fail(why);
+  is_final_ = true;
+}
+
+void Handshake::Impl::fail(const std::string& why) {
   refusal_ = why;
   state_ = State::refused;
 }
@@ -226,7 +234,7 @@ bool Handshake::Impl::send_some() {
     out_.clear();  // it hung up, and may have said why
     return true;
   } else {
-    refuse(peer() + " cannot be spoken to: " + std::strerror(errno));
+    fail(peer() + " cannot be spoken to: " + std::strerror(errno));
   }
   return false;
 }
@@ -243,14 +251,14 @@ bool Handshake::Impl::receive_some() {
     return true;
   }
   if (count == 0) {
-    refuse(peer() + " hung up during the greeting");
+    fail(peer() + " hung up during the greeting");
     return false;
   }
   if (errno == EINTR) return true;
   if (errno == EAGAIN || errno == EWOULDBLOCK) {
     state_ = State::wants_read;
   } else {
-    refuse(peer() + " cannot be heard: " + std::strerror(errno));
+    fail(peer() + " cannot be heard: " + std::strerror(errno));
   }
   return false;
 }
@@ -354,5 +362,6 @@ int Handshake::fd() const { return impl_->fd(); }
 const Greeting& Handshake::greeting() const { return impl_->greeting(); }
 FileDescriptor Handshake::take_socket() { return impl_->take_socket(); }
 const std::string& Handshake::refusal() const { return impl_->refusal(); }
+bool Handshake::is_final() const { return impl_->is_final(); }
 
 }  // namespace banyan

@@ -45,6 +45,8 @@ class Handshake {
   // Once refused: "127.0.0.1:5123 speaks banyan/2, this is banyan/1", "... does not know the secret (set BANYAN_SECRET
   // or BANYAN_SECRET_FILE to the same on all hosts)", "... sent something else than a greeting of banyan".
   const std::string& refusal() const;
+  // Once refused: the peer has another version, another secret, or is none of ours, and will be so when asked again.
+  bool is_final() const;
 
  private:
   class Impl;

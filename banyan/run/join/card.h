@@ -1,0 +1,40 @@
+// Card: what a process tells the others about itself when they meet.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/run/join/agent.h"
+
+namespace banyan {
+
+struct Card {
+  // Of cards that are not understood by those of another number.
+  static constexpr uint32_t kVersion = 1;
+
+  uint32_t rank = 0;
+  Member member;
+  std::map<std::string, std::string> extras;  // for transports: the name of one, and what its peers must know
+
+  // JSON. Bytes of texts that are no UTF-8 are replaced.
+  std::string encode() const;
+  // Throws Error{invalid_input} for what is no card; Error{mismatch} for one of another version.
+  static Card decode(std::string_view text);
+  // "process 4711 on node7".
+  std::string described() const;
+};
+
+// This process. Throws Error{io}.
+Member describe_self(uint16_t port, std::vector<std::string> addresses);
+
+// Equal for two processes that can share memory, and see each other by process id: it is made of the kernel's boot id
+// and of the namespaces for network, processes and shared memory. BANYAN_HOST_ID stands for the namespaces when it is
+// set: for containers that share everything that matters, or to treat one machine as many. Throws Error{io}.
+std::string own_host_id();
+// Whether two processes with these host ids reach each other by the loopback.
+bool share_loopback(const std::string& host_id, const std::string& other);
+
+}  // namespace banyan

@@ -1,0 +1,333 @@
+#include "banyan/run/join/file_store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/run/join/secret.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr std::string_view kMeeting = "meeting-";
+// A visitor that waits looks for its host so often.
+constexpr milliseconds kHostCheck{100};
+
+// Pauses that grow, but not beyond the deadline.
+class Pauses {
+ public:
+  explicit Pauses(Deadline deadline) : deadline_(deadline) {}
+  // False, at once, when it is too late.
+  bool pause() {
+    if (deadline_.has_passed()) return false;
+    std::this_thread::sleep_for(next_);
+    next_ = std::min<microseconds>(next_ * 3 / 2, FileStore::kLongestPause);
+    return true;
+  }
+
+ private:
+  Deadline deadline_;
+  microseconds next_{100};
+};
+
+// A key as the name of a file.
+std::string escaped(const std::string& key) {
+  std::string name;
+  for (const char c : key) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+    if (is_plain) {
+      name += c;
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    name += {'%', "0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+  }
+  return name;
+}
+
+FileDescriptor open_file(const std::string& path, int flags) {
+  return FileDescriptor(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
+
+FileDescriptor make_file(const std::string& path) {
+  FileDescriptor file = open_file(path, O_RDWR | O_CREAT);
+  if (!file.is_open()) throw system_error("cannot make " + path);
+  return file;
+}
+
+// Never waits. False when somebody else has it.
+bool try_lock(const FileDescriptor& file, int kind, const std::string& path) {
+  while (flock(file.get(), kind | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EWOULDBLOCK) return false;
+    throw system_error("cannot lock " + path + " (its file system must have locks: see flock(2))");
+  }
+  return true;
+}
+
+// Not left to close(2): processes that were forked meanwhile hold the lock, too.
+void unlock(const FileDescriptor& file) { flock(file.get(), LOCK_UN); }
+
+std::string read_all(const FileDescriptor& file, const std::string& path) {
+  std::string text;
+  std::array<char, 16 * 1024> buffer;
+  while (true) {
+    const ssize_t count = read(file.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw system_error("cannot read " + path);
+    if (count == 0) return text;
+    text.append(buffer.data(), static_cast<size_t>(count));
+    if (text.size() > Store::kMaxValue) throw Error(ErrorCode::invalid_input, path + " is too long");
+  }
+}
+
+void write_all(const FileDescriptor& file, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t written = write(file.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw system_error("cannot write " + path);
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+// Nothing when there is none.
+std::optional<std::string> read_if_there(const std::string& path) {
+  const FileDescriptor file = open_file(path, O_RDONLY);
+  if (!file.is_open() && (errno == ENOENT || errno == ESTALE)) return {};
+  if (!file.is_open()) throw system_error("cannot open " + path);
+  return read_all(file, path);
+}
+
+// Over NFS, a name that was missed once is not looked for again until its folder is opened.
+void look_anew(const std::string& folder) { FileDescriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); }
+
+void check_owner(const std::string& folder) {
+  struct stat status {};
+  if (stat(folder.c_str(), &status) != 0) throw system_error("cannot look at " + folder);
+  if (!S_ISDIR(status.st_mode)) {
+    throw Error(ErrorCode::invalid_input, folder + " is a file; name a folder, which is made if it is not there");
+  }
+  if (status.st_uid != geteuid() && status.st_uid != 0) {
+    throw Error(ErrorCode::invalid_input, folder + " belongs to another user, who could pretend to be a rank");
+  }
+  if ((status.st_mode & S_IWOTH) != 0) {
+    throw Error(ErrorCode::invalid_input, "every user may write to " + folder +
+                                              " and pretend to be a rank; name a folder in it, such as " + folder +
+                                              "/my-job");
+  }
+}
+
+bool is_meeting_name(const std::string& name) {
+  return name.starts_with(kMeeting) && name.size() == kMeeting.size() + 16 &&
+         name.find_first_not_of("0123456789abcdef", kMeeting.size()) == std::string::npos;
+}
+
+// Who hosts there, if it lives.
+std::optional<std::string> living_host(const std::string& meeting) {
+  const std::string path = meeting + "/host";
+  const FileDescriptor file = open_file(path, O_RDONLY);
+  if (!file.is_open() && (errno == ENOENT || errno == ESTALE)) return {};
+  if (!file.is_open()) throw system_error("cannot open " + path);
+  if (try_lock(file, LOCK_SH, path)) return {};  // shared, so that two that look do not see each other
+  return read_all(file, path);
+}
+
+}  // namespace
+
+FileStore::FileStore(std::string folder, std::string meeting)
+    : folder_(std::move(folder)), place_("file://" + folder_), meeting_(std::move(meeting)) {}
+
+std::unique_ptr<FileStore> FileStore::host(const std::string& folder, const std::string& self) {
+  while (true) {
+    const bool made_folder = mkdir(folder.c_str(), 0700) == 0;
+    if (!made_folder && errno != EEXIST) throw system_error("cannot make the folder " + folder);
+    check_owner(folder);
+    std::unique_ptr<FileStore> store(
+        new FileStore(folder, folder + "/" + std::string(kMeeting) + Secret::random().key().substr(0, 16)));
+    store->made_folder_ = made_folder;
+    if (store->move_in(self)) return store;
+  }
+}
+
+// False when the last host has taken the folder away meanwhile.
+bool FileStore::move_in(const std::string& self) {
+  const std::string lock_path = folder_ + "/lock";
+  const FileDescriptor lock = open_file(lock_path, O_RDWR | O_CREAT);
+  if (!lock.is_open() && errno == ENOENT) return false;
+  if (!lock.is_open()) throw system_error("cannot make " + lock_path);
+  Pauses pauses(Deadline::after(std::chrono::seconds(10)));
+  while (!try_lock(lock, LOCK_EX, lock_path)) {
+    if (!pauses.pause()) throw Error(ErrorCode::timed_out, "somebody holds the lock on " + lock_path, place_);
+  }
+  struct stat status {};
+  if (fstat(lock.get(), &status) != 0) throw system_error("cannot look at " + lock_path);
+  if (status.st_nlink == 0) return false;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+    if (!is_meeting_name(entry.path().filename().string())) continue;
+    if (const auto other = living_host(entry.path().string())) {
+      throw Error(ErrorCode::mismatch, *other + " is meeting others here already; give every job a folder of its own",
+                  place_);
+    }
+    std::error_code ignored;  // leftovers do no harm
+    fs::remove_all(entry.path(), ignored);
+  }
+  if (mkdir(meeting_.c_str(), 0700) != 0) throw system_error("cannot make the folder " + meeting_);
+  is_host_ = true;
+  host_file_ = make_file(path("host"));
+  write_all(host_file_, self, path("host"));
+  visitors_file_ = make_file(path("visitors"));
+  const bool is_ours = try_lock(host_file_, LOCK_EX, path("host"));
+  CHECK(is_ours) << meeting_ << " has a host before anybody knows of it";
+  write_value(folder_ + "/current", meeting_.substr(folder_.size() + 1));
+  unlock(lock);
+  return true;
+}
+
+std::unique_ptr<FileStore> FileStore::visit(const std::string& folder, const Deadline& deadline) {
+  Pauses pauses(deadline);
+  do {
+    look_anew(folder);
+    const std::optional<std::string> name = read_if_there(folder + "/current");
+    if (!name) continue;
+    check_owner(folder);
+    if (!is_meeting_name(*name)) {
+      throw Error(ErrorCode::invalid_input, folder + "/current was not written by banyan; name an empty folder");
+    }
+    std::unique_ptr<FileStore> store(new FileStore(folder, folder + "/" + *name));
+    if (store->enter()) return store;
+  } while (pauses.pause());
+  throw Error(ErrorCode::timed_out, "rank 0 has not come to file://" + folder + " within " + deadline.text());
+}
+
+// False when the host has gone, or is about to.
+bool FileStore::enter() {
+  host_file_ = open_file(path("host"), O_RDONLY);
+  visitors_file_ = open_file(path("visitors"), O_RDWR);
+  if (!host_file_.is_open() || !visitors_file_.is_open()) return false;
+  if (!try_lock(visitors_file_, LOCK_SH, path("visitors"))) return false;
+  if (!try_lock(host_file_, LOCK_SH, path("host"))) return true;
+  unlock(host_file_);
+  return false;
+}
+
+FileStore::~FileStore() {
+  if (!is_host_) {
+    if (visitors_file_.is_open()) unlock(visitors_file_);
+    return;
+  }
+  // What cannot be taken away is leftovers, which nobody believes.
+  std::error_code ignored;
+  fs::remove(folder_ + "/current", ignored);  // now, since the next host may move in when the lock is free
+  if (host_file_.is_open()) unlock(host_file_);
+  fs::remove_all(meeting_, ignored);
+  if (!made_folder_) return;
+  fs::remove(folder_ + "/lock", ignored);
+  fs::remove(folder_, ignored);  // unless somebody put something into it
+}
+
+bool FileStore::finish(const Deadline& deadline) {
+  CHECK(is_host_) << "a visitor cannot end the meeting";
+  std::error_code ignored;  // visitors look whether we are there
+  fs::remove(folder_ + "/current", ignored);
+  Pauses pauses(deadline);
+  while (!try_lock(visitors_file_, LOCK_EX, path("visitors"))) {
+    if (!pauses.pause()) return false;
+  }
+  return true;
+}
+
+Error FileStore::gone() const { return Error(ErrorCode::peer_lost, "rank 0 has gone", place_); }
+
+void FileStore::check_host() const {
+  if (is_host_ || !try_lock(host_file_, LOCK_SH, path("host"))) return;
+  unlock(host_file_);
+  throw gone();
+}
+
+void FileStore::set(const std::string& key, const std::string& value, const Deadline& /*never waits*/) {
+  CHECK(!key.empty() && key.size() <= kMaxKey) << "a key of " << key.size() << " bytes";
+  CHECK(value.size() <= kMaxValue) << key << " has " << value.size() << " bytes";
+  write_value(path("v." + escaped(key)), value);
+}
+
+void FileStore::write_value(const std::string& name, const std::string& value) {
+  // No other has it: a lock or a process id would not tell hosts apart.
+  std::string temporary = path("t.XXXXXX");
+  const FileDescriptor file(mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.is_open()) throw errno == ENOENT ? gone() : system_error("cannot write to " + meeting_);
+  try {
+    write_all(file, value, temporary);
+    if (rename(temporary.c_str(), name.c_str()) != 0) {
+      throw errno == ENOENT ? gone() : system_error("cannot make " + name);
+    }
+  } catch (const Error&) {
+    unlink(temporary.c_str());
+    throw;
+  }
+}
+
+std::optional<std::string> FileStore::read_value(const std::string& key) {
+  CHECK(!key.empty() && key.size() <= kMaxKey) << "a key of " << key.size() << " bytes";
+  return read_if_there(path("v." + escaped(key)));
+}
+
+std::optional<std::string> FileStore::try_get(const std::string& key, const Deadline& /*never waits*/) {
+  look_anew(meeting_);
+  std::optional<std::string> value = read_value(key);
+  if (!value) check_host();
+  return value;
+}
+
+std::string FileStore::get(const std::string& key, const Deadline& deadline) {
+  Pauses pauses(deadline);
+  auto checked = Deadline::Clock::now();
+  while (true) {
+    look_anew(meeting_);
+    if (std::optional<std::string> value = read_value(key)) return *std::move(value);
+    if (Deadline::Clock::now() - checked > kHostCheck) {
+      check_host();
+      checked = Deadline::Clock::now();
+    }
+    if (!pauses.pause()) throw Error(ErrorCode::timed_out, "no answer within " + deadline.text(), place_);
+  }
+}
+
+int64_t FileStore::add(const std::string& key, int64_t delta, const Deadline& deadline) {
+  const std::string lock_path = path("l." + escaped(key));
+  const FileDescriptor lock = open_file(lock_path, O_RDWR | O_CREAT);
+  if (!lock.is_open()) throw errno == ENOENT ? gone() : system_error("cannot make " + lock_path);
+  Pauses pauses(deadline);
+  while (!try_lock(lock, LOCK_EX, lock_path)) {
+    if (!pauses.pause()) throw Error(ErrorCode::timed_out, "no answer within " + deadline.text(), place_);
+  }
+  int64_t count = 0;
+  try {
+    const std::string text = add_to_counter(read_value(key), delta);
+    write_value(path("v." + escaped(key)), text);
+    std::from_chars(text.data(), text.data() + text.size(), count);
+  } catch (const Error& error) {
+    unlock(lock);
+    throw;
+  }
+  unlock(lock);
+  return count;
+}
+
+}  // namespace banyan

@@ -1,0 +1,176 @@
+#include "banyan/run/join/file_store.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <string>
+
+#include "banyan/base/error.h"
+#include "banyan/run/system/processes.h"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+const Deadline kSoon = Deadline::after(std::chrono::minutes(2));
+
+class FileStoreTest : public ::testing::Test {
+ protected:
+  FileStoreTest() {
+    std::string pattern = ::testing::TempDir() + "banyan_file_store_XXXXXX";
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    parent_ = pattern;
+    folder_ = parent_ + "/meet";
+  }
+  ~FileStoreTest() override { fs::remove_all(parent_); }
+
+  std::string parent_, folder_;
+};
+
+template <typename Call>
+Error error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error(ErrorCode::io, "");
+}
+
+TEST_F(FileStoreTest, SharesValuesAndCounters) {
+  const auto host = FileStore::host(folder_, "process 1 on a");
+  const auto visitor = FileStore::visit(folder_, kSoon);
+  const std::string key = "a/b ../%", value("v\0\n", 3);
+  EXPECT_EQ(visitor->try_get(key, kSoon), std::nullopt);
+  host->set(key, value, kSoon);
+  EXPECT_EQ(visitor->try_get(key, kSoon), value);
+  EXPECT_EQ(visitor->get(key, kSoon), value);
+  host->set(key, "", kSoon);
+  EXPECT_EQ(visitor->get(key, kSoon), "");
+  EXPECT_EQ(host->add("n", 5, kSoon), 5);
+  EXPECT_EQ(visitor->add("n", -6, kSoon), -1);
+  EXPECT_EQ(visitor->try_get("n", kSoon), "-1");
+  host->set("text", "seven", kSoon);
+  EXPECT_THAT(error_of([&] { visitor->add("text", 1, kSoon); }).what(), HasSubstr("no counter"));
+  const std::string longest(Store::kMaxKey, '/');
+  host->set(longest, "x", kSoon);
+  EXPECT_EQ(visitor->get(longest, kSoon), "x");
+}
+
+TEST_F(FileStoreTest, CountsForManyProcessesAtOnce) {
+  constexpr uint32_t kProcesses = 8, kTimes = 50;
+  run_processes(kProcesses, std::chrono::minutes(1), [&](uint32_t rank) {
+    auto store = rank == 0 ? FileStore::host(folder_, "rank 0") : FileStore::visit(folder_, kSoon);
+    for (uint32_t i = 0; i < kTimes; ++i) store->add("n", 1, kSoon);
+    if (store->add("done", 1, kSoon) == kProcesses) store->set("all", "done", kSoon);
+    store->get("all", kSoon);
+    EXPECT_EQ(store->try_get("n", kSoon), std::to_string(kProcesses * kTimes));
+    if (::testing::Test::HasFailure()) throw Error(ErrorCode::mismatch, "wrong sum");
+    if (rank == 0) store->finish(kSoon);
+    return std::string();
+  });
+}
+
+TEST_F(FileStoreTest, LeavesNothingBehind) {
+  {
+    const auto host = FileStore::host(folder_, "rank 0");
+    host->set("k", "v", kSoon);
+    host->add("n", 1, kSoon);
+  }
+  EXPECT_TRUE(fs::is_empty(parent_));
+  fs::create_directory(folder_);
+  FileStore::host(folder_, "rank 0");
+  EXPECT_TRUE(fs::exists(folder_)) << "it was there before";
+}
+
+TEST_F(FileStoreTest, WaitsForAHostThatComesLate) {
+  auto visitor = std::async(std::launch::async, [&] { return FileStore::visit(folder_, kSoon)->get("k", kSoon); });
+  EXPECT_EQ(visitor.wait_for(milliseconds(20)), std::future_status::timeout);
+  const auto host = FileStore::host(folder_, "rank 0");
+  host->set("k", "v", kSoon);
+  EXPECT_EQ(visitor.get(), "v");
+  EXPECT_TRUE(host->finish(kSoon));
+}
+
+// A host that was killed leaves everything behind; nobody believes it, and the next one takes its place.
+TEST_F(FileStoreTest, DoesNotBelieveLeftovers) {
+  std::array<int, 2> ready;
+  ASSERT_EQ(pipe(ready.data()), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto host = FileStore::host(folder_, "rank 0 of yesterday");
+    host->set("k", "stale", kSoon);
+    if (write(ready[1], "x", 1) != 1) _exit(1);
+    pause();
+    _exit(0);
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  const auto witness = FileStore::visit(folder_, kSoon);
+  EXPECT_EQ(witness->get("k", kSoon), "stale");
+  EXPECT_THAT(error_of([&] { FileStore::host(folder_, "rank 0 of today"); }).what(),
+              HasSubstr("rank 0 of yesterday is meeting others here already"));
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  close(ready[0]);
+  close(ready[1]);
+
+  EXPECT_EQ(error_of([&] { witness->get("none", kSoon); }).code(), ErrorCode::peer_lost);
+  EXPECT_THAT(error_of([&] { FileStore::visit(folder_, Deadline::after(milliseconds(20))); }).what(),
+              HasSubstr("rank 0 has not come to file://" + folder_ + " within 20 ms"));
+  auto visitor = std::async(std::launch::async, [&] { return FileStore::visit(folder_, kSoon)->get("k", kSoon); });
+  const auto host = FileStore::host(folder_, "rank 0 of today");
+  host->set("k", "fresh", kSoon);
+  EXPECT_EQ(visitor.get(), "fresh");
+}
+
+TEST_F(FileStoreTest, FinishesWhenAllHaveGone) {
+  const auto host = FileStore::host(folder_, "rank 0");
+  auto visitor = FileStore::visit(folder_, kSoon);
+  EXPECT_FALSE(host->finish(Deadline::after(milliseconds(10))));
+  EXPECT_EQ(error_of([&] { FileStore::visit(folder_, Deadline::after(milliseconds(10))); }).code(),
+            ErrorCode::timed_out);
+  visitor.reset();
+  EXPECT_TRUE(host->finish(kSoon));
+}
+
+TEST_F(FileStoreTest, TellsVisitorsThatTheHostIsGone) {
+  auto host = FileStore::host(folder_, "rank 0");
+  const auto visitor = FileStore::visit(folder_, kSoon);
+  host.reset();
+  EXPECT_EQ(error_of([&] { visitor->get("k", kSoon); }).code(), ErrorCode::peer_lost);
+  EXPECT_EQ(error_of([&] { visitor->set("k", "v", kSoon); }).code(), ErrorCode::peer_lost);
+  EXPECT_EQ(error_of([&] { visitor->add("k", 1, kSoon); }).code(), ErrorCode::peer_lost);
+}
+
+TEST_F(FileStoreTest, RefusesFoldersThatOthersMayWriteTo) {
+  fs::create_directory(folder_);
+  ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
+  EXPECT_THAT(error_of([&] { FileStore::host(folder_, "rank 0"); }).what(), HasSubstr("every user may write to"));
+}
+
+TEST_F(FileStoreTest, RefusesWhatIsNoFolder) {
+  std::ofstream(folder_) << "x";
+  EXPECT_THAT(error_of([&] { FileStore::host(folder_, "rank 0"); }).what(), HasSubstr("is a file; name a folder"));
+  EXPECT_THAT(error_of([&] { FileStore::host(parent_ + "/no/where", "rank 0"); }).what(),
+              HasSubstr("cannot make the folder"));
+  fs::remove(folder_);
+  fs::create_directory(folder_);
+  std::ofstream(folder_ + "/current") << "../../etc";
+  EXPECT_THAT(error_of([&] { FileStore::visit(folder_, kSoon); }).what(), HasSubstr("was not written by banyan"));
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/run/join/rank_text.h"
+#include "banyan/run/join/rendezvous.h"
+
+namespace banyan {
+namespace {
+
+using Json = nlohmann::json;
+
+// How long the others are given to say what they have decided, after the deadline.
+constexpr std::chrono::milliseconds kGrace{2000};
+
+// One meeting, as one process sees it. What happens, in this order, under keys with these names:
+//
+//   here, terms   counts all who come; the first writes down how many are expected, everybody else compares
+//   all-here      is there when so many have come, whether they fit or not
+//   seat-R, card-R  who is first of rank R writes its card; a second one is a mistake
+//   came          counts those with a card; the last one has everything to write the verdict, and so has anybody when
+//                 something is wrong or it is too late
+//   closed        counts those who would write the verdict: the first does
+//   verdict       the cards of all, or the error that all throw
+class Meeting {
+ public:
+  Meeting(Store& store, const Card& own, uint32_t size, const Deadline& deadline, const std::string& prefix)
+      : store_(store), own_(own), size_(size), deadline_(deadline), prefix_(prefix) {}
+
+  std::vector<Card> hold() {
+    try {
+      compare_terms();
+      take_seat();
+      if (add("came") == size_) close(roster());
+      return cards_of(store_.get(key("verdict"), deadline_));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::timed_out || is_verdict_) throw;
+      return decide_late();
+    }
+  }
+
+ private:
+  std::string key(const std::string& name) const { return prefix_ + name; }
+  int64_t add(const std::string& name) { return store_.add(key(name), 1, deadline_); }
+  std::string who(const Card& card) const {
+    return "rank " + std::to_string(card.rank) + " (" + card.described() + ")";
+  }
+
+  void compare_terms();
+  void take_seat();
+  std::vector<Card> decide_late();
+  Json roster();
+  static Json failure(const Error& error) {
+    return {{"error", {{"code", static_cast<int>(error.code())}, {"message", error.message()}}}};
+  }
+  void close(const Json& verdict) {
+    if (store_.add(key("closed"), 1, late()) != 1) return;  // another one has decided already
+    store_.set(key("verdict"), verdict.dump(-1, ' ', false, Json::error_handler_t::replace), late());
+  }
+  [[noreturn]] void refuse(const Error& error) {
+    close(failure(error));
+    cards_of(store_.get(key("verdict"), late()));  // throws: if not this error, then that of who was first
+    is_verdict_ = true;
+    throw error;
+  }
+  Deadline late() const { return deadline_.later(kGrace); }
+  std::vector<Card> cards_of(const std::string& verdict);
+
+  Store& store_;
+  const Card& own_;
+  const uint32_t size_;
+  const Deadline deadline_;
+  const std::string prefix_;
+  bool is_verdict_ = false;  // the error that is thrown is known to all
+};
+
+void Meeting::compare_terms() {
+  const Json own = {{"size", size_}, {"version", Card::kVersion}, {"who", who(own_)}};
+  const int64_t here = add("here");
+  if (here == size_) store_.set(key("all-here"), "", deadline_);
+  if (here == 1) {
+    store_.set(key("terms"), own.dump(-1, ' ', false, Json::error_handler_t::replace), deadline_);
+    return;
+  }
+  const std::string terms = store_.get(key("terms"), deadline_);
+  uint32_t size = 0, version = 0;
+  std::string first;
+  try {
+    const Json object = Json::parse(terms);
+    object.at("size").get_to(size);
+    object.at("version").get_to(version);
+    object.at("who").get_to(first);
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::invalid_input, std::string("somebody wrote strange terms: ") + error.what(), store_.place());
+  }
+  if (version != Card::kVersion) {
+    refuse(Error(ErrorCode::mismatch, first + " brings a card of version " + std::to_string(version) + ", and " +
+                                          who(own_) + " one of version " + std::to_string(Card::kVersion) +
+                                          "; run the same Banyan everywhere"));
+  }
+  if (size != size_) {
+    refuse(Error(ErrorCode::mismatch, first + " expects " + std::to_string(size) + " ranks at " + store_.place() +
+                                          ", and " + who(own_) + " expects " + std::to_string(size_)));
+  }
+}
+
+void Meeting::take_seat() {
+  const std::string rank = std::to_string(own_.rank);
+  if (add("seat-" + rank) == 1) {
+    store_.set(key("card-" + rank), own_.encode(), deadline_);
+    return;
+  }
+  const Card other = Card::decode(store_.get(key("card-" + rank), deadline_));
+  refuse(Error(ErrorCode::mismatch, "rank " + rank + " has come to " + store_.place() + " twice: " + other.described() +
+                                        " and " + own_.described()));
+}
+
+// What there is to say about those who are here. Absent ones make it an error.
+Json Meeting::roster() {
+  Json cards = Json::array();
+  std::vector<uint32_t> absent;
+  for (uint32_t rank = 0; rank < size_; ++rank) {
+    if (const auto card = store_.try_get(key("card-" + std::to_string(rank)), late())) {
+      cards.push_back(Json::parse(*card, nullptr, false));
+    } else {
+      absent.push_back(rank);
+    }
+  }
+  if (absent.empty()) return {{"cards", std::move(cards)}};
+  return failure(Error(ErrorCode::timed_out, rank_text(absent) + (absent.size() == 1 ? " has" : " have") +
+                                                 " not come to " + store_.place() + " within " + deadline_.text()));
+}
+
+std::vector<Card> Meeting::decide_late() {
+  const Json verdict = roster();
+  close(verdict);
+  // Of whoever was first to decide; all read the same.
+  return cards_of(store_.get(key("verdict"), late()));
+}
+
+std::vector<Card> Meeting::cards_of(const std::string& verdict) {
+  is_verdict_ = true;
+  std::vector<Card> cards;
+  try {
+    const Json object = Json::parse(verdict);
+    if (object.contains("error")) {
+      const int code = object.at("error").at("code").get<int>();
+      throw Error(code == static_cast<int>(ErrorCode::timed_out) ? ErrorCode::timed_out : ErrorCode::mismatch,
+                  object.at("error").at("message").get<std::string>());
+    }
+    for (const Json& card : object.at("cards")) cards.push_back(Card::decode(card.dump()));
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::invalid_input, std::string("somebody wrote a strange verdict: ") + error.what(),
+                store_.place());
+  }
+  for (uint32_t rank = 0; rank < cards.size(); ++rank) {
+    if (cards[rank].rank != rank || cards.size() != size_) {
+      throw Error(ErrorCode::invalid_input, "somebody wrote a strange verdict", store_.place());
+    }
+  }
+  return cards;
+}
+
+}  // namespace
+
+std::vector<Card> meet(Store& store, const Card& own, uint32_t size, const Deadline& deadline,
+                       const std::string& prefix) {
+  CHECK(own.rank < size) << "rank " << own.rank << " of " << size;
+  return Meeting(store, own, size, deadline, prefix).hold();
+}
+
+void await_latecomers(Store& store, const Deadline& deadline, const std::string& prefix) {
+  try {
+    store.get(prefix + "all-here", deadline);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::timed_out) throw;
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,120 @@
+#include "banyan/run/join/network.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "banyan/run/join/socket_address.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan {
+namespace {
+
+// Without port and scope; IPv4 addresses in both families alike. Empty for other families.
+std::string text_of(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address->sa_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(), text.size());
+  } else if (address->sa_family == AF_INET6) {
+    const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&v6)) {
+      inet_ntop(AF_INET, &v6.s6_addr[12], text.data(), text.size());
+    } else {
+      inet_ntop(AF_INET6, &v6, text.data(), text.size());
+    }
+  }
+  return text.data();
+}
+
+void add_once(std::vector<std::string>& list, const std::string& text) {
+  if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
+}
+
+// Of the interfaces that are up.
+std::vector<std::string> interface_addresses() {
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) throw system_error("cannot list the network interfaces");
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(first, freeifaddrs);
+  std::vector<std::string> addresses;
+  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr != nullptr && (entry->ifa_flags & IFF_UP) != 0) add_once(addresses, text_of(entry->ifa_addr));
+  }
+  return addresses;
+}
+
+// From which this machine would send to `target`. Connecting a datagram socket sends nothing.
+std::string address_towards(const std::string& target) {
+  SocketAddress address = SocketAddress::parse(target, 9);
+  const FileDescriptor socket(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket.is_open() || connect(socket.get(), address.get(), address.size) != 0) return {};
+  return local_address_of(socket);
+}
+
+}  // namespace
+
+std::vector<std::string> addresses_of(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* first = nullptr;
+  const int rc = getaddrinfo(host.c_str(), nullptr, &hints, &first);
+  if (rc != 0) {
+    throw Error(ErrorCode::not_found, "the host '" + host + "' is not known: " +
+                                          (rc == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(rc)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(first, freeaddrinfo);
+  std::vector<std::string> addresses;
+  for (const addrinfo* entry = first; entry != nullptr; entry = entry->ai_next) {
+    add_once(addresses, text_of(entry->ai_addr));
+  }
+  if (addresses.empty()) throw Error(ErrorCode::not_found, "the host '" + host + "' has no IP address");
+  return addresses;
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+bool is_own_address(const std::string& address) {
+  if (is_loopback(address)) return true;
+  const std::vector<std::string> own = interface_addresses();
+  return std::find(own.begin(), own.end(), address) != own.end();
+}
+
+std::string local_address_of(const FileDescriptor& socket) {
+  SocketAddress address;
+  address.size = sizeof address.storage;
+  if (getsockname(socket.get(), address.get(), &address.size) != 0) return {};
+  return text_of(address.get());
+}
+
+std::vector<std::string> outward_addresses() {
+  std::vector<std::string> addresses;
+  // Reserved for documentation, so in nobody's network: the default route leads there.
+  std::vector<std::string> candidates = interface_addresses();
+  candidates.insert(candidates.begin(), {address_towards("192.0.2.1"), address_towards("2001:db8::1")});
+  for (const std::string& address : candidates) {
+    if (!is_loopback(address) && !address.starts_with("fe80:")) add_once(addresses, address);
+  }
+  if (addresses.empty()) addresses.push_back("127.0.0.1");
+  return addresses;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) throw system_error("this machine has no name");
+  return name.data();
+}
+
+std::string tcp_url(const std::string& host, uint16_t port) {
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return "tcp://" + (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+}  // namespace banyan

@@ -1,0 +1,236 @@
+#include "banyan/run/join/rendezvous.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/run/join/file_store.h"
+#include "banyan/run/join/listener.h"
+#include "banyan/run/join/network.h"
+#include "banyan/run/join/tcp_store.h"
+
+namespace banyan {
+namespace {
+
+constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{2000};
+
+std::vector<std::string> addresses_from_environment() {
+  std::vector<std::string> addresses;
+  const char* list = std::getenv("BANYAN_ADDRESS");
+  if (list == nullptr) return addresses;
+  std::string_view rest = list;
+  while (true) {
+    const size_t end = rest.find(',');
+    const std::string name(rest.substr(0, end));
+    try {
+      for (const std::string& address : addresses_of(name)) addresses.push_back(address);
+    } catch (const Error& error) {
+      throw error.within("BANYAN_ADDRESS");
+    }
+    if (end == std::string_view::npos) return addresses;
+    rest.remove_prefix(end + 1);
+  }
+}
+
+// All addresses, in whichever family this machine has.
+Listener listen_everywhere(uint16_t port) {
+  try {
+    return Listener::on("::", port);
+  } catch (const Error&) {
+    return Listener::on("0.0.0.0", port);  // there is no IPv6; any other trouble comes again
+  }
+}
+
+uint16_t parse_port(std::string_view text, const std::string& url) {
+  uint16_t port = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc() || rest != text.data() + text.size() || port == 0) {
+    throw Error(ErrorCode::invalid_input, "'" + url + "' ends with no port from 1 to 65535");
+  }
+  return port;
+}
+
+Place parse_tcp(std::string url) {
+  Place place;
+  if (const size_t mark = url.find('#'); mark != std::string::npos) {
+    place.secret = Secret(url.substr(mark + 1));
+    url.erase(mark);
+    if (place.secret->key().size() < 8) throw Error(ErrorCode::invalid_input, "the id " + url + "#... is cut short");
+  }
+  place.url = url;
+  const std::string_view rest = std::string_view(url).substr(std::string_view("tcp://").size());
+  const size_t colon = rest.rfind(':');
+  if (colon == std::string_view::npos) {
+    throw Error(ErrorCode::invalid_input, "'" + url + "' has no port; write tcp://host:port");
+  }
+  place.port = parse_port(rest.substr(colon + 1), url);
+  std::string_view host = rest.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.empty()) throw Error(ErrorCode::invalid_input, "'" + url + "' has no host; write tcp://host:port");
+  place.host = host;
+  return place;
+}
+
+Place parse_file(const std::string& url) {
+  Place place;
+  place.url = url;
+  place.folder = url.substr(std::string_view("file://").size());
+  if (!place.folder.starts_with('/')) {
+    throw Error(ErrorCode::invalid_input, "'" + url + "' has no absolute path; write file:///folder");
+  }
+  while (place.folder.ends_with('/')) place.folder.pop_back();
+  if (place.folder.empty()) throw Error(ErrorCode::invalid_input, "'" + url + "' names no folder");
+  return place;
+}
+
+}  // namespace
+
+Place Place::parse(const std::string& text) {
+  if (text.starts_with("tcp://")) return parse_tcp(text);
+  if (text.starts_with("file://")) return parse_file(text);
+  throw Error(ErrorCode::invalid_input,
+              "'" + text.substr(0, text.find('#')) + "' is no place to meet; write tcp://host:port or file:///folder");
+}
+
+Rendezvous::Rendezvous(const Place& place, const Secret& secret, const Options& options, const Deadline& deadline)
+    : place_(place), secret_(place.secret.value_or(secret)), last_(deadline) {
+  constexpr size_t kLongestJob = 128;
+  if (options.job.size() > kLongestJob) {
+    throw Error(ErrorCode::invalid_input,
+                "the job '" + options.job + "' has a name of more than " + std::to_string(kLongestJob) + " bytes");
+  }
+  if (place_.folder.empty()) {
+    open_tcp(options, deadline);
+  } else {
+    open_folder(options, deadline);
+  }
+}
+
+Rendezvous::~Rendezvous() {
+  const Deadline deadline = last_.left() > kFarewell ? last_ : Deadline::after(kFarewell);
+  if (server_ != nullptr) {
+    store_.reset();             // one of the visitors
+    server_->finish(deadline);  // those that have not gone by then are told that we have
+  } else if (auto* files = dynamic_cast<FileStore*>(store_.get()); files != nullptr && files->is_host()) {
+    files->finish(deadline);
+  }
+}
+
+bool Rendezvous::is_host() const {
+  const auto* files = dynamic_cast<const FileStore*>(store_.get());
+  return server_ != nullptr || (files != nullptr && files->is_host());
+}
+
+// Whether the place says that all are on this machine.
+// Names are not asked for: that of a machine often means the loopback there, and nowhere else.
+bool Rendezvous::is_local() const { return place_.host == "localhost" || is_loopback(place_.host); }
+
+void Rendezvous::open_tcp(const Options& options, const Deadline& deadline) {
+  const bool hosts = options.rank == 0 && !place_.secret;
+  TcpStore::Host host{.place = place_.url, .name = place_.host, .port = place_.port};
+  if (secret_.is_empty()) {
+    const std::vector<std::string> addresses = addresses_of(place_.host);
+    if (std::none_of(addresses.begin(), addresses.end(), is_own_address)) {
+      throw Error(ErrorCode::invalid_input,
+                  place_.url +
+                      " is on another machine, and without a secret only this one is trusted (set BANYAN_SECRET "
+                      "or BANYAN_SECRET_FILE to the same on all hosts)");
+    }
+    host.name = addresses.front() == "::1" ? "::1" : "127.0.0.1";
+  }
+  if (hosts) {
+    try {
+      const bool here_only = secret_.is_empty() || is_local();
+      if (!secret_.is_empty()) host.name = here_only ? addresses_of(place_.host).front() : "127.0.0.1";
+      Listener listener = here_only ? Listener::on(host.name, place_.port) : listen_everywhere(place_.port);
+      server_ = std::make_unique<StoreServer>(std::move(listener), secret_, StoreServer::Options{.job = options.job});
+    } catch (const Error& error) {
+      throw error.within(place_.url);
+    }
+  }
+  store_ = std::make_unique<TcpStore>(host, secret_, options.job, deadline);
+}
+
+void Rendezvous::open_folder(const Options& options, const Deadline& deadline) {
+  std::string folder = place_.folder;
+  if (!options.job.empty()) {  // beside each other, not within: rank 0 makes one folder only
+    folder += "-";
+    for (const char c : options.job) folder += c == '/' ? '.' : c;
+  }
+  if (options.rank == 0) {
+    store_ = FileStore::host(folder, "process " + std::to_string(getpid()) + " on " + host_name());
+  } else {
+    store_ = FileStore::visit(folder, deadline);
+  }
+}
+
+std::vector<std::string> Rendezvous::own_addresses() const {
+  if (std::vector<std::string> given = addresses_from_environment(); !given.empty()) return given;
+  if (secret_.is_empty() || is_local()) return {"127.0.0.1"};
+  std::vector<std::string> addresses = outward_addresses();
+  std::string best = store_->own_address();
+  if (place_.folder.empty() && is_loopback(best)) {  // the host is reached where the others were told to go
+    for (const std::string& address : addresses_of(place_.host)) {
+      if (!is_loopback(address) && is_own_address(address)) best = address;
+    }
+  }
+  if (best.empty() || is_loopback(best)) return addresses;
+  std::erase(addresses, best);
+  addresses.insert(addresses.begin(), best);
+  return addresses;
+}
+
+std::string Rendezvous::listening_address() const {
+  const std::vector<std::string> addresses = own_addresses();
+  if (addresses.size() == 1) return addresses.front();
+  const auto is_v6 = [](const std::string& address) { return address.find(':') != std::string::npos; };
+  return std::any_of(addresses.begin(), addresses.end(), is_v6) ? "::" : "0.0.0.0";
+}
+
+std::vector<Card> Rendezvous::meet(const Card& own, uint32_t size, const Deadline& deadline) {
+  last_ = deadline;
+  std::vector<Card> cards;
+  try {
+    cards = banyan::meet(*store_, own, size, deadline);
+  } catch (const Error& error) {
+    if (is_host() && error.code() == ErrorCode::mismatch) {
+      await_latecomers(*store_, Deadline::after(std::min(deadline.left(), kLatecomers)));
+    }
+    const Reception::Refusals refusals = server_ == nullptr ? Reception::Refusals{} : server_->refusals();
+    if (refusals.last.empty()) throw;
+    throw Error(error.code(),
+                error.message() + "; " + std::to_string(refusals.count) +
+                    " callers were refused, the last: " + refusals.last.back(),
+                error.where());
+  }
+  if (!secret_.is_empty()) return cards;
+  for (const Card& card : cards) {
+    if (share_loopback(card.member.host_id, own.member.host_id)) continue;
+    throw Error(
+        ErrorCode::mismatch,
+        "rank " + std::to_string(card.rank) + " (" + card.described() + ") is on another machine than rank " +
+            std::to_string(own.rank) + " (" + own.described() +
+            "), which is trusted with a secret only (set BANYAN_SECRET or BANYAN_SECRET_FILE to the same on all "
+            "hosts)");
+  }
+  return cards;
+}
+
+UniqueId make_unique_id() {
+  const std::vector<std::string> given = addresses_from_environment();
+  const std::string address = given.empty() ? outward_addresses().front() : given.front();
+  Listener listener = is_loopback(address) ? Listener::on(address) : listen_everywhere(0);
+  const Secret secret = Secret::random();
+  UniqueId id;
+  id.text = tcp_url(address, listener.port()) + "#" + secret.key();
+  id.server = std::make_unique<StoreServer>(std::move(listener), secret, StoreServer::Options{});
+  return id;
+}
+
+}  // namespace banyan

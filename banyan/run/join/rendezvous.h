@@ -1,0 +1,109 @@
+// Rendezvous: the processes of a job find each other.
+//
+// They agree on a place before they are started: a url, from their launcher (environment.h) or by an id that one of
+// them made (UniqueId). Each brings a Card; when all have come, everybody has the cards of all. Who comes late, or
+// twice, is named to all of them.
+//
+//   const Place place = Place::parse(invitation->url);
+//   Rendezvous rendezvous(place, Secret::from_environment(), {.rank = invitation->rank, .job = invitation->job},
+//   deadline); card.member = describe_self(listener.port(), rendezvous.own_addresses()); const std::vector<Card> cards
+//   = rendezvous.meet(card, invitation->size, deadline);
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/run/join/card.h"
+#include "banyan/run/join/deadline.h"
+#include "banyan/run/join/secret.h"
+#include "banyan/run/join/store.h"
+#include "banyan/run/join/store_server.h"
+
+namespace banyan {
+
+// Where to meet: "tcp://host:port", "tcp://[::1]:port", "tcp://host:port#secret" (an id), or "file:///folder".
+struct Place {
+  std::string url;               // without the secret
+  std::string host;              // of tcp
+  uint16_t port = 0;             // of tcp
+  std::string folder;            // of file
+  std::optional<Secret> secret;  // of an id: its maker hosts the store already
+
+  // Throws Error{invalid_input}, which does not repeat the secret.
+  static Place parse(const std::string& text);
+};
+
+// Tells all of `size` processes about each other. Keys begin with `prefix`, so that there may be several meetings in
+// one store. All throw the same Error when it fails: timed_out, "ranks 3, 5-7 have not come to tcp://node0:29501 within
+// 30 s"; mismatch, naming both, when two processes have the same rank or see another number of ranks, or when a card
+// has another version. By rank. Of size 1 to 2^24.
+std::vector<Card> meet(Store& store, const Card& own, uint32_t size, const Deadline& deadline,
+                       const std::string& prefix = "");
+
+// After a meeting that failed: returns when as many as were expected have come and may read why, or at the deadline.
+void await_latecomers(Store& store, const Deadline& deadline, const std::string& prefix = "");
+
+// One at a time for each place and job. One thread at a time.
+class Rendezvous {
+ public:
+  struct Options {
+    uint32_t rank = 0;
+    // Visitors of one job do not meet those of another, at the same place. Must differ between meetings that the same
+    // processes hold at one place one after the other.
+    std::string job{};
+  };
+
+  // Rank 0 hosts the store, unless the place has a secret; the others wait for it. `secret` is what the environment
+  // gives, and gives way to that of the place. Without any, only this machine is believed: Error{invalid_input} at once
+  // when the place is on another. Throws what StoreServer, TcpStore and FileStore throw, naming the place.
+  Rendezvous(const Place& place, const Secret& secret, const Options& options, const Deadline& deadline);
+  // By the host: waits until the visitors have gone, at most until the deadline of the last meeting, and a second. So
+  // all should end it soon after they have met.
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  Store& store() { return *store_; }
+  // By which all connections of the job are made.
+  const Secret& secret() const { return secret_; }
+  // Where the others reach this process, the best first: BANYAN_ADDRESS ("10.1.2.3", or several with commas), when it
+  // is set; the loopback, without a secret or when they meet on the loopback; else all by which this machine is
+  // reached, with that which leads to the place in front.
+  std::vector<std::string> own_addresses() const;
+  // Where to listen for that: the loopback, the one address, or all ("0.0.0.0", "::").
+  std::string listening_address() const;
+
+  // See above. The host of a meeting that failed before the deadline waits up to two seconds for those who are still to
+  // come, so that they learn why. Besides, Error{mismatch} when they are on several machines without a secret. The
+  // message of a deadline says who called and was not let in.
+  std::vector<Card> meet(const Card& own, uint32_t size, const Deadline& deadline);
+
+ private:
+  bool is_local() const;
+  bool is_host() const;
+  void open_tcp(const Options& options, const Deadline& deadline);
+  void open_folder(const Options& options, const Deadline& deadline);
+
+  Place place_;
+  Secret secret_;
+  std::unique_ptr<StoreServer> server_;
+  std::unique_ptr<Store> store_;
+  Deadline last_;
+};
+
+// A place that is made on the spot: it is carried to the others by any means (MPI, a file, a socket of their own).
+struct UniqueId {
+  // "tcp://10.1.2.3:40123#<32 hexadecimal digits>", at most 255 characters. Who knows it may join.
+  std::string text;
+  // Answers from now on. To be kept until all have met: finish() waits for that.
+  std::unique_ptr<StoreServer> server;
+};
+
+// On the loopback when this process has no other address; else where the host is reached, or at BANYAN_ADDRESS. Throws
+// Error{io}.
+UniqueId make_unique_id();
+
+}  // namespace banyan

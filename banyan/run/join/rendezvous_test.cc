@@ -1,0 +1,309 @@
+#include "banyan/run/join/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/join/listener.h"
+#include "banyan/run/join/network.h"
+#include "banyan/run/join/tcp_store.h"
+#include "banyan/run/system/processes.h"
+
+namespace banyan {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+const Secret kSecret("the banyan grows down");
+
+// tcp: and file: places that nobody else has.
+class RendezvousTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  RendezvousTest() {
+    std::string pattern = ::testing::TempDir() + "banyan_rendezvous_XXXXXX";
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    parent_ = pattern;
+    if (GetParam() == std::string("file")) {
+      url_ = "file://" + parent_ + "/meet";
+    } else {
+      url_ = tcp_url("127.0.0.1", Listener::on("127.0.0.1").port());
+    }
+  }
+  ~RendezvousTest() override { std::filesystem::remove_all(parent_); }
+
+  std::vector<Card> meet_as(uint32_t rank, uint32_t size, milliseconds within = std::chrono::minutes(1),
+                            const std::string& job = "") const {
+    const Deadline deadline = Deadline::after(within);
+    Rendezvous rendezvous(Place::parse(url_), kSecret, {.rank = rank, .job = job}, deadline);
+    return rendezvous.meet(card_of(rank, rendezvous), size, deadline);
+  }
+  static Card card_of(uint32_t rank, const Rendezvous& rendezvous) {
+    Card card;
+    card.rank = rank;
+    card.member = describe_self(static_cast<uint16_t>(1000 + rank), rendezvous.own_addresses());
+    card.extras["test"] = "rank " + std::to_string(rank);
+    return card;
+  }
+  // What each of these processes threw; ranks and sizes as given.
+  struct Comer {
+    uint32_t rank = 0, size = 0;
+  };
+  std::vector<std::string> errors_of(const std::vector<Comer>& comers, milliseconds within) const {
+    return run_processes(static_cast<uint32_t>(comers.size()), std::chrono::minutes(1), [&](uint32_t i) {
+      try {
+        meet_as(comers[i].rank, comers[i].size, within);
+      } catch (const Error& error) {
+        return std::to_string(static_cast<int>(error.code())) + " " + error.what();
+      }
+      return std::string("met");
+    });
+  }
+
+  std::string parent_, url_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Over, RendezvousTest, ::testing::Values("tcp", "file"),
+                         [](const auto& case_info) { return std::string(case_info.param); });
+
+TEST_P(RendezvousTest, BringsSixtyFourProcessesTogether) {
+  constexpr uint32_t kSize = 64;
+  const auto began = Deadline::Clock::now();
+  const std::vector<std::string> seen = run_processes(kSize, std::chrono::minutes(1), [&](uint32_t rank) {
+    std::string text;
+    for (const Card& card : meet_as(rank, kSize)) {
+      text += std::to_string(card.rank) + " " + std::to_string(card.member.pid) + " " +
+              std::to_string(card.member.port) + " " + card.extras.at("test") + " " + card.member.addresses.at(0) +
+              "\n";
+    }
+    return text;
+  });
+  const std::chrono::duration<double> took = Deadline::Clock::now() - began;
+  std::printf("%u processes met over %s in %.0f ms\n", kSize, GetParam(), took.count() * 1e3);
+  EXPECT_LT(took.count(), 10);
+  const std::set<std::string> different(seen.begin(), seen.end());
+  EXPECT_EQ(different.size(), 1u) << "all know the same";
+  for (uint32_t rank = 0; rank < kSize; ++rank) {
+    EXPECT_THAT(seen[0], HasSubstr(" " + std::to_string(1000 + rank) + " rank " + std::to_string(rank) + " 1"));
+  }
+}
+
+TEST_P(RendezvousTest, IsDoneByOneAlone) {
+  const std::vector<Card> cards = meet_as(0, 1);
+  ASSERT_EQ(cards.size(), 1u);
+  EXPECT_EQ(cards[0].member.pid, getpid());
+}
+
+TEST_P(RendezvousTest, TellsEverybodyWhoIsMissing) {
+  const auto errors = errors_of({{0, 8}, {1, 8}, {2, 8}, {4, 8}}, milliseconds(300));
+  for (const std::string& error : errors) {
+    EXPECT_EQ(error, std::to_string(static_cast<int>(ErrorCode::timed_out)) + " ranks 3, 5-7 have not come to " + url_ +
+                         " within 300 ms");
+  }
+}
+
+TEST_P(RendezvousTest, SaysWhenRankZeroIsMissing) {
+  const auto errors = errors_of({{1, 2}}, milliseconds(50));
+  EXPECT_THAT(errors[0], HasSubstr("rank 0 has not come to " + url_ + " within 50 ms"));
+}
+
+TEST_P(RendezvousTest, NamesBothWhenTwoHaveTheSameRank) {
+  const auto errors = errors_of({{0, 3}, {1, 3}, {1, 3}}, std::chrono::seconds(30));
+  for (const std::string& error : errors) {
+    EXPECT_EQ(error, errors[0]);
+    EXPECT_THAT(error,
+                ::testing::ContainsRegex("rank 1 has come to .* twice: process [0-9]+ on .* and process [0-9]+"));
+  }
+}
+
+TEST_P(RendezvousTest, NamesBothWhenTwoExpectAnotherNumber) {
+  const auto errors = errors_of({{0, 4}, {1, 4}, {2, 8}}, std::chrono::seconds(30));
+  for (const std::string& error : errors) {
+    EXPECT_EQ(error, errors[0]);
+    EXPECT_THAT(error, HasSubstr("expects 4"));
+    EXPECT_THAT(error, HasSubstr("expects 8"));
+    EXPECT_THAT(error, HasSubstr("rank 2 (process "));
+  }
+}
+
+TEST_P(RendezvousTest, HoldsMeetingsOneAfterTheOther) {
+  run_processes(4, std::chrono::minutes(1), [&](uint32_t rank) {
+    for (int i = 0; i < 5; ++i) {
+      if (meet_as(rank, 4, std::chrono::minutes(1), std::to_string(i)).size() != 4) {
+        throw Error(ErrorCode::mismatch, "not all came");
+      }
+    }
+    return std::string();
+  });
+}
+
+// The one that dies before it has met leaves a seat, and the others learn who is missing.
+TEST_P(RendezvousTest, NamesThoseWhoDiedOnTheWay) {
+  const auto words = run_processes(3, std::chrono::minutes(1), [&](uint32_t rank) {
+    const Deadline deadline = Deadline::after(milliseconds(300));
+    Rendezvous rendezvous(Place::parse(url_), kSecret, {.rank = rank}, deadline);
+    if (rank == 2) return std::string("left");
+    try {
+      rendezvous.meet(card_of(rank, rendezvous), 3, deadline);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("met");
+  });
+  EXPECT_THAT(words[0], HasSubstr("rank 2 has not come to"));
+  EXPECT_EQ(words[1], words[0]);
+}
+
+TEST(UniqueId, BringsProcessesTogether) {
+  UniqueId id = make_unique_id();
+  EXPECT_LE(id.text.size(), 255u);
+  const Place place = Place::parse(id.text);
+  EXPECT_EQ(place.url, id.text.substr(0, id.text.find('#')));
+  const Deadline deadline = Deadline::after(std::chrono::minutes(1));
+  std::vector<std::future<size_t>> ranks;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ranks.push_back(std::async(std::launch::async, [&, rank] {
+      Rendezvous rendezvous(place, Secret(), {.rank = rank}, deadline);
+      EXPECT_EQ(rendezvous.secret().key(), place.secret->key());
+      Card card;
+      card.rank = rank;
+      card.member = describe_self(1, rendezvous.own_addresses());
+      return rendezvous.meet(card, 3, deadline).size();
+    }));
+  }
+  for (auto& rank : ranks) EXPECT_EQ(rank.get(), 3u);
+  EXPECT_TRUE(id.server->finish(deadline));
+}
+
+TEST(UniqueId, LetsNobodyInWhoDoesNotKnowIt) {
+  const UniqueId id = make_unique_id();
+  const Place place = Place::parse(id.text.substr(0, id.text.find('#')) + "#00000000000000000000000000000000");
+  EXPECT_THROW(Rendezvous(place, Secret(), {.rank = 1}, Deadline::after(std::chrono::minutes(1))), Error);
+}
+
+std::string refusal_of(const std::string& url) {
+  try {
+    Place::parse(url);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Place, ReadsUrls) {
+  const Place v6 = Place::parse("tcp://[::1]:29501");
+  EXPECT_EQ(v6.host, "::1");
+  EXPECT_EQ(v6.port, 29501);
+  EXPECT_FALSE(v6.secret);
+  EXPECT_EQ(Place::parse("file:///scratch/meet/").folder, "/scratch/meet");
+  const Place id = Place::parse("tcp://node:7#0123456789abcdef");
+  EXPECT_EQ(id.host, "node");
+  EXPECT_EQ(id.url, "tcp://node:7");
+  EXPECT_EQ(id.secret->key(), "0123456789abcdef");
+}
+
+TEST(Place, RefusesOtherTexts) {
+  EXPECT_THAT(refusal_of("node:7"), HasSubstr("write tcp://host:port or file:///folder"));
+  EXPECT_THAT(refusal_of("tcp://node"), HasSubstr("has no port"));
+  EXPECT_THAT(refusal_of("tcp://node:0"), HasSubstr("no port from 1 to 65535"));
+  EXPECT_THAT(refusal_of("tcp://node:65536"), HasSubstr("no port from 1 to 65535"));
+  EXPECT_THAT(refusal_of("tcp://:7"), HasSubstr("has no host"));
+  EXPECT_THAT(refusal_of("file://relative"), HasSubstr("has no absolute path"));
+  EXPECT_THAT(refusal_of("file:///"), HasSubstr("names no folder"));
+  EXPECT_THAT(refusal_of("tcp://node:x#0123456789"), ::testing::Not(HasSubstr("0123456789")));
+}
+
+TEST(Rendezvous, TrustsOnlyThisMachineWithoutASecret) {
+  const Deadline deadline = Deadline::after(std::chrono::minutes(1));
+  try {
+    Rendezvous(Place::parse("tcp://192.0.2.77:5000"), Secret(), {.rank = 1}, deadline);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("without a secret only this one is trusted (set BANYAN_SECRET"));
+  }
+  const uint16_t port = Listener::on("127.0.0.1").port();
+  const Rendezvous here(Place::parse(tcp_url("127.0.0.1", port)), Secret(), {.rank = 0}, deadline);
+  EXPECT_THAT(here.own_addresses(), ::testing::ElementsAre("127.0.0.1"));
+  EXPECT_EQ(here.listening_address(), "127.0.0.1");
+}
+
+TEST(Rendezvous, ListensWhereTheUserSays) {
+  const uint16_t port = Listener::on("127.0.0.1").port();
+  const Rendezvous here(Place::parse(tcp_url("127.0.0.1", port)), kSecret, {.rank = 0},
+                        Deadline::after(std::chrono::minutes(1)));
+  setenv("BANYAN_ADDRESS", "127.0.0.9,127.0.0.8", 1);
+  EXPECT_THAT(here.own_addresses(), ::testing::ElementsAre("127.0.0.9", "127.0.0.8"));
+  EXPECT_EQ(here.listening_address(), "0.0.0.0");
+  setenv("BANYAN_ADDRESS", "127.0.0.9", 1);
+  EXPECT_EQ(here.listening_address(), "127.0.0.9");
+  setenv("BANYAN_ADDRESS", "no.such.host.invalid", 1);
+  EXPECT_THROW(here.own_addresses(), Error);
+  unsetenv("BANYAN_ADDRESS");
+}
+
+// The kernel gives the port to nobody else while somebody listens.
+TEST(Rendezvous, SaysWhenThePortIsTaken) {
+  const Listener other = Listener::on("127.0.0.1");
+  const std::string url = tcp_url("127.0.0.1", other.port());
+  try {
+    Rendezvous(Place::parse(url), Secret(), {.rank = 0}, Deadline::after(std::chrono::minutes(1)));
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(url));
+    EXPECT_THAT(error.what(), HasSubstr("Address already in use"));
+  }
+}
+
+TEST(Card, SaysWhatItWasTold) {
+  Card card;
+  card.rank = 7;
+  card.member = describe_self(4711, {"10.0.0.1", "::1"});
+  card.extras = {{"ucx", "a\"b\\c"}, {"empty", ""}};
+  const Card copy = Card::decode(card.encode());
+  EXPECT_EQ(copy.rank, 7u);
+  EXPECT_EQ(copy.member.pid, getpid());
+  EXPECT_EQ(copy.member.start_time, card.member.start_time);
+  EXPECT_EQ(copy.member.host_id, card.member.host_id);
+  EXPECT_EQ(copy.member.addresses, card.member.addresses);
+  EXPECT_EQ(copy.member.port, 4711);
+  EXPECT_EQ(copy.extras, card.extras);
+}
+
+TEST(Card, RefusesOtherVersionsAndOtherThings) {
+  std::string text = Card{}.encode();
+  text.replace(text.find("\"version\":1"), 11, "\"version\":9");
+  try {
+    Card::decode(text);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch);
+    EXPECT_THAT(error.what(), HasSubstr("version 9, and this process reads 1"));
+  }
+  for (const std::string wrong : {"", "[]", "{\"version\":1}", "nonsense", "{\"version\":\"1\"}"}) {
+    EXPECT_THROW(Card::decode(wrong), Error) << wrong;
+  }
+}
+
+TEST(HostId, IsOneForAllOnThisMachineUnlessToldOtherwise) {
+  const std::string id = own_host_id();
+  EXPECT_EQ(id, own_host_id());
+  EXPECT_TRUE(share_loopback(id, id));
+  EXPECT_FALSE(share_loopback(id, "another boot 1 2 3"));
+  setenv("BANYAN_HOST_ID", "left half", 1);
+  const std::string left = own_host_id();
+  unsetenv("BANYAN_HOST_ID");
+  EXPECT_NE(left, id);
+  EXPECT_THAT(left, ::testing::EndsWith(" id:left half"));
+  EXPECT_TRUE(share_loopback(left, id));
+}
+
+}  // namespace
+}  // namespace banyan

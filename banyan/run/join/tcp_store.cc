@@ -1,0 +1,212 @@
+#include "banyan/run/join/tcp_store.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/run/join/handshake.h"
+#include "banyan/run/join/network.h"
+#include "banyan/run/join/socket_address.h"
+#include "banyan/run/join/wire.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A host that swallows calls, or a process that is stopped, gets no more of one attempt; the next may find another.
+constexpr milliseconds kAttempt{3000};
+constexpr milliseconds kFirstPause{1}, kLongestPause{50};
+
+Deadline earlier(const Deadline& deadline, milliseconds at_most) {
+  return Deadline::after(std::min(deadline.left(), at_most));
+}
+
+// False when it is too late.
+bool wait_for(int fd, short events, const Deadline& deadline) {
+  while (true) {
+    pollfd polled{.fd = fd, .events = events, .revents = 0};
+    const int rc = poll(&polled, 1, deadline.left_for_poll());
+    if (rc > 0) return true;
+    if (rc < 0 && errno != EINTR) throw system_error("cannot wait for a socket");
+    if (deadline.has_passed()) return false;
+  }
+}
+
+// Connected, or why not.
+std::optional<std::string> connect_to(const FileDescriptor& socket, const SocketAddress& address,
+                                      const Deadline& deadline) {
+  if (connect(socket.get(), address.get(), address.size) == 0) return {};
+  if (errno != EINPROGRESS && errno != EINTR) return std::strerror(errno);
+  if (!wait_for(socket.get(), POLLOUT, deadline)) return "no answer";
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  return error == 0 ? std::nullopt : std::make_optional<std::string>(std::strerror(error));
+}
+
+// Where nobody listens, the kernel may pick the very port that is called for the caller, and join the two.
+bool is_connected_to_itself(const FileDescriptor& socket) {
+  SocketAddress own, peer;
+  own.size = peer.size = sizeof own.storage;
+  return getsockname(socket.get(), own.get(), &own.size) == 0 &&
+         getpeername(socket.get(), peer.get(), &peer.size) == 0 && own.size == peer.size &&
+         std::memcmp(&own.storage, &peer.storage, own.size) == 0;
+}
+
+}  // namespace
+
+TcpStore::TcpStore(const Host& host, const Secret& secret, const std::string& job, const Deadline& deadline)
+    : place_(host.place) {
+  milliseconds pause = kFirstPause;
+  std::string why;
+  while (true) {
+    const std::optional<std::string> failure = try_to_connect(host, secret, job, deadline);
+    if (!failure) return;
+    // An attempt that was cut short by the deadline says less than the one before.
+    if (why.empty() || !deadline.has_passed()) why = *failure;
+    if (deadline.has_passed()) {
+      throw Error(ErrorCode::timed_out,
+                  "rank 0 has not come to " + place_ + " within " + deadline.text() + " (" + why + ")");
+    }
+    std::this_thread::sleep_for(std::min(pause, deadline.left()));
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+std::optional<std::string> TcpStore::try_to_connect(const Host& host, const Secret& secret, const std::string& job,
+                                                    const Deadline& deadline) {
+  std::string why;
+  try {
+    // Asked every time: a host that comes late may get its name late, too.
+    for (const std::string& address : addresses_of(host.name)) {
+      const auto failure = try_address(SocketAddress::parse(address, host.port), secret, job, deadline);
+      if (!failure) return {};
+      why += (why.empty() ? "" : "; ") + address + ": " + *failure;
+    }
+    return why;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::mismatch) throw;
+    return error.message();
+  }
+}
+
+std::optional<std::string> TcpStore::try_address(const SocketAddress& address, const Secret& secret,
+                                                 const std::string& job, const Deadline& deadline) {
+  const Deadline soon = earlier(deadline, kAttempt);
+  FileDescriptor socket = make_tcp_socket(address.family());
+  send_at_once(socket);
+  if (const auto failure = connect_to(socket, address, soon)) return failure;
+  if (is_connected_to_itself(socket)) return std::strerror(ECONNREFUSED);
+  Handshake handshake = Handshake::caller(std::move(socket), secret, {.purpose = "store", .payload = job});
+  Handshake::State state;
+  while ((state = handshake.advance()) == Handshake::State::wants_read || state == Handshake::State::wants_write) {
+    if (!wait_for(handshake.fd(), state == Handshake::State::wants_read ? POLLIN : POLLOUT, soon)) return "no answer";
+  }
+  if (state == Handshake::State::refused) {
+    if (handshake.is_final()) throw Error(ErrorCode::mismatch, handshake.refusal(), place_);
+    return handshake.refusal();
+  }
+  socket_ = handshake.take_socket();
+  replies_ = {};
+  std::string why = "it hosts another job";
+  try {
+    if (receive(soon).outcome == StoreOutcome::done) return {};
+  } catch (const Error& error) {
+    why = error.message();
+  }
+  socket_.reset();
+  return why;
+}
+
+void TcpStore::set(const std::string& key, const std::string& value, const Deadline& deadline) {
+  CHECK(value.size() <= kMaxValue) << key << " has " << value.size() << " bytes";
+  ask(StoreVerb::set, key, WireWriter().text(value).take(), deadline);
+}
+
+std::string TcpStore::get(const std::string& key, const Deadline& deadline) {
+  return ask(StoreVerb::wait, key, {}, deadline).value;
+}
+
+std::optional<std::string> TcpStore::try_get(const std::string& key, const Deadline& deadline) {
+  Reply reply = ask(StoreVerb::try_get, key, {}, deadline);
+  return reply.outcome == StoreOutcome::absent ? std::nullopt : std::make_optional(std::move(reply.value));
+}
+
+int64_t TcpStore::add(const std::string& key, int64_t delta, const Deadline& deadline) {
+  const Reply reply = ask(StoreVerb::add, key, WireWriter().number(static_cast<uint64_t>(delta)).take(), deadline);
+  int64_t count = 0;
+  const char* end = reply.value.data() + reply.value.size();
+  const auto [rest, error] = std::from_chars(reply.value.data(), end, count);
+  if (error != std::errc() || rest != end) throw Error(ErrorCode::invalid_input, "answered no number", place_);
+  return count;
+}
+
+TcpStore::Reply TcpStore::ask(StoreVerb verb, const std::string& key, std::string_view rest, const Deadline& deadline) {
+  CHECK(!key.empty() && key.size() <= kMaxKey) << "a key of " << key.size() << " bytes";
+  const uint32_t number = ++last_number_;
+  std::string request =
+      WireWriter().number(number).number(static_cast<uint8_t>(verb)).text(key).take() + std::string(rest);
+  send_all(frame_head(request.size()) + request, deadline);
+  while (true) {
+    Reply reply = receive(deadline);
+    if (reply.number != number) continue;  // to an earlier request that was given up
+    if (reply.outcome == StoreOutcome::failed) throw Error(ErrorCode::invalid_input, reply.value, place_);
+    return reply;
+  }
+}
+
+void TcpStore::send_all(std::string_view bytes, const Deadline& deadline) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket_.get(), POLLOUT, deadline)) {
+        socket_.reset();  // half a request is no beginning for another
+        throw Error(ErrorCode::timed_out, "took no request within " + deadline.text(), place_);
+      }
+    } else if (errno != EINTR) {
+      throw Error(ErrorCode::peer_lost, std::string("rank 0 is gone: ") + std::strerror(errno), place_);
+    }
+  }
+}
+
+TcpStore::Reply TcpStore::receive(const Deadline& deadline) {
+  std::optional<std::string> frame;
+  while (!(frame = replies_.next())) {
+    std::array<char, 64 * 1024> buffer;
+    const ssize_t count = recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    if (count > 0) {
+      replies_.append({buffer.data(), static_cast<size_t>(count)});
+    } else if (count == 0) {
+      throw Error(ErrorCode::peer_lost, "rank 0 hung up", place_);
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket_.get(), POLLIN, deadline)) {
+        throw Error(ErrorCode::timed_out, "no answer within " + deadline.text(), place_);
+      }
+    } else if (errno != EINTR) {
+      throw Error(ErrorCode::peer_lost, std::string("rank 0 is gone: ") + std::strerror(errno), place_);
+    }
+  }
+  WireReader reader(*frame);
+  Reply reply;
+  reply.number = reader.number<uint32_t>();
+  reply.outcome = static_cast<StoreOutcome>(reader.number<uint8_t>());
+  reply.value = frame->substr(sizeof(uint32_t) + sizeof(StoreOutcome));
+  return reply;
+}
+
+std::string TcpStore::own_address() const { return local_address_of(socket_); }
+
+}  // namespace banyan

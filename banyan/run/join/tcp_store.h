@@ -1,0 +1,61 @@
+// TcpStore: a visitor of a StoreServer, over one connection.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/run/join/secret.h"
+#include "banyan/run/join/socket_address.h"
+#include "banyan/run/join/store.h"
+#include "banyan/run/join/store_table.h"
+#include "banyan/run/system/file_descriptor.h"
+
+namespace banyan {
+
+class TcpStore : public Store {
+ public:
+  struct Host {
+    std::string place;  // "tcp://node7:29501", for messages
+    std::string name;   // a host name or an address
+    uint16_t port = 0;
+  };
+
+  // Connects. The host may come later than its visitors: tries again until the deadline, and then throws
+  // Error{timed_out}: "rank 0 has not come to tcp://node7:29501 within 30 s (10.1.2.3:29501: Connection refused)".
+  // Who answers and is no store of ours, or has another secret, is an Error{mismatch} at once.
+  TcpStore(const Host& host, const Secret& secret, const std::string& job, const Deadline& deadline);
+
+  void set(const std::string& key, const std::string& value, const Deadline& deadline) override;
+  std::string get(const std::string& key, const Deadline& deadline) override;
+  std::optional<std::string> try_get(const std::string& key, const Deadline& deadline) override;
+  int64_t add(const std::string& key, int64_t delta, const Deadline& deadline) override;
+  const std::string& place() const override { return place_; }
+  std::string own_address() const override;
+
+ private:
+  struct Reply {
+    uint32_t number = 0;
+    StoreOutcome outcome = StoreOutcome::done;
+    std::string value;
+  };
+
+  // One attempt at every address of the host. Says why when it has failed.
+  std::optional<std::string> try_to_connect(const Host& host, const Secret& secret, const std::string& job,
+                                            const Deadline& deadline);
+  std::optional<std::string> try_address(const SocketAddress& address, const Secret& secret, const std::string& job,
+                                         const Deadline& deadline);
+  // What follows the key is the verb's. Throws what the host answers in vain.
+  Reply ask(StoreVerb verb, const std::string& key, std::string_view rest, const Deadline& deadline);
+  void send_all(std::string_view bytes, const Deadline& deadline);
+  Reply receive(const Deadline& deadline);
+
+  std::string place_;
+  FileDescriptor socket_;
+  FrameReader replies_;
+  uint32_t last_number_ = 0;
+};
+
+}  // namespace banyan

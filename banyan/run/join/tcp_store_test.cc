@@ -1,0 +1,223 @@
+// A StoreServer and its visitors, over the loopback.
+#include "banyan/run/join/tcp_store.h"
+
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/join/network.h"
+#include "banyan/run/join/socket_address.h"
+#include "banyan/run/join/store_server.h"
+
+namespace banyan {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+const Deadline kSoon = Deadline::after(std::chrono::minutes(2));
+const Secret kSecret("the banyan grows down");
+
+class StoreServerTest : public ::testing::Test {
+ protected:
+  void start(StoreServer::Options options = {.job = "j"}, const Secret& secret = kSecret) {
+    server_ = std::make_unique<StoreServer>(Listener::on("127.0.0.1"), secret, std::move(options));
+  }
+  TcpStore::Host host() const {
+    const uint16_t port = server_->port();
+    return {.place = tcp_url("127.0.0.1", port), .name = "127.0.0.1", .port = port};
+  }
+  std::unique_ptr<TcpStore> visit(const std::string& job = "j", const Secret& secret = kSecret,
+                                  const Deadline& deadline = kSoon) const {
+    return std::make_unique<TcpStore>(host(), secret, job, deadline);
+  }
+  // A connection that has said nothing yet.
+  FileDescriptor call() const {
+    const SocketAddress address = SocketAddress::parse("127.0.0.1", server_->port());
+    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect(socket.get(), address.get(), address.size), 0);
+    return socket;
+  }
+  static bool is_hung_up(const FileDescriptor& socket) {
+    char byte;
+    return recv(socket.get(), &byte, 1, 0) <= 0;  // waits
+  }
+
+  std::unique_ptr<StoreServer> server_;
+};
+
+template <typename Call>
+Error error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error(ErrorCode::io, "");
+}
+
+TEST_F(StoreServerTest, SharesValuesAndCounters) {
+  start();
+  const auto a = visit(), b = visit();
+  EXPECT_EQ(a->try_get("k", kSoon), std::nullopt);
+  a->set("k", std::string("v\0w", 3), kSoon);
+  EXPECT_EQ(b->try_get("k", kSoon), std::string("v\0w", 3));
+  EXPECT_EQ(b->get("k", kSoon), std::string("v\0w", 3));
+  EXPECT_EQ(a->add("n", 5, kSoon), 5);
+  EXPECT_EQ(b->add("n", -6, kSoon), -1);
+  EXPECT_EQ(a->own_address(), "127.0.0.1");
+}
+
+TEST_F(StoreServerTest, CarriesTheLargestValue) {
+  start();
+  std::string value(Store::kMaxValue, '\0');
+  for (size_t i = 0; i < value.size(); i += 4093) value[i] = static_cast<char>(i / 4093);
+  visit()->set("large", value, kSoon);
+  EXPECT_TRUE(visit()->get("large", kSoon) == value);
+}
+
+TEST_F(StoreServerTest, WakesThoseWhoWait) {
+  start();
+  std::vector<std::future<std::string>> waiting;
+  std::atomic<int> connected = 0;
+  for (int i = 0; i < 4; ++i) {
+    waiting.push_back(std::async(std::launch::async, [&] {
+      const auto store = visit();
+      store->add("here", 1, kSoon);
+      ++connected;
+      return store->get("later", kSoon);
+    }));
+  }
+  const auto store = visit();
+  while (connected < 4) std::this_thread::yield();
+  store->set("later", "now", kSoon);
+  for (auto& value : waiting) EXPECT_EQ(value.get(), "now");
+}
+
+TEST_F(StoreServerTest, GivesUpAtTheDeadlineAndGoesOn) {
+  start();
+  const auto store = visit();
+  const Error late = error_of([&] { store->get("never", Deadline::after(milliseconds(20))); });
+  EXPECT_EQ(late.code(), ErrorCode::timed_out);
+  EXPECT_THAT(late.what(), HasSubstr("within 20 ms"));
+  visit()->set("never", "after all", kSoon);
+  EXPECT_EQ(store->add("n", 1, kSoon), 1);  // not the answer to what was given up
+  EXPECT_EQ(store->get("never", kSoon), "after all");
+}
+
+TEST_F(StoreServerTest, TellsVisitorsThatItIsGone) {
+  start();
+  const auto store = visit();
+  server_.reset();
+  EXPECT_EQ(error_of([&] { store->get("k", kSoon); }).code(), ErrorCode::peer_lost);
+}
+
+TEST_F(StoreServerTest, SaysWhenItIsFull) {
+  start({.job = "j", .max_memory = 1000});
+  const auto store = visit();
+  EXPECT_THAT(error_of([&] { store->set("k", std::string(2000, 'x'), kSoon); }).what(), HasSubstr("store is full"));
+  store->set("k", "small", kSoon);
+  EXPECT_EQ(store->get("k", kSoon), "small");
+}
+
+TEST_F(StoreServerTest, RefusesAnotherSecretAtOnce) {
+  start();
+  const Error error = error_of([&] { visit("j", Secret("the oak grows upwards")); });
+  EXPECT_EQ(error.code(), ErrorCode::mismatch);
+  EXPECT_THAT(error.what(), HasSubstr("another secret than this process"));
+  visit();  // which also waits until the other has been dealt with
+  EXPECT_THAT(server_->refusals().last.back(), HasSubstr("does not know the secret"));
+}
+
+TEST_F(StoreServerTest, SendsVisitorsOfAnotherJobAwayUntilTheirHostComes) {
+  start();
+  const Error error = error_of([&] { visit("other", kSecret, Deadline::after(milliseconds(300))); });
+  EXPECT_EQ(error.code(), ErrorCode::timed_out);
+  EXPECT_THAT(error.what(), HasSubstr("rank 0 has not come to tcp://127.0.0.1:"));
+  EXPECT_THAT(error.what(), HasSubstr("within 300 ms (127.0.0.1: it hosts another job)"));
+}
+
+TEST_F(StoreServerTest, OutlivesScannersAndNonsense) {
+  start({.job = "j", .reception = {.stranger_time = milliseconds(50), .stranger_limit = 4}});
+  std::vector<FileDescriptor> silent;
+  for (int i = 0; i < 20; ++i) silent.push_back(call());
+  for (const std::string garbage : {"GET / HTTP/1.0\r\n\r\n", "\x16\x03\x01\x02", "banyan/7   \n", "\n", "banyan"}) {
+    const FileDescriptor scanner = call();
+    send(scanner.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+    EXPECT_TRUE(is_hung_up(scanner) || garbage == "banyan/7   \n");  // that one is told our version
+  }
+  const auto store = visit();
+  store->set("k", "v", kSoon);
+  EXPECT_EQ(store->get("k", kSoon), "v");
+  for (const FileDescriptor& socket : silent) EXPECT_TRUE(is_hung_up(socket));
+  EXPECT_GE(server_->refusals().count, 20u);
+}
+
+// A member of the job whose requests are nonsense loses its connection; the others do not notice.
+TEST_F(StoreServerTest, HangsUpOnMembersThatSendNonsense) {
+  start();
+  FileDescriptor socket = call();
+  Handshake handshake = Handshake::caller(std::move(socket), kSecret, {.purpose = "store", .payload = "j"});
+  while (handshake.advance() != Handshake::State::done) ASSERT_NE(handshake.advance(), Handshake::State::refused);
+  const FileDescriptor member = handshake.take_socket();
+  std::string welcome(FrameReader::kHead + 5, '\0');
+  EXPECT_EQ(recv(member.get(), welcome.data(), welcome.size(), MSG_WAITALL), static_cast<ssize_t>(welcome.size()));
+  const std::string nonsense = frame_head(3) + "abc";
+  EXPECT_EQ(send(member.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 7);
+  EXPECT_TRUE(is_hung_up(member));
+  EXPECT_EQ(visit()->add("n", 1, kSoon), 1);
+}
+
+TEST_F(StoreServerTest, FinishesWhenAllHaveGone) {
+  start();
+  auto a = visit(), b = visit();
+  EXPECT_FALSE(server_->finish(Deadline::after(milliseconds(10))));
+  a.reset();
+  EXPECT_FALSE(server_->finish(Deadline::after(milliseconds(10))));
+  std::thread leaving([&] { b.reset(); });
+  EXPECT_TRUE(server_->finish(kSoon));
+  leaving.join();
+  const Error error = error_of([&] { visit("j", kSecret, Deadline::after(milliseconds(10))); });
+  EXPECT_THAT(error.what(), HasSubstr("Connection refused"));
+}
+
+TEST(TcpStore, WaitsForAHostThatComesLate) {
+  const uint16_t port = Listener::on("127.0.0.1").port();
+  auto visitor = std::async(std::launch::async, [&] {
+    TcpStore store({.place = "tcp://here", .name = "localhost", .port = port}, kSecret, "", kSoon);
+    return store.get("k", kSoon);
+  });
+  EXPECT_EQ(visitor.wait_for(milliseconds(20)), std::future_status::timeout);
+  StoreServer server(Listener::on("127.0.0.1", port), kSecret, {});
+  TcpStore({.place = "tcp://here", .name = "127.0.0.1", .port = port}, kSecret, "", kSoon).set("k", "v", kSoon);
+  EXPECT_EQ(visitor.get(), "v");
+}
+
+TEST(TcpStore, SaysWhoHasNotComeAndWhy) {
+  const uint16_t port = Listener::on("127.0.0.1").port();
+  const TcpStore::Host nobody{.place = "tcp://node0:29501", .name = "127.0.0.1", .port = port};
+  EXPECT_STREQ(error_of([&] { TcpStore(nobody, kSecret, "", Deadline::after(milliseconds(20))); }).what(),
+               "rank 0 has not come to tcp://node0:29501 within 20 ms (127.0.0.1: Connection refused)");
+  const TcpStore::Host unknown{.place = "tcp://x", .name = "host.invalid", .port = port};
+  EXPECT_THAT(error_of([&] { TcpStore(unknown, kSecret, "", Deadline::after(milliseconds(20))); }).what(),
+              HasSubstr("the host 'host.invalid' is not known"));
+}
+
+// Something listens, and says nothing: as if it had been stopped.
+TEST(TcpStore, DoesNotWaitForASilentHostBeyondTheDeadline) {
+  const Listener silent = Listener::on("127.0.0.1");
+  const TcpStore::Host host{.place = "tcp://x", .name = "127.0.0.1", .port = silent.port()};
+  const Error error = error_of([&] { TcpStore(host, kSecret, "", Deadline::after(milliseconds(50))); });
+  EXPECT_EQ(error.code(), ErrorCode::timed_out);
+  EXPECT_THAT(error.what(), HasSubstr("127.0.0.1: no answer"));
+}
+
+}  // namespace
+}  // namespace banyan
