@@ -254,7 +254,8 @@ void Hub::adjust_beat() {
   const bool is_needed = is_own() ? !expecting_.empty() : expecting_.contains(options_.own);
   if (is_needed == beat_.has_value()) return;
   if (!is_needed) {
-    reactor_.cancel(*std::exchange(beat_, {}));
+    reactor_.cancel(*beat_);
+    beat_.reset();
     return;
   }
   const Clock::time_point now = Clock::now();

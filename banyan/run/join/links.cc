@@ -116,7 +116,7 @@ bool Links::adopt(uint32_t rank, FileDescriptor socket) {
   reactor_.watch(link->socket.get(), EPOLLIN, [this, rank, link](uint32_t events) { serve(rank, link, events); });
   entry.links.push_back(link);
   if (entry.links.size() > 1) return true;
-  if (entry.pause) reactor_.cancel(*std::exchange(entry.pause, {}));
+  end_pause(entry);
   link->out = std::exchange(entry.waiting, {});
   flush(*link);
   events_.linked(rank);
@@ -201,6 +201,11 @@ void Links::lose(uint32_t rank, const std::string& why) {
   events_.lost(rank, why);
 }
 
+void Links::end_pause(Entry& entry) {
+  if (entry.pause) reactor_.cancel(*entry.pause);
+  entry.pause.reset();
+}
+
 void Links::drop(Entry& entry) {
   for (const std::shared_ptr<Link>& link : entry.links) {
     reactor_.forget(link->socket.get());
@@ -208,8 +213,9 @@ void Links::drop(Entry& entry) {
   }
   entry.links.clear();
   entry.waiting.clear();
-  if (entry.call) calls_.cancel(*std::exchange(entry.call, {}));
-  if (entry.pause) reactor_.cancel(*std::exchange(entry.pause, {}));
+  if (entry.call) calls_.cancel(*entry.call);
+  entry.call.reset();
+  end_pause(entry);
 }
 
 }  // namespace banyan

@@ -88,6 +88,7 @@ class Links {
   std::optional<std::string> deliver(uint32_t rank, const std::shared_ptr<Link>& link);
   void flush(Link& link);
   void lose(uint32_t rank, const std::string& why);
+  void end_pause(Entry& entry);
   void drop(Entry& entry);
 
   Reactor& reactor_;

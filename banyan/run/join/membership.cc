@@ -75,7 +75,8 @@ void Membership::follow_up(uint64_t epoch, Entry& entry) {
       links_.send(rank, {message::agreement, WireWriter().number(epoch).take() + letter.encode()});
     }
   }
-  if (entry.timer) reactor_.cancel(*std::exchange(entry.timer, {}));
+  if (entry.timer) reactor_.cancel(*entry.timer);
+  entry.timer.reset();
   if (const auto next = entry.agreement.next_tick()) {
     entry.timer = reactor_.at(*next, [this, epoch] {
       Entry& due = entries_.at(epoch);
