@@ -20,9 +20,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Never zero in practice, nor the same for two pairs.
 uint64_t mix(uint64_t a, uint64_t b) {
-  a = (a ^ b) * 0x9e3779b97f4a7c15u;
-  return a ^ a >> 29;
+  a = (a + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u ^ (b + 1) * 0x94d049bb133111ebu;
+  return (a ^ a >> 31) * 0xd6e8feb86659fd93u;
 }
 
 // What no rank could do, whatever the others call.
@@ -81,7 +82,8 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
  private:
   void expect_usable() const;
   void waiting_for(uint32_t rank) override;
-  void expect_alive(uint32_t waited_for);
+  void expect_nobody_dead() const;
+  void expect_present(uint32_t rank) const;
   [[noreturn]] void give_up(uint32_t waited_for);
 
   bool step();
@@ -114,7 +116,9 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
 
   // Of the Watch.
   uint64_t steps_seen_ = 0;
-  uint32_t changes_seen_ = 0;
+  uint32_t changes_seen_ = 0, changes_noticed_ = 0;
+  uint64_t steps_noticed_ = 0;
+  uint32_t rank_noticed_ = 0;
   Clock::time_point moved_at_;
   Agent::Expectation expectation_;
   bool expects_ = false;
@@ -182,7 +186,7 @@ void Communicator::Impl::expect_usable() const {
 
 std::optional<Error> Communicator::Impl::error() const {
   if (failed_.load(std::memory_order_acquire)) return error_;
-  return std::nullopt;
+  return executor_->broken();
 }
 
 // The first error stays.
@@ -198,12 +202,17 @@ void Communicator::Impl::fail(const Error& error) {
 
 void Communicator::Impl::waiting_for(uint32_t rank) {
   if (failed_.load(std::memory_order_acquire)) throw *error_;
-  const uint32_t changes = job_->agent().liveness().changes().load(std::memory_order_acquire);
-  if (changes != changes_seen_) {
-    expect_alive(rank);
-    changes_seen_ = changes;
-  }
   const uint64_t steps = executor_->steps();
+  const uint32_t changes = job_->agent().liveness().changes().load(std::memory_order_acquire);
+  // Who is gone may have done its part before. All it did can be seen once its going is; so look at it once more.
+  if (changes == changes_noticed_ && steps == steps_noticed_ && rank == rank_noticed_) {
+    if (changes != changes_seen_) expect_nobody_dead();
+    changes_seen_ = changes;
+    expect_present(rank);
+  }
+  changes_noticed_ = changes;
+  steps_noticed_ = steps;
+  rank_noticed_ = rank;
   const Clock::time_point now = Clock::now();
   if (steps != steps_seen_) {
     steps_seen_ = steps;
@@ -217,18 +226,18 @@ void Communicator::Impl::waiting_for(uint32_t rank) {
   }
 }
 
-void Communicator::Impl::expect_alive(uint32_t waited_for) {
+void Communicator::Impl::expect_nobody_dead() const {
   const Liveness& liveness = job_->agent().liveness();
   for (uint32_t rank = 0; rank < members_.size(); ++rank) {
-    const PeerState state = liveness.state(members_[rank]);
-    if (state == PeerState::dead) {
-      throw Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) + " is dead: " + liveness.why(members_[rank]));
-    }
-    if (state == PeerState::left && rank == waited_for) {
-      throw Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) +
-                                            " has left: it ended its part before this rank's " + describe(current_));
-    }
+    if (liveness.state(members_[rank]) != PeerState::dead) continue;
+    throw Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) + " is dead: " + liveness.why(members_[rank]));
   }
+}
+
+void Communicator::Impl::expect_present(uint32_t rank) const {
+  if (job_->agent().liveness().state(members_[rank]) != PeerState::left) return;
+  throw Error(ErrorCode::peer_lost,
+              "rank " + std::to_string(rank) + " has left: it ended its part before this rank's " + describe(current_));
 }
 
 void Communicator::Impl::give_up(uint32_t waited_for) {

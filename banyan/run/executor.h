@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "banyan/base/error.h"
@@ -53,6 +54,8 @@ class Executor {
   virtual uint64_t steps() const = 0;
   // Ends what peers have under way with this error, as far as they can be told. Any thread.
   virtual void break_with(const Error& error) = 0;
+  // The error with which a peer has ended everything, if one has. Any thread.
+  virtual std::optional<Error> broken() const = 0;
   // By rank. Any thread.
   virtual std::vector<RankProgress> progress() const = 0;
 };

@@ -112,6 +112,15 @@ void HostExecutor::explain(const Error& error) {
   throw Error(ErrorCode::mismatch, describe_mismatch(group_->rank(), numbers_, *peer, theirs));
 }
 
+std::optional<Error> HostExecutor::broken() const {
+  try {
+    group_->expect_whole();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
 std::vector<RankProgress> HostExecutor::progress() const {
   std::vector<RankProgress> progress(group_->ranks());
   const Segment& segment = group_->segment();

@@ -29,6 +29,7 @@ class HostExecutor : public Executor {
   uint32_t waiting_for() const override;
   uint64_t steps() const override { return group_->exchange().steps() + message_steps_; }
   void break_with(const Error& error) override { group_->break_with(error); }
+  std::optional<Error> broken() const override;
   std::vector<RankProgress> progress() const override;
 
  private:

@@ -1,0 +1,331 @@
+// Requests, groups, messages, new groups, and what happens when a rank is lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "bindings/c/test_ranks.h"
+
+namespace banyan::c {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+std::string sum_of_ranks(banyan_comm_t comm) {
+  int rank = 0;
+  banyan_comm_user_rank(comm, &rank);
+  int32_t sum = rank + 1;
+  const banyan_result_t result = banyan_all_reduce(&sum, &sum, 1, BANYAN_INT32, BANYAN_SUM, comm, nullptr);
+  return result == BANYAN_SUCCESS ? std::to_string(sum) : banyan_last_error(comm);
+}
+
+TEST(Requests, SeveralAreInFlightAndCompleteInAnyOrder) {
+  EXPECT_THAT(run_ranks(3,
+                        [](banyan_comm_t comm, int rank) -> std::string {
+                          constexpr int kCount = 40;
+                          std::vector<std::vector<int32_t>> values(kCount);
+                          std::vector<banyan_request_t> requests(kCount);
+                          for (int i = 0; i < kCount; ++i) {
+                            values[static_cast<size_t>(i)].assign(static_cast<size_t>(i * 500), rank + i);
+                            auto& buffer = values[static_cast<size_t>(i)];
+                            banyan_all_reduce(buffer.data(), buffer.data(), buffer.size(), BANYAN_INT32, BANYAN_SUM,
+                                              comm, &requests[static_cast<size_t>(i)]);
+                          }
+                          std::set<int> done;
+                          for (int i = 0; i < kCount; ++i) {
+                            int index = -1;
+                            if (banyan_wait_any(requests.data(), kCount, &index) != BANYAN_SUCCESS)
+                              return banyan_last_error(comm);
+                            done.insert(index);
+                          }
+                          if (done.size() != kCount) return "not all";
+                          for (int i = 1; i < kCount; ++i) {
+                            if (values[static_cast<size_t>(i)].back() != 3 + 3 * i)
+                              return "wrong at " + std::to_string(i);
+                          }
+                          int index = 5;
+                          if (banyan_wait_any(requests.data(), kCount, &index) != BANYAN_SUCCESS || index != -1)
+                            return "none left";
+                          return "right";
+                        }),
+              Each("right"));
+}
+
+TEST(Requests, MakeProgressWhileNobodyWaits) {
+  EXPECT_THAT(run_ranks(2,
+                        [](banyan_comm_t comm, int rank) -> std::string {
+                          std::vector<int32_t> values(300'000, rank + 1);
+                          banyan_request_t request = nullptr;
+                          banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_INT32, BANYAN_SUM, comm,
+                                            &request);
+                          // The other end of the buffer changes without any call of ours.
+                          const volatile int32_t& last = values.back();
+                          const auto end = Clock::now() + std::chrono::seconds(20);
+                          while (last != 3 && Clock::now() < end) std::this_thread::yield();
+                          const bool moved = last == 3;
+                          if (banyan_wait(&request) != BANYAN_SUCCESS) return banyan_last_error(comm);
+                          return moved ? "moved" : "stood still";
+                        }),
+              Each("moved"));
+}
+
+TEST(Messages, ArriveInOrderAndCrossEachOther) {
+  EXPECT_THAT(
+      run_ranks(3,
+                [](banyan_comm_t comm, int rank) -> std::string {
+                  for (const size_t count : {1u, 30u, 2000u, 100'000u}) {
+                    std::vector<std::vector<int32_t>> in(3, std::vector<int32_t>(count)),
+                        out(3, std::vector<int32_t>(count));
+                    banyan_group_start();
+                    for (int peer = 0; peer < 3; ++peer) {
+                      if (peer == rank) continue;
+                      std::iota(out[static_cast<size_t>(peer)].begin(), out[static_cast<size_t>(peer)].end(),
+                                rank * 1000 + peer);
+                      banyan_send(out[static_cast<size_t>(peer)].data(), count, BANYAN_INT32, peer, comm, nullptr);
+                      banyan_recv(in[static_cast<size_t>(peer)].data(), count, BANYAN_INT32, peer, comm, nullptr);
+                    }
+                    if (banyan_group_end() != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+                    for (int peer = 0; peer < 3; ++peer) {
+                      if (peer == rank) continue;
+                      for (size_t i = 0; i < count; ++i) {
+                        if (in[static_cast<size_t>(peer)][i] != peer * 1000 + rank + static_cast<int>(i))
+                          return "wrong";
+                      }
+                    }
+                  }
+                  return sum_of_ranks(comm);
+                }),
+      Each("6"));
+}
+
+TEST(Messages, GoOnWhileACollectiveWaits) {
+  EXPECT_THAT(run_ranks(2,
+                        [](banyan_comm_t comm, int rank) -> std::string {
+                          std::vector<double> values(50'000, rank);
+                          banyan_request_t message = nullptr, barrier = nullptr;
+                          if (rank == 0) {
+                            banyan_send(values.data(), values.size(), BANYAN_FLOAT64, 1, comm, &message);
+                            banyan_barrier(comm, nullptr);
+                          } else {
+                            banyan_barrier(comm, &barrier);
+                            banyan_recv(values.data(), values.size(), BANYAN_FLOAT64, 0, comm, nullptr);
+                          }
+                          banyan_wait(&message);
+                          banyan_wait(&barrier);
+                          return std::to_string(static_cast<int>(values.back()));
+                        }),
+              Each("0"));
+}
+
+TEST(Groups, SplitByColorAndOrderByKey) {
+  EXPECT_THAT(run_ranks(5,
+                        [](banyan_comm_t comm, int rank) -> std::string {
+                          banyan_comm_t part = nullptr;
+                          const int color = rank == 4 ? -1 : rank % 2;
+                          if (banyan_comm_split(comm, color, -rank, &part, nullptr) != BANYAN_SUCCESS)
+                            return banyan_last_error(comm);
+                          if (rank == 4) return part == nullptr && sum_of_ranks(comm) == "15" ? "right" : "wrong";
+                          int part_rank = -1, part_size = -1;
+                          banyan_comm_user_rank(part, &part_rank);
+                          banyan_comm_count(part, &part_size);
+                          int32_t first = rank;
+                          banyan_broadcast(&first, &first, 1, BANYAN_INT32, 0, part, nullptr);
+                          const bool right = part_size == 2 && part_rank == (rank < 2 ? 1 : 0) && first == color + 2;
+                          banyan_comm_destroy(part);
+                          return right && sum_of_ranks(comm) == "15" ? "right" : "wrong";
+                        }),
+              ::testing::Contains("right").Times(5));
+}
+
+TEST(Groups, TwoCommunicatorsAreUsedByTwoThreadsAtOnce) {
+  EXPECT_THAT(run_ranks(3,
+                        [](banyan_comm_t comm, int) -> std::string {
+                          banyan_comm_t other = nullptr;
+                          banyan_comm_split(comm, 0, 0, &other, nullptr);
+                          const auto work = [](banyan_comm_t on) {
+                            for (int i = 0; i < 300; ++i) {
+                              if (sum_of_ranks(on) != "6") return false;
+                            }
+                            return true;
+                          };
+                          bool right = false;
+                          std::thread thread([&] { right = work(other); });
+                          const bool also = work(comm);
+                          thread.join();
+                          banyan_comm_destroy(other);
+                          return right && also ? "right" : "wrong";
+                        }),
+              Each("right"));
+}
+
+TEST(Calls, RefuseWhatNoRankCouldDo) {
+  EXPECT_THAT(
+      run_ranks(2,
+                [](banyan_comm_t comm, int) -> std::string {
+                  int32_t value = 1;
+                  const auto sum = BANYAN_SUM;
+                  if (banyan_all_reduce(nullptr, &value, 1, BANYAN_INT32, sum, comm, nullptr) !=
+                      BANYAN_INVALID_ARGUMENT)
+                    return "null";
+                  if (banyan_all_reduce(&value, &value, 1, static_cast<banyan_type_t>(13), sum, comm, nullptr) !=
+                      BANYAN_INVALID_ARGUMENT)
+                    return "type";
+                  if (banyan_all_reduce(&value, &value, 1, BANYAN_INT32, 77, comm, nullptr) != BANYAN_INVALID_ARGUMENT)
+                    return "op";
+                  if (banyan_broadcast(&value, &value, 1, BANYAN_INT32, 2, comm, nullptr) != BANYAN_INVALID_ARGUMENT)
+                    return "root";
+                  if (banyan_broadcast(&value, &value, 1, BANYAN_INT32, -1, comm, nullptr) != BANYAN_INVALID_ARGUMENT)
+                    return "negative root";
+                  if (banyan_group_end() != BANYAN_INVALID_USAGE) return "group";
+                  if (banyan_all_reduce(&value, &value, SIZE_MAX, BANYAN_INT32, sum, comm, nullptr) !=
+                      BANYAN_INVALID_ARGUMENT)
+                    return "count";
+                  return sum_of_ranks(comm);  // nothing has been spoilt
+                }),
+      Each("3"));
+}
+
+TEST(Mismatch, NamesTheRankAndBothCalls) {
+  const auto reports = run_ranks(3, [](banyan_comm_t comm, int rank) -> std::string {
+    std::vector<float> values(1000);
+    const size_t count = rank == 2 ? 999 : 1000;
+    if (banyan_all_reduce(values.data(), values.data(), count, BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr) ==
+        BANYAN_SUCCESS)
+      return "not noticed";
+    banyan_result_t error = BANYAN_SUCCESS;
+    banyan_comm_get_async_error(comm, &error);
+    if (error != BANYAN_MISMATCH) return "another error";
+    if (banyan_barrier(comm, nullptr) != BANYAN_MISMATCH) return "went on";
+    return banyan_last_error(comm);
+  });
+  EXPECT_THAT(reports, Each(HasSubstr("999 float32 (sum)")));
+  EXPECT_THAT(reports, Each(HasSubstr("1000 float32 (sum)")));
+  EXPECT_THAT(reports, Each(HasSubstr("the counts differ")));
+}
+
+TEST(Lost, ATimeoutNamesTheRankThatHasNotCalled) {
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  config.timeout = 0.3;
+  const auto reports = run_ranks(
+      3,
+      [](banyan_comm_t comm, int rank) -> std::string {
+        int32_t value = 0;
+        const banyan_result_t result = banyan_all_reduce(&value, &value, 1, BANYAN_INT32, BANYAN_SUM, comm, nullptr);
+        if (result != BANYAN_SUCCESS) return "in the first call";
+        if (rank == 1) {
+          banyan_result_t error = BANYAN_SUCCESS;
+          while (error == BANYAN_SUCCESS) banyan_comm_get_async_error(comm, &error);
+          return std::string("told: ") + banyan_last_error(comm);
+        }
+        return banyan_barrier(comm, nullptr) == BANYAN_TIMED_OUT ? banyan_last_error(comm) : "not noticed";
+      },
+      &config);
+  EXPECT_THAT(reports[0], HasSubstr("rank 1, which has not made it"));
+  EXPECT_THAT(reports[2], HasSubstr("rank 1, which has not made it"));
+  EXPECT_THAT(reports[1], HasSubstr("told: "));
+}
+
+// One rank is killed; the others hear of it, shrink, and go on.
+TEST(Lost, SurvivorsOfAKilledRankShrinkAndGoOn) {
+  for (const int victim : {0, 2, 3}) {
+    const auto reports = run_ranks(4, [&](banyan_comm_t comm, int rank) -> std::string {
+      if (sum_of_ranks(comm) != "10") return "before";
+      if (rank == victim) kill(getpid(), SIGKILL);
+      std::vector<float> values(100'000, 1);
+      const auto begin = Clock::now();
+      if (banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr) !=
+          BANYAN_PEER_LOST) {
+        return std::string("another result: ") + banyan_last_error(comm);
+      }
+      const auto noticed = Clock::now();
+      const std::string error = banyan_last_error(comm);
+      if (error.find("rank " + std::to_string(victim) + " is dead") == std::string::npos) return error;
+      banyan_comm_t rest = nullptr;
+      if (banyan_comm_shrink(comm, nullptr, 0, &rest, nullptr) != BANYAN_SUCCESS) {
+        return std::string("shrink: ") + banyan_last_error(comm);
+      }
+      const auto shrunk = Clock::now();
+      const std::string sum = sum_of_ranks(rest);
+      banyan_comm_destroy(rest);
+      // Generous, for slow machines; the limits to reach are one second and two.
+      if (noticed - begin > std::chrono::seconds(10)) return "noticed late";
+      if (shrunk - noticed > std::chrono::seconds(20)) return "shrunk late";
+      return "sum " + sum;
+    });
+    for (int rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(reports[static_cast<size_t>(rank)], rank == victim ? "killed by 9" : "sum 6") << "victim " << victim;
+    }
+  }
+}
+
+TEST(Lost, AStoppedRankIsNamedAndLeftOut) {
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  config.timeout = 0.5;
+  const auto reports = run_ranks(
+      3,
+      [&](banyan_comm_t comm, int rank) -> std::string {
+        if (sum_of_ranks(comm) != "6") return "before";
+        if (rank == 2) {
+          // Its own timer, as it were: a child wakes it up when the others must have gone on long ago.
+          const pid_t stopped = getpid();
+          if (fork() == 0) {
+            std::this_thread::sleep_for(std::chrono::seconds(6));
+            kill(stopped, SIGCONT);
+            _exit(0);
+          }
+          kill(stopped, SIGSTOP);
+          return "went on";
+        }
+        if (banyan_barrier(comm, nullptr) != BANYAN_TIMED_OUT)
+          return std::string("another: ") + banyan_last_error(comm);
+        const std::string error = banyan_last_error(comm);
+        if (error.find("rank 2") == std::string::npos) return error;
+        banyan_comm_t rest = nullptr;
+        const int excluded[] = {2};
+        if (banyan_comm_shrink(comm, excluded, 1, &rest, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
+        const std::string sum = sum_of_ranks(rest);
+        banyan_comm_destroy(rest);
+        return "sum " + sum;
+      },
+      &config);
+  EXPECT_EQ(reports[0], "sum 3");
+  EXPECT_EQ(reports[1], "sum 3");
+  EXPECT_THAT(reports[2], HasSubstr("went on"));
+}
+
+TEST(Lost, AbortEndsWhatOthersWaitIn) {
+  const auto reports = run_ranks(3, [](banyan_comm_t comm, int rank) -> std::string {
+    if (rank == 1) {
+      banyan_comm_abort(comm);
+      return banyan_barrier(comm, nullptr) == BANYAN_ABORTED ? "aborted" : "went on";
+    }
+    return banyan_barrier(comm, nullptr) == BANYAN_ABORTED ? "aborted" : banyan_last_error(comm);
+  });
+  EXPECT_THAT(reports, Each("aborted"));
+}
+
+TEST(Fork, TheChildIsRefused) {
+  EXPECT_THAT(run_ranks(2,
+                        [](banyan_comm_t comm, int) -> std::string {
+                          int ends[2];
+                          if (pipe(ends) != 0) return "pipe";
+                          if (fork() == 0) {
+                            const char right = banyan_barrier(comm, nullptr) == BANYAN_INVALID_USAGE ? 'y' : 'n';
+                            _exit(write(ends[1], &right, 1) == 1 ? 0 : 1);
+                          }
+                          char right = '?';
+                          if (read(ends[0], &right, 1) != 1 || right != 'y') return "allowed";
+                          return sum_of_ranks(comm);
+                        }),
+              Each("3"));
+}
+
+}  // namespace
+}  // namespace banyan::c
