@@ -350,7 +350,7 @@ void Communicator::Impl::drive_until(IsEnough is_enough) {
   try {
     while (!is_enough()) {
       if (step()) {
-        patience.renew();
+        patience.end();
       } else if (!is_enough()) {
         rest(patience);
       }

@@ -43,6 +43,11 @@ void Exchange::start(const HostTask& task) {
   next_peer_ = 1;
   stage_blocks_ = share_blocks_ = take_blocks_ = 0;
   staged_ = reduced_ = collected_ = 0;
+  const bool whole = task_.kind == HostTask::Kind::all_reduce && everybody_reduces_;
+  offered_ = whole ? Pieces::same(task_.input_bytes) : task_.offered;
+  block_ = choose_block(offered_, offered_.largest(ranks_));
+  largest_ = offered_.is_only_for(rank_) ? 0 : offered_.largest(ranks_);
+  way_ = choose_way(offered_, largest_, place_);
 }
 
 bool Exchange::advance() {
@@ -99,8 +104,9 @@ bool Exchange::claim() {
     const uint32_t peer = peer_at(next_peer_);
     Peer& state = peers_[peer];
     // Who has begun an operation has finished those before it.
-    if (operation_ >= Segment::kPosts) {
-      const uint64_t must_have_begun = operation_ - Segment::kPosts + 1;
+    const uint64_t kept = way_ == Way::none || way_ == Way::inline_ ? Segment::kPosts : Segment::kBlocks;
+    if (operation_ >= kept) {
+      const uint64_t must_have_begun = operation_ - kept + 1;
       if (!reached(segment_.post(peer, must_have_begun).sequence, state.begun, must_have_begun, peer)) return false;
     }
     if (state.draining == 0) continue;
@@ -114,28 +120,22 @@ void Exchange::offer() {
   Post& post = segment_.post(rank_, operation_);
   post.signature = task_.signature;
   segment_.note(rank_, operation_).numbers = task_.note;
-  const bool whole = task_.kind == HostTask::Kind::all_reduce && everybody_reduces_;
-  const Pieces offered = whole ? Pieces::same(task_.input_bytes) : task_.offered;
-  block_ = choose_block(offered, offered.largest(ranks_));
-  const uint64_t largest = offered.is_only_for(rank_) ? 0 : offered.largest(ranks_);
-  const uint64_t slots = offered.is_single() ? 1 : ranks_;
-  RegionPlace place;
-  way_ = choose_way(offered, largest, place);
+  const uint64_t slots = offered_.is_single() ? 1 : ranks_;
   post.stride = 0;
   if (way_ == Way::inline_) {
-    if (slots > 1) post.stride = static_cast<uint32_t>(largest);
-    stage(offered, post.bytes, post.stride, 0, largest);
+    if (slots > 1) post.stride = static_cast<uint32_t>(largest_);
+    stage(offered_, post.bytes, post.stride, 0, largest_);
   } else if (way_ == Way::staged) {
-    if (slots > 1) post.stride = static_cast<uint32_t>(round_up(largest, kCacheLine));
-    stage(offered, segment_.staging(rank_, operation_), post.stride, 0, largest);
+    if (slots > 1) post.stride = static_cast<uint32_t>(round_up(largest_, kCacheLine));
+    stage(offered_, segment_.staging(rank_, operation_), post.stride, 0, largest_);
   } else {
     if (way_ == Way::streamed) {
       post.stride = static_cast<uint32_t>(block_);
-      stage_blocks_ = blocks_of(largest, block_);
+      stage_blocks_ = blocks_of(largest_, block_);
     } else if (task_.overwrites_input) {
       post.stride = kInPlace;
     }
-    offer_views(post, place);
+    offer_views(post, place_);
   }
   post.way = static_cast<uint32_t>(way_);
   segment_.publish(post.sequence, operation_);

@@ -164,6 +164,9 @@ class Exchange {
   std::vector<std::vector<std::byte>> copies_;  // by peer: what was copied out of attached memory, to be reduced
 
   // Of the operation.
+  Pieces offered_;  // to whom, when every rank reduces everything: the same to all
+  uint64_t largest_ = 0;
+  RegionPlace place_;  // of the input, when it is viewed
   Way way_ = Way::none;
   bool everybody_reduces_ = false;
   bool shares_viewed_ = false;  // peers read this rank's share in its output

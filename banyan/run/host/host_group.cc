@@ -8,27 +8,29 @@ HostGroup::HostGroup(Segment segment, Exchange::Options options)
     : segment_(std::move(segment)),
       rank_(options.rank),
       is_crowded_(banyan::is_crowded(segment_.ranks())),
+      patience_(is_crowded_),
       exchange_(segment_, std::move(options)) {}
 
 void HostGroup::finish(Watch& watch) {
   constexpr uint32_t kLooksBetweenQuestions = 256;
-  Patience patience(is_crowded_);
+  patience_.begin();
   uint64_t steps = exchange_.steps();
   uint32_t looks = 0;
   while (!exchange_.advance()) {
     if (exchange_.steps() != steps) {
       steps = exchange_.steps();
-      patience.renew();
+      patience_.end();
       continue;
     }
-    const bool is_awake = patience.pause();
+    const bool is_awake = patience_.pause();
     if (is_awake && ++looks % kLooksBetweenQuestions != 0) continue;
     expect_whole();
     watch.waiting_for(exchange_.waiting_for());
     if (is_awake) continue;
     nap([&] { return exchange_.advance() || exchange_.steps() != steps; });
-    patience.tire();
+    patience_.tire();
   }
+  patience_.end();
 }
 
 void HostGroup::expect_whole() const {

@@ -68,6 +68,7 @@ class HostGroup {
   const Segment segment_;
   const uint32_t rank_;
   const bool is_crowded_;
+  Patience patience_;
   Exchange exchange_;
 };
 

@@ -75,7 +75,7 @@ struct alignas(kCacheLine) Bell {
 
 class Segment {
  public:
-  static constexpr uint32_t kPosts = 4;
+  static constexpr uint32_t kPosts = 16;
   static constexpr uint32_t kBlocks = 4;
   static constexpr uint32_t kMaxRanks = 256;
 

@@ -2,8 +2,6 @@
 
 #include <sched.h>
 
-#include <algorithm>
-
 namespace banyan {
 namespace {
 
@@ -24,9 +22,8 @@ bool is_crowded(uint32_t processes) {
 }
 
 bool Patience::rest() {
-  if (looks_ >= kEnd) return false;
-  if (crowded_) looks_ = std::max(looks_, kRests);
-  if (looks_ < kRests) {
+  if (looks_ >= limit_ + kYields) return false;
+  if (looks_ < limit_) {
     relax();
   } else {
     sched_yield();

@@ -5,6 +5,7 @@
 // Where ranks outnumber cores the peer may be waiting for this very core, so it is given up at once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace banyan {
@@ -12,28 +13,39 @@ namespace banyan {
 // Whether `processes` on this host have to share the cores that this process may use.
 bool is_crowded(uint32_t processes);
 
+// It learns: where waits end only after others were let run, the core is given up sooner the next time.
 class Patience {
  public:
-  explicit Patience(bool is_crowded) : crowded_(is_crowded) {}
+  explicit Patience(bool is_crowded) : limit_(is_crowded ? kLeast : kMost) {}
 
+  // Begins a wait.
+  void begin() { looks_ = 0; }
   // To be called after a look in vain. False when it is time to sleep.
   bool pause() {
-    if (++looks_ < (crowded_ ? kCrowdedLooks : kLooks)) return true;
+    if (++looks_ < std::min(limit_, kLooks)) return true;
     return rest();
   }
-  // Something came: the next wait begins anew.
-  void renew() { looks_ = 0; }
   // After a sleep in vain: a few looks, then sleep again.
-  void tire() { looks_ = kEnd - 4; }
+  void tire() { looks_ = limit_ + kYields - 4; }
+  // What was waited for has come; the next wait begins.
+  void end() {
+    if (looks_ > limit_) {
+      limit_ = std::max(limit_ / 2, kLeast);
+    } else if (looks_ > 0) {
+      limit_ = std::min(limit_ + limit_ / 8 + 1, kMost);
+    }
+    looks_ = 0;
+  }
 
  private:
   bool rest();
 
-  static constexpr uint32_t kLooks = 300, kCrowdedLooks = 10;
-  static constexpr uint32_t kRests = 2000;        // until then a pause instruction between looks, some 50 ns
-  static constexpr uint32_t kEnd = kRests + 300;  // until then others run between looks, a microsecond or more
-  uint32_t looks_ = 0;
-  bool crowded_;
+  static constexpr uint32_t kLooks = 300;  // without a pause between
+  // Looks, of which all but the first ones follow a pause of some 50 ns, before others are let run between looks. The
+  // most is longer than the kernel takes to wake up a process on an idle core.
+  static constexpr uint32_t kLeast = 8, kMost = 3000;
+  static constexpr uint32_t kYields = 300;  // then it is time to sleep
+  uint32_t looks_ = 0, limit_;
 };
 
 }  // namespace banyan
