@@ -61,6 +61,7 @@ void Hub::linked(uint32_t rank) {
 }
 
 void Hub::lost(uint32_t rank, const std::string& why) {
+  if (rank == hub_ && liveness_.is_gone(rank)) take_over();
   if (liveness_.is_gone(rank)) return;
   if (endings_[rank].empty()) {
     endings_[rank] = names_[rank] + " is gone: " + why;
@@ -108,10 +109,13 @@ void Hub::conclude(uint32_t rank, PeerState state, const std::string& why, std::
   expecting_.erase(rank);
   // Who leaves is passed on apart, and waits for it.
   if (!is_opinion && (state == PeerState::dead || source != rank)) spread(gone_message(rank, state, why), source);
-  if (rank == hub_) take_over();
+  // A hub that leaves serves until it ends, so that a whole world can leave at once by way of it.
+  if (rank == hub_ && !links_.is_linked(hub_)) take_over();
   adjust_beat();
   std::vector<uint32_t> leavers;
-  for (const auto& [leaver, awaited] : leaves_) leavers.push_back(leaver);
+  for (const auto& [leaver, awaited] : leaves_) {
+    if (leaver != options_.own || is_own()) leavers.push_back(leaver);  // else only the hub can let this one go
+  }
   for (const uint32_t leaver : leavers) leave_noted(leaver, rank);
   events_.changed(rank);
 }
@@ -119,7 +123,7 @@ void Hub::conclude(uint32_t rank, PeerState state, const std::string& why, std::
 // The hub tells all, the others tell the hub.
 void Hub::spread(const Message& message, std::optional<uint32_t> source) {
   if (!is_own()) {
-    if (source != hub_ && !liveness_.is_gone(hub_)) links_.send(hub_, message);
+    if (source != hub_) links_.send(hub_, message);
     return;
   }
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
@@ -325,10 +329,11 @@ void Hub::leave_noted(uint32_t leaver, uint32_t by) {
   if (!found->second.empty()) return;
   leaves_.erase(found);
   if (leaver == options_.own) {
-    left_();
+    may_leave_ = true;
   } else {
     links_.send(leaver, noted_message(leaver));
   }
+  if (may_leave_ && leaves_.empty()) left_();
 }
 
 Message Hub::left_message(uint32_t leaver) const {

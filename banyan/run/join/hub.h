@@ -96,6 +96,7 @@ class Hub {
   std::optional<Reactor::Timer> beat_;
   std::optional<Reactor::Timer> roll_call_;
   std::function<void()> left_;                     // while leaving, and after
+  bool may_leave_ = false;                         // all have noted it
   std::map<uint32_t, std::set<uint32_t>> leaves_;  // by who leaves: those who have not noted it yet
 };
 
