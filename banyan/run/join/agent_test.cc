@@ -72,10 +72,11 @@ TEST(Agent, NoticesTheDeathOfTheHubAndOfItsSuccessor) {
     seat.say(2);
     if (!wait_for_state(*agent, 1, PeerState::dead)) return "the death of its successor was not noticed";
     const milliseconds second = seat.board.since_strike();
+    const std::string others =
+        std::string(name_of(agent->liveness().state(2))) + " and " + name_of(agent->liveness().state(3));
     seat.say(3);
     seat.test_says(3);
-    return "after " + std::to_string(first.count()) + " and " + std::to_string(second.count()) + " ms, " +
-           name_of(agent->liveness().state(2)) + " and " + name_of(agent->liveness().state(3));
+    return "after " + std::to_string(first.count()) + " and " + std::to_string(second.count()) + " ms, " + others;
   });
   ASSERT_TRUE(world.all_say(1));
   world.strike(0, SIGKILL);
