@@ -1,0 +1,25 @@
+// Chooses the plan for a message size: low trees for small ones, the optimum for large ones.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "banyan/schedule/cost.h"
+#include "banyan/schedule/schedule.h"
+
+namespace banyan {
+
+struct Candidate {
+  std::string planner;  // "forest", "forest, 1 tree", "double binary tree"
+  Schedule schedule;
+};
+
+// All plans that are best for some message size, by the estimate of cost.h: each is lower and each is slower at large
+// sizes than the one before. The first is the quickest for large messages. At least one. Every one passes the verifier.
+// Throws what plan_forest throws, when no other planner can do it either.
+std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective);
+
+// The one with the least estimated time for `total` bytes; of equal ones the first.
+const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, const AlphaBeta& model = {});
+
+}  // namespace banyan
