@@ -5,11 +5,14 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/run/host_executor.h"
+#include "banyan/run/join/environment.h"
+#include "banyan/run/join/rendezvous.h"
 #include "banyan/run/operation.h"
 #include "banyan/run/stall.h"
 #include "banyan/run/system/fork_guard.h"
@@ -502,6 +505,28 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
 
 Communicator::Communicator(std::shared_ptr<Job> job, uint64_t id, std::vector<uint32_t> members, Options options)
     : impl_(std::make_shared<Impl>(std::move(job), id, std::move(members), std::move(options))) {}
+
+Communicator Communicator::join(RegionPool& pool, const Job::Invitation& invitation, Options options) {
+  std::shared_ptr<Job> job = Job::join(pool, invitation, Secret::from_environment(), options.join_timeout);
+  std::vector<uint32_t> members(invitation.size);
+  std::iota(members.begin(), members.end(), 0u);
+  return {std::move(job), 1, std::move(members), std::move(options)};
+}
+
+Communicator Communicator::join(RegionPool& pool, Options options) {
+  // Several meetings of the same processes at one place are told apart by their number.
+  static std::atomic<uint64_t> meetings{0};
+  if (const std::optional<Invitation> invitation = invitation_from(Surroundings::real())) {
+    return join(pool,
+                {.url = invitation->url,
+                 .rank = invitation->rank,
+                 .size = invitation->size,
+                 .name = invitation->job + "#" + std::to_string(meetings.fetch_add(1))},
+                std::move(options));
+  }
+  const UniqueId alone = make_unique_id();
+  return join(pool, {.url = alone.text, .rank = 0, .size = 1, .name = {}}, std::move(options));
+}
 
 Communicator::Communicator(Communicator&&) noexcept = default;
 

@@ -1,7 +1,8 @@
 // Communicator: a group of processes that make the same calls in the same order. See bindings/c/banyan.h for what the
 // calls do; this is the same for C++.
 //
-//   Communicator world = Communicator::join(invitation);
+//   RegionPool pool;  // memory that ranks of this host share
+//   Communicator world = Communicator::join(pool);
 //   world.all_reduce<float>(gradients, sums);
 //   Request later = world.start({...});  ...  later.wait();
 //
@@ -58,6 +59,13 @@ class Communicator {
   // Collective over `members` (ranks of the job, this process among them; rank i of the communicator is members[i]).
   // `id` is equal on all of them and used once in a job. Throws what Job::meet_on_host throws.
   Communicator(std::shared_ptr<Job> job, uint64_t id, std::vector<uint32_t> members, Options options);
+  // Collective over all processes that the launcher started (join/environment.h), or alone when there is no launcher.
+  // `pool` outlives the communicator. Throws what Job::join throws.
+  static Communicator join(RegionPool& pool, Options options);
+  static Communicator join(RegionPool& pool) { return join(pool, {}); }
+  // The same by an explicit invitation.
+  static Communicator join(RegionPool& pool, const Job::Invitation& invitation, Options options);
+
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   // Ends what is under way with Error{aborted}; finalize() first, to wait for it.

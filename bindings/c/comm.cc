@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "banyan/base/error.h"
-#include "banyan/run/join/environment.h"
 #include "banyan/run/join/rendezvous.h"
 #include "bindings/c/config.h"
 #include "bindings/c/handles.h"
@@ -48,9 +47,9 @@ OpenIds& open_ids() {
 }
 
 // Meetings of this process at places that have no name of their own are counted, so that each is another one.
-std::string next_meeting(const std::string& job) {
+std::string next_meeting() {
   static std::atomic<uint64_t> count{0};
-  return job + "#" + std::to_string(count.fetch_add(1));
+  return "url#" + std::to_string(count.fetch_add(1));
 }
 
 void expect_rank(int size, int rank) {
@@ -61,21 +60,13 @@ void expect_rank(int size, int rank) {
   }
 }
 
-banyan_comm_t join(const Job::Invitation& invitation, const Communicator::Options& options) {
-  const auto secret = banyan::Secret::from_environment();
-  std::shared_ptr<Job> job = Job::join(banyan::c::region_pool(), invitation, secret, options.join_timeout);
-  std::vector<uint32_t> members(invitation.size);
-  for (uint32_t rank = 0; rank < invitation.size; ++rank) members[rank] = rank;
-  return new banyan_comm{.communicator = Communicator(std::move(job), 1, std::move(members), options),
-                         .is_finalized = false,
-                         .mutex = {},
-                         .last_error = {},
-                         .factors = {}};
-}
-
 banyan_comm_t wrap(Communicator communicator) {
   return new banyan_comm{
       .communicator = std::move(communicator), .is_finalized = false, .mutex = {}, .last_error = {}, .factors = {}};
+}
+
+banyan_comm_t join(const Job::Invitation& invitation, Communicator::Options options) {
+  return wrap(Communicator::join(banyan::c::region_pool(), invitation, std::move(options)));
 }
 
 banyan_comm_t join_by_id(const banyan_unique_id_t& id, int size, int rank, const Communicator::Options& options) {
@@ -123,11 +114,9 @@ banyan_result_t pbanyan_comm_init_url(banyan_comm_t* comm, const char* url, int 
     *comm = nullptr;
     expect_pointer(url, "url");
     expect_rank(size, rank);
-    *comm = join({.url = url,
-                  .rank = static_cast<uint32_t>(rank),
-                  .size = static_cast<uint32_t>(size),
-                  .name = next_meeting("url")},
-                 banyan::c::options_from(config));
+    *comm = join(
+        {.url = url, .rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .name = next_meeting()},
+        banyan::c::options_from(config));
   });
 }
 
@@ -135,25 +124,7 @@ banyan_result_t pbanyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t
   return guarded(nullptr, [&] {
     expect_pointer(comm, "comm");
     *comm = nullptr;
-    const Communicator::Options options = banyan::c::options_from(config);
-    const std::optional<banyan::Invitation> invitation = banyan::invitation_from(banyan::Surroundings::real());
-    if (invitation) {
-      *comm = join({.url = invitation->url,
-                    .rank = invitation->rank,
-                    .size = invitation->size,
-                    .name = next_meeting(invitation->job)},
-                   options);
-      return;
-    }
-    banyan_unique_id_t alone{};
-    const std::string text = [&] {
-      banyan::UniqueId made = banyan::make_unique_id();
-      std::string copy = made.text;
-      open_ids().add(std::move(made));
-      return copy;
-    }();
-    std::memcpy(alone.text, text.data(), std::min(text.size(), sizeof alone.text - 1));
-    *comm = join_by_id(alone, 1, 0, options);
+    *comm = wrap(Communicator::join(banyan::c::region_pool(), banyan::c::options_from(config)));
   });
 }
 
