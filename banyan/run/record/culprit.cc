@@ -1,0 +1,293 @@
+#include "banyan/run/record/culprit.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "banyan/base/error.h"
+#include "banyan/base/nearest.h"
+#include "banyan/run/record/mismatch.h"
+#include "banyan/run/record/words.h"
+
+namespace banyan {
+namespace {
+
+constexpr std::array<std::string_view, kRankHealths> kHealthNames = {"unknown", "alive", "silent", "left", "dead"};
+constexpr std::array<std::string_view, 10> kCulpritNames = {"none",    "mismatch", "dead",  "silent", "left",
+                                                            "missing", "late",     "stuck", "lost",   "circle"};
+
+// Twice the calls it has finished, and one more while it is in the next.
+uint64_t position(const RankState& state) { return 2 * state.sequence - (state.is_inside() ? 1 : 0); }
+
+class Search {
+ public:
+  explicit Search(std::span<const RankState> states) {
+    for (const RankState& state : states) states_[state.rank] = &state;
+    for (const auto& [rank, state] : states_) {
+      if (state->is_inside()) inside_.push_back(rank);
+    }
+  }
+
+  Culprit run() const {
+    if (auto found = mismatch()) return *found;
+    if (auto found = unhealthy(RankHealth::dead, CulpritKind::dead)) return *found;
+    if (auto found = unhealthy(RankHealth::silent, CulpritKind::silent)) return *found;
+    if (auto found = unhealthy(RankHealth::left, CulpritKind::left)) return *found;
+    if (inside_.empty()) return {};
+    if (auto end = best_end()) return judge(*end);
+    return anybody_waits() ? circle() : least_advanced();
+  }
+
+ private:
+  using Ranks = std::vector<uint32_t>;
+
+  const RankState& at(uint32_t rank) const { return *states_.at(rank); }
+
+  // Whom it waits for, if it does and that is one of the ranks given.
+  std::optional<uint32_t> target(const RankState& state) const {
+    const bool is_known = state.is_inside() && state.waits_for != state.rank && states_.contains(state.waits_for);
+    return is_known ? std::optional(state.waits_for) : std::nullopt;
+  }
+  bool anybody_waits() const {
+    return std::any_of(inside_.begin(), inside_.end(), [&](uint32_t rank) { return target(at(rank)).has_value(); });
+  }
+  Ranks inside_without(const Ranks& excluded) const {
+    Ranks rest;
+    std::set_difference(inside_.begin(), inside_.end(), excluded.begin(), excluded.end(), std::back_inserter(rest));
+    return rest;
+  }
+  Culprit accuse(CulpritKind kind, Ranks ranks, uint64_t sequence) const {
+    Ranks waiting = inside_without(ranks);
+    return {
+        .kind = kind, .ranks = std::move(ranks), .waiting = std::move(waiting), .sequence = sequence, .sentence = ""};
+  }
+
+  // The last step of a chain: `waiter` waits for `rank`, which does not wait on.
+  struct End {
+    uint32_t waiter = 0, rank = 0;
+  };
+
+  // Nothing where a chain runs into a circle or is none. Waiting for a later call than one's own is no chain.
+  std::optional<End> follow(uint32_t start) const {
+    uint32_t here = start;
+    for (size_t steps = 0; steps <= states_.size(); ++steps) {
+      const std::optional<uint32_t> next = target(at(here));
+      if (!next) return std::nullopt;  // only at the start
+      const RankState& state = at(*next);
+      if (!target(state) || state.sequence > at(here).sequence) return End{.waiter = here, .rank = *next};
+      here = *next;
+    }
+    return std::nullopt;
+  }
+
+  // The one furthest behind.
+  std::optional<End> best_end() const {
+    const auto key = [&](const End& end) {
+      return std::pair(std::min(position(at(end.waiter)), position(at(end.rank))), end.rank);
+    };
+    std::optional<End> best;
+    for (const uint32_t rank : inside_) {
+      const std::optional<End> end = follow(rank);
+      if (end && (!best || key(*end) < key(*best))) best = end;
+    }
+    return best;
+  }
+
+  Culprit judge(const End& end) const {
+    const RankState& state = at(end.rank);
+    const uint64_t wanted = at(end.waiter).sequence;
+    if (state.health == RankHealth::unknown) return missing();
+    if (state.is_inside() && state.sequence <= wanted) return stuck({end.rank});
+    return state.sequence < wanted ? late(wanted) : lost(end);
+  }
+
+  Culprit least_advanced() const {
+    for (const auto& [rank, state] : states_) {
+      if (state->health == RankHealth::unknown) return missing();
+    }
+    const auto place = [](const RankState& state) { return std::pair(position(state), state.step); };
+    auto least = place(*states_.begin()->second);
+    for (const auto& [rank, state] : states_) least = std::min(least, place(*state));
+    Ranks ranks;
+    uint64_t wanted = UINT64_MAX;
+    for (const auto& [rank, state] : states_) {
+      if (place(*state) == least) ranks.push_back(rank);
+      if (state->is_inside()) wanted = std::min(wanted, state->sequence);
+    }
+    return at(ranks.front()).is_inside() ? stuck(ranks) : late(wanted);
+  }
+
+  // "allreduce #17 (1024 float32 sum)", or "call #17" where nobody's record is known.
+  std::string words_of(uint64_t sequence) const {
+    for (const auto& [rank, state] : states_) {
+      if (state->operation == nullptr || state->operation->sequence != sequence) continue;
+      const std::string more = details(*state->operation);
+      return name(*state->operation) + (more.empty() ? "" : " (" + more + ")");
+    }
+    return "call #" + std::to_string(sequence);
+  }
+
+  // "its last was allreduce #16, finished 4.2 s before"
+  static std::string last_words(const RankState& state) {
+    if (state.sequence == 0) return "it has called nothing yet";
+    const bool is_known = state.operation != nullptr;
+    std::string text = "its last was " + (is_known ? name(*state.operation) : "#" + std::to_string(state.sequence));
+    if (state.since > 0) {
+      text += (state.is_inside() ? ", called " : ", finished ") + duration_words(state.since) + " before";
+    }
+    return text;
+  }
+
+  // "; ranks 0, 1 wait for it in allreduce #17 (1024 float32 sum)"
+  std::string waiting_words(const Culprit& culprit, bool name_call) const {
+    if (culprit.waiting.empty()) return "";
+    return "; " + list_ranks(culprit.waiting) + agree(culprit.waiting, " wait for ", " waits for ") +
+           agree(culprit.ranks, "them", "it") + (name_call ? " in " + words_of(culprit.sequence) : "");
+  }
+
+  std::optional<Culprit> mismatch() const {
+    std::map<uint64_t, std::vector<CallOfRank>> calls;
+    for (const auto& [rank, state] : states_) {
+      if (state->operation != nullptr && is_collective(state->operation->kind)) {
+        calls[state->operation->sequence].push_back({.rank = rank, .record = state->operation});
+      }
+    }
+    for (const auto& [sequence, same] : calls) {
+      std::optional<Mismatch> found = find_mismatch(same);
+      if (!found) continue;
+      Culprit culprit = accuse(CulpritKind::mismatch, std::move(found->odd), sequence);
+      culprit.sentence = std::move(found->sentence);
+      return culprit;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Culprit> unhealthy(RankHealth health, CulpritKind kind) const {
+    Ranks ranks;
+    for (const auto& [rank, state] : states_) {
+      if (state->health == health) ranks.push_back(rank);
+    }
+    if (ranks.empty()) return std::nullopt;
+    Culprit found = accuse(kind, std::move(ranks), 0);
+    if (kind == CulpritKind::left && found.waiting.empty()) return std::nullopt;  // they said good-bye: all is over
+    const RankState& first = at(found.ranks.front());
+    found.sequence = found.waiting.empty() ? first.sequence : at(found.waiting.front()).sequence;
+    found.sentence = list_ranks(found.ranks);
+    if (kind == CulpritKind::dead) found.sentence += agree(found.ranks, " are dead", " is dead");
+    if (kind == CulpritKind::silent) {
+      found.sentence += agree(found.ranks, " give no sign of life", " gives no sign of life");
+      found.sentence += " (stopped, or cut off)";
+    }
+    if (kind == CulpritKind::left) found.sentence += agree(found.ranks, " have left", " has left");
+    if (found.ranks.size() == 1) found.sentence += "; " + last_words(first);
+    found.sentence += waiting_words(found, true);
+    return found;
+  }
+
+  Culprit missing() const {
+    Ranks ranks;
+    for (const auto& [rank, state] : states_) {
+      if (state->health == RankHealth::unknown) ranks.push_back(rank);
+    }
+    Culprit found = accuse(CulpritKind::missing, std::move(ranks), at(inside_.front()).sequence);
+    found.sentence = list_ranks(found.ranks) + " wrote nothing";
+    const uint64_t seen = at(found.ranks.front()).sequence;
+    if (found.ranks.size() == 1 && seen > 0) {
+      found.sentence += "; the last call that others saw of it is #" + std::to_string(seen);
+    }
+    found.sentence += waiting_words(found, true);
+    return found;
+  }
+
+  Culprit late(uint64_t wanted) const {
+    Ranks ranks;
+    for (const auto& [rank, state] : states_) {
+      const bool is_outside = state->sequence < wanted && !state->is_inside();
+      if (is_outside && state->health != RankHealth::unknown) ranks.push_back(rank);
+    }
+    Culprit found = accuse(CulpritKind::late, std::move(ranks), wanted);
+    found.sentence = list_ranks(found.ranks) + agree(found.ranks, " have", " has") + " not called " + words_of(wanted);
+    if (found.ranks.size() == 1) found.sentence += "; " + last_words(at(found.ranks.front()));
+    found.sentence += waiting_words(found, false);
+    return found;
+  }
+
+  // Several only where nobody says whom it waits for, and all have come as far.
+  Culprit stuck(Ranks ranks) const {
+    const RankState& first = at(ranks.front());
+    Culprit found = accuse(CulpritKind::stuck, std::move(ranks), first.sequence);
+    found.sentence = list_ranks(found.ranks) + agree(found.ranks, " are in ", " is in ") + words_of(first.sequence) +
+                     agree(found.ranks, " and make no step", " and makes no step");
+    if (first.since > 0) found.sentence += " for " + duration_words(first.since);
+    found.sentence += " (step " + std::to_string(first.step) + ")";
+    found.sentence += agree(found.ranks, "; they name nobody they wait for", "; it waits for nobody");
+    found.sentence += waiting_words(found, false);
+    return found;
+  }
+
+  // `rank` has sent all that `waiter` waits for.
+  Culprit lost(const End& end) const {
+    const RankState& waiter = at(end.waiter);
+    Culprit found =
+        accuse(CulpritKind::lost, {std::min(end.waiter, end.rank), std::max(end.waiter, end.rank)}, waiter.sequence);
+    found.sentence = "rank " + std::to_string(end.waiter) + " is in " + words_of(waiter.sequence) +
+                     " and waits for rank " + std::to_string(end.rank) +
+                     ", which has finished that call: what it sent is lost";
+    return found;
+  }
+
+  // All chains run in circles.
+  Culprit circle() const {
+    Ranks members;
+    uint32_t here = *std::find_if(inside_.begin(), inside_.end(), [&](uint32_t rank) { return target(at(rank)); });
+    for (size_t i = 0; i < states_.size(); ++i) here = *target(at(here));  // now it is on the circle
+    do {
+      members.push_back(here);
+      here = *target(at(here));
+    } while (here != members.front());
+    const auto last = std::min_element(members.begin(), members.end(), [&](uint32_t a, uint32_t b) {
+      return std::pair(at(a).step, a) < std::pair(at(b).step, b);
+    });
+    std::rotate(members.begin(), last, members.end());
+    const RankState& least = at(members.front());
+    const uint32_t sender = *target(least);
+    Culprit found =
+        accuse(CulpritKind::circle, {std::min(least.rank, sender), std::max(least.rank, sender)}, least.sequence);
+    constexpr size_t kShown = 8;
+    found.sentence = "rank " + std::to_string(least.rank);
+    for (size_t i = 1; i < std::min(members.size(), kShown); ++i) {
+      found.sentence += " waits for rank " + std::to_string(members[i]) + ", which";
+    }
+    if (members.size() > kShown) found.sentence += " waits for others of a circle of " + std::to_string(members.size());
+    found.sentence += (members.size() > kShown ? ", the last of which waits for rank " : " waits for rank ") +
+                      std::to_string(least.rank) + ", in " + words_of(least.sequence) + "; rank " +
+                      std::to_string(least.rank) + " has come least far (step " + std::to_string(least.step) +
+                      "), so what rank " + std::to_string(sender) + " sends to it is late or lost";
+    return found;
+  }
+
+  std::map<uint32_t, const RankState*> states_;
+  Ranks inside_;
+};
+
+}  // namespace
+
+std::string_view to_string(RankHealth health) { return kHealthNames[static_cast<size_t>(health)]; }
+std::string_view to_string(CulpritKind kind) { return kCulpritNames[static_cast<size_t>(kind)]; }
+
+RankHealth parse_rank_health(std::string_view text) {
+  NearestName nearest(text);
+  std::string known;
+  for (size_t i = 0; i < kRankHealths; ++i) {
+    if (kHealthNames[i] == text) return static_cast<RankHealth>(i);
+    nearest.offer(kHealthNames[i]);
+    known += (i == 0 ? "" : ", ") + std::string(kHealthNames[i]);
+  }
+  throw Error(ErrorCode::invalid_input,
+              "unknown health '" + std::string(text.substr(0, 60)) + "'" + nearest.hint() + "; known are " + known);
+}
+
+Culprit find_culprit(std::span<const RankState> states) { return Search(states).run(); }
+
+}  // namespace banyan

@@ -1,0 +1,60 @@
+// Culprit: which rank keeps a communicator from going on, as far as a few facts about each rank tell.
+//
+// For a rank whose timeout has passed and that has asked its peers, or looked at their recorders; and for `banyan
+// doctor` afterwards (diagnosis.h). Pure: no clock, no memory of its own.
+//
+// How it is found, the first that applies:
+//   1. two ranks called different things under one number;
+//   2. a rank is dead, silent, or has left while others wait;
+//   3. whoever waits names whom it waits for: the end of such a chain is the culprit. It has not called the operation
+//      (late), or is in it and waits for nobody (stuck), or is past it (then what it sent is lost), or nothing is known
+//      of it (missing). Chains without an end are a circle. Where nobody names anybody, those that have come least far
+//      are the culprits.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/run/record/operation.h"
+
+namespace banyan {
+
+// unknown: nobody has heard of it, and it wrote nothing. silent: stopped, or cut off. left: said good-bye and went.
+enum class RankHealth : uint8_t { unknown, alive, silent, left, dead };
+inline constexpr size_t kRankHealths = 5;
+std::string_view to_string(RankHealth health);
+// Throws Error{invalid_input} that lists the names.
+RankHealth parse_rank_health(std::string_view text);
+
+struct RankState {
+  uint32_t rank = 0;
+  uint64_t sequence = 0;                        // of its newest collective; 0: none yet
+  OperationState state = OperationState::done;  // of that collective
+  uint32_t step = 0;                            // in it
+  uint32_t waits_for = kNoRank;                 // in it, if that is known
+  RankHealth health = RankHealth::alive;
+  int64_t since = 0;  // ns since it ended, or since it was called if it is under way; 0 unknown
+  const OperationRecord* operation = nullptr;  // its record, if that is known; borrowed
+
+  // Called, but not over; one that failed was in it until it gave up.
+  bool is_inside() const { return sequence > 0 && state != OperationState::done; }
+};
+
+enum class CulpritKind : uint8_t { none, mismatch, dead, silent, left, missing, late, stuck, lost, circle };
+std::string_view to_string(CulpritKind kind);
+
+struct Culprit {
+  CulpritKind kind = CulpritKind::none;
+  std::vector<uint32_t> ranks;    // ascending
+  std::vector<uint32_t> waiting;  // ranks that wait, directly or not; ascending
+  uint64_t sequence = 0;          // of the call in question
+  std::string sentence;           // without a full stop; empty when there is no culprit
+};
+
+// One state per rank, in any order. Waiting for a rank that is not given counts as waiting for nobody.
+Culprit find_culprit(std::span<const RankState> states);
+
+}  // namespace banyan

@@ -1,0 +1,149 @@
+#include "banyan/run/record/dump.h"
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "banyan/base/error.h"
+#include "banyan/base/file.h"
+#include "banyan/run/record/recorder.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxFileBytes = 16u << 20;  // a full record takes about 300 kB
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) throw system_error("cannot tell this host's name");
+  return name.data();
+}
+
+std::string harmless(std::string_view text) {
+  std::string name(text);
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-') c = '_';
+  }
+  return name.empty() ? "unnamed" : name;
+}
+
+// Whether a file is called as we call dumps.
+bool is_dump_name(std::string_view name) {
+  constexpr std::string_view kBefore = "-rank", kAfter = ".json";
+  if (!name.ends_with(kAfter)) return false;
+  name.remove_suffix(kAfter.size());
+  const size_t digits = name.rfind(kBefore);
+  if (digits == std::string_view::npos) return false;
+  name.remove_prefix(digits + kBefore.size());
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+void make_private_folder(const std::string& folder) {
+  const fs::path parent = fs::path(folder).parent_path();
+  std::error_code failed;
+  if (!parent.empty()) fs::create_directories(parent, failed);
+  if (failed) throw Error(ErrorCode::io, "cannot make folder '" + parent.string() + "': " + failed.message(), folder);
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) throw system_error("cannot make it").within(folder);
+}
+
+// The folder of temporary files is everybody's: somebody else may have put this name there first.
+void check_is_ours(const std::string& folder) {
+  struct stat info {};
+  if (lstat(folder.c_str(), &info) != 0) throw system_error("cannot look at it").within(folder);
+  if (S_ISDIR(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 022) == 0) return;
+  throw Error(ErrorCode::invalid_usage,
+              "is no folder of this user that others cannot write to; remove it, or set BANYAN_RECORDER_DIR", folder);
+}
+
+}  // namespace
+
+std::string_view to_string(DumpReason reason) {
+  constexpr std::array<std::string_view, 3> kNames = {"timeout", "error", "asked"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
+const OperationRecord* RankDump::newest() const {
+  const auto found = std::find_if(operations.rbegin(), operations.rend(),
+                                  [](const OperationRecord& record) { return is_collective(record.kind); });
+  return found == operations.rend() ? nullptr : &*found;
+}
+
+RankDump begin_dump(std::span<const std::byte> recorder) {
+  Snapshot known = snapshot(recorder);
+  RankDump dump;
+  dump.host = host_name();
+  dump.program = program_invocation_short_name;
+  dump.pid = getpid();
+  dump.thread = syscall(SYS_gettid);
+  dump.time = RecorderClock::system().exact();
+  dump.wall_offset = known.wall_offset;
+  dump.operations = std::move(known.operations);
+  dump.begun = known.begun;
+  dump.torn = known.torn;
+  if (const OperationRecord* newest = dump.newest()) dump.waits_for = newest->waits_for;
+  return dump;
+}
+
+std::string recorder_directory() {
+  const char* given = std::getenv("BANYAN_RECORDER_DIR");
+  if (given != nullptr && *given != '\0') {
+    make_private_folder(given);
+    return given;
+  }
+  const char* temporary = std::getenv("TMPDIR");
+  const std::string parent = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
+  const std::string folder = parent + "/banyan-recorder-" + std::to_string(geteuid());
+  make_private_folder(folder);
+  check_is_ours(folder);
+  return folder;
+}
+
+std::string dump_file_name(const RankDump& dump) {
+  const std::string id = dump.id.empty() ? "" : "." + harmless(dump.id);
+  return harmless(dump.communicator) + id + "-rank" + std::to_string(dump.rank) + ".json";
+}
+
+std::string write_dump(const RankDump& dump, const std::string& directory) {
+  const std::string path = directory + "/" + dump_file_name(dump);
+  write_file(path, dump_to_json(dump));
+  return path;
+}
+
+std::vector<RankDump> read_dumps(const std::string& directory) {
+  std::vector<std::string> paths;
+  std::error_code failed;
+  for (fs::directory_iterator entry(directory, failed), end; !failed && entry != end; entry.increment(failed)) {
+    if (is_dump_name(entry->path().filename().string())) paths.push_back(entry->path().string());
+  }
+  if (failed) {
+    const bool is_missing = failed == std::errc::no_such_file_or_directory;
+    throw Error(is_missing ? ErrorCode::not_found : ErrorCode::io, "cannot read this folder: " + failed.message(),
+                directory);
+  }
+  if (paths.empty()) {
+    throw Error(ErrorCode::not_found, "there is no flight record ('*-rank<N>.json') in this folder", directory);
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<RankDump> dumps;
+  for (const std::string& path : paths) {
+    const std::string text = read_file(path, kMaxFileBytes);
+    try {
+      dumps.push_back(parse_dump(text));
+    } catch (const Error& error) {
+      throw error.within(path);
+    }
+  }
+  return dumps;
+}
+
+}  // namespace banyan

@@ -1,0 +1,80 @@
+// Dumps: what one rank of one communicator knew when something went wrong, as a file that people and `banyan doctor`
+// read. The format is described in docs/formats/flight-recorder.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/run/record/culprit.h"
+#include "banyan/run/record/operation.h"
+
+namespace banyan {
+
+// timeout: an operation took too long. error: it failed otherwise. asked: a person, or a peer in trouble, wanted it.
+enum class DumpReason : uint8_t { timeout, error, asked };
+std::string_view to_string(DumpReason reason);
+
+// What a rank knows of a peer.
+struct PeerNote {
+  uint32_t rank = 0;
+  RankHealth health = RankHealth::unknown;
+  uint64_t sequence = 0;  // of the newest collective that was seen of it; 0: none
+
+  friend bool operator==(const PeerNote&, const PeerNote&) = default;
+};
+
+struct RankDump {
+  static constexpr uint32_t kMaxSize = 1u << 20;
+
+  std::string communicator;  // its name, for people
+  std::string id;            // tells communicators of one name apart; may be empty
+  uint32_t rank = 0, size = 1;
+
+  std::string host, program;
+  int64_t pid = 0, thread = 0;
+
+  int64_t time = 0;         // when it was written, ns of CLOCK_MONOTONIC
+  int64_t wall_offset = 0;  // ns; plus a time of CLOCK_MONOTONIC gives one of CLOCK_REALTIME
+  DumpReason reason = DumpReason::asked;
+  std::string message;  // the error's text
+
+  uint32_t waits_for = kNoRank;             // whom this rank waits for in its newest collective
+  std::vector<PeerNote> peers;              // any, in any order
+  std::vector<OperationRecord> operations;  // the oldest first
+  uint64_t begun = 0;                       // operations in all; those that are not in `operations` are too long ago
+  uint64_t torn = 0;                        // records that could not be read
+
+  // The newest collective, if any is in the records.
+  const OperationRecord* newest() const;
+  friend bool operator==(const RankDump&, const RankDump&) = default;
+};
+
+// With what this process and this memory of a Recorder tell: all but communicator, id, rank, size, reason, message and
+// peers. Throws Error{invalid_input} when there is no recorder in the memory.
+RankDump begin_dump(std::span<const std::byte> recorder);
+
+std::string dump_to_json(const RankDump& dump);
+// Throws Error{invalid_input} that says what is wrong where; whatever it returns is consistent: ranks are below the
+// size, peers and tickets occur once, tickets ascend.
+RankDump parse_dump(std::string_view json);
+
+// BANYAN_RECORDER_DIR, or "banyan-recorder-<user number>" in the system's folder for temporary files. Missing folders
+// are made, the last with mode 0700. Throws Error{io}, and Error{invalid_usage} when the default folder belongs to
+// somebody else, or others may write to it.
+std::string recorder_directory();
+
+// "<communicator>-rank<N>.json", or "<communicator>.<id>-rank<N>.json" where there is an id; characters that are not
+// letters, digits, '_' or '-' become '_'.
+std::string dump_file_name(const RankDump& dump);
+// Into the directory, whole or not at all; an older dump of the same name is replaced. Returns the path. Throws
+// Error{io}.
+std::string write_dump(const RankDump& dump, const std::string& directory);
+
+// Every "*-rank<N>.json" of the directory, in the order of their names. Throws Error: no such directory, none in it, or
+// a broken one, which it names.
+std::vector<RankDump> read_dumps(const std::string& directory);
+
+}  // namespace banyan

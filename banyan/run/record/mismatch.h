@@ -1,0 +1,27 @@
+// Which of several ranks called something else under the same number.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "banyan/run/record/operation.h"
+
+namespace banyan {
+
+struct CallOfRank {
+  uint32_t rank = 0;
+  const OperationRecord* record = nullptr;
+};
+
+struct Mismatch {
+  std::vector<uint32_t> odd;  // ascending: those that are not of the majority; all, where there is none
+  std::string sentence;  // "rank 3 called allreduce #17 of ... where ranks 0, 1, 2 called allreduce #17 of ...: ..."
+};
+
+// Of collectives with one sequence number, by ascending rank; nothing when all agree.
+std::optional<Mismatch> find_mismatch(std::span<const CallOfRank> calls);
+
+}  // namespace banyan

@@ -1,0 +1,116 @@
+#include "banyan/run/record/operation.h"
+
+#include <array>
+
+#include "banyan/base/error.h"
+#include "banyan/base/nearest.h"
+
+namespace banyan {
+namespace {
+
+constexpr std::array<std::string_view, kOperationKinds> kKindNames = {
+    "allreduce",  "reduce",      "broadcast", "allgather", "allgatherv", "reduce-scatter", "reduce-scatterv",
+    "all-to-all", "all-to-allv", "gather",    "scatter",   "barrier",    "send",           "recv",
+    "group",      "join",        "split",     "shrink"};
+constexpr std::array<std::string_view, kOperationStates> kStateNames = {"waiting", "running", "done", "failed"};
+
+template <typename T, size_t N>
+T parse_name(std::string_view text, const std::string& what, const std::array<std::string_view, N>& names) {
+  NearestName nearest(text);
+  std::string known;
+  for (size_t i = 0; i < N; ++i) {
+    if (names[i] == text) return static_cast<T>(i);
+    nearest.offer(names[i]);
+    known += (i == 0 ? "" : ", ") + std::string(names[i]);
+  }
+  throw Error(ErrorCode::invalid_input, "unknown " + what + " '" + std::string(text.substr(0, 60)) + "'" +
+                                            nearest.hint() + "; known are " + known);
+}
+
+// The finalizer of splitmix64: every bit of the input changes half of the output's.
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) + 0x9e3779b97f4a7c15u;
+  hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
+  hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu;
+  return hash ^ hash >> 31;
+}
+
+// Whether `count` is the same on all ranks.
+bool has_common_count(OperationKind kind) { return has_elements(kind) && !has_counts(kind); }
+
+}  // namespace
+
+std::string_view to_string(OperationKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
+std::string_view to_string(OperationState state) { return kStateNames[static_cast<size_t>(state)]; }
+OperationKind parse_operation_kind(std::string_view text) {
+  return parse_name<OperationKind>(text, "operation", kKindNames);
+}
+OperationState parse_operation_state(std::string_view text) {
+  return parse_name<OperationState>(text, "state", kStateNames);
+}
+
+uint64_t hash_counts(std::span<const size_t> counts) {
+  uint64_t hash = counts.size();
+  for (const size_t count : counts) hash = mix(hash, count);
+  return hash;
+}
+
+uint64_t signature(const OperationRecord& record) {
+  // What is sent is received: both ends of a message count as the same.
+  const OperationKind kind = is_message(record.kind) ? OperationKind::send : record.kind;
+  uint64_t traits = static_cast<uint64_t>(kind);
+  if (has_elements(kind)) traits |= static_cast<uint64_t>(record.type) << 8;
+  if (reduces(kind)) traits |= static_cast<uint64_t>(record.op) << 16;
+  if (is_rooted(kind)) traits |= static_cast<uint64_t>(record.other) << 32;
+  return mix(mix(mix(0, traits), has_common_count(kind) ? record.count : 0), record.counts_hash);
+}
+
+std::string name(const OperationRecord& record) {
+  return std::string(to_string(record.kind)) + " #" + std::to_string(record.sequence);
+}
+
+std::string details(const OperationRecord& record) {
+  std::string text;
+  if (has_elements(record.kind)) {
+    text = std::to_string(record.count) + " " + std::string(to_string(record.type));
+    if (reduces(record.kind)) text += " " + std::string(to_string(record.op));
+  }
+  if (record.other == kNoRank) return text;
+  const bool comes_from = record.kind == OperationKind::broadcast || record.kind == OperationKind::scatter ||
+                          record.kind == OperationKind::recv;
+  if (is_rooted(record.kind) || is_message(record.kind)) {
+    text += (comes_from ? " from rank " : " to rank ") + std::to_string(record.other);
+  }
+  return text;
+}
+
+std::string describe(const OperationRecord& record) {
+  const std::string more = details(record);
+  return more.empty() ? name(record) : name(record) + " of " + more;
+}
+
+std::string difference(const OperationRecord& mine, const OperationRecord& theirs) {
+  const bool are_messages = is_message(mine.kind) && is_message(theirs.kind);
+  if (mine.kind != theirs.kind && !are_messages) {
+    return "the operations differ (do all ranks make their calls in the same order?)";
+  }
+  std::string what;
+  const auto add = [&](const char* noun) { what += (what.empty() ? "" : " and ") + std::string(noun); };
+  if (is_collective(mine.kind) && mine.sequence != theirs.sequence) add("the numbers of the calls");
+  if (has_elements(mine.kind) && mine.type != theirs.type) add("the types");
+  if (reduces(mine.kind) && mine.op != theirs.op) add("the reductions");
+  if (has_common_count(mine.kind) && mine.count != theirs.count) add("the counts");
+  if (mine.counts_hash != theirs.counts_hash) add("the counts of the ranks");
+  if (is_rooted(mine.kind) && mine.other != theirs.other) add("the roots");
+  return what.empty() ? what : what + " differ";
+}
+
+std::string mismatch_message(uint32_t my_rank, const OperationRecord& mine, uint32_t peer,
+                             const OperationRecord& theirs) {
+  std::string what = difference(mine, theirs);
+  if (what.empty()) what = "their signatures differ";
+  return "rank " + std::to_string(peer) + " called " + describe(theirs) + " where rank " + std::to_string(my_rank) +
+         " called " + describe(mine) + ": " + what;
+}
+
+}  // namespace banyan

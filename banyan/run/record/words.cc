@@ -1,0 +1,63 @@
+#include "banyan/run/record/words.h"
+
+#include <array>
+#include <cstdio>
+
+namespace banyan {
+namespace {
+
+std::string decimals(double value, int digits) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+  return text.data();
+}
+
+}  // namespace
+
+std::string list_ranks(const std::vector<uint32_t>& ranks) {
+  if (ranks.empty()) return "no rank";
+  constexpr size_t kPieces = 8;
+  constexpr size_t kShortestRun = 4;  // shorter ones are easier to read one by one
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  size_t next = 0;
+  for (size_t piece = 0; next < ranks.size(); ++piece) {
+    if (piece == kPieces) return text + " and " + std::to_string(ranks.size() - next) + " more";
+    if (piece > 0) text += ", ";
+    size_t end = next + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    text += std::to_string(ranks[next]);
+    if (end - next >= kShortestRun) {
+      text += "-" + std::to_string(ranks[end - 1]);
+      next = end;
+    } else {
+      ++next;
+    }
+  }
+  return text;
+}
+
+const char* agree(const std::vector<uint32_t>& ranks, const char* many, const char* one) {
+  return ranks.size() == 1 ? one : many;
+}
+
+std::string duration_words(int64_t nanoseconds) {
+  const double ns = static_cast<double>(nanoseconds);
+  if (ns < 0) return "-" + duration_words(nanoseconds == INT64_MIN ? INT64_MAX : -nanoseconds);
+  if (nanoseconds < 1'000) return std::to_string(nanoseconds) + " ns";
+  if (ns < 999.95e3) return decimals(ns / 1e3, 1) + " us";
+  if (ns < 999.95e6) return decimals(ns / 1e6, 1) + " ms";
+  if (ns < 119.95e9) return decimals(ns / 1e9, 1) + " s";
+  const int64_t seconds = nanoseconds / 1'000'000'000;
+  if (seconds < 7200) return std::to_string(seconds / 60) + " min " + std::to_string(seconds % 60) + " s";
+  return std::to_string(seconds / 3600) + " h " + std::to_string(seconds / 60 % 60) + " min";
+}
+
+std::string thousands(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t place = text.size(); place > 3; place -= 3) text.insert(place - 3, ",");
+  return text;
+}
+
+std::string percent_words(double share) { return decimals(share * 100, 0) + " %"; }
+
+}  // namespace banyan

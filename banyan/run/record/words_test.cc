@@ -1,0 +1,37 @@
+#include "banyan/run/record/words.h"
+
+#include <gtest/gtest.h>
+
+namespace banyan {
+namespace {
+
+TEST(Words, ListRanks) {
+  EXPECT_EQ(list_ranks({}), "no rank");
+  EXPECT_EQ(list_ranks({3}), "rank 3");
+  EXPECT_EQ(list_ranks({0, 1, 2}), "ranks 0, 1, 2");
+  EXPECT_EQ(list_ranks({0, 1, 2, 3, 7}), "ranks 0-3, 7");
+  EXPECT_EQ(list_ranks({0, 2, 4, 6, 8, 10, 12, 14, 16, 18}), "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
+}
+
+TEST(Words, Durations) {
+  EXPECT_EQ(duration_words(0), "0 ns");
+  EXPECT_EQ(duration_words(999), "999 ns");
+  EXPECT_EQ(duration_words(1'234), "1.2 us");
+  EXPECT_EQ(duration_words(999'960), "1.0 ms");
+  EXPECT_EQ(duration_words(4'200'000'000), "4.2 s");
+  EXPECT_EQ(duration_words(303'000'000'000), "5 min 3 s");
+  EXPECT_EQ(duration_words(7'260'000'000'000), "2 h 1 min");
+  EXPECT_EQ(duration_words(-1'500'000), "-1.5 ms");
+  EXPECT_NE(duration_words(INT64_MIN), "");
+}
+
+TEST(Words, Numbers) {
+  EXPECT_EQ(thousands(0), "0");
+  EXPECT_EQ(thousands(999), "999");
+  EXPECT_EQ(thousands(1000), "1,000");
+  EXPECT_EQ(thousands(1234567), "1,234,567");
+  EXPECT_EQ(percent_words(0.934), "93 %");
+}
+
+}  // namespace
+}  // namespace banyan
