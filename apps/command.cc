@@ -9,6 +9,12 @@
 
 namespace banyan::app {
 
+void Command::take_program(std::vector<std::string> words) {
+  if (words.empty()) return;
+  throw Error(ErrorCode::invalid_input,
+              "'" + words.front().substr(0, 60) + "' after '--' is a program, which only 'banyan run' starts");
+}
+
 uint64_t parse_count(std::string_view text, std::string_view option, CountRange range) {
   uint64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -22,6 +22,7 @@ enum class ExitCode : int {
   success = 0,
   answer_is_no = 1,  // verify: not a valid plan; run: wrong elements
   bad_input = 2,     // every banyan::Error
+                     // run -- PROGRAM: any other is that of the program
 };
 
 class Command {
@@ -29,6 +30,8 @@ class Command {
   virtual ~Command() = default;
   // Adds the subcommand with its options, help and examples. Called once; the options live as long as this object.
   virtual CLI::App* declare(CLI::App& program) = 0;
+  // The words after "--", which are no options of ours. Refused by commands that start no program.
+  virtual void take_program(std::vector<std::string> words);
   virtual ExitCode run(const Terminal& terminal) = 0;
 };
 

@@ -1,7 +1,9 @@
-// banyan run: one process per rank on this machine, real bytes along the planned trees, a checked answer.
+// banyan run: one process per rank on this machine, real bytes along the planned trees, a checked answer. Or, after
+// "--", a program of the user, once for each rank.
 #include "apps/collective_option.h"
 #include "apps/command.h"
 #include "apps/fabric_option.h"
+#include "apps/launch_option.h"
 #include "apps/plan_source.h"
 #include "apps/report.h"
 #include "banyan/run/local.h"
@@ -21,10 +23,16 @@ constexpr const char* kFooter =
     "  banyan run allgather --fabric dgx-h100:1 --bytes 64MB --transport tcp\n"
     "  banyan run broadcast --fabric torus:3x3 --root 4 --type float64 --repeat 20 --json\n"
     "  banyan run reduce-scatter --plan plan.json --bytes 4MiB --op max\n"
+    "  banyan run -n 4 -- ./program --its-option\n"
+    "  banyan run --hosts node0:2,node1:2 --prefix -- python3 train.py\n"
     "\n"
     "The fabric gives the shape of the trees; the bytes move through this machine's memory or loopback, so\n"
     "the times are this machine's. With -n fewer than the fabric has ranks, the first n take part.\n"
-    "Exit code: 0 every element is right, 1 some are wrong, 2 bad input.";
+    "Exit code: 0 every element is right, 1 some are wrong, 2 bad input.\n"
+    "\n"
+    "A program after -- is started once for each rank, with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,\n"
+    "MASTER_ADDR, MASTER_PORT and BANYAN_SECRET set. When one fails, the others are ended.\n"
+    "Exit code: 0 all have succeeded, else that of the first that failed, 128 + signal when it was killed.";
 
 struct RunTexts {
   std::string plan, processes, bytes = "16MiB", type = "float32", op = "sum", transport = "shm", slice, repeat, timeout;
@@ -40,8 +48,10 @@ struct Prepared {
 class RunCommand : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
-    CLI::App* command = program.add_subcommand("run", "execute a plan on this machine and check the answer");
+    CLI::App* command = program.add_subcommand("run", "execute a plan and check the answer, or start a program");
     collective_.declare(*command);
+    command->get_option("COLLECTIVE")->required(false);  // a program may come instead
+    command_ = command;
     const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
       return command->add_option(name, value, help)->type_name(type);
     };
@@ -57,11 +67,29 @@ class RunCommand : public Command {
     command->add_flag("--json", texts_.json, "one JSON object on standard output");
     fabric_.declare(*command, "--fabric", FabricOption::Place::optional);
     add("--plan", texts_.plan, "FILE", "execute this plan instead of planning one")->excludes("--fabric");
+    launch_.declare(*command);
     command->footer(kFooter);
     return command;
   }
 
+  void take_program(std::vector<std::string> words) override {
+    for (const CLI::Option* option : command_->get_options()) {
+      if (option->count() == 0 || option->get_group() == LaunchOption::kGroup || option->check_lname("processes"))
+        continue;
+      throw Error(ErrorCode::invalid_input, "is for a collective, not for a program after '--'", option->get_name());
+    }
+    launch_.take_program(std::move(words));
+  }
+
   ExitCode run(const Terminal& terminal) override {
+    if (launch_.has_program()) return launch_.run(terminal, static_cast<uint32_t>(processes(1)));
+    for (const CLI::Option* option : command_->get_options()) {
+      if (option->count() == 0 || option->get_group() != LaunchOption::kGroup) continue;
+      throw Error(ErrorCode::invalid_input, "is for a program, and there is none after '--'", option->get_name());
+    }
+    if (command_->get_option("COLLECTIVE")->count() == 0) {
+      throw Error(ErrorCode::invalid_input, "COLLECTIVE is required, or a program after '--'; see 'banyan run --help'");
+    }
     const LocalRunOptions options = run_options();
     std::optional<Prepared> prepared;
     {
@@ -105,10 +133,11 @@ class RunCommand : public Command {
     return options;
   }
 
-  size_t processes() const {
+  // 0 when it is not said how many.
+  size_t processes(uint64_t least = 2) const {
     return texts_.processes.empty()
                ? 0
-               : static_cast<size_t>(parse_count(texts_.processes, "-n", {.least = 2, .most = kMaxProcesses}));
+               : static_cast<size_t>(parse_count(texts_.processes, "-n", {.least = least, .most = kMaxProcesses}));
   }
 
   static void require_few(size_t participants) {
@@ -241,6 +270,8 @@ class RunCommand : public Command {
     return text;
   }
 
+  CLI::App* command_ = nullptr;
+  LaunchOption launch_;
   FabricOption fabric_;
   CollectiveOption collective_;
   RunTexts texts_;

@@ -15,6 +15,7 @@ constexpr const char* kFooter =
     "  banyan plan allgather dgx-h100:8 -o plan.json\n"
     "  banyan verify plan.json\n"
     "  banyan run allreduce -n 4 --bytes 16MiB\n"
+    "  banyan run -n 4 -- ./program --its-option\n"
     "\n"
     "Exit code: 0 success, 1 the answer is no, 2 bad input.\n"
     "'banyan COMMAND --help' shows the options and examples of a command.";
@@ -67,9 +68,13 @@ int run_program(int argc, char** argv) {
   program.footer(kFooter);
   const std::vector<Entry> entries = declare_commands(program);
   try {
-    program.parse(argc, argv);
+    // What follows "--" is a program of the user with options of its own.
+    char** const end = std::find_if(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });
+    program.parse(static_cast<int>(end - argv), argv);
     for (const Entry& entry : entries) {
-      if (entry.declared->parsed()) return static_cast<int>(entry.command->run(terminal));
+      if (!entry.declared->parsed()) continue;
+      if (end != argv + argc) entry.command->take_program({end + 1, argv + argc});
+      return static_cast<int>(entry.command->run(terminal));
     }
     return refuse(terminal, Error(ErrorCode::invalid_input, "no command given; see 'banyan --help'"));
   } catch (const CLI::ParseError& error) {

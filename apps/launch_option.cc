@@ -1,0 +1,36 @@
+#include "apps/launch_option.h"
+
+#include <utility>
+
+#include "apps/launch_plan.h"
+#include "apps/launcher.h"
+
+namespace banyan::app {
+
+void LaunchOption::declare(CLI::App& command) {
+  command.add_option("--hosts", hosts_, "start it on these by ssh, node7:2 for two ranks (default: here)")
+      ->type_name("LIST")
+      ->group(kGroup);
+  command.add_flag("--prefix", prefix_, "put the rank in front of each line of output")->group(kGroup);
+  command.add_flag("--keep-going", keep_going_, "let the others run when a rank has failed")->group(kGroup);
+}
+
+void LaunchOption::take_program(std::vector<std::string> words) {
+  if (words.empty()) throw Error(ErrorCode::invalid_input, "no program after '--'");
+  program_ = std::move(words);
+}
+
+ExitCode LaunchOption::run(const Terminal& terminal, uint32_t processes) const {
+  LaunchRequest request{.program = program_, .hosts = {}, .processes = processes, .port = pick_master_port()};
+  if (!hosts_.empty()) {
+    request.hosts = parse_hosts(hosts_);
+  } else if (processes == 0) {
+    throw Error(ErrorCode::invalid_input, "how many processes? Give -n, or --hosts");
+  }
+  Secret secret = Secret::from_environment();
+  if (secret.is_empty()) secret = Secret::random();
+  const LaunchOptions options{.prefix_lines = prefix_, .keep_going = keep_going_};
+  return static_cast<ExitCode>(launch(plan_launch(request), secret, options, terminal));
+}
+
+}  // namespace banyan::app
