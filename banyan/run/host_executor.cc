@@ -23,7 +23,14 @@ uint64_t HostExecutor::start_message(const Call& call) {
 bool HostExecutor::advance_messages() {
   if (mailboxes_.is_idle()) return false;
   group_->expect_whole();
-  const bool moved = mailboxes_.advance();
+  bool moved = false;
+  try {
+    moved = mailboxes_.advance();
+  } catch (const Error&) {
+    group_->expect_whole();
+    throw;
+  }
+  if (moved) group_->expect_whole();  // or what was read of a peer may be worth nothing
   message_steps_ += moved ? 1 : 0;
   return moved;
 }
@@ -91,7 +98,7 @@ void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
 bool HostExecutor::advance() {
   try {
     group_->expect_whole();
-    return group_->exchange().advance();
+    return group_->advance();
   } catch (const Error& error) {
     explain(error);
   }
@@ -99,13 +106,15 @@ bool HostExecutor::advance() {
 
 void HostExecutor::finish(Watch& watch) {
   try {
-    if (!group_->exchange().advance()) group_->finish(watch);
+    group_->finish(watch);
   } catch (const Error& error) {
     explain(error);
   }
 }
 
 void HostExecutor::explain(const Error& error) {
+  // When a rank has broken the group, what happened here may be nothing but a consequence.
+  group_->expect_whole();
   const std::optional<uint32_t> peer = group_->exchange().mismatched();
   if (error.code() != ErrorCode::mismatch || !peer) throw error;
   const CallNumbers theirs = group_->segment().note(*peer, group_->exchange().operation()).numbers;

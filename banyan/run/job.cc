@@ -118,7 +118,7 @@ std::unique_ptr<HostGroup> Job::meet_on_host(uint64_t key, const std::vector<uin
   for (uint32_t i = 0; i < ranks.size(); ++i) {
     if (i == own) continue;
     const Process& peer = process(ranks[i]);
-    options.peers[i] = std::make_unique<PeerRegions>(peer.member.pid, peer.directory_fd);
+    options.peers[i] = std::make_unique<PeerRegions>(peer.member.pid, peer.directory_fd, "rank " + std::to_string(i));
     can_attach = can_attach && options.peers[i]->is_attachable();
   }
   const Segment::Options layout = segment_options(static_cast<uint32_t>(ranks.size()));

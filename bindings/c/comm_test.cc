@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <numeric>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -261,6 +263,79 @@ TEST(Lost, SurvivorsOfAKilledRankShrinkAndGoOn) {
     });
     for (int rank = 0; rank < 4; ++rank) {
       EXPECT_EQ(reports[static_cast<size_t>(rank)], rank == victim ? "killed by 9" : "sum 6") << "victim " << victim;
+    }
+  }
+}
+
+// Random calls until somebody is gone; then the survivors shrink, and may lose another one meanwhile.
+std::string work_until_lost(banyan_comm_t comm, uint64_t seed, const std::string& victim) {
+  std::mt19937_64 random(seed);  // the same on all ranks
+  int size = 0;
+  banyan_comm_count(comm, &size);
+  const auto end = Clock::now() + std::chrono::seconds(60);
+  while (Clock::now() < end) {
+    const size_t count = random() % (random() % 3 == 0 ? 200'000 : 300);
+    std::vector<float> in(count * static_cast<size_t>(size), 1), out(count * static_cast<size_t>(size));
+    const int root = static_cast<int>(random() % static_cast<uint64_t>(size));
+    banyan_result_t result = BANYAN_SUCCESS;
+    switch (random() % 5) {
+      case 0:
+        result = banyan_all_reduce(in.data(), out.data(), count, BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr);
+        break;
+      case 1:
+        result = banyan_all_gather(in.data(), out.data(), count, BANYAN_FLOAT32, comm, nullptr);
+        break;
+      case 2:
+        result = banyan_broadcast(in.data(), out.data(), count, BANYAN_FLOAT32, root, comm, nullptr);
+        break;
+      case 3:
+        result = banyan_all_to_all(in.data(), out.data(), count, BANYAN_FLOAT32, comm, nullptr);
+        break;
+      case 4:
+        result = banyan_reduce(in.data(), out.data(), count, BANYAN_FLOAT32, BANYAN_SUM, root, comm, nullptr);
+        break;
+    }
+    if (result == BANYAN_SUCCESS) continue;
+    const std::string error = banyan_last_error(comm);
+    if (result != BANYAN_PEER_LOST || error.find(victim) == std::string::npos) return error;
+    return "";
+  }
+  return "nobody was lost";
+}
+
+uint64_t kill_rounds() {
+  const char* const rounds = std::getenv("BANYAN_TEST_KILLS");
+  return rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 200;
+}
+
+TEST(Lost, WhoeverIsKilledWheneverTheOthersGoOn) {
+  for (uint64_t seed = 1; seed <= kill_rounds(); ++seed) {
+    std::mt19937_64 draw(seed);
+    const int size = 2 + static_cast<int>(draw() % 4), victim = static_cast<int>(draw() % static_cast<uint64_t>(size));
+    const auto after = std::chrono::microseconds(draw() % 4000);
+    const auto reports = run_ranks(size, [&](banyan_comm_t comm, int rank) -> std::string {
+      banyan_barrier(comm, nullptr);
+      if (rank == victim) {
+        std::thread([&] {
+          std::this_thread::sleep_for(after);
+          kill(getpid(), SIGKILL);
+        }).detach();
+      }
+      const std::string surprise = work_until_lost(comm, seed, "rank " + std::to_string(victim) + " is dead");
+      if (!surprise.empty()) return surprise;
+      banyan_comm_t rest = nullptr;
+      if (banyan_comm_shrink(comm, nullptr, 0, &rest, nullptr) != BANYAN_SUCCESS) {
+        return std::string("shrink: ") + banyan_last_error(comm);
+      }
+      int left = 0;
+      banyan_comm_count(rest, &left);
+      const std::string sum = sum_of_ranks(rest);
+      banyan_comm_destroy(rest);
+      return left == size - 1 && sum == std::to_string(size * (size - 1) / 2) ? "went on" : "sum " + sum;
+    });
+    for (int rank = 0; rank < size; ++rank) {
+      ASSERT_EQ(reports[static_cast<size_t>(rank)], rank == victim ? "killed by 9" : "went on")
+          << "seed " << seed << ", rank " << rank << " of " << size << ", victim " << victim;
     }
   }
 }

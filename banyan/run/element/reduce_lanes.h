@@ -113,7 +113,7 @@ struct Min {
   template <typename T, typename V>
   [[gnu::always_inline]] static V apply(const V& left, const V& right) {
     if constexpr (std::is_floating_point_v<T>) {
-      return (right < left) | (left != left) ? right : left;
+      return ((right < left) | (left != left)) ? right : left;
     } else {
       return right < left ? right : left;
     }
@@ -124,7 +124,7 @@ struct Max {
   template <typename T, typename V>
   [[gnu::always_inline]] static V apply(const V& left, const V& right) {
     if constexpr (std::is_floating_point_v<T>) {
-      return (right > left) | (left != left) ? right : left;
+      return ((right > left) | (left != left)) ? right : left;
     } else {
       return right > left ? right : left;
     }

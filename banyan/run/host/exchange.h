@@ -76,6 +76,9 @@ class Exchange {
   uint64_t operation() const { return operation_; }
   // The rank whose sign is missing, after advance() returned false.
   uint32_t waiting_for() const { return waiting_for_; }
+  // Whether the operation read buffers of peers in place. A peer that has failed may have reused them: so when the
+  // group turns out to be broken afterwards, what was read is worth nothing.
+  bool has_read_peers() const { return sees_counters_; }
   // The peer that called something else, when advance() has thrown for that.
   std::optional<uint32_t> mismatched() const { return mismatched_; }
   // Grows whenever something was done.

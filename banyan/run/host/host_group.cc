@@ -11,12 +11,12 @@ HostGroup::HostGroup(Segment segment, Exchange::Options options)
       patience_(is_crowded_),
       exchange_(segment_, std::move(options)) {}
 
-void HostGroup::finish(Watch& watch) {
+void HostGroup::wait(Watch& watch) {
   constexpr uint32_t kLooksBetweenQuestions = 256;
   patience_.begin();
   uint64_t steps = exchange_.steps();
   uint32_t looks = 0;
-  while (!exchange_.advance()) {
+  while (!advance()) {
     if (exchange_.steps() != steps) {
       steps = exchange_.steps();
       patience_.end();
@@ -27,7 +27,7 @@ void HostGroup::finish(Watch& watch) {
     expect_whole();
     watch.waiting_for(exchange_.waiting_for());
     if (is_awake) continue;
-    nap([&] { return exchange_.advance() || exchange_.steps() != steps; });
+    nap([&] { return advance() || exchange_.steps() != steps; });
     patience_.tire();
   }
   patience_.end();

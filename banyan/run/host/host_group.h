@@ -39,10 +39,18 @@ class HostGroup {
   // group; the group is of no use after that.
   void run(const HostTask& task, Watch& watch) {
     exchange_.start(task);
-    if (!exchange_.advance()) finish(watch);
+    finish(watch);
   }
   // The same for an operation that was started with exchange().start().
-  void finish(Watch& watch);
+  void finish(Watch& watch) {
+    if (!advance()) wait(watch);
+  }
+  // Exchange::advance(), and throws the error of the rank that broke the group while its buffers were read.
+  bool advance() {
+    if (!exchange_.advance()) return false;
+    if (exchange_.has_read_peers()) expect_whole();
+    return true;
+  }
   // Sleeps until a peer publishes something, or for a while, unless `try_again` moves something: it looks once more
   // when peers already know that this rank is about to sleep.
   template <typename TryAgain>
@@ -59,6 +67,7 @@ class HostGroup {
   void expect_whole() const;
 
  private:
+  void wait(Watch& watch);
   struct Nap {
     explicit Nap(const HostGroup& group) : group_(group) { group.segment_.fall_asleep(group.rank_); }
     ~Nap() { group_.segment_.wake_up(group_.rank_); }

@@ -117,14 +117,20 @@ RegionPlace RegionPool::find(const void* begin, size_t bytes) const {
   return {region.id, static_cast<uint64_t>(first - start)};
 }
 
-PeerRegions::PeerRegions(pid_t owner, int directory_fd)
-    : owner_(owner), directory_(SharedMemory::attach(owner, directory_fd, sizeof(RegionPool::Directory))) {}
+PeerRegions::PeerRegions(pid_t owner, int directory_fd, std::string name)
+    : owner_(owner),
+      name_(std::move(name)),
+      directory_(SharedMemory::attach(owner, directory_fd, sizeof(RegionPool::Directory))) {}
 
 std::optional<int> PeerRegions::find(uint64_t key) const {
   for (const RegionPool::Announcement& announcement : directory().announcements) {
     if (announcement.key.load(std::memory_order_acquire) == key) return announcement.fd.load(std::memory_order_relaxed);
   }
   return std::nullopt;
+}
+
+Error PeerRegions::gone() const {
+  return Error(ErrorCode::peer_lost, name_ + " is dead: process " + std::to_string(owner_) + " is gone");
 }
 
 bool PeerRegions::is_attachable() const {
@@ -145,10 +151,9 @@ void PeerRegions::read(uint64_t address, std::span<std::byte> into) const {
       address += static_cast<uint64_t>(count);
       continue;
     }
-    const std::string what =
-        "cannot read " + std::to_string(into.size()) + " bytes of process " + std::to_string(owner_);
+    const std::string what = "cannot read " + std::to_string(into.size()) + " bytes of " + name_;
     if (errno == EINTR) continue;
-    if (errno == ESRCH) throw Error(ErrorCode::peer_lost, what + ": it is gone");
+    if (errno == ESRCH) throw gone();
     if (errno == EFAULT || count == 0) throw Error(ErrorCode::mismatch, what + ": its buffer is shorter");
     throw system_error(what);
   }
@@ -164,7 +169,7 @@ std::byte* PeerRegions::at(RegionId region, uint64_t offset, size_t bytes) {
 }
 
 std::byte* PeerRegions::map(RegionId region, uint64_t offset, size_t bytes) {
-  const std::string what = "memory region " + std::to_string(region) + " of process " + std::to_string(owner_);
+  const std::string what = "memory region " + std::to_string(region) + " of " + name_;
   auto found = mappings_.find(region);
   if (found == mappings_.end()) {
     forget_freed();
@@ -174,7 +179,12 @@ std::byte* PeerRegions::map(RegionId region, uint64_t offset, size_t bytes) {
     if (entry.id.load(std::memory_order_acquire) != region || region == 0) {
       throw Error(ErrorCode::mismatch, what + " is not there; was it freed while an operation used it?");
     }
-    found = mappings_.emplace(region, Mapping{SharedMemory::attach(owner_, fd, size)}).first;
+    try {
+      found = mappings_.emplace(region, Mapping{SharedMemory::attach(owner_, fd, size)}).first;
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::peer_lost) throw gone();
+      throw;
+    }
   }
   const size_t size = found->second.memory.size();
   if (offset > size || bytes > size - offset) {

@@ -15,8 +15,10 @@
 #include <optional>
 #include <shared_mutex>
 #include <span>
+#include <string>
 #include <unordered_map>
 
+#include "banyan/base/error.h"
 #include "banyan/run/system/shared_memory.h"
 
 namespace banyan {
@@ -88,8 +90,8 @@ class RegionPool {
 // The memory of one other process.
 class PeerRegions {
  public:
-  // Throws Error{io}, Error{peer_lost}.
-  PeerRegions(pid_t owner, int directory_fd);
+  // Errors call it `name`: "rank 3". Throws Error{io}, Error{peer_lost}.
+  PeerRegions(pid_t owner, int directory_fd, std::string name = "a peer");
 
   // The file descriptor that the owner has announced under this key, if it has.
   std::optional<int> find(uint64_t key) const;
@@ -111,7 +113,10 @@ class PeerRegions {
   std::byte* map(RegionId region, uint64_t offset, size_t bytes);
   void forget_freed();
 
+  Error gone() const;
+
   pid_t owner_;
+  std::string name_;
   SharedMemory directory_;
   struct Mapping {
     SharedMemory memory;

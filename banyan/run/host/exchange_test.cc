@@ -1,0 +1,269 @@
+// All ranks of a host in one thread, advanced in an order that a seed decides; and one of them stops at every possible
+// step. Nothing may hang unseen: whoever does not finish must be waiting, directly or through others, for the one that
+// stopped; whoever finishes must have the right answer.
+#include "banyan/run/host/exchange.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <random>
+#include <string>
+
+#include "banyan/run/host/calls.h"
+
+namespace banyan {
+namespace {
+
+constexpr ReduceTask kSum{.type = DataType::int32, .op = ReduceOp::sum};
+
+enum class What { all_reduce, reduce, broadcast, all_gather, reduce_scatter, all_to_all, gather, scatter, barrier };
+constexpr int kWhats = 9;
+
+struct Scene {
+  uint32_t ranks = 2;
+  bool regions = false, attach = false;
+  std::vector<std::pair<What, uint64_t>> operations = {};  // with a count
+  uint64_t seed = 1;
+  std::optional<uint32_t> victim = {};
+  uint64_t victim_steps = 0;  // advances that it makes before it stops
+};
+
+int32_t value(size_t operation, uint32_t rank, uint64_t position) {
+  return static_cast<int32_t>(operation * 1000 + rank * 77 + position * 3);
+}
+
+class Stage {
+ public:
+  explicit Stage(const Scene& scene)
+      : scene_(scene), segment_(Segment::make({.ranks = scene.ranks, .block_bytes = 4096})), random_(scene.seed) {
+    for (uint32_t rank = 0; rank < scene.ranks; ++rank) {
+      std::vector<std::unique_ptr<PeerRegions>> peers(scene.ranks);
+      for (auto& peer : peers) peer = std::make_unique<PeerRegions>(getpid(), pool_.directory_fd());
+      Actor& actor = actors_.emplace_back();
+      actor.exchange =
+          std::make_unique<Exchange>(segment_, Exchange::Options{.rank = rank,
+                                                                 .own_regions = &pool_,
+                                                                 .peers = std::move(peers),
+                                                                 .may_attach = scene.attach,
+                                                                 .tuning = {.everybody_reduces = 400,
+                                                                            .everybody_reduces_views = 2000,
+                                                                            .least_viewed = 64,
+                                                                            .most_staged = 600,
+                                                                            .least_block = 128,
+                                                                            .least_attached_sum = 100,
+                                                                            .least_attached_move = 100}});
+      actor.input = buffer();
+      actor.output = buffer();
+    }
+  }
+  ~Stage() {
+    for (Actor& actor : actors_) {
+      release(actor.input);
+      release(actor.output);
+    }
+  }
+
+  // Returns how many advances the victim (or rank 0) made in all, were it to go on.
+  uint64_t play() {
+    uint64_t advances = 0, idle = 0;
+    while (idle < 50 * scene_.ranks) {
+      const uint32_t rank = static_cast<uint32_t>(random_() % scene_.ranks);
+      Actor& actor = actors_[rank];
+      const bool is_victim = rank == scene_.victim.value_or(0);
+      if (actor.operation == scene_.operations.size()) {
+        ++idle;
+        continue;
+      }
+      if (scene_.victim == rank && advances >= scene_.victim_steps) {
+        ++idle;
+        continue;
+      }
+      const uint64_t before = actor.exchange->steps();
+      advances += is_victim ? 1 : 0;
+      if (!actor.is_started) begin(rank);
+      if (actor.exchange->advance()) {
+        expect_right(rank);
+        actor.is_started = false;
+        ++actor.operation;
+      }
+      idle = actor.exchange->steps() == before ? idle + 1 : 0;
+    }
+    return advances;
+  }
+
+  void expect_all_done() const {
+    for (const Actor& actor : actors_) EXPECT_EQ(actor.operation, scene_.operations.size()) << describe();
+  }
+
+  void expect_waiting_for_the_victim() const {
+    for (uint32_t rank = 0; rank < scene_.ranks; ++rank) {
+      uint32_t at = rank;
+      for (uint32_t hops = 0; hops <= scene_.ranks && at != *scene_.victim; ++hops) {
+        if (actors_[at].operation == scene_.operations.size()) break;
+        at = actors_[at].exchange->waiting_for();
+      }
+      const bool is_done = actors_[rank].operation == scene_.operations.size();
+      EXPECT_TRUE(is_done || at == *scene_.victim) << "rank " << rank << " waits for nobody; " << describe();
+    }
+  }
+
+ private:
+  static constexpr size_t kBufferBytes = 64 << 10;
+
+  struct Actor {
+    std::unique_ptr<Exchange> exchange;
+    size_t operation = 0;
+    bool is_started = false;
+    std::byte *input = nullptr, *output = nullptr;
+  };
+
+  std::byte* buffer() { return scene_.regions ? pool_.allocate(kBufferBytes) : new std::byte[kBufferBytes]; }
+  void release(std::byte* data) {
+    if (scene_.regions) {
+      pool_.free(data);
+    } else {
+      delete[] data;
+    }
+  }
+
+  void begin(uint32_t rank) {
+    Actor& actor = actors_[rank];
+    const auto [what, count] = scene_.operations[actor.operation];
+    auto* const in = reinterpret_cast<int32_t*>(actor.input);
+    for (uint64_t i = 0; i < count * scene_.ranks; ++i) in[i] = value(actor.operation, rank, i);
+    const HostCall call{.rank = rank,
+                        .ranks = scene_.ranks,
+                        .signature = actor.operation,
+                        .note = {},
+                        .element_bytes = 4,
+                        .send = actor.input,
+                        .recv = actor.output};
+    actor.exchange->start(task(call, what, count, root_of(actor.operation)));
+    actor.is_started = true;
+  }
+
+  uint32_t root_of(size_t operation) const { return static_cast<uint32_t>(operation) % scene_.ranks; }
+
+  static HostTask task(const HostCall& call, What what, uint64_t count, uint32_t root) {
+    switch (what) {
+      case What::all_reduce:
+        return all_reduce_task(call, count, kSum);
+      case What::reduce:
+        return reduce_task(call, count, kSum, root);
+      case What::broadcast:
+        return broadcast_task(call, count, root);
+      case What::all_gather:
+        return all_gather_task(call, count);
+      case What::reduce_scatter:
+        return reduce_scatter_task(call, count, kSum);
+      case What::all_to_all:
+        return all_to_all_task(call, count);
+      case What::gather:
+        return gather_task(call, count, root);
+      case What::scatter:
+        return scatter_task(call, count, root);
+      case What::barrier:
+        break;
+    }
+    return barrier_task(call);
+  }
+
+  void expect_right(uint32_t rank) {
+    const Actor& actor = actors_[rank];
+    const size_t operation = actor.operation;
+    const auto [what, count] = scene_.operations[operation];
+    const uint32_t root = root_of(operation);
+    const auto* const out = reinterpret_cast<const int32_t*>(actor.output);
+    const auto sum = [&](uint64_t i) {
+      int32_t all = 0;
+      for (uint32_t other = 0; other < scene_.ranks; ++other) all += value(operation, other, i);
+      return all;
+    };
+    const bool gathers = what == What::all_gather || what == What::all_to_all || what == What::gather;
+    if (what == What::barrier || ((what == What::reduce || what == What::gather) && rank != root)) return;
+    for (uint64_t i = 0; i < (gathers ? count * scene_.ranks : count); ++i) {
+      int32_t expected = 0;
+      const auto from = static_cast<uint32_t>(gathers ? i / count : root);
+      if (what == What::all_reduce || what == What::reduce) expected = sum(i);
+      if (what == What::reduce_scatter) expected = sum(rank * count + i);
+      if (what == What::broadcast) expected = value(operation, root, i);
+      if (what == What::scatter) expected = value(operation, root, rank * count + i);
+      if (what == What::all_gather || what == What::gather) expected = value(operation, from, i % count);
+      if (what == What::all_to_all) expected = value(operation, from, rank * count + i % count);
+      ASSERT_EQ(out[i], expected) << "operation " << operation << ", rank " << rank << ", element " << i << "; "
+                                  << describe();
+    }
+  }
+
+  std::string describe() const {
+    std::string text = std::to_string(scene_.ranks) + " ranks, seed " + std::to_string(scene_.seed);
+    if (scene_.victim) {
+      text += ", rank " + std::to_string(*scene_.victim) + " stops after " + std::to_string(scene_.victim_steps);
+    }
+    for (const auto& [what, count] : scene_.operations) {
+      text += " " + std::to_string(static_cast<int>(what)) + "x" + std::to_string(count);
+    }
+    return text + (scene_.regions ? ", regions" : "") + (scene_.attach ? ", attached" : "");
+  }
+
+  const Scene scene_;
+  RegionPool pool_;
+  Segment segment_;
+  std::mt19937_64 random_;
+  std::vector<Actor> actors_;
+};
+
+std::vector<std::pair<What, uint64_t>> random_operations(std::mt19937_64& random) {
+  std::vector<std::pair<What, uint64_t>> operations;
+  for (int i = 0; i < 8; ++i) {
+    const uint64_t count = random() % (random() % 2 == 0 ? 20 : 1500);
+    operations.emplace_back(static_cast<What>(random() % kWhats), count);
+  }
+  return operations;
+}
+
+TEST(Exchange, IsRightInEveryOrderOfEvents) {
+  for (uint64_t seed = 1; seed <= 600; ++seed) {
+    std::mt19937_64 random(seed);
+    Scene scene{
+        .ranks = 2 + static_cast<uint32_t>(random() % 3), .regions = random() % 2 == 0, .attach = random() % 2 == 0};
+    scene.operations = random_operations(random);
+    scene.seed = seed;
+    Stage stage(scene);
+    stage.play();
+    stage.expect_all_done();
+    if (HasFailure()) return;
+  }
+}
+
+// Every kind, way and victim, and every step at which it can stop.
+TEST(Exchange, ARankThatStopsAtAnyStepIsWaitedForAndNobodyHangsUnseen) {
+  uint64_t stops = 0;
+  for (int what = 0; what < kWhats; ++what) {
+    for (const uint64_t count : {uint64_t{3}, uint64_t{100}, uint64_t{900}}) {
+      for (uint32_t ranks = 2; ranks <= 4; ++ranks) {
+        for (const int memory : {0, 1, 2}) {
+          Scene scene{.ranks = ranks, .regions = memory == 1, .attach = memory == 2};
+          scene.operations = {
+              {static_cast<What>(what), count}, {What::all_reduce, 2}, {static_cast<What>(what), count}};
+          scene.victim = static_cast<uint32_t>((count + ranks) % ranks);
+          scene.victim_steps = UINT64_MAX;
+          const uint64_t steps = Stage(scene).play();
+          for (scene.victim_steps = 0; scene.victim_steps < steps; scene.victim_steps += 1 + steps / 40) {
+            Stage stage(scene);
+            stage.play();
+            stage.expect_waiting_for_the_victim();
+            ++stops;
+            if (HasFailure()) return;
+          }
+        }
+      }
+    }
+  }
+  RecordProperty("stops", static_cast<int>(stops));
+  EXPECT_GT(stops, 2000u);
+}
+
+}  // namespace
+}  // namespace banyan
