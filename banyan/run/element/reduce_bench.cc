@@ -104,10 +104,12 @@ void reduce_few(benchmark::State& state, DataType type) {
 
 void sizes(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"sources", "bytes", "streaming"});
-  bench->ArgsProduct({{2, 4}, {4 << 10, 256 << 10, 8 << 20, 64 << 20}, {0, 1}})->MinTime(0.05);
+  bench->ArgsProduct({{2, 4}, {4 << 10, 256 << 10, 2 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20}, {0, 1}})
+      ->MinTime(0.05);
 }
 void copy_sizes(benchmark::internal::Benchmark* bench) {
-  bench->ArgNames({"bytes", "streaming"})->ArgsProduct({{4 << 10, 256 << 10, 8 << 20, 64 << 20}, {0, 1}});
+  bench->ArgNames({"bytes", "streaming"})
+      ->ArgsProduct({{4 << 10, 256 << 10, 2 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20}, {0, 1}});
   bench->MinTime(0.05);
 }
 

@@ -123,7 +123,7 @@ class OnePass {
   const std::byte* sources_[kSources];
 };
 
-// Many sources, or a division: a block of accumulators stays in the first cache while sources pass by, four at a time.
+// Many sources, or a division: a block of accumulators stays in the first cache while sources pass by, two at a time.
 // More streams at once would contend for the same sets of the caches.
 template <typename Machine, typename T, typename Op>
 class InBlocks {
@@ -132,7 +132,6 @@ class InBlocks {
   using Accumulator = typename L::Accumulator;
   static constexpr size_t kWidth = Machine::kWidth;
   static constexpr size_t kVectors = 8192 / sizeof(Accumulator);
-  static constexpr size_t kTogether = 4;
 
  public:
   explicit InBlocks(const ReduceJob& job) : job_(job) {}
@@ -152,31 +151,20 @@ class InBlocks {
 
  private:
   void fill(size_t at, size_t bytes) {
-    for (size_t done = 0; done < job_.source_count;) {
-      const size_t left = job_.source_count - done;
-      const std::byte* const* sources = job_.sources + done;
-      if (left == 1) {
-        fold<1>(sources, at, bytes, done == 0);
-      } else if (left == 2) {
-        fold<2>(sources, at, bytes, done == 0);
-      } else if (left == 3) {
-        fold<3>(sources, at, bytes, done == 0);
-      } else {
-        fold<kTogether>(sources, at, bytes, done == 0);
-      }
-      done += left < kTogether ? left : kTogether;
-    }
+    size_t done = 0;
+    for (; job_.source_count - done >= 2; done += 2) fold<2>(job_.sources + done, at, bytes, done == 0);
+    if (done < job_.source_count) fold<1>(job_.sources + done, at, bytes, done == 0);
   }
 
   template <size_t kSources>
   void fold(const std::byte* const* sources, size_t at, size_t bytes, bool is_first) {
-    const std::byte* from[kSources];
-    for (size_t k = 0; k < kSources; ++k) from[k] = sources[k] + at;
+    const std::byte* const left = sources[0] + at;
+    const std::byte* const right = sources[kSources - 1] + at;
     const auto folded = [&](const Accumulator& before, const auto& load_from) {
-      const Accumulator first = L::widen(load_from(from[0]));
-      Accumulator sum = is_first ? first : L::template apply<Op>(before, first);
-      for (size_t k = 1; k < kSources; ++k) sum = L::template apply<Op>(sum, L::widen(load_from(from[k])));
-      return sum;
+      const Accumulator first = L::widen(load_from(left));
+      const Accumulator sum = is_first ? first : L::template apply<Op>(before, first);
+      if constexpr (kSources == 1) return sum;
+      return L::template apply<Op>(sum, L::widen(load_from(right)));
     };
     const size_t whole = bytes / kWidth, part = bytes % kWidth;
     for (size_t v = 0; v < whole; ++v) {
