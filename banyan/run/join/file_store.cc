@@ -152,7 +152,7 @@ std::optional<std::string> living_host(const std::string& meeting) {
 }  // namespace
 
 FileStore::FileStore(std::string folder, std::string meeting)
-    : folder_(std::move(folder)), place_("file://" + folder_), meeting_(std::move(meeting)) {}
+    : folder_(std::move(folder)), place_("file://" + folder_), meeting_(std::move(meeting)), owner_(getpid()) {}
 
 std::unique_ptr<FileStore> FileStore::host(const std::string& folder, const std::string& self) {
   while (true) {
@@ -228,6 +228,7 @@ bool FileStore::enter() {
 }
 
 FileStore::~FileStore() {
+  if (getpid() != owner_) return;  // locks and files are the owner's
   if (!is_host_) {
     if (visitors_file_.is_open()) unlock(visitors_file_);
     return;
@@ -244,6 +245,7 @@ FileStore::~FileStore() {
 
 bool FileStore::finish(const Deadline& deadline) {
   CHECK(is_host_) << "a visitor cannot end the meeting";
+  if (getpid() != owner_) return true;
   std::error_code ignored;  // visitors look whether we are there
   fs::remove(folder_ + "/current", ignored);
   Pauses pauses(deadline);

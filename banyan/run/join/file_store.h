@@ -17,6 +17,8 @@
 // all.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -37,7 +39,8 @@ class FileStore : public Store {
   static std::unique_ptr<FileStore> host(const std::string& folder, const std::string& self);
   // Waits for a host. Throws Error{timed_out}: "rank 0 has not come to file:///scratch/meet within 30 s".
   static std::unique_ptr<FileStore> visit(const std::string& folder, const Deadline& deadline);
-  // The host's takes everything away that it made, and visitors that are still there are told peer_lost.
+  // The host's takes everything away that it made, and visitors that are still there are told peer_lost. In a process
+  // that was forked from the owner it does nothing.
   ~FileStore() override;
 
   // Waits for something look again and again, after at most this.
@@ -66,6 +69,7 @@ class FileStore : public Store {
   std::string folder_, place_;
   std::string meeting_;  // the subfolder
   bool is_host_ = false, made_folder_ = false;
+  pid_t owner_;
   FileDescriptor host_file_, visitors_file_;
 };
 

@@ -155,6 +155,16 @@ TEST_F(FileStoreTest, TellsVisitorsThatTheHostIsGone) {
   EXPECT_EQ(error_of([&] { visitor->add("k", 1, kSoon); }).code(), ErrorCode::peer_lost);
 }
 
+TEST_F(FileStoreTest, DoesNotMindForks) {
+  auto host = FileStore::host(folder_, "rank 0");
+  run_processes(1, std::chrono::minutes(1), [&](uint32_t) {
+    host.reset();
+    return std::string();
+  });
+  const auto visitor = FileStore::visit(folder_, kSoon);
+  EXPECT_EQ(visitor->add("still there", 1, kSoon), 1);
+}
+
 TEST_F(FileStoreTest, RefusesFoldersThatOthersMayWriteTo) {
   fs::create_directory(folder_);
   ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);

@@ -31,7 +31,6 @@ namespace {
 constexpr std::string_view kName = "banyan/";
 constexpr unsigned kVersion = 1;
 constexpr size_t kVersionSize = 12, kNonceSize = 16, kProofSize = 32;
-constexpr size_t kHelloSize = kVersionSize + kNonceSize;
 constexpr size_t kGreetingHead = 3;  // size of the purpose, size of the payload in two bytes
 constexpr char kYes = 'y', kNoSecret = 's', kNotHere = 'm';
 

@@ -38,8 +38,34 @@ void shake_hands_with(std::string_view input, bool as_caller) {
   }
 }
 
+// A caller that knows the secret, and then says anything.
+void greet_with(std::string_view input) {
+  std::array<int, 2> ends, taps;
+  CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+  CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, taps.data()), 0);
+  const FileDescriptor far(ends[1]), tap(taps[1]);
+  Handshake caller = Handshake::caller(FileDescriptor(taps[0]), Secret(), {"store", ""});
+  Handshake callee = Handshake::callee(FileDescriptor(ends[0]), Secret());
+  const auto carry = [](const FileDescriptor& from, const FileDescriptor& to) {
+    std::array<char, 256> buffer;
+    const ssize_t count = recv(from.get(), buffer.data(), buffer.size(), 0);
+    if (count > 0) CHECK_EQ(send(to.get(), buffer.data(), static_cast<size_t>(count), MSG_NOSIGNAL), count);
+  };
+  while (caller.advance() != State::done) {
+    carry(tap, far);
+    CHECK(callee.advance() == State::wants_read) << callee.refusal();
+    carry(far, tap);
+  }
+  // What the caller says now stays in `tap`.
+  const ssize_t said = send(far.get(), input.data(), input.size(), MSG_NOSIGNAL);
+  shutdown(far.get(), SHUT_WR);
+  const State state = callee.advance();
+  CHECK(said < 0 || state == State::refused || state == State::done);
+}
+
 const testing::Fuzzer kFuzzer("handshake", "banyan/run/join/corpus/handshake", [](std::string_view input) {
   if (input.empty()) return;
+  greet_with(input);
   shake_hands_with(input, false);
   shake_hands_with(input, true);
 });

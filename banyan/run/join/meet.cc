@@ -79,11 +79,7 @@ class Meeting {
 void Meeting::compare_terms() {
   const Json own = {{"size", size_}, {"version", Card::kVersion}, {"who", who(own_)}};
   const int64_t here = add("here");
-  if (here == size_) store_.set(key("all-here"), "", deadline_);
-  if (here == 1) {
-    store_.set(key("terms"), own.dump(-1, ' ', false, Json::error_handler_t::replace), deadline_);
-    return;
-  }
+  if (here == 1) store_.set(key("terms"), own.dump(-1, ' ', false, Json::error_handler_t::replace), deadline_);
   const std::string terms = store_.get(key("terms"), deadline_);
   uint32_t size = 0, version = 0;
   std::string first;
@@ -95,6 +91,7 @@ void Meeting::compare_terms() {
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::invalid_input, std::string("somebody wrote strange terms: ") + error.what(), store_.place());
   }
+  if (here == size) store_.set(key("all-here"), "", deadline_);
   if (version != Card::kVersion) {
     refuse(Error(ErrorCode::mismatch, first + " brings a card of version " + std::to_string(version) + ", and " +
                                           who(own_) + " one of version " + std::to_string(Card::kVersion) +

@@ -6,8 +6,12 @@
 //
 //   const Place place = Place::parse(invitation->url);
 //   Rendezvous rendezvous(place, Secret::from_environment(), {.rank = invitation->rank, .job = invitation->job},
-//   deadline); card.member = describe_self(listener.port(), rendezvous.own_addresses()); const std::vector<Card> cards
-//   = rendezvous.meet(card, invitation->size, deadline);
+//                         deadline);
+//   Listener listener = Listener::on(rendezvous.listening_address());
+//   Card card;
+//   card.rank = invitation->rank;
+//   card.member = describe_self(listener.port(), rendezvous.own_addresses());
+//   const std::vector<Card> cards = rendezvous.meet(card, invitation->size, deadline);
 #pragma once
 
 #include <cstdint>

@@ -88,6 +88,7 @@ TEST_P(RendezvousTest, BringsSixtyFourProcessesTogether) {
   });
   const std::chrono::duration<double> took = Deadline::Clock::now() - began;
   std::printf("%u processes met over %s in %.0f ms\n", kSize, GetParam(), took.count() * 1e3);
+  std::fflush(stdout);  // or processes that are forked later say it again
   EXPECT_LT(took.count(), 10);
   const std::set<std::string> different(seen.begin(), seen.end());
   EXPECT_EQ(different.size(), 1u) << "all know the same";
@@ -181,6 +182,21 @@ TEST(UniqueId, BringsProcessesTogether) {
   }
   for (auto& rank : ranks) EXPECT_EQ(rank.get(), 3u);
   EXPECT_TRUE(id.server->finish(deadline));
+}
+
+// Such as a loader of data that was forked, and ends by exit().
+TEST(Rendezvous, DoesNotMindForks) {
+  const uint16_t port = Listener::on("127.0.0.1").port();
+  const Deadline deadline = Deadline::after(std::chrono::minutes(1));
+  auto host =
+      std::make_unique<Rendezvous>(Place::parse(tcp_url("127.0.0.1", port)), kSecret, Rendezvous::Options{}, deadline);
+  const auto words = run_processes(1, std::chrono::minutes(1), [&](uint32_t) {
+    host.reset();
+    return std::string("destroyed it");
+  });
+  EXPECT_THAT(words, ::testing::ElementsAre("destroyed it"));
+  TcpStore visitor({.place = "here", .name = "127.0.0.1", .port = port}, kSecret, "", deadline);
+  EXPECT_EQ(visitor.add("still there", 1, deadline), 1);
 }
 
 TEST(UniqueId, LetsNobodyInWhoDoesNotKnowIt) {

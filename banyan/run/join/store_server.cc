@@ -1,16 +1,71 @@
 #include "banyan/run/join/store_server.h"
 
+#include <signal.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/run/join/store_table.h"
 
 namespace banyan {
 
-StoreServer::StoreServer(Listener listener, Secret secret, Options options)
+class StoreServer::Impl {
+ public:
+  Impl(Listener listener, Secret secret, Options options);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  bool is_ours() const { return getpid() == owner_; }
+  uint16_t port() const { return port_; }
+  bool finish(const Deadline& deadline);
+  Reception::Refusals refusals() const;
+
+ private:
+  struct Visitor {
+    FileDescriptor socket;
+    FrameReader requests;
+    StoreTable::Reply reply;  // being sent
+    size_t sent = 0;
+    bool is_sending = false;
+    uint32_t watched_for = EPOLLIN;
+    bool is_leaving = false;  // it is hung up on when all is sent
+  };
+
+  std::optional<std::string> admit(const Greeting& greeting, FileDescriptor& socket);
+  void serve(uint64_t number, uint32_t events);
+  // False when the visitor is gone.
+  bool receive(uint64_t number, Visitor& visitor);
+  bool send_reply(Visitor& visitor);
+  void answer_requests(uint64_t number);
+  void watch_for(Visitor& visitor, uint32_t events);
+  void reply(uint64_t number, StoreTable::Reply reply);
+  void drop(uint64_t number);
+  void tell_when_empty();
+
+  const Options options_;
+  const uint16_t port_;
+  const pid_t owner_ = getpid();
+  Reactor reactor_;
+  StoreTable table_;
+  std::unordered_map<uint64_t, Visitor> visitors_;
+  uint64_t next_visitor_ = 0;
+  std::shared_ptr<std::promise<void>> empty_;  // asked for by finish(), which may have given up since
+  mutable std::mutex mutex_;                   // protects what follows, while it lives and when it ends
+  std::unique_ptr<Reception> reception_;
+  Reception::Refusals refusals_;  // when there is no reception any more
+  std::thread thread_;
+};
+
+StoreServer::Impl::Impl(Listener listener, Secret secret, Options options)
     : options_(std::move(options)),
       port_(listener.port()),
       table_(options_.max_memory,
@@ -18,15 +73,20 @@ StoreServer::StoreServer(Listener listener, Secret secret, Options options)
       reception_(std::make_unique<Reception>(
           reactor_, std::move(listener), std::move(secret), options_.reception,
           [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); })) {
+  sigset_t all, before;  // signals are for the threads of the application
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { reactor_.run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-StoreServer::~StoreServer() {
+StoreServer::Impl::~Impl() {
   reactor_.stop();
   thread_.join();
 }
 
-bool StoreServer::finish(const Deadline& deadline) {
+bool StoreServer::Impl::finish(const Deadline& deadline) {
+  if (!is_ours()) return true;
   const auto empty = std::make_shared<std::promise<void>>();
   std::future<void> done = empty->get_future();
   reactor_.mailbox()->post([this, empty] {
@@ -39,12 +99,12 @@ bool StoreServer::finish(const Deadline& deadline) {
   return done.wait_until(deadline.at()) == std::future_status::ready;
 }
 
-Reception::Refusals StoreServer::refusals() const {
+Reception::Refusals StoreServer::Impl::refusals() const {
   const std::lock_guard lock(mutex_);
   return reception_ == nullptr ? refusals_ : reception_->refusals();
 }
 
-std::optional<std::string> StoreServer::admit(const Greeting& greeting, FileDescriptor& socket) {
+std::optional<std::string> StoreServer::Impl::admit(const Greeting& greeting, FileDescriptor& socket) {
   if (greeting.purpose != "store") return "a caller wants '" + greeting.purpose + "', and this is a store";
   const uint64_t number = next_visitor_++;
   const int fd = socket.get();
@@ -62,7 +122,7 @@ std::optional<std::string> StoreServer::admit(const Greeting& greeting, FileDesc
   return "a caller is of job '" + greeting.payload + "', and this is job '" + options_.job + "'";
 }
 
-void StoreServer::serve(uint64_t number, uint32_t events) {
+void StoreServer::Impl::serve(uint64_t number, uint32_t events) {
   const auto found = visitors_.find(number);
   if (found == visitors_.end()) return;
   Visitor& visitor = found->second;
@@ -73,7 +133,7 @@ void StoreServer::serve(uint64_t number, uint32_t events) {
   answer_requests(number);
 }
 
-bool StoreServer::receive(uint64_t number, Visitor& visitor) {
+bool StoreServer::Impl::receive(uint64_t number, Visitor& visitor) {
   std::array<char, 64 * 1024> buffer;
   const ssize_t count = recv(visitor.socket.get(), buffer.data(), buffer.size(), 0);
   if (count < 0) return errno == EAGAIN || errno == EINTR;
@@ -84,7 +144,7 @@ bool StoreServer::receive(uint64_t number, Visitor& visitor) {
 }
 
 // One after the other: who does not take its reply gets no other, so that little is kept for it.
-void StoreServer::answer_requests(uint64_t number) {
+void StoreServer::Impl::answer_requests(uint64_t number) {
   try {
     while (true) {
       const auto found = visitors_.find(number);
@@ -101,7 +161,7 @@ void StoreServer::answer_requests(uint64_t number) {
   }
 }
 
-void StoreServer::reply(uint64_t number, StoreTable::Reply reply) {
+void StoreServer::Impl::reply(uint64_t number, StoreTable::Reply reply) {
   const auto found = visitors_.find(number);
   if (found == visitors_.end()) return;
   Visitor& visitor = found->second;
@@ -116,14 +176,14 @@ void StoreServer::reply(uint64_t number, StoreTable::Reply reply) {
   }
 }
 
-void StoreServer::watch_for(Visitor& visitor, uint32_t events) {
+void StoreServer::Impl::watch_for(Visitor& visitor, uint32_t events) {
   if (visitor.watched_for == events) return;
   reactor_.change(visitor.socket.get(), events);
   visitor.watched_for = events;
 }
 
 // False when it cannot be sent any more.
-bool StoreServer::send_reply(Visitor& visitor) {
+bool StoreServer::Impl::send_reply(Visitor& visitor) {
   static const std::string kNothing;
   const std::string& head = visitor.reply.head;
   const std::string& value = visitor.reply.value == nullptr ? kNothing : *visitor.reply.value;
@@ -144,7 +204,7 @@ bool StoreServer::send_reply(Visitor& visitor) {
   return true;
 }
 
-void StoreServer::drop(uint64_t number) {
+void StoreServer::Impl::drop(uint64_t number) {
   const auto found = visitors_.find(number);
   if (found == visitors_.end()) return;
   reactor_.forget(found->second.socket.get());
@@ -153,10 +213,22 @@ void StoreServer::drop(uint64_t number) {
   tell_when_empty();
 }
 
-void StoreServer::tell_when_empty() {
+void StoreServer::Impl::tell_when_empty() {
   if (empty_ == nullptr || !visitors_.empty()) return;
   empty_->set_value();
   empty_ = nullptr;
 }
+
+StoreServer::StoreServer(Listener listener, Secret secret, Options options)
+    : impl_(std::make_unique<Impl>(std::move(listener), std::move(secret), std::move(options))) {}
+
+StoreServer::~StoreServer() {
+  // The thread is not here, and what it watches is shared with it.
+  if (!impl_->is_ours()) static_cast<void>(impl_.release());
+}
+
+uint16_t StoreServer::port() const { return impl_->port(); }
+bool StoreServer::finish(const Deadline& deadline) { return impl_->finish(deadline); }
+Reception::Refusals StoreServer::refusals() const { return impl_->refusals(); }
 
 }  // namespace banyan
