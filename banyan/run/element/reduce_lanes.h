@@ -3,16 +3,15 @@
 // A *machine* says how wide its vectors are and does what the language cannot express:
 //
 //   struct Machine {
-//     static constexpr size_t kWidth;                                   // bytes of a vector
-//     static V load_part(const std::byte* from, size_t bytes);          // 0 < bytes < kWidth, zeros behind
-//     static void store_part(std::byte* to, V vector, size_t bytes);    // 0 < bytes < kWidth
-//     static void stream(std::byte* to, V vector);                      // past the caches; `to` is aligned to kWidth
-//     static void fence();                                              // orders streams before later stores
-//     static FloatPair<kWidth> widen_half(V halves);                    // in the order of memory
-//     static V narrow_half(FloatPair<kWidth> floats);                   // to nearest even; no NaN but kQuietNaN
-//     static void leave();                                              // puts registers back for code of other
-//     machines
-//   };                                                                  // where V = Vector<uint8_t, kWidth>
+//     static constexpr size_t kWidth;                                 // bytes of a vector
+//     static V load_part(const std::byte* from, size_t bytes);        // 0 < bytes < kWidth, zeros behind
+//     static void store_part(std::byte* to, V vector, size_t bytes);  // 0 < bytes < kWidth
+//     static void stream(std::byte* to, V vector);                    // past the caches; `to` is aligned to kWidth
+//     static void fence();                                            // orders streams before later stores
+//     static FloatPair<kWidth> widen_half(V halves);                  // in the order of memory
+//     static V narrow_half(FloatPair<kWidth> floats);                 // to nearest even; every NaN given is kQuietNaN
+//     static void leave();                                            // clears what slows other machines' code down
+//   };                                                                // where V = Vector<uint8_t, kWidth>
 //
 // Everything here is in an unnamed namespace, in a header, on purpose: it is compiled several times with different
 // instruction sets, and functions of external linkage would be merged by the linker into one that not every machine can
@@ -57,9 +56,8 @@ template <typename To, typename From>
   return load<To>(&from);
 }
 
-// ---- Parts of 16 bytes, without a branch per byte -------------------------------------------------------------------
-
-// Vectors are made of words in registers: a vector read where two words were just written waits for both.
+// Parts of 16 bytes, without a branch per byte. Vectors are made of words in registers: a vector read where two words
+// were just written waits for both.
 using Word16 = Vector<uint64_t, 16>;
 
 [[gnu::always_inline]] inline Word16 load_part_16(const std::byte* from, size_t bytes) {
@@ -91,8 +89,6 @@ using Word16 = Vector<uint64_t, 16>;
   const auto put = [&](size_t i) { to[i] = static_cast<std::byte>(low >> (8 * i)); };
   put(0), put(bytes / 2), put(bytes - 1);
 }
-
-// ---- Operations -----------------------------------------------------------------------------------------------------
 
 struct Sum {
   static constexpr bool kWraps = true, kDivides = false;  // integers wrap when they are taken as unsigned ones
@@ -168,8 +164,6 @@ struct Divisor<T> {
 
   Wide factor;
 };
-
-// ---- Elements -------------------------------------------------------------------------------------------------------
 
 struct Half {};  // elements of two bytes that no arithmetic knows
 struct BrainHalf {};

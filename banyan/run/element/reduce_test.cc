@@ -22,8 +22,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// ---- A reference that shares nothing with the kernels: one element at a time, 16-bit floats by their definition
-// ------
+// A reference that shares nothing with the kernels: one element at a time, 16-bit floats by their definition.
 
 struct Format {
   int exponent_bits, fraction_bits;
@@ -156,8 +155,6 @@ void reference(const ReduceTask& task, std::byte* result, const std::vector<cons
   std::memcpy(result, &bits, sizeof bits);
 }
 
-// ---- Inputs ---------------------------------------------------------------------------------------------------------
-
 constexpr size_t kMost = 1000, kMostSources = 9;
 constexpr DataType kTypes[] = {DataType::int8,    DataType::int16,    DataType::int32,   DataType::int64,
                                DataType::uint8,   DataType::uint16,   DataType::uint32,  DataType::uint64,
@@ -204,9 +201,6 @@ class Kernels : public ::testing::TestWithParam<Isa> {
 };
 INSTANTIATE_TEST_SUITE_P(Reduce, Kernels, ::testing::Values(Isa::portable, Isa::avx2, Isa::avx512),
                          [](const auto& test) { return std::string(to_string(test.param)); });
-
-// ---- Every type, op, number of sources, size and placement
-// ------------------------------------------------------------
 
 struct Placement {
   size_t shift = 0;                // bytes off alignment, of the result; sources are shifted differently
@@ -396,9 +390,6 @@ TEST_P(EveryType, IsScaled) {
   }
 }
 
-// ---- 16-bit floats, all of them
-// -----------------------------------------------------------------------------------------
-
 std::vector<uint16_t> all_of_16_bits() {
   std::vector<uint16_t> all(65'536);
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
@@ -503,8 +494,6 @@ TEST_P(Kernels, RoundASumOfManySixteenBitFloatsOnce) {
   reduce({.type = DataType::float16}, bytes_of(sum), nullptr, sources, 50);
   EXPECT_THAT(sum, ::testing::Each(encode(kHalf, 2056)));
 }
-
-// ---- Rules ----------------------------------------------------------------------------------------------------------
 
 float reduced(ReduceOp op, std::vector<float> values, uint32_t divisor = 1) {
   std::vector<const std::byte*> sources;
