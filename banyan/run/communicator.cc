@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <numeric>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "banyan/run/host_executor.h"
 #include "banyan/run/join/environment.h"
 #include "banyan/run/join/rendezvous.h"
+#include "banyan/run/net_executor.h"
 #include "banyan/run/operation.h"
 #include "banyan/run/stall.h"
 #include "banyan/run/system/fork_guard.h"
@@ -27,6 +30,21 @@ using Clock = std::chrono::steady_clock;
 uint64_t mix(uint64_t a, uint64_t b) {
   a = (a + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u ^ (b + 1) * 0x94d049bb133111ebu;
   return (a ^ a >> 31) * 0xd6e8feb86659fd93u;
+}
+
+// Progress as a text that travels between agents.
+std::string encode(const RankProgress& progress) {
+  std::string text = std::to_string(progress.begun);
+  for (const uint64_t number : progress.last_call) text += " " + std::to_string(number);
+  return text;
+}
+
+RankProgress decode(const std::string& text) {
+  RankProgress progress;
+  std::istringstream stream(text);
+  stream >> progress.begun;
+  for (uint64_t& number : progress.last_call) stream >> number;
+  return stream ? progress : RankProgress();
 }
 
 // What no rank could do, whatever the others call.
@@ -83,6 +101,12 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   uint32_t rank_ = 0;
 
  private:
+  std::unique_ptr<Executor> make_net_executor();
+  void tell_of_failure(const Error& error);
+  void hear_of_failure(const std::string& reason);
+  bool note_failure(const Error& error);
+  Error cause_of(const Error& error);
+  std::vector<RankProgress> ask_peers();
   void expect_usable() const;
   void waiting_for(uint32_t rank) override;
   void expect_nobody_dead() const;
@@ -118,7 +142,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   uint64_t children_ = 0, shrinks_ = 0;
 
   // Of the Watch.
-  uint64_t steps_seen_ = 0;
+  uint64_t steps_seen_ = UINT64_MAX;  // then the time begins with the next question
   uint32_t changes_seen_ = 0, changes_noticed_ = 0;
   uint64_t steps_noticed_ = 0;
   uint32_t rank_noticed_ = 0;
@@ -139,14 +163,71 @@ Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint
   const auto own = std::find(members_.begin(), members_.end(), job_->rank());
   CHECK(own != members_.end()) << "process " << job_->rank() << " is no member";
   rank_ = static_cast<uint32_t>(own - members_.begin());
-  for (const uint32_t member : members_) {
-    if (!job_->is_here(member)) {
-      throw Error(ErrorCode::unsupported, "rank " + std::to_string(member) + " is on another host");
-    }
+  const bool all_here =
+      std::all_of(members_.begin(), members_.end(), [&](uint32_t member) { return job_->is_here(member); });
+  if (options_.transports == Transports::tcp || (options_.transports == Transports::automatic && !all_here)) {
+    executor_ = make_net_executor();
+  } else if (all_here) {
+    executor_ = std::make_unique<HostExecutor>(job_->meet_on_host(id_, members_, Clock::now() + options_.join_timeout),
+                                               job_->pool());
+  } else {
+    throw Error(ErrorCode::unsupported, "the ranks of '" + options_.name +
+                                            "' are on several hosts, which shared memory does not join; use tcp");
   }
-  executor_ = std::make_unique<HostExecutor>(job_->meet_on_host(id_, members_, Clock::now() + options_.join_timeout),
-                                             job_->pool());
+  hooks_ = job_->agent().attach(id_, {.state = [this] { return encode(executor_->own_progress()); },
+                                      .dump = [this](const std::string& reason) { hear_of_failure(reason); },
+                                      .liveness_changed = [this] { executor_->wake(); }});
   changes_seen_ = 0;
+}
+
+std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
+  if (!options_.plans) {
+    throw Error(ErrorCode::unsupported, "there is no planner for ranks on several hosts: set Options::plans");
+  }
+  std::vector<std::string> hosts;
+  std::vector<uint32_t> host_of_rank;
+  for (const uint32_t member : members_) {
+    const std::string& host = job_->process(member).member.host_id;
+    const auto found = std::find(hosts.begin(), hosts.end(), host);
+    host_of_rank.push_back(static_cast<uint32_t>(found - hosts.begin()));
+    if (found == hosts.end()) hosts.push_back(host);
+  }
+  const auto here = static_cast<uint32_t>(std::count(host_of_rank.begin(), host_of_rank.end(), host_of_rank[rank_]));
+  return std::make_unique<NetExecutor>(
+      job_->agent().connector(id_, members_, rank_, std::min(options_.timeout, options_.join_timeout)),
+      NetExecutor::Options{.rank = rank_,
+                           .ranks = static_cast<uint32_t>(members_.size()),
+                           .is_crowded = is_crowded(here),
+                           .plans = options_.plans(host_of_rank),
+                           .tell_peers = [this](const Error& error) { tell_of_failure(error); },
+                           .ask_peers = [this] { return ask_peers(); }});
+}
+
+// ---- News of other ranks ----
+
+// A failure goes round as "<code> <text>".
+void Communicator::Impl::tell_of_failure(const Error& error) {
+  job_->agent().request_dump(id_, std::to_string(static_cast<int>(error.code())) + " " + error.what());
+}
+
+void Communicator::Impl::hear_of_failure(const std::string& reason) {
+  int code = 0;
+  const auto [end, failure] = std::from_chars(reason.data(), reason.data() + reason.size(), code);
+  if (failure != std::errc() || code < 0 || code > static_cast<int>(ErrorCode::invalid_usage)) return;
+  const auto skipped = static_cast<size_t>(end - reason.data());
+  note_failure(Error(static_cast<ErrorCode>(code), reason.substr(std::min(skipped + 1, reason.size()))));
+  executor_->wake();
+}
+
+std::vector<RankProgress> Communicator::Impl::ask_peers() {
+  constexpr std::chrono::milliseconds kPatience{1000};
+  const std::vector<PeerReport> reports = job_->agent().ask_states(id_, Clock::now() + kPatience);
+  std::vector<RankProgress> progress;
+  for (const uint32_t member : members_) {
+    const PeerReport& report = reports.at(member);
+    progress.push_back(report.kind == PeerReport::Kind::answered ? decode(report.text) : RankProgress());
+  }
+  return progress;
 }
 
 Communicator::Impl::~Impl() = default;
@@ -192,15 +273,34 @@ std::optional<Error> Communicator::Impl::error() const {
   return executor_->broken();
 }
 
-// The first error stays.
+// The first error stays. False when there was one.
+bool Communicator::Impl::note_failure(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return false;
+  error_ = error;
+  failed_.store(true, std::memory_order_release);
+  return true;
+}
+
 void Communicator::Impl::fail(const Error& error) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failed_.load(std::memory_order_relaxed)) return;
-    error_ = error;
-    failed_.store(true, std::memory_order_release);
+  if (note_failure(error)) executor_->break_with(error);
+}
+
+// The error of an operation, once whatever is known of it elsewhere has been waited for: who loses a connection learns
+// only afterwards that the process at the other end died, or why it gave up.
+Error Communicator::Impl::cause_of(const Error& error) {
+  constexpr std::chrono::milliseconds kNewsTime{400}, kPause{2};
+  if (error.code() != ErrorCode::peer_lost) return error;
+  const Clock::time_point end = Clock::now() + kNewsTime;
+  while (!failed_.load(std::memory_order_acquire) && Clock::now() < end) {
+    try {
+      expect_nobody_dead();
+    } catch (const Error& death) {
+      return death;
+    }
+    std::this_thread::sleep_for(kPause);
   }
-  executor_->break_with(error);
+  return failed_.load(std::memory_order_acquire) ? *error_ : error;
 }
 
 void Communicator::Impl::waiting_for(uint32_t rank) {
@@ -264,13 +364,14 @@ void Communicator::Impl::run(const Call& call) {
       !busy_.exchange(true, std::memory_order_acquire)) {
     try {
       current_ = numbers_of(call);
-      steps_seen_ = UINT64_MAX;  // so that the time begins with the first question
+      steps_seen_ = UINT64_MAX;
       executor_->start(call, current_);
       executor_->finish(*this);
     } catch (const Error& error) {
+      const Error cause = cause_of(error);
+      if (cause.code() != ErrorCode::invalid_input) fail(cause);
       busy_.store(false, std::memory_order_release);
-      if (error.code() != ErrorCode::invalid_input) fail(error);
-      throw;
+      throw cause;
     }
     busy_.store(false, std::memory_order_release);
     if (pending_.load(std::memory_order_relaxed) != 0) wake_driver();
@@ -300,6 +401,7 @@ bool Communicator::Impl::step() {
     for (std::shared_ptr<Operation>& operation : queue_) {
       if (operation->call().is_between_two()) {
         operation->ticket = executor_->start_message(operation->call());
+        steps_seen_ = UINT64_MAX;
         messages_.push_back(std::move(operation));
       } else {
         calls_.push_back(std::move(operation));
@@ -321,6 +423,7 @@ bool Communicator::Impl::step() {
     current_ = numbers_of(calls_.front()->call());
     executor_->start(calls_.front()->call(), current_);
     is_call_started_ = true;
+    steps_seen_ = UINT64_MAX;
   }
   if (executor_->advance()) {
     is_call_started_ = false;
@@ -359,7 +462,7 @@ void Communicator::Impl::drive_until(IsEnough is_enough) {
       }
     }
   } catch (const Error& error) {
-    fail(error);
+    fail(cause_of(error));
     end_all();
   }
 }
@@ -412,7 +515,7 @@ bool Communicator::Impl::poke(Operation& operation) {
       while (!operation.is_over() && step()) continue;
       if (!operation.is_over()) waiting_for(executor_->waiting_for());
     } catch (const Error& error) {
-      fail(error);
+      fail(cause_of(error));
       end_all();
     }
     busy_.store(false, std::memory_order_release);

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +25,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/call.h"
 #include "banyan/run/job.h"
+#include "banyan/run/plan_source.h"
 
 namespace banyan {
 
@@ -49,11 +51,16 @@ class Request {
 
 class Communicator {
  public:
+  enum class Transports : uint8_t { automatic, shared_memory, tcp };
   struct Options {
     std::string name = "world";                  // in messages
     std::chrono::milliseconds timeout{300'000};  // for an operation to make no progress
     std::chrono::milliseconds join_timeout{300'000};
     bool progress_thread = true;  // makes progress on requests that nobody waits for; started by the first request
+    // Automatic: shared memory where all ranks are on one host, else TCP.
+    Transports transports = Transports::automatic;
+    // Makes the source of plans for a communicator over connections, whose rank i is on host `host_of_rank[i]`.
+    std::function<std::shared_ptr<PlanSource>(const std::vector<uint32_t>& host_of_rank)> plans = {};
   };
 
   // Collective over `members` (ranks of the job, this process among them; rank i of the communicator is members[i]).

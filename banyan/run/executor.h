@@ -56,7 +56,8 @@ class Executor {
   virtual void break_with(const Error& error) = 0;
   // The error with which a peer has ended everything, if one has. Any thread.
   virtual std::optional<Error> broken() const = 0;
-  // By rank. Any thread.
+  // Of this rank, and of all. Any thread; may take a second, if others have to be asked.
+  virtual RankProgress own_progress() const = 0;
   virtual std::vector<RankProgress> progress() const = 0;
 };
 

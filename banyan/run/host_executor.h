@@ -30,6 +30,7 @@ class HostExecutor : public Executor {
   uint64_t steps() const override { return group_->exchange().steps() + message_steps_; }
   void break_with(const Error& error) override { group_->break_with(error); }
   std::optional<Error> broken() const override;
+  RankProgress own_progress() const override { return progress()[group_->rank()]; }
   std::vector<RankProgress> progress() const override;
 
  private:

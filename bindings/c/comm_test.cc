@@ -377,6 +377,7 @@ TEST(Lost, AStoppedRankIsNamedAndLeftOut) {
 
 TEST(Lost, AbortEndsWhatOthersWaitIn) {
   const auto reports = run_ranks(3, [](banyan_comm_t comm, int rank) -> std::string {
+    if (banyan_barrier(comm, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
     if (rank == 1) {
       banyan_comm_abort(comm);
       return banyan_barrier(comm, nullptr) == BANYAN_ABORTED ? "aborted" : "went on";

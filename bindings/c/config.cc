@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "banyan/base/error.h"
+#include "bindings/c/planner.h"
 
 namespace banyan::c {
 namespace {
@@ -45,11 +46,18 @@ std::optional<std::chrono::milliseconds> from_environment(const char* variable) 
   return milliseconds(seconds, variable);
 }
 
-void expect_transport(const char* from_config) {
-  const char* const variable = std::getenv("BANYAN_TRANSPORT");
-  const std::string transport = from_config != nullptr ? from_config : variable != nullptr ? variable : "auto";
-  if (transport == "auto" || transport == "shm" || transport.empty()) return;
-  throw Error(ErrorCode::unsupported, "transport '" + transport + "' is not known here (known: auto, shm)");
+// A field of the config, or else a variable of the environment.
+std::string text_from(const char* field, const char* variable) {
+  if (field != nullptr) return field;
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? text : "";
+}
+
+Communicator::Transports transports_from(const std::string& name) {
+  if (name.empty() || name == "auto") return Communicator::Transports::automatic;
+  if (name == "shm") return Communicator::Transports::shared_memory;
+  if (name == "tcp") return Communicator::Transports::tcp;
+  throw Error(ErrorCode::invalid_input, "transport '" + name + "' is not known (known: auto, shm, tcp)");
 }
 
 }  // namespace
@@ -62,7 +70,9 @@ Communicator::Options options_from(const banyan_config_t* config) {
   if (const auto time = milliseconds(whole.timeout, "config.timeout")) options.timeout = *time;
   if (const auto time = milliseconds(whole.join_timeout, "config.join_timeout")) options.join_timeout = *time;
   options.progress_thread = whole.progress_thread != 0;
-  expect_transport(whole.transport);
+  options.transports = transports_from(text_from(whole.transport, "BANYAN_TRANSPORT"));
+  options.plans = [fabric = text_from(whole.fabric, "BANYAN_FABRIC"), plan = text_from(whole.plan, "BANYAN_PLAN")](
+                      const std::vector<uint32_t>& host_of_rank) { return make_planner(fabric, plan, host_of_rank); };
   return options;
 }
 

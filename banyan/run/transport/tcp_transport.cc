@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
@@ -20,100 +19,15 @@
 #include "banyan/base/check.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
+#include "banyan/run/transport/tcp_connection.h"
 
 namespace banyan {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{64} << 10;
-// Reads at least so long go to their place at once; shorter ones are worth a system call for many.
-constexpr size_t kDirectRead = size_t{4} << 10;
-
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
-bool is_lost(int error) { return error == ECONNRESET || error == EPIPE || error == ECONNREFUSED || error == ETIMEDOUT; }
-
-std::string peer_name(uint32_t rank) { return "rank " + std::to_string(rank); }
-
-Error connection_error(uint32_t peer, int error) {
-  if (is_lost(error)) return Error(ErrorCode::peer_lost, "the connection to " + peer_name(peer) + " was lost");
-  return system_error("the connection to " + peer_name(peer) + " failed", error);
-}
-
-// The connection to one peer, with what was received and not yet taken.
-class Connection {
- public:
-  Connection() = default;
-  Connection(uint32_t peer, FileDescriptor socket)
-      : peer_(peer), socket_(std::move(socket)), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
-
-  size_t write(std::span<const std::byte> head, std::span<const std::byte> body) {
-    std::array<iovec, 2> parts = {iovec{const_cast<std::byte*>(head.data()), head.size()},
-                                  iovec{const_cast<std::byte*>(body.data()), body.size()}};
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = parts.size();
-    const ssize_t sent = retried([&] { return sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT); });
-    if (sent < 0 && !would_block(errno)) throw connection_error(peer_, errno);
-    const size_t count = sent < 0 ? 0 : static_cast<size_t>(sent);
-    if (count < head.size() + body.size()) awaited_ |= POLLOUT;
-    return count;
-  }
-
-  std::span<const std::byte> peek() {
-    if (begin_ == end_) {
-      begin_ = 0;
-      end_ = receive({buffer_.get(), kBufferBytes});
-    }
-    return {buffer_.get() + begin_, end_ - begin_};
-  }
-
-  void consume(size_t count) {
-    DCHECK(count <= end_ - begin_) << count << " of " << end_ - begin_ << " bytes";
-    begin_ += count;
-  }
-
-  size_t read(std::span<std::byte> into) {
-    if (begin_ == end_ && into.size() >= kDirectRead) return receive(into);
-    const std::span<const std::byte> arrived = peek();
-    const size_t count = std::min(arrived.size(), into.size());
-    if (count > 0) std::memcpy(into.data(), arrived.data(), count);
-    consume(count);
-    return count;
-  }
-
-  // What moved nothing since the last time this was asked, as poll(2) calls it.
-  short take_awaited() { return std::exchange(awaited_, short{0}); }
-  bool is_open() const { return socket_.is_open(); }
-  int fd() const { return socket_.get(); }
-
- private:
-  template <typename Call>
-  static ssize_t retried(Call call) {
-    ssize_t result;
-    do {
-      result = call();
-    } while (result < 0 && errno == EINTR);
-    return result;
-  }
-
-  size_t receive(std::span<std::byte> into) {
-    const ssize_t received = retried([&] { return recv(socket_.get(), into.data(), into.size(), MSG_DONTWAIT); });
-    if (received == 0) throw connection_error(peer_, ECONNRESET);
-    if (received > 0) return static_cast<size_t>(received);
-    if (!would_block(errno)) throw connection_error(peer_, errno);
-    awaited_ |= POLLIN;
-    return 0;
-  }
-
-  uint32_t peer_ = 0;
-  FileDescriptor socket_;
-  std::unique_ptr<std::byte[]> buffer_;  // not touched before it is needed: peers may be many
-  size_t begin_ = 0, end_ = 0;
-  short awaited_ = 0;
-};
-
 class TcpTransport : public Transport {
  public:
-  explicit TcpTransport(std::vector<Connection> peers) : peers_(std::move(peers)) {}
+  explicit TcpTransport(std::vector<TcpConnection> peers) : peers_(std::move(peers)) {}
 
   size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) override {
     return peers_[peer].write(head, body);
@@ -124,7 +38,7 @@ class TcpTransport : public Transport {
 
   void wait(std::chrono::milliseconds at_most) override {
     polled_.clear();
-    for (Connection& peer : peers_) {
+    for (TcpConnection& peer : peers_) {
       // Only what was tried in vain: a peer that is ahead of us may have sent what nobody reads yet, and must not keep
       // us awake.
       if (const short events = peer.take_awaited(); events != 0) {
@@ -136,8 +50,8 @@ class TcpTransport : public Transport {
   }
 
  private:
-  std::vector<Connection> peers_;  // by rank; closed where nothing is exchanged
-  std::vector<pollfd> polled_;     // kept to keep its memory
+  std::vector<TcpConnection> peers_;  // by rank; closed where nothing is exchanged
+  std::vector<pollfd> polled_;        // kept to keep its memory
 };
 
 struct Hello {
@@ -264,10 +178,10 @@ class TcpMeeting : public Meeting {
     Reception(listeners_[rank], hello).receive(callers, sockets);
     listeners_[rank].socket.reset();
 
-    std::vector<Connection> connections(peers_.size());
+    std::vector<TcpConnection> connections(peers_.size());
     for (const uint32_t peer : peers_[rank]) {
       send_at_once(sockets[peer].get());
-      connections[peer] = Connection(peer, std::move(sockets[peer]));
+      connections[peer] = TcpConnection(peer, std::move(sockets[peer]));
     }
     return std::make_unique<TcpTransport>(std::move(connections));
   }

@@ -1,0 +1,58 @@
+// LaneTransport: streams over connections that are made when they are first used.
+//
+// There may be several *lanes* between two ranks, each a connection of its own. Lane l with rank p is stream
+// `channel(p, l)`; of lane 0, that is p. A stream that is not connected yet takes nothing and shows nothing.
+//
+// One thread, but for wake().
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "banyan/run/transport/connector.h"
+#include "banyan/run/transport/tcp_connection.h"
+#include "banyan/run/transport/transport.h"
+
+namespace banyan {
+
+class LaneTransport : public Transport {
+ public:
+  struct Options {
+    uint32_t ranks = 0;
+    uint32_t lanes = 2;                                      // with each rank
+    std::function<Path(uint32_t peer, uint32_t lane)> path;  // empty: any
+  };
+  LaneTransport(std::unique_ptr<Connector> connector, Options options);
+  ~LaneTransport() override;
+
+  uint32_t channel(uint32_t peer, uint32_t lane) const { return lane * options_.ranks + peer; }
+
+  // Throw Error{peer_lost}, Error{timed_out}, Error{io}, all naming the peer, when there is no connection any more or
+  // none could be made.
+  size_t write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) override;
+  std::span<const std::byte> peek(uint32_t channel) override;
+  void consume(uint32_t channel, size_t count) override;
+  size_t read(uint32_t channel, std::span<std::byte> into) override;
+  void wait(std::chrono::milliseconds at_most) override;
+
+  // Ends a wait(), or keeps the next one from waiting. Any thread.
+  void wake();
+
+ private:
+  // The connection, once it stands; asks for it at first.
+  TcpConnection* connected(uint32_t channel);
+  void take_answers();
+
+  const std::unique_ptr<Connector> connector_;
+  const Options options_;
+  std::vector<TcpConnection> connections_;      // by channel
+  std::vector<bool> requested_;                 // by channel
+  std::vector<std::optional<Error>> failures_;  // by channel
+  size_t pending_ = 0;                          // requested and not answered
+  FileDescriptor wakes_;                        // an eventfd
+  std::vector<uint32_t> used_;                  // channels that are connected
+};
+
+}  // namespace banyan
