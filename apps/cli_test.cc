@@ -35,7 +35,7 @@ class PlanFile : public ::testing::Test {
 };
 
 class Help : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Of, Help, ::testing::Values("fabric", "plan", "verify", "export", "show", "run"));
+INSTANTIATE_TEST_SUITE_P(Of, Help, ::testing::Values("fabric", "plan", "verify", "export", "show", "run", "doctor"));
 
 TEST_P(Help, HasExamplesOfItsCommand) {
   const Outcome outcome = run_banyan({GetParam(), "--help"});

@@ -20,7 +20,7 @@ namespace banyan::app {
 
 enum class ExitCode : int {
   success = 0,
-  answer_is_no = 1,  // verify: not a valid plan; run: wrong elements
+  answer_is_no = 1,  // verify: not a valid plan; run: wrong elements; doctor: something is wrong
   bad_input = 2,     // every banyan::Error
                      // run -- PROGRAM: any other is that of the program
 };
@@ -41,6 +41,7 @@ std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_export_command();
 std::unique_ptr<Command> make_show_command();
 std::unique_ptr<Command> make_run_command();
+std::unique_ptr<Command> make_doctor_command();
 
 struct CountRange {
   uint64_t least = 1, most = 0;

@@ -1,0 +1,123 @@
+// banyan doctor: what the flight records of a run say about why it stands still, or is slow.
+#include <algorithm>
+#include <cctype>
+
+#include "apps/command.h"
+#include "apps/report.h"
+#include "banyan/run/record/diagnosis.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr const char* kFooter =
+    "DIR is the folder that the ranks wrote their flight records to: BANYAN_RECORDER_DIR, by default\n"
+    "/tmp/banyan-recorder-<user number>. Records of several hosts are copied into one folder first.\n"
+    "\n"
+    "Examples:\n"
+    "  banyan doctor /tmp/banyan-recorder-1000\n"
+    "  banyan doctor records --json\n"
+    "\n"
+    "Exit code: 0 nothing is wrong, 1 something is (it is printed), 2 no such folder, no record in it,\n"
+    "or a broken one.";
+
+constexpr size_t kMaxRanksShown = 32;  // per communicator; --json has them all
+
+// Names and messages come from files; no terminal shall obey them.
+std::string harmless(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
+  return text;
+}
+
+Json as_json(const Finding& finding) {
+  return {
+      {"kind", to_string(finding.kind)}, {"communicator", finding.communicator},
+      {"ranks", finding.ranks},          {"sequence", finding.sequence == 0 ? Json(nullptr) : Json(finding.sequence)},
+      {"sentence", finding.sentence},    {"because", finding.because}};
+}
+
+Json as_json(const CommunicatorReport& communicator) {
+  Json ranks = Json::array();
+  for (const RankReport& rank : communicator.ranks) {
+    ranks.push_back({{"rank", rank.rank},
+                     {"health", to_string(rank.health)},
+                     {"host", rank.host.empty() ? Json(nullptr) : Json(rank.host)},
+                     {"pid", rank.host.empty() ? Json(nullptr) : Json(rank.pid)},
+                     {"doing", rank.words}});
+  }
+  return {{"name", communicator.title},
+          {"size", communicator.size},
+          {"missing", communicator.missing},
+          {"ranks", std::move(ranks)}};
+}
+
+std::string as_json(const Diagnosis& diagnosis) {
+  Json findings = Json::array(), communicators = Json::array();
+  for (const Finding& finding : diagnosis.findings) findings.push_back(as_json(finding));
+  for (const CommunicatorReport& communicator : diagnosis.communicators) communicators.push_back(as_json(communicator));
+  const Json report = {{"healthy", diagnosis.is_healthy()},
+                       {"findings", std::move(findings)},
+                       {"communicators", std::move(communicators)}};
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string describe(const CommunicatorReport& communicator) {
+  const size_t records = communicator.size - communicator.missing.size();
+  std::string text =
+      harmless(communicator.title) + ": " + counted(communicator.size, "rank") + ", " + counted(records, "record");
+  const size_t shown = std::min(kMaxRanksShown, communicator.ranks.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const RankReport& rank = communicator.ranks[i];
+    text += "\nrank " + std::to_string(rank.rank);
+    if (!rank.host.empty()) text += " (" + harmless(rank.host) + ":" + std::to_string(rank.pid) + ")";
+    if (rank.health != RankHealth::alive) text += ", " + std::string(to_string(rank.health));
+    text += ": " + harmless(rank.words);
+  }
+  if (shown < communicator.ranks.size()) {
+    text += "\nand " + counted(communicator.ranks.size() - shown, "rank") + " more (see --json)";
+  }
+  return text;
+}
+
+std::string as_text(const Terminal& terminal, const Diagnosis& diagnosis) {
+  std::string text;
+  if (diagnosis.is_healthy()) {
+    text = terminal.styled(Terminal::Style::good, "healthy") + "    no rank waits for long, and all calls agree\n";
+  }
+  for (const Finding& finding : diagnosis.findings) {
+    std::string words = harmless(finding.communicator) + ": " + harmless(finding.sentence);
+    for (const std::string& reason : finding.because) words += "\n- " + harmless(reason);
+    text += labelled(terminal, std::string(to_string(finding.kind)), words) + "\n";
+  }
+  for (const CommunicatorReport& communicator : diagnosis.communicators) {
+    text += labelled(terminal, "ranks", describe(communicator));
+  }
+  return text;
+}
+
+class DoctorCommand : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* command = program.add_subcommand("doctor", "say which rank is late at which call, from flight records");
+    command->add_option("DIR", folder_, "the folder with the records of all ranks")->required()->type_name("");
+    command->add_flag("--json", json_, "one JSON object on standard output");
+    command->footer(kFooter);
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    const Diagnosis diagnosis = diagnose(read_dumps(folder_));
+    terminal.print(json_ ? as_json(diagnosis) : as_text(terminal, diagnosis));
+    return diagnosis.is_healthy() ? ExitCode::success : ExitCode::answer_is_no;
+  }
+
+ private:
+  std::string folder_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_doctor_command() { return std::make_unique<DoctorCommand>(); }
+
+}  // namespace banyan::app
