@@ -20,7 +20,7 @@ int main() try {
     auto* const gradient = reinterpret_cast<float*>(pool.allocate(kWeights * sizeof(float)));
     for (size_t i = 0; i < kWeights; ++i) gradient[i] = static_cast<float>(world.rank() + layer + i % 5);
     auto* const bytes = reinterpret_cast<std::byte*>(gradient);
-    sums.push_back(world.start({.kind = CallKind::all_reduce,  // in place, and behind the next layer
+    sums.push_back(world.start({.kind = OperationKind::all_reduce,  // in place, and behind the next layer
                                 .type = DataType::float32,
                                 .op = ReduceOp::avg,
                                 .send = bytes,

@@ -17,6 +17,9 @@
 #include "banyan/run/join/rendezvous.h"
 #include "banyan/run/net_executor.h"
 #include "banyan/run/operation.h"
+#include "banyan/run/record/dump.h"
+#include "banyan/run/record/log.h"
+#include "banyan/run/record/recorder.h"
 #include "banyan/run/stall.h"
 #include "banyan/run/system/fork_guard.h"
 #include "banyan/run/system/patience.h"
@@ -60,10 +63,10 @@ void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
     if (counts.size() != size) refuse("one count per rank is needed, " + std::to_string(size) + " in all");
     if (!displacements.empty() && displacements.size() != size) refuse("one displacement per rank is needed");
   };
-  if (call.kind == CallKind::all_gather_v || call.kind == CallKind::all_to_all_v) {
+  if (call.kind == OperationKind::all_gather_v || call.kind == OperationKind::all_to_all_v) {
     expect_counts(call.recv_counts, call.recv_displacements);
   }
-  if (call.kind == CallKind::reduce_scatter_v || call.kind == CallKind::all_to_all_v) {
+  if (call.kind == OperationKind::reduce_scatter_v || call.kind == OperationKind::all_to_all_v) {
     expect_counts(call.send_counts, call.send_displacements);
   }
   if (call.count > UINT64_MAX / 16 / size) refuse("a count of " + std::to_string(call.count) + " is beyond memory");
@@ -124,7 +127,14 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void be_progress_thread();
   void wake_driver();
 
+  void begin_record(const Call& call);
+  void write_dump(DumpReason reason, const std::string& why);
+
   const ForkGuard fork_guard_;
+  // In memory that outlives a killed process as long as a peer has it mapped.
+  std::byte* const recorder_memory_;
+  Recorder recorder_;
+  Recorder::Entry entry_;  // of the call under way
   std::unique_ptr<Executor> executor_;
   HookRegistration hooks_;
 
@@ -159,7 +169,12 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
 };
 
 Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint32_t> members, Options options)
-    : job_(std::move(job)), id_(id), members_(std::move(members)), options_(std::move(options)) {
+    : job_(std::move(job)),
+      id_(id),
+      members_(std::move(members)),
+      options_(std::move(options)),
+      recorder_memory_(job_->pool().allocate(Recorder::kMemoryBytes)),
+      recorder_({recorder_memory_, Recorder::kMemoryBytes}) {
   const auto own = std::find(members_.begin(), members_.end(), job_->rank());
   CHECK(own != members_.end()) << "process " << job_->rank() << " is no member";
   rank_ = static_cast<uint32_t>(own - members_.begin());
@@ -174,6 +189,8 @@ Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint
     throw Error(ErrorCode::unsupported, "the ranks of '" + options_.name +
                                             "' are on several hosts, which shared memory does not join; use tcp");
   }
+  BANYAN_LOG(info) << "communicator '" << options_.name << "': rank " << rank_ << " of " << members_.size() << ", "
+                   << (all_here && options_.transports != Transports::tcp ? "shared memory" : "TCP");
   hooks_ = job_->agent().attach(id_, {.state = [this] { return encode(executor_->own_progress()); },
                                       .dump = [this](const std::string& reason) { hear_of_failure(reason); },
                                       .liveness_changed = [this] { executor_->wake(); }});
@@ -215,8 +232,10 @@ void Communicator::Impl::hear_of_failure(const std::string& reason) {
   const auto [end, failure] = std::from_chars(reason.data(), reason.data() + reason.size(), code);
   if (failure != std::errc() || code < 0 || code > static_cast<int>(ErrorCode::invalid_usage)) return;
   const auto skipped = static_cast<size_t>(end - reason.data());
-  note_failure(Error(static_cast<ErrorCode>(code), reason.substr(std::min(skipped + 1, reason.size()))));
+  const Error error(static_cast<ErrorCode>(code), reason.substr(std::min(skipped + 1, reason.size())));
+  if (!note_failure(error)) return;
   executor_->wake();
+  if (error.code() == ErrorCode::timed_out) write_dump(DumpReason::asked, error.what());
 }
 
 std::vector<RankProgress> Communicator::Impl::ask_peers() {
@@ -230,7 +249,7 @@ std::vector<RankProgress> Communicator::Impl::ask_peers() {
   return progress;
 }
 
-Communicator::Impl::~Impl() = default;
+Communicator::Impl::~Impl() { job_->pool().free(recorder_memory_); }
 
 void Communicator::Impl::abort(const std::string& why) {
   fail(Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " aborted: " + why));
@@ -283,7 +302,54 @@ bool Communicator::Impl::note_failure(const Error& error) {
 }
 
 void Communicator::Impl::fail(const Error& error) {
-  if (note_failure(error)) executor_->break_with(error);
+  if (!note_failure(error)) return;
+  BANYAN_LOG(info) << "communicator '" << options_.name << "' has failed: " << error.what();
+  entry_.finish(OperationState::failed);
+  executor_->break_with(error);
+  if (error.code() == ErrorCode::timed_out) {
+    // Those who are late are in no call in which they could notice.
+    tell_of_failure(error);
+    write_dump(DumpReason::timeout, error.what());
+  }
+}
+
+// ---- The flight recorder ----
+
+void Communicator::Impl::begin_record(const Call& call) {
+  steps_seen_ = UINT64_MAX;
+  entry_ = recorder_.begin({.kind = call.kind,
+                            .type = call.type,
+                            .op = call.op,
+                            .other = call.is_rooted() ? call.other : kNoRank,
+                            .count = call.count,
+                            .counts_hash = current_[2]});
+}
+
+// What cannot be written is lost: it must not hide the error that it is about.
+void Communicator::Impl::write_dump(DumpReason reason, const std::string& why) {
+  try {
+    RankDump dump = begin_dump({recorder_memory_, Recorder::kMemoryBytes});
+    dump.communicator = options_.name;
+    dump.id = id_ == 1 ? "" : std::to_string(id_);
+    dump.rank = rank_;
+    dump.size = static_cast<uint32_t>(members_.size());
+    dump.reason = reason;
+    dump.message = why;
+    for (uint32_t rank = 0; rank < dump.size; ++rank) {
+      if (rank == rank_) continue;
+      const PeerState state = job_->agent().liveness().state(members_[rank]);
+      dump.peers.push_back({.rank = rank,
+                            .health = state == PeerState::alive    ? RankHealth::alive
+                                      : state == PeerState::silent ? RankHealth::silent
+                                      : state == PeerState::left   ? RankHealth::left
+                                                                   : RankHealth::dead,
+                            .sequence = 0});
+    }
+    const std::string path = banyan::write_dump(dump, recorder_directory());
+    BANYAN_LOG(info) << "flight recorder written to " << path;
+  } catch (const Error& error) {
+    BANYAN_LOG(warning) << "the flight recorder could not be written: " << error.what();
+  }
 }
 
 // The error of an operation, once whatever is known of it elsewhere has been waited for: who loses a connection learns
@@ -317,6 +383,7 @@ void Communicator::Impl::waiting_for(uint32_t rank) {
   steps_noticed_ = steps;
   rank_noticed_ = rank;
   const Clock::time_point now = Clock::now();
+  if (steps == steps_seen_) entry_.wait_for(rank);
   if (steps != steps_seen_) {
     steps_seen_ = steps;
     moved_at_ = now;
@@ -339,8 +406,9 @@ void Communicator::Impl::expect_nobody_dead() const {
 
 void Communicator::Impl::expect_present(uint32_t rank) const {
   if (job_->agent().liveness().state(members_[rank]) != PeerState::left) return;
-  throw Error(ErrorCode::peer_lost,
-              "rank " + std::to_string(rank) + " has left: it ended its part before this rank's " + describe(current_));
+  throw Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) +
+                                        " has left: it ended its part before this rank's " +
+                                        describe(record_of(current_, executor_->own_progress().begun)));
 }
 
 void Communicator::Impl::give_up(uint32_t waited_for) {
@@ -352,7 +420,8 @@ void Communicator::Impl::give_up(uint32_t waited_for) {
   }
   throw Error(ErrorCode::timed_out,
               "nothing has moved for " + std::to_string(options_.timeout.count()) +
-                  " ms: " + explain({.own = rank_, .waited_for = waited_for, .call = current_, .ranks = ranks}));
+                  " ms: " + explain({.own = rank_, .waited_for = waited_for, .call = current_, .ranks = ranks}) +
+                  "; see 'banyan doctor " + recorder_directory() + "'");
 }
 
 // ---- Driving ----
@@ -364,9 +433,10 @@ void Communicator::Impl::run(const Call& call) {
       !busy_.exchange(true, std::memory_order_acquire)) {
     try {
       current_ = numbers_of(call);
-      steps_seen_ = UINT64_MAX;
+      begin_record(call);
       executor_->start(call, current_);
       executor_->finish(*this);
+      entry_.finish();
     } catch (const Error& error) {
       const Error cause = cause_of(error);
       if (cause.code() != ErrorCode::invalid_input) fail(cause);
@@ -421,12 +491,13 @@ bool Communicator::Impl::step() {
   const uint64_t steps = executor_->steps();
   if (!is_call_started_) {
     current_ = numbers_of(calls_.front()->call());
+    begin_record(calls_.front()->call());
     executor_->start(calls_.front()->call(), current_);
     is_call_started_ = true;
-    steps_seen_ = UINT64_MAX;
   }
   if (executor_->advance()) {
     is_call_started_ = false;
+    entry_.finish();
     complete(calls_.front());
     calls_.pop_front();
     return true;
@@ -663,7 +734,7 @@ std::optional<Communicator> Communicator::split(int color, int key, Options opti
   };
   const Wish own{color, key};
   std::vector<Wish> wishes(size());
-  run({.kind = CallKind::all_gather,
+  run({.kind = OperationKind::all_gather,
        .type = DataType::int32,
        .send = reinterpret_cast<const std::byte*>(&own),
        .recv = reinterpret_cast<std::byte*>(wishes.data()),

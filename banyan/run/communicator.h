@@ -110,7 +110,7 @@ class Communicator {
 
   template <typename T>
   void all_reduce(std::span<const T> send, std::span<T> recv, ReduceOp op = ReduceOp::sum) {
-    run({.kind = CallKind::all_reduce,
+    run({.kind = OperationKind::all_reduce,
          .type = data_type_of<T>(),
          .op = op,
          .send = reinterpret_cast<const std::byte*>(send.data()),
@@ -119,7 +119,7 @@ class Communicator {
   }
   template <typename T>
   void broadcast(std::span<T> buffer, uint32_t root) {
-    run({.kind = CallKind::broadcast,
+    run({.kind = OperationKind::broadcast,
          .type = data_type_of<T>(),
          .other = root,
          .send = reinterpret_cast<const std::byte*>(buffer.data()),
@@ -129,13 +129,13 @@ class Communicator {
   // recv holds size() * send.size().
   template <typename T>
   void all_gather(std::span<const T> send, std::span<T> recv) {
-    run({.kind = CallKind::all_gather,
+    run({.kind = OperationKind::all_gather,
          .type = data_type_of<T>(),
          .send = reinterpret_cast<const std::byte*>(send.data()),
          .recv = reinterpret_cast<std::byte*>(recv.data()),
          .count = send.size()});
   }
-  void barrier() { run({.kind = CallKind::barrier}); }
+  void barrier() { run({.kind = OperationKind::barrier}); }
 
   template <typename T>
   static constexpr DataType data_type_of() {

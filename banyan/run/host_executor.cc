@@ -16,8 +16,8 @@ HostExecutor::HostExecutor(std::unique_ptr<HostGroup> group, RegionPool& pool)
 
 uint64_t HostExecutor::start_message(const Call& call) {
   const size_t bytes = call.count * size_of(call.type);
-  return call.kind == CallKind::send ? mailboxes_.send(call.other, {call.send, bytes})
-                                     : mailboxes_.receive(call.other, {call.recv, bytes});
+  return call.kind == OperationKind::send ? mailboxes_.send(call.other, {call.send, bytes})
+                                          : mailboxes_.receive(call.other, {call.recv, bytes});
 }
 
 bool HostExecutor::advance_messages() {
@@ -51,37 +51,35 @@ HostTask HostExecutor::task_of(const Call& call, const CallNumbers& numbers) {
   const ReduceTask reduction{
       .type = call.type, .op = call.op, .divisor = call.op == ReduceOp::avg ? group_->ranks() : 1};
   switch (call.kind) {
-    case CallKind::all_reduce:
+    case OperationKind::all_reduce:
       return all_reduce_task(host, call.count, reduction);
-    case CallKind::reduce:
+    case OperationKind::reduce:
       return reduce_task(host, call.count, reduction, call.other);
-    case CallKind::broadcast:
+    case OperationKind::broadcast:
       return broadcast_task(host, call.count, call.other);
-    case CallKind::all_gather:
+    case OperationKind::all_gather:
       return all_gather_task(host, call.count);
-    case CallKind::all_gather_v:
+    case OperationKind::all_gather_v:
       return all_gather_v_task(host, call.recv_counts, call.recv_displacements, pieces_);
-    case CallKind::reduce_scatter:
+    case OperationKind::reduce_scatter:
       return reduce_scatter_task(host, call.count, reduction);
-    case CallKind::reduce_scatter_v:
+    case OperationKind::reduce_scatter_v:
       return reduce_scatter_v_task(host, call.send_counts, reduction, pieces_);
-    case CallKind::all_to_all:
+    case OperationKind::all_to_all:
       return all_to_all_task(host, call.count);
-    case CallKind::all_to_all_v:
+    case OperationKind::all_to_all_v:
       return all_to_all_v_task(host, {call.send_counts, call.send_displacements},
                                {call.recv_counts, call.recv_displacements}, pieces_);
-    case CallKind::gather:
+    case OperationKind::gather:
       return gather_task(host, call.count, call.other);
-    case CallKind::scatter:
+    case OperationKind::scatter:
       return scatter_task(host, call.count, call.other);
-    case CallKind::barrier:
+    case OperationKind::barrier:
       return barrier_task(host);
-    case CallKind::send:
-    case CallKind::recv:
-      break;
+    default:
+      CHECK(false) << to_string(call.kind) << " is not for all ranks of a host";
+      return {};
   }
-  CHECK(false) << to_string(call.kind) << " is not for all ranks of a host";
-  return {};
 }
 
 void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
@@ -118,7 +116,9 @@ void HostExecutor::explain(const Error& error) {
   const std::optional<uint32_t> peer = group_->exchange().mismatched();
   if (error.code() != ErrorCode::mismatch || !peer) throw error;
   const CallNumbers theirs = group_->segment().note(*peer, group_->exchange().operation()).numbers;
-  throw Error(ErrorCode::mismatch, describe_mismatch(group_->rank(), numbers_, *peer, theirs));
+  const uint64_t sequence = group_->exchange().operation();
+  throw Error(ErrorCode::mismatch,
+              mismatch_message(group_->rank(), record_of(numbers_, sequence), *peer, record_of(theirs, sequence)));
 }
 
 std::optional<Error> HostExecutor::broken() const {

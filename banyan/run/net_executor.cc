@@ -15,20 +15,20 @@ constexpr uint64_t kSliceBytes = 64 << 10;
 constexpr std::chrono::milliseconds kLongestNap{50};
 constexpr uint32_t kCallLane = 0, kMessageLane = 1, kLanes = 2;
 
-bool follows_plan(CallKind kind) {
-  return kind == CallKind::all_reduce || kind == CallKind::reduce || kind == CallKind::broadcast ||
-         kind == CallKind::all_gather || kind == CallKind::reduce_scatter;
+bool follows_plan(OperationKind kind) {
+  return kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::broadcast ||
+         kind == OperationKind::all_gather || kind == OperationKind::reduce_scatter;
 }
 
-CollectiveKind collective_kind(CallKind kind) {
+CollectiveKind collective_kind(OperationKind kind) {
   switch (kind) {
-    case CallKind::all_reduce:
+    case OperationKind::all_reduce:
       return CollectiveKind::allreduce;
-    case CallKind::reduce:
+    case OperationKind::reduce:
       return CollectiveKind::reduce;
-    case CallKind::broadcast:
+    case OperationKind::broadcast:
       return CollectiveKind::broadcast;
-    case CallKind::all_gather:
+    case OperationKind::all_gather:
       return CollectiveKind::allgather;
     default:
       return CollectiveKind::reduce_scatter;
@@ -65,7 +65,7 @@ void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
     call_.send = scaled_.data();
   }
   const uint64_t spread =
-      call.kind == CallKind::all_gather || call.kind == CallKind::reduce_scatter ? options_.ranks : 1;
+      call.kind == OperationKind::all_gather || call.kind == OperationKind::reduce_scatter ? options_.ranks : 1;
   if (follows_plan(call.kind) && call.count > 0 && options_.ranks > 1) {
     begin_plan(collective_kind(call.kind), call.count * spread);
   } else {
@@ -93,7 +93,8 @@ void NetExecutor::read_greetings() const {
   for (const uint32_t peer : peers_) {
     if (signature_of(greetings_[peer].numbers) == signature_of(own_greeting_.numbers)) continue;
     throw Error(ErrorCode::mismatch,
-                describe_mismatch(options_.rank, own_greeting_.numbers, peer, greetings_[peer].numbers));
+                mismatch_message(options_.rank, record_of(own_greeting_.numbers, own_greeting_.begun), peer,
+                                 record_of(greetings_[peer].numbers, greetings_[peer].begun)));
   }
 }
 
@@ -137,16 +138,16 @@ void NetExecutor::begin_exchange() {
   };
   const auto sent_to = [&](uint32_t peer) -> Place {
     switch (call_.kind) {
-      case CallKind::all_gather_v:
+      case OperationKind::all_gather_v:
         return {0, call_.recv_counts[me]};
-      case CallKind::all_to_all:
+      case OperationKind::all_to_all:
         return {peer * call_.count, call_.count};
-      case CallKind::all_to_all_v:
-      case CallKind::reduce_scatter_v:
+      case OperationKind::all_to_all_v:
+      case OperationKind::reduce_scatter_v:
         return {offset_of(call_.send_counts, call_.send_displacements, peer), call_.send_counts[peer]};
-      case CallKind::gather:
+      case OperationKind::gather:
         return {0, peer == call_.other ? call_.count : 0};
-      case CallKind::scatter:
+      case OperationKind::scatter:
         return {peer * call_.count, me == call_.other ? call_.count : 0};
       default:
         return {0, peer == me ? call_.count : 0};  // of one rank, or of nothing
@@ -154,21 +155,21 @@ void NetExecutor::begin_exchange() {
   };
   const auto received_from = [&](uint32_t peer) -> Place {
     switch (call_.kind) {
-      case CallKind::all_gather_v:
-      case CallKind::all_to_all_v:
+      case OperationKind::all_gather_v:
+      case OperationKind::all_to_all_v:
         return {offset_of(call_.recv_counts, call_.recv_displacements, peer), call_.recv_counts[peer]};
-      case CallKind::all_to_all:
+      case OperationKind::all_to_all:
         return {peer * call_.count, call_.count};
-      case CallKind::gather:
+      case OperationKind::gather:
         return {peer * call_.count, me == call_.other ? call_.count : 0};
-      case CallKind::scatter:
+      case OperationKind::scatter:
         return {0, peer == call_.other ? call_.count : 0};
       default:
         return {0, peer == me ? call_.count : 0};
     }
   };
-  const bool reduces = call_.kind == CallKind::reduce_scatter_v;
-  const bool in_place = call_.kind == CallKind::all_to_all && call_.send == call_.recv;
+  const bool reduces = call_.kind == OperationKind::reduce_scatter_v;
+  const bool in_place = call_.kind == OperationKind::all_to_all && call_.send == call_.recv;
   const uint64_t own_bytes = reduces ? call_.send_counts[me] * bytes : 0;
   pieces_.resize(reduces ? own_bytes * options_.ranks : in_place ? call_.count * bytes * options_.ranks : 0);
   const std::byte* input = call_.send;
@@ -241,7 +242,7 @@ bool NetExecutor::advance() {
 }
 
 void NetExecutor::finish_call() {
-  if (call_.kind == CallKind::reduce_scatter_v) {
+  if (call_.kind == OperationKind::reduce_scatter_v) {
     reduce_pieces();
   } else if (call_.op == ReduceOp::avg && call_.reduces()) {
     const uint64_t elements = call_.recv_elements(options_.rank, options_.ranks);
@@ -275,8 +276,8 @@ uint32_t NetExecutor::waiting_for() const {
 uint64_t NetExecutor::start_message(const Call& call) {
   const uint32_t channel = transport_.channel(call.other, kMessageLane);
   const size_t bytes = call.count * size_of(call.type);
-  return call.kind == CallKind::send ? messages_.send(channel, {call.send, bytes})
-                                     : messages_.receive(channel, {call.recv, bytes});
+  return call.kind == OperationKind::send ? messages_.send(channel, {call.send, bytes})
+                                          : messages_.receive(channel, {call.recv, bytes});
 }
 
 bool NetExecutor::advance_messages() {

@@ -24,8 +24,8 @@ std::string explain(const Stall& stall) {
     if (stall.ranks[rank].is_silent) silent.push_back(rank);
     if (stall.ranks[rank].progress.begun < own.begun) late.push_back(rank);
   }
-  std::string text = "this rank, " + std::to_string(stall.own) + ", waits in " + describe(stall.call) + ", its call " +
-                     std::to_string(own.begun) + ", for ";
+  std::string text =
+      "this rank, " + std::to_string(stall.own) + ", waits in " + describe(record_of(stall.call, own.begun)) + " for ";
   if (!silent.empty()) {
     return text + list(silent) + (silent.size() == 1 ? ", whose process gives" : ", whose processes give") +
            " no sign of life (stopped, or cut off?)";
@@ -34,8 +34,8 @@ std::string explain(const Stall& stall) {
     text += list(late) + ", which " + (late.size() == 1 ? "has" : "have") + " not made it";
     const RankProgress& last = stall.ranks[late.front()].progress;
     if (last.begun == 0) return text + " and no call before";
-    return text + ": the last of rank " + std::to_string(late.front()) + " was call " + std::to_string(last.begun) +
-           ", " + describe(last.last_call);
+    return text + ": the last call of rank " + std::to_string(late.front()) + " was " +
+           describe(record_of(last.last_call, last.begun));
   }
   return text + "rank " + std::to_string(stall.waited_for) + ", which has made it too, and does not go on (stopped?)";
 }

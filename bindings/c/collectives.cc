@@ -6,10 +6,10 @@
 #include "bindings/c/handles.h"
 
 using banyan::Call;
-using banyan::CallKind;
 using banyan::DataType;
 using banyan::Error;
 using banyan::ErrorCode;
+using banyan::OperationKind;
 using banyan::ReduceOp;
 using banyan::Request;
 using banyan::c::expect_pointer;
@@ -124,31 +124,32 @@ extern "C" {
 
 banyan_result_t pbanyan_all_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
                                    banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = CallKind::all_reduce, .send = in(send), .recv = out(recv), .count = count};
+  Call call{.kind = OperationKind::all_reduce, .send = in(send), .recv = out(recv), .count = count};
   return make_reduction(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op, int root,
                                banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = CallKind::reduce, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
+  Call call{.kind = OperationKind::reduce, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
   return make_reduction(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_broadcast(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                   banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = CallKind::broadcast, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
+  Call call{
+      .kind = OperationKind::broadcast, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_all_gather(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
                                    banyan_request_t* request) {
-  Call call{.kind = CallKind::all_gather, .send = in(send), .recv = out(recv), .count = count};
+  Call call{.kind = OperationKind::all_gather, .send = in(send), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_all_gather_v(const void* send, void* recv, const size_t* counts, const size_t* displacements,
                                      banyan_type_t type, banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = CallKind::all_gather_v,
+  Call call{.kind = OperationKind::all_gather_v,
             .send = in(send),
             .recv = out(recv),
             .recv_counts = per_rank(counts, comm),
@@ -158,27 +159,29 @@ banyan_result_t pbanyan_all_gather_v(const void* send, void* recv, const size_t*
 
 banyan_result_t pbanyan_reduce_scatter(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
                                        banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = CallKind::reduce_scatter, .send = in(send), .recv = out(recv), .count = count};
+  Call call{.kind = OperationKind::reduce_scatter, .send = in(send), .recv = out(recv), .count = count};
   return make_reduction(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_reduce_scatter_v(const void* send, void* recv, const size_t* counts, banyan_type_t type,
                                          banyan_op_t op, banyan_comm_t comm, banyan_request_t* request) {
-  Call call{
-      .kind = CallKind::reduce_scatter_v, .send = in(send), .recv = out(recv), .send_counts = per_rank(counts, comm)};
+  Call call{.kind = OperationKind::reduce_scatter_v,
+            .send = in(send),
+            .recv = out(recv),
+            .send_counts = per_rank(counts, comm)};
   return make_reduction(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_all_to_all(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
                                    banyan_request_t* request) {
-  Call call{.kind = CallKind::all_to_all, .send = in(send), .recv = out(recv), .count = count};
+  Call call{.kind = OperationKind::all_to_all, .send = in(send), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_all_to_all_v(const void* send, const size_t* send_counts, const size_t* send_displacements,
                                      void* recv, const size_t* recv_counts, const size_t* recv_displacements,
                                      banyan_type_t type, banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = CallKind::all_to_all_v,
+  Call call{.kind = OperationKind::all_to_all_v,
             .send = in(send),
             .recv = out(recv),
             .send_counts = per_rank(send_counts, comm),
@@ -190,30 +193,31 @@ banyan_result_t pbanyan_all_to_all_v(const void* send, const size_t* send_counts
 
 banyan_result_t pbanyan_gather(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = CallKind::gather, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
+  Call call{.kind = OperationKind::gather, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_scatter(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                 banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = CallKind::scatter, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
+  Call call{
+      .kind = OperationKind::scatter, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_barrier(banyan_comm_t comm, banyan_request_t* request) {
-  Call call{.kind = CallKind::barrier};
+  Call call{.kind = OperationKind::barrier};
   return make(comm, request, call, BANYAN_UINT8);
 }
 
 banyan_result_t pbanyan_send(const void* send, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                              banyan_request_t* request) {
-  Call call{.kind = CallKind::send, .other = rank_of(peer), .send = in(send), .count = count};
+  Call call{.kind = OperationKind::send, .other = rank_of(peer), .send = in(send), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                              banyan_request_t* request) {
-  Call call{.kind = CallKind::recv, .other = rank_of(peer), .recv = out(recv), .count = count};
+  Call call{.kind = OperationKind::recv, .other = rank_of(peer), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 

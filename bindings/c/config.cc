@@ -4,8 +4,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "banyan/base/error.h"
+#include "banyan/run/element/isa.h"
+#include "banyan/run/record/log.h"
 #include "bindings/c/planner.h"
 
 namespace banyan::c {
@@ -65,6 +68,11 @@ Communicator::Transports transports_from(const std::string& name) {
 Communicator::Options options_from(const banyan_config_t* config) {
   const banyan_config_t whole = complete(config);
   Communicator::Options options;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    start_log(LogConfig::from_environment());
+    active_isa();  // a wrong BANYAN_ISA is told now, not by the first sum
+  });
   if (whole.name != nullptr) options.name = whole.name;
   if (const auto time = from_environment("BANYAN_TIMEOUT")) options.timeout = *time;
   if (const auto time = milliseconds(whole.timeout, "config.timeout")) options.timeout = *time;
