@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -18,7 +19,7 @@
 namespace banyan {
 namespace {
 
-constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{2000};
+constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{2000}, kPortPatience{1000};
 
 std::vector<std::string> addresses_from_environment() {
   std::vector<std::string> addresses;
@@ -44,6 +45,20 @@ Listener listen_everywhere(uint16_t port) {
     return Listener::on("::", port);
   } catch (const Error&) {
     return Listener::on("0.0.0.0", port);  // there is no IPv6; any other trouble comes again
+  }
+}
+
+// A port may be taken for a moment: by the last host that is about to go, or by a connection of a stranger to which the
+// kernel gave that number. An empty address stands for all.
+Listener listen_patiently(const std::string& address, uint16_t port, const Deadline& deadline) {
+  const Deadline patience = Deadline::after(std::min(deadline.left(), kPortPatience));
+  while (true) {
+    try {
+      return address.empty() ? listen_everywhere(port) : Listener::on(address, port);
+    } catch (const Error&) {
+      if (patience.has_passed()) throw;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 
@@ -148,7 +163,7 @@ void Rendezvous::open_tcp(const Options& options, const Deadline& deadline) {
     try {
       const bool here_only = secret_.is_empty() || is_local();
       if (!secret_.is_empty()) host.name = here_only ? addresses_of(place_.host).front() : "127.0.0.1";
-      Listener listener = here_only ? Listener::on(host.name, place_.port) : listen_everywhere(place_.port);
+      Listener listener = listen_patiently(here_only ? host.name : "", place_.port, deadline);
       server_ = std::make_unique<StoreServer>(std::move(listener), secret_, StoreServer::Options{.job = options.job});
     } catch (const Error& error) {
       throw error.within(place_.url);

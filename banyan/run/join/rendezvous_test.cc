@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/run/join/free_port.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/tcp_store.h"
@@ -35,7 +36,7 @@ class RendezvousTest : public ::testing::TestWithParam<const char*> {
     if (GetParam() == std::string("file")) {
       url_ = "file://" + parent_ + "/meet";
     } else {
-      url_ = tcp_url("127.0.0.1", Listener::on("127.0.0.1").port());
+      url_ = tcp_url("127.0.0.1", free_port());
     }
   }
   ~RendezvousTest() override { std::filesystem::remove_all(parent_); }
@@ -104,10 +105,10 @@ TEST_P(RendezvousTest, IsDoneByOneAlone) {
 }
 
 TEST_P(RendezvousTest, TellsEverybodyWhoIsMissing) {
-  const auto errors = errors_of({{0, 8}, {1, 8}, {2, 8}, {4, 8}}, milliseconds(300));
+  const auto errors = errors_of({{0, 8}, {1, 8}, {2, 8}, {4, 8}}, milliseconds(1500));
   for (const std::string& error : errors) {
     EXPECT_EQ(error, std::to_string(static_cast<int>(ErrorCode::timed_out)) + " ranks 3, 5-7 have not come to " + url_ +
-                         " within 300 ms");
+                         " within 1500 ms");
   }
 }
 
@@ -149,7 +150,7 @@ TEST_P(RendezvousTest, HoldsMeetingsOneAfterTheOther) {
 // The one that dies before it has met leaves a seat, and the others learn who is missing.
 TEST_P(RendezvousTest, NamesThoseWhoDiedOnTheWay) {
   const auto words = run_processes(3, std::chrono::minutes(1), [&](uint32_t rank) {
-    const Deadline deadline = Deadline::after(milliseconds(300));
+    const Deadline deadline = Deadline::after(milliseconds(1500));
     Rendezvous rendezvous(Place::parse(url_), kSecret, {.rank = rank}, deadline);
     if (rank == 2) return std::string("left");
     try {
@@ -186,7 +187,7 @@ TEST(UniqueId, BringsProcessesTogether) {
 
 // Such as a loader of data that was forked, and ends by exit().
 TEST(Rendezvous, DoesNotMindForks) {
-  const uint16_t port = Listener::on("127.0.0.1").port();
+  const uint16_t port = free_port();
   const Deadline deadline = Deadline::after(std::chrono::minutes(1));
   auto host =
       std::make_unique<Rendezvous>(Place::parse(tcp_url("127.0.0.1", port)), kSecret, Rendezvous::Options{}, deadline);
@@ -245,14 +246,14 @@ TEST(Rendezvous, TrustsOnlyThisMachineWithoutASecret) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("without a secret only this one is trusted (set BANYAN_SECRET"));
   }
-  const uint16_t port = Listener::on("127.0.0.1").port();
+  const uint16_t port = free_port();
   const Rendezvous here(Place::parse(tcp_url("127.0.0.1", port)), Secret(), {.rank = 0}, deadline);
   EXPECT_THAT(here.own_addresses(), ::testing::ElementsAre("127.0.0.1"));
   EXPECT_EQ(here.listening_address(), "127.0.0.1");
 }
 
 TEST(Rendezvous, ListensWhereTheUserSays) {
-  const uint16_t port = Listener::on("127.0.0.1").port();
+  const uint16_t port = free_port();
   const Rendezvous here(Place::parse(tcp_url("127.0.0.1", port)), kSecret, {.rank = 0},
                         Deadline::after(std::chrono::minutes(1)));
   setenv("BANYAN_ADDRESS", "127.0.0.9,127.0.0.8", 1);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/run/join/free_port.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/store_server.h"
@@ -189,7 +190,7 @@ TEST_F(StoreServerTest, FinishesWhenAllHaveGone) {
 }
 
 TEST(TcpStore, WaitsForAHostThatComesLate) {
-  const uint16_t port = Listener::on("127.0.0.1").port();
+  const uint16_t port = free_port();
   auto visitor = std::async(std::launch::async, [&] {
     TcpStore store({.place = "tcp://here", .name = "localhost", .port = port}, kSecret, "", kSoon);
     return store.get("k", kSoon);
@@ -201,7 +202,7 @@ TEST(TcpStore, WaitsForAHostThatComesLate) {
 }
 
 TEST(TcpStore, SaysWhoHasNotComeAndWhy) {
-  const uint16_t port = Listener::on("127.0.0.1").port();
+  const uint16_t port = free_port();
   const TcpStore::Host nobody{.place = "tcp://node0:29501", .name = "127.0.0.1", .port = port};
   EXPECT_STREQ(error_of([&] { TcpStore(nobody, kSecret, "", Deadline::after(milliseconds(20))); }).what(),
                "rank 0 has not come to tcp://node0:29501 within 20 ms (127.0.0.1: Connection refused)");
