@@ -249,7 +249,10 @@ std::vector<RankProgress> Communicator::Impl::ask_peers() {
   return progress;
 }
 
-Communicator::Impl::~Impl() { job_->pool().free(recorder_memory_); }
+Communicator::Impl::~Impl() {
+  hooks_ = {};  // they use what goes now
+  job_->pool().free(recorder_memory_);
+}
 
 void Communicator::Impl::abort(const std::string& why) {
   fail(Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " aborted: " + why));
@@ -270,6 +273,7 @@ void Communicator::Impl::close() {
   thread_wakes_.notify_all();
   executor_->wake();
   if (thread_.joinable()) thread_.join();
+  hooks_ = {};
   while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
   if (pending_.load(std::memory_order_acquire) > 0) {
     fail(Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " destroyed the communicator"));

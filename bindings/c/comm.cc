@@ -73,10 +73,12 @@ banyan_comm_t join_by_id(const banyan_unique_id_t& id, int size, int rank, const
   if (std::memchr(id.text, '\0', sizeof id.text) == nullptr || id.text[0] == '\0') {
     throw Error(ErrorCode::invalid_input, "this is no id of banyan_get_unique_id");
   }
-  // Kept until all have met.
+  // Its maker keeps the meeting point until all have met.
   const std::unique_ptr<banyan::StoreServer> server = open_ids().take(id.text);
+  const auto at_most = options.join_timeout;
   banyan_comm_t comm = join(
       {.url = id.text, .rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .name = {}}, options);
+  if (server != nullptr) server->finish(banyan::Deadline::after(at_most));
   return comm;
 }
 
