@@ -28,10 +28,10 @@
  * rank * count` elements (all_gather; gather at the root), `recv == send + rank * count` (reduce_scatter; scatter at the
  * root); with counts per rank, at the displacement of this rank. Other overlaps are undefined.
  *
- * SUMS are reproducible: for a given plan (banyan_comm_plan_name) equal inputs give equal bits, whatever the message
+ * SUMS are reproducible: for a given plan equal inputs give equal bits, whatever the message
  * size, its pipelining, the kind of memory, and timing. On one host contributions are always added in the order of the
- * ranks. float16 and bfloat16 are added in float32 and rounded once per tree edge, on one host once in all. Integers wrap
- * round. BANYAN_MIN and BANYAN_MAX give NaN for NaN as the reduction kernels document.
+ * ranks. float16 and bfloat16 are added in float32, and rounded once in all on one host, once per addition over several.
+ * Integers wrap round. BANYAN_MIN and BANYAN_MAX prefer any number to NaN.
  *
  * THREADS. Different communicators may be used from different threads at the same time. One communicator may be used from
  * several threads too, if the caller sees to it that all ranks make the calls in the same order; calls then exclude each
@@ -40,7 +40,7 @@
  *
  * ENVIRONMENT. BANYAN_LOG=info|debug, BANYAN_PLAN=file (a plan of `banyan plan`), BANYAN_FABRIC=file or generator,
  * BANYAN_SECRET or BANYAN_SECRET_FILE (authenticates connections; without one only this machine is accepted),
- * BANYAN_TIMEOUT=seconds, BANYAN_TRANSPORT=auto|shm|tcp|ucx, BANYAN_RECORDER_DIR. A field set in the config wins.
+ * BANYAN_TIMEOUT=seconds, BANYAN_TRANSPORT=auto|shm|tcp, BANYAN_RECORDER_DIR, BANYAN_ISA=portable|avx2|avx512. A field set in the config wins.
  *
  * Every function has a twin whose name begins with `p` (pbanyan_all_reduce) that does the work; the plain name is a weak
  * symbol, so that a profiler may define its own.
@@ -118,13 +118,11 @@ typedef struct {
   double timeout;         /* seconds that an operation may make no progress; default 300 */
   double join_timeout;    /* seconds for all ranks to come; default 300 */
   const char* fabric;     /* file or generator of the network; default: BANYAN_FABRIC, else all hosts on one switch */
-  const char* plan;       /* schedule file that replaces the planner's choice for its collective */
-  const char* transport;  /* "auto", "shm", "tcp", "ucx" */
-  const char* address;    /* local address that peers connect to; default: that of the route to the rendezvous */
+  const char* plan;       /* schedule file for its collective, over connections; default: BANYAN_PLAN, else planned */
+  const char* transport;  /* "auto", "shm", "tcp" */
   int progress_thread;    /* 1: a thread makes progress on requests; 0: calls do; -1: default, a thread on first request */
-  int checksum;           /* 1: checksums on network messages */
 } banyan_config_t;
-#define BANYAN_CONFIG_INIT {sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, NULL, -1, 0}
+#define BANYAN_CONFIG_INIT {sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1}
 
 /* ---- Joining ------------------------------------------------------------------------------------------------------ */
 
@@ -190,7 +188,7 @@ banyan_result_t banyan_deregister(banyan_comm_t comm, void* handle);
 
 /* ---- Reductions --------------------------------------------------------------------------------------------------- */
 
-/* A sum to which this rank contributes its elements times `factor` (float types). */
+/* A sum to which this rank contributes its elements times `factor`, which is a whole number for integer types. */
 banyan_result_t banyan_op_create_premul_sum(banyan_op_t* op, double factor, banyan_comm_t comm);
 banyan_result_t banyan_op_destroy(banyan_op_t op, banyan_comm_t comm);
 
