@@ -16,7 +16,7 @@ bool is_crowded(uint32_t processes);
 // It learns: where waits end only after others were let run, the core is given up sooner the next time.
 class Patience {
  public:
-  explicit Patience(bool is_crowded) : limit_(is_crowded ? kLeast : kMost) {}
+  explicit Patience(bool is_crowded) : most_(is_crowded ? kLeast : kMost), limit_(most_) {}
 
   // Begins a wait.
   void begin() { looks_ = 0; }
@@ -32,7 +32,7 @@ class Patience {
     if (looks_ > limit_) {
       limit_ = std::max(limit_ / 2, kLeast);
     } else if (looks_ > 0) {
-      limit_ = std::min(limit_ + limit_ / 8 + 1, kMost);
+      limit_ = std::min(limit_ + limit_ / 8 + 1, most_);
     }
     looks_ = 0;
   }
@@ -45,6 +45,7 @@ class Patience {
   // most is longer than the kernel takes to wake up a process on an idle core.
   static constexpr uint32_t kLeast = 8, kMost = 3000;
   static constexpr uint32_t kYields = 300;  // then it is time to sleep
+  const uint32_t most_;
   uint32_t looks_ = 0, limit_;
 };
 
