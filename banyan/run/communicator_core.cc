@@ -1,0 +1,297 @@
+// Beginning and end of a communicator, what it learns of other ranks, and how it fails.
+#include "banyan/run/communicator_core.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/run/host_executor.h"
+#include "banyan/run/net_executor.h"
+#include "banyan/run/record/log.h"
+#include "banyan/run/stall.h"
+
+namespace banyan {
+namespace {
+
+// Progress as a text that travels between agents.
+std::string encode(const RankProgress& progress) {
+  std::string text = std::to_string(progress.begun);
+  for (const uint64_t number : progress.last_call) text += " " + std::to_string(number);
+  return text;
+}
+
+RankProgress decode(const std::string& text) {
+  RankProgress progress;
+  std::istringstream stream(text);
+  stream >> progress.begun;
+  for (uint64_t& number : progress.last_call) stream >> number;
+  return stream ? progress : RankProgress();
+}
+
+}  // namespace
+
+Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint32_t> members, Options options)
+    : job_(std::move(job)),
+      id_(id),
+      members_(std::move(members)),
+      options_(std::move(options)),
+      recorder_memory_(job_->pool().allocate(Recorder::kMemoryBytes)),
+      recorder_({recorder_memory_, Recorder::kMemoryBytes}) {
+  const auto own = std::find(members_.begin(), members_.end(), job_->rank());
+  CHECK(own != members_.end()) << "process " << job_->rank() << " is no member";
+  rank_ = static_cast<uint32_t>(own - members_.begin());
+  const bool all_here =
+      std::all_of(members_.begin(), members_.end(), [&](uint32_t member) { return job_->is_here(member); });
+  if (options_.transports == Transports::tcp || (options_.transports == Transports::automatic && !all_here)) {
+    executor_ = make_net_executor();
+  } else if (all_here) {
+    executor_ = std::make_unique<HostExecutor>(job_->meet_on_host(id_, members_, Clock::now() + options_.join_timeout),
+                                               job_->pool());
+  } else {
+    throw Error(ErrorCode::unsupported, "the ranks of '" + options_.name +
+                                            "' are on several hosts, which shared memory does not join; use tcp");
+  }
+  BANYAN_LOG(info) << "communicator '" << options_.name << "': rank " << rank_ << " of " << members_.size() << ", "
+                   << (all_here && options_.transports != Transports::tcp ? "shared memory" : "TCP");
+  hooks_ = job_->agent().attach(id_, {.state = [this] { return encode(executor_->own_progress()); },
+                                      .dump = [this](const std::string& reason) { hear_of_failure(reason); },
+                                      .liveness_changed = [this] { executor_->wake(); }});
+  changes_seen_ = 0;
+}
+
+std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
+  if (!options_.plans) {
+    throw Error(ErrorCode::unsupported, "there is no planner for ranks on several hosts: set Options::plans");
+  }
+  std::vector<std::string> hosts;
+  std::vector<uint32_t> host_of_rank;
+  for (const uint32_t member : members_) {
+    const std::string& host = job_->process(member).member.host_id;
+    const auto found = std::find(hosts.begin(), hosts.end(), host);
+    host_of_rank.push_back(static_cast<uint32_t>(found - hosts.begin()));
+    if (found == hosts.end()) hosts.push_back(host);
+  }
+  const auto here = static_cast<uint32_t>(std::count(host_of_rank.begin(), host_of_rank.end(), host_of_rank[rank_]));
+  return std::make_unique<NetExecutor>(
+      job_->agent().connector(id_, members_, rank_, std::min(options_.timeout, options_.join_timeout)),
+      NetExecutor::Options{.rank = rank_,
+                           .ranks = static_cast<uint32_t>(members_.size()),
+                           .is_crowded = is_crowded(here),
+                           .plans = options_.plans(host_of_rank),
+                           .tell_peers = [this](const Error& error) { tell_of_failure(error); },
+                           .ask_peers = [this] { return ask_peers(); }});
+}
+
+// ---- News of other ranks ----
+
+// A failure goes round as "<code> <text>".
+void Communicator::Impl::tell_of_failure(const Error& error) {
+  job_->agent().request_dump(id_, std::to_string(static_cast<int>(error.code())) + " " + error.what());
+}
+
+void Communicator::Impl::hear_of_failure(const std::string& reason) {
+  int code = 0;
+  const auto [end, failure] = std::from_chars(reason.data(), reason.data() + reason.size(), code);
+  if (failure != std::errc() || code < 0 || code > static_cast<int>(ErrorCode::invalid_usage)) return;
+  const auto skipped = static_cast<size_t>(end - reason.data());
+  const Error error(static_cast<ErrorCode>(code), reason.substr(std::min(skipped + 1, reason.size())));
+  if (!note_failure(error)) return;
+  executor_->wake();
+  if (error.code() == ErrorCode::timed_out) write_dump(DumpReason::asked, error.what());
+}
+
+std::vector<RankProgress> Communicator::Impl::ask_peers() {
+  constexpr std::chrono::milliseconds kPatience{1000};
+  const std::vector<PeerReport> reports = job_->agent().ask_states(id_, Clock::now() + kPatience);
+  std::vector<RankProgress> progress;
+  for (const uint32_t member : members_) {
+    const PeerReport& report = reports.at(member);
+    progress.push_back(report.kind == PeerReport::Kind::answered ? decode(report.text) : RankProgress());
+  }
+  return progress;
+}
+
+Communicator::Impl::~Impl() {
+  hooks_ = {};  // they use what goes now
+  job_->pool().free(recorder_memory_);
+}
+
+void Communicator::Impl::abort(const std::string& why) {
+  fail(Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " aborted: " + why));
+  wake_driver();
+}
+
+// Requests may outlive the communicator, and find their operations ended.
+void Communicator::Impl::close() {
+  if (fork_guard_.is_in_child()) {
+    // The thread and the peers belong to the parent.
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    thread_stops_.store(true, std::memory_order_release);
+  }
+  thread_wakes_.notify_all();
+  executor_->wake();
+  if (thread_.joinable()) thread_.join();
+  hooks_ = {};
+  while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+  if (pending_.load(std::memory_order_acquire) > 0) {
+    fail(Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " destroyed the communicator"));
+    end_all();
+  }
+  busy_.store(false, std::memory_order_release);
+}
+
+// ---- Errors ----
+
+void Communicator::Impl::expect_usable() const {
+  if (fork_guard_.is_in_child()) {
+    throw Error(ErrorCode::invalid_usage, "a communicator cannot be used after fork(); join anew in the child process");
+  }
+  if (failed_.load(std::memory_order_acquire)) throw *error_;
+}
+
+std::optional<Error> Communicator::Impl::error() const {
+  if (failed_.load(std::memory_order_acquire)) return error_;
+  return executor_->broken();
+}
+
+// The first error stays. False when there was one.
+bool Communicator::Impl::note_failure(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return false;
+  error_ = error;
+  failed_.store(true, std::memory_order_release);
+  return true;
+}
+
+void Communicator::Impl::fail(const Error& error) {
+  if (!note_failure(error)) return;
+  BANYAN_LOG(info) << "communicator '" << options_.name << "' has failed: " << error.what();
+  entry_.finish(OperationState::failed);
+  executor_->break_with(error);
+  if (error.code() == ErrorCode::timed_out) {
+    // Those who are late are in no call in which they could notice.
+    tell_of_failure(error);
+    write_dump(DumpReason::timeout, error.what());
+  }
+}
+
+// ---- The flight recorder ----
+
+void Communicator::Impl::begin_record(const Call& call) {
+  steps_seen_ = UINT64_MAX;
+  entry_ = recorder_.begin({.kind = call.kind,
+                            .type = call.type,
+                            .op = call.op,
+                            .other = call.is_rooted() ? call.other : kNoRank,
+                            .count = call.count,
+                            .counts_hash = current_[2]});
+}
+
+// What cannot be written is lost: it must not hide the error that it is about.
+void Communicator::Impl::write_dump(DumpReason reason, const std::string& why) {
+  try {
+    RankDump dump = begin_dump({recorder_memory_, Recorder::kMemoryBytes});
+    dump.communicator = options_.name;
+    dump.id = id_ == 1 ? "" : std::to_string(id_);
+    dump.rank = rank_;
+    dump.size = static_cast<uint32_t>(members_.size());
+    dump.reason = reason;
+    dump.message = why;
+    for (uint32_t rank = 0; rank < dump.size; ++rank) {
+      if (rank == rank_) continue;
+      const PeerState state = job_->agent().liveness().state(members_[rank]);
+      dump.peers.push_back({.rank = rank,
+                            .health = state == PeerState::alive    ? RankHealth::alive
+                                      : state == PeerState::silent ? RankHealth::silent
+                                      : state == PeerState::left   ? RankHealth::left
+                                                                   : RankHealth::dead,
+                            .sequence = 0});
+    }
+    const std::string path = banyan::write_dump(dump, recorder_directory());
+    BANYAN_LOG(info) << "flight recorder written to " << path;
+  } catch (const Error& error) {
+    BANYAN_LOG(warning) << "the flight recorder could not be written: " << error.what();
+  }
+}
+
+// The error of an operation, once whatever is known of it elsewhere has been waited for: who loses a connection learns
+// only afterwards that the process at the other end died, or why it gave up.
+Error Communicator::Impl::cause_of(const Error& error) {
+  constexpr std::chrono::milliseconds kNewsTime{400}, kPause{2};
+  if (error.code() != ErrorCode::peer_lost) return error;
+  const Clock::time_point end = Clock::now() + kNewsTime;
+  while (!failed_.load(std::memory_order_acquire) && Clock::now() < end) {
+    try {
+      expect_nobody_dead();
+    } catch (const Error& death) {
+      return death;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return failed_.load(std::memory_order_acquire) ? *error_ : error;
+}
+
+void Communicator::Impl::waiting_for(uint32_t rank) {
+  if (failed_.load(std::memory_order_acquire)) throw *error_;
+  const uint64_t steps = executor_->steps();
+  const uint32_t changes = job_->agent().liveness().changes().load(std::memory_order_acquire);
+  // Who is gone may have done its part before. All it did can be seen once its going is; so look at it once more.
+  if (changes == changes_noticed_ && steps == steps_noticed_ && rank == rank_noticed_) {
+    if (changes != changes_seen_) expect_nobody_dead();
+    changes_seen_ = changes;
+    expect_present(rank);
+  }
+  changes_noticed_ = changes;
+  steps_noticed_ = steps;
+  rank_noticed_ = rank;
+  const Clock::time_point now = Clock::now();
+  if (steps == steps_seen_) entry_.wait_for(rank);
+  if (steps != steps_seen_) {
+    steps_seen_ = steps;
+    moved_at_ = now;
+    if (expects_) expectation_ = {};
+    expects_ = false;
+    return;
+  }
+  if (now - moved_at_ > options_.timeout) give_up(rank);
+  if (!expects_ && now - moved_at_ > options_.timeout / 4) {
+    expectation_ = job_->agent().expect();
+    expects_ = true;
+  }
+}
+
+void Communicator::Impl::expect_nobody_dead() const {
+  const Liveness& liveness = job_->agent().liveness();
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+    if (liveness.state(members_[rank]) != PeerState::dead) continue;
+    throw Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) + " is dead: " + liveness.why(members_[rank]));
+  }
+}
+
+void Communicator::Impl::expect_present(uint32_t rank) const {
+  if (job_->agent().liveness().state(members_[rank]) != PeerState::left) return;
+  throw Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) +
+                                        " has left: it ended its part before this rank's " +
+                                        describe(record_of(current_, executor_->own_progress().begun)));
+}
+
+void Communicator::Impl::give_up(uint32_t waited_for) {
+  std::vector<StalledRank> ranks;
+  const std::vector<RankProgress> progress = executor_->progress();
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+    ranks.push_back(
+        {.progress = progress[rank], .is_silent = job_->agent().liveness().state(members_[rank]) == PeerState::silent});
+  }
+  throw Error(ErrorCode::timed_out,
+              "nothing has moved for " + std::to_string(options_.timeout.count()) +
+                  " ms: " + explain({.own = rank_, .waited_for = waited_for, .call = current_, .ranks = ranks}) +
+                  "; see 'banyan doctor " + recorder_directory() + "'");
+}
+
+}  // namespace banyan

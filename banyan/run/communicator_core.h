@@ -1,0 +1,124 @@
+// The inside of a Communicator: known to communicator*.cc and operation.* only.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "banyan/run/communicator.h"
+#include "banyan/run/executor.h"
+#include "banyan/run/operation.h"
+#include "banyan/run/record/dump.h"
+#include "banyan/run/record/recorder.h"
+#include "banyan/run/system/fork_guard.h"
+#include "banyan/run/system/patience.h"
+
+namespace banyan {
+
+// Whoever holds `busy_` *drives*: moves what is under way. That is the caller of a blocking call, or of wait(), or the
+// progress thread, which gives way to the others.
+class Communicator::Impl : public Watch, public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint32_t> members, Options options);
+  ~Impl() override;
+
+  void run(const Call& call);
+  std::vector<std::shared_ptr<Operation>> start(std::span<const Call> calls);
+  bool poke(Operation& operation);
+  bool test(Operation& operation);
+  void wait(Operation& operation);
+
+  void finalize();
+  void abort(const std::string& why);
+  void close();
+  void fail(const Error& error);
+  std::optional<Error> error() const;
+  Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
+  // For a communicator that is made of this one. Never zero in practice, nor the same for two pairs of numbers.
+  static uint64_t mix(uint64_t a, uint64_t b);
+  uint64_t next_id(uint64_t salt) { return mix(mix(id_, ++children_), salt); }
+
+  const std::shared_ptr<Job> job_;
+  const uint64_t id_;
+  const std::vector<uint32_t> members_;
+  const Options options_;
+  uint32_t rank_ = 0;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::unique_ptr<Executor> make_net_executor();
+  void tell_of_failure(const Error& error);
+  void hear_of_failure(const std::string& reason);
+  bool note_failure(const Error& error);
+  Error cause_of(const Error& error);
+  std::vector<RankProgress> ask_peers();
+  void expect_usable() const;
+  void waiting_for(uint32_t rank) override;
+  void expect_nobody_dead() const;
+  void expect_present(uint32_t rank) const;
+  [[noreturn]] void give_up(uint32_t waited_for);
+
+  bool step();
+  void rest(Patience& patience);
+  void complete(const std::shared_ptr<Operation>& operation);
+  void end_all();
+  template <typename IsEnough>
+  void drive_until(IsEnough is_enough);
+  template <typename IsEnough>
+  void drive_or_wait(IsEnough is_enough, Operation* operation);
+  void be_progress_thread();
+  void wake_driver();
+
+  void begin_record(const Call& call);
+  void write_dump(DumpReason reason, const std::string& why);
+
+  const ForkGuard fork_guard_;
+  // In memory that outlives a killed process as long as a peer has it mapped.
+  std::byte* const recorder_memory_;
+  Recorder recorder_;
+  Recorder::Entry entry_;  // of the call under way
+  std::unique_ptr<Executor> executor_;
+  HookRegistration hooks_;
+
+  std::atomic<bool> busy_{false};                 // somebody drives
+  std::atomic<uint32_t> wishes_{0};               // threads that want to
+  std::atomic<size_t> pending_{0};                // operations that were started and are not over
+  std::mutex mutex_;                              // protects queue_, and error_ while it is set
+  std::deque<std::shared_ptr<Operation>> queue_;  // started, and not taken by who drives
+
+  // Of who drives.
+  std::deque<std::shared_ptr<Operation>> calls_;      // for all ranks: one at a time, in order
+  std::vector<std::shared_ptr<Operation>> messages_;  // between two
+  bool is_call_started_ = false;
+  CallNumbers current_{};
+  uint64_t children_ = 0, shrinks_ = 0;
+
+  // Of the Watch.
+  uint64_t steps_seen_ = UINT64_MAX;  // then the time begins with the next question
+  uint32_t changes_seen_ = 0, changes_noticed_ = 0;
+  uint64_t steps_noticed_ = 0;
+  uint32_t rank_noticed_ = 0;
+  Clock::time_point moved_at_;
+  Agent::Expectation expectation_;
+  bool expects_ = false;
+
+  std::atomic<bool> failed_{false};
+  std::optional<Error> error_;
+
+  std::thread thread_;
+  std::condition_variable thread_wakes_;
+  std::atomic<bool> thread_stops_{false};
+};
+
+}  // namespace banyan

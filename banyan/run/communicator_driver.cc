@@ -1,0 +1,250 @@
+// How the calls of a communicator go on: in the caller's thread, in that of who waits, or in the progress thread.
+#include <utility>
+
+#include "banyan/run/communicator_core.h"
+
+namespace banyan {
+namespace {
+
+// What no rank could do, whatever the others call.
+void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::invalid_input, std::string(to_string(call.kind)) + ": " + what);
+  };
+  if ((call.is_rooted() || call.is_between_two()) && call.other >= size) {
+    refuse("rank " + std::to_string(call.other) + " does not exist; there are " + std::to_string(size));
+  }
+  if (call.is_between_two() && call.other == rank) refuse("a rank cannot send to itself; copy instead");
+  const auto expect_counts = [&](std::span<const size_t> counts, std::span<const size_t> displacements) {
+    if (counts.size() != size) refuse("one count per rank is needed, " + std::to_string(size) + " in all");
+    if (!displacements.empty() && displacements.size() != size) refuse("one displacement per rank is needed");
+  };
+  if (call.kind == OperationKind::all_gather_v || call.kind == OperationKind::all_to_all_v) {
+    expect_counts(call.recv_counts, call.recv_displacements);
+  }
+  if (call.kind == OperationKind::reduce_scatter_v || call.kind == OperationKind::all_to_all_v) {
+    expect_counts(call.send_counts, call.send_displacements);
+  }
+  if (call.count > UINT64_MAX / 16 / size) refuse("a count of " + std::to_string(call.count) + " is beyond memory");
+  if (call.send == nullptr && call.send_elements(rank, size) > 0) refuse("the send buffer is missing");
+  if (call.recv == nullptr && call.recv_elements(rank, size) > 0) refuse("the receive buffer is missing");
+}
+
+}  // namespace
+
+// ---- Driving ----
+
+void Communicator::Impl::run(const Call& call) {
+  expect_usable();
+  expect_possible(call, rank_, static_cast<uint32_t>(members_.size()));
+  if (!call.is_between_two() && pending_.load(std::memory_order_acquire) == 0 &&
+      !busy_.exchange(true, std::memory_order_acquire)) {
+    try {
+      current_ = numbers_of(call);
+      begin_record(call);
+      executor_->start(call, current_);
+      executor_->finish(*this);
+      entry_.finish();
+    } catch (const Error& error) {
+      const Error cause = cause_of(error);
+      if (cause.code() != ErrorCode::invalid_input) fail(cause);
+      busy_.store(false, std::memory_order_release);
+      throw cause;
+    }
+    busy_.store(false, std::memory_order_release);
+    if (pending_.load(std::memory_order_relaxed) != 0) wake_driver();
+    return;
+  }
+  wait(*start({&call, 1}).front());
+}
+
+std::vector<std::shared_ptr<Operation>> Communicator::Impl::start(std::span<const Call> calls) {
+  expect_usable();
+  for (const Call& call : calls) expect_possible(call, rank_, static_cast<uint32_t>(members_.size()));
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (const Call& call : calls) operations.push_back(std::make_shared<Operation>(call, shared_from_this()));
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.insert(queue_.end(), operations.begin(), operations.end());
+    pending_.fetch_add(operations.size(), std::memory_order_release);
+  }
+  wake_driver();
+  return operations;
+}
+
+// Moves what can be moved; false when nothing could. Only for who drives. Ends everything when something fails.
+bool Communicator::Impl::step() {
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::shared_ptr<Operation>& operation : queue_) {
+      if (operation->call().is_between_two()) {
+        operation->ticket = executor_->start_message(operation->call());
+        steps_seen_ = UINT64_MAX;
+        messages_.push_back(std::move(operation));
+      } else {
+        calls_.push_back(std::move(operation));
+      }
+    }
+    queue_.clear();
+  }
+  bool moved = executor_->advance_messages();
+  if (moved) {
+    std::erase_if(messages_, [&](const std::shared_ptr<Operation>& operation) {
+      if (!executor_->is_message_done(operation->ticket)) return false;
+      complete(operation);
+      return true;
+    });
+  }
+  if (calls_.empty()) return moved;
+  const uint64_t steps = executor_->steps();
+  if (!is_call_started_) {
+    current_ = numbers_of(calls_.front()->call());
+    begin_record(calls_.front()->call());
+    executor_->start(calls_.front()->call(), current_);
+    is_call_started_ = true;
+  }
+  if (executor_->advance()) {
+    is_call_started_ = false;
+    entry_.finish();
+    complete(calls_.front());
+    calls_.pop_front();
+    return true;
+  }
+  return moved || executor_->steps() != steps;
+}
+
+void Communicator::Impl::complete(const std::shared_ptr<Operation>& operation) {
+  pending_.fetch_sub(1, std::memory_order_release);
+  operation->finish(std::nullopt);
+}
+
+// One round of waiting, when step() moved nothing.
+void Communicator::Impl::rest(Patience& patience) {
+  const bool is_awake = patience.pause();
+  waiting_for(executor_->waiting_for());
+  if (is_awake) return;
+  executor_->nap([&] { return step(); });
+  patience.tire();
+}
+
+// Only for who drives. Ends all operations when one fails.
+template <typename IsEnough>
+void Communicator::Impl::drive_until(IsEnough is_enough) {
+  Patience patience(executor_->is_crowded());
+  steps_seen_ = UINT64_MAX;
+  try {
+    while (!is_enough()) {
+      if (step()) {
+        patience.end();
+      } else if (!is_enough()) {
+        rest(patience);
+      }
+    }
+  } catch (const Error& error) {
+    fail(cause_of(error));
+    end_all();
+  }
+}
+
+void Communicator::Impl::end_all() {
+  {
+    const std::lock_guard lock(mutex_);
+    calls_.insert(calls_.end(), queue_.begin(), queue_.end());
+    queue_.clear();
+  }
+  calls_.insert(calls_.end(), messages_.begin(), messages_.end());
+  messages_.clear();
+  pending_.fetch_sub(calls_.size(), std::memory_order_release);
+  for (const std::shared_ptr<Operation>& operation : calls_) operation->finish(error_);
+  calls_.clear();
+  is_call_started_ = false;
+}
+
+// Drives until it is enough, or waits while somebody else does.
+template <typename IsEnough>
+void Communicator::Impl::drive_or_wait(IsEnough is_enough, Operation* operation) {
+  constexpr std::chrono::milliseconds kWhile{1};
+  wishes_.fetch_add(1, std::memory_order_seq_cst);
+  while (!is_enough()) {
+    if (!busy_.exchange(true, std::memory_order_acquire)) {
+      drive_until(is_enough);
+      busy_.store(false, std::memory_order_release);
+    } else {
+      executor_->wake();
+      if (operation != nullptr) {
+        operation->wait(kWhile);
+      } else {
+        std::this_thread::sleep_for(kWhile / 4);
+      }
+    }
+  }
+  wishes_.fetch_sub(1, std::memory_order_release);
+  if (pending_.load(std::memory_order_acquire) > 0) wake_driver();
+}
+
+void Communicator::Impl::wait(Operation& operation) {
+  if (!operation.is_over()) drive_or_wait([&] { return operation.is_over(); }, &operation);
+  if (operation.error()) throw *operation.error();
+}
+
+// Moves what can be moved now; true when the operation is over.
+bool Communicator::Impl::poke(Operation& operation) {
+  if (!operation.is_over() && !busy_.exchange(true, std::memory_order_acquire)) {
+    try {
+      while (!operation.is_over() && step()) continue;
+      if (!operation.is_over()) waiting_for(executor_->waiting_for());
+    } catch (const Error& error) {
+      fail(cause_of(error));
+      end_all();
+    }
+    busy_.store(false, std::memory_order_release);
+  }
+  return operation.is_over();
+}
+
+bool Communicator::Impl::test(Operation& operation) {
+  if (!poke(operation)) return false;
+  if (operation.error()) throw *operation.error();
+  return true;
+}
+
+void Communicator::Impl::finalize() {
+  expect_usable();
+  drive_or_wait([&] { return pending_.load(std::memory_order_acquire) == 0; }, nullptr);
+}
+
+// ---- The progress thread ----
+
+// There is something to drive: whoever naps, or nobody, should know.
+void Communicator::Impl::wake_driver() {
+  executor_->wake();
+  if (!options_.progress_thread) return;
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable() && !thread_stops_) thread_ = std::thread([this] { be_progress_thread(); });
+  thread_wakes_.notify_one();
+}
+
+void Communicator::Impl::be_progress_thread() {
+  constexpr std::chrono::microseconds kAside{200};
+  std::unique_lock lock(mutex_);
+  while (!thread_stops_) {
+    if (pending_.load(std::memory_order_acquire) == 0) {
+      thread_wakes_.wait(lock);
+      continue;
+    }
+    // Who waits for an operation drives it with less delay than a thread that must be woken.
+    if (wishes_.load(std::memory_order_acquire) > 0 || busy_.exchange(true, std::memory_order_acquire)) {
+      thread_wakes_.wait_for(lock, kAside);
+      continue;
+    }
+    lock.unlock();
+    drive_until([&] {
+      return pending_.load(std::memory_order_acquire) == 0 || wishes_.load(std::memory_order_acquire) > 0 ||
+             thread_stops_.load(std::memory_order_acquire);
+    });
+    busy_.store(false, std::memory_order_release);
+    lock.lock();
+  }
+}
+
+}  // namespace banyan
