@@ -1,0 +1,131 @@
+#include "banyan/run/transport/lane_transport.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "banyan/base/error.h"
+
+namespace banyan {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+// Answers when the test says so, with one end of a pair of sockets.
+class HandConnector : public Connector {
+ public:
+  void request(uint32_t peer, uint32_t lane, const Path& path) override {
+    asked_.push_back({peer, lane});
+    paths_.push_back(path);
+  }
+  std::vector<Answer> take() override {
+    eventfd_t count = 0;
+    eventfd_read(event_.get(), &count);
+    return std::move(answers_);
+  }
+  int event_fd() const override { return event_.get(); }
+
+  FileDescriptor connect(uint32_t peer, uint32_t lane) {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    answers_.push_back({.peer = peer, .lane = lane, .socket = FileDescriptor(ends[0]), .failure = {}});
+    eventfd_write(event_.get(), 1);
+    return FileDescriptor(ends[1]);
+  }
+  void refuse(uint32_t peer, uint32_t lane, Error error) {
+    answers_.push_back({.peer = peer, .lane = lane, .socket = {}, .failure = std::move(error)});
+    eventfd_write(event_.get(), 1);
+  }
+
+  std::vector<std::pair<uint32_t, uint32_t>> asked_;
+  std::vector<Path> paths_;
+
+ private:
+  FileDescriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  std::vector<Answer> answers_;
+};
+
+struct Fixture {
+  Fixture() {
+    auto hand = std::make_unique<HandConnector>();
+    connector = hand.get();
+    transport = std::make_unique<LaneTransport>(
+        std::move(hand),
+        LaneTransport::Options{.ranks = 4, .lanes = 2, .path = [](uint32_t peer, uint32_t lane) {
+                                 return Path{"local" + std::to_string(lane), "peer" + std::to_string(peer)};
+                               }});
+  }
+  HandConnector* connector;
+  std::unique_ptr<LaneTransport> transport;
+};
+
+constexpr std::byte kBytes[] = {std::byte{1}, std::byte{2}, std::byte{3}};
+
+TEST(LaneTransport, AsksForAConnectionWhenItIsFirstUsedAndNeverTwice) {
+  Fixture fixture;
+  LaneTransport& transport = *fixture.transport;
+  const uint32_t channel = transport.channel(2, 1);
+  EXPECT_TRUE(fixture.connector->asked_.empty());
+  EXPECT_EQ(transport.write(channel, kBytes, {}), 0u);
+  EXPECT_TRUE(transport.peek(channel).empty());
+  EXPECT_EQ(fixture.connector->asked_, (std::vector<std::pair<uint32_t, uint32_t>>{{2, 1}}));
+  EXPECT_EQ(fixture.connector->paths_.front().local_address, "local1");
+  EXPECT_EQ(fixture.connector->paths_.front().peer_address, "peer2");
+  const FileDescriptor peer = fixture.connector->connect(2, 1);
+  transport.wait(seconds(20));
+  EXPECT_EQ(transport.write(channel, kBytes, {}), 3u);
+  std::byte received[3];
+  EXPECT_EQ(recv(peer.get(), received, 3, 0), 3);
+  EXPECT_EQ(received[2], std::byte{3});
+}
+
+TEST(LaneTransport, KeepsLanesApart) {
+  Fixture fixture;
+  LaneTransport& transport = *fixture.transport;
+  EXPECT_EQ(transport.channel(3, 0), 3u);
+  const FileDescriptor first = fixture.connector->connect(3, 0), second = fixture.connector->connect(3, 1);
+  for (const uint32_t lane : {0u, 1u}) transport.peek(transport.channel(3, lane));
+  ASSERT_EQ(send(second.get(), kBytes, 2, 0), 2);
+  transport.wait(seconds(20));
+  EXPECT_TRUE(transport.peek(transport.channel(3, 0)).empty());
+  EXPECT_EQ(transport.peek(transport.channel(3, 1)).size(), 2u);
+}
+
+TEST(LaneTransport, TellsWhyThereIsNoConnectionAndWhenOneIsLost) {
+  Fixture fixture;
+  LaneTransport& transport = *fixture.transport;
+  transport.peek(transport.channel(1, 0));
+  fixture.connector->refuse(1, 0, Error(ErrorCode::timed_out, "rank 1 did not answer"));
+  transport.wait(seconds(20));
+  EXPECT_THROW(transport.write(transport.channel(1, 0), kBytes, {}), Error);
+
+  FileDescriptor peer = fixture.connector->connect(2, 0);
+  transport.peek(transport.channel(2, 0));
+  peer.reset();
+  try {
+    while (transport.peek(transport.channel(2, 0)).empty()) transport.wait(milliseconds(10));
+    ADD_FAILURE() << "bytes from nowhere";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
+    EXPECT_THAT(error.what(), HasSubstr("rank 2"));
+  }
+}
+
+TEST(LaneTransport, IsWokenByAnotherThread) {
+  Fixture fixture;
+  std::thread other([&] { fixture.transport->wake(); });
+  const auto begin = std::chrono::steady_clock::now();
+  fixture.transport->wait(seconds(60));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(30));
+  other.join();
+}
+
+}  // namespace
+}  // namespace banyan
