@@ -90,8 +90,10 @@ TEST(LaneTransport, KeepsLanesApart) {
   Fixture fixture;
   LaneTransport& transport = *fixture.transport;
   EXPECT_EQ(transport.channel(3, 0), 3u);
-  const FileDescriptor first = fixture.connector->connect(3, 0), second = fixture.connector->connect(3, 1);
   for (const uint32_t lane : {0u, 1u}) transport.peek(transport.channel(3, lane));
+  const FileDescriptor first = fixture.connector->connect(3, 0), second = fixture.connector->connect(3, 1);
+  transport.wait(seconds(20));
+  EXPECT_TRUE(transport.peek(transport.channel(3, 1)).empty());  // what was looked for in vain is waited for
   ASSERT_EQ(send(second.get(), kBytes, 2, 0), 2);
   transport.wait(seconds(20));
   EXPECT_TRUE(transport.peek(transport.channel(3, 0)).empty());
