@@ -169,9 +169,11 @@ Exchange::Way Exchange::choose_way(const Pieces& offered, uint64_t largest, Regi
 }
 
 bool Exchange::is_attachable(uint64_t largest) const {
+  // Each of the peers makes a system call for each of the others.
+  const uint64_t peers = ranks_ - 1, least_sum = tuning_.least_attached_sum * peers * peers;
   return task_.kind == HostTask::Kind::move
              ? largest >= tuning_.least_attached_move && largest <= tuning_.most_attached_move
-             : largest >= tuning_.least_attached_sum && largest <= tuning_.most_attached_sum;
+             : largest >= least_sum && largest <= tuning_.most_attached_sum;
 }
 
 void Exchange::offer_views(Post& post, const RegionPlace& input) {
