@@ -192,7 +192,7 @@ TEST_F(StoreServerTest, FinishesWhenAllHaveGone) {
 TEST(TcpStore, WaitsForAHostThatComesLate) {
   const uint16_t port = free_port();
   auto visitor = std::async(std::launch::async, [&] {
-    TcpStore store({.place = "tcp://here", .name = "localhost", .port = port}, kSecret, "", kSoon);
+    TcpStore store({.place = "tcp://here", .name = "127.0.0.1", .port = port}, kSecret, "", kSoon);
     return store.get("k", kSoon);
   });
   EXPECT_EQ(visitor.wait_for(milliseconds(20)), std::future_status::timeout);
