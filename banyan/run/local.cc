@@ -105,18 +105,24 @@ struct RankReport {
 // One rank's whole life.
 class Runner {
  public:
-  Runner(const Schedule& schedule, const RankPlan& plan, const EngineOptions& options, const SampleData& data)
-      : schedule_(schedule),
-        plan_(plan),
-        options_(options),
+  struct Task {
+    const Schedule& schedule;
+    uint64_t elements;
+    Reduction reduction;
+    EngineOptions engine;
+  };
+  Runner(const Task& task, const RankPlan& plan, const SampleData& data)
+      : task_(task),
+        plan_(std::make_shared<RankPlan>(plan)),
+        parts_(buffer_parts(task.schedule, plan.rank, task.elements)),
         data_(data),
-        input_((plan.input_end - plan.input_begin) * size_of(options.reduction.type)),
-        output_((plan.output_end - plan.output_begin) * size_of(options.reduction.type)) {}
+        input_(plan.input_elements * size_of(task.reduction.type)),
+        output_(plan.output_elements * size_of(task.reduction.type)) {}
 
   RankReport run(Transport& transport, Track& track, uint32_t repeats) {
-    data_.fill(input_, plan_.rank, plan_.input_begin, plan_.input_end);
-    Engine engine(plan_, transport, options_);
-    report_.bytes_sent = engine.bytes_sent_per_execution();
+    data_.fill(input_, plan_->rank, parts_.input_begin, parts_.input_end);
+    Engine engine(transport, task_.engine);
+    report_.bytes_sent = elements_sent(*plan_) * size_of(task_.reduction.type);
     data_.spoil(output_);
     execute(engine, transport);
     check();
@@ -133,30 +139,34 @@ class Runner {
 
  private:
   void execute(Engine& engine, Transport& transport) {
-    engine.start(input_, output_);
-    while (!engine.is_done()) {
+    const Engine::Ticket ticket = engine.start({.plan = plan_,
+                                                .task = {.type = task_.reduction.type, .op = task_.reduction.op},
+                                                .sequence = ++executions_,
+                                                .input = input_,
+                                                .output = output_});
+    while (!engine.is_done(ticket)) {
       if (!engine.progress()) transport.wait(kLongestSleep);
     }
   }
 
   void check() {
-    const Collective& collective = schedule_.collective();
+    const Collective& collective = task_.schedule.collective();
     if (collective.kind() == CollectiveKind::allgather) {
-      for (uint32_t owner = 0; owner < plan_.ranks; ++owner) {
-        const auto [begin, end] = schedule_.shard_range(owner, plan_.elements);
+      for (uint32_t owner = 0; owner < plan_->ranks; ++owner) {
+        const auto [begin, end] = task_.schedule.shard_range(owner, task_.elements);
         check_part(owner, begin, end);
       }
     } else {
       const auto participants = collective.participants();
       const auto root = std::find(participants.begin(), participants.end(), collective.root()) - participants.begin();
-      check_part(static_cast<uint32_t>(root), plan_.output_begin, plan_.output_end);
+      check_part(static_cast<uint32_t>(root), parts_.output_begin, parts_.output_end);
     }
   }
 
   void check_part(uint32_t owner, uint64_t begin, uint64_t end) {
-    const size_t size = size_of(options_.reduction.type);
+    const size_t size = size_of(task_.reduction.type);
     const std::span<const std::byte> part =
-        std::span(output_).subspan((begin - plan_.output_begin) * size, (end - begin) * size);
+        std::span(output_).subspan((begin - parts_.output_begin) * size, (end - begin) * size);
     const SampleData::Comparison comparison = data_.compare(part, owner, begin, end);
     if (comparison.wrong > 0 && report_.wrong == 0) {
       report_.first_wrong = comparison.first;
@@ -166,11 +176,12 @@ class Runner {
     report_.wrong += comparison.wrong;
   }
 
-  const Schedule& schedule_;
-  const RankPlan& plan_;
-  const EngineOptions& options_;
+  const Task& task_;
+  const std::shared_ptr<const RankPlan> plan_;
+  const BufferParts parts_;
   const SampleData& data_;
   std::vector<std::byte> input_, output_;
+  uint64_t executions_ = 0;
   RankReport report_;
 };
 
@@ -195,8 +206,8 @@ void expect_memory_for(std::span<const RankPlan> plans, size_t element_bytes) {
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   double needed = 0;
   for (const RankPlan& plan : plans) {
-    needed += static_cast<double>(element_bytes) * (static_cast<double>(plan.input_end - plan.input_begin) +
-                                                    static_cast<double>(plan.output_end - plan.output_begin));
+    needed += static_cast<double>(element_bytes) *
+              (static_cast<double>(plan.input_elements) + static_cast<double>(plan.output_elements));
   }
   if (needed <= static_cast<double>(available)) return;
   throw Error(ErrorCode::unsupported, "the buffers of " + std::to_string(plans.size()) + " ranks need " +
@@ -206,15 +217,15 @@ void expect_memory_for(std::span<const RankPlan> plans, size_t element_bytes) {
 }
 
 EngineOptions engine_options(const LocalRunOptions& options) {
-  const uint64_t slice = std::min(options.slice.count(), kMaxSliceBytes) / size_of(options.type);
-  if (slice == 0)
+  const uint64_t slice = std::min(options.slice.count(), kMaxSliceBytes);
+  if (slice < size_of(options.type))
     throw Error(ErrorCode::invalid_input, "a slice of " + options.slice.to_string() + " holds no element of " +
                                               std::string(to_string(options.type)));
   if (options.op == ReduceOp::avg || options.op == ReduceOp::premul_sum)
     throw Error(ErrorCode::unsupported, std::string(to_string(options.op)) +
                                             " is a sum that is divided at its end or scaled at its start, which "
                                             "a run of a plan does not do; give sum");
-  return {.reduction = {.type = options.type, .op = options.op}, .slice_elements = slice};
+  return {.slice_bytes = slice};
 }
 
 std::unique_ptr<Meeting> make_meeting(TransportKind kind, std::span<const RankPlan> plans) {
@@ -259,16 +270,19 @@ LocalRunReport run_locally(const Schedule& schedule, const LocalRunOptions& opti
   if (elements == 0)
     throw Error(ErrorCode::invalid_input, "a total of " + options.total.to_string() + " holds no element of " +
                                               std::string(to_string(options.type)));
-  const EngineOptions engine = engine_options(options);
+  const Runner::Task task{.schedule = schedule,
+                          .elements = elements,
+                          .reduction = {.type = options.type, .op = options.op},
+                          .engine = engine_options(options)};
   const std::vector<RankPlan> plans = make_rank_plans(schedule, elements);
   expect_memory_for(plans, size_of(options.type));
-  const SampleData data(schedule.collective(), engine.reduction);
+  const SampleData data(schedule.collective(), task.reduction);
   const auto ranks = static_cast<uint32_t>(plans.size());
   Track track(ranks, options.repeats);
   const std::unique_ptr<Meeting> meeting = make_meeting(options.transport, plans);
   const auto reports = run_processes(ranks, options.timeout, [&](uint32_t rank) {
     const std::unique_ptr<Transport> transport = meeting->join(rank);
-    return to_bytes(Runner(schedule, plans[rank], engine, data).run(*transport, track, options.repeats));
+    return to_bytes(Runner(task, plans[rank], data).run(*transport, track, options.repeats));
   });
   LocalRunReport report = summarize(reports, track);
   report.elements = elements;

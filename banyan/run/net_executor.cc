@@ -42,6 +42,7 @@ NetExecutor::NetExecutor(std::unique_ptr<Connector> connector, Options options)
       transport_(std::move(connector), {.ranks = options_.ranks, .lanes = kLanes, .path = {}}),
       letters_(transport_),
       messages_(transport_),
+      engine_(transport_, {.slice_bytes = kSliceBytes}),
       greetings_(options_.ranks) {}
 
 RankProgress NetExecutor::own_progress() const {
@@ -69,7 +70,7 @@ void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
   if (follows_plan(call.kind) && call.count > 0 && options_.ranks > 1) {
     begin_plan(collective_kind(call.kind), call.count * spread);
   } else {
-    prepared_.reset();
+    follows_plan_ = false;
     peers_.clear();
     for (uint32_t peer = 0; peer < options_.ranks; ++peer) {
       if (peer != options_.rank) peers_.push_back(peer);
@@ -104,19 +105,23 @@ void NetExecutor::begin_plan(CollectiveKind kind, uint64_t elements) {
   const uint64_t bytes = size_of(call_.type);
   const Schedule& schedule = options_.plans->plan(
       {.kind = kind, .root = call_.is_rooted() ? call_.other : 0, .total = Bytes(elements * bytes)});
-  const bool divides = call_.op == ReduceOp::avg || call_.op == ReduceOp::premul_sum;
-  const ReduceOp op = divides || !call_.reduces() ? ReduceOp::sum : call_.op;
-  const bool is_same = prepared_ != nullptr && prepared_->schedule == &schedule && prepared_->elements == elements &&
-                       prepared_->type == call_.type && prepared_->op == op;
-  if (!is_same) {
-    prepared_ = std::make_unique<Prepared>();
-    *prepared_ = {.schedule = &schedule, .elements = elements, .type = call_.type, .op = op, .plan = {}, .engine = {}};
-    prepared_->plan = std::move(make_rank_plans(schedule, elements).at(options_.rank));
-    prepared_->engine = std::make_unique<Engine>(
-        prepared_->plan, transport_,
-        EngineOptions{.reduction = {call_.type, op}, .slice_elements = std::max<uint64_t>(1, kSliceBytes / bytes)});
+  if (prepared_.schedule != &schedule || prepared_.elements != elements) {
+    prepared_ = {.schedule = &schedule,
+                 .elements = elements,
+                 .plan = std::make_shared<RankPlan>(make_rank_plan(schedule, elements, options_.rank))};
   }
-  peers_ = peers_of(prepared_->plan);
+  follows_plan_ = true;
+  peers_ = peers_of(*prepared_.plan);
+}
+
+void NetExecutor::follow_plan() {
+  const uint64_t bytes = size_of(call_.type);
+  const RankPlan& plan = *prepared_.plan;
+  engine_.start({.plan = prepared_.plan,
+                 .task = {.type = call_.type, .op = call_.op, .divisor = options_.ranks},
+                 .signature = signature_of(own_greeting_.numbers),
+                 .input = {call_.send, plan.input_elements * bytes},
+                 .output = {call_.recv, plan.output_elements * bytes}});
 }
 
 // ---- By letters ----
@@ -213,11 +218,8 @@ bool NetExecutor::advance() {
       if (letters_.advance()) ++steps_;
       if (!letters_.is_idle()) return false;
       read_greetings();
-      if (prepared_ != nullptr) {
-        const uint64_t bytes = size_of(call_.type);
-        const RankPlan& plan = prepared_->plan;
-        prepared_->engine->start({call_.send, (plan.input_end - plan.input_begin) * bytes},
-                                 {call_.recv, (plan.output_end - plan.output_begin) * bytes});
+      if (follows_plan_) {
+        follow_plan();
         phase_ = Phase::follow_plan;
       } else {
         begin_exchange();
@@ -226,8 +228,8 @@ bool NetExecutor::advance() {
       ++steps_;
       return advance();
     case Phase::follow_plan:
-      while (!prepared_->engine->is_done()) {
-        if (!prepared_->engine->progress()) return false;
+      while (!engine_.is_idle()) {
+        if (!engine_.progress()) return false;
         ++steps_;
       }
       finish_call();
@@ -242,16 +244,7 @@ bool NetExecutor::advance() {
 }
 
 void NetExecutor::finish_call() {
-  if (call_.kind == OperationKind::reduce_scatter_v) {
-    reduce_pieces();
-  } else if (call_.op == ReduceOp::avg && call_.reduces()) {
-    const uint64_t elements = call_.recv_elements(options_.rank, options_.ranks);
-    const std::byte* const sums = call_.recv;
-    if (elements > 0) {
-      reduce({.type = call_.type, .op = ReduceOp::avg, .divisor = options_.ranks}, call_.recv, nullptr, {&sums, 1},
-             elements);
-    }
-  }
+  if (call_.kind == OperationKind::reduce_scatter_v) reduce_pieces();
   phase_ = Phase::idle;
   ++steps_;
 }
@@ -269,6 +262,11 @@ void NetExecutor::finish(Watch& watch) {
 
 uint32_t NetExecutor::waiting_for() const {
   if (!letters_.is_idle()) return letters_.waiting_for() % options_.ranks;
+  if (phase_ == Phase::follow_plan) {
+    for (const Engine::Waiting& waiting : engine_.waiting_for()) {
+      if (!waiting.peers.empty()) return waiting.peers.front();
+    }
+  }
   if (phase_ != Phase::idle && !peers_.empty()) return peers_.front();
   return messages_.is_idle() ? options_.rank : messages_.waiting_for() % options_.ranks;
 }

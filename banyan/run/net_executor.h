@@ -55,6 +55,7 @@ class NetExecutor : public Executor {
   };
 
   void begin_plan(CollectiveKind kind, uint64_t elements);
+  void follow_plan();
   void begin_exchange();
   void greet(const std::vector<uint32_t>& peers);
   void read_greetings() const;
@@ -65,6 +66,7 @@ class NetExecutor : public Executor {
   const Options options_;
   LaneTransport transport_;
   Letters letters_, messages_;  // of calls, on lane 0; between two, on lane 1
+  Engine engine_;
   uint64_t steps_ = 0;
 
   // Of the call under way.
@@ -80,12 +82,10 @@ class NetExecutor : public Executor {
   struct Prepared {
     const Schedule* schedule = nullptr;
     uint64_t elements = 0;
-    DataType type{};
-    ReduceOp op{};
-    RankPlan plan;
-    std::unique_ptr<Engine> engine;
+    std::shared_ptr<const RankPlan> plan;  // shared with the engine
   };
-  std::unique_ptr<Prepared> prepared_;
+  Prepared prepared_;
+  bool follows_plan_ = false;  // the call under way does
 
   mutable std::mutex mutex_;  // protects progress_
   RankProgress progress_;

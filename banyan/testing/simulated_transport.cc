@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "banyan/base/check.h"
+#include "banyan/base/error.h"
 
 namespace banyan {
 
@@ -11,47 +13,70 @@ class SimulatedWorld::RankTransport : public Transport {
  public:
   RankTransport(SimulatedWorld& world, uint32_t rank) : world_(world), rank_(rank) {}
 
-  size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) override {
-    Pair& pair = world_.pair(rank_, peer);
-    const size_t count = some_of(std::min(pair.capacity - pair.bytes.size(), head.size() + body.size()));
+  size_t write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) override {
+    Way& way = way_to(channel);
+    if (world_.writes_left_ > 0 && --world_.writes_left_ == 0) break_lane(channel);
+    if (way.is_broken) throw lost(channel);
+    const size_t count = some_of(std::min(way.capacity - way.bytes.size(), head.size() + body.size()));
     const size_t of_head = std::min(count, head.size());
-    pair.bytes.insert(pair.bytes.end(), head.begin(), head.begin() + static_cast<ptrdiff_t>(of_head));
-    pair.bytes.insert(pair.bytes.end(), body.begin(), body.begin() + static_cast<ptrdiff_t>(count - of_head));
+    way.bytes.insert(way.bytes.end(), head.begin(), head.begin() + static_cast<ptrdiff_t>(of_head));
+    way.bytes.insert(way.bytes.end(), body.begin(), body.begin() + static_cast<ptrdiff_t>(count - of_head));
     return count;
   }
 
-  std::span<const std::byte> peek(uint32_t peer) override {
-    const Pair& pair = world_.pair(peer, rank_);
-    shown_ = some_of(pair.arrived);
-    return std::span(pair.bytes).first(shown_);
+  std::span<const std::byte> peek(uint32_t channel) override {
+    const Way& way = way_from(channel);
+    if (way.is_broken) throw lost(channel);
+    shown_ = some_of(way.arrived);
+    return std::span(way.bytes).first(shown_);
   }
 
-  void consume(uint32_t peer, size_t count) override {
+  void consume(uint32_t channel, size_t count) override {
     CHECK(count <= shown_) << count << " of the " << shown_ << " bytes shown";
     shown_ = 0;
-    drop(world_.pair(peer, rank_), count);
+    drop(way_from(channel), count);
   }
 
-  size_t read(uint32_t peer, std::span<std::byte> into) override {
-    Pair& pair = world_.pair(peer, rank_);
-    const size_t count = some_of(std::min(pair.arrived, into.size()));
-    if (count > 0) std::memcpy(into.data(), pair.bytes.data(), count);
-    drop(pair, count);
+  size_t read(uint32_t channel, std::span<std::byte> into) override {
+    Way& way = way_from(channel);
+    if (way.is_broken) throw lost(channel);
+    const size_t count = some_of(std::min(way.arrived, into.size()));
+    if (count > 0) std::memcpy(into.data(), way.bytes.data(), count);
+    drop(way, count);
     return count;
   }
 
   void wait(std::chrono::milliseconds) override { CHECK(false) << "a simulated rank never sleeps"; }
 
  private:
+  uint32_t peer_of(uint32_t channel) const { return channel % world_.options_.ranks; }
+  uint32_t lane_of(uint32_t channel) const { return channel / world_.options_.ranks; }
+  Way& way_to(uint32_t channel) { return world_.way(rank_, peer_of(channel), lane_of(channel)); }
+  Way& way_from(uint32_t channel) { return world_.way(peer_of(channel), rank_, lane_of(channel)); }
+
+  void break_lane(uint32_t channel) {
+    for (Way* const way : {&way_to(channel), &way_from(channel)}) {
+      way->bytes.clear();
+      way->arrived = 0;
+      way->is_broken = true;
+    }
+    world_.has_broken_ = true;
+  }
+
+  Error lost(uint32_t channel) const {
+    return Error(ErrorCode::peer_lost, "the connection to rank " + std::to_string(peer_of(channel)) + " (lane " +
+                                           std::to_string(lane_of(channel)) + ") was lost");
+  }
+
   // Mostly all, sometimes nothing, else something between.
   size_t some_of(size_t count) {
     const uint64_t chance = world_.draw(4);
     return count == 0 || chance == 0 ? 0 : chance == 1 ? 1 + world_.draw(count) : count;
   }
 
-  static void drop(Pair& pair, size_t count) {
-    pair.bytes.erase(pair.bytes.begin(), pair.bytes.begin() + static_cast<ptrdiff_t>(count));
-    pair.arrived -= count;
+  static void drop(Way& way, size_t count) {
+    way.bytes.erase(way.bytes.begin(), way.bytes.begin() + static_cast<ptrdiff_t>(count));
+    way.arrived -= count;
   }
 
   SimulatedWorld& world_;
@@ -60,36 +85,42 @@ class SimulatedWorld::RankTransport : public Transport {
 };
 
 SimulatedWorld::SimulatedWorld(const Options& options)
-    : random_(options.seed), pairs_(size_t{options.ranks} * options.ranks) {
+    : options_(options), random_(options.seed), ways_(size_t{options.ranks} * options.ranks * options.lanes) {
   for (uint32_t rank = 0; rank < options.ranks; ++rank) {
     transports_.push_back(std::make_unique<RankTransport>(*this, rank));
   }
-  for (Pair& pair : pairs_) {
-    pair.capacity = options.least_capacity + draw(options.most_capacity - options.least_capacity + 1);
+  for (Way& way : ways_) {
+    way.capacity = options.least_capacity + draw(options.most_capacity - options.least_capacity + 1);
   }
 }
 
 SimulatedWorld::~SimulatedWorld() = default;
 
 bool SimulatedWorld::deliver_some() {
-  const size_t first = draw(pairs_.size());
-  for (size_t i = 0; i < pairs_.size(); ++i) {
-    Pair& pair = pairs_[(first + i) % pairs_.size()];
-    const size_t under_way = pair.bytes.size() - pair.arrived;
+  const size_t first = draw(ways_.size());
+  for (size_t i = 0; i < ways_.size(); ++i) {
+    Way& way = ways_[(first + i) % ways_.size()];
+    const size_t under_way = way.bytes.size() - way.arrived;
     if (under_way == 0) continue;
-    pair.arrived += draw(2) == 0 ? under_way : 1 + draw(under_way);
+    way.arrived += draw(2) == 0 ? under_way : 1 + draw(under_way);
     return true;
   }
   return false;
 }
 
 void SimulatedWorld::inject(uint32_t from, uint32_t to, std::span<const std::byte> bytes) {
-  std::vector<std::byte>& way = pair(from, to).bytes;
-  way.insert(way.end(), bytes.begin(), bytes.end());
+  Way& way = this->way(from, to);
+  way.bytes.insert(way.bytes.end(), bytes.begin(), bytes.end());
 }
 
 bool SimulatedWorld::is_quiet() const {
-  return std::all_of(pairs_.begin(), pairs_.end(), [](const Pair& pair) { return pair.bytes.empty(); });
+  return std::all_of(ways_.begin(), ways_.end(), [](const Way& way) { return way.bytes.empty(); });
+}
+
+void SimulatedWorld::mend() {
+  for (Way& way : ways_) way = {.capacity = way.capacity, .bytes = {}};
+  writes_left_ = 0;
+  has_broken_ = false;
 }
 
 }  // namespace banyan

@@ -1,7 +1,8 @@
 // A world of transports within one process, whose timing is decided by a seed. For tests only.
 //
-// Between two ranks at most `capacity` bytes are on their way or unread, from 1 up. Bytes arrive in order but late, in
-// pieces cut anywhere, and the pairs overtake each other. Calls move less than they could, or nothing, at random.
+// Lane l with rank p is channel l * ranks + p. On a channel at most `capacity` bytes are on their way or unread, from 1
+// up. Bytes arrive in order but late, in pieces cut anywhere, and the channels overtake each other. Calls move less
+// than they could, or nothing, at random. A lane can be lost at any moment.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,16 @@ class SimulatedWorld {
  public:
   struct Options {
     uint32_t ranks = 2;
-    size_t least_capacity = 1, most_capacity = 300;  // that of each pair is drawn between them
+    size_t least_capacity = 1, most_capacity = 300;  // that of each channel is drawn between them
     uint64_t seed = 1;
+    uint32_t lanes = 1;  // between each two ranks
   };
 
   explicit SimulatedWorld(const Options& options);
   ~SimulatedWorld();
 
   Transport& transport(uint32_t rank) { return *transports_[rank]; }
+  uint32_t channel(uint32_t peer, uint32_t lane) const { return lane * options_.ranks + peer; }
   // Makes some bytes arrive that are on their way; false when there were none.
   bool deliver_some();
   // Puts bytes on the way from one rank to another, as a peer would that follows another plan.
@@ -34,19 +37,32 @@ class SimulatedWorld {
   bool is_quiet() const;
   uint64_t draw(uint64_t n) { return random_() % n; }  // below n
 
+  // Makes the lane that the `writes`-th write from now on goes along break at that, both ways: what is on its way is
+  // lost, and whoever uses it gets Error{peer_lost}.
+  void break_a_lane_after(uint64_t writes) { writes_left_ = writes; }
+  bool has_broken() const { return has_broken_; }
+  // All lanes are whole again, and empty.
+  void mend();
+
  private:
-  struct Pair {
+  struct Way {  // of a lane, from one rank to another
     size_t capacity = 0;
     std::vector<std::byte> bytes;  // unread, then on their way
     size_t arrived = 0;            // of these
+    bool is_broken = false;
   };
   class RankTransport;
 
-  Pair& pair(uint32_t from, uint32_t to) { return pairs_[from * transports_.size() + to]; }
+  Way& way(uint32_t from, uint32_t to, uint32_t lane = 0) {
+    return ways_[(size_t{lane} * options_.ranks + from) * options_.ranks + to];
+  }
 
+  const Options options_;
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<Transport>> transports_;
-  std::vector<Pair> pairs_;
+  std::vector<Way> ways_;
+  uint64_t writes_left_ = 0;  // 0: nothing breaks
+  bool has_broken_ = false;
 };
 
 }  // namespace banyan

@@ -1,81 +1,140 @@
-// Engine: follows one rank's plan, and holds no algorithm of its own.
+// Engine: carries out plans of one rank, many at a time, and holds no algorithm of its own.
 //
-//   Engine engine(plan, transport, {.reduction = {type, op}});
-//   for (;;) {
-//     engine.start(input, output);
-//     while (!engine.is_done()) {
-//       if (!engine.progress()) transport.wait(100ms);
-//     }
+//   Engine engine(transport, {});
+//   const Engine::Ticket ticket = engine.start({.plan = plan, .task = {type, op}, .sequence = 7, .signature = hash,
+//                                               .input = input, .output = output});
+//   while (!engine.is_done(ticket)) {
+//     if (!engine.progress()) transport.wait(100ms);
 //   }
 //
 // A chunk moves in slices. Up the in-tree, a rank adds the slices of its children to its own input, always in the order
 // of the plan, and sends the sum to its parent; the root turns a finished slice round into the out-tree at once, so
-// that spreading slice s overlaps reducing slice s + 1. The order of additions does not depend on timing, so equal
-// inputs give equal bits.
+// that spreading slice s overlaps reducing slice s + 1. All contributions to a slice are added in one pass, in float32
+// for 16-bit floats, so that a partial sum is rounded once for each edge of the tree. Neither the order nor the places
+// of rounding depend on timing, slices or windows: equal inputs and an equal plan give equal bits.
 //
-// Messages. A stream (tree edge) sends its slices in order, each as a 16-byte header and its elements. All streams of a
-// directed pair share the transport's one stream of bytes and take turns in it, slice by slice.
+// Messages. A stream (tree edge) sends its slices in order, each as a 16-byte header and its elements; a stream of no
+// elements, one header. The streams of an execution that share a channel take turns, slice by slice; executions have
+// their turn on a channel in the order of the starts, each way on its own, and one never overtakes another there. All
+// ranks must start executions that share a channel in the same order, and with equal slice_bytes and window. The first
+// message of an execution on a channel carries its sequence and signature, the first of a stream its length: so a rank
+// that was called otherwise is found out, and named.
 //
-// Memory besides input and output: `window` slices for each in-tree child, and for each chunk that this rank reduces on
-// the way to another root. That of a child is touched only when its slice comes before its turn.
+// Memory besides input and output comes from a pool that later executions use again, and is taken when it is needed:
+//   - for each in-tree child at most `window` slices, of those that come before their turn;
+//   - as many for each chunk that this rank reduces on the way to another root, or forwards without an output;
+//   - a copy of the input of a plan that shuffles, when it is done in place;
+//   - with can_rewind, of an execution in place, what it has overwritten.
 //
-// Why it cannot deadlock although transports hold few bytes:
-//   1. The oldest message of every pair can always be taken in, whatever else this rank waits for. A slice of an
-//      out-tree goes to its place in the output. A slice of an in-tree has a place kept for it: a child starts with
-//      credit for `window` slices, and gets one more with each slice that its parent has added. A credit is a number.
-//      So no message stands in the way of another, and a full transport always empties.
-//   2. Hence a slice that is ready and has credit gets sent. A rank adds slice s of a child when it has added those of
-//      the children before it and has sent slice s - window of its own; the first follows from the leaves upwards, the
-//      second from the root downwards, which waits for nobody. In-trees have no cycles, so every slice reaches its
-//      root.
-//   3. Then every slice reaches the leaves of its out-tree, where nothing needs credit.
+// Why it cannot deadlock although transports hold few bytes and others may be late:
+//   1. What comes first on a channel belongs to the execution whose turn it is here, or to one that this rank has not
+//      started; then it waits in the transport, and no execution of this rank needs anything behind it.
+//   2. Of an execution that is started, the next message can always be taken in, whatever else this rank waits for. A
+//      slice that has an output goes there. Every other has a place kept for it: its sender starts with credit for
+//      `window` slices, and gets one more with each that has been added, or sent on to all. A credit is a number. So no
+//      message stands in the way of another of its execution, and a full transport empties.
+//   3. Hence, of the earliest execution that is not done, a slice that is ready and has credit gets sent. A rank adds a
+//      slice when those of all children are there and there is room for the sum: the first follows from the leaves
+//      upwards, the second from the root downwards, which has room when its slices go down; those go down because the
+//      leaves of the out-tree take everything, and from them upwards everybody gets rid of what he holds. Trees have no
+//      cycles. So every slice reaches its root, and then every leaf; after that, the next execution is the earliest.
+// For this a receiver gives no credit that its sender will not use, so that an execution takes from every channel
+// exactly the messages that belong to it, and no barrier is needed between two.
 //
-// Executions of one plan may follow each other with no barrier between: each takes from every pair exactly the messages
-// that belong to it. For that a receiver gives no credit that its sender will not use.
-//
-// One thread. Plan, transport and buffers belong to the caller and outlive the execution.
+// One thread. Transport and buffers belong to the caller and outlive the executions.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <span>
+#include <optional>
+#include <vector>
 
-#include "banyan/run/element/data_type.h"
+#include "banyan/base/error.h"
+#include "banyan/run/engine/command.h"
 #include "banyan/run/engine/rank_plan.h"
 #include "banyan/run/transport/transport.h"
 
 namespace banyan {
 
 struct EngineOptions {
-  Reduction reduction;
-  uint64_t slice_elements = 32 * 1024;  // equal on all ranks; at least 1, at most 2^24
-  uint32_t window = 4;                  // equal on all ranks; at least 1
+  uint64_t slice_bytes = 128 * 1024;  // equal on all ranks; at least one element is sent at a time
+  uint32_t window = 4;                // equal on all ranks; at least 1
+  bool can_rewind = false;            // see suspend()
+  // The transport's number for a lane of a plan; several lanes may be one. Empty: the peer's number. Asked when a plan
+  // is begun, and not always when it is begun again.
+  std::function<uint32_t(const RankPlan& plan, uint32_t peer, uint32_t lane)> channel = {};
 };
 
 class Engine {
  public:
-  static constexpr uint64_t kMaxSliceElements = uint64_t{1} << 24;
-
-  Engine(const RankPlan& plan, Transport& transport, const EngineOptions& options);
+  Engine(Transport& transport, EngineOptions options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
 
-  // Begins an execution, when none is under way. `input` and `output` hold the elements that the plan says, in the
-  // order of the buffer. They may be the same place where both stand for the same elements; `output` overlaps `input`
-  // nowhere else.
-  void start(std::span<const std::byte> input, std::span<std::byte> output);
+  // An execution. Tickets are never used again.
+  struct Ticket {
+    uint32_t place = 0;
+    uint64_t serial = 0;
+    friend bool operator==(const Ticket&, const Ticket&) = default;
+  };
 
-  // Moves what can be moved now, at most a message or so for each peer. False when nothing could be moved.
-  // Throws what the transport throws, and Error{mismatch} naming the peer when it does not follow the same plan; the
-  // engine is of no use after that.
+  // Begins, after all that were started before. Throws the error of an abort().
+  Ticket start(const EngineCommand& command);
+
+  // Moves what can be moved now, at most a message each way for each channel. False when nothing could be moved.
+  // Throws what the transport throws, and Error{mismatch} naming the peer when it does not follow the same plan:
+  // MismatchError where it does something else altogether. After that, and until abort() or suspend(), it throws the
+  // same.
   bool progress();
 
-  // Every element of the output is in place, the input is no longer needed, and all that peers need has been sent.
-  bool is_done() const;
+  // Every element of the output is in place, the input is no longer needed, and all that peers need has been handed to
+  // the transport; or the execution was aborted.
+  bool is_done(Ticket ticket) const;
+  bool is_idle() const;
+  // Why an execution was aborted; nothing for others.
+  std::optional<Error> error(Ticket ticket) const;
 
-  // Elements' bytes that this rank sends in one execution.
-  uint64_t bytes_sent_per_execution() const;
+  // Ends all that is not done with this error; what is in the outputs is undefined, of executions in place also what is
+  // in the inputs. The channels are of no use any more, and nothing else can be started.
+  void abort(const Error& error);
+
+  // ---- Repeating on other channels. Needs can_rewind. ----
+  //
+  // When a channel is lost, but not the rank behind it, all ranks suspend; those who have lost nothing too. Then they
+  // agree, by other means, about each execution that is not done everywhere. Where plans end with a confirmation
+  // (direct_plan.h), one that is done at any rank has its result at every rank: it is completed. One that is done
+  // nowhere is restarted, on all. Both in the order of the starts, and before anything else is started; the transport
+  // must by then have new channels, with nothing of the old on its way.
+  struct Suspended {
+    Ticket ticket;
+    uint64_t sequence = 0;
+    bool has_result = false;  // at this rank
+  };
+  // Stops all that is not done; in the order of the starts.
+  std::vector<Suspended> suspend();
+  // Puts its input back as it was, and begins again.
+  void restart(Ticket ticket, std::shared_ptr<const RankPlan> plan);
+  // Is done; it has its result, as CHECK demands.
+  void complete(Ticket ticket);
+
+  // ---- What is told about it ----
+
+  struct Waiting {
+    Ticket ticket;
+    uint64_t sequence = 0;
+    std::vector<uint32_t> peers;  // whose next message it needs, or who do not take what it sends; ascending
+    uint64_t bytes_done = 0, bytes_to_do = 0;  // received and sent, of elements
+  };
+  // What is not done, in the order of the starts. Allocates: for timeouts.
+  std::vector<Waiting> waiting_for() const;
+
+  uint64_t messages_sent() const;
+  uint64_t steps() const;     // grows with each call of progress() that moved something
+  size_t held_bytes() const;  // of the pool
+  // Frees what no execution uses.
+  void trim();
 
  private:
   class Impl;

@@ -1,9 +1,12 @@
 #include "banyan/run/engine/rank_plan.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/engine/route_lanes.h"
 
 namespace banyan {
 namespace {
@@ -12,95 +15,209 @@ constexpr uint32_t kNobody = UINT32_MAX;
 
 struct Edge {
   uint32_t from = 0, to = 0;  // participants
+  RouteId route{};
+};
+
+// Where the elements of a chunk stand in the buffers of each rank.
+class Layout {
+ public:
+  Layout() = default;
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+  virtual ~Layout() = default;
+
+  virtual uint64_t length(size_t chunk) const = 0;
+  virtual std::optional<uint64_t> input_at(size_t chunk, uint32_t rank) const = 0;
+  virtual std::optional<uint64_t> output_at(size_t chunk, uint32_t rank) const = 0;
+  virtual uint64_t input_elements(uint32_t rank) const = 0;
+  virtual uint64_t output_elements(uint32_t rank) const = 0;
+};
+
+// Shards as the schedule weighs them, of one buffer.
+class WholeBuffer : public Layout {
+ public:
+  WholeBuffer(const Schedule& schedule, uint64_t elements) : schedule_(schedule), elements_(elements) {
+    const auto ranks = static_cast<uint32_t>(schedule.collective().participants().size());
+    for (uint32_t rank = 0; rank < ranks; ++rank) parts_.push_back(buffer_parts(schedule, rank, elements));
+  }
+
+  uint64_t length(size_t chunk) const override {
+    const auto [begin, end] = schedule_.element_range(chunk, elements_);
+    return end - begin;
+  }
+  std::optional<uint64_t> input_at(size_t chunk, uint32_t rank) const override {
+    return place(chunk, parts_[rank].input_begin, parts_[rank].input_end);
+  }
+  std::optional<uint64_t> output_at(size_t chunk, uint32_t rank) const override {
+    return place(chunk, parts_[rank].output_begin, parts_[rank].output_end);
+  }
+  uint64_t input_elements(uint32_t rank) const override { return parts_[rank].input_end - parts_[rank].input_begin; }
+  uint64_t output_elements(uint32_t rank) const override { return parts_[rank].output_end - parts_[rank].output_begin; }
+
+ private:
+  std::optional<uint64_t> place(size_t chunk, uint64_t part_begin, uint64_t part_end) const {
+    const auto [begin, end] = schedule_.element_range(chunk, elements_);
+    if (begin == end || begin < part_begin || end > part_end) return std::nullopt;
+    return begin - part_begin;
+  }
+
+  const Schedule& schedule_;
+  const uint64_t elements_;
+  std::vector<BufferParts> parts_;
+};
+
+// Shards of any size, for one participant.
+class Blocks : public Layout {
+ public:
+  Blocks(const Schedule& schedule, std::span<const Block> blocks) : blocks_(blocks.begin(), blocks.end()) {
+    const Collective& collective = schedule.collective();
+    if (collective.kind() != CollectiveKind::allgather && collective.kind() != CollectiveKind::reduce_scatter) {
+      throw Error(ErrorCode::invalid_input, "a schedule for " + std::string(to_string(collective.kind())) +
+                                                " has no shards; give one for allgather or reduce-scatter");
+    }
+    is_gathered_ = collective.kind() == CollectiveKind::allgather;
+    const std::span<const NodeId> participants = collective.participants();
+    CHECK_EQ(blocks.size(), participants.size());
+    std::vector<uint64_t> units_of(participants.size());
+    for (size_t i = 0; i < schedule.chunk_count(); ++i) {
+      const Chunk chunk = schedule.chunk(i);
+      const auto owner =
+          static_cast<uint32_t>(std::find(participants.begin(), participants.end(), chunk.root) - participants.begin());
+      shares_.push_back({.owner = owner, .begin = units_of[owner], .end = units_of[owner] + chunk.units});
+      units_of[owner] += chunk.units;
+    }
+    for (uint32_t rank = 0; rank < blocks.size(); ++rank) {
+      if (blocks[rank].count == 0 || units_of[rank] > 0) continue;
+      throw Error(ErrorCode::invalid_input, "'" + schedule.fabric().name(participants[rank]) + "' has a block of " +
+                                                std::to_string(blocks[rank].count) +
+                                                " elements, but the schedule has no tree for it");
+    }
+    for (Share& share : shares_) {
+      share.begin = scaled(share.begin, share.owner, units_of);
+      share.end = scaled(share.end, share.owner, units_of);
+    }
+  }
+
+  uint64_t length(size_t chunk) const override { return shares_[chunk].end - shares_[chunk].begin; }
+  std::optional<uint64_t> input_at(size_t chunk, uint32_t rank) const override {
+    return is_gathered_ ? in_own_block(chunk, rank) : in_all_blocks(chunk);
+  }
+  std::optional<uint64_t> output_at(size_t chunk, uint32_t rank) const override {
+    return is_gathered_ ? in_all_blocks(chunk) : in_own_block(chunk, rank);
+  }
+  uint64_t input_elements(uint32_t rank) const override { return is_gathered_ ? blocks_[rank].count : extent(); }
+  uint64_t output_elements(uint32_t rank) const override { return is_gathered_ ? extent() : blocks_[rank].count; }
+
+ private:
+  struct Share {
+    uint32_t owner = 0;
+    uint64_t begin = 0, end = 0;  // of the block
+  };
+
+  uint64_t scaled(uint64_t units, uint32_t owner, std::span<const uint64_t> units_of) const {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(units) * blocks_[owner].count / units_of[owner]);
+  }
+  std::optional<uint64_t> in_own_block(size_t chunk, uint32_t rank) const {
+    if (shares_[chunk].owner != rank) return std::nullopt;
+    return shares_[chunk].begin;
+  }
+  uint64_t in_all_blocks(size_t chunk) const { return blocks_[shares_[chunk].owner].at + shares_[chunk].begin; }
+  uint64_t extent() const {
+    uint64_t end = 0;
+    for (const Block& block : blocks_) end = std::max(end, block.count == 0 ? 0 : block.at + block.count);
+    return end;
+  }
+
+  std::vector<Block> blocks_;
+  std::vector<Share> shares_;  // by chunk
+  bool is_gathered_ = true;
 };
 
 class Compiler {
  public:
-  Compiler(const Schedule& schedule, uint64_t elements)
+  // The plan of one participant only, or of all.
+  Compiler(const Schedule& schedule, const Layout& layout, std::optional<uint32_t> wanted)
       : schedule_(schedule),
-        elements_(elements),
+        layout_(layout),
         participants_(schedule.collective().participants()),
         participant_of_(schedule.fabric().nodes().size(), kNobody),
-        plans_(participants_.size()) {
+        plan_of_(participants_.size(), nullptr),
+        lanes_(schedule) {
     const auto ranks = static_cast<uint32_t>(participants_.size());
-    for (uint32_t i = 0; i < ranks; ++i) {
-      participant_of_[index(participants_[i])] = i;
-      RankPlan& plan = plans_[i];
-      plan.rank = i;
+    plans_.resize(wanted ? 1 : ranks);
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      participant_of_[index(participants_[rank])] = rank;
+      if (wanted && rank != *wanted) continue;
+      RankPlan& plan = plans_[wanted ? 0 : rank];
+      plan_of_[rank] = &plan;
+      plan.rank = rank;
       plan.ranks = ranks;
-      plan.elements = elements;
+      plan.input_elements = layout.input_elements(rank);
+      plan.output_elements = layout.output_elements(rank);
       plan.streams_to.assign(ranks, 0);
       plan.streams_from.assign(ranks, 0);
-      set_ranges(plan);
     }
   }
 
   std::vector<RankPlan> compile() && {
     for (size_t i = 0; i < schedule_.chunk_count(); ++i) add_chunk(i);
+    for (RankPlan& plan : plans_) plan.lanes = lanes_.of(participants_, plan.rank);
     return std::move(plans_);
   }
 
  private:
-  CollectiveKind kind() const { return schedule_.collective().kind(); }
-
-  void set_ranges(RankPlan& plan) const {
-    const bool is_root = participants_[plan.rank] == schedule_.collective().root();
-    const auto [shard_begin, shard_end] = schedule_.shard_range(plan.rank, elements_);
-    plan.input_end = plan.output_end = elements_;
-    if (kind() == CollectiveKind::allgather) {
-      plan.input_begin = shard_begin;
-      plan.input_end = shard_end;
-    } else if (kind() == CollectiveKind::reduce_scatter) {
-      plan.output_begin = shard_begin;
-      plan.output_end = shard_end;
-    } else if (kind() == CollectiveKind::broadcast && !is_root) {
-      plan.input_end = 0;
-    } else if (kind() == CollectiveKind::reduce && !is_root) {
-      plan.output_end = 0;
-    }
-  }
-
   void add_chunk(size_t i) {
     const Chunk chunk = schedule_.chunk(i);
-    const auto [begin, end] = schedule_.element_range(i, elements_);
+    const uint64_t length = layout_.length(i);
     const uint32_t root = participant_of_[index(chunk.root)];
     const Collective& collective = schedule_.collective();
     if (collective.is_rooted() && chunk.root != collective.root())
       throw bad(i, "is rooted at another rank than the collective");
-    if (begin < end && !is_in_reach_of(plans_[root], begin, end)) throw bad(i, "lies outside the shard of its root");
+    if (length > 0 && !(layout_.input_at(i, root) && layout_.output_at(i, root)))
+      throw bad(i, "lies outside the shard of its root");
     const std::vector<Edge> in_edges = edges(i, chunk.in_tree), out_edges = edges(i, chunk.out_tree);
     if (collective.reduces()) expect_in_tree(i, root, in_edges);
     if (collective.spreads()) expect_out_tree(i, root, out_edges);
     if (!collective.reduces() && !in_edges.empty()) throw bad(i, "has an in-tree, but nothing is reduced");
     if (!collective.spreads() && !out_edges.empty()) throw bad(i, "has an out-tree, but nothing is spread");
-    if (begin == end) return;
+    // Chunks without elements count here, so that the numbers of lanes do not depend on the number of elements.
+    for (const Edge& edge : in_edges) lanes_.lane(edge.route);
+    for (const Edge& edge : out_edges) lanes_.lane(edge.route);
+    if (length == 0) return;
 
     for (RankPlan& plan : plans_) {
       Role& role = plan.roles.emplace_back();
-      role.begin = begin;
-      role.end = end;
-      role.is_root = plan.rank == root;
+      role.length = length;
+      role.input_at = layout_.input_at(i, plan.rank);
+      role.output_at = layout_.output_at(i, plan.rank);
     }
-    for (const Edge& edge : in_edges) {
-      const auto [sender, receiver] = add_stream(edge);
-      plans_[edge.from].roles.back().in_parent = sender;
-      plans_[edge.to].roles.back().in_children.push_back(receiver);
+    for (const Edge& edge : in_edges) add_in_edge(edge);
+    for (const Edge& edge : out_edges) add_out_edge(i, edge);
+  }
+
+  void add_in_edge(const Edge& edge) {
+    const uint32_t lane = lanes_.lane(edge.route);
+    if (RankPlan* const child = plan_of_[edge.from]) {
+      StreamEnd& end = child->roles.back().in_parent.emplace(child->add_stream_to(edge.to, lane));
+      end.is_windowed = true;
     }
-    for (const Edge& edge : out_edges) {
-      const auto [sender, receiver] = add_stream(edge);
-      plans_[edge.from].roles.back().out_children.push_back(sender);
-      plans_[edge.to].roles.back().out_parent = receiver;
+    if (RankPlan* const parent = plan_of_[edge.to]) {
+      parent->roles.back().in_children.push_back(parent->add_stream_from(edge.from, lane));
+      parent->roles.back().in_children.back().is_windowed = true;
     }
   }
 
-  static bool is_in_reach_of(const RankPlan& root, uint64_t begin, uint64_t end) {
-    return root.input_begin <= begin && end <= root.input_end && root.output_begin <= begin && end <= root.output_end;
-  }
-
-  std::pair<StreamEnd, StreamEnd> add_stream(const Edge& edge) {
-    const uint32_t number = plans_[edge.from].streams_to[edge.to]++;
-    ++plans_[edge.to].streams_from[edge.from];
-    return {{.peer = edge.to, .number = number}, {.peer = edge.from, .number = number}};
+  void add_out_edge(size_t i, const Edge& edge) {
+    const uint32_t lane = lanes_.lane(edge.route);
+    const bool is_windowed = !layout_.output_at(i, edge.to);
+    if (RankPlan* const parent = plan_of_[edge.from]) {
+      parent->roles.back().out_children.push_back(parent->add_stream_to(edge.to, lane));
+      parent->roles.back().out_children.back().is_windowed = is_windowed;
+    }
+    if (RankPlan* const child = plan_of_[edge.to]) {
+      StreamEnd& end = child->roles.back().out_parent.emplace(child->add_stream_from(edge.from, lane));
+      end.is_windowed = is_windowed;
+    }
   }
 
   std::vector<Edge> edges(size_t i, std::span<const RouteId> tree) const {
@@ -108,7 +225,7 @@ class Compiler {
     edges.reserve(tree.size());
     for (const RouteId id : tree) {
       const Route route = schedule_.route(id);
-      const Edge edge{participant_of_[index(route.from)], participant_of_[index(route.to)]};
+      const Edge edge{participant_of_[index(route.from)], participant_of_[index(route.to)], id};
       if (edge.from == kNobody)
         throw bad(i, "uses '" + schedule_.fabric().name(route.from) + "', which does not take part");
       if (edge.to == kNobody)
@@ -150,13 +267,23 @@ class Compiler {
   }
 
   const Schedule& schedule_;
-  uint64_t elements_;
+  const Layout& layout_;
   std::span<const NodeId> participants_;
   std::vector<uint32_t> participant_of_;  // by node
   std::vector<RankPlan> plans_;
+  std::vector<RankPlan*> plan_of_;  // by participant; null of those nobody wants
+  RouteLanes lanes_;
 };
 
 }  // namespace
+
+StreamEnd RankPlan::add_stream_to(uint32_t peer, uint32_t lane) {
+  return {.peer = peer, .lane = lane, .number = streams_to[peer]++};
+}
+
+StreamEnd RankPlan::add_stream_from(uint32_t peer, uint32_t lane) {
+  return {.peer = peer, .lane = lane, .number = streams_from[peer]++};
+}
 
 std::vector<uint32_t> peers_of(const RankPlan& plan) {
   std::vector<uint32_t> peers;
@@ -172,8 +299,43 @@ std::vector<std::vector<uint32_t>> peer_lists(std::span<const RankPlan> plans) {
   return lists;
 }
 
+uint64_t elements_sent(const RankPlan& plan) {
+  uint64_t elements = 0;
+  for (const Role& role : plan.roles) {
+    elements += role.length * (role.out_children.size() + (role.in_parent ? 1 : 0));
+  }
+  return elements;
+}
+
+BufferParts buffer_parts(const Schedule& schedule, uint32_t participant, uint64_t elements) {
+  const Collective& collective = schedule.collective();
+  const bool is_root = collective.participants()[participant] == collective.root();
+  const auto [shard_begin, shard_end] = schedule.shard_range(participant, elements);
+  BufferParts parts{.input_end = elements, .output_end = elements};
+  if (collective.kind() == CollectiveKind::allgather) {
+    parts.input_begin = shard_begin;
+    parts.input_end = shard_end;
+  } else if (collective.kind() == CollectiveKind::reduce_scatter) {
+    parts.output_begin = shard_begin;
+    parts.output_end = shard_end;
+  } else if (collective.kind() == CollectiveKind::broadcast && !is_root) {
+    parts.input_end = 0;
+  } else if (collective.kind() == CollectiveKind::reduce && !is_root) {
+    parts.output_end = 0;
+  }
+  return parts;
+}
+
 std::vector<RankPlan> make_rank_plans(const Schedule& schedule, uint64_t elements) {
-  return Compiler(schedule, elements).compile();
+  return Compiler(schedule, WholeBuffer(schedule, elements), std::nullopt).compile();
+}
+
+RankPlan make_rank_plan(const Schedule& schedule, uint64_t elements, uint32_t participant) {
+  return std::move(Compiler(schedule, WholeBuffer(schedule, elements), participant).compile().front());
+}
+
+RankPlan make_block_plan(const Schedule& schedule, std::span<const Block> blocks, uint32_t participant) {
+  return std::move(Compiler(schedule, Blocks(schedule, blocks), participant).compile().front());
 }
 
 }  // namespace banyan

@@ -1,9 +1,12 @@
-// RankPlan: a schedule seen from one rank, for a buffer of a given number of elements. Data only; the engine follows
-// it.
+// RankPlan: what one rank does in one collective, tree by tree. Data only; the engine follows it.
 //
 // A tree edge that carries data from rank a to rank b is one *stream* of the pair (a, b). Streams of a pair are
-// numbered from zero in the order of the schedule (chunk by chunk, in-tree before out-tree), so both ends know the
-// numbers without talking.
+// numbered from zero in an order that both ends know without talking: that of the schedule (chunk by chunk, in-tree
+// before out-tree), or that of the calls that made a direct plan (direct_plan.h).
+//
+// A stream runs along a *lane*: one of the connections between its ends, each along its own path of links. The routes
+// that a schedule uses between two ranks, in either direction, are numbered in order of first appearance; a route and
+// its way back share a lane.
 //
 // `steps` of the schedule, which allow edges to share a message, are not used: slices of different chunks travel alone.
 #pragma once
@@ -19,38 +22,83 @@ namespace banyan {
 
 // This rank's end of a tree edge.
 struct StreamEnd {
-  uint32_t peer = 0;    // the participant at the other end
-  uint32_t number = 0;  // of the streams of this directed pair
+  uint32_t peer = 0;         // the participant at the other end
+  uint32_t lane = 0;         // of the connections with it
+  uint32_t number = 0;       // of the streams of this directed pair
+  bool is_windowed = false;  // its receiver keeps few slices at a time, and gives credit: all of an in-tree are
 };
 
-// What this rank does for one chunk. The root of a chunk has no parent.
+// What this rank does for one chunk. Contributions go up the in-tree: that of this rank (from its input, if it has any)
+// with those of the children, in their order, reduced. What the root has then goes down the out-tree, and into the
+// output of those who have one. Without an in-tree, the root sends its input as it is.
 struct Role {
-  uint64_t begin = 0, end = 0;  // the chunk's elements within the whole buffer; never empty
-  bool is_root = false;
-  std::vector<StreamEnd> in_children;  // contributions are added in this order
-  std::optional<StreamEnd> in_parent;
-  std::optional<StreamEnd> out_parent;
-  std::vector<StreamEnd> out_children;
+  uint64_t length = 0;  // elements; of nothing, one empty message goes along every edge
+  std::optional<uint64_t> input_at = {},
+                          output_at = {};  // where the elements stand in this rank's input and in its output
+  std::vector<StreamEnd> in_children = {};
+  std::optional<StreamEnd> in_parent = {};
+  std::optional<StreamEnd> out_parent = {};
+  std::vector<StreamEnd> out_children = {};
+  // Begins at this rank when it has received, reduced and copied all that the roles before it are about. At most the
+  // last role of a plan, and of no length.
+  bool is_confirmation = false;
+
+  bool is_root() const { return !in_parent && !out_parent; }
+};
+
+// A lane that the plan uses, and the links it crosses; those of a direction that no tree uses are empty.
+struct PlanLane {
+  uint32_t peer = 0, lane = 0;
+  std::vector<LinkId> to_peer = {}, from_peer = {};
 };
 
 struct RankPlan {
   uint32_t rank = 0;
   uint32_t ranks = 0;
-  uint64_t elements = 0;                           // of the whole buffer
-  uint64_t input_begin = 0, input_end = 0;         // the part of it that is this rank's input
-  uint64_t output_begin = 0, output_end = 0;       // and its output; empty when it has none
-  std::vector<Role> roles;                         // of chunks that have elements, in the order of the schedule
-  std::vector<uint32_t> streams_to, streams_from;  // how many, by peer
+  uint64_t input_elements = 0, output_elements = 0;  // how large the buffers of this rank are
+  // Whether the input of a role may lie where another's output does when input and output are the same buffer.
+  bool shuffles = false;
+  std::vector<Role> roles = {};
+  std::vector<uint32_t> streams_to = {}, streams_from = {};  // how many, by peer
+  std::vector<PlanLane> lanes = {};                          // none for direct plans, which know of no links
+
+  // The next stream of the pair: for those who make plans.
+  StreamEnd add_stream_to(uint32_t peer, uint32_t lane = 0);
+  StreamEnd add_stream_from(uint32_t peer, uint32_t lane = 0);
 };
 
 // Those that this rank exchanges anything with, ascending.
 std::vector<uint32_t> peers_of(const RankPlan& plan);
 // The same of each plan.
 std::vector<std::vector<uint32_t>> peer_lists(std::span<const RankPlan> plans);
+// How many elements this rank sends in one execution.
+uint64_t elements_sent(const RankPlan& plan);
 
-// One plan per participant, in their order. Throws Error{invalid_input} naming the chunk when the schedule is not what
-// the engine can follow: trees that do not span the participants or are not ordered, trees missing for the kind, a
-// chunk outside the shard of its root. (It does not prove that the schedule is right; verify.h does.) O(edges).
+// The parts of the whole buffer that are a participant's input and output; [0, 0) when it has none.
+struct BufferParts {
+  uint64_t input_begin = 0, input_end = 0;
+  uint64_t output_begin = 0, output_end = 0;
+};
+BufferParts buffer_parts(const Schedule& schedule, uint32_t participant, uint64_t elements);
+
+// Plans for a whole buffer of so many elements, one per participant, in their order. Chunks without elements are left
+// out. Throws Error{invalid_input} naming the chunk when the schedule is not what the engine can follow: trees that do
+// not span the participants or are not ordered, trees missing for the kind, a chunk outside the shard of its root. (It
+// does not prove that the schedule is right; verify.h does.) O(edges + chunks * participants).
 std::vector<RankPlan> make_rank_plans(const Schedule& schedule, uint64_t elements);
+// One of them, O(edges).
+RankPlan make_rank_plan(const Schedule& schedule, uint64_t elements, uint32_t participant);
+
+// Elements of a buffer that belong to one rank.
+struct Block {
+  uint64_t at = 0, count = 0;
+};
+
+// The plan of a participant for shards of any size: those of a schedule for allgather or reduce-scatter, each of its
+// trees carrying the same part of its root's block as it does of its root's shard. `blocks`, one per participant, say
+// where the shards stand in the output of an allgather, or in the input of a reduce-scatter; the other buffer is this
+// rank's block alone. Empty shards are left out. Throws as above, Error{invalid_input} for another kind of collective,
+// and where a rank has a block but no tree.
+RankPlan make_block_plan(const Schedule& schedule, std::span<const Block> blocks, uint32_t participant);
 
 }  // namespace banyan

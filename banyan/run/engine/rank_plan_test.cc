@@ -37,6 +37,8 @@ Schedule one_chunk(const Collective::Options& asked, const std::vector<std::stri
   return std::move(builder).build();
 }
 
+NodeId source_of(const Fabric& fabric, const std::vector<LinkId>& route) { return fabric.link(route[0]).from; }
+
 std::string refusal_of(const Schedule& schedule) {
   try {
     make_rank_plans(schedule, 100);
@@ -53,8 +55,9 @@ TEST(RankPlan, NamesTheNeighboursOfAChunk) {
   const auto plans = make_rank_plans(one_chunk(allreduce(), {"c>b", "b>a"}, {"a>b", "a>c"}), 10);
   ASSERT_EQ(plans.size(), 3u);
   const Role &a = plans[0].roles.at(0), &b = plans[1].roles.at(0), &c = plans[2].roles.at(0);
-  EXPECT_TRUE(a.is_root);
-  EXPECT_EQ(a.end, 10u);
+  EXPECT_TRUE(a.is_root());
+  EXPECT_FALSE(b.is_root());
+  EXPECT_EQ(a.length, 10u);
   ASSERT_EQ(a.in_children.size(), 1u);
   EXPECT_EQ(a.in_children[0].peer, 1u);
   EXPECT_EQ(a.out_children.size(), 2u);
@@ -99,16 +102,123 @@ TEST(RankPlan, LeavesOutChunksWithoutElements) {
 }
 
 TEST(RankPlan, SaysWhichPartOfTheBufferIsWhose) {
-  const auto gather =
-      make_rank_plans(sample_forest({.kind = CollectiveKind::allgather, .ranks = 3, .weights = {1, 0, 3}}), 101);
-  EXPECT_EQ(gather[0].input_end, 25u);
-  EXPECT_EQ(gather[1].input_begin, gather[1].input_end);
-  EXPECT_EQ(gather[2].input_end, 101u);
-  EXPECT_EQ(gather[1].output_end, 101u);
+  const Schedule gather = sample_forest({.kind = CollectiveKind::allgather, .ranks = 3, .weights = {1, 0, 3}});
+  EXPECT_EQ(buffer_parts(gather, 0, 101).input_end, 25u);
+  EXPECT_EQ(buffer_parts(gather, 1, 101).input_begin, buffer_parts(gather, 1, 101).input_end);
+  EXPECT_EQ(buffer_parts(gather, 2, 101).input_end, 101u);
+  EXPECT_EQ(buffer_parts(gather, 1, 101).output_end, 101u);
+  const auto plans = make_rank_plans(gather, 101);
+  EXPECT_EQ(plans[1].input_elements, 0u);
+  EXPECT_EQ(plans[2].input_elements, 76u);
+  EXPECT_EQ(plans[2].output_elements, 101u);
+  for (const Role& role : plans[2].roles) {
+    EXPECT_EQ(role.input_at.has_value(), role.is_root());
+    if (role.is_root()) {
+      EXPECT_EQ(*role.input_at + 25, role.output_at);
+    }
+  }
   const auto reduce = make_rank_plans(sample_forest({.kind = CollectiveKind::reduce, .ranks = 3, .root = 2}), 7);
-  EXPECT_EQ(reduce[0].output_end, 0u);
-  EXPECT_EQ(reduce[2].output_end, 7u);
-  EXPECT_EQ(reduce[0].input_end, 7u);
+  EXPECT_EQ(reduce[0].output_elements, 0u);
+  EXPECT_EQ(reduce[2].output_elements, 7u);
+  EXPECT_EQ(reduce[0].input_elements, 7u);
+  EXPECT_FALSE(reduce[0].roles[0].output_at);
+}
+
+TEST(RankPlan, OfOneRankIsThatOfAll) {
+  const Schedule schedule = sample_forest({.ranks = 5, .trees_per_root = 3, .seed = 8});
+  const auto plans = make_rank_plans(schedule, 1000);
+  for (uint32_t rank = 0; rank < 5; ++rank) {
+    const RankPlan plan = make_rank_plan(schedule, 1000, rank);
+    EXPECT_EQ(plan.streams_to, plans[rank].streams_to);
+    ASSERT_EQ(plan.roles.size(), plans[rank].roles.size());
+    for (size_t i = 0; i < plan.roles.size(); ++i) {
+      EXPECT_EQ(plan.roles[i].length, plans[rank].roles[i].length);
+      EXPECT_EQ(plan.roles[i].output_at, plans[rank].roles[i].output_at);
+      EXPECT_EQ(plan.roles[i].in_children.size(), plans[rank].roles[i].in_children.size());
+    }
+    EXPECT_EQ(elements_sent(plan), elements_sent(plans[rank]));
+  }
+}
+
+TEST(RankPlan, CountsTheElementsThatAreSent) {
+  // 4 ranks: each of the trees has 3 edges up and 3 down.
+  uint64_t sent = 0;
+  for (const RankPlan& plan : make_rank_plans(sample_forest({.ranks = 4}), 1001)) sent += elements_sent(plan);
+  EXPECT_EQ(sent, 1001u * 6);
+}
+
+// Two cables and a switch between a and b.
+TEST(RankPlan, NumbersTheLanesOfAPairByTheirCables) {
+  const Fabric fabric = parse_fabric_text("a <-> b 1GB/s; a <-> b 1GB/s; a <-> sw 1GB/s; sw <-> b 1GB/s");
+  Schedule::Builder builder(fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather}));
+  const auto link = [&](const char* from, const char* to, uint32_t skip = 0) {
+    for (const LinkId id : fabric.out_links(fabric.at(from))) {
+      if (fabric.link(id).to == fabric.at(to) && skip-- == 0) return id;
+    }
+    ADD_FAILURE() << "no link";
+    return LinkId{};
+  };
+  const std::vector<std::vector<LinkId>> routes = {
+      {link("a", "sw"), link("sw", "b")}, {link("a", "b", 1)}, {link("b", "a", 1)}, {link("b", "a", 0)}};
+  for (const auto& links : routes) {
+    const RouteId id = builder.add_route(links);
+    builder.add_chunk({.root = source_of(fabric, links), .units = 1, .out_tree = {&id, 1}});
+  }
+  const auto plans = make_rank_plans(std::move(builder).build(), 400);
+  const auto lanes_of = [](const RankPlan& plan) {
+    std::vector<uint32_t> lanes;
+    for (const Role& role : plan.roles)
+      lanes.push_back(role.is_root() ? role.out_children[0].lane : role.out_parent->lane);
+    return lanes;
+  };
+  EXPECT_THAT(lanes_of(plans[0]), ElementsAre(0u, 1u, 1u, 2u));
+  EXPECT_EQ(lanes_of(plans[0]), lanes_of(plans[1]));
+  ASSERT_EQ(plans[0].lanes.size(), 3u);
+  EXPECT_EQ(plans[0].lanes[0].peer, 1u);
+  EXPECT_EQ(plans[0].lanes[0].to_peer, routes[0]);
+  EXPECT_TRUE(plans[0].lanes[0].from_peer.empty()) << "nothing comes back that way";
+  EXPECT_EQ(plans[0].lanes[1].to_peer, routes[1]);
+  EXPECT_EQ(plans[0].lanes[1].from_peer, routes[2]) << "the same cable, not the other of the two";
+  EXPECT_EQ(plans[1].lanes[1].to_peer, routes[2]);
+  EXPECT_EQ(plans[0].lanes[2].from_peer, routes[3]);
+}
+
+TEST(RankPlan, ScalesTreesToBlocks) {
+  const Schedule schedule =
+      sample_forest({.kind = CollectiveKind::reduce_scatter, .ranks = 3, .trees_per_root = 2, .seed = 3});
+  const std::vector<Block> blocks = {{.at = 5, .count = 1000}, {.at = 0, .count = 0}, {.at = 2000, .count = 3}};
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    const RankPlan plan = make_block_plan(schedule, blocks, rank);
+    EXPECT_EQ(plan.input_elements, 2003u);
+    EXPECT_EQ(plan.output_elements, blocks[rank].count);
+    std::vector<int> covered(2003, 0);
+    uint64_t own = 0;
+    for (const Role& role : plan.roles) {
+      EXPECT_GT(role.length, 0u);
+      for (uint64_t i = 0; i < role.length; ++i) ++covered[*role.input_at + i];
+      if (role.output_at) {
+        EXPECT_EQ(*role.output_at + blocks[rank].at, *role.input_at);
+      }
+      if (role.output_at) own += role.length;
+    }
+    EXPECT_EQ(own, blocks[rank].count);
+    for (uint64_t i = 0; i < covered.size(); ++i) {
+      const bool is_in_block = (i >= 5 && i < 1005) || i >= 2000;
+      ASSERT_EQ(covered[i], is_in_block ? 1 : 0) << i;
+    }
+  }
+}
+
+TEST(RankPlan, RefusesBlocksWithoutTrees) {
+  const std::vector<Block> blocks(3, {.at = 0, .count = 1});
+  EXPECT_THROW(make_block_plan(sample_forest({.ranks = 3}), blocks, 0), Error);
+  const Schedule gather = sample_forest({.kind = CollectiveKind::allgather, .ranks = 3, .weights = {1, 0, 3}});
+  try {
+    make_block_plan(gather, blocks, 0);
+    ADD_FAILURE() << "rank 1 has no tree";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'gpu1' has a block of 1 elements, but the schedule has no tree for it"));
+  }
 }
 
 TEST(RankPlan, RefusesWhatTheEngineCannotFollow) {

@@ -1,0 +1,168 @@
+#include "banyan/run/engine/channel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+
+namespace banyan {
+void Channel::add(Port& port) {
+  const auto append = [&](Port*& first, Port*& last, Port* Port::*next) {
+    port.*next = nullptr;
+    (first == nullptr ? first : last->*next) = &port;
+    last = &port;
+  };
+  if (port.in_left > 0) append(first_in_, last_in_, &Port::next_in);
+  if (port.out_left > 0) append(first_out_, last_out_, &Port::next_out);
+}
+
+void Channel::reset() {
+  const uint64_t messages_sent = messages_sent_;
+  *this = Channel(number_);
+  messages_sent_ = messages_sent;
+}
+
+// ---- Receiving ----
+
+bool Channel::receive(Transport& transport, Execution*& finished) {
+  if (first_in_ == nullptr) return false;  // what may follow belongs to an operation that this rank has not begun
+  bool moved = false;
+  if (!has_body_) {
+    moved = fill_header(transport);
+    if (header_bytes_ < sizeof(MessageHeader)) return moved;
+    if (opening_.header.kind == MessageKind::opening) {
+      moved |= receive_opening(transport);
+      if (header_bytes_ > 0) return moved;
+      moved |= fill_header(transport);
+      if (header_bytes_ < sizeof(MessageHeader)) return moved;
+    }
+    begin_message();
+  }
+  if (done_ < incoming_.size) {
+    moved |= incoming_.is_reduced ? receive_and_reduce(transport) : receive_body(transport);
+    if (done_ < incoming_.size) return moved;
+  }
+  Port& port = *first_in_;
+  if (has_body_) port.owner->slice_came(port, incoming_);
+  has_body_ = false;
+  header_bytes_ = 0;
+  if (port.in_left > 0) return true;
+  first_in_ = port.next_in;
+  if (port.owner->is_done()) finished = port.owner;
+  return true;
+}
+
+bool Channel::fill_header(Transport& transport) {
+  const auto header = std::as_writable_bytes(std::span(&opening_.header, 1));
+  const size_t count = transport.read(number_, header.subspan(std::min(header_bytes_, header.size())));
+  header_bytes_ += count;
+  return count > 0;
+}
+
+// Reads what an opening has beyond its header; then the header is free for the next message.
+bool Channel::receive_opening(Transport& transport) {
+  const auto opening = std::as_writable_bytes(std::span(&opening_, 1));
+  const size_t count = transport.read(number_, opening.subspan(header_bytes_));
+  header_bytes_ += count;
+  if (header_bytes_ < opening.size()) return count > 0;
+  check_opening();
+  first_in_->has_opened_in = true;
+  header_bytes_ = 0;
+  return true;
+}
+
+void Channel::check_opening() const {
+  const EngineCommand& command = first_in_->owner->command();
+  const MismatchError::Side own{command.sequence, command.signature};
+  const MismatchError::Side others{opening_.header.number, opening_.signature};
+  if (!first_in_->has_opened_in && own.sequence == others.sequence && own.signature == others.signature) return;
+  throw MismatchError(first_in_->peer, own, others);
+}
+
+void Channel::begin_message() {
+  Port& port = *first_in_;
+  const MessageHeader& header = opening_.header;
+  const std::string sender = "rank " + std::to_string(port.peer);
+  done_ = 0;
+  incoming_ = {};
+  if (header.kind < MessageKind::opening || header.kind > MessageKind::credit) {
+    throw Error(ErrorCode::mismatch, sender + " sent what is no message; it may run another version");
+  }
+  if (!port.has_opened_in) {
+    throw Error(ErrorCode::mismatch, sender + " sends more than this rank expects of the operation before number " +
+                                         std::to_string(port.owner->command().sequence));
+  }
+  if (header.kind == MessageKind::credit) return port.owner->credit_came(port, header);
+  incoming_ = port.owner->slice_comes(port, header);
+  has_body_ = true;
+}
+
+bool Channel::receive_body(Transport& transport) {
+  const size_t count = transport.read(number_, {incoming_.target + done_, incoming_.size - done_});
+  done_ += count;
+  return count > 0;
+}
+
+bool Channel::receive_and_reduce(Transport& transport) {
+  Execution& execution = *first_in_->owner;
+  const size_t element_bytes = execution.element_bytes();
+  bool moved = false;
+  while (done_ < incoming_.size) {
+    const std::span<const std::byte> arrived = transport.peek(number_);
+    if (arrived.empty()) break;
+    moved = true;
+    if (split_bytes_ > 0 || arrived.size() < element_bytes) {
+      split_bytes_ += transport.read(number_, {split_.data() + split_bytes_, element_bytes - split_bytes_});
+      if (split_bytes_ < element_bytes) continue;
+      execution.reduce_piece(incoming_, done_, split_.data(), 1);
+      split_bytes_ = 0;
+      done_ += element_bytes;
+    } else {
+      const size_t count = std::min(arrived.size(), incoming_.size - done_) / element_bytes;
+      execution.reduce_piece(incoming_, done_, arrived.data(), count);
+      transport.consume(number_, count * element_bytes);
+      done_ += count * element_bytes;
+    }
+  }
+  return moved;
+}
+
+// ---- Sending ----
+
+bool Channel::send(Transport& transport, Execution*& finished) {
+  if (first_out_ == nullptr) return false;
+  Port& port = *first_out_;
+  if (!is_sending_) {
+    if (!port.owner->next_message(port, outgoing_)) return false;
+    head_size_ = 0;
+    const auto put = [&](const auto& part) {
+      std::memcpy(head_.data() + head_size_, &part, sizeof part);
+      head_size_ += sizeof part;
+    };
+    if (!port.has_opened_out) {
+      const EngineCommand& command = port.owner->command();
+      put(Opening{.header = {.number = command.sequence}, .signature = command.signature});
+      port.has_opened_out = true;
+    }
+    put(outgoing_.header);
+    written_ = 0;
+    is_sending_ = true;
+  }
+  const size_t of_head = std::min(written_, head_size_);
+  const size_t count = transport.write(number_, std::span(head_).first(head_size_).subspan(of_head),
+                                       outgoing_.body.subspan(written_ - of_head));
+  written_ += count;
+  if (written_ < head_size_ + outgoing_.body.size()) return count > 0;
+  is_sending_ = false;
+  ++messages_sent_;
+  port.owner->message_sent(port, outgoing_);
+  if (port.out_left > 0) return true;
+  first_out_ = port.next_out;
+  if (port.owner->is_done()) finished = port.owner;
+  return true;
+}
+
+}  // namespace banyan

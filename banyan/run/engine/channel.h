@@ -1,0 +1,71 @@
+// Channel: one stream of bytes each way with a peer, as a sequence of messages of the executions that use it.
+//
+// Executions have their turns in the order in which they were started, each way on its own: the next one begins to send
+// when the one before has sent all it has to send here, and to receive likewise. Within a turn, credits go first, and
+// the streams of the execution take turns slice by slice.
+//
+// For the engine, whose header is the manual. After an exception, only reset() may be called.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "banyan/run/engine/execution.h"
+#include "banyan/run/engine/message.h"
+#include "banyan/run/transport/transport.h"
+
+namespace banyan {
+
+class Channel {
+ public:
+  using Port = Execution::Port;
+
+  explicit Channel(uint32_t number) : number_(number) {}
+
+  // The last in the order, in the directions in which it moves anything.
+  void add(Port& port);
+  // No execution waits for a turn.
+  bool is_idle() const { return first_in_ == nullptr && first_out_ == nullptr; }
+  // Forgets all turns, and what is half way.
+  void reset();
+  uint32_t number() const { return number_; }
+
+  // Both move what can be moved of one message, and say whether anything moved. `finished` becomes the execution that
+  // is done with that, if one is.
+  bool receive(Transport& transport, Execution*& finished);
+  bool send(Transport& transport, Execution*& finished);
+
+  uint64_t messages_sent() const { return messages_sent_; }
+
+ private:
+  bool fill_header(Transport& transport);
+  bool receive_opening(Transport& transport);
+  bool receive_body(Transport& transport);
+  bool receive_and_reduce(Transport& transport);
+  void check_opening() const;
+  void begin_message();
+
+  uint32_t number_ = 0;
+  uint64_t messages_sent_ = 0;
+
+  // What is read; the first port has the turn.
+  Port *first_in_ = nullptr, *last_in_ = nullptr;
+  Opening opening_;          // of it only the header, but in an opening
+  size_t header_bytes_ = 0;  // of these, read
+  bool has_body_ = false;    // the header is complete; the body is awaited
+  Execution::Incoming incoming_;
+  size_t done_ = 0;                   // bytes of the body
+  std::array<std::byte, 8> split_{};  // the first bytes of an element whose other bytes have not arrived
+  size_t split_bytes_ = 0;
+
+  // What is written.
+  Port *first_out_ = nullptr, *last_out_ = nullptr;
+  bool is_sending_ = false;
+  std::array<std::byte, sizeof(Opening) + sizeof(MessageHeader)> head_{};
+  size_t head_size_ = 0;
+  Execution::Outgoing outgoing_;
+  size_t written_ = 0;  // bytes of head and body
+};
+
+}  // namespace banyan

@@ -1,0 +1,46 @@
+// What an engine is told to do, and how it says that others were told something else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "banyan/base/error.h"
+#include "banyan/run/element/reduce.h"
+#include "banyan/run/engine/rank_plan.h"
+
+namespace banyan {
+
+struct EngineCommand {
+  std::shared_ptr<const RankPlan> plan;  // shared with the caller, who may use it again
+  // How contributions become one; a plan without in-trees minds only the type. An avg is divided at the root of each
+  // tree. What is to be scaled before it contributes, the caller has scaled.
+  ReduceTask task = {};
+  // What the other ranks of the plan must say too. The engine only compares: the sequence may be that of the
+  // communicator or of a pair of ranks, the signature a hash of what must be equal everywhere.
+  uint64_t sequence = 0, signature = 0;
+  // As large as the plan says. They stay where they are until the execution is over; the input is only read. They may
+  // share memory where a role's input and its output are the same place, or where the plan shuffles in any way.
+  std::span<const std::byte> input = {};
+  std::span<std::byte> output = {};
+};
+
+// A peer began another operation than this rank, at the same place of the order.
+class MismatchError : public Error {
+ public:
+  struct Side {
+    uint64_t sequence = 0, signature = 0;
+  };
+  MismatchError(uint32_t peer, const Side& own, const Side& others);
+
+  uint32_t peer() const { return peer_; }
+  const Side& own() const { return own_; }
+  const Side& others() const { return others_; }
+
+ private:
+  uint32_t peer_;
+  Side own_, others_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,150 @@
+#include "banyan/run/engine/direct_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+
+namespace banyan {
+namespace {
+
+RankPlan empty_plan(Seat seat) {
+  CHECK(seat.rank < seat.ranks) << "rank " << seat.rank << " of " << seat.ranks;
+  RankPlan plan{.rank = seat.rank, .ranks = seat.ranks};
+  plan.streams_to.assign(seat.ranks, 0);
+  plan.streams_from.assign(seat.ranks, 0);
+  return plan;
+}
+
+void expand(uint64_t& elements, const Block& block) {
+  if (block.count > 0) elements = std::max(elements, block.at + block.count);
+}
+
+void add_send(RankPlan& plan, uint32_t peer, const Block& block) {
+  expand(plan.input_elements, block);
+  plan.roles.push_back({.length = block.count, .input_at = block.at, .out_children = {plan.add_stream_to(peer)}});
+}
+
+void add_receive(RankPlan& plan, uint32_t peer, const Block& block) {
+  expand(plan.output_elements, block);
+  plan.roles.push_back({.length = block.count, .output_at = block.at, .out_parent = plan.add_stream_from(peer)});
+}
+
+void add_copy(RankPlan& plan, const Block& from, const Block& to) {
+  if (from.count != to.count) {
+    throw Error(ErrorCode::invalid_input, "rank " + std::to_string(plan.rank) + " sends itself " +
+                                              std::to_string(from.count) + " elements, but expects " +
+                                              std::to_string(to.count) + " of itself");
+  }
+  expand(plan.input_elements, from);
+  expand(plan.output_elements, to);
+  if (from.count > 0) plan.roles.push_back({.length = from.count, .input_at = from.at, .output_at = to.at});
+}
+
+// A tree of height log2(n) over members, from the first: who is at place p hangs below p without its lowest bit.
+void add_barrier(RankPlan& plan, std::span<const uint32_t> members, bool is_confirmation) {
+  const auto own = static_cast<size_t>(std::find(members.begin(), members.end(), plan.rank) - members.begin());
+  CHECK(own < members.size()) << "rank " << plan.rank << " is no member";
+  if (members.size() == 1) return;
+  Role role{.is_confirmation = is_confirmation};
+  const size_t lowest_bit = own == 0 ? members.size() : own & (~own + 1);
+  for (size_t bit = 1; bit < lowest_bit && own + bit < members.size(); bit *= 2) {
+    const uint32_t child = members[own + bit];
+    role.in_children.push_back(plan.add_stream_from(child));
+    role.in_children.back().is_windowed = true;
+    role.out_children.push_back(plan.add_stream_to(child));
+  }
+  if (own > 0) {
+    const uint32_t parent = members[own - lowest_bit];
+    role.in_parent = plan.add_stream_to(parent);
+    role.in_parent->is_windowed = true;
+    role.out_parent = plan.add_stream_from(parent);
+  }
+  plan.roles.push_back(std::move(role));
+}
+
+}  // namespace
+
+std::vector<Block> equal_blocks(uint32_t ranks, uint64_t count) {
+  std::vector<Block> blocks;
+  for (uint32_t rank = 0; rank < ranks; ++rank) blocks.push_back({.at = rank * count, .count = count});
+  return blocks;
+}
+
+RankPlan make_all_to_all_plan(Seat seat, std::span<const Block> send, std::span<const Block> receive) {
+  CHECK(send.size() == seat.ranks && receive.size() == seat.ranks) << send.size() << " and " << receive.size();
+  RankPlan plan = empty_plan(seat);
+  plan.shuffles = true;
+  add_copy(plan, send[seat.rank], receive[seat.rank]);
+  for (uint32_t distance = 1; distance < seat.ranks; ++distance) {  // each rank begins with another peer
+    const uint32_t to = (seat.rank + distance) % seat.ranks, from = (seat.rank + seat.ranks - distance) % seat.ranks;
+    add_send(plan, to, send[to]);
+    add_receive(plan, from, receive[from]);
+  }
+  return plan;
+}
+
+RankPlan make_gather_plan(Seat seat, uint32_t root, uint64_t own_count, std::span<const Block> receive) {
+  CHECK(root < seat.ranks && (seat.rank != root || receive.size() == seat.ranks)) << "root " << root;
+  RankPlan plan = empty_plan(seat);
+  if (seat.rank != root) {
+    add_send(plan, root, {.at = 0, .count = own_count});
+    return plan;
+  }
+  add_copy(plan, {.at = 0, .count = own_count}, receive[root]);
+  for (uint32_t rank = 0; rank < seat.ranks; ++rank) {
+    if (rank != root) add_receive(plan, rank, receive[rank]);
+  }
+  return plan;
+}
+
+RankPlan make_scatter_plan(Seat seat, uint32_t root, std::span<const Block> send, uint64_t own_count) {
+  CHECK(root < seat.ranks && (seat.rank != root || send.size() == seat.ranks)) << "root " << root;
+  RankPlan plan = empty_plan(seat);
+  if (seat.rank != root) {
+    add_receive(plan, root, {.at = 0, .count = own_count});
+    return plan;
+  }
+  add_copy(plan, send[root], {.at = 0, .count = own_count});
+  for (uint32_t rank = 0; rank < seat.ranks; ++rank) {
+    if (rank != root) add_send(plan, rank, send[rank]);
+  }
+  return plan;
+}
+
+RankPlan make_transfer_plan(Seat seat, std::span<const Transfer> transfers) {
+  RankPlan plan = empty_plan(seat);
+  std::vector<Block> sent_to_self, received_from_self;
+  for (const Transfer& transfer : transfers) {
+    CHECK(transfer.peer < seat.ranks) << "peer " << transfer.peer;
+    if (transfer.peer == seat.rank) {
+      (transfer.is_send ? sent_to_self : received_from_self).push_back(transfer.block);
+    } else if (transfer.is_send) {
+      add_send(plan, transfer.peer, transfer.block);
+    } else {
+      add_receive(plan, transfer.peer, transfer.block);
+    }
+  }
+  if (sent_to_self.size() != received_from_self.size()) {
+    throw Error(ErrorCode::invalid_usage, "rank " + std::to_string(seat.rank) + " sends itself " +
+                                              std::to_string(sent_to_self.size()) + " messages and receives " +
+                                              std::to_string(received_from_self.size()) +
+                                              " of them; call both in one group");
+  }
+  for (size_t i = 0; i < sent_to_self.size(); ++i) add_copy(plan, sent_to_self[i], received_from_self[i]);
+  return plan;
+}
+
+RankPlan make_barrier_plan(Seat seat) {
+  RankPlan plan = empty_plan(seat);
+  std::vector<uint32_t> members(seat.ranks);
+  std::iota(members.begin(), members.end(), 0);
+  add_barrier(plan, members, false);
+  return plan;
+}
+
+void add_confirmation(RankPlan& plan, std::span<const uint32_t> members) { add_barrier(plan, members, true); }
+
+}  // namespace banyan

@@ -1,0 +1,54 @@
+// Plans that need no schedule: every rank makes its own from what it was called with.
+//
+// Pieces go straight from each rank to each, along lane 0. Both ends of a pair make their streams in the same order,
+// so the numbers agree. A piece of no elements still costs a message: so the ends notice when they do not agree about
+// its size (engine.h), where otherwise one would wait for ever.
+//
+// Blocks are by rank, and say where a piece stands in this rank's input or output. Ranks, roots and peers must be below
+// `ranks`, and there must be one block for each, as CHECK demands. Error{invalid_input} or Error{invalid_usage} says
+// that a rank and itself do not agree about a piece.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "banyan/run/engine/rank_plan.h"
+
+namespace banyan {
+
+// Who makes the plan, and among how many.
+struct Seat {
+  uint32_t rank = 0, ranks = 1;
+};
+
+// One block of `count` elements after the other.
+std::vector<Block> equal_blocks(uint32_t ranks, uint64_t count);
+
+// Rank r's send[p] becomes p's receive[r]. May be done in place (send and receive blocks are the same then).
+RankPlan make_all_to_all_plan(Seat seat, std::span<const Block> send, std::span<const Block> receive);
+
+// The root receives everybody's input, and is one of them; `receive` is of the root only.
+RankPlan make_gather_plan(Seat seat, uint32_t root, uint64_t own_count, std::span<const Block> receive);
+
+// The root sends everybody a piece, itself too; `send` is of the root only.
+RankPlan make_scatter_plan(Seat seat, uint32_t root, std::span<const Block> send, uint64_t own_count);
+
+// What a rank sends to others and receives from them, in any number. The k-th that a sends to b is the k-th that b
+// receives from a. What a rank sends to itself is paired alike.
+struct Transfer {
+  bool is_send = false;
+  uint32_t peer = 0;
+  Block block;  // in the input when it is sent, in the output when it is received
+};
+RankPlan make_transfer_plan(Seat seat, std::span<const Transfer> transfers);
+
+// Done at no rank before all have begun: a reduction of nothing along a binomial tree, spread again.
+RankPlan make_barrier_plan(Seat seat);
+
+// Lets the plan be done at no rank of `members` (who are all that it connects, in an order they share) before all hold
+// their results. What a failure then finds done anywhere is complete everywhere, and what it finds done nowhere can be
+// repeated, because nobody has got his buffers back: see Engine::suspend. Costs a barrier.
+void add_confirmation(RankPlan& plan, std::span<const uint32_t> members);
+
+}  // namespace banyan

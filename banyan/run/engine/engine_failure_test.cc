@@ -1,0 +1,280 @@
+// What the engine does when ranks disagree, when it is told to stop, and when a lane is lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/engine/engine.h"
+#include "banyan/run/engine/message.h"
+#include "banyan/run/engine/test_fleet.h"
+
+namespace banyan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// ---- Ranks that disagree ----
+
+constexpr uint64_t kSequence = 7, kSignature = 0xABCD;
+
+Opening opening(uint64_t sequence = kSequence, uint64_t signature = kSignature) {
+  return {.header = {.number = sequence}, .signature = signature};
+}
+
+std::vector<std::byte> bytes_of(const auto&... parts) {
+  std::vector<std::byte> bytes((sizeof parts + ...));
+  size_t at = 0;
+  const auto put = [&](const auto& part) {
+    std::memcpy(bytes.data() + at, &part, sizeof part);
+    at += sizeof part;
+  };
+  (put(parts), ...);
+  return bytes;
+}
+
+// What a rank of a reduction of 100 floats along a star of three says when another sends it this. Rank 0 is the root,
+// and adds what comes from rank 2 first.
+std::string refusal_of(uint32_t rank, uint32_t sender, std::span<const std::byte> sent) {
+  const Schedule schedule =
+      sample_forest({.kind = CollectiveKind::reduce, .ranks = 3, .trees_per_root = 1, .shape = TreeShape::star});
+  SimulatedWorld world({.ranks = 3, .least_capacity = 300});
+  Engine engine(world.transport(rank), {.slice_bytes = 4, .window = 2});
+  std::vector<std::byte> input(400), output(rank == 0 ? 400 : 0);
+  engine.start({.plan = std::make_shared<RankPlan>(make_rank_plan(schedule, 100, rank)),
+                .sequence = kSequence,
+                .signature = kSignature,
+                .input = input,
+                .output = output});
+  for (int i = 0; i < 100; ++i) engine.progress();  // what it may send without credit
+  world.inject(sender, rank, sent);
+  try {
+    for (int i = 0; i < 1000; ++i) {
+      world.deliver_some();
+      engine.progress();
+    }
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch);
+    EXPECT_THROW(engine.progress(), Error) << "and again";
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+MessageHeader slice(uint64_t number, uint32_t stream = 0) {
+  if (number == 0) return {.stream = stream, .kind = MessageKind::first_slice, .number = 100};
+  return {.stream = stream, .kind = MessageKind::slice, .number = number};
+}
+
+TEST(EngineFailure, RefusesSlicesWithoutCredit) {
+  const float element = 1;
+  const auto two = bytes_of(opening(), slice(0), element, slice(1), element);
+  EXPECT_EQ(refusal_of(0, 1, two), "nothing was refused");
+  const auto three = bytes_of(opening(), slice(0), element, slice(1), element, slice(2), element);
+  EXPECT_THAT(refusal_of(0, 1, three), HasSubstr("slice 2 of stream 0"));
+}
+
+TEST(EngineFailure, RefusesWhatItsPlanDoesNotExpect) {
+  const auto credit = [](uint64_t number, uint32_t stream = 0) {
+    return MessageHeader{.stream = stream, .kind = MessageKind::credit, .number = number};
+  };
+  EXPECT_THAT(refusal_of(0, 1, bytes_of(opening(), slice(0, 9))),
+              HasSubstr("rank 1 follows another plan: it sent slice 0 of stream 9"));
+  EXPECT_THAT(refusal_of(0, 1, bytes_of(opening(), slice(3))), HasSubstr("slice 3 of stream 0"));
+  EXPECT_THAT(refusal_of(0, 1, bytes_of(opening(), credit(3))), HasSubstr("credit for slice 3 of stream 0"));
+  EXPECT_THAT(refusal_of(1, 0, bytes_of(opening(), credit(2))), HasSubstr("credit for slice 2"));
+  EXPECT_EQ(refusal_of(1, 0, bytes_of(opening(), credit(3))), "nothing was refused");
+  EXPECT_THAT(refusal_of(1, 0, bytes_of(opening(), credit(90))), HasSubstr("credit for slice 90"));
+  EXPECT_THAT(refusal_of(1, 0, bytes_of(opening(), credit(3, 5))), HasSubstr("of stream 5"));
+  EXPECT_THAT(refusal_of(0, 1, std::vector<std::byte>(16, std::byte{0x55})),
+              HasSubstr("rank 1 sent what is no message"));
+}
+
+TEST(EngineFailure, NamesWhoIsAtAnotherOperation) {
+  EXPECT_THAT(refusal_of(0, 2, bytes_of(opening(kSequence, 0x12))),
+              HasSubstr("rank 2 is at operation 7 (signature 0000000000000012) where this rank is at operation 7 "
+                        "(signature 000000000000abcd)"));
+  EXPECT_THAT(refusal_of(0, 1, bytes_of(opening(9))), HasSubstr("rank 1 is at operation 9"));
+  const float element = 1;
+  EXPECT_THAT(refusal_of(0, 1, bytes_of(opening(), slice(0), element, opening(8, 3))),
+              HasSubstr("rank 1 is at operation 8 (signature 0000000000000003)"));
+  EXPECT_THAT(refusal_of(0, 1, bytes_of(slice(4))),
+              HasSubstr("rank 1 sends more than this rank expects of the operation before number 7"));
+}
+
+TEST(EngineFailure, NamesWhoSendsAnotherLength) {
+  EXPECT_THAT(refusal_of(0, 1, bytes_of(opening(), MessageHeader{.kind = MessageKind::first_slice, .number = 99})),
+              HasSubstr("rank 1 sends 99 elements where rank 0 expects 100"));
+}
+
+// Two ranks call this and that: at least one hears of it, and none waits for ever without one that has.
+TEST(EngineFailure, FindsOutWhenCallsCross) {
+  const auto kinds = {TestKind::all_reduce, TestKind::all_gather, TestKind::all_to_all, TestKind::barrier,
+                      TestKind::all_to_all_v};
+  uint64_t seed = 0;
+  for (const TestKind one : kinds) {
+    for (const TestKind other : kinds) {
+      for (const uint64_t elements : {40, 41}) {
+        if (one == other && (elements == 40 || one == TestKind::barrier || one == TestKind::all_to_all_v)) continue;
+        ++seed;
+        TestOperation mine({.kind = one, .ranks = 4, .elements = 40});
+        TestOperation theirs({.kind = other, .ranks = 4, .elements = elements, .seed = 2});
+        SimulatedWorld world({.ranks = 4, .seed = seed});
+        std::vector<std::unique_ptr<Engine>> engines;
+        for (uint32_t rank = 0; rank < 4; ++rank) {
+          engines.push_back(std::make_unique<Engine>(world.transport(rank), EngineOptions{.slice_bytes = 64}));
+          engines[rank]->start((rank == 2 ? mine : theirs).command(rank, 1));
+        }
+        std::string refusal;
+        for (int i = 0; i < 5000 && refusal.empty(); ++i) {
+          world.deliver_some();
+          try {
+            engines[world.draw(4)]->progress();
+          } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::mismatch);
+            refusal = error.what();
+          }
+        }
+        EXPECT_THAT(refusal, HasSubstr("rank ")) << mine.words() << " against " << theirs.words();
+      }
+    }
+  }
+}
+
+TEST(EngineFailure, GivesBothSidesOfAMismatch) {
+  SimulatedWorld world({.ranks = 2});
+  Engine first(world.transport(0), {}), second(world.transport(1), {});
+  const auto barrier = [](uint32_t rank) { return std::make_shared<RankPlan>(make_barrier_plan({rank, 2})); };
+  first.start({.plan = barrier(0), .sequence = 5, .signature = 1});
+  second.start({.plan = barrier(1), .sequence = 5, .signature = 2});
+  try {
+    for (int i = 0; i < 1000; ++i) {
+      world.deliver_some();
+      second.progress();
+      first.progress();
+    }
+    ADD_FAILURE() << "nobody noticed";
+  } catch (const MismatchError& error) {
+    EXPECT_EQ(error.peer(), 1u);
+    EXPECT_EQ(error.own().signature, 1u);
+    EXPECT_EQ(error.others().signature, 2u);
+    EXPECT_EQ(error.others().sequence, 5u);
+  }
+}
+
+// ---- Stopping ----
+
+TEST(EngineFailure, EndsEverythingWithTheErrorOfAnAbort) {
+  SimulatedWorld world({.ranks = 4});
+  Engine engine(world.transport(1), {.slice_bytes = 16});
+  TestOperation early({.kind = TestKind::gather_v, .ranks = 1}), one({.ranks = 4}), two({.ranks = 4, .in_place = true});
+  const Engine::Ticket done = engine.start(early.command(0, 0));
+  for (int i = 0; i < 1000 && !engine.is_done(done); ++i) engine.progress();
+  const Engine::Ticket first = engine.start(one.command(1, 1)), second = engine.start(two.command(1, 2));
+  for (int i = 0; i < 100; ++i) engine.progress();
+  EXPECT_FALSE(engine.is_done(first));
+  EXPECT_FALSE(engine.error(first));
+  engine.abort(Error(ErrorCode::peer_lost, "rank 3 died"));
+  engine.abort(Error(ErrorCode::timed_out, "the second error is not the cause"));
+  EXPECT_TRUE(engine.is_idle());
+  for (const Engine::Ticket ticket : {first, second}) {
+    EXPECT_TRUE(engine.is_done(ticket));
+    ASSERT_TRUE(engine.error(ticket));
+    EXPECT_EQ(engine.error(ticket)->message(), "rank 3 died");
+  }
+  EXPECT_FALSE(engine.error(done));
+  EXPECT_FALSE(engine.progress());
+  EXPECT_THROW(engine.start(one.command(1, 3)), Error);
+  engine.trim();
+  EXPECT_EQ(engine.held_bytes(), 0u);
+}
+
+TEST(EngineFailure, SaysWhomItWaitsFor) {
+  // A chain of three: 0 is the root, 1 in the middle.
+  const Schedule schedule = sample_forest(
+      {.kind = CollectiveKind::reduce, .ranks = 3, .trees_per_root = 1, .shape = TreeShape::path, .seed = 2});
+  SimulatedWorld world({.ranks = 3, .least_capacity = 5000, .most_capacity = 5000});
+  std::vector<std::unique_ptr<Engine>> engines;
+  std::vector<std::vector<std::byte>> buffers(3, std::vector<std::byte>(40));
+  std::vector<uint32_t> below(3, 3), above(3, 3);  // by rank, who is there in the chain; 3 is nobody
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    engines.push_back(std::make_unique<Engine>(world.transport(rank), EngineOptions{.slice_bytes = 8, .window = 2}));
+    const RankPlan plan = make_rank_plan(schedule, 10, rank);
+    if (plan.roles[0].in_parent) above[rank] = plan.roles[0].in_parent->peer;
+    if (!plan.roles[0].in_children.empty()) below[rank] = plan.roles[0].in_children[0].peer;
+  }
+  const auto start = [&](uint32_t rank) {
+    const RankPlan plan = make_rank_plan(schedule, 10, rank);
+    engines[rank]->start({.plan = std::make_shared<RankPlan>(plan),
+                          .sequence = 3,
+                          .input = buffers[rank],
+                          .output = std::span(buffers[rank]).first(plan.output_elements * 4)});
+  };
+  const auto work = [&](uint32_t rank) {
+    for (int i = 0; i < 500; ++i) {
+      while (world.deliver_some()) {
+      }
+      engines[rank]->progress();
+    }
+  };
+  ASSERT_EQ(above[0], 3u);
+  const uint32_t middle = below[0], leaf = below[middle];
+  start(0);
+  start(leaf);
+  work(leaf);
+  work(0);
+  ASSERT_EQ(engines[0]->waiting_for().size(), 1u);
+  EXPECT_THAT(engines[0]->waiting_for()[0].peers, ElementsAre(middle));
+  EXPECT_EQ(engines[0]->waiting_for()[0].sequence, 3u);
+  EXPECT_EQ(engines[0]->waiting_for()[0].bytes_done, 0u);
+  // The leaf has sent a window of two slices, and waits for credit.
+  EXPECT_THAT(engines[leaf]->waiting_for()[0].peers, ElementsAre(middle));
+  EXPECT_EQ(engines[leaf]->waiting_for()[0].bytes_done, 16u);
+  EXPECT_EQ(engines[leaf]->waiting_for()[0].bytes_to_do, 40u);
+  start(middle);
+  for (int i = 0; i < 20; ++i) {
+    for (uint32_t rank = 0; rank < 3; ++rank) work(rank);
+  }
+  for (const auto& engine : engines) EXPECT_TRUE(engine->waiting_for().empty() && engine->is_idle());
+}
+
+// ---- Lanes that are lost ----
+
+TEST(EngineFailure, RepeatsOnOtherLanesWhereverOneIsLost) {
+  uint64_t losses = 0;
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    std::mt19937_64 random(seed);
+    const uint32_t ranks = 2 + static_cast<uint32_t>(random() % 5);
+    std::vector<TestOperation> operations;
+    for (uint64_t i = 0; i < 1 + seed % 4; ++i) {
+      operations.push_back(TestOperation({.kind = static_cast<TestKind>(random() % kTestKinds),
+                                          .ranks = ranks,
+                                          .type = static_cast<DataType>(random() % kDataTypes),
+                                          .op = static_cast<ReduceOp>(random() % 5),
+                                          .in_place = random() % 2 == 0,
+                                          .elements = 1 + random() % 150,
+                                          .root = static_cast<uint32_t>(random() % ranks),
+                                          .is_confirmed = true,
+                                          .seed = seed * 100 + i}));
+    }
+    Fleet fleet(ranks, {.slice_bytes = 1 + random() % 100, .can_rewind = true},
+                {.ranks = ranks, .seed = seed, .lanes = 1 + static_cast<uint32_t>(random() % 2)});
+    ASSERT_TRUE(fleet.run_with_losses(operations, 1 + random() % 400)) << "stuck, seed " << seed << fleet.waiting();
+    for (const TestOperation& operation : operations) ASSERT_EQ(operation.wrong_elements(), 0u) << operation.words();
+    losses += fleet.losses();
+    // What was kept for repeating is given back.
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      fleet.engine(rank).trim();
+      ASSERT_EQ(fleet.engine(rank).held_bytes(), 0u) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(losses, 2000u) << "lanes were lost";
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,369 @@
+#include "banyan/run/engine/execution.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+
+namespace banyan {
+namespace {
+
+// Appends to a list that is threaded through `items` by their member `next`.
+template <typename Item>
+void append(std::vector<Item>& items, uint32_t Item::*next, uint32_t& first, uint32_t& last, uint32_t item) {
+  items[item].*next = Execution::kNone;
+  if (first == Execution::kNone) {
+    first = item;
+  } else {
+    items[last].*next = item;
+  }
+  last = item;
+}
+
+Error of_another_plan(uint32_t peer, const MessageHeader& header) {
+  const bool is_credit = header.kind == MessageKind::credit;
+  const uint64_t slice = header.kind == MessageKind::first_slice ? 0 : header.number;
+  return Error(ErrorCode::mismatch, "rank " + std::to_string(peer) + " follows another plan: it sent " +
+                                        (is_credit ? "credit for slice " : "slice ") + std::to_string(slice) +
+                                        " of stream " + std::to_string(header.stream) + ", which is not expected now");
+}
+
+}  // namespace
+
+// ---- Places ----
+
+size_t Execution::bytes_of(const RoleState& state, uint64_t slice) const {
+  return std::min(slice_elements_, state.role->length - begin_of(slice)) * element_bytes_;
+}
+
+const std::byte* Execution::input_at(const RoleState& state, uint64_t slice) const {
+  return input_.data() + (state.role->input_at.value_or(0) + begin_of(slice)) * element_bytes_;
+}
+
+std::byte* Execution::output_at(const RoleState& state, uint64_t slice) const {
+  return command_.output.data() + (state.role->output_at.value_or(0) + begin_of(slice)) * element_bytes_;
+}
+
+std::byte* Execution::take_slot(const RoleState& state, const Window& window, uint64_t slice) {
+  if (state.role->length == 0) return nullptr;
+  std::byte*& place = slot(window, slice);
+  DCHECK(place == nullptr);
+  return place = pool_.take(slot_bytes(state));
+}
+
+void Execution::give_slot_back(const RoleState& state, const Window& window, uint64_t slice) {
+  std::byte*& place = slot(window, slice);
+  if (place == nullptr) return;
+  pool_.give_back(place, slot_bytes(state));
+  place = nullptr;
+}
+
+std::byte* Execution::place_of_result(RoleState& state, uint64_t slice) {
+  if (state.held.size > 0) return take_slot(state, state.held, slice);
+  if (state.role->length == 0) return nullptr;
+  std::byte* const place = output_at(state, slice);
+  save(place, bytes_of(state, slice));
+  return place;
+}
+
+std::byte* Execution::place_of_sum(RoleState& state) {
+  if (state.role->is_root()) return place_of_result(state, state.final_slices);
+  return take_slot(state, state.sums, state.final_slices);
+}
+
+// The next slice of a departure.
+const std::byte* Execution::payload(const Departure& departure) {
+  const RoleState& state = roles_[departure.role];
+  const uint64_t slice = departure.sent;
+  if (state.role->length == 0) return nullptr;
+  const bool reduces = !state.role->in_children.empty();
+  if (departure.is_contribution && reduces) return slot(state.sums, slice);
+  if (departure.is_contribution || (state.role->is_root() && !reduces)) return input_at(state, slice);
+  if (state.held.size > 0) return slot(state.held, slice);
+  return output_at(state, slice);
+}
+
+// ---- What this rank does to slices ----
+
+void Execution::copy_slice() {
+  next_copy_ = next_copy_ % copying_.size();
+  RoleState& state = roles_[copying_[next_copy_]];
+  const uint64_t slice = state.final_slices++;
+  std::byte* const to = output_at(state, slice);
+  save(to, bytes_of(state, slice));
+  std::memcpy(to, input_at(state, slice), bytes_of(state, slice));
+  if (state.final_slices == state.slices) {
+    copying_[next_copy_] = copying_.back();
+    copying_.pop_back();
+  } else {
+    ++next_copy_;
+  }
+  --left_;
+  result_came();
+}
+
+// Whether the place of the next sum is not still being sent on with an earlier slice.
+bool Execution::is_place_free(const RoleState& state) const {
+  if (!state.role->is_root()) return state.final_slices < departures_[state.up].sent + settings_.window;
+  return state.held.size == 0 || state.final_slices < state.released + settings_.window;
+}
+
+bool Execution::has_all_contributions(const RoleState& state, uint32_t but) const {
+  for (uint32_t i = 0; i < state.role->in_children.size(); ++i) {
+    const uint32_t child = state.first_child + i;
+    if (child != but && arrivals_[child].received <= state.final_slices) return false;
+  }
+  return true;
+}
+
+ReduceTask Execution::task_of(const RoleState& state) const {
+  ReduceTask task = command_.task;
+  if (task.op == ReduceOp::avg && !state.role->is_root()) task.op = ReduceOp::sum;
+  return task;
+}
+
+void Execution::reduce_piece(const Incoming& incoming, size_t done, const std::byte* bytes, size_t count) {
+  const RoleState& state = roles_[arrivals_[incoming.arrival].role];
+  sources_.clear();
+  if (state.role->input_at) sources_.push_back(input_at(state, state.final_slices) + done);
+  for (uint32_t i = 0; i < state.role->in_children.size(); ++i) {
+    const uint32_t child = state.first_child + i;
+    sources_.push_back(child == incoming.arrival ? bytes : slot(arrivals_[child].slots, state.final_slices) + done);
+  }
+  reduce(task_of(state), incoming.target + done, nullptr, sources_, count);
+}
+
+void Execution::reduce_waiting(RoleState& state) {
+  while (state.is_open && !state.is_adding && state.final_slices < state.slices && is_place_free(state) &&
+         has_all_contributions(state, kNone)) {
+    std::byte* const place = place_of_sum(state);
+    if (state.role->length > 0) {
+      const uint32_t last = state.first_child + static_cast<uint32_t>(state.role->in_children.size()) - 1;
+      reduce_piece({.arrival = last, .target = place}, 0, slot(arrivals_[last].slots, state.final_slices),
+                   bytes_of(state, state.final_slices) / element_bytes_);
+    }
+    slice_is_reduced(state, kNone);
+  }
+}
+
+void Execution::slice_is_reduced(RoleState& state, uint32_t direct_arrival) {
+  for (uint32_t i = 0; i < state.role->in_children.size(); ++i) {
+    const uint32_t child = state.first_child + i;
+    if (child != direct_arrival) give_slot_back(state, arrivals_[child].slots, state.final_slices);
+    allow_one_more(child);
+  }
+  ++state.final_slices;
+  if (!state.role->is_root()) return one_more_ready(state.up);
+  if (!state.role->is_confirmation) result_came();
+  spread(state);
+}
+
+// One more slice has its final value here.
+void Execution::spread(RoleState& state) {
+  for (uint32_t i = 0; i < state.role->out_children.size(); ++i) one_more_ready(state.first_down + i);
+  if (state.held.size > 0 && state.role->out_children.empty()) release_sent(state);
+}
+
+// Frees what has been sent to all; there is something held.
+void Execution::release_sent(RoleState& state) {
+  uint64_t sent = state.role->is_root() ? state.final_slices : arrivals_[state.from_parent].received;
+  for (uint32_t i = 0; i < state.role->out_children.size(); ++i) {
+    sent = std::min(sent, departures_[state.first_down + i].sent);
+  }
+  while (state.released < sent) {
+    give_slot_back(state, state.held, state.released++);
+    if (!state.role->is_root()) allow_one_more(state.from_parent);
+  }
+}
+
+void Execution::allow_one_more(uint32_t number) {
+  Arrival& arrival = arrivals_[number];
+  ++arrival.used;
+  if (!arrival.from.is_windowed || arrival.used + settings_.window > roles_[arrival.role].slices) return;
+  ++arrival.allowed;
+  if (arrival.is_owing) return;
+  arrival.is_owing = true;
+  Port& port = ports_[arrival.port];
+  append(arrivals_, &Arrival::next_owing, port.first_owing, port.last_owing, number);
+}
+
+void Execution::one_more_ready(uint32_t departure) {
+  ++departures_[departure].ready;
+  offer(departure);
+}
+
+// Queues a departure that may send its next slice.
+void Execution::offer(uint32_t number) {
+  Departure& departure = departures_[number];
+  if (departure.is_queued || departure.sent >= std::min(departure.ready, departure.allowed)) return;
+  departure.is_queued = true;
+  Port& port = ports_[departure.port];
+  append(departures_, &Departure::next_ready, port.first_ready, port.last_ready, number);
+}
+
+void Execution::result_came() {
+  if (--results_left_ == 0) open_confirmation();
+}
+
+void Execution::open_confirmation() {
+  if (confirmation_ == kNone) return;
+  RoleState& state = roles_[confirmation_];
+  state.is_open = true;
+  if (!state.role->in_children.empty()) return reduce_waiting(state);
+  state.final_slices = state.slices;
+  one_more_ready(state.up);
+}
+
+// ---- Receiving ----
+
+Execution::Incoming Execution::slice_comes(const Port& port, const MessageHeader& header) {
+  const uint32_t count = command_.plan->streams_from[port.peer];
+  if (header.stream >= count) throw of_another_plan(port.peer, header);
+  const uint32_t number = arrival_of_[first_arrival_of_[port.peer] + header.stream];
+  CHECK(number != kNone) << "a stream without a role";
+  Arrival& arrival = arrivals_[number];
+  RoleState& state = roles_[arrival.role];
+  const uint64_t slice = arrival.received;
+  const bool is_first = header.kind == MessageKind::first_slice;
+  if (is_first != (slice == 0) || slice >= state.slices || (!is_first && header.number != slice))
+    throw of_another_plan(port.peer, header);
+  if (is_first && header.number != state.role->length) {
+    throw Error(ErrorCode::mismatch, "rank " + std::to_string(port.peer) + " sends " + std::to_string(header.number) +
+                                         " elements where rank " + std::to_string(command_.plan->rank) + " expects " +
+                                         std::to_string(state.role->length));
+  }
+  if (arrival.from.is_windowed && slice >= arrival.used + settings_.window) throw of_another_plan(port.peer, header);
+
+  Incoming incoming{.arrival = number, .size = state.role->length == 0 ? 0 : bytes_of(state, slice)};
+  if (!arrival.is_contribution) {
+    incoming.target = place_of_result(state, slice);
+    return incoming;
+  }
+  incoming.is_direct = state.is_open && !state.is_adding && slice == state.final_slices && is_place_free(state) &&
+                       has_all_contributions(state, number);
+  if (incoming.is_direct) {
+    state.is_adding = true;
+    incoming.target = place_of_sum(state);
+    incoming.is_reduced = incoming.size > 0;
+  } else {
+    incoming.target = take_slot(state, arrival.slots, slice);
+  }
+  return incoming;
+}
+
+void Execution::slice_came(Port& port, const Incoming& incoming) {
+  Arrival& arrival = arrivals_[incoming.arrival];
+  RoleState& state = roles_[arrival.role];
+  ++arrival.received;
+  --port.in_left;
+  --left_;
+  if (!arrival.is_contribution) {
+    if (!state.role->is_confirmation) result_came();
+    return spread(state);
+  }
+  if (incoming.is_direct) {
+    state.is_adding = false;
+    slice_is_reduced(state, incoming.arrival);
+  }
+  reduce_waiting(state);
+}
+
+void Execution::credit_came(Port& port, const MessageHeader& header) {
+  if (header.stream >= command_.plan->streams_to[port.peer]) throw of_another_plan(port.peer, header);
+  const uint32_t number = departure_of_[first_departure_of_[port.peer] + header.stream];
+  CHECK(number != kNone) << "a stream without a role";
+  Departure& departure = departures_[number];
+  const uint64_t most = std::min(roles_[departure.role].slices, departure.sent + settings_.window);
+  if (!departure.to.is_windowed || header.number <= departure.allowed || header.number > most)
+    throw of_another_plan(port.peer, header);
+  const uint64_t units = header.number - departure.allowed;
+  departure.allowed = header.number;
+  port.in_left -= units;
+  left_ -= units;
+  offer(number);
+}
+
+// ---- Sending ----
+
+// Credits first: they are short, and a peer may wait for them.
+bool Execution::next_message(Port& port, Outgoing& outgoing) {
+  if (port.first_owing != kNone) {
+    Arrival& arrival = arrivals_[port.first_owing];
+    port.first_owing = arrival.next_owing;
+    arrival.is_owing = false;
+    outgoing = {.header = {.stream = arrival.from.number, .kind = MessageKind::credit, .number = arrival.allowed},
+                .units = arrival.allowed - arrival.told};
+    arrival.told = arrival.allowed;
+    return true;
+  }
+  if (port.first_ready == kNone) return false;
+  outgoing = {.departure = port.first_ready, .units = 1};
+  const Departure& departure = departures_[outgoing.departure];
+  port.first_ready = departure.next_ready;
+  const RoleState& state = roles_[departure.role];
+  const bool is_first = departure.sent == 0;
+  outgoing.header = {.stream = departure.to.number,
+                     .kind = is_first ? MessageKind::first_slice : MessageKind::slice,
+                     .number = is_first ? state.role->length : departure.sent};
+  if (state.role->length > 0) outgoing.body = {payload(departure), bytes_of(state, departure.sent)};
+  return true;
+}
+
+void Execution::message_sent(Port& port, const Outgoing& outgoing) {
+  port.out_left -= outgoing.units;
+  left_ -= outgoing.units;
+  if (outgoing.departure == kNone) return;
+  Departure& departure = departures_[outgoing.departure];
+  RoleState& state = roles_[departure.role];
+  const uint64_t slice = departure.sent++;
+  departure.is_queued = false;
+  offer(outgoing.departure);
+  if (departure.is_contribution) {
+    if (state.sums.size > 0) {
+      give_slot_back(state, state.sums, slice);
+      reduce_waiting(state);
+    }
+  } else if (state.held.size > 0) {
+    release_sent(state);
+    if (state.role->is_root()) reduce_waiting(state);
+  }
+}
+
+// ---- What is told about it ----
+
+std::vector<uint32_t> Execution::waits_for() const {
+  std::vector<uint32_t> peers;
+  for (const RoleState& state : roles_) {
+    for (uint32_t i = 0; i < state.role->in_children.size() && state.final_slices < state.slices; ++i) {
+      const Arrival& child = arrivals_[state.first_child + i];
+      if (child.received <= state.final_slices) peers.push_back(child.from.peer);
+    }
+    if (state.from_parent == kNone) continue;
+    const Arrival& parent = arrivals_[state.from_parent];
+    const bool is_due = state.up == kNone || departures_[state.up].sent > parent.received;
+    if (is_due && parent.received < state.slices) peers.push_back(parent.from.peer);
+  }
+  for (const Departure& departure : departures_) {
+    if (departure.sent < departure.ready) peers.push_back(departure.to.peer);
+  }
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+Execution::Bytes Execution::bytes() const {
+  Bytes bytes;
+  const auto count = [&](uint32_t role, uint64_t slices) {
+    const uint64_t length = roles_[role].role->length;
+    bytes.all += length * element_bytes_;
+    bytes.done += std::min(length, begin_of(slices)) * element_bytes_;
+  };
+  for (const Arrival& arrival : arrivals_) count(arrival.role, arrival.received);
+  for (const Departure& departure : departures_) count(departure.role, departure.sent);
+  return bytes;
+}
+
+}  // namespace banyan

@@ -1,0 +1,248 @@
+// How an execution begins and ends: the states that a plan needs, and what is kept of the input.
+#include <algorithm>
+#include <cstring>
+
+#include "banyan/base/check.h"
+#include "banyan/run/engine/execution.h"
+
+namespace banyan {
+namespace {
+
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
+
+}  // namespace
+
+Execution::~Execution() {
+  give_windows_back();
+  forget_input();
+}
+
+// ---- From the plan to the streams ----
+
+void Execution::prepare() {
+  const RankPlan& plan = *command_.plan;
+  roles_.clear();
+  arrivals_.clear();
+  departures_.clear();
+  slots_.clear();
+  for (const Port& port : ports_) port_of_channel_[port.channel] = kNone;
+  ports_.clear();
+  confirmation_ = kNone;
+  const auto lay_out = [](std::span<const uint32_t> counts, std::vector<uint32_t>& first, std::vector<uint32_t>& of) {
+    first.clear();
+    uint32_t sum = 0;
+    for (const uint32_t count : counts) {
+      first.push_back(sum);
+      sum += count;
+    }
+    of.assign(sum, kNone);
+  };
+  lay_out(plan.streams_from, first_arrival_of_, arrival_of_);
+  lay_out(plan.streams_to, first_departure_of_, departure_of_);
+  size_t most_children = 0;
+  for (const Role& role : plan.roles) {
+    add_role(role);
+    most_children = std::max(most_children, role.in_children.size());
+  }
+  sources_.reserve(most_children + 1);
+  prepared_ = command_.plan;
+  prepared_element_bytes_ = element_bytes_;
+}
+
+void Execution::add_role(const Role& role) {
+  const auto number = static_cast<uint32_t>(roles_.size());
+  RoleState state{.role = &role};
+  if (role.length > 0) state.slices = (role.length - 1) / slice_elements_ + 1;
+  const auto add_arrival = [&](const StreamEnd& from, bool is_contribution) {
+    const auto arrival = static_cast<uint32_t>(arrivals_.size());
+    arrival_of_[first_arrival_of_[from.peer] + from.number] = arrival;
+    const Window slots = is_contribution ? add_window(state.slices) : Window();
+    arrivals_.push_back({.from = from, .role = number, .port = port_to(from), .is_contribution = is_contribution});
+    arrivals_.back().slots = slots;
+    return arrival;
+  };
+  const auto add_departure = [&](const StreamEnd& to, bool is_contribution) {
+    const auto departure = static_cast<uint32_t>(departures_.size());
+    departure_of_[first_departure_of_[to.peer] + to.number] = departure;
+    departures_.push_back({.to = to, .role = number, .port = port_to(to), .is_contribution = is_contribution});
+    return departure;
+  };
+  const bool reduces = !role.in_children.empty();
+  CHECK(role.length == 0 || role.input_at || reduces || role.out_parent) << "a role that has nothing to send on";
+  CHECK(!role.is_confirmation || (role.length == 0 && confirmation_ == kNone));
+  if (role.is_confirmation) confirmation_ = number;
+  state.first_child = static_cast<uint32_t>(arrivals_.size());
+  for (const StreamEnd& child : role.in_children) add_arrival(child, true);
+  if (role.out_parent) state.from_parent = add_arrival(*role.out_parent, false);
+  if (role.in_parent) state.up = add_departure(*role.in_parent, true);
+  state.first_down = static_cast<uint32_t>(departures_.size());
+  for (const StreamEnd& child : role.out_children) add_departure(child, false);
+  if (reduces && role.in_parent) state.sums = add_window(state.slices);
+  if (!role.output_at && (role.out_parent || (reduces && role.is_root()))) state.held = add_window(state.slices);
+  roles_.push_back(state);
+}
+
+Execution::Window Execution::add_window(uint64_t slices) {
+  const Window window{.first = static_cast<uint32_t>(slots_.size()),
+                      .size = static_cast<uint32_t>(std::min<uint64_t>(settings_.window, slices))};
+  slots_.resize(slots_.size() + window.size, nullptr);
+  return window;
+}
+
+uint32_t Execution::port_to(const StreamEnd& end) {
+  const bool is_mapped = settings_.channel != nullptr && *settings_.channel;
+  const uint32_t channel = is_mapped ? (*settings_.channel)(*command_.plan, end.peer, end.lane) : end.peer;
+  if (channel >= port_of_channel_.size()) port_of_channel_.resize(channel + 1, kNone);
+  uint32_t& port = port_of_channel_[channel];
+  if (port == kNone) {
+    port = static_cast<uint32_t>(ports_.size());
+    ports_.push_back({.channel = channel, .peer = end.peer});
+  }
+  CHECK_EQ(ports_[port].peer, end.peer) << "two ranks behind channel " << channel;
+  return port;
+}
+
+// ---- From the command to the first slices ----
+
+void Execution::begin(const EngineCommand& command) {
+  command_ = command;
+  element_bytes_ = size_of(command.task.type);
+  slice_elements_ = std::max<uint64_t>(1, settings_.slice_bytes / element_bytes_);
+  const RankPlan& plan = *command.plan;
+  CHECK_EQ(command.input.size(), plan.input_elements * element_bytes_);
+  CHECK_EQ(command.output.size(), plan.output_elements * element_bytes_);
+  if (prepared_ != command.plan || prepared_element_bytes_ != element_bytes_) prepare();
+  keep_input();
+  left_ = results_left_ = 0;
+  reset_streams();
+  copying_.clear();
+  next_copy_ = 0;
+  for (uint32_t i = 0; i < roles_.size(); ++i) begin_role(i);
+  if (results_left_ == 0) open_confirmation();
+}
+
+void Execution::reset_streams() {
+  for (Port& port : ports_) {
+    port = {.owner = this, .channel = port.channel, .peer = port.peer};
+  }
+  for (Arrival& arrival : arrivals_) {
+    const uint64_t slices = roles_[arrival.role].slices;
+    arrival.received = arrival.used = 0;
+    arrival.allowed = arrival.told = std::min<uint64_t>(settings_.window, slices);
+    arrival.is_owing = false;
+    ports_[arrival.port].in_left += slices;
+    if (arrival.from.is_windowed) ports_[arrival.port].out_left += credits(slices);
+  }
+  for (Departure& departure : departures_) {
+    const uint64_t slices = roles_[departure.role].slices;
+    departure.ready = departure.sent = 0;
+    departure.allowed = departure.to.is_windowed ? std::min<uint64_t>(settings_.window, slices) : slices;
+    departure.is_queued = false;
+    ports_[departure.port].out_left += slices;
+    if (departure.to.is_windowed) ports_[departure.port].in_left += credits(slices);
+  }
+  for (const Port& port : ports_) left_ += port.in_left + port.out_left;
+}
+
+void Execution::begin_role(uint32_t number) {
+  RoleState& state = roles_[number];
+  const Role& role = *state.role;
+  state.final_slices = state.released = 0;
+  state.is_adding = false;
+  state.is_open = !role.is_confirmation;
+  const bool reduces = !role.in_children.empty();
+  if (!role.is_confirmation) {
+    if (role.out_parent) results_left_ += state.slices;
+    if (reduces && role.is_root()) results_left_ += state.slices;
+  }
+  if (reduces || !state.is_open) return;
+  state.final_slices = state.slices;  // what this rank contributes is all there is
+  if (role.in_parent) {
+    departures_[state.up].ready = state.slices;
+    offer(state.up);
+  }
+  if (!role.is_root()) return;
+  for (uint32_t i = 0; i < role.out_children.size(); ++i) {
+    departures_[state.first_down + i].ready = state.slices;
+    offer(state.first_down + i);
+  }
+  if (role.output_at && role.length > 0 && input_at(state, 0) != output_at(state, 0)) {
+    state.final_slices = 0;  // counts what is copied
+    copying_.push_back(number);
+    left_ += state.slices;
+    results_left_ += state.slices;
+  }
+}
+
+// Where input and output share memory, results overwrite what is still wanted: by another role, when the plan shuffles,
+// or by a repetition of the whole.
+void Execution::keep_input() {
+  CHECK(undo_.empty() && copy_of_input_.saved == nullptr);
+  input_ = command_.input;
+  logs_ = false;
+  if (!overlap(command_.input, command_.output)) return;
+  if (!command_.plan->shuffles) {
+    logs_ = settings_.can_rewind;
+    return;
+  }
+  std::byte* const copy = pool_.take(input_.size());
+  std::memcpy(copy, input_.data(), input_.size());
+  // The output is where the caller lets us write; the input is the same memory.
+  copy_of_input_ = {.place = const_cast<std::byte*>(input_.data()), .saved = copy, .size = input_.size()};
+  input_ = {copy, input_.size()};
+}
+
+void Execution::save(std::byte* place, size_t size) {
+  if (!logs_ || !overlap(command_.input, {place, size})) return;
+  std::byte* const saved = pool_.take(size);
+  std::memcpy(saved, place, size);
+  undo_.push_back({.place = place, .saved = saved, .size = size});
+}
+
+// ---- To the end ----
+
+void Execution::stop() {
+  give_windows_back();
+  left_ = 0;
+}
+
+void Execution::restore_input() {
+  if (copy_of_input_.saved != nullptr) std::memcpy(copy_of_input_.place, copy_of_input_.saved, copy_of_input_.size);
+  while (!undo_.empty()) {
+    const Undo last = undo_.back();
+    undo_.pop_back();
+    std::memcpy(last.place, last.saved, last.size);
+    pool_.give_back(last.saved, last.size);
+  }
+  forget_input();
+}
+
+void Execution::end() {
+  DCHECK(std::all_of(slots_.begin(), slots_.end(), [](const std::byte* slot) { return slot == nullptr; }));
+  forget_input();
+  command_ = {};
+}
+
+void Execution::forget_plan() { prepared_.reset(); }
+
+void Execution::forget_input() {
+  if (copy_of_input_.saved != nullptr) pool_.give_back(copy_of_input_.saved, copy_of_input_.size);
+  copy_of_input_ = {};
+  for (const Undo& undo : undo_) pool_.give_back(undo.saved, undo.size);
+  undo_.clear();
+}
+
+void Execution::give_windows_back() {
+  const auto empty = [&](const RoleState& state, const Window& window) {
+    for (uint32_t i = 0; i < window.size; ++i) give_slot_back(state, window, i);
+  };
+  for (const RoleState& state : roles_) {
+    empty(state, state.sums);
+    empty(state, state.held);
+  }
+  for (const Arrival& arrival : arrivals_) empty(roles_[arrival.role], arrival.slots);
+}
+
+}  // namespace banyan

@@ -1,0 +1,32 @@
+// What engines send each other. All numbers are in the byte order of x86-64; both ends of a connection have the same.
+//
+// The first message of an operation on a channel, in each direction, is an opening; then come slices and credits. A
+// header stands before every message; only openings and slices have a body.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace banyan {
+
+enum class MessageKind : uint32_t {
+  opening = 0x6e61'7962,  // "byan"; `number` is the sequence, the body is the signature
+  first_slice,            // `number` is how many elements the stream carries in all
+  slice,                  // `number` says which
+  credit,                 // `number` is how many slices of the stream may have been sent
+};
+
+struct MessageHeader {
+  uint32_t stream = 0;  // of the pair; that which a credit is for runs the other way
+  MessageKind kind = MessageKind::opening;
+  uint64_t number = 0;
+};
+static_assert(sizeof(MessageHeader) == 16);
+
+struct Opening {
+  MessageHeader header;
+  uint64_t signature = 0;
+};
+static_assert(sizeof(Opening) == 24);
+
+}  // namespace banyan

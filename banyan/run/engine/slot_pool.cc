@@ -1,0 +1,49 @@
+#include "banyan/run/engine/slot_pool.h"
+
+#include <bit>
+#include <new>
+
+#include "banyan/base/check.h"
+
+namespace banyan {
+namespace {
+
+constexpr std::align_val_t kLine{64};
+
+size_t exponent(size_t bytes) { return bytes <= 64 ? 6 : static_cast<size_t>(std::bit_width(bytes - 1)); }
+
+}  // namespace
+
+SlotPool::~SlotPool() {
+  CHECK_EQ(taken_bytes_, 0u) << "bytes of slots are still in use";
+  trim();
+}
+
+std::byte* SlotPool::take(size_t bytes) {
+  const size_t k = exponent(bytes), size = size_t{1} << k;
+  taken_bytes_ += size;
+  std::vector<std::byte*>& blocks = free_[k];
+  if (!blocks.empty()) {
+    std::byte* const block = blocks.back();
+    blocks.pop_back();
+    return block;
+  }
+  held_bytes_ += size;
+  return static_cast<std::byte*>(::operator new(size, kLine));
+}
+
+void SlotPool::give_back(std::byte* block, size_t bytes) {
+  const size_t k = exponent(bytes);
+  taken_bytes_ -= size_t{1} << k;
+  free_[k].push_back(block);
+}
+
+void SlotPool::trim() {
+  for (size_t k = 0; k < kClasses; ++k) {
+    held_bytes_ -= free_[k].size() << k;
+    for (std::byte* const block : free_[k]) ::operator delete(block, kLine);
+    free_[k] = {};
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,45 @@
+#include "banyan/run/engine/slot_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace banyan {
+namespace {
+
+TEST(SlotPool, GivesWhatWasGivenBack) {
+  SlotPool pool;
+  std::byte* const first = pool.take(1000);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 64, 0u);
+  std::memset(first, 1, 1000);
+  pool.give_back(first, 1000);
+  EXPECT_EQ(pool.take(600), first) << "of about the same size";
+  std::byte* const second = pool.take(600);
+  EXPECT_NE(second, first);
+  EXPECT_EQ(pool.taken_bytes(), 2048u);
+  pool.give_back(second, 600);
+  EXPECT_EQ(pool.taken_bytes(), 1024u);
+  EXPECT_EQ(pool.held_bytes(), 2048u);
+  pool.trim();
+  EXPECT_EQ(pool.held_bytes(), 1024u) << "what is taken stays";
+  pool.give_back(first, 600);
+}
+
+TEST(SlotPool, TakesSizesAroundPowersOfTwo) {
+  SlotPool pool;
+  for (const size_t size : {1u, 63u, 64u, 65u, 127u, 128u, 129u, 4095u, 4096u, 4097u}) {
+    const size_t before = pool.held_bytes();
+    std::byte* const block = pool.take(size);
+    std::memset(block, 2, size);
+    EXPECT_GE(pool.held_bytes() - before, size);
+    EXPECT_LT(pool.held_bytes() - before, 2 * size + 64);
+    pool.give_back(block, size);
+    pool.trim();
+    EXPECT_EQ(pool.held_bytes(), before);
+  }
+}
+
+}  // namespace
+}  // namespace banyan

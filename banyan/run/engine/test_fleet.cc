@@ -1,0 +1,484 @@
+#include "banyan/run/engine/test_fleet.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <set>
+
+#include "banyan/base/check.h"
+#include "banyan/run/element/data_type.h"
+
+namespace banyan {
+namespace {
+
+constexpr std::array<const char*, kTestKinds> kNames = {
+    "all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce",    "all_gather_v", "reduce_scatter_v",
+    "all_to_all", "all_to_all_v",   "gather_v",   "scatter_v", "transfers", "barrier"};
+
+uint64_t mixed(uint64_t a, uint64_t b, uint64_t c) {
+  uint64_t x = a * 0x9e37'79b9'7f4a'7c15 + b * 0xbf58'476d'1ce4'e5b9 + c * 0x94d0'49bb'1331'11eb + 1;
+  x = (x ^ (x >> 30)) * 0xbf58'476d'1ce4'e5b9;
+  x = (x ^ (x >> 27)) * 0x94d0'49bb'1331'11eb;
+  return x ^ (x >> 31);
+}
+
+CollectiveKind collective_kind(TestKind kind) {
+  switch (kind) {
+    case TestKind::all_gather:
+    case TestKind::all_gather_v:
+      return CollectiveKind::allgather;
+    case TestKind::reduce_scatter:
+    case TestKind::reduce_scatter_v:
+      return CollectiveKind::reduce_scatter;
+    case TestKind::broadcast:
+      return CollectiveKind::broadcast;
+    case TestKind::reduce:
+      return CollectiveKind::reduce;
+    default:
+      return CollectiveKind::allreduce;
+  }
+}
+
+uint64_t extent(std::span<const Block> blocks) {
+  uint64_t end = 0;
+  for (const Block& block : blocks) end = std::max(end, block.count == 0 ? 0 : block.at + block.count);
+  return end;
+}
+
+}  // namespace
+
+TestOperation::TestOperation(const Options& asked)
+    : options(asked),
+      signature(mixed(static_cast<uint64_t>(asked.kind), asked.elements, static_cast<uint64_t>(asked.type))),
+      random_(asked.seed),
+      size_(size_of(asked.type)),
+      ranks_(asked.ranks) {
+  draw_blocks();
+  use_trees(asked.seed);
+  lay_out(sources());
+  fill();
+}
+
+bool TestOperation::reduces() const {
+  return options.kind == TestKind::all_reduce || options.kind == TestKind::reduce ||
+         options.kind == TestKind::reduce_scatter || options.kind == TestKind::reduce_scatter_v;
+}
+
+// Blocks in the order of the ranks, with gaps between them; some are empty.
+void TestOperation::draw_blocks() {
+  const uint32_t n = options.ranks;
+  const uint64_t most = options.elements / n + 1;
+  const bool is_uniform = options.kind == TestKind::all_to_all;
+  std::vector<std::vector<uint64_t>> counts(n, std::vector<uint64_t>(n));
+  for (auto& row : counts) {
+    for (uint64_t& count : row) count = is_uniform ? most : below(4) == 0 ? 0 : below(most + 1);
+  }
+  const auto pack = [&](const std::function<uint64_t(uint32_t)>& count_of) {
+    std::vector<Block> blocks;
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+      at += is_uniform ? 0 : below(3);
+      blocks.push_back({.at = at, .count = count_of(i)});
+      at += count_of(i);
+    }
+    return blocks;
+  };
+  for (uint32_t rank = 0; rank < n; ++rank) {
+    blocks_.push_back(pack([&](uint32_t peer) { return counts[rank][peer]; }));
+    received_.push_back(pack([&](uint32_t peer) { return counts[peer][rank]; }));
+  }
+  if (options.in_place && options.kind == TestKind::all_to_all_v) {  // the same counts both ways, at the same places
+    for (uint32_t a = 0; a < n; ++a) {
+      for (uint32_t b = 0; b < a; ++b) counts[a][b] = counts[b][a];
+    }
+    for (uint32_t rank = 0; rank < n; ++rank) {
+      received_[rank] = blocks_[rank] = pack([&](uint32_t peer) { return counts[rank][peer]; });
+    }
+  }
+  if (options.kind != TestKind::transfers) return;
+  // Some messages between random pairs, in an order that sender and receiver share.
+  transfers_.resize(n);
+  std::vector<uint64_t> sent(n), taken(n);
+  for (uint32_t i = 0; i < 3 * n; ++i) {
+    const auto from = static_cast<uint32_t>(below(n)), to = static_cast<uint32_t>(below(n));
+    const uint64_t count = below(most + 1);
+    transfers_[from].push_back({.is_send = true, .peer = to, .block = {.at = sent[from], .count = count}});
+    transfers_[to].push_back({.is_send = false, .peer = from, .block = {.at = taken[to], .count = count}});
+    sent[from] += count;
+    taken[to] += count;
+  }
+}
+
+void TestOperation::use_trees(uint64_t seed) {
+  const std::optional<Schedule> schedule = this->schedule(seed);
+  std::vector<uint32_t> members(options.ranks);
+  std::iota(members.begin(), members.end(), 0);
+  for (uint32_t rank = 0; rank < options.ranks; ++rank) {
+    RankPlan plan = make_plan(schedule ? &*schedule : nullptr, rank);
+    if (options.is_confirmed) add_confirmation(plan, members);
+    ranks_[rank].plan = std::make_shared<RankPlan>(std::move(plan));
+  }
+}
+
+std::optional<Schedule> TestOperation::schedule(uint64_t seed) const {
+  if (options.kind >= TestKind::all_to_all) return std::nullopt;
+  CHECK(options.ranks > 1) << "no schedule is for one rank";
+  return sample_forest(
+      {.kind = collective_kind(options.kind),
+       .ranks = options.ranks,
+       .trees_per_root = options.trees_per_root,
+       .root = options.kind == TestKind::broadcast || options.kind == TestKind::reduce ? options.root : 0,
+       .shape = options.shape,
+       .seed = seed});
+}
+
+RankPlan TestOperation::make_plan(const Schedule* schedule, uint32_t rank) const {
+  const Seat seat{.rank = rank, .ranks = options.ranks};
+  const uint32_t root = options.root;
+  switch (options.kind) {
+    case TestKind::all_gather_v:
+    case TestKind::reduce_scatter_v:
+      return make_block_plan(*schedule, blocks_[0], rank);
+    case TestKind::all_to_all:
+    case TestKind::all_to_all_v:
+      return make_all_to_all_plan(seat, blocks_[rank], received_[rank]);
+    case TestKind::gather_v:
+      return make_gather_plan(seat, root, blocks_[0][rank].count, blocks_[0]);
+    case TestKind::scatter_v:
+      return make_scatter_plan(seat, root, blocks_[0], blocks_[0][rank].count);
+    case TestKind::transfers:
+      return make_transfer_plan(seat, transfers_[rank]);
+    case TestKind::barrier:
+      return make_barrier_plan(seat);
+    default:
+      return make_rank_plan(*schedule, options.elements, rank);
+  }
+}
+
+// What every rank has, and where each element of its output comes from.
+TestOperation::Sources TestOperation::sources() {
+  const uint32_t n = options.ranks;
+  const uint64_t elements = options.elements;
+  const auto share = [=](uint32_t rank) { return elements * rank / n; };
+  const auto all = [n](uint64_t at) {
+    std::vector<Source> everybody;
+    for (uint32_t rank = 0; rank < n; ++rank) everybody.push_back({rank, at});
+    return everybody;
+  };
+  const auto block_at = [](const std::vector<Block>& blocks, uint64_t at) {
+    for (uint32_t i = 0; i < blocks.size(); ++i) {
+      if (at >= blocks[i].at && at < blocks[i].at + blocks[i].count) return std::optional(i);
+    }
+    return std::optional<uint32_t>();
+  };
+  for (uint32_t rank = 0; rank < n; ++rank) {
+    Rank& own = ranks_[rank];
+    const bool is_root = rank == options.root;
+    const uint64_t begin = share(rank), count = share(rank + 1) - begin;
+    const Block block = blocks_[0][rank];
+    switch (options.kind) {
+      case TestKind::all_gather:
+        own.input = count, own.output = elements, own.input_at = begin;
+        break;
+      case TestKind::reduce_scatter:
+        own.input = elements, own.output = count, own.output_at = begin;
+        break;
+      case TestKind::all_reduce:
+        own.input = own.output = elements;
+        break;
+      case TestKind::broadcast:
+        own.input = is_root ? elements : 0, own.output = elements;
+        break;
+      case TestKind::reduce:
+        own.input = elements, own.output = is_root ? elements : 0;
+        break;
+      case TestKind::all_gather_v:
+        own.input = block.count, own.output = extent(blocks_[0]), own.input_at = block.at;
+        break;
+      case TestKind::reduce_scatter_v:
+        own.input = extent(blocks_[0]), own.output = block.count, own.output_at = block.at;
+        break;
+      case TestKind::all_to_all:
+      case TestKind::all_to_all_v:
+        own.input = extent(blocks_[rank]), own.output = extent(received_[rank]);
+        break;
+      case TestKind::gather_v:
+        own.input = block.count, own.output = is_root ? extent(blocks_[0]) : 0, own.input_at = is_root ? block.at : 0;
+        break;
+      case TestKind::scatter_v:
+        own.input = is_root ? extent(blocks_[0]) : 0, own.output = block.count, own.output_at = is_root ? block.at : 0;
+        break;
+      default:
+        for (const Transfer& transfer : transfers_.empty() ? std::vector<Transfer>() : transfers_[rank]) {
+          uint64_t& size = transfer.is_send ? own.input : own.output;
+          size = std::max(size, transfer.block.count == 0 ? 0 : transfer.block.at + transfer.block.count);
+        }
+    }
+  }
+  return [=, this](uint32_t rank, uint64_t at) -> std::vector<Source> {
+    switch (options.kind) {
+      case TestKind::all_gather: {
+        uint32_t owner = 0;
+        while (at >= share(owner + 1)) ++owner;
+        return {{owner, at - share(owner)}};
+      }
+      case TestKind::reduce_scatter:
+        return all(share(rank) + at);
+      case TestKind::all_reduce:
+      case TestKind::reduce:
+        return all(at);
+      case TestKind::broadcast:
+        return {{options.root, at}};
+      case TestKind::all_gather_v:
+      case TestKind::gather_v:
+        if (const auto owner = block_at(blocks_[0], at)) return {{*owner, at - blocks_[0][*owner].at}};
+        return {};
+      case TestKind::reduce_scatter_v:
+        return all(blocks_[0][rank].at + at);
+      case TestKind::all_to_all:
+      case TestKind::all_to_all_v:
+        if (const auto from = block_at(received_[rank], at))
+          return {{*from, blocks_[*from][rank].at + at - received_[rank][*from].at}};
+        return {};
+      case TestKind::scatter_v:
+        return {{options.root, blocks_[0][rank].at + at}};
+      default:
+        break;
+    }
+    // The k-th transfer of a pair here is the k-th of the pair there.
+    std::map<uint32_t, uint32_t> seen;
+    for (const Transfer& mine : transfers_[rank]) {
+      if (mine.is_send) continue;
+      const uint32_t number = seen[mine.peer]++;
+      if (at < mine.block.at || at >= mine.block.at + mine.block.count) continue;
+      uint32_t theirs = 0;
+      for (const Transfer& sent : transfers_[mine.peer]) {
+        if (sent.is_send && sent.peer == rank && theirs++ == number)
+          return {{mine.peer, sent.block.at + at - mine.block.at}};
+      }
+    }
+    return {};
+  };
+}
+
+void TestOperation::lay_out(const Sources& sources) {
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    Rank& own = ranks_[rank];
+    const bool can = options.kind != TestKind::transfers;
+    if (!options.in_place || !can) {
+      own.input_at = 0;
+      own.output_at = own.input;
+    }
+    own.memory.resize(std::max(own.input_at + own.input, own.output_at + own.output) * size_);
+    own.expected.assign(own.output * size_, std::byte{0xEE});
+    for (uint64_t at = 0; at < own.output; ++at) {
+      const std::vector<Source> of = sources(rank, at);
+      if (!of.empty()) {
+        write_answer(of, own.expected.data() + at * size_);
+      } else if (options.in_place && can && at >= own.input_at && at < own.input_at + own.input) {
+        write_sample(rank, at - own.input_at, own.expected.data() + at * size_);  // between the blocks
+      }
+    }
+  }
+}
+
+void TestOperation::fill() {
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    Rank& own = ranks_[rank];
+    std::fill(own.memory.begin(), own.memory.end(), std::byte{0xEE});
+    for (uint64_t at = 0; at < own.input; ++at) write_sample(rank, at, own.memory.data() + (own.input_at + at) * size_);
+  }
+}
+
+// Whole numbers, small enough that every type holds every partial result exactly.
+double TestOperation::sample(uint32_t rank, uint64_t at) const {
+  if (options.op == ReduceOp::prod) return mixed(0, at, options.seed) % options.ranks == rank ? 2 : 1;
+  return 1 + static_cast<double>(mixed(rank, at, options.seed) % 7);
+}
+
+void TestOperation::write_sample(uint32_t rank, uint64_t at, std::byte* element) const {
+  if (reduces()) return write_element(options.type, element, sample(rank, at));
+  const uint64_t bits = mixed(rank, at, options.seed);
+  std::memcpy(element, &bits, size_);
+}
+
+void TestOperation::write_answer(std::span<const Source> sources, std::byte* element) const {
+  if (!reduces()) return write_sample(sources[0].rank, sources[0].at, element);
+  double value = sample(sources[0].rank, sources[0].at);
+  for (const Source& source : sources.subspan(1)) {
+    const double next = sample(source.rank, source.at);
+    switch (options.op) {
+      case ReduceOp::prod:
+        value *= next;
+        break;
+      case ReduceOp::min:
+        value = std::min(value, next);
+        break;
+      case ReduceOp::max:
+        value = std::max(value, next);
+        break;
+      default:
+        value += next;
+    }
+  }
+  if (options.op == ReduceOp::avg) {
+    const double n = options.ranks;
+    if (options.type == DataType::float64) {
+      value /= n;
+    } else if (is_floating(options.type)) {
+      value = static_cast<float>(value) / static_cast<float>(n);
+    } else {
+      value = std::floor(value / n);
+    }
+  }
+  write_element(options.type, element, value);
+}
+
+EngineCommand TestOperation::command(uint32_t rank, uint64_t sequence) {
+  Rank& own = ranks_[rank];
+  return {.plan = own.plan,
+          .task = {.type = options.type, .op = options.op, .divisor = options.ranks},
+          .sequence = sequence,
+          .signature = signature,
+          .input = std::span(own.memory).subspan(own.input_at * size_, own.input * size_),
+          .output = std::span(own.memory).subspan(own.output_at * size_, own.output * size_)};
+}
+
+void TestOperation::take_result(uint32_t rank) {
+  Rank& own = ranks_[rank];
+  const auto begin = own.memory.begin() + static_cast<ptrdiff_t>(own.output_at * size_);
+  own.result.assign(begin, begin + static_cast<ptrdiff_t>(own.output * size_));
+  std::fill(own.memory.begin(), own.memory.end(), std::byte{0xDD});
+}
+
+uint64_t TestOperation::wrong_elements() const {
+  uint64_t wrong = 0;
+  for (const Rank& rank : ranks_) {
+    if (rank.result.size() != rank.expected.size()) return UINT64_MAX;
+    for (size_t at = 0; at < rank.expected.size(); at += size_) {
+      wrong += std::memcmp(rank.result.data() + at, rank.expected.data() + at, size_) == 0 ? 0 : 1;
+    }
+  }
+  return wrong;
+}
+
+std::string TestOperation::words() const {
+  return std::string(kNames[static_cast<size_t>(options.kind)]) + " of " + std::to_string(options.elements) + " " +
+         std::string(to_string(options.type)) + " " + std::string(to_string(options.op)) + " on " +
+         std::to_string(options.ranks) + " ranks" + (options.in_place ? ", in place" : "") + ", seed " +
+         std::to_string(options.seed);
+}
+
+// ---- Fleet ----
+
+Fleet::Fleet(uint32_t ranks, const EngineOptions& options, const SimulatedWorld::Options& world)
+    : world_(world), ranks_(ranks) {
+  EngineOptions with_lanes = options;
+  with_lanes.channel = [this, lanes = world.lanes](const RankPlan&, uint32_t peer, uint32_t lane) {
+    return world_.channel(peer, lane % lanes);
+  };
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    engines_.push_back(std::make_unique<Engine>(world_.transport(rank), with_lanes));
+  }
+}
+
+// One thing that one rank does. Whether anything moved.
+bool Fleet::step(std::vector<TestOperation>& operations, uint32_t most_in_flight) {
+  const auto number = static_cast<uint32_t>(world_.draw(engines_.size()));
+  Rank& rank = ranks_[number];
+  Engine& engine = *engines_[number];
+  bool moved = world_.draw(3) == 0 && world_.deliver_some();
+  if (rank.begun < operations.size() && rank.under_way.size() < most_in_flight && world_.draw(2) == 0) {
+    const Engine::Ticket ticket = engine.start(operations[rank.begun].command(number, sequences_ + rank.begun));
+    rank.under_way.emplace(rank.begun++, ticket);
+    moved = true;
+  } else {
+    moved |= engine.progress();
+  }
+  std::erase_if(rank.under_way, [&](const auto& entry) {
+    if (!engine.is_done(entry.second)) return false;
+    operations[entry.first].take_result(number);
+    return true;
+  });
+  return moved;
+}
+
+bool Fleet::run(std::vector<TestOperation>& operations, uint32_t most_in_flight) {
+  return run_with_losses(operations, 0, most_in_flight);
+}
+
+bool Fleet::run_with_losses(std::vector<TestOperation>& operations, uint64_t writes_between, uint32_t most_in_flight) {
+  for (Rank& rank : ranks_) rank = {};
+  const auto is_over = [&](const Rank& rank) { return rank.begun == operations.size() && rank.under_way.empty(); };
+  uint64_t idle = 0;
+  while (!std::all_of(ranks_.begin(), ranks_.end(), is_over)) {
+    if (writes_between > 0 && losses_ < 3) {
+      world_.break_a_lane_after(1 + world_.draw(writes_between));
+      writes_between = 0;
+    }
+    const uint32_t before = losses_;
+    bool moved = false;
+    try {
+      moved = step(operations, most_in_flight);
+    } catch (const Error& error) {
+      if (!world_.has_broken()) throw;
+      recover(operations);
+    }
+    if (losses_ > before) writes_between = 1 + world_.draw(400);
+    // Calls fail at random one time in four, so that nothing moves so often only when nothing can.
+    idle = moved || losses_ > before ? 0 : idle + 1;
+    if (idle > 400 * ranks_.size() + 1000) return false;
+  }
+  sequences_ += operations.size();
+  return true;
+}
+
+// What engine.h asks of a runtime: all suspend, and agree about every operation.
+void Fleet::recover(std::vector<TestOperation>& operations) {
+  ++losses_;
+  std::vector<std::vector<Engine::Suspended>> suspended;
+  for (const auto& engine : engines_) suspended.push_back(engine->suspend());
+  std::vector<bool> is_done_somewhere(operations.size(), false);
+  for (uint32_t number = 0; number < ranks_.size(); ++number) {
+    const Rank& rank = ranks_[number];
+    for (size_t i = 0; i < rank.begun; ++i) {
+      const auto found = rank.under_way.find(i);
+      if (found == rank.under_way.end() || engines_[number]->is_done(found->second)) is_done_somewhere[i] = true;
+    }
+  }
+  for (size_t i = 0; i < operations.size(); ++i) {
+    if (!is_done_somewhere[i]) operations[i].use_trees(operations[i].options.seed + 1000 * losses_);
+  }
+  world_.mend();
+  for (uint32_t number = 0; number < ranks_.size(); ++number) {
+    for (const Engine::Suspended& one : suspended[number]) {
+      const size_t i = one.sequence - sequences_;
+      if (is_done_somewhere[i]) {
+        CHECK(one.has_result) << operations[i].words();
+        engines_[number]->complete(one.ticket);
+      } else {
+        engines_[number]->restart(one.ticket, operations[i].command(number, one.sequence).plan);
+      }
+    }
+    Rank& rank = ranks_[number];
+    std::erase_if(rank.under_way, [&](const auto& entry) {
+      if (!engines_[number]->is_done(entry.second)) return false;
+      operations[entry.first].take_result(number);
+      return true;
+    });
+  }
+}
+
+std::string Fleet::waiting() const {
+  std::string text;
+  for (uint32_t rank = 0; rank < engines_.size(); ++rank) {
+    for (const Engine::Waiting& waiting : engines_[rank]->waiting_for()) {
+      text += "\nrank " + std::to_string(rank) + " operation " + std::to_string(waiting.sequence) + " waits for";
+      for (const uint32_t peer : waiting.peers) text += " " + std::to_string(peer);
+    }
+  }
+  return text;
+}
+
+}  // namespace banyan

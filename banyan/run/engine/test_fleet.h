@@ -1,0 +1,134 @@
+// Many operations of many ranks, with production engines in a simulated world. For the tests of the engine only.
+//
+// Operations are described by what every rank has and what it must get, worked out here element by element, knowing
+// nothing of plans: an element of an output is the reduction of elements of inputs, or a copy of one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "banyan/run/engine/direct_plan.h"
+#include "banyan/run/engine/engine.h"
+#include "banyan/testing/sample_forest.h"
+#include "banyan/testing/simulated_transport.h"
+
+namespace banyan {
+
+enum class TestKind : uint8_t {
+  all_gather,
+  reduce_scatter,
+  all_reduce,
+  broadcast,
+  reduce,
+  all_gather_v,
+  reduce_scatter_v,
+  all_to_all,
+  all_to_all_v,
+  gather_v,
+  scatter_v,
+  transfers,
+  barrier
+};
+inline constexpr size_t kTestKinds = 13;
+
+struct TestOperation {
+  struct Options {
+    TestKind kind = TestKind::all_reduce;
+    uint32_t ranks = 2;
+    DataType type = DataType::float32;
+    ReduceOp op = ReduceOp::sum;
+    bool in_place = false;
+    uint64_t elements = 100;  // of the largest buffer, about
+    uint32_t root = 0;
+    uint32_t trees_per_root = 2;
+    TreeShape shape = TreeShape::random;
+    bool is_confirmed = false;
+    uint64_t seed = 1;  // of trees, blocks and data
+  };
+  explicit TestOperation(const Options& options);
+
+  // A plan of other trees for the same, and the one that is used.
+  void use_trees(uint64_t seed);
+
+  EngineCommand command(uint32_t rank, uint64_t sequence);
+  // The output of a rank is copied, and its buffers are spoilt, as a caller may who uses them for something else.
+  void take_result(uint32_t rank);
+  // Elements of all results that are not what they must be.
+  uint64_t wrong_elements() const;
+  std::string words() const;
+
+  Options options;
+  uint64_t signature = 0;
+
+ private:
+  struct Rank {
+    std::shared_ptr<const RankPlan> plan;
+    std::vector<std::byte> memory;                                // input and output
+    uint64_t input_at = 0, input = 0, output_at = 0, output = 0;  // elements
+    std::vector<std::byte> expected, result;
+  };
+  struct Source {
+    uint32_t rank = 0;
+    uint64_t at = 0;
+  };
+  // Of an output element: where it comes from; those that are reduced, in any order. None: it is left alone.
+  using Sources = std::function<std::vector<Source>(uint32_t rank, uint64_t at)>;
+
+  bool reduces() const;
+  uint64_t below(uint64_t n) { return random_() % n; }
+  void draw_blocks();
+  Sources sources();
+  void lay_out(const Sources& sources);
+  void fill();
+  void write_sample(uint32_t rank, uint64_t at, std::byte* element) const;
+  double sample(uint32_t rank, uint64_t at) const;
+  void write_answer(std::span<const Source> sources, std::byte* element) const;
+  std::optional<Schedule> schedule(uint64_t seed) const;
+  RankPlan make_plan(const Schedule* schedule, uint32_t rank) const;
+
+  std::mt19937_64 random_;
+  size_t size_;                             // of an element
+  std::vector<std::vector<Block>> blocks_;  // by owner, then by the other: sent[r][p], or of [0] alone
+  std::vector<std::vector<Block>> received_;
+  std::vector<std::vector<Transfer>> transfers_;  // by rank
+  std::vector<Rank> ranks_;
+};
+
+class Fleet {
+ public:
+  Fleet(uint32_t ranks, const EngineOptions& options, const SimulatedWorld::Options& world);
+
+  // Every rank starts all operations in their order, whenever it likes, and at most so many at a time. Results are
+  // taken. False when it got stuck. Throws what an engine throws.
+  bool run(std::vector<TestOperation>& operations, uint32_t most_in_flight = 4);
+  // The same, with lanes that break after some writes each; then all ranks do what engine.h says.
+  bool run_with_losses(std::vector<TestOperation>& operations, uint64_t writes_between, uint32_t most_in_flight = 4);
+  uint32_t losses() const { return losses_; }
+
+  Engine& engine(uint32_t rank) { return *engines_[rank]; }
+  SimulatedWorld& world() { return world_; }
+  std::string waiting() const;
+
+ private:
+  struct Rank {
+    size_t begun = 0;                                 // operations
+    std::map<size_t, Engine::Ticket> under_way = {};  // by operation
+  };
+  bool step(std::vector<TestOperation>& operations, uint32_t most_in_flight);
+  void recover(std::vector<TestOperation>& operations);
+
+  uint64_t sequences_ = 0;
+  uint32_t losses_ = 0;
+  SimulatedWorld world_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace banyan
