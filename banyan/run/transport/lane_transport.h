@@ -1,9 +1,5 @@
-// LaneTransport: streams over connections that are made when they are first used.
-//
-// There may be several *lanes* between two ranks, each a connection of its own. Lane l with rank p is stream
-// `channel(p, l)`; of lane 0, that is p. A stream that is not connected yet takes nothing and shows nothing.
-//
-// One thread, but for wake().
+// LaneTransport: streams over connections that are made when they are first used, each lane a connection of its own.
+// A stream that is not connected yet takes nothing and shows nothing.
 #pragma once
 
 #include <functional>
@@ -11,13 +7,13 @@
 #include <optional>
 #include <vector>
 
+#include "banyan/run/transport/channel_transport.h"
 #include "banyan/run/transport/connector.h"
 #include "banyan/run/transport/tcp_connection.h"
-#include "banyan/run/transport/transport.h"
 
 namespace banyan {
 
-class LaneTransport : public Transport {
+class LaneTransport : public ChannelTransport {
  public:
   struct Options {
     uint32_t ranks = 0;
@@ -27,7 +23,7 @@ class LaneTransport : public Transport {
   LaneTransport(std::unique_ptr<Connector> connector, Options options);
   ~LaneTransport() override;
 
-  uint32_t channel(uint32_t peer, uint32_t lane) const { return lane * options_.ranks + peer; }
+  uint32_t channel(uint32_t peer, uint32_t lane) const override { return lane * options_.ranks + peer; }
 
   // Throw Error{peer_lost}, Error{timed_out}, Error{io}, all naming the peer, when there is no connection any more or
   // none could be made.
@@ -37,8 +33,7 @@ class LaneTransport : public Transport {
   size_t read(uint32_t channel, std::span<std::byte> into) override;
   void wait(std::chrono::milliseconds at_most) override;
 
-  // Ends a wait(), or keeps the next one from waiting. Any thread.
-  void wake();
+  void wake() override;
 
  private:
   // The connection, once it stands; asks for it at first.
