@@ -9,21 +9,16 @@ constexpr uint32_t kUnknown = UINT32_MAX;
 
 }  // namespace
 
-RouteLanes::RouteLanes(const Schedule& schedule) : schedule_(schedule), lane_of_(schedule.route_count(), kUnknown) {
-  std::map<Pair, uint32_t> links_between;  // in one direction
-  for (const Link& link : schedule.fabric().links()) ordinals_.push_back(links_between[{link.from, link.to}]++);
-}
+RouteLanes::RouteLanes(const Schedule& schedule)
+    : schedule_(schedule), cables_(schedule.fabric()), lane_of_(schedule.route_count(), kUnknown) {}
 
 uint32_t RouteLanes::lane(RouteId id) {
   uint32_t& number = lane_of_[index(id)];
   if (number != kUnknown) return number;
   const Route route = schedule_.route(id);
   const bool is_from_lower = index(route.from) < index(route.to);
-  std::vector<Cable> cables;
-  for (const LinkId link_id : route.links) {
-    const Link& link = schedule_.fabric().link(link_id);
-    cables.push_back({std::minmax(link.from, link.to), ordinals_[index(link_id)]});
-  }
+  std::vector<uint32_t> cables;
+  for (const LinkId link : route.links) cables.push_back(cables_.of(link));
   if (!is_from_lower) std::reverse(cables.begin(), cables.end());
   std::vector<Lane>& lanes = lanes_[std::minmax(route.from, route.to)];
   auto found = std::find_if(lanes.begin(), lanes.end(), [&](const Lane& lane) { return lane.cables == cables; });

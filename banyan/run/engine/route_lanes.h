@@ -1,8 +1,7 @@
 // RouteLanes: numbers the routes that a schedule uses between each two ranks, in order of first appearance.
 //
 // A route and its way back are one lane, because they can share a connection: a route is known by the cables that it
-// crosses. A cable is a pair of opposite links; of several between the same two nodes, the k-th links of each direction
-// are one.
+// crosses (fabric/cables.h).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/fabric/cables.h"
 #include "banyan/run/engine/rank_plan.h"
 #include "banyan/schedule/schedule.h"
 
@@ -27,15 +27,14 @@ class RouteLanes {
 
  private:
   using Pair = std::pair<NodeId, NodeId>;  // the lower node first
-  using Cable = std::pair<Pair, uint32_t>;
   struct Lane {
-    std::vector<Cable> cables;                              // from the lower node of the pair to the higher
+    std::vector<uint32_t> cables;                           // from the lower node of the pair to the higher
     std::vector<LinkId> from_lower = {}, from_higher = {};  // empty while not used
   };
 
   const Schedule& schedule_;
-  std::vector<uint32_t> ordinals_;  // by link: which of those between the same two nodes it is
-  std::vector<uint32_t> lane_of_;   // by route; kUnknown when it has not appeared
+  const Cables cables_;
+  std::vector<uint32_t> lane_of_;  // by route; kUnknown when it has not appeared
   std::map<Pair, std::vector<Lane>> lanes_;
 };
 

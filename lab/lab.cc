@@ -1,0 +1,386 @@
+#include "lab/lab.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/base/file.h"
+#include "banyan/base/nearest.h"
+#include "banyan/fabric/json.h"
+#include "banyan/run/join/secret.h"
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/system_error.h"
+#include "lab/lab_file.h"
+#include "lab/network_namespace.h"
+#include "lab/tool.h"
+
+namespace banyan::lab {
+namespace {
+
+constexpr const char* kLabs = "/run/banyan/labs";
+constexpr const char* kNamespaces = "/run/netns";
+constexpr const char* kPort = "29500";
+constexpr uint32_t kMtu = 9000;
+// Tables of the rules that send what comes from an address of a cable over that cable.
+constexpr uint32_t kFirstTable = 1000;
+// A bucket of fewer bytes would cut up the large packets that the kernel makes of several, and miss turns of the clock.
+constexpr uint64_t kLeastBurst = 128 << 10, kBurstsPerSecond = 400;
+constexpr const char* kQueue = "50ms";
+
+std::string folder_of(const std::string& name) { return std::string(kLabs) + "/" + name; }
+std::string prefix_of(const std::string& name) { return "banyan-" + name + "."; }
+
+// Held while a lab is changed.
+class Lock {
+ public:
+  Lock() {
+    std::error_code failure;
+    std::filesystem::create_directories(kLabs, failure);
+    const std::string path = std::string(kLabs) + "/.lock";
+    fd_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!fd_.is_open()) throw system_error("cannot write to " + path);
+    while (flock(fd_.get(), LOCK_EX) != 0) {
+      if (errno != EINTR) throw system_error("cannot lock " + path);
+    }
+  }
+
+ private:
+  FileDescriptor fd_;
+};
+
+void require_namespaces() {
+  const std::string reason = why_no_namespaces();
+  if (!reason.empty()) throw Error(ErrorCode::unsupported, reason);
+}
+
+void write_setting(const std::string& path, const char* value) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const std::string_view text = value;
+  if (!file.is_open() || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    throw system_error("cannot set " + path);
+  }
+}
+
+std::vector<std::string> namespaces_of(const std::string& name) {
+  std::vector<std::string> found;
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(kNamespaces, failure)) {
+    if (entry.path().filename().string().starts_with(prefix_of(name))) found.push_back(entry.path().filename());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<int> processes_in(const std::string& network_namespace) {
+  std::istringstream lines(run_tool({"ip", "netns", "pids", network_namespace}));
+  std::vector<int> found;
+  for (int pid; lines >> pid;) found.push_back(pid);
+  return found;
+}
+
+// SIGTERM, and SIGKILL to those that have not ended in time.
+void end_processes(const std::vector<std::string>& namespaces) {
+  using Clock = std::chrono::steady_clock;
+  const auto running = [&] {
+    std::vector<int> all;
+    for (const std::string& each : namespaces) {
+      for (const int pid : processes_in(each)) all.push_back(pid);
+    }
+    return all;
+  };
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    std::vector<int> left = running();
+    for (const int pid : left) kill(pid, signal);
+    const auto end = Clock::now() + std::chrono::seconds(2);
+    while (!left.empty() && Clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      left = running();
+    }
+  }
+}
+
+bool remove(const std::string& name) {
+  const std::vector<std::string> namespaces = namespaces_of(name);
+  end_processes(namespaces);
+  std::string script;
+  for (const std::string& each : namespaces) script += "netns delete " + each + "\n";
+  if (!script.empty()) run_tool({"ip", "-force", "-batch", "-"}, script);
+  const bool had_folder = std::filesystem::remove_all(folder_of(name)) > 0;
+  return had_folder || !namespaces.empty();
+}
+
+}  // namespace
+
+Scale Scale::parse(const std::string& text) {
+  Scale scale;
+  const char* const end = text.data() + text.size();
+  std::from_chars_result read = std::from_chars(text.data(), end, scale.numerator);
+  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '/') {
+    read = std::from_chars(read.ptr + 1, end, scale.denominator);
+  }
+  if (read.ec != std::errc() || read.ptr != end || scale.numerator == 0 || scale.denominator == 0) {
+    throw Error(ErrorCode::invalid_input, "'" + text + "' is no factor; write one such as 1/1000");
+  }
+  return scale;
+}
+
+std::string Scale::to_string() const {
+  return std::to_string(numerator) + (denominator == 1 ? "" : "/" + std::to_string(denominator));
+}
+
+void Lab::check_name(const std::string& name) {
+  constexpr size_t kLongest = 20;
+  const bool is_good =
+      !name.empty() && name.size() <= kLongest && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+        return c < 128 && (std::isalnum(c) != 0 || c == '_' || c == '-');
+      });
+  if (!is_good) {
+    throw Error(ErrorCode::invalid_input, "'" + name + "' is no name for a lab; use up to " + std::to_string(kLongest) +
+                                              " letters, digits, '_' and '-'");
+  }
+}
+
+std::string Lab::folder() const { return folder_of(name_); }
+
+// The names of the nodes, where all of them can be part of a file's name.
+std::string Lab::namespace_of(NodeId node) const {
+  constexpr size_t kLongest = 60;
+  const std::span<const Node> nodes = plan_.fabric().nodes();
+  const bool are_plain = std::all_of(nodes.begin(), nodes.end(), [](const Node& each) {
+    return each.name.size() <= kLongest && std::all_of(each.name.begin(), each.name.end(), [](unsigned char c) {
+             return c < 128 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.');
+           });
+  });
+  return prefix_of(name_) + (are_plain ? plan_.fabric().name(node) : "node" + std::to_string(index(node)));
+}
+
+Lab Lab::up(const std::string& name, const Fabric& fabric, const Scale& scale) {
+  check_name(name);
+  Lab lab(name, scaled(fabric, scale.numerator, scale.denominator), scale, {});
+  require_namespaces();
+  const Lock lock;
+  for (const std::string& each : namespaces_of(name)) {
+    const std::vector<int> running = processes_in(each);
+    if (running.empty()) continue;
+    throw Error(ErrorCode::invalid_usage, "the lab '" + name + "' is up and process " +
+                                              std::to_string(running.front()) +
+                                              " runs in it; 'banyan lab down' ends it, --name sets up another");
+  }
+  remove(name);
+  try {
+    lab.save();
+    lab.make_hosts();
+    lab.make_cables();
+    lab.set_addresses();
+    for (uint32_t cable = 0; cable < lab.plan_.cables().all().size(); ++cable) lab.set_rates(cable);
+    lab.set_routes();
+  } catch (...) {
+    remove(name);
+    throw;
+  }
+  return lab;
+}
+
+bool Lab::down(const std::string& name) {
+  check_name(name);
+  const Lock lock;
+  return remove(name);
+}
+
+std::vector<std::string> Lab::names() {
+  std::vector<std::string> found;
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(kLabs, failure)) {
+    if (entry.is_directory()) found.push_back(entry.path().filename());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Lab Lab::open(const std::string& name) {
+  check_name(name);
+  const std::string folder = folder_of(name);
+  if (!std::filesystem::exists(folder + "/lab.json")) {
+    std::string others;
+    for (const std::string& each : names()) others += (others.empty() ? "" : ", ") + each;
+    throw Error(ErrorCode::not_found,
+                "no lab '" + name + "' is up" +
+                    (others.empty() ? "; 'banyan lab up FABRIC' sets one up" : "; these are: " + others));
+  }
+  Fabric fabric = parse_fabric_json(read_file(folder + "/fabric.json"), folder + "/fabric.json");
+  LabFile file = read_lab_file(folder + "/lab.json", fabric);
+  return Lab(name, std::move(fabric), file.scale, std::move(file.cut));
+}
+
+void Lab::save() const {
+  std::filesystem::create_directories(folder());
+  if (!std::filesystem::exists(folder() + "/secret")) {
+    const FileDescriptor file(::open((folder() + "/secret").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const std::string text = Secret::random().key();
+    if (!file.is_open() || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+      throw system_error("cannot write to " + folder() + "/secret");
+    }
+    write_file(folder() + "/fabric.json", format_fabric_json(plan_.fabric()));
+    write_file(folder() + "/routes.json", plan_.route_book().format(plan_.fabric()));
+  }
+  write_file(folder() + "/lab.json", format_lab_file(*this));
+}
+
+void Lab::make_hosts() const {
+  std::string script;
+  for (const Host& host : plan_.hosts()) script += "netns add " + namespace_of(host.node) + "\n";
+  run_tool({"ip", "-batch", "-"}, script);
+  for (const Host& host : plan_.hosts()) {
+    const InNamespace inside(namespace_of(host.node));
+    write_setting("/proc/sys/net/ipv4/ip_forward", "1");
+    // A packet may come in by another cable than the answer goes out.
+    write_setting("/proc/sys/net/ipv4/conf/all/rp_filter", "0");
+    write_setting("/proc/sys/net/ipv4/conf/default/rp_filter", "0");
+    if (std::filesystem::exists("/proc/sys/net/ipv6"))
+      write_setting("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+  }
+}
+
+void Lab::make_cables() const {
+  std::string script;
+  for (uint32_t number = 0; number < plan_.cables().all().size(); ++number) {
+    const Cable& cable = plan_.cables()[number];
+    const std::string interface = "cable" + std::to_string(number);
+    script += "link add name " + interface + " netns " + namespace_of(cable.a) + " type veth peer name " + interface +
+              " netns " + namespace_of(cable.b) + "\n";
+  }
+  run_tool({"ip", "-batch", "-"}, script);
+}
+
+void Lab::set_addresses() const {
+  for (const Host& host : plan_.hosts()) {
+    std::string script = "link set lo up\naddress add " + host.primary.to_string() + "/32 dev lo\n";
+    for (const Port& port : host.ports) {
+      const std::string device = " dev " + port.interface();
+      script += "address add " + port.address.to_string() + "/30" + device + "\n";
+      for (const Address& other : port.others) script += "address add " + other.to_string() + "/32" + device + "\n";
+      script += "link set" + device + " mtu " + std::to_string(kMtu) + " up\n";
+      if (!plan_.fabric().is_rank(host.node)) continue;
+      const std::string table = std::to_string(kFirstTable + port.cable);
+      script += "route add default via " + port.peer.to_string() + device + " table " + table + "\n";
+      script += "rule add from " + port.address.to_string() + " lookup " + table + "\n";
+      for (const Address& other : port.others) {
+        script += "rule add from " + other.to_string() + " lookup " + table + "\n";
+      }
+    }
+    run_tool({"ip", "-n", namespace_of(host.node), "-batch", "-"}, script);
+  }
+}
+
+void Lab::set_rates(uint32_t number) const {
+  const Cable& cable = plan_.cables()[number];
+  for (const NodeId end : {cable.a, cable.b}) {
+    const std::vector<Port>& ports = plan_.host(end).ports;
+    const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& each) { return each.cable == number; });
+    CHECK(port != ports.end());
+    std::string queue = "blackhole";
+    if (!cut_.contains(number)) {
+      const uint64_t burst = std::max(kLeastBurst, port->bytes_per_second / kBurstsPerSecond);
+      queue = "tbf rate " + std::to_string(port->bytes_per_second * 8) + "bit burst " + std::to_string(burst) +
+              " latency " + kQueue;
+    }
+    run_tool({"tc", "-n", namespace_of(end), "-batch", "-"},
+             "qdisc replace dev " + port->interface() + " root " + queue + "\n");
+  }
+}
+
+void Lab::set_routes() const {
+  const std::vector<std::vector<RouteEntry>> routes = plan_.routes(cut_);
+  for (const Host& host : plan_.hosts()) {
+    std::string script;
+    for (const RouteEntry& entry : routes[index(host.node)]) {
+      const std::string target = entry.to.to_string() + "/32";
+      if (!entry.cable) {
+        script += "route replace unreachable " + target + "\n";
+        continue;
+      }
+      script += "route replace " + target + " via " + entry.via->to_string() + " dev cable" +
+                std::to_string(*entry.cable) + " src " + host.primary.to_string() + "\n";
+    }
+    run_tool({"ip", "-n", namespace_of(host.node), "-batch", "-"}, script);
+  }
+}
+
+void Lab::fail(uint32_t cable) {
+  const Lock lock;
+  cut_.insert(cable);
+  save();
+  set_rates(cable);
+  set_routes();
+}
+
+void Lab::heal(uint32_t cable) {
+  const Lock lock;
+  cut_.erase(cable);
+  save();
+  set_rates(cable);
+  // Else the hosts remember for seconds that nobody answered there.
+  for (const NodeId end : {plan_.cables()[cable].a, plan_.cables()[cable].b}) {
+    run_tool({"ip", "-n", namespace_of(end), "neigh", "flush", "dev", "cable" + std::to_string(cable)});
+  }
+  set_routes();
+}
+
+std::vector<std::pair<std::string, std::string>> Lab::variables(uint32_t rank) const {
+  const std::span<const NodeId> ranks = plan_.fabric().ranks();
+  const Host& host = plan_.host(ranks[rank]);
+  return {{"RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(ranks.size())},
+          {"LOCAL_RANK", "0"},
+          {"LOCAL_WORLD_SIZE", "1"},
+          {"MASTER_ADDR", plan_.host(ranks[0]).primary.to_string()},
+          {"MASTER_PORT", kPort},
+          {"BANYAN_LAB", folder() + "/lab.json"},
+          {"BANYAN_FABRIC", folder() + "/fabric.json"},
+          {"BANYAN_ROUTES", folder() + "/routes.json"},
+          {"BANYAN_HOST_ID", namespace_of(host.node)},
+          {"BANYAN_ADDRESS", host.primary.to_string()}};
+}
+
+std::string Lab::secret() const { return read_file(folder() + "/secret"); }
+
+bool Lab::is_one_of_several(uint32_t cable) const {
+  const Cable& asked = plan_.cables()[cable];
+  return std::any_of(plan_.cables().all().begin(), plan_.cables().all().end(), [&](const Cable& each) {
+    return each.a == asked.a && each.b == asked.b && each.ordinal != asked.ordinal;
+  });
+}
+
+std::string Lab::cable_name(uint32_t cable) const {
+  return name_of(plan_.cables()[cable], plan_.fabric(), is_one_of_several(cable));
+}
+
+uint32_t Lab::find_cable(const std::string& name) const {
+  NearestName nearest(name);
+  for (uint32_t number = 0; number < plan_.cables().all().size(); ++number) {
+    const Cable& cable = plan_.cables()[number];
+    const std::string& a = plan_.fabric().name(cable.a);
+    const std::string& b = plan_.fabric().name(cable.b);
+    const std::string suffix = is_one_of_several(number) ? "#" + std::to_string(cable.ordinal) : "";
+    for (const std::string& known : {a + "-" + b, b + "-" + a, a + "->" + b, b + "->" + a}) {
+      if (name == known + suffix) return number;
+      nearest.offer(known + suffix);
+    }
+  }
+  throw Error(ErrorCode::not_found,
+              "the lab has no cable '" + name + "'" + nearest.hint() + "; 'banyan lab status' lists them");
+}
+
+std::vector<int> Lab::processes(NodeId node) const { return processes_in(namespace_of(node)); }
+
+}  // namespace banyan::lab

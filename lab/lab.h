@@ -1,0 +1,89 @@
+// Lab: a fabric as real hosts on this machine, each in a network namespace of its own.
+//
+// The kernel's own network stack carries the bytes: a pair of virtual interfaces for each cable, whose rate is that of
+// the cable, and hosts that route (lab_plan.h). Latency and loss of links are not emulated. A lab has a name and stays
+// until it is taken down; what is known of it stands in /run/banyan/labs/NAME:
+//
+//   lab.json     "lab/1": scale; hosts, with namespace and addresses; cables, with rates; which are cut
+//   fabric.json  the fabric with the rates of the lab
+//   routes.json  which addresses take which path (fabric/route_book.h)
+//   secret       that the ranks prove themselves with; for root only
+//
+// All calls need root (why_no_namespaces) and throw Error{io} with what the system refused. One process at a time
+// changes a lab: others wait.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/fabric/fabric.h"
+#include "lab/lab_plan.h"
+
+namespace banyan::lab {
+
+struct Scale {
+  uint64_t numerator = 1, denominator = 1;
+  // "1/1000", "2", "1". Throws Error{invalid_input}.
+  static Scale parse(const std::string& text);
+  std::string to_string() const;
+};
+
+class Lab {
+ public:
+  // Letters, digits, '_' and '-', at most 20. Throws Error{invalid_input}.
+  static void check_name(const std::string& name);
+
+  // Sets up a lab; takes down one of the same name before, unless programs run in it (Error{invalid_usage}). When it
+  // fails, nothing is left.
+  static Lab up(const std::string& name, const Fabric& fabric, const Scale& scale);
+  // One that is up. Throws Error{not_found} naming those that are, Error{invalid_input} for a broken description.
+  static Lab open(const std::string& name);
+  // Removes what there is of it, also of one that came up in part; ends the programs in it. False when there was none.
+  static bool down(const std::string& name);
+  static std::vector<std::string> names();
+
+  const std::string& name() const { return name_; }
+  const Scale& scale() const { return scale_; }
+  const LabPlan& plan() const { return plan_; }
+  const std::set<uint32_t>& cut() const { return cut_; }
+  std::string folder() const;
+  std::string namespace_of(NodeId node) const;
+  // What the program of a rank is told by its environment. The secret is not among them.
+  std::vector<std::pair<std::string, std::string>> variables(uint32_t rank) const;
+  std::string secret() const;
+
+  // "a0-swa", or a link "a0->swa", which means its cable, too; "a0-swa#1" for the second of several. Throws
+  // Error{not_found} with the nearest.
+  uint32_t find_cable(const std::string& name) const;
+  std::string cable_name(uint32_t cable) const;
+  // A cut cable swallows what is sent into it, as one that is pulled behind a port that does not notice. Routes go
+  // another way where there is one; the addresses of the cable's own ends cannot be reached any more.
+  void fail(uint32_t cable);
+  void heal(uint32_t cable);
+
+  // Processes in the namespace of a host.
+  std::vector<int> processes(NodeId node) const;
+
+ private:
+  Lab(std::string name, Fabric fabric, Scale scale, std::set<uint32_t> cut)
+      : name_(std::move(name)), scale_(scale), plan_(fabric), cut_(std::move(cut)) {}
+
+  void make_hosts() const;
+  void make_cables() const;
+  void set_addresses() const;
+  void set_rates(uint32_t cable) const;
+  void set_routes() const;
+  void save() const;
+  bool is_one_of_several(uint32_t cable) const;
+
+  std::string name_;
+  Scale scale_;
+  LabPlan plan_;
+  std::set<uint32_t> cut_;
+};
+
+}  // namespace banyan::lab

@@ -1,0 +1,21 @@
+// lab.json: what a lab is made of, for programs and people. docs/lab.md describes it.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "lab/lab.h"
+
+namespace banyan::lab {
+
+std::string format_lab_file(const Lab& lab);
+
+// What cannot be told from the fabric.
+struct LabFile {
+  Scale scale;
+  std::set<uint32_t> cut;
+};
+// Throws Error{invalid_input} naming the file when it does not belong to a lab of this fabric.
+LabFile read_lab_file(const std::string& path, const Fabric& fabric);
+
+}  // namespace banyan::lab

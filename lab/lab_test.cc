@@ -1,0 +1,170 @@
+// Labs in real network namespaces. Where those are refused, every test here is skipped by name.
+#include "lab/lab.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <thread>
+
+#include "banyan/base/error.h"
+#include "banyan/base/file.h"
+#include "banyan/fabric/read.h"
+#include "lab/link_check.h"
+#include "lab/network_namespace.h"
+#include "lab/tool.h"
+
+namespace banyan::lab {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class RealLab : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string reason = why_no_namespaces();
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+  void TearDown() override { Lab::down(name_); }
+
+  Lab up(const std::string& fabric) { return Lab::up(name_, load_fabric({.fabric = fabric}), {}); }
+  static std::string list_namespaces() { return run_tool({"ip", "netns", "list"}); }
+
+  const std::string name_ = "test" + std::to_string(getpid());
+};
+
+std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(RealLab, LinksAreAsFastAsTheyShouldBe) {
+  const Lab lab = up("a <-> sw 200Mb/s; b <-> sw 50Mb/s; a -> b 100Mb/s");
+  for (uint32_t cable = 0; cable < 3; ++cable) {
+    const Cable& each = lab.plan().cables()[cable];
+    for (const NodeId from : {each.a, each.b}) {
+      if (!each.from(from)) continue;
+      const auto asked = static_cast<double>(lab.plan().fabric().link(*each.from(from)).bandwidth.bytes_per_second());
+      const double measured = measure_link(lab, cable, from, milliseconds(500));
+      EXPECT_GT(measured, 0.85 * asked) << lab.cable_name(cable);
+      EXPECT_LT(measured, 1.15 * asked) << lab.cable_name(cable);
+    }
+  }
+}
+
+TEST_F(RealLab, HostsReachEachOtherByThePathsOfTheBook) {
+  const Lab lab = up("leaf-spine:leaves=2,hosts=1,spines=2@100Mb/s");
+  const LabPlan& plan = lab.plan();
+  const NodeId a = plan.fabric().ranks()[0], b = plan.fabric().ranks()[1];
+  // The kernel itself says where it would send the packets of each pair of addresses.
+  const Port& port = plan.host(a).ports[0];
+  ASSERT_EQ(port.others.size(), 1u);
+  std::set<std::string> spines;
+  for (const Address& to : {plan.host(b).ports[0].address, plan.host(b).ports[0].others[0]}) {
+    const NodeId leaf = plan.cables()[port.cable].other_end(a);
+    EXPECT_THAT(
+        run_tool({"ip", "-n", lab.namespace_of(a), "route", "get", to.to_string(), "from", port.others[0].to_string()}),
+        HasSubstr("dev " + port.interface() + " "));
+    const std::string said = run_tool({"ip", "-n", lab.namespace_of(leaf), "route", "get", to.to_string()});
+    spines.insert(said.substr(said.find("dev "), said.find(" src") - said.find("dev ")));
+  }
+  EXPECT_EQ(spines.size(), 2u);
+}
+
+TEST_F(RealLab, ACutCableIsWalkedRoundAndHealed) {
+  Lab lab = up("ring:4@100Mb/s");
+  const uint32_t cable = lab.find_cable(lab.cable_name(0));
+  const Cable& each = lab.plan().cables()[cable];
+  const std::string target = lab.plan().host(each.b).primary.to_string();
+  const auto route = [&] { return run_tool({"ip", "-n", lab.namespace_of(each.a), "route", "get", target}); };
+  EXPECT_THAT(route(), HasSubstr("dev cable0 "));
+  lab.fail(cable);
+  EXPECT_THAT(route(), Not(HasSubstr("dev cable0 ")));
+  EXPECT_EQ(measure_link(lab, cable, each.a, milliseconds(100)), 0.0);
+  EXPECT_EQ(Lab::open(name_).cut(), std::set<uint32_t>{cable});
+  lab.heal(cable);
+  EXPECT_THAT(route(), HasSubstr("dev cable0 "));
+  EXPECT_GT(measure_link(lab, cable, each.a, milliseconds(300)), 0.85 * 100e6 / 8);
+  EXPECT_TRUE(Lab::open(name_).cut().empty());
+}
+
+TEST_F(RealLab, DownLeavesNothing) {
+  const Lab lab = up("ring:3@100Mb/s");
+  EXPECT_THAT(Lab::names(), Contains(name_));
+  EXPECT_THAT(list_namespaces(), HasSubstr("banyan-" + name_ + "."));
+  EXPECT_TRUE(Lab::down(name_));
+  EXPECT_THAT(list_namespaces(), Not(HasSubstr("banyan-" + name_ + ".")));
+  EXPECT_FALSE(std::filesystem::exists(lab.folder()));
+  EXPECT_FALSE(Lab::down(name_));
+  EXPECT_THAT(refusal([&] { Lab::open(name_); }), HasSubstr("no lab '" + name_ + "' is up"));
+}
+
+TEST_F(RealLab, UpReplacesWhatAKilledRunLeft) {
+  up("ring:3@100Mb/s");
+  // As if it had been killed before it wrote anything.
+  std::filesystem::remove_all("/run/banyan/labs/" + name_);
+  const Lab lab = up("ring:4@100Mb/s");
+  EXPECT_EQ(lab.plan().hosts().size(), 4u);
+  EXPECT_EQ(Lab::open(name_).plan().hosts().size(), 4u);
+}
+
+TEST_F(RealLab, UpEndsNoProgramsButDownDoes) {
+  const Lab lab = up("ring:3@100Mb/s");
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const InNamespace inside(lab.namespace_of(NodeId{1}));
+    for (;;) pause();
+  }
+  while (lab.processes(NodeId{1}).empty()) usleep(1000);
+  EXPECT_THAT(refusal([&] { up("ring:3@100Mb/s"); }), HasSubstr("process " + std::to_string(pid) + " runs in it"));
+  siginfo_t info{};
+  std::thread reaper([&] { waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED); });
+  Lab::down(name_);
+  reaper.join();
+  EXPECT_EQ(info.si_status, SIGTERM);
+}
+
+TEST_F(RealLab, NothingIsLeftWhenUpFails) {
+  const std::string taken = "banyan-" + name_ + ".b";
+  // Another file where the namespace of the second host would be.
+  const Fabric fabric = load_fabric({.fabric = "a <-> b 1GB/s"});
+  std::filesystem::create_directories("/run/netns");
+  std::filesystem::create_directory("/run/netns/" + taken);
+  EXPECT_THAT(refusal([&] { Lab::up(name_, fabric, {}); }), Not(HasSubstr("no error")));
+  std::filesystem::remove("/run/netns/" + taken);
+  EXPECT_THAT(list_namespaces(), Not(HasSubstr("banyan-" + name_ + ".")));
+}
+
+TEST(Lab, RefusesBadNamesAndFactors) {
+  EXPECT_THAT(refusal([] { Lab::check_name("a b"); }), HasSubstr("is no name for a lab"));
+  EXPECT_THAT(refusal([] { Lab::check_name(""); }), HasSubstr("is no name for a lab"));
+  EXPECT_EQ(refusal([] { Lab::check_name("two-boxes_1"); }), "no error");
+  EXPECT_EQ(Scale::parse("1/1000").denominator, 1000u);
+  EXPECT_EQ(Scale::parse("3").to_string(), "3");
+  for (const char* wrong : {"", "0", "1/0", "1/", "/2", "1.5", "-1", "1/1000x"}) {
+    EXPECT_THAT(refusal([&] { Scale::parse(wrong); }), HasSubstr("is no factor")) << wrong;
+  }
+}
+
+TEST_F(RealLab, FindsCablesByTheNamesOfTheirLinks) {
+  const Lab lab = up("a <-> sw 1GB/s; a <-> sw 1GB/s; sw <-> b 1GB/s");
+  EXPECT_EQ(lab.find_cable("a-sw#1"), 1u);
+  EXPECT_EQ(lab.find_cable("sw->a#0"), 0u);
+  EXPECT_EQ(lab.find_cable("b-sw"), 2u);
+  EXPECT_THAT(refusal([&] { lab.find_cable("a-sv"); }), HasSubstr("no cable 'a-sv'"));
+  EXPECT_EQ(lab.variables(1)[0], (std::pair<std::string, std::string>{"RANK", "1"}));
+}
+
+}  // namespace
+}  // namespace banyan::lab

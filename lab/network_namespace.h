@@ -1,0 +1,26 @@
+// Network namespaces of this machine, as `ip netns` names them.
+#pragma once
+
+#include <string>
+
+#include "banyan/run/system/file_descriptor.h"
+
+namespace banyan::lab {
+
+// While it lives, the calling thread is in the network namespace: sockets that it makes belong there, and stay there.
+// Throws Error{not_found} when there is none of this name, Error{io} when it may not be entered.
+class InNamespace {
+ public:
+  explicit InNamespace(const std::string& name);
+  ~InNamespace();
+  InNamespace(const InNamespace&) = delete;
+  InNamespace& operator=(const InNamespace&) = delete;
+
+ private:
+  FileDescriptor before_;
+};
+
+// Why this process cannot make network namespaces, with the mend; empty when it can. Makes one, and removes it.
+std::string why_no_namespaces();
+
+}  // namespace banyan::lab
