@@ -1,6 +1,7 @@
 #include "apps/child.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,6 +37,7 @@ struct Pipe {
 struct Ends {
   int input = -1, output = -1, errors = -1;
   int report = -1;  // an errno goes there when there is no program
+  int network = -1;
 };
 
 // In the child: never returns.
@@ -52,6 +54,7 @@ struct Ends {
       (ends.errors >= 0 && dup2(ends.errors, STDERR_FILENO) < 0)) {
     give_up(errno);
   }
+  if (ends.network >= 0 && setns(ends.network, CLONE_NEWNET) != 0) give_up(errno);
   for (const std::string& name : start.unset) unsetenv(name.c_str());
   for (const auto& [name, value] : start.variables) setenv(name.c_str(), value.c_str(), 1);
   signal(SIGPIPE, SIG_DFL);
@@ -99,6 +102,12 @@ Child::Child(Start start) {
     ends.output = output.writing.get();
     ends.errors = errors.writing.get();
     for (const FileDescriptor* fd : {&output.reading, &errors.reading}) fcntl(fd->get(), F_SETFL, O_NONBLOCK);
+  }
+  FileDescriptor network;
+  if (!start.network_namespace.empty()) {
+    network = FileDescriptor(open(("/run/netns/" + start.network_namespace).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!network.is_open()) throw system_error("cannot open the network namespace '" + start.network_namespace + "'");
+    ends.network = network.get();
   }
   const pid_t parent = getpid();
   const pid_t pid = fork();

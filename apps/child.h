@@ -20,6 +20,7 @@ class Child {
     std::vector<std::pair<std::string, std::string>> variables;  // set besides our own
     std::vector<std::string> unset{};                            // of our own
     std::optional<std::string> input{};  // what it reads first; its end comes with that of this object, or end()
+    std::string network_namespace{};     // that it runs in, as `ip netns` names it; empty: ours
     bool reads_our_input = false;        // else, and without `input`, it reads nothing
     bool is_heard = false;               // its output and errors come to output_lines() and error_lines()
     sigset_t signal_mask{};

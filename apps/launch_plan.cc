@@ -74,7 +74,8 @@ LaunchPlan plan_launch(const LaunchRequest& request) {
                                           {"LOCAL_RANK", std::to_string(local)},
                                           {"LOCAL_WORLD_SIZE", std::to_string(here)},
                                           {"MASTER_ADDR", master},
-                                          {"MASTER_PORT", std::to_string(request.port)}}});
+                                          {"MASTER_PORT", std::to_string(request.port)}},
+                            .number = first + local});
     }
   }
   return plan;

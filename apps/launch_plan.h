@@ -22,6 +22,8 @@ struct LaunchPlan {
     // RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as torchrun sets them. The secret is
     // not among them.
     std::vector<std::pair<std::string, std::string>> variables;
+    std::string network_namespace{};  // of this host; empty: ours
+    uint32_t number = 0;              // what it is called in output
   };
   std::vector<std::string> program;  // with its arguments
   std::vector<Rank> ranks;

@@ -91,6 +91,7 @@ class Launcher {
       const LaunchPlan::Rank& planned = plan_.ranks[rank];
       Child::Start start{.words = plan_.program,
                          .variables = planned.variables,
+                         .network_namespace = planned.network_namespace,
                          .reads_our_input = rank == 0 && isatty(STDIN_FILENO) == 0,
                          .is_heard = options_.prefix_lines,
                          .signal_mask = signals_.old_mask()};
@@ -157,7 +158,7 @@ class Launcher {
   // Whole lines, so that those of different ranks do not mix.
   void pass_on(uint32_t rank) {
     if (!options_.prefix_lines) return;
-    const std::string prefix = "[" + std::to_string(rank) + "] ";
+    const std::string prefix = "[" + std::to_string(plan_.ranks[rank].number) + "] ";
     for (const std::string& line : children_[rank]->output_lines()) terminal_.print(prefix + line + "\n");
     for (const std::string& line : children_[rank]->error_lines()) terminal_.note(prefix + line + "\n");
   }
@@ -167,7 +168,7 @@ class Launcher {
     if (status == 0 || status_ != 0) return;
     status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (told_to_end_ != 0) return;
-    std::string line = "banyan: rank " + std::to_string(rank);
+    std::string line = "banyan: rank " + std::to_string(plan_.ranks[rank].number);
     const std::string& host = plan_.ranks[rank].host;
     if (!host.empty()) line += " on " + host;
     if (WIFSIGNALED(status)) {
