@@ -14,19 +14,6 @@ namespace banyan::c {
 
 namespace {
 
-// A folder for one meeting, gone afterwards.
-class MeetingPlace {
- public:
-  MeetingPlace() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
-    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
-  }
-  ~MeetingPlace() { std::filesystem::remove_all(folder_); }
-  std::string url() const { return "file://" + folder_ + "/meeting"; }
-
- private:
-  std::string folder_;
-};
-
 std::string be_rank(const std::string& url, int size, int rank, const RankBody& body, const banyan_config_t* config) {
   banyan_comm_t comm = nullptr;
   if (banyan_comm_init_url(&comm, url.c_str(), size, rank, config) != BANYAN_SUCCESS) {
@@ -47,19 +34,24 @@ std::string read_all(int fd) {
 
 }  // namespace
 
-std::vector<std::string> run_ranks(int size, const RankBody& body, const banyan_config_t* config) {
+MeetingPlace::MeetingPlace() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
+  CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+}
+
+MeetingPlace::~MeetingPlace() { std::filesystem::remove_all(folder_); }
+
+std::vector<std::string> run_processes(int count, const ProcessBody& body) {
   constexpr unsigned kLongest = 120;  // seconds; then the alarm ends the process
-  const MeetingPlace place;
   std::vector<pid_t> processes;
   std::vector<FileDescriptor> pipes;
-  for (int rank = 0; rank < size; ++rank) {
+  for (int number = 0; number < count; ++number) {
     int ends[2];
     CHECK(pipe2(ends, O_CLOEXEC) == 0) << "pipe";
     const pid_t process = fork();
     CHECK(process >= 0) << "fork";
     if (process == 0) {
       alarm(kLongest);
-      const std::string report = be_rank(place.url(), size, rank, body, config);
+      const std::string report = body(number);
       const ssize_t written = write(ends[1], report.data(), report.size());
       _exit(written == static_cast<ssize_t>(report.size()) ? 0 : 1);
     }
@@ -68,13 +60,18 @@ std::vector<std::string> run_ranks(int size, const RankBody& body, const banyan_
     processes.push_back(process);
   }
   std::vector<std::string> reports;
-  for (size_t rank = 0; rank < processes.size(); ++rank) {
-    reports.push_back(read_all(pipes[rank].get()));
+  for (size_t number = 0; number < processes.size(); ++number) {
+    reports.push_back(read_all(pipes[number].get()));
     int status = 0;
-    CHECK(waitpid(processes[rank], &status, 0) == processes[rank]) << rank;
+    CHECK(waitpid(processes[number], &status, 0) == processes[number]) << number;
     if (WIFSIGNALED(status)) reports.back() += "killed by " + std::to_string(WTERMSIG(status));
   }
   return reports;
+}
+
+std::vector<std::string> run_ranks(int size, const RankBody& body, const banyan_config_t* config) {
+  const MeetingPlace place;
+  return run_processes(size, [&](int rank) { return be_rank(place.url(), size, rank, body, config); });
 }
 
 }  // namespace banyan::c

@@ -9,9 +9,27 @@
 
 namespace banyan::c {
 
-using RankBody = std::function<std::string(banyan_comm_t, int rank)>;
+// A folder for one meeting, gone afterwards.
+class MeetingPlace {
+ public:
+  MeetingPlace();
+  ~MeetingPlace();
+  MeetingPlace(const MeetingPlace&) = delete;
+  MeetingPlace& operator=(const MeetingPlace&) = delete;
+  const std::string& folder() const { return folder_; }
+  std::string url() const { return "file://" + folder_ + "/meeting"; }
 
-// Runs the body in `size` processes and returns what each of them returned, or "killed by 9".
+ private:
+  std::string folder_;
+};
+
+// Runs the body in `count` processes at once and returns what each of them returned, or "killed by 9". One that lasts
+// longer than two minutes is ended by its alarm clock, unless it sets that itself.
+using ProcessBody = std::function<std::string(int number)>;
+std::vector<std::string> run_processes(int count, const ProcessBody& body);
+
+// The same in processes that have joined. After the body the communicator is destroyed.
+using RankBody = std::function<std::string(banyan_comm_t, int rank)>;
 std::vector<std::string> run_ranks(int size, const RankBody& body, const banyan_config_t* config = nullptr);
 
 }  // namespace banyan::c

@@ -1,0 +1,59 @@
+// Load: an endless stream of random collectives whose results are checked. For tests that run long.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bindings/c/banyan.h"
+
+namespace banyan::c {
+
+// The same seed gives the same calls on all ranks of a communicator, which make them together. Kinds, types (unsigned
+// ones, whose sums and products are exact modulo their width), operations, roots, sizes, alignment, in place or not,
+// blocking or by a request: all are drawn. Data are noise that depends on rank and position. Small results are checked
+// whole, large ones at both ends and some places between. One thread.
+class Load {
+ public:
+  struct Options {
+    uint64_t seed = 0;
+    size_t largest = 0;      // bytes that a call sends or receives at most, on a rank
+    bool is_shared = false;  // buffers of banyan_mem_alloc
+  };
+  // Ends the process when there is no memory for the buffers, of which it holds 2 * largest.
+  Load(banyan_comm_t comm, const Options& options);
+  ~Load();
+  Load(const Load&) = delete;
+  Load& operator=(const Load&) = delete;
+
+  // Makes one call of at most `most` bytes. What was wrong with it; nothing when it was right.
+  std::string call(size_t most);
+  // The same until `count` have been made or one was wrong.
+  std::string calls(uint64_t count, size_t most);
+
+ private:
+  struct Draw;
+  template <typename T>
+  std::string call_as(banyan_type_t type, size_t most);
+  template <typename T>
+  banyan_result_t make(const Draw& draw, banyan_request_t* request);
+  template <typename T>
+  T expected(const Draw& draw, size_t position) const;
+  template <typename T>
+  size_t received(const Draw& draw) const;
+  size_t below(size_t end) { return end == 0 ? 0 : random_() % end; }
+  uint8_t* allocate(size_t bytes) const;
+  void release(uint8_t* buffer) const;
+
+  banyan_comm_t comm_;
+  Options options_;
+  int rank_ = 0, size_ = 0;
+  std::mt19937_64 random_;
+  uint64_t made_ = 0;
+  uint8_t *send_ = nullptr, *recv_ = nullptr;
+};
+
+}  // namespace banyan::c
