@@ -180,8 +180,8 @@ void Exchange::offer_views(Post& post, const RegionPlace& input) {
   post.views.input = {.region = input.region, .offset = input.offset};
   post.views.output = {};
   if (way_ == Way::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(task_.input);
-  if (way_ != Way::streamed && task_.offered.is_listed()) {
-    // Peers do not know where their pieces lie, so a staging block tells them.
+  if ((way_ == Way::viewed || way_ == Way::attached) && task_.offered.is_listed()) {
+    // Peers do not know where their pieces lie, so a staging block tells them: it has been claimed for that.
     auto* table = reinterpret_cast<uint64_t*>(segment_.staging(rank_, operation_));
     for (uint32_t peer = 0; peer < ranks_; ++peer) table[peer] = task_.offered[peer].offset;
   }

@@ -265,5 +265,32 @@ TEST(Exchange, ARankThatStopsAtAnyStepIsWaitedForAndNobodyHangsUnseen) {
   EXPECT_GT(stops, 2000u);
 }
 
+// Who has nothing to offer may run far ahead of those who still read what it offered before.
+TEST(Exchange, CallsOfNoBytesSpoilNoEarlierOffer) {
+  constexpr size_t kCount = 100;
+  const Segment segment = Segment::make({.ranks = 2, .block_bytes = 4096});
+  Exchange root(segment, {.rank = 0}), late(segment, {.rank = 1});
+  std::vector<uint64_t> sent(kCount), received(kCount);
+  for (size_t i = 0; i < kCount; ++i) sent[i] = 1000 + i;
+  const HostCall call{.rank = 0,
+                      .ranks = 2,
+                      .element_bytes = 8,
+                      .send = reinterpret_cast<const std::byte*>(sent.data()),
+                      .recv = reinterpret_cast<std::byte*>(sent.data())};
+  root.start(broadcast_task(call, kCount, 0));
+  ASSERT_TRUE(root.advance());
+  const std::vector<size_t> none(2);
+  std::vector<Piece> pieces;
+  for (uint64_t ahead = 1; ahead < Segment::kPosts - 1; ++ahead) {
+    pieces.clear();
+    root.start(reduce_scatter_v_task(call, none, kSum, pieces));
+    ASSERT_TRUE(root.advance()) << ahead;
+  }
+  late.start(broadcast_task(
+      {.rank = 1, .ranks = 2, .element_bytes = 8, .recv = reinterpret_cast<std::byte*>(received.data())}, kCount, 0));
+  ASSERT_TRUE(late.advance());
+  EXPECT_EQ(received, sent);
+}
+
 }  // namespace
 }  // namespace banyan
