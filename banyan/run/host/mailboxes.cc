@@ -10,7 +10,6 @@ namespace banyan {
 
 Mailboxes::Mailboxes(const Segment& segment, const Options& options)
     : segment_(segment), options_(options), out_(segment.ranks()), in_(segment.ranks()) {
-  CHECK(options.eager_bytes <= 2 * options.piece_bytes) << options.eager_bytes;
   CHECK(options.own_regions != nullptr && options.peers.size() == segment.ranks());
 }
 
@@ -103,11 +102,9 @@ void Mailboxes::offer(uint32_t peer, Line& line, Message& message) {
   } else {
     const std::byte* shown = message.bytes;
     RegionPlace place;
-    if (message.size <= options_.eager_bytes) {
+    if (message.size <= std::min(options_.eager_bytes, segment_.box_bytes())) {
       way = Way::eager;
-      std::memcpy(memory_of(line), message.bytes, message.size);
-      shown = line.memory;
-      place = options_.own_regions->find(shown, message.size);
+      std::memcpy(segment_.box_memory(options_.rank, peer), message.bytes, message.size);
     } else if (place = options_.own_regions->find(message.bytes, message.size); place.region != 0) {
       way = Way::viewed;
     } else if (options_.may_attach) {
@@ -161,6 +158,9 @@ bool Mailboxes::advance_receiving(uint32_t peer) {
       if (message.size > 0) std::memcpy(message.bytes, post.bytes, message.size);
       break;
     case Way::eager:
+      if (message.size > segment_.box_bytes()) return false;
+      std::memcpy(message.bytes, segment_.box_memory(peer, options_.rank), message.size);
+      break;
     case Way::viewed:
       std::memcpy(message.bytes, options_.peers[peer]->at(view.region, view.offset, message.size), message.size);
       break;

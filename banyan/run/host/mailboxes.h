@@ -1,10 +1,10 @@
 // Mailboxes: messages between two ranks of a host. The n-th that a rank sends to another is taken by the n-th receive
 // there.
 //
-// A message is offered in a box of shared memory (segment.h), in one of four ways: a little lies in the box itself, and
-// some more is copied into memory of the sender that peers can see: then the sender is done at once. More is taken by
-// the receiver out of the sender's buffer, where it is in a region or may be attached to; else it passes through the
-// sender's memory piece by piece. Only one message of a pair is on its way at a time; others queue here.
+// A message is offered in a box of shared memory (segment.h), in one of five ways: a little lies in the box itself, and
+// some more in the memory beside it: then the sender is done at once, and may leave. More is taken by the receiver out
+// of the sender's buffer, where it is in a region or may be attached to; else it passes through memory of the sender
+// piece by piece. Only one message of a pair is on its way at a time; others queue here.
 //
 // One thread. Nothing waits: advance() is called again and again.
 #pragma once
@@ -30,8 +30,8 @@ class Mailboxes {
     RegionPool* own_regions = nullptr;
     std::span<const std::unique_ptr<PeerRegions>> peers;  // by rank; the caller's
     bool may_attach = false;                              // equal on all ranks
-    size_t eager_bytes = 16 << 10;                        // up to so many, a send does not wait for its receive
-    size_t piece_bytes = 128 << 10;                       // of streams
+    size_t eager_bytes = SIZE_MAX;   // up to so many, a send does not wait for its receive, if a box holds them
+    size_t piece_bytes = 128 << 10;  // of streams
   };
   Mailboxes(const Segment& segment, const Options& options);
   Mailboxes(const Mailboxes&) = delete;
@@ -64,7 +64,7 @@ class Mailboxes {
   struct Line {
     std::deque<Message> messages;  // the first is on its way
     uint64_t number = 1;           // of the first
-    std::byte* memory = nullptr;   // of outgoing ones: a region, for what is copied
+    std::byte* memory = nullptr;   // of outgoing ones: a region, for what is streamed
   };
 
   bool advance_sending(uint32_t peer);

@@ -144,5 +144,23 @@ TEST(Mailboxes, NameTheRankWhoseMessageHasAnotherLength) {
   });
 }
 
+TEST(Mailboxes, WhatWasSentArrivesWhenItsSenderHasLeft) {
+  const Segment segment = Segment::make({.ranks = 2, .block_bytes = 4096});
+  const std::vector<std::unique_ptr<PeerRegions>> nobody(2);
+  RegionPool pool;
+  std::vector<std::byte> sent(segment.box_bytes(), std::byte{7}), received(segment.box_bytes());
+  {
+    Mailboxes sender(segment, {.rank = 0, .own_regions = &pool, .peers = nobody});
+    const Mailboxes::Ticket ticket = sender.send(1, sent);
+    EXPECT_TRUE(sender.advance());
+    EXPECT_TRUE(sender.is_done(ticket));
+  }
+  Mailboxes receiver(segment, {.rank = 1, .own_regions = &pool, .peers = nobody});
+  const Mailboxes::Ticket ticket = receiver.receive(0, received);
+  EXPECT_TRUE(receiver.advance());
+  EXPECT_TRUE(receiver.is_done(ticket));
+  EXPECT_EQ(received, sent);
+}
+
 }  // namespace
 }  // namespace banyan

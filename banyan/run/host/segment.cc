@@ -13,13 +13,14 @@
 namespace banyan {
 namespace {
 
-constexpr uint64_t kMagic = 0x0001'0000'6e79'6e62;  // version 1
+constexpr uint64_t kMagic = 0x0002'0000'6e79'6e62;  // version 2
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
 }  // namespace
 
 size_t Segment::blocks_at(const Options& options) {
-  return kHeadBytes + (options.ranks * sizeof(Box) + kPage - 1) / kPage * kPage;
+  const size_t box_memory = (options.ranks * box_bytes(options.ranks) + kPage - 1) / kPage * kPage;
+  return kHeadBytes + boxes_bytes(options.ranks) + box_memory;
 }
 
 size_t Segment::rank_bytes(const Options& options) { return blocks_at(options) + 2 * kBlocks * options.block_bytes; }

@@ -8,7 +8,8 @@
 //   progress   three counters, a cache line each: blocks staged, reduced and collected. A counter is
 //              `operation << 32 | blocks` and only grows; when an operation is over it becomes `operation + 1 << 32`.
 //   staging    kBlocks blocks in which the data of buffers that peers cannot see passes by, and as many for results.
-//   boxes      one for each peer, through which messages to this peer are offered (mailboxes.h).
+//   boxes      one for each peer, through which messages to this peer are offered (mailboxes.h), and some memory for
+//              each, in which a message lies until it is taken, even when its sender has left.
 //   bell       a word to sleep on, and whether it does.
 // and for all: how many sleep, and the error that ended the group, if one did.
 //
@@ -17,6 +18,7 @@
 // reader expects. The memory has no pointers, and lies at different addresses in different processes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -112,6 +114,11 @@ class Segment {
   Counter& reduced(uint32_t rank) const { return counter(rank, 1); }
   Counter& collected(uint32_t rank) const { return counter(rank, 2); }
   Box& box(uint32_t from, uint32_t to) const { return reinterpret_cast<Box*>(rank_base(from) + kHeadBytes)[to]; }
+  // As much as fits a box: less where there are many.
+  size_t box_bytes() const { return box_bytes(ranks_); }
+  std::byte* box_memory(uint32_t from, uint32_t to) const {
+    return rank_base(from) + kHeadBytes + boxes_bytes(ranks_) + to * box_bytes();
+  }
   std::byte* staging(uint32_t rank, uint64_t block) const {
     return rank_base(rank) + blocks_at_ + (block % kBlocks) * block_bytes_;
   }
@@ -158,6 +165,11 @@ class Segment {
   static constexpr size_t kHeadBytes = kPage;
 
   Segment(SharedMemory memory, const Options& options);
+  static constexpr size_t box_bytes(uint32_t ranks) {
+    constexpr size_t kMost = size_t{16} << 10, kOfAll = size_t{64} << 10;
+    return std::min(kMost, kOfAll / ranks / kCacheLine * kCacheLine);
+  }
+  static constexpr size_t boxes_bytes(uint32_t ranks) { return (ranks * sizeof(Box) + kPage - 1) / kPage * kPage; }
   static size_t blocks_at(const Options& options);  // from the beginning of a rank's part
   static size_t rank_bytes(const Options& options);
   static size_t bytes(const Options& options);
