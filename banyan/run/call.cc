@@ -82,9 +82,12 @@ uint64_t Call::recv_elements(uint32_t rank, uint32_t size) const {
 CallNumbers numbers_of(const Call& call) {
   const uint64_t other = call.is_rooted() ? call.other : 0;
   const uint64_t op = call.reduces() ? static_cast<uint64_t>(call.op) : 0;
-  uint64_t counts = 0;
-  for (const size_t count : common_counts(call)) counts = mix(counts + 1, count);
-  return {static_cast<uint64_t>(call.kind) | static_cast<uint64_t>(call.type) << 8 | op << 16 | other << 32, call.count,
+  uint64_t counts = 0, sum = call.count;
+  for (const size_t count : common_counts(call)) {
+    counts = mix(counts + 1, count);
+    sum += count;
+  }
+  return {static_cast<uint64_t>(call.kind) | static_cast<uint64_t>(call.type) << 8 | op << 16 | other << 32, sum,
           counts, 0};
 }
 

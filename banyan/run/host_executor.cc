@@ -115,10 +115,11 @@ void HostExecutor::explain(const Error& error) {
   group_->expect_whole();
   const std::optional<uint32_t> peer = group_->exchange().mismatched();
   if (error.code() != ErrorCode::mismatch || !peer) throw error;
-  const CallNumbers theirs = group_->segment().note(*peer, group_->exchange().operation()).numbers;
-  const uint64_t sequence = group_->exchange().operation();
+  const uint64_t sequence = group_->exchange().first_difference(*peer);
+  const CallNumbers own = group_->segment().note(group_->rank(), sequence).numbers;
+  const CallNumbers theirs = group_->segment().note(*peer, sequence).numbers;
   throw Error(ErrorCode::mismatch,
-              mismatch_message(group_->rank(), record_of(numbers_, sequence), *peer, record_of(theirs, sequence)));
+              mismatch_message(group_->rank(), record_of(own, sequence), *peer, record_of(theirs, sequence)));
 }
 
 std::optional<Error> HostExecutor::broken() const {

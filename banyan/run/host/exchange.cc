@@ -11,6 +11,12 @@
 namespace banyan {
 namespace {
 
+// A history of calls and one more. Different ones stay different, but for one case in 2^64.
+constexpr uint64_t chained(uint64_t history, uint64_t signature) {
+  const uint64_t mixed = (history ^ signature) * 0x9e3779b97f4a7c15u;
+  return mixed ^ mixed >> 32;
+}
+
 constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
@@ -33,6 +39,7 @@ Exchange::Exchange(const Segment& segment, Options options)
 void Exchange::start(const HostTask& task) {
   CHECK(phase_ == Phase::idle) << "operation " << operation_ << " is under way";
   task_ = task;
+  task_.signature = history_ = chained(history_, task.signature);
   ++operation_;
   phase_ = Phase::claim;
   everybody_reduces_ = task.kind == HostTask::Kind::all_reduce &&
@@ -104,7 +111,8 @@ bool Exchange::claim() {
     const uint32_t peer = peer_at(next_peer_);
     Peer& state = peers_[peer];
     // Who has begun an operation has finished those before it.
-    const uint64_t kept = way_ == Way::none || way_ == Way::inline_ ? Segment::kPosts : Segment::kBlocks;
+    const bool is_in_post = (way_ == Way::none || way_ == Way::inline_) && !tells_pieces();
+    const uint64_t kept = is_in_post ? Segment::kPosts : Segment::kBlocks;
     if (operation_ >= kept) {
       const uint64_t must_have_begun = operation_ - kept + 1;
       if (!reached(segment_.post(peer, must_have_begun).sequence, state.begun, must_have_begun, peer)) return false;
@@ -122,6 +130,7 @@ void Exchange::offer() {
   segment_.note(rank_, operation_).numbers = task_.note;
   const uint64_t slots = offered_.is_single() ? 1 : ranks_;
   post.stride = 0;
+  if (tells_pieces()) write_table();
   if (way_ == Way::inline_) {
     if (slots > 1) post.stride = static_cast<uint32_t>(largest_);
     stage(offered_, post.bytes, post.stride, 0, largest_);
@@ -180,16 +189,18 @@ void Exchange::offer_views(Post& post, const RegionPlace& input) {
   post.views.input = {.region = input.region, .offset = input.offset};
   post.views.output = {};
   if (way_ == Way::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(task_.input);
-  if ((way_ == Way::viewed || way_ == Way::attached) && task_.offered.is_listed()) {
-    // Peers do not know where their pieces lie, so a staging block tells them: it has been claimed for that.
-    auto* table = reinterpret_cast<uint64_t*>(segment_.staging(rank_, operation_));
-    for (uint32_t peer = 0; peer < ranks_; ++peer) table[peer] = task_.offered[peer].offset;
-  }
   if (task_.share_takers == HostTask::kNobody || everybody_reduces_) return;
   if (own_regions_ == nullptr || task_.taken[rank_].bytes == 0) return;
   const RegionPlace output = own_regions_->find(task_.output, task_.output_bytes);
   shares_viewed_ = output.region != 0;
   post.views.output = {.region = output.region, .offset = output.offset};
+}
+
+// Peers know neither where listed pieces lie nor whether they are as long as they expect. A block for results tells
+// them: no shares are reduced in a move.
+void Exchange::write_table() const {
+  auto* const table = reinterpret_cast<Piece*>(segment_.results(rank_, operation_));
+  for (uint32_t peer = 0; peer < ranks_; ++peer) table[peer] = task_.offered[peer];
 }
 
 // Copies bytes [begin, begin + bytes) of each piece to its slot.
@@ -241,6 +252,18 @@ Error Exchange::mismatch(uint32_t peer) {
                "rank " + std::to_string(peer) + " called something else in operation " + std::to_string(operation_));
 }
 
+uint64_t Exchange::first_difference(uint32_t peer) const {
+  const uint64_t oldest = operation_ < Segment::kPosts ? 1 : operation_ - Segment::kPosts + 1;
+  for (uint64_t operation = oldest; operation < operation_; ++operation) {
+    const auto is_there = [&] {
+      return segment_.post(peer, operation).sequence.load(std::memory_order_acquire) == operation;
+    };
+    const bool differs = segment_.note(peer, operation).numbers != segment_.note(rank_, operation).numbers;
+    if (is_there() && differs) return operation;  // else a later one may lie there by now
+  }
+  return operation_;
+}
+
 void Exchange::read_post(uint32_t peer) {
   const Post& post = segment_.post(peer, operation_);
   if (post.signature != task_.signature) [[unlikely]]
@@ -249,6 +272,12 @@ void Exchange::read_post(uint32_t peer) {
   state.way = static_cast<Way>(post.way);
   state.stride = post.stride;
   state.offer = state.shares = nullptr;
+  if (tells_pieces() && told_piece(peer).bytes != expected_from(peer)) {
+    throw Error(ErrorCode::mismatch, "rank " + std::to_string(peer) + " sends " +
+                                         std::to_string(told_piece(peer).bytes) + " bytes in an all-to-allv to rank " +
+                                         std::to_string(rank_) + ", which expects " +
+                                         std::to_string(expected_from(peer)));
+  }
   const uint64_t slot = task_.offered.is_single() || everybody_reduces_ ? 0 : rank_ * state.stride;
   switch (state.way) {
     case Way::none:
@@ -289,6 +318,11 @@ uint64_t Exchange::expected_from(uint32_t peer) const {
   return everybody_reduces_ ? task_.input_bytes : task_.offered[rank_].bytes;
 }
 
+// What a peer says that it offers to this rank, in bytes of its own input. Not to be trusted.
+Piece Exchange::told_piece(uint32_t peer) const {
+  return reinterpret_cast<const Piece*>(segment_.results(peer, operation_))[rank_];
+}
+
 // What a peer offers to this rank, in the peer's own memory.
 void Exchange::view_offer(uint32_t peer, const Post& post) {
   Piece piece = task_.offered[rank_];
@@ -296,9 +330,7 @@ void Exchange::view_offer(uint32_t peer, const Post& post) {
     // The peer's pieces, of which this rank's own may be none (scatter): even ones are as long as what is taken.
     const uint64_t bytes = task_.taken[peer].bytes;
     piece = {task_.offered.is_single() ? 0 : rank_ * bytes, bytes};
-    if (task_.offered.is_listed()) {
-      piece.offset = reinterpret_cast<const uint64_t*>(segment_.staging(peer, operation_))[rank_];
-    }
+    if (tells_pieces()) piece.offset = told_piece(peer).offset;
   } else if (task_.kind == HostTask::Kind::all_reduce) {
     piece = {0, task_.input_bytes};  // maybe all of it, maybe a share
   }

@@ -16,6 +16,9 @@
 //
 // Reductions run over the ranks in ascending order whatever the path, so equal inputs give equal bits.
 //
+// Disagreement. Peers compare signatures, each of which stands for the whole history of calls: so a rank whose
+// differing call was looked at by nobody (a second root) is found out by the next one.
+//
 // What is awaited is looked at, never waited for: advance() returns false and is called again. One thread.
 #pragma once
 
@@ -81,6 +84,8 @@ class Exchange {
   bool has_read_peers() const { return sees_counters_; }
   // The peer that called something else, when advance() has thrown for that.
   std::optional<uint32_t> mismatched() const { return mismatched_; }
+  // The first operation in which `peer` called something else, as far as its notes go back; else the last.
+  uint64_t first_difference(uint32_t peer) const;
   // Grows whenever something was done.
   uint64_t steps() const { return steps_; }
   // The last operation that `peer` has begun, as far as is known without asking.
@@ -112,12 +117,15 @@ class Exchange {
   uint64_t choose_block(const Pieces& offered, uint64_t largest) const;
   Way choose_way(const Pieces& offered, uint64_t largest, RegionPlace& place) const;
   void offer_views(Post& post, const RegionPlace& input);
+  void write_table() const;
   void stage(const Pieces& offered, std::byte* slots, uint64_t stride, uint64_t begin, uint64_t bytes) const;
 
   bool meet();
   bool awaits(uint32_t peer) const;
   void read_post(uint32_t peer);
   uint64_t expected_from(uint32_t peer) const;
+  bool tells_pieces() const { return task_.kind == HostTask::Kind::move && task_.offered.is_listed(); }
+  Piece told_piece(uint32_t peer) const;
   void view_offer(uint32_t peer, const Post& post);
 
   bool consume();
@@ -159,6 +167,7 @@ class Exchange {
   HostTask task_;
   Phase phase_ = Phase::idle;
   uint64_t operation_ = 0;
+  uint64_t history_ = 0;  // of all signatures
   uint64_t steps_ = 0;
   uint32_t waiting_for_ = 0;
   std::optional<uint32_t> mismatched_;

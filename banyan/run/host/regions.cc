@@ -118,9 +118,16 @@ RegionPlace RegionPool::find(const void* begin, size_t bytes) const {
 }
 
 PeerRegions::PeerRegions(pid_t owner, int directory_fd, std::string name)
-    : owner_(owner),
-      name_(std::move(name)),
-      directory_(SharedMemory::attach(owner, directory_fd, sizeof(RegionPool::Directory))) {}
+    : owner_(owner), name_(std::move(name)), directory_(attach(directory_fd, sizeof(RegionPool::Directory))) {}
+
+SharedMemory PeerRegions::attach(int fd, size_t size) const {
+  try {
+    return SharedMemory::attach(owner_, fd, size);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::peer_lost) throw gone();
+    throw;
+  }
+}
 
 std::optional<int> PeerRegions::find(uint64_t key) const {
   for (const RegionPool::Announcement& announcement : directory().announcements) {
@@ -179,12 +186,7 @@ std::byte* PeerRegions::map(RegionId region, uint64_t offset, size_t bytes) {
     if (entry.id.load(std::memory_order_acquire) != region || region == 0) {
       throw Error(ErrorCode::mismatch, what + " is not there; was it freed while an operation used it?");
     }
-    try {
-      found = mappings_.emplace(region, Mapping{SharedMemory::attach(owner_, fd, size)}).first;
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::peer_lost) throw gone();
-      throw;
-    }
+    found = mappings_.emplace(region, Mapping{attach(fd, size)}).first;
   }
   const size_t size = found->second.memory.size();
   if (offset > size || bytes > size - offset) {

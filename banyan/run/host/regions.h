@@ -113,6 +113,7 @@ class PeerRegions {
   std::byte* map(RegionId region, uint64_t offset, size_t bytes);
   void forget_freed();
 
+  SharedMemory attach(int fd, size_t size) const;
   Error gone() const;
 
   pid_t owner_;
