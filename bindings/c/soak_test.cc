@@ -86,6 +86,9 @@ std::string work(banyan_comm_t comm, uint64_t small, uint64_t large) {
   constexpr uint64_t kRounds = 20;
   Load ordinary(comm, {.seed = 1, .largest = kLarge, .is_shared = false});
   Load shared(comm, {.seed = 2, .largest = kLarge, .is_shared = true});
+  for (Load* const load : {&ordinary, &shared}) {
+    if (std::string wrong = load->touch(); !wrong.empty()) return wrong;
+  }
   const auto round = [&](uint64_t) {
     for (Load* const load : {&ordinary, &shared}) {
       std::string wrong = load->calls(small / kRounds / 2, kSmall);
@@ -94,7 +97,7 @@ std::string work(banyan_comm_t comm, uint64_t small, uint64_t large) {
     }
     return std::string();
   };
-  return repeat(kRounds, {}, round);
+  return repeat(kRounds, {.resident = kLarge}, round);  // connections keep scratch as large as the largest call
 }
 
 TEST_P(Soak, CollectivesLeaveNothingBehind) {
@@ -214,16 +217,16 @@ TEST_P(Soak, MemoryIsAllocatedAndFreedWhilePeersUseIt) {
                   std::atomic<bool> is_over{false};
                   std::string trouble;
                   std::thread other([&] {
-                    for (size_t bytes = 1; !is_over.load() && trouble.empty(); bytes = bytes * 7 % 3'000'017) {
+                    for (size_t bytes = 1; !is_over.load() && trouble.empty(); bytes = bytes * 7 % 600'011) {
                       void* memory = nullptr;
                       if (banyan_mem_alloc(&memory, bytes) != BANYAN_SUCCESS) trouble = failure("alloc", nullptr);
                       if (banyan_mem_free(memory) != BANYAN_SUCCESS) trouble = failure("free", nullptr);
                     }
                   });
                   std::string wrong =
-                      repeat(setting("BANYAN_TEST_SOAK_BUFFERS", 500), {.resident = 12 << 20}, [&](uint64_t round) {
-                        Load load(comm, {.seed = round, .largest = 1000 + round * 7919 % 2'000'000, .is_shared = true});
-                        return load.calls(2, 1000 + round * 7919 % 2'000'000);
+                      repeat(setting("BANYAN_TEST_SOAK_BUFFERS", 400), {.resident = 12 << 20}, [&](uint64_t round) {
+                        Load load(comm, {.seed = round, .largest = 1000 + round * 7919 % 400'000, .is_shared = true});
+                        return load.calls(2, 1000 + round * 7919 % 400'000);
                       });
                   is_over = true;
                   other.join();

@@ -15,9 +15,10 @@ struct Footprint {
   static Footprint now();
 };
 
-// How much more is allowed. The defaults are what the heap and the stacks of threads that ended scatter.
+// How much more is allowed. The defaults are what the heap and the stacks of ended threads scatter, and what is open
+// for a moment only, such as connections of peers that are a step ahead.
 struct Slack {
-  size_t resident = 4 << 20, mappings = 8, descriptors = 0, threads = 0;
+  size_t resident = 4 << 20, mappings = 12, descriptors = 6, threads = 0;
 };
 
 // In words, what `after` holds beyond `before` and the slack; nothing when it is within.

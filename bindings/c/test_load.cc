@@ -118,6 +118,17 @@ void Load::release(uint8_t* buffer) const {
   }
 }
 
+std::string Load::touch() {
+  for (int root = 0; root < size_; ++root) {
+    for (const uint8_t* const from : {send_, recv_}) {
+      const banyan_result_t result =
+          banyan_broadcast(from, recv_, options_.largest + 2 * kSpare, BANYAN_UINT8, root, comm_, nullptr);
+      if (result != BANYAN_SUCCESS) return std::string("touching: ") + banyan_last_error(comm_);
+    }
+  }
+  return "";
+}
+
 std::string Load::calls(uint64_t count, size_t most) {
   for (uint64_t i = 0; i < count; ++i) {
     if (std::string wrong = call(most); !wrong.empty()) return wrong;

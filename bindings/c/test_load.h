@@ -29,6 +29,9 @@ class Load {
   Load(const Load&) = delete;
   Load& operator=(const Load&) = delete;
 
+  // Has every rank read and write all pages of its own buffers, and read those of the others that it can read in place:
+  // what is resident grows no more afterwards. What was wrong, or nothing.
+  std::string touch();
   // Makes one call of at most `most` bytes. What was wrong with it; nothing when it was right.
   std::string call(size_t most);
   // The same until `count` have been made or one was wrong.

@@ -1,0 +1,316 @@
+// What strangers, wrong launches and wrong secrets can do to ranks: nothing but an error that names who is to blame.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <new>
+#include <random>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "banyan/base/check.h"
+#include "banyan/run/join/free_port.h"
+#include "banyan/run/system/file_descriptor.h"
+#include "bindings/c/test_footprint.h"
+#include "bindings/c/test_load.h"
+#include "bindings/c/test_ranks.h"
+
+namespace banyan::c {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+namespace fs = std::filesystem;
+
+// ---- Strangers ----
+
+// The places where this process listens for TCP connections.
+std::vector<sockaddr_in> listening() {
+  std::set<std::string> own;  // inodes of sockets
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target = fs::read_symlink(entry.path(), gone).string();
+    if (target.starts_with("socket:[")) own.insert(target.substr(8, target.size() - 9));
+  }
+  std::vector<sockaddr_in> places;
+  std::ifstream table("/proc/self/net/tcp");
+  std::string line;
+  std::getline(table, line);  // the names of the columns
+  while (std::getline(table, line)) {
+    std::istringstream columns(line);
+    std::vector<std::string> words{std::istream_iterator<std::string>(columns), {}};
+    constexpr const char* kListening = "0A";
+    if (words.size() < 10 || words[3] != kListening || !own.contains(words[9])) continue;
+    sockaddr_in place{};
+    place.sin_family = AF_INET;
+    place.sin_addr.s_addr = static_cast<in_addr_t>(std::stoul(words[1].substr(0, 8), nullptr, 16));
+    if (place.sin_addr.s_addr == INADDR_ANY) place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    place.sin_port = htons(static_cast<uint16_t>(std::stoul(words[1].substr(9), nullptr, 16)));
+    places.push_back(place);
+  }
+  return places;
+}
+
+// A thread that calls all ports of its own process, again and again, and says the wrong thing.
+class Stranger {
+ public:
+  enum class Manner { garbage, half_a_greeting, silence, flood };
+
+  explicit Stranger(Manner manner) : manner_(manner), thread_([this] { run(); }) {}
+  ~Stranger() { stop(); }
+  // The number of connections that were made.
+  uint64_t stop() {
+    is_over_ = true;
+    if (thread_.joinable()) thread_.join();
+    return calls_;
+  }
+
+ private:
+  void run() {
+    std::mt19937_64 random(getpid());
+    while (!is_over_) {
+      for (const sockaddr_in& place : listening()) call(place, random);
+      std::this_thread::yield();
+    }
+  }
+
+  void call(const sockaddr_in& place, std::mt19937_64& random) {
+    const size_t most_open = manner_ == Manner::flood ? 300 : manner_ == Manner::silence ? 20 : 1;
+    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket.is_open() || connect(socket.get(), reinterpret_cast<const sockaddr*>(&place), sizeof place) != 0)
+      return;
+    ++calls_;
+    std::string words(random() % 3000, '\0');
+    for (char& letter : words) letter = static_cast<char>(random());
+    if (manner_ == Manner::half_a_greeting) words = "banyan/1\n" + words.substr(0, words.size() % 40);
+    if (manner_ == Manner::silence || manner_ == Manner::flood) words.clear();
+    // They may be hung up on at any moment.
+    if (!words.empty() && send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL) < 0) ++unheard_;
+    open_.push_back(std::move(socket));
+    if (open_.size() > most_open)
+      open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(open_.size() / 2));
+  }
+
+  const Manner manner_;
+  std::atomic<bool> is_over_{false};
+  std::atomic<uint64_t> calls_{0}, unheard_{0};
+  std::vector<FileDescriptor> open_;
+  std::thread thread_;
+};
+
+class Strangers : public ::testing::TestWithParam<Stranger::Manner> {};
+INSTANTIATE_TEST_SUITE_P(Manners, Strangers,
+                         ::testing::Values(Stranger::Manner::garbage, Stranger::Manner::half_a_greeting,
+                                           Stranger::Manner::silence, Stranger::Manner::flood));
+
+// New connections are made all the while, since each part is a communicator of its own.
+TEST_P(Strangers, OnThePortsOfWorkingRanksChangeNothing) {
+  EXPECT_THAT(run_ranks(3,
+                        [](banyan_comm_t comm, int) -> std::string {
+                          const Footprint before = Footprint::now();
+                          std::string wrong;
+                          {
+                            Stranger stranger(GetParam());
+                            for (uint64_t round = 0; round < 25 && wrong.empty(); ++round) {
+                              banyan_comm_t part = nullptr;
+                              if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS)
+                                return banyan_last_error(comm);
+                              wrong = Load(part, {.seed = round, .largest = 50'000}).calls(20, 50'000);
+                              banyan_comm_destroy(part);
+                            }
+                            if (stranger.stop() == 0) wrong += "nobody called";
+                          }
+                          // Who has hung up is forgotten, a little later.
+                          const auto end = Clock::now() + std::chrono::seconds(20);
+                          while (!growth(before, Footprint::now()).empty() && Clock::now() < end)
+                            std::this_thread::yield();
+                          return wrong + growth(before, Footprint::now());
+                        }),
+              Each(""));
+}
+
+// ---- Meeting ----
+
+// An id that one process makes and others wait for.
+class IdNote {
+ public:
+  IdNote() : note_(new (mmap(nullptr, sizeof(Note), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Note) {}
+  ~IdNote() { munmap(note_, sizeof(Note)); }
+  IdNote(const IdNote&) = delete;
+  IdNote& operator=(const IdNote&) = delete;
+
+  banyan_unique_id_t make() {
+    CHECK(banyan_get_unique_id(&note_->id) == BANYAN_SUCCESS) << banyan_last_error(nullptr);
+    note_->is_there = true;
+    return note_->id;
+  }
+  banyan_unique_id_t wait() {
+    while (!note_->is_there) std::this_thread::yield();
+    return note_->id;
+  }
+
+ private:
+  struct Note {
+    std::atomic<bool> is_there{false};
+    banyan_unique_id_t id;
+  };
+  Note* const note_;
+};
+
+// The sum of a one of each rank, as text; or why there is none.
+std::string sum_of_ones(banyan_comm_t comm) {
+  int32_t one = 1;
+  const banyan_result_t result = banyan_all_reduce(&one, &one, 1, BANYAN_INT32, BANYAN_SUM, comm, nullptr);
+  return result == BANYAN_SUCCESS ? std::to_string(one) : banyan_last_error(comm);
+}
+
+// What came of joining; the communicator is gone afterwards.
+std::string outcome(banyan_result_t result, banyan_comm_t comm) {
+  if (result != BANYAN_SUCCESS) return std::string(banyan_result_text(result)) + ": " + banyan_last_error(nullptr);
+  std::string report = "one of " + sum_of_ones(comm);
+  banyan_comm_destroy(comm);
+  return report;
+}
+
+std::string join(const std::string& url, int size, int rank, double seconds) {
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  config.join_timeout = seconds;
+  banyan_comm_t comm = nullptr;
+  const banyan_result_t result = banyan_comm_init_url(&comm, url.c_str(), size, rank, &config);
+  return outcome(result, comm);
+}
+
+std::string join(const banyan_unique_id_t& id, int size, int rank, double seconds) {
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  config.join_timeout = seconds;
+  banyan_comm_t comm = nullptr;
+  const banyan_result_t result = banyan_comm_init_rank(&comm, size, id, rank, &config);
+  return outcome(result, comm);
+}
+
+TEST_P(Strangers, AtTheMeetingPointChangeNothing) {
+  IdNote note;
+  EXPECT_THAT(run_processes(4,
+                            [&](int rank) {
+                              if (rank > 0) return join(note.wait(), 4, rank, 60);
+                              const banyan_unique_id_t id = note.make();
+                              const Stranger stranger(GetParam());
+                              return join(id, 4, rank, 60);
+                            }),
+              Each("one of 4"));
+}
+
+// Both kinds of places. The port is one that was free a moment ago.
+std::vector<std::string> places(const MeetingPlace& folder) {
+  return {folder.url(), "tcp://127.0.0.1:" + std::to_string(free_port())};
+}
+
+TEST(Meeting, WhoeverDoesNotComeIsNamedByAllOthersInTime) {
+  for (const int absent : {0, 1, 3}) {
+    const MeetingPlace folder;
+    for (const std::string& place : places(folder)) {
+      const auto begin = Clock::now();
+      const auto reports = run_processes(4, [&](int rank) { return rank == absent ? "" : join(place, 4, rank, 1); });
+      EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
+      for (int rank = 0; rank < 4; ++rank) {
+        if (rank == absent) continue;
+        EXPECT_THAT(reports[static_cast<size_t>(rank)],
+                    AllOf(HasSubstr("timed out"), HasSubstr("rank " + std::to_string(absent) + " has not come to "),
+                          HasSubstr("within 1 s")))
+            << place;
+      }
+    }
+  }
+}
+
+TEST(Meeting, ARankThatComesTwiceIsToldToAll) {
+  const MeetingPlace folder;
+  for (const std::string& place : places(folder)) {
+    // Nobody is rank 2, so that all are there who could come.
+    const auto reports = run_processes(3, [&](int number) { return join(place, 3, number == 2 ? 1 : number, 10); });
+    EXPECT_THAT(reports, Each(HasSubstr("rank 1 has come to"))) << place;
+    EXPECT_THAT(reports, Each(HasSubstr("twice"))) << place;
+  }
+}
+
+TEST(Meeting, DifferentSizesAreToldToAll) {
+  const MeetingPlace folder;
+  for (const std::string& place : places(folder)) {
+    const auto reports = run_processes(3, [&](int rank) { return join(place, rank == 2 ? 4 : 3, rank, 10); });
+    EXPECT_THAT(reports, Each(HasSubstr("expects 3"))) << place;
+    EXPECT_THAT(reports, Each(HasSubstr("expects 4"))) << place;
+  }
+}
+
+TEST(Meeting, ARankWithAnotherSecretIsRefusedAndTheMendIsNamed) {
+  const MeetingPlace folder;
+  for (const std::string& place : places(folder)) {
+    const auto begin = Clock::now();
+    const auto reports = run_processes(3, [&](int rank) {
+      setenv("BANYAN_SECRET", rank == 1 ? "another secret" : "the secret of all", 1);
+      return join(place, 3, rank, 2);
+    });
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30));
+    EXPECT_THAT(reports, Each(::testing::Not(HasSubstr("one of 3")))) << place;
+    EXPECT_THAT(reports[1], HasSubstr("secret")) << place;
+    EXPECT_THAT(reports[1], HasSubstr("BANYAN_SECRET")) << place;
+    EXPECT_THAT(reports[0], ::testing::ContainsRegex("(rank|process) 1")) << place;
+  }
+}
+
+TEST(Meeting, ASecretThatOnlyOneRankHasIsRefused) {
+  const MeetingPlace folder;
+  for (const std::string& place : places(folder)) {
+    const auto reports = run_processes(2, [&](int rank) {
+      if (rank == 1) setenv("BANYAN_SECRET", "a secret of one", 1);
+      return join(place, 2, rank, 2);
+    });
+    EXPECT_THAT(reports, Each(::testing::Not(HasSubstr("one of 2")))) << place;
+    EXPECT_THAT(reports[1], HasSubstr("BANYAN_SECRET")) << place;
+  }
+}
+
+// An id is for one meeting. Whoever comes with it again waits in vain, and those who met by it do not notice.
+TEST(Meeting, AnIdIsNotForASecondMeeting) {
+  IdNote note;
+  const auto reports = run_processes(2, [&](int rank) -> std::string {
+    const banyan_unique_id_t id = rank == 0 ? note.make() : note.wait();
+    banyan_comm_t comm = nullptr;
+    if (banyan_comm_init_rank(&comm, 2, id, rank, nullptr) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+    const std::string again = join(id, 2, rank, 1);
+    const std::string sum = sum_of_ones(comm);
+    banyan_comm_destroy(comm);
+    return again + "; still one of " + sum;
+  });
+  EXPECT_THAT(reports, Each(::testing::StartsWith("timed out: rank 0 has not come to tcp://")));
+  EXPECT_THAT(reports, Each(::testing::EndsWith("; still one of 2")));
+}
+
+TEST(Meeting, WhatIsNoIdIsRefused) {
+  banyan_unique_id_t id{};
+  banyan_comm_t comm = nullptr;
+  EXPECT_EQ(banyan_comm_init_rank(&comm, 1, id, 0, nullptr), BANYAN_INVALID_ARGUMENT);
+  std::memset(id.text, 'x', sizeof id.text);
+  EXPECT_EQ(banyan_comm_init_rank(&comm, 1, id, 0, nullptr), BANYAN_INVALID_ARGUMENT);
+  EXPECT_THAT(banyan_last_error(nullptr), HasSubstr("no id of banyan_get_unique_id"));
+  std::strcpy(id.text, "tcp://127.0.0.1:notaport#00");
+  EXPECT_EQ(banyan_comm_init_rank(&comm, 1, id, 0, nullptr), BANYAN_INVALID_ARGUMENT);
+  EXPECT_EQ(comm, nullptr);
+}
+
+}  // namespace
+}  // namespace banyan::c

@@ -1,0 +1,197 @@
+// Ranks that call different things, in one communicator or crosswise in two: all are told what differs, and nobody
+// hangs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "banyan/base/check.h"
+#include "bindings/c/test_ranks.h"
+
+namespace banyan::c {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+// ---- One communicator ----
+
+// Large enough for every call here.
+std::array<std::byte, 1 << 16> send_buffer, recv_buffer;
+
+struct Disagreement {
+  const char* name;
+  std::function<banyan_result_t(banyan_comm_t, bool is_odd)> call;
+  std::vector<const char*> words;  // of the message
+};
+
+// Who has done its part before it could know learns of it by the next call for all.
+std::string words_of_mismatch(banyan_comm_t comm, banyan_result_t result) {
+  if (result == BANYAN_SUCCESS) result = banyan_barrier(comm, nullptr);
+  if (result == BANYAN_SUCCESS) return "not noticed";
+  return std::string(result == BANYAN_MISMATCH ? "" : "another error: ") + banyan_last_error(comm);
+}
+
+std::vector<Disagreement> disagreements() {
+  void* const to = recv_buffer.data();
+  const void* const from = send_buffer.data();
+  static const std::vector<size_t> counts{5, 6, 7}, others{5, 7, 6};
+  return {
+      {"kind",
+       [=](banyan_comm_t comm, bool is_odd) {
+         return is_odd ? banyan_broadcast(from, to, 8, BANYAN_INT32, 0, comm, nullptr)
+                       : banyan_all_reduce(from, to, 8, BANYAN_INT32, BANYAN_SUM, comm, nullptr);
+       },
+       {"broadcast #1", "allreduce #1"}},
+      {"barrier",
+       [=](banyan_comm_t comm, bool is_odd) {
+         return is_odd ? banyan_barrier(comm, nullptr) : banyan_all_gather(from, to, 8, BANYAN_INT32, comm, nullptr);
+       },
+       {"barrier #1", "allgather #1"}},
+      {"type",
+       [=](banyan_comm_t comm, bool is_odd) {
+         return banyan_all_reduce(from, to, 8, is_odd ? BANYAN_UINT32 : BANYAN_INT32, BANYAN_SUM, comm, nullptr);
+       },
+       {"8 uint32 sum", "8 int32 sum", "the types differ"}},
+      {"op",
+       [=](banyan_comm_t comm, bool is_odd) {
+         return banyan_all_reduce(from, to, 8, BANYAN_INT32, is_odd ? BANYAN_MAX : BANYAN_MIN, comm, nullptr);
+       },
+       {"8 int32 max", "8 int32 min", "differ"}},
+      {"root",
+       [=](banyan_comm_t comm, bool is_odd) {
+         return banyan_broadcast(from, to, 8, BANYAN_INT32, is_odd ? 1 : 0, comm, nullptr);
+       },
+       {"from rank 1", "from rank 0", "the roots differ"}},
+      {"root of a reduction",
+       [=](banyan_comm_t comm, bool is_odd) {
+         return banyan_reduce(from, to, 2000, BANYAN_INT32, BANYAN_SUM, is_odd ? 2 : 0, comm, nullptr);
+       },
+       {"to rank 2", "to rank 0", "the roots differ"}},
+      {"count",
+       [=](banyan_comm_t comm, bool is_odd) {
+         return banyan_all_to_all(from, to, is_odd ? 300 : 301, BANYAN_INT32, comm, nullptr);
+       },
+       {"300 int32", "301 int32", "the counts differ"}},
+      {"no count",
+       [=](banyan_comm_t comm, bool is_odd) {
+         return banyan_all_reduce(from, to, is_odd ? 0 : 1, BANYAN_INT32, BANYAN_SUM, comm, nullptr);
+       },
+       {"0 int32", "1 int32", "the counts differ"}},
+      {"counts of allgatherv",
+       [=](banyan_comm_t comm, bool is_odd) {
+         return banyan_all_gather_v(from, to, (is_odd ? others : counts).data(), nullptr, BANYAN_INT32, comm, nullptr);
+       },
+       {"allgatherv #1 of 18 int32", "the counts of the ranks differ"}},
+      {"counts of reduce_scatterv",
+       [=](banyan_comm_t comm, bool is_odd) {
+         return banyan_reduce_scatter_v(from, to, (is_odd ? others : counts).data(), BANYAN_INT32, BANYAN_SUM, comm,
+                                        nullptr);
+       },
+       {"reduce-scatterv #1 of 18 int32 sum", "the counts of the ranks differ"}},
+  };
+}
+
+TEST(Mismatch, OfEveryFieldIsNamed) {
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  config.timeout = 10;
+  for (const Disagreement& disagreement : disagreements()) {
+    for (const int odd : {0, 1, 2}) {
+      const auto reports = run_ranks(
+          3,
+          [&](banyan_comm_t comm, int rank) -> std::string {
+            return words_of_mismatch(comm, disagreement.call(comm, rank == odd));
+          },
+          &config);
+      for (const char* const words : disagreement.words) {
+        EXPECT_THAT(reports, Each(HasSubstr(words))) << disagreement.name << ", rank " << odd;
+      }
+    }
+  }
+}
+
+// What rank 0 sends is not as long as rank 1 expects it.
+TEST(Mismatch, OfTheCountsOfAnAllToAllVIsNamed) {
+  for (const size_t surplus : {size_t{1}, size_t{3000}}) {
+    const auto reports = run_ranks(2, [&](banyan_comm_t comm, int rank) -> std::string {
+      const std::vector<size_t> sent{4, 4}, received{rank == 1 ? 4 + surplus : 4, 4};
+      const banyan_result_t result = banyan_all_to_all_v(send_buffer.data(), sent.data(), nullptr, recv_buffer.data(),
+                                                         received.data(), nullptr, BANYAN_INT32, comm, nullptr);
+      return words_of_mismatch(comm, result);
+    });
+    EXPECT_THAT(reports, Each(HasSubstr("rank 0 sends 16 bytes in an all-to-allv to rank 1, which expects " +
+                                        std::to_string(16 + 4 * surplus))));
+  }
+}
+
+TEST(Mismatch, OfTheLengthOfAMessageIsNamed) {
+  const auto reports = run_ranks(2, [](banyan_comm_t comm, int rank) -> std::string {
+    const banyan_result_t result = rank == 0 ? banyan_send(send_buffer.data(), 10, BANYAN_INT32, 1, comm, nullptr)
+                                             : banyan_recv(recv_buffer.data(), 11, BANYAN_INT32, 0, comm, nullptr);
+    if (rank == 1) return result == BANYAN_MISMATCH ? banyan_last_error(comm) : "not noticed";
+    banyan_result_t error = result;
+    while (error == BANYAN_SUCCESS) banyan_comm_get_async_error(comm, &error);
+    return error == BANYAN_MISMATCH ? banyan_last_error(comm) : "not told";
+  });
+  EXPECT_THAT(reports, Each(AllOf(HasSubstr("40"), HasSubstr("44"))));
+}
+
+// ---- Two communicators ----
+
+std::string output_of(const std::string& command) {
+  FILE* const pipe = popen(command.c_str(), "r");
+  CHECK(pipe != nullptr) << command;
+  std::string text;
+  char buffer[4096];
+  size_t count;
+  while ((count = fread(buffer, 1, sizeof buffer, pipe)) > 0) text.append(buffer, count);
+  const int status = pclose(pipe);
+  return "exit code " + std::to_string(WEXITSTATUS(status)) + "\n" + text;
+}
+
+TEST(Crossing, EndsByTimeoutsAndTheDoctorNamesTheCircle) {
+  const MeetingPlace records;
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  config.name = "first";
+  config.timeout = 1;
+  const auto reports = run_ranks(
+      2,
+      [&](banyan_comm_t first, int rank) -> std::string {
+        setenv("BANYAN_RECORDER_DIR", records.folder().c_str(), 1);
+        banyan_config_t another = BANYAN_CONFIG_INIT;
+        another.name = "second";
+        another.timeout = 1;
+        banyan_comm_t second = nullptr;
+        if (banyan_comm_split(first, 0, 0, &second, &another) != BANYAN_SUCCESS) return banyan_last_error(first);
+        const banyan_comm_t own = rank == 0 ? first : second, other = rank == 0 ? second : first;
+        std::vector<int32_t> values(5000, rank);
+        const banyan_result_t result =
+            banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_INT32, BANYAN_SUM, own, nullptr);
+        std::string report = std::string(banyan_result_text(result)) + ": " + banyan_last_error(own);
+        // Who gives up first stays until it has heard that the other has, too.
+        banyan_result_t told = BANYAN_SUCCESS;
+        while (told == BANYAN_SUCCESS) banyan_comm_get_async_error(other, &told);
+        report += std::string("; then told of ") + banyan_result_text(told);
+        banyan_comm_destroy(second);
+        return report;
+      },
+      &config);
+  for (const std::string& report : reports) {
+    EXPECT_THAT(report, AllOf(::testing::StartsWith("timed out: "), ::testing::EndsWith("; then told of timed out")));
+  }
+  const std::string diagnosis = output_of(std::string(BANYAN_BINARY) + " doctor " + records.folder());
+  EXPECT_THAT(diagnosis,
+              AllOf(HasSubstr("exit code 1\n"), HasSubstr("crossing"), HasSubstr("of first"), HasSubstr("of second"),
+                    HasSubstr("each waits for the other: the order of the calls differs")));
+}
+
+}  // namespace
+}  // namespace banyan::c
