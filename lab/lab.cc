@@ -246,6 +246,10 @@ void Lab::make_hosts() const {
     // A packet may come in by another cable than the answer goes out.
     write_setting("/proc/sys/net/ipv4/conf/all/rp_filter", "0");
     write_setting("/proc/sys/net/ipv4/conf/default/rp_filter", "0");
+    // Of those that a namespace may always choose, the one that shares a slow link evenly; and no new start after each
+    // pause, as clusters are set.
+    write_setting("/proc/sys/net/ipv4/tcp_congestion_control", "reno");
+    write_setting("/proc/sys/net/ipv4/tcp_slow_start_after_idle", "0");
     if (std::filesystem::exists("/proc/sys/net/ipv6"))
       write_setting("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
   }

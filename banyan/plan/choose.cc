@@ -1,7 +1,10 @@
 #include "banyan/plan/choose.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -74,6 +77,25 @@ const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, c
   return *std::min_element(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
     return estimate_seconds(a.schedule, total, model) < estimate_seconds(b.schedule, total, model);
   });
+}
+
+Bytes choose_slice(const Schedule& schedule, Bytes total, const AlphaBeta& model) {
+  const std::vector<uint64_t> loads = link_loads(schedule);
+  const std::span<const Link> links = schedule.fabric().links();
+  double most = 0, bandwidth = 0;
+  for (size_t i = 0; i < links.size(); ++i) {
+    const auto rate = static_cast<double>(links[i].bandwidth.bytes_per_second());
+    const double time = static_cast<double>(loads[i]) / rate;
+    if (time <= most) continue;
+    most = time;
+    bandwidth = rate;
+  }
+  const double seconds = seconds_per_byte(schedule).to_double() * static_cast<double>(total.count());
+  const double message = std::chrono::duration<double>(model.per_message).count();
+  const double best = bandwidth * std::sqrt(seconds * message / std::max(1u, heights(schedule).max));
+  const double bounded =
+      std::clamp(best, static_cast<double>(kLeastSlice.count()), static_cast<double>(kMostSlice.count()));
+  return Bytes(std::bit_floor(static_cast<uint64_t>(bounded)));
 }
 
 }  // namespace banyan

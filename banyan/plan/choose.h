@@ -22,4 +22,10 @@ std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& c
 // The one with the least estimated time for `total` bytes; of equal ones the first.
 const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, const AlphaBeta& model = {});
 
+// The piece in which each chunk should move. Small pieces fill the trees sooner, and cost a message each: the sum of
+// both is least at sqrt(time at the busiest link * cost of a message / height), times that link's bandwidth. A power of
+// two from kLeastSlice to kMostSlice.
+constexpr Bytes kLeastSlice{8 << 10}, kMostSlice{256 << 10};
+Bytes choose_slice(const Schedule& schedule, Bytes total, const AlphaBeta& model = {});
+
 }  // namespace banyan

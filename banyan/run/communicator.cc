@@ -22,11 +22,12 @@ uint64_t Communicator::Impl::mix(uint64_t a, uint64_t b) {
 
 Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience,
                                         Options options) {
-  fail(
-      Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " shrinks the communicator '" + options_.name + "'"));
+  const Error shrinks(ErrorCode::aborted,
+                      "rank " + std::to_string(rank_) + " shrinks the communicator '" + options_.name + "'");
+  fail(shrinks);
   wishes_.fetch_add(1, std::memory_order_seq_cst);
   while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  end_all();
+  end_all(shrinks);
   busy_.store(false, std::memory_order_release);
   wishes_.fetch_sub(1, std::memory_order_release);
 

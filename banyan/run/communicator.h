@@ -59,8 +59,8 @@ class Communicator {
     bool progress_thread = true;  // makes progress on requests that nobody waits for; started by the first request
     // Automatic: shared memory where all ranks are on one host, else TCP.
     Transports transports = Transports::automatic;
-    // Makes the source of plans for a communicator over connections, whose rank i is on host `host_of_rank[i]`.
-    std::function<std::shared_ptr<PlanSource>(const std::vector<uint32_t>& host_of_rank)> plans = {};
+    // Makes the source of plans for a communicator over connections.
+    std::function<std::shared_ptr<PlanSource>(const Seating& seating)> plans = {};
   };
 
   // Collective over `members` (ranks of the job, this process among them; rank i of the communicator is members[i]).

@@ -11,6 +11,7 @@
 #include "banyan/run/net_executor.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/stall.h"
+#include "banyan/run/transport/lane_transport.h"
 
 namespace banyan {
 namespace {
@@ -74,14 +75,21 @@ std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
     if (found == hosts.end()) hosts.push_back(host);
   }
   const auto here = static_cast<uint32_t>(std::count(host_of_rank.begin(), host_of_rank.end(), host_of_rank[rank_]));
+  const auto size = static_cast<uint32_t>(members_.size());
+  auto make_transport = [&](std::function<Path(uint32_t, uint32_t)> path) -> std::unique_ptr<ChannelTransport> {
+    return std::make_unique<LaneTransport>(
+        job_->agent().connector(id_, members_, rank_, std::min(options_.timeout, options_.join_timeout)),
+        LaneTransport::Options{.ranks = size, .path = std::move(path)});
+  };
   return std::make_unique<NetExecutor>(
-      job_->agent().connector(id_, members_, rank_, std::min(options_.timeout, options_.join_timeout)),
-      NetExecutor::Options{.rank = rank_,
-                           .ranks = static_cast<uint32_t>(members_.size()),
-                           .is_crowded = is_crowded(here),
-                           .plans = options_.plans(host_of_rank),
+      NetPlans::Options{
+          .rank = rank_,
+          .ranks = size,
+          .source = options_.plans({.members = members_, .job_size = job_->size(), .host_of_rank = host_of_rank})},
+      NetExecutor::Options{.is_crowded = is_crowded(here),
                            .tell_peers = [this](const Error& error) { tell_of_failure(error); },
-                           .ask_peers = [this] { return ask_peers(); }});
+                           .ask_peers = [this] { return ask_peers(); },
+                           .transport = make_transport});
 }
 
 // ---- News of other ranks ----
@@ -140,8 +148,7 @@ void Communicator::Impl::close() {
   hooks_ = {};
   while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
   if (pending_.load(std::memory_order_acquire) > 0) {
-    fail(Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " destroyed the communicator"));
-    end_all();
+    end_all(Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " destroyed the communicator"));
   }
   busy_.store(false, std::memory_order_release);
 }
@@ -172,7 +179,6 @@ bool Communicator::Impl::note_failure(const Error& error) {
 void Communicator::Impl::fail(const Error& error) {
   if (!note_failure(error)) return;
   BANYAN_LOG(info) << "communicator '" << options_.name << "' has failed: " << error.what();
-  entry_.finish(OperationState::failed);
   executor_->break_with(error);
   if (error.code() == ErrorCode::timed_out) {
     // Those who are late are in no call in which they could notice.
@@ -183,14 +189,25 @@ void Communicator::Impl::fail(const Error& error) {
 
 // ---- The flight recorder ----
 
-void Communicator::Impl::begin_record(const Call& call) {
+// Starts it, and remembers that.
+void Communicator::Impl::begin(const Call& call) {
   steps_seen_ = UINT64_MAX;
-  entry_ = recorder_.begin({.kind = call.kind,
-                            .type = call.type,
-                            .op = call.op,
-                            .other = call.is_rooted() ? call.other : kNoRank,
-                            .count = call.count,
-                            .counts_hash = current_[2]});
+  UnderWay& begun = under_way_[(oldest_ + started_) % kMostUnderWay];
+  begun.numbers = numbers_of(call);
+  begun.entry = recorder_.begin({.kind = call.kind,
+                                 .type = call.type,
+                                 .op = call.op,
+                                 .other = call.is_rooted() ? call.other : kNoRank,
+                                 .count = call.count,
+                                 .counts_hash = begun.numbers[2]});
+  ++started_;
+  executor_->start(call, begun.numbers);
+}
+
+void Communicator::Impl::end_oldest(OperationState state) {
+  under_way_[oldest_].entry.finish(state);
+  oldest_ = (oldest_ + 1) % kMostUnderWay;
+  --started_;
 }
 
 // What cannot be written is lost: it must not hide the error that it is about.
@@ -251,7 +268,7 @@ void Communicator::Impl::waiting_for(uint32_t rank) {
   steps_noticed_ = steps;
   rank_noticed_ = rank;
   const Clock::time_point now = Clock::now();
-  if (steps == steps_seen_) entry_.wait_for(rank);
+  if (steps == steps_seen_ && started_ > 0) under_way_[oldest_].entry.wait_for(rank);
   if (steps != steps_seen_) {
     steps_seen_ = steps;
     moved_at_ = now;
@@ -278,7 +295,7 @@ void Communicator::Impl::expect_present(uint32_t rank) const {
   if (job_->agent().liveness().state(members_[rank]) != PeerState::left) return;
   throw Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) +
                                         " has left: it ended its part before this rank's " +
-                                        describe(record_of(current_, executor_->own_progress().begun)));
+                                        describe(record_of(under_way_[oldest_].numbers, executor_->oldest())));
 }
 
 void Communicator::Impl::give_up(uint32_t waited_for) {
@@ -288,10 +305,13 @@ void Communicator::Impl::give_up(uint32_t waited_for) {
     ranks.push_back(
         {.progress = progress[rank], .is_silent = job_->agent().liveness().state(members_[rank]) == PeerState::silent});
   }
-  throw Error(ErrorCode::timed_out,
-              "nothing has moved for " + std::to_string(options_.timeout.count()) +
-                  " ms: " + explain({.own = rank_, .waited_for = waited_for, .call = current_, .ranks = ranks}) +
-                  "; see 'banyan doctor " + recorder_directory() + "'");
+  throw Error(ErrorCode::timed_out, "nothing has moved for " + std::to_string(options_.timeout.count()) + " ms: " +
+                                        explain({.own = rank_,
+                                                 .waited_for = waited_for,
+                                                 .call = under_way_[oldest_].numbers,
+                                                 .sequence = executor_->oldest(),
+                                                 .ranks = ranks}) +
+                                        "; see 'banyan doctor " + recorder_directory() + "'");
 }
 
 }  // namespace banyan

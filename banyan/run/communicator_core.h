@@ -1,6 +1,7 @@
 // The inside of a Communicator: known to communicator*.cc and operation.* only.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -72,7 +73,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   bool step();
   void rest(Patience& patience);
   void complete(const std::shared_ptr<Operation>& operation);
-  void end_all();
+  void end_all(const Error& error);
   template <typename IsEnough>
   void drive_until(IsEnough is_enough);
   template <typename IsEnough>
@@ -80,14 +81,14 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void be_progress_thread();
   void wake_driver();
 
-  void begin_record(const Call& call);
+  void begin(const Call& call);
+  void end_oldest(OperationState state);
   void write_dump(DumpReason reason, const std::string& why);
 
   const ForkGuard fork_guard_;
   // In memory that outlives a killed process as long as a peer has it mapped.
   std::byte* const recorder_memory_;
   Recorder recorder_;
-  Recorder::Entry entry_;  // of the call under way
   std::unique_ptr<Executor> executor_;
   HookRegistration hooks_;
 
@@ -98,10 +99,16 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   std::deque<std::shared_ptr<Operation>> queue_;  // started, and not taken by who drives
 
   // Of who drives.
-  std::deque<std::shared_ptr<Operation>> calls_;      // for all ranks: one at a time, in order
+  std::deque<std::shared_ptr<Operation>> calls_;      // for all ranks, in order; the first `started_` are under way
   std::vector<std::shared_ptr<Operation>> messages_;  // between two
-  bool is_call_started_ = false;
-  CallNumbers current_{};
+  // Those that the executor has, the oldest first: of calls_, or the one of run().
+  struct UnderWay {
+    CallNumbers numbers{};
+    Recorder::Entry entry;
+  };
+  static constexpr size_t kMostUnderWay = 8;
+  std::array<UnderWay, kMostUnderWay> under_way_;  // a ring
+  size_t oldest_ = 0, started_ = 0;
   uint64_t children_ = 0, shrinks_ = 0;
 
   // Of the Watch.

@@ -40,13 +40,12 @@ void Communicator::Impl::run(const Call& call) {
   if (!call.is_between_two() && pending_.load(std::memory_order_acquire) == 0 &&
       !busy_.exchange(true, std::memory_order_acquire)) {
     try {
-      current_ = numbers_of(call);
-      begin_record(call);
-      executor_->start(call, current_);
+      begin(call);
       executor_->finish(*this);
-      entry_.finish();
+      end_oldest(OperationState::done);
     } catch (const Error& error) {
       const Error cause = cause_of(error);
+      while (started_ > 0) end_oldest(OperationState::failed);
       if (cause.code() != ErrorCode::invalid_input) fail(cause);
       busy_.store(false, std::memory_order_release);
       throw cause;
@@ -97,15 +96,10 @@ bool Communicator::Impl::step() {
   }
   if (calls_.empty()) return moved;
   const uint64_t steps = executor_->steps();
-  if (!is_call_started_) {
-    current_ = numbers_of(calls_.front()->call());
-    begin_record(calls_.front()->call());
-    executor_->start(calls_.front()->call(), current_);
-    is_call_started_ = true;
-  }
+  const size_t most = std::min(executor_->depth(), kMostUnderWay);
+  while (started_ < std::min(calls_.size(), most)) begin(calls_[started_]->call());
   if (executor_->advance()) {
-    is_call_started_ = false;
-    entry_.finish();
+    end_oldest(OperationState::done);
     complete(calls_.front());
     calls_.pop_front();
     return true;
@@ -141,12 +135,14 @@ void Communicator::Impl::drive_until(IsEnough is_enough) {
       }
     }
   } catch (const Error& error) {
-    fail(cause_of(error));
-    end_all();
+    end_all(cause_of(error));
   }
 }
 
-void Communicator::Impl::end_all() {
+// With this error, or that which came before it. Only for who drives.
+void Communicator::Impl::end_all(const Error& error) {
+  while (started_ > 0) end_oldest(OperationState::failed);
+  fail(error);
   {
     const std::lock_guard lock(mutex_);
     calls_.insert(calls_.end(), queue_.begin(), queue_.end());
@@ -157,7 +153,6 @@ void Communicator::Impl::end_all() {
   pending_.fetch_sub(calls_.size(), std::memory_order_release);
   for (const std::shared_ptr<Operation>& operation : calls_) operation->finish(error_);
   calls_.clear();
-  is_call_started_ = false;
 }
 
 // Drives until it is enough, or waits while somebody else does.
@@ -194,8 +189,7 @@ bool Communicator::Impl::poke(Operation& operation) {
       while (!operation.is_over() && step()) continue;
       if (!operation.is_over()) waiting_for(executor_->waiting_for());
     } catch (const Error& error) {
-      fail(cause_of(error));
-      end_all();
+      end_all(cause_of(error));
     }
     busy_.store(false, std::memory_order_release);
   }

@@ -1,4 +1,4 @@
-// Executor: carries out calls, one at a time, in the order in which they are started. One thread at a time.
+// Executor: carries out calls in the order in which they are started. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,14 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
   virtual ~Executor() = default;
 
-  // Begins a call when none is under way. What the call points to must stay until it is over.
+  // How many calls may be under way.
+  virtual size_t depth() const = 0;
+  // Begins a call after those under way. What the call points to must stay until it is over.
   virtual void start(const Call& call, const CallNumbers& numbers) = 0;
-  // Goes on as far as possible without waiting; true when the call is over. Throws Error when it cannot be: the
-  // executor is of no use after that.
+  // Goes on as far as possible without waiting; true when the oldest call is over, which is then no more under way.
+  // Throws Error when it cannot be: the executor is of no use after that.
   virtual bool advance() = 0;
-  // Goes on until the call is over, asking `watch` now and then whether to wait on. Throws what both throw.
+  // Goes on until the only call is over, asking `watch` now and then whether to wait on. Throws what both throw.
   virtual void finish(Watch& watch) = 0;
 
   // Messages between two ranks go on beside the calls, any number at a time; those of a pair in order. `call` is send
@@ -52,6 +54,8 @@ class Executor {
   virtual uint32_t waiting_for() const = 0;
   // Grows whenever something moves.
   virtual uint64_t steps() const = 0;
+  // The number of the oldest call under way, or of the last one: the first that a rank begins is 1.
+  virtual uint64_t oldest() const = 0;
   // Ends what peers have under way with this error, as far as they can be told. Any thread.
   virtual void break_with(const Error& error) = 0;
   // The error with which a peer has ended everything, if one has. Any thread.

@@ -17,6 +17,7 @@ class HostExecutor : public Executor {
  public:
   HostExecutor(std::unique_ptr<HostGroup> group, RegionPool& pool);
 
+  size_t depth() const override { return 1; }
   void start(const Call& call, const CallNumbers& numbers) override;
   bool advance() override;
   void finish(Watch& watch) override;
@@ -28,6 +29,7 @@ class HostExecutor : public Executor {
   bool is_crowded() const override { return group_->is_crowded(); }
   uint32_t waiting_for() const override;
   uint64_t steps() const override { return group_->exchange().steps() + message_steps_; }
+  uint64_t oldest() const override { return group_->exchange().operation(); }
   void break_with(const Error& error) override { group_->break_with(error); }
   std::optional<Error> broken() const override;
   RankProgress own_progress() const override { return progress()[group_->rank()]; }

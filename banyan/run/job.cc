@@ -89,7 +89,10 @@ std::shared_ptr<Job> Job::join(RegionPool& pool, const Invitation& invitation, c
   const Deadline deadline = Deadline::after(at_most);
   Rendezvous rendezvous(Place::parse(invitation.url), secret, {.rank = invitation.rank, .job = invitation.name},
                         deadline);
-  Listener listener = Listener::on(rendezvous.listening_address());
+  // Peers that choose a path call the address at its end, which may be any of this host.
+  const std::string address = rendezvous.listening_address();
+  const bool is_loopback = address.starts_with("127.") || address == "::1";
+  Listener listener = Listener::on(is_loopback ? address : address.find(':') == std::string::npos ? "0.0.0.0" : "::");
   const Card own = card_of(pool, invitation.rank, listener, rendezvous.own_addresses());
   return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation.rank,
                     rendezvous.secret(), deadline);

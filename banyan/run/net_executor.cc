@@ -1,7 +1,5 @@
 #include "banyan/run/net_executor.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -11,268 +9,98 @@
 namespace banyan {
 namespace {
 
-constexpr uint64_t kSliceBytes = 64 << 10;
+constexpr uint64_t kSliceBytes = 64 << 10;  // of plans that do not say
 constexpr std::chrono::milliseconds kLongestNap{50};
-constexpr uint32_t kCallLane = 0, kMessageLane = 1, kLanes = 2;
-
-bool follows_plan(OperationKind kind) {
-  return kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::broadcast ||
-         kind == OperationKind::all_gather || kind == OperationKind::reduce_scatter;
-}
-
-CollectiveKind collective_kind(OperationKind kind) {
-  switch (kind) {
-    case OperationKind::all_reduce:
-      return CollectiveKind::allreduce;
-    case OperationKind::reduce:
-      return CollectiveKind::reduce;
-    case OperationKind::broadcast:
-      return CollectiveKind::broadcast;
-    case OperationKind::all_gather:
-      return CollectiveKind::allgather;
-    default:
-      return CollectiveKind::reduce_scatter;
-  }
-}
 
 }  // namespace
 
-NetExecutor::NetExecutor(std::unique_ptr<Connector> connector, Options options)
-    : options_(std::move(options)),
-      transport_(std::move(connector), {.ranks = options_.ranks, .lanes = kLanes, .path = {}}),
-      letters_(transport_),
-      messages_(transport_),
-      engine_(transport_, {.slice_bytes = kSliceBytes}),
-      greetings_(options_.ranks) {}
+NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
+    : rank_(plans.rank),
+      ranks_(plans.ranks),
+      options_(std::move(options)),
+      plans_(std::move(plans)),
+      transport_(options_.transport([this](uint32_t peer, uint32_t lane) { return plans_.path(peer, lane); })),
+      messages_(*transport_),
+      engine_(*transport_,
+              {.slice_bytes = kSliceBytes, .channel = [this](const RankPlan&, uint32_t peer, uint32_t lane) {
+                 return transport_->channel(peer, lane);
+               }}) {}
 
 RankProgress NetExecutor::own_progress() const {
   const std::lock_guard lock(mutex_);
   return progress_;
 }
 
+uint64_t NetExecutor::oldest() const { return flights_.empty() ? own_progress().begun : flights_.front().number; }
+
 void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
-  CHECK(phase_ == Phase::idle) << "a call is under way";
-  call_ = call;
+  CHECK(flights_.size() < kDepth) << "too many calls are under way";
+  Flight flight;
   {
     const std::lock_guard lock(mutex_);
-    ++progress_.begun;
+    flight.number = ++progress_.begun;
     progress_.last_call = numbers;
   }
-  own_greeting_ = {.begun = progress_.begun, .numbers = numbers};
+  const std::byte* input = call.send;
   if (call.op == ReduceOp::premul_sum && call.reduces()) {
-    const uint64_t elements = call.send_elements(options_.rank, options_.ranks);
-    scaled_.resize(elements * size_of(call.type));
-    scale(call.type, scaled_.data(), call.send, elements, call.factor);
-    call_.send = scaled_.data();
+    const uint64_t elements = call.send_elements(rank_, ranks_);
+    flight.scaled.resize(elements * size_of(call.type));
+    scale(call.type, flight.scaled.data(), call.send, elements, call.factor);
+    input = flight.scaled.data();
   }
-  const uint64_t spread =
-      call.kind == OperationKind::all_gather || call.kind == OperationKind::reduce_scatter ? options_.ranks : 1;
-  if (follows_plan(call.kind) && call.count > 0 && options_.ranks > 1) {
-    begin_plan(collective_kind(call.kind), call.count * spread);
-  } else {
-    follows_plan_ = false;
-    peers_.clear();
-    for (uint32_t peer = 0; peer < options_.ranks; ++peer) {
-      if (peer != options_.rank) peers_.push_back(peer);
-    }
+  std::shared_ptr<const RankPlan> plan = plans_.plan(call);
+  for (const PlanLane& lane : plan->lanes) {
+    if (lane.lane < NetPlans::kFirstOwnLane) continue;
+    // Several calls at a time would hold each other up.
+    transport_->pace(transport_->channel(lane.peer, lane.lane), flights_.empty() ? lane.bytes_per_second : 0);
   }
-  greet(peers_);
-  phase_ = Phase::greet;
+  const size_t input_bytes = plan->input_elements * size_of(call.type);
+  const size_t output_bytes = plan->output_elements * size_of(call.type);
+  flight.ticket = engine_.start({.plan = std::move(plan),
+                                 .task = {.type = call.type, .op = call.op, .divisor = ranks_},
+                                 .sequence = flight.number,
+                                 .signature = numbers,
+                                 .input = {input, input_bytes},
+                                 .output = {call.recv, output_bytes}});
+  flights_.push_back(std::move(flight));
 }
-
-// ---- Who calls what ----
-
-void NetExecutor::greet(const std::vector<uint32_t>& peers) {
-  for (const uint32_t peer : peers) {
-    const uint32_t channel = transport_.channel(peer, kCallLane);
-    letters_.send(channel, std::as_bytes(std::span(&own_greeting_, 1)));
-    letters_.receive(channel, std::as_writable_bytes(std::span(&greetings_[peer], 1)));
-  }
-}
-
-void NetExecutor::read_greetings() const {
-  for (const uint32_t peer : peers_) {
-    if (signature_of(greetings_[peer].numbers) == signature_of(own_greeting_.numbers)) continue;
-    throw Error(ErrorCode::mismatch,
-                mismatch_message(options_.rank, record_of(own_greeting_.numbers, own_greeting_.begun), peer,
-                                 record_of(greetings_[peer].numbers, greetings_[peer].begun)));
-  }
-}
-
-// ---- By plan ----
-
-void NetExecutor::begin_plan(CollectiveKind kind, uint64_t elements) {
-  const uint64_t bytes = size_of(call_.type);
-  const Schedule& schedule = options_.plans->plan(
-      {.kind = kind, .root = call_.is_rooted() ? call_.other : 0, .total = Bytes(elements * bytes)});
-  if (prepared_.schedule != &schedule || prepared_.elements != elements) {
-    prepared_ = {.schedule = &schedule,
-                 .elements = elements,
-                 .plan = std::make_shared<RankPlan>(make_rank_plan(schedule, elements, options_.rank))};
-  }
-  follows_plan_ = true;
-  peers_ = peers_of(*prepared_.plan);
-}
-
-void NetExecutor::follow_plan() {
-  const uint64_t bytes = size_of(call_.type);
-  const RankPlan& plan = *prepared_.plan;
-  engine_.start({.plan = prepared_.plan,
-                 .task = {.type = call_.type, .op = call_.op, .divisor = options_.ranks},
-                 .signature = signature_of(own_greeting_.numbers),
-                 .input = {call_.send, plan.input_elements * bytes},
-                 .output = {call_.recv, plan.output_elements * bytes}});
-}
-
-// ---- By letters ----
-
-uint64_t NetExecutor::offset_of(std::span<const size_t> counts, std::span<const size_t> displacements,
-                                uint32_t rank) const {
-  if (!displacements.empty()) return displacements[rank];
-  uint64_t offset = 0;
-  for (uint32_t other = 0; other < rank; ++other) offset += counts[other];
-  return offset;
-}
-
-// What each rank sends to each, in bytes of the two buffers.
-void NetExecutor::begin_exchange() {
-  const uint64_t bytes = size_of(call_.type);
-  const uint32_t me = options_.rank;
-  struct Place {
-    uint64_t offset = 0, count = 0;
-  };
-  const auto sent_to = [&](uint32_t peer) -> Place {
-    switch (call_.kind) {
-      case OperationKind::all_gather_v:
-        return {0, call_.recv_counts[me]};
-      case OperationKind::all_to_all:
-        return {peer * call_.count, call_.count};
-      case OperationKind::all_to_all_v:
-      case OperationKind::reduce_scatter_v:
-        return {offset_of(call_.send_counts, call_.send_displacements, peer), call_.send_counts[peer]};
-      case OperationKind::gather:
-        return {0, peer == call_.other ? call_.count : 0};
-      case OperationKind::scatter:
-        return {peer * call_.count, me == call_.other ? call_.count : 0};
-      default:
-        return {0, peer == me ? call_.count : 0};  // of one rank, or of nothing
-    }
-  };
-  const auto received_from = [&](uint32_t peer) -> Place {
-    switch (call_.kind) {
-      case OperationKind::all_gather_v:
-      case OperationKind::all_to_all_v:
-        return {offset_of(call_.recv_counts, call_.recv_displacements, peer), call_.recv_counts[peer]};
-      case OperationKind::all_to_all:
-        return {peer * call_.count, call_.count};
-      case OperationKind::gather:
-        return {peer * call_.count, me == call_.other ? call_.count : 0};
-      case OperationKind::scatter:
-        return {0, peer == call_.other ? call_.count : 0};
-      default:
-        return {0, peer == me ? call_.count : 0};
-    }
-  };
-  const bool reduces = call_.kind == OperationKind::reduce_scatter_v;
-  const bool in_place = call_.kind == OperationKind::all_to_all && call_.send == call_.recv;
-  const uint64_t own_bytes = reduces ? call_.send_counts[me] * bytes : 0;
-  pieces_.resize(reduces ? own_bytes * options_.ranks : in_place ? call_.count * bytes * options_.ranks : 0);
-  const std::byte* input = call_.send;
-  if (in_place && !pieces_.empty()) {
-    std::memcpy(pieces_.data(), call_.send, pieces_.size());
-    input = pieces_.data();
-  }
-  for (uint32_t peer = 0; peer < options_.ranks; ++peer) {
-    const Place out = sent_to(peer), in = received_from(peer);
-    std::byte* const place = reduces ? pieces_.data() + peer * own_bytes : call_.recv + in.offset * bytes;
-    const uint64_t in_bytes = reduces ? own_bytes : in.count * bytes;
-    if (peer == me) {
-      const std::byte* const own = input + out.offset * bytes;
-      if (in_bytes > 0 && own != place) std::memcpy(place, own, in_bytes);
-      continue;
-    }
-    const uint32_t channel = transport_.channel(peer, kCallLane);
-    if (out.count > 0) letters_.send(channel, {input + out.offset * bytes, out.count * bytes});
-    if (in_bytes > 0) letters_.receive(channel, {place, in_bytes});
-  }
-}
-
-// In the order of the ranks.
-void NetExecutor::reduce_pieces() {
-  const uint64_t count = call_.send_counts[options_.rank];
-  std::vector<const std::byte*> sources;
-  for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
-    sources.push_back(pieces_.data() + rank * count * size_of(call_.type));
-  }
-  const uint32_t divisor = call_.op == ReduceOp::avg ? options_.ranks : 1;
-  reduce({.type = call_.type, .op = call_.op, .divisor = divisor}, call_.recv, nullptr, sources, count);
-}
-
-// ---- Going on ----
 
 bool NetExecutor::advance() {
-  switch (phase_) {
-    case Phase::idle:
-      return true;
-    case Phase::greet:
-      if (letters_.advance()) ++steps_;
-      if (!letters_.is_idle()) return false;
-      read_greetings();
-      if (follows_plan_) {
-        follow_plan();
-        phase_ = Phase::follow_plan;
-      } else {
-        begin_exchange();
-        phase_ = Phase::exchange;
-      }
-      ++steps_;
-      return advance();
-    case Phase::follow_plan:
-      while (!engine_.is_idle()) {
-        if (!engine_.progress()) return false;
-        ++steps_;
-      }
-      finish_call();
-      return true;
-    case Phase::exchange:
-      if (letters_.advance()) ++steps_;
-      if (!letters_.is_idle()) return false;
-      finish_call();
-      return true;
+  if (flights_.empty()) return true;
+  try {
+    while (!engine_.is_done(flights_.front().ticket)) {
+      if (!engine_.progress()) return false;
+    }
+  } catch (const MismatchError& error) {
+    throw Error(ErrorCode::mismatch,
+                mismatch_message(rank_, record_of(error.own().signature, error.own().sequence), error.peer(),
+                                 record_of(error.others().signature, error.others().sequence)));
   }
-  return false;
-}
-
-void NetExecutor::finish_call() {
-  if (call_.kind == OperationKind::reduce_scatter_v) reduce_pieces();
-  phase_ = Phase::idle;
+  flights_.pop_front();
   ++steps_;
+  return true;
 }
 
 void NetExecutor::finish(Watch& watch) {
   Patience patience(options_.is_crowded);
   while (!advance()) {
-    const uint64_t steps = steps_;
+    const uint64_t before = steps();
     if (patience.pause()) continue;
     watch.waiting_for(waiting_for());
-    nap([&] { return advance() || steps_ != steps; });
+    nap([&] { return advance() || steps() != before; });
     patience.tire();
   }
 }
 
 uint32_t NetExecutor::waiting_for() const {
-  if (!letters_.is_idle()) return letters_.waiting_for() % options_.ranks;
-  if (phase_ == Phase::follow_plan) {
-    for (const Engine::Waiting& waiting : engine_.waiting_for()) {
-      if (!waiting.peers.empty()) return waiting.peers.front();
-    }
+  for (const Engine::Waiting& waiting : engine_.waiting_for()) {
+    if (!waiting.peers.empty()) return waiting.peers.front();
   }
-  if (phase_ != Phase::idle && !peers_.empty()) return peers_.front();
-  return messages_.is_idle() ? options_.rank : messages_.waiting_for() % options_.ranks;
+  return messages_.is_idle() ? rank_ : messages_.waiting_for() % ranks_;
 }
 
 uint64_t NetExecutor::start_message(const Call& call) {
-  const uint32_t channel = transport_.channel(call.other, kMessageLane);
+  const uint32_t channel = transport_->channel(call.other, NetPlans::kMessageLane);
   const size_t bytes = call.count * size_of(call.type);
   return call.kind == OperationKind::send ? messages_.send(channel, {call.send, bytes})
                                           : messages_.receive(channel, {call.recv, bytes});
@@ -285,12 +113,12 @@ bool NetExecutor::advance_messages() {
 }
 
 void NetExecutor::nap(const std::function<bool()>& try_again) {
-  if (!try_again()) transport_.wait(kLongestNap);
+  if (!try_again()) transport_->wait(kLongestNap);
 }
 
 void NetExecutor::break_with(const Error& error) {
   options_.tell_peers(error);
-  transport_.wake();
+  transport_->wake();
 }
 
 }  // namespace banyan

@@ -17,15 +17,14 @@ std::string list(const std::vector<uint32_t>& ranks) {
 }  // namespace
 
 std::string explain(const Stall& stall) {
-  const RankProgress& own = stall.ranks[stall.own].progress;
   std::vector<uint32_t> silent, late;
   for (uint32_t rank = 0; rank < stall.ranks.size(); ++rank) {
     if (rank == stall.own) continue;
     if (stall.ranks[rank].is_silent) silent.push_back(rank);
-    if (stall.ranks[rank].progress.begun < own.begun) late.push_back(rank);
+    if (stall.ranks[rank].progress.begun < stall.sequence) late.push_back(rank);
   }
-  std::string text =
-      "this rank, " + std::to_string(stall.own) + ", waits in " + describe(record_of(stall.call, own.begun)) + " for ";
+  std::string text = "this rank, " + std::to_string(stall.own) + ", waits in " +
+                     describe(record_of(stall.call, stall.sequence)) + " for ";
   if (!silent.empty()) {
     return text + list(silent) + (silent.size() == 1 ? ", whose process gives" : ", whose processes give") +
            " no sign of life (stopped, or cut off?)";

@@ -17,7 +17,8 @@ struct StalledRank {
 struct Stall {
   uint32_t own = 0;
   uint32_t waited_for = 0;
-  CallNumbers call{};  // that this rank waits in
+  CallNumbers call{};     // that this rank waits in
+  uint64_t sequence = 0;  // its number
   std::span<const StalledRank> ranks;
 };
 

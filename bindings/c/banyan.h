@@ -39,6 +39,7 @@
  * of its parent; calls refuse with BANYAN_INVALID_USAGE.
  *
  * ENVIRONMENT. BANYAN_LOG=info|debug, BANYAN_PLAN=file (a plan of `banyan plan`), BANYAN_FABRIC=file or generator,
+ * BANYAN_ROUTES=file (which addresses take which path), BANYAN_SLICE=size (the piece that moves at once, over connections),
  * BANYAN_SECRET or BANYAN_SECRET_FILE (authenticates connections; without one only this machine is accepted),
  * BANYAN_TIMEOUT=seconds, BANYAN_TRANSPORT=auto|shm|tcp, BANYAN_RECORDER_DIR, BANYAN_ISA=portable|avx2|avx512. A field set in the config wins.
  *
@@ -121,8 +122,9 @@ typedef struct {
   const char* plan;       /* schedule file for its collective, over connections; default: BANYAN_PLAN, else planned */
   const char* transport;  /* "auto", "shm", "tcp" */
   int progress_thread;    /* 1: a thread makes progress on requests; 0: calls do; -1: default, a thread on first request */
+  const char* routes;     /* file that says which addresses take which path through the fabric; default: BANYAN_ROUTES */
 } banyan_config_t;
-#define BANYAN_CONFIG_INIT {sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1}
+#define BANYAN_CONFIG_INIT {sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1, NULL}
 
 /* ---- Joining ------------------------------------------------------------------------------------------------------ */
 

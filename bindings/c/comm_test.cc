@@ -203,7 +203,7 @@ TEST(Mismatch, NamesTheRankAndBothCalls) {
       return "not noticed";
     banyan_result_t error = BANYAN_SUCCESS;
     banyan_comm_get_async_error(comm, &error);
-    if (error != BANYAN_MISMATCH) return "another error";
+    if (error != BANYAN_MISMATCH) return std::string("another error: ") + banyan_last_error(comm);
     if (banyan_barrier(comm, nullptr) != BANYAN_MISMATCH) return "went on";
     return banyan_last_error(comm);
   });

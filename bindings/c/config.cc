@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "banyan/base/error.h"
+#include "banyan/base/units.h"
 #include "banyan/run/element/isa.h"
 #include "banyan/run/record/log.h"
 #include "bindings/c/planner.h"
@@ -56,6 +57,16 @@ std::string text_from(const char* field, const char* variable) {
   return text != nullptr ? text : "";
 }
 
+uint64_t slice_from_environment() {
+  const char* const text = std::getenv("BANYAN_SLICE");
+  if (text == nullptr || *text == '\0') return 0;
+  try {
+    return Bytes::parse(text).count();
+  } catch (const Error& error) {
+    throw error.within("BANYAN_SLICE");
+  }
+}
+
 Communicator::Transports transports_from(const std::string& name) {
   if (name.empty() || name == "auto") return Communicator::Transports::automatic;
   if (name == "shm") return Communicator::Transports::shared_memory;
@@ -79,8 +90,11 @@ Communicator::Options options_from(const banyan_config_t* config) {
   if (const auto time = milliseconds(whole.join_timeout, "config.join_timeout")) options.join_timeout = *time;
   options.progress_thread = whole.progress_thread != 0;
   options.transports = transports_from(text_from(whole.transport, "BANYAN_TRANSPORT"));
-  options.plans = [fabric = text_from(whole.fabric, "BANYAN_FABRIC"), plan = text_from(whole.plan, "BANYAN_PLAN")](
-                      const std::vector<uint32_t>& host_of_rank) { return make_planner(fabric, plan, host_of_rank); };
+  const PlannerOptions planner{.fabric = text_from(whole.fabric, "BANYAN_FABRIC"),
+                               .plan = text_from(whole.plan, "BANYAN_PLAN"),
+                               .routes = text_from(whole.routes, "BANYAN_ROUTES"),
+                               .slice_bytes = slice_from_environment()};
+  options.plans = [planner](const Seating& seating) { return make_planner(planner, seating); };
   return options;
 }
 

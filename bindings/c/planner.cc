@@ -1,12 +1,16 @@
 #include "bindings/c/planner.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/base/file.h"
+#include "banyan/fabric/cables.h"
 #include "banyan/fabric/read.h"
+#include "banyan/fabric/route_book.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/choose.h"
 #include "banyan/schedule/schedule_file.h"
@@ -32,28 +36,60 @@ Fabric fabric_of_hosts(const std::vector<uint32_t>& host_of_rank) {
 
 class Planner : public PlanSource {
  public:
-  Planner(Fabric fabric, std::optional<Schedule> fixed) : fabric_(std::move(fabric)), fixed_(std::move(fixed)) {}
+  Planner(Fabric fabric, std::vector<NodeId> ranks, std::optional<Schedule> fixed, RouteBook routes,
+          uint64_t slice_bytes)
+      : fabric_(std::move(fabric)),
+        ranks_(std::move(ranks)),
+        cables_(fabric_),
+        fixed_(std::move(fixed)),
+        routes_(std::move(routes)),
+        slice_bytes_(slice_bytes) {}
 
-  const Schedule& plan(const Question& question) override {
+  Answer plan(const Question& question) override {
     if (fixed_ && fixed_->collective().kind() == question.kind) {
       const Collective& collective = fixed_->collective();
-      if (!collective.is_rooted() || collective.root() == collective.participants()[question.root]) return *fixed_;
+      if (!collective.is_rooted() || collective.root() == collective.participants()[question.root]) {
+        return answer("the given plan", *fixed_, question.total);
+      }
     }
     const auto key = std::pair(question.kind, question.root);
     auto found = candidates_.find(key);
     if (found == candidates_.end()) {
-      Collective::Options asked{.kind = question.kind};
+      Collective::Options asked{.kind = question.kind, .ranks = ranks_};
       if (question.kind == CollectiveKind::broadcast || question.kind == CollectiveKind::reduce) {
-        asked.root = fabric_.ranks()[question.root];
+        asked.root = ranks_[question.root];
       }
       found = candidates_.emplace(key, plan_candidates(fabric_, Collective::make(fabric_, asked))).first;
     }
-    return choose(found->second, question.total).schedule;
+    const Candidate& chosen = choose(found->second, question.total);
+    return answer(chosen.planner, chosen.schedule, question.total);
+  }
+
+  std::optional<Path> path(uint32_t own, const PlanLane& lane) const override {
+    RouteBook::Path path{.from = ranks_[own], .to = ranks_[lane.peer], .cables = {}};
+    const bool is_turned = lane.to_peer.empty();
+    for (const LinkId link : is_turned ? lane.from_peer : lane.to_peer) path.cables.push_back(cables_.of(link));
+    if (is_turned) std::reverse(path.cables.begin(), path.cables.end());
+    const std::optional<RouteBook::Addresses> addresses = routes_.find(std::move(path));
+    if (!addresses) return std::nullopt;
+    return Path{.local_address = addresses->from, .peer_address = addresses->to};
   }
 
  private:
+  Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
+    return {.schedule = &schedule,
+            .planner = planner,
+            .slice_bytes = slice_bytes_ > 0 ? slice_bytes_ : choose_slice(schedule, total).count(),
+            .seconds = estimate_seconds(schedule, total),
+            .busy_seconds = seconds_per_byte(schedule).to_double() * static_cast<double>(total.count())};
+  }
+
   const Fabric fabric_;
+  const std::vector<NodeId> ranks_;  // of the communicator
+  const Cables cables_;
   const std::optional<Schedule> fixed_;
+  const RouteBook routes_;
+  const uint64_t slice_bytes_;  // 0: as the plan needs it
   std::map<std::pair<CollectiveKind, uint32_t>, std::vector<Candidate>> candidates_;
 };
 
@@ -73,23 +109,29 @@ std::optional<Schedule> read_plan(const std::string& path, size_t ranks) {
 
 }  // namespace
 
-std::shared_ptr<PlanSource> make_planner(const std::string& fabric, const std::string& plan_file,
-                                         const std::vector<uint32_t>& host_of_rank) {
-  const size_t ranks = host_of_rank.size();
+std::shared_ptr<PlanSource> make_planner(const PlannerOptions& options, const Seating& seating) {
+  const size_t ranks = seating.members.size();
   if (ranks == 1) return nullptr;  // who is alone needs no plan
-  std::optional<Schedule> fixed = read_plan(plan_file, ranks);
-  if (fixed && fabric.empty()) {
-    Fabric of_plan = fixed->fabric();
-    return std::make_shared<Planner>(std::move(of_plan), std::move(fixed));
+  std::optional<Schedule> fixed = read_plan(options.plan, ranks);
+  Fabric network = !options.fabric.empty() ? load_fabric({.fabric = options.fabric})
+                   : fixed                 ? fixed->fabric()
+                                           : fabric_of_hosts(seating.host_of_rank);
+  std::vector<NodeId> nodes(network.ranks().begin(), network.ranks().end());
+  if (nodes.size() != ranks) {
+    if (nodes.size() != seating.job_size) {
+      throw Error(ErrorCode::mismatch,
+                  "this fabric has " + std::to_string(nodes.size()) + " ranks, the communicator has " +
+                      std::to_string(ranks) + " and the job " + std::to_string(seating.job_size),
+                  options.fabric);
+    }
+    std::vector<NodeId> members;
+    for (const uint32_t member : seating.members) members.push_back(nodes[member]);
+    nodes = std::move(members);
   }
-  Fabric network = fabric.empty() ? fabric_of_hosts(host_of_rank) : load_fabric({.fabric = fabric});
-  if (network.ranks().size() != ranks) {
-    throw Error(ErrorCode::mismatch,
-                "this fabric has " + std::to_string(network.ranks().size()) + " ranks, the communicator has " +
-                    std::to_string(ranks),
-                fabric);
-  }
-  return std::make_shared<Planner>(std::move(network), std::move(fixed));
+  RouteBook routes;
+  if (!options.routes.empty()) routes = RouteBook::parse(read_file(options.routes), network, options.routes);
+  return std::make_shared<Planner>(std::move(network), std::move(nodes), std::move(fixed), std::move(routes),
+                                   options.slice_bytes);
 }
 
 }  // namespace banyan::c

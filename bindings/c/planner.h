@@ -9,11 +9,16 @@
 
 namespace banyan::c {
 
-// Plans on `fabric` (a file or a generator's spec), whose ranks are those of the communicator, in order; when it is
-// empty, on one in which hosts hang on one switch, and the ranks of a host on another. `plan_file`, when it is not
-// empty, is a schedule that is used for its collective. None for one rank. Throws Error naming what is wrong with
-// either.
-std::shared_ptr<PlanSource> make_planner(const std::string& fabric, const std::string& plan_file,
-                                         const std::vector<uint32_t>& host_of_rank);
+struct PlannerOptions {
+  // A file or a generator's spec, whose ranks are the processes of the job, or just those of the communicator, in
+  // order. Empty: hosts hang on one switch, and the ranks of a host on another.
+  std::string fabric = {};
+  std::string plan = {};    // a schedule that is used for its collective; empty: none
+  std::string routes = {};  // fabric/route_book.h; empty: the network offers no choice
+  uint64_t slice_bytes = 0;
+};
+
+// None for one rank. Throws Error naming what is wrong with a file.
+std::shared_ptr<PlanSource> make_planner(const PlannerOptions& options, const Seating& seating);
 
 }  // namespace banyan::c

@@ -13,7 +13,9 @@ std::string hexadecimal(uint64_t value) {
 }
 
 std::string words(const MismatchError::Side& side) {
-  return "operation " + std::to_string(side.sequence) + " (signature " + hexadecimal(side.signature) + ")";
+  std::string text = hexadecimal(side.signature[0]);
+  for (size_t i = 1; i < side.signature.size(); ++i) text += "-" + hexadecimal(side.signature[i]);
+  return "operation " + std::to_string(side.sequence) + " (signature " + text + ")";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What an engine is told to do, and how it says that others were told something else.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,14 +13,17 @@
 
 namespace banyan {
 
+using CallSignature = std::array<uint64_t, 4>;
+
 struct EngineCommand {
   std::shared_ptr<const RankPlan> plan;  // shared with the caller, who may use it again
   // How contributions become one; a plan without in-trees minds only the type. An avg is divided at the root of each
   // tree. What is to be scaled before it contributes, the caller has scaled.
   ReduceTask task = {};
   // What the other ranks of the plan must say too. The engine only compares: the sequence may be that of the
-  // communicator or of a pair of ranks, the signature a hash of what must be equal everywhere.
-  uint64_t sequence = 0, signature = 0;
+  // communicator or of a pair of ranks, the signature whatever must be equal everywhere.
+  uint64_t sequence = 0;
+  CallSignature signature{};
   // As large as the plan says. They stay where they are until the execution is over; the input is only read. They may
   // share memory where a role's input and its output are the same place, or where the plan shuffles in any way.
   std::span<const std::byte> input = {};
@@ -30,7 +34,8 @@ struct EngineCommand {
 class MismatchError : public Error {
  public:
   struct Side {
-    uint64_t sequence = 0, signature = 0;
+    uint64_t sequence = 0;
+    CallSignature signature{};
   };
   MismatchError(uint32_t peer, const Side& own, const Side& others);
 

@@ -107,8 +107,8 @@ void Execution::copy_slice() {
 
 // Whether the place of the next sum is not still being sent on with an earlier slice.
 bool Execution::is_place_free(const RoleState& state) const {
-  if (!state.role->is_root()) return state.final_slices < departures_[state.up].sent + settings_.window;
-  return state.held.size == 0 || state.final_slices < state.released + settings_.window;
+  if (!state.role->is_root()) return state.final_slices < departures_[state.up].sent + window_;
+  return state.held.size == 0 || state.final_slices < state.released + window_;
 }
 
 bool Execution::has_all_contributions(const RoleState& state, uint32_t but) const {
@@ -182,7 +182,7 @@ void Execution::release_sent(RoleState& state) {
 void Execution::allow_one_more(uint32_t number) {
   Arrival& arrival = arrivals_[number];
   ++arrival.used;
-  if (!arrival.from.is_windowed || arrival.used + settings_.window > roles_[arrival.role].slices) return;
+  if (!arrival.from.is_windowed || arrival.used + window_ > roles_[arrival.role].slices) return;
   ++arrival.allowed;
   if (arrival.is_owing) return;
   arrival.is_owing = true;
@@ -235,7 +235,7 @@ Execution::Incoming Execution::slice_comes(const Port& port, const MessageHeader
                                          " elements where rank " + std::to_string(command_.plan->rank) + " expects " +
                                          std::to_string(state.role->length));
   }
-  if (arrival.from.is_windowed && slice >= arrival.used + settings_.window) throw of_another_plan(port.peer, header);
+  if (arrival.from.is_windowed && slice >= arrival.used + window_) throw of_another_plan(port.peer, header);
 
   Incoming incoming{.arrival = number, .size = state.role->length == 0 ? 0 : bytes_of(state, slice)};
   if (!arrival.is_contribution) {
@@ -276,7 +276,7 @@ void Execution::credit_came(Port& port, const MessageHeader& header) {
   const uint32_t number = departure_of_[first_departure_of_[port.peer] + header.stream];
   CHECK(number != kNone) << "a stream without a role";
   Departure& departure = departures_[number];
-  const uint64_t most = std::min(roles_[departure.role].slices, departure.sent + settings_.window);
+  const uint64_t most = std::min(roles_[departure.role].slices, departure.sent + window_);
   if (!departure.to.is_windowed || header.number <= departure.allowed || header.number > most)
     throw of_another_plan(port.peer, header);
   const uint64_t units = header.number - departure.allowed;

@@ -163,7 +163,7 @@ class Execution {
 
   uint64_t begin_of(uint64_t slice) const { return slice * slice_elements_; }
   size_t bytes_of(const RoleState& state, uint64_t slice) const;
-  uint64_t credits(uint64_t slices) const { return slices > settings_.window ? slices - settings_.window : 0; }
+  uint64_t credits(uint64_t slices) const { return slices > window_ ? slices - window_ : 0; }
   const std::byte* input_at(const RoleState& state, uint64_t slice) const;
   std::byte* output_at(const RoleState& state, uint64_t slice) const;
   std::byte*& slot(const Window& window, uint64_t slice) { return slots_[window.first + slice % window.size]; }
@@ -198,6 +198,7 @@ class Execution {
   std::span<const std::byte> input_;  // that of the command, or a copy
   size_t element_bytes_ = 1;
   uint64_t slice_elements_ = 1;
+  uint32_t window_ = 1;
   uint64_t left_ = 0;              // messages in and out, and slices to copy
   uint64_t results_left_ = 0;      // slices to receive, reduce and copy before the confirmation
   std::vector<uint32_t> copying_;  // roles

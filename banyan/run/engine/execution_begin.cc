@@ -86,7 +86,7 @@ void Execution::add_role(const Role& role) {
 
 Execution::Window Execution::add_window(uint64_t slices) {
   const Window window{.first = static_cast<uint32_t>(slots_.size()),
-                      .size = static_cast<uint32_t>(std::min<uint64_t>(settings_.window, slices))};
+                      .size = static_cast<uint32_t>(std::min<uint64_t>(window_, slices))};
   slots_.resize(slots_.size() + window.size, nullptr);
   return window;
 }
@@ -109,8 +109,10 @@ uint32_t Execution::port_to(const StreamEnd& end) {
 void Execution::begin(const EngineCommand& command) {
   command_ = command;
   element_bytes_ = size_of(command.task.type);
-  slice_elements_ = std::max<uint64_t>(1, settings_.slice_bytes / element_bytes_);
   const RankPlan& plan = *command.plan;
+  slice_elements_ =
+      std::max<uint64_t>(1, (plan.slice_bytes > 0 ? plan.slice_bytes : settings_.slice_bytes) / element_bytes_);
+  window_ = plan.window > 0 ? plan.window : settings_.window;
   CHECK_EQ(command.input.size(), plan.input_elements * element_bytes_);
   CHECK_EQ(command.output.size(), plan.output_elements * element_bytes_);
   if (prepared_ != command.plan || prepared_element_bytes_ != element_bytes_) prepare();
@@ -130,7 +132,7 @@ void Execution::reset_streams() {
   for (Arrival& arrival : arrivals_) {
     const uint64_t slices = roles_[arrival.role].slices;
     arrival.received = arrival.used = 0;
-    arrival.allowed = arrival.told = std::min<uint64_t>(settings_.window, slices);
+    arrival.allowed = arrival.told = std::min<uint64_t>(window_, slices);
     arrival.is_owing = false;
     ports_[arrival.port].in_left += slices;
     if (arrival.from.is_windowed) ports_[arrival.port].out_left += credits(slices);
@@ -138,7 +140,7 @@ void Execution::reset_streams() {
   for (Departure& departure : departures_) {
     const uint64_t slices = roles_[departure.role].slices;
     departure.ready = departure.sent = 0;
-    departure.allowed = departure.to.is_windowed ? std::min<uint64_t>(settings_.window, slices) : slices;
+    departure.allowed = departure.to.is_windowed ? std::min<uint64_t>(window_, slices) : slices;
     departure.is_queued = false;
     ports_[departure.port].out_left += slices;
     if (departure.to.is_windowed) ports_[departure.port].in_left += credits(slices);

@@ -4,6 +4,7 @@
 // header stands before every message; only openings and slices have a body.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,8 +26,8 @@ static_assert(sizeof(MessageHeader) == 16);
 
 struct Opening {
   MessageHeader header;
-  uint64_t signature = 0;
+  std::array<uint64_t, 4> signature{};
 };
-static_assert(sizeof(Opening) == 24);
+static_assert(sizeof(Opening) == 48);
 
 }  // namespace banyan

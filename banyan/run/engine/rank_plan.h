@@ -50,12 +50,17 @@ struct Role {
 struct PlanLane {
   uint32_t peer = 0, lane = 0;
   std::vector<LinkId> to_peer = {}, from_peer = {};
+  uint64_t bytes_per_second = 0;  // that the plan sends to the peer along it, when it goes as it should; 0: not known
 };
 
 struct RankPlan {
   uint32_t rank = 0;
   uint32_t ranks = 0;
   uint64_t input_elements = 0, output_elements = 0;  // how large the buffers of this rank are
+  // The piece that moves at once, and how many of them a receiver keeps of a stream; 0: as the engine is set. Equal on
+  // all ranks.
+  uint64_t slice_bytes = 0;
+  uint32_t window = 0;
   // Whether the input of a role may lie where another's output does when input and output are the same buffer.
   bool shuffles = false;
   std::vector<Role> roles = {};

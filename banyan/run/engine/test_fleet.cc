@@ -340,7 +340,7 @@ EngineCommand TestOperation::command(uint32_t rank, uint64_t sequence) {
   return {.plan = own.plan,
           .task = {.type = options.type, .op = options.op, .divisor = options.ranks},
           .sequence = sequence,
-          .signature = signature,
+          .signature = {signature},
           .input = std::span(own.memory).subspan(own.input_at * size_, own.input * size_),
           .output = std::span(own.memory).subspan(own.output_at * size_, own.output * size_)};
 }

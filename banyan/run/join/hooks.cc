@@ -9,14 +9,19 @@
 namespace banyan {
 namespace {
 
+constexpr size_t kMaxUnheard = 64;
 constexpr size_t kMaxState = size_t{64} << 10;
 
 }  // namespace
 
 HookRegistration HookBoard::attach(uint64_t communicator, CommunicatorHooks hooks) {
   const std::lock_guard lock(mutex_);
-  const bool is_new = hooks_.emplace(communicator, std::move(hooks)).second;
+  const auto [place, is_new] = hooks_.emplace(communicator, std::move(hooks));
   CHECK(is_new) << "communicator " << communicator << " is attached twice";
+  for (const auto& [asked, reason] : unheard_) {
+    if (asked == communicator && place->second.dump) place->second.dump(reason);
+  }
+  std::erase_if(unheard_, [&](const auto& dump) { return dump.first == communicator; });
   return HookRegistration(
       std::shared_ptr<void>(nullptr, [board = shared_from_this(), communicator, pid = getpid()](void*) {
         // A fork may have copied the lock while it was held.
@@ -34,7 +39,12 @@ std::optional<std::string> HookBoard::state(uint64_t communicator) {
 void HookBoard::dump(uint64_t communicator, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   const auto found = hooks_.find(communicator);
-  if (found != hooks_.end() && found->second.dump) found->second.dump(reason);
+  if (found != hooks_.end()) {
+    if (found->second.dump) found->second.dump(reason);
+    return;
+  }
+  unheard_.emplace_back(communicator, reason);
+  if (unheard_.size() > kMaxUnheard) unheard_.pop_front();
 }
 
 void HookBoard::liveness_changed() {

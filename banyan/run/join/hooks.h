@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace banyan {
 
@@ -46,7 +48,8 @@ class [[nodiscard]] HookRegistration {
 // All hooks of a process. Any thread.
 class HookBoard : public std::enable_shared_from_this<HookBoard> {
  public:
-  // One set for each communicator.
+  // One set for each communicator. A dump that was asked for before is asked for now, on this thread: others may have
+  // found out that something is wrong before this process has got so far.
   HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
 
   // Nothing when the communicator is not known here.
@@ -60,6 +63,7 @@ class HookBoard : public std::enable_shared_from_this<HookBoard> {
   // Held while a hook runs, so that detach() waits for it.
   std::mutex mutex_;
   std::map<uint64_t, CommunicatorHooks> hooks_;
+  std::deque<std::pair<uint64_t, std::string>> unheard_;  // dumps for communicators that are not known; the last ones
 };
 
 }  // namespace banyan

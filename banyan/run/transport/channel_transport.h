@@ -11,6 +11,9 @@ namespace banyan {
 class ChannelTransport : public Transport {
  public:
   virtual uint32_t channel(uint32_t peer, uint32_t lane) const = 0;
+  // Sends on this stream no faster than so many bytes per second from now on; 0: as fast as it goes. A transport that
+  // cannot, does not.
+  virtual void pace(uint32_t channel, uint64_t bytes_per_second) = 0;
   // Ends a wait(), or keeps the next one from waiting. Any thread.
   virtual void wake() = 0;
 };

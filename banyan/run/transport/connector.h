@@ -21,6 +21,7 @@ namespace banyan {
 struct Path {
   std::string local_address;
   std::string peer_address;
+  bool operator==(const Path&) const = default;
 };
 
 class Connector {

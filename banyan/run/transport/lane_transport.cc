@@ -14,48 +14,75 @@
 #include "banyan/run/system/system_error.h"
 
 namespace banyan {
+namespace {
+
+// What waits in the kernel cannot be overtaken by what has become more urgent.
+constexpr int kLowWater = 128 << 10;
+
+void tune(const FileDescriptor& socket) {
+  // Messages are handed over whole, so nothing is gained by holding small ones back.
+  const int on = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kLowWater, sizeof kLowWater);
+}
+
+// The kernel spreads the packets of the stream over time.
+void set_rate(int socket, uint64_t bytes_per_second) {
+  const uint64_t rate = bytes_per_second == 0 ? UINT64_MAX : bytes_per_second;
+  if (setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate) != 0) {
+    throw system_error("cannot pace a connection");
+  }
+}
+
+}  // namespace
 
 LaneTransport::LaneTransport(std::unique_ptr<Connector> connector, Options options)
-    : connector_(std::move(connector)),
-      options_(std::move(options)),
-      connections_(size_t{options_.ranks} * options_.lanes),
-      requested_(connections_.size()),
-      failures_(connections_.size()),
-      wakes_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : connector_(std::move(connector)), options_(std::move(options)), wakes_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wakes_.is_open()) throw system_error("cannot make an eventfd");
 }
 
 LaneTransport::~LaneTransport() = default;
 
+LaneTransport::Stream& LaneTransport::stream(uint32_t channel) {
+  if (channel >= streams_.size()) streams_.resize((channel / options_.ranks + 1) * size_t{options_.ranks});
+  return streams_[channel];
+}
+
+void LaneTransport::pace(uint32_t channel, uint64_t bytes_per_second) {
+  Stream& stream = this->stream(channel);
+  if (stream.rate == bytes_per_second) return;
+  stream.rate = bytes_per_second;
+  if (stream.connection.is_open()) set_rate(stream.connection.fd(), stream.rate);
+}
+
 TcpConnection* LaneTransport::connected(uint32_t channel) {
-  DCHECK(channel < connections_.size()) << channel;
-  TcpConnection& connection = connections_[channel];
-  if (connection.is_open()) return &connection;
-  if (!requested_[channel]) {
+  Stream& stream = this->stream(channel);
+  if (stream.connection.is_open()) return &stream.connection;
+  if (!stream.is_requested) {
     const uint32_t peer = channel % options_.ranks, lane = channel / options_.ranks;
     connector_->request(peer, lane, options_.path ? options_.path(peer, lane) : Path());
-    requested_[channel] = true;
+    stream.is_requested = true;
     ++pending_;
   }
   take_answers();
-  if (failures_[channel]) throw *failures_[channel];
-  return connection.is_open() ? &connection : nullptr;
+  if (stream.failure) throw Error(*stream.failure);
+  return stream.connection.is_open() ? &stream.connection : nullptr;
 }
 
 void LaneTransport::take_answers() {
   if (pending_ == 0) return;
   for (Connector::Answer& answer : connector_->take()) {
     const uint32_t channel = this->channel(answer.peer, answer.lane);
-    CHECK(requested_[channel] && !connections_[channel].is_open()) << "nobody asked for " << channel;
+    Stream& stream = streams_.at(channel);
+    CHECK(stream.is_requested && !stream.connection.is_open()) << "nobody asked for " << channel;
     --pending_;
     if (answer.failure) {
-      failures_[channel] = std::move(answer.failure);
+      stream.failure = std::move(answer.failure);
       continue;
     }
-    // Messages are handed over whole, so nothing is gained by holding small ones back.
-    const int on = 1;
-    setsockopt(answer.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    connections_[channel] = TcpConnection(answer.peer, std::move(answer.socket));
+    tune(answer.socket);
+    if (stream.rate > 0) set_rate(answer.socket.get(), stream.rate);
+    stream.connection = TcpConnection(answer.peer, std::move(answer.socket));
     used_.push_back(channel);
   }
 }
@@ -70,7 +97,7 @@ std::span<const std::byte> LaneTransport::peek(uint32_t channel) {
   return connection == nullptr ? std::span<const std::byte>() : connection->peek();
 }
 
-void LaneTransport::consume(uint32_t channel, size_t count) { connections_[channel].consume(count); }
+void LaneTransport::consume(uint32_t channel, size_t count) { streams_[channel].connection.consume(count); }
 
 size_t LaneTransport::read(uint32_t channel, std::span<std::byte> into) {
   TcpConnection* const connection = connected(channel);
@@ -82,7 +109,7 @@ void LaneTransport::wait(std::chrono::milliseconds at_most) {
   if (pending_ > 0) polled.push_back({.fd = connector_->event_fd(), .events = POLLIN, .revents = 0});
   for (const uint32_t channel : used_) {
     // Only what was tried in vain: see TcpTransport.
-    TcpConnection& connection = connections_[channel];
+    TcpConnection& connection = streams_[channel].connection;
     if (const short events = connection.take_awaited(); events != 0) {
       polled.push_back({.fd = connection.fd(), .events = events, .revents = 0});
     }

@@ -17,8 +17,7 @@ class LaneTransport : public ChannelTransport {
  public:
   struct Options {
     uint32_t ranks = 0;
-    uint32_t lanes = 2;                                      // with each rank
-    std::function<Path(uint32_t peer, uint32_t lane)> path;  // empty: any
+    std::function<Path(uint32_t peer, uint32_t lane)> path;  // asked when a lane is first used; empty: any
   };
   LaneTransport(std::unique_ptr<Connector> connector, Options options);
   ~LaneTransport() override;
@@ -33,21 +32,28 @@ class LaneTransport : public ChannelTransport {
   size_t read(uint32_t channel, std::span<std::byte> into) override;
   void wait(std::chrono::milliseconds at_most) override;
 
+  void pace(uint32_t channel, uint64_t bytes_per_second) override;
   void wake() override;
 
  private:
+  struct Stream {
+    TcpConnection connection;
+    bool is_requested = false;
+    uint64_t rate = 0;  // bytes per second; 0: any
+    std::optional<Error> failure;
+  };
+
   // The connection, once it stands; asks for it at first.
   TcpConnection* connected(uint32_t channel);
   void take_answers();
+  Stream& stream(uint32_t channel);
 
   const std::unique_ptr<Connector> connector_;
   const Options options_;
-  std::vector<TcpConnection> connections_;      // by channel
-  std::vector<bool> requested_;                 // by channel
-  std::vector<std::optional<Error>> failures_;  // by channel
-  size_t pending_ = 0;                          // requested and not answered
-  FileDescriptor wakes_;                        // an eventfd
-  std::vector<uint32_t> used_;                  // channels that are connected
+  std::vector<Stream> streams_;  // by channel
+  size_t pending_ = 0;           // requested and not answered
+  FileDescriptor wakes_;         // an eventfd
+  std::vector<uint32_t> used_;   // channels that are connected
 };
 
 }  // namespace banyan

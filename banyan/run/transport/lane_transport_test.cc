@@ -58,7 +58,7 @@ struct Fixture {
     connector = hand.get();
     transport = std::make_unique<LaneTransport>(
         std::move(hand),
-        LaneTransport::Options{.ranks = 4, .lanes = 2, .path = [](uint32_t peer, uint32_t lane) {
+        LaneTransport::Options{.ranks = 4, .path = [](uint32_t peer, uint32_t lane) {
                                  return Path{"local" + std::to_string(lane), "peer" + std::to_string(peer)};
                                }});
   }
