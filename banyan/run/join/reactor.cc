@@ -12,11 +12,11 @@
 namespace banyan {
 
 // All reactors of the process. One object for the process, since pthread_atfork(3) knows nothing smaller.
-class ForkGuard {
+class ReactorsAtFork {
  public:
-  static ForkGuard& instance() {
-    static ForkGuard* const guard = new ForkGuard;  // outlives all statics
-    return *guard;
+  static ReactorsAtFork& instance() {
+    static ReactorsAtFork* const reactors = new ReactorsAtFork;  // outlives all statics
+    return *reactors;
   }
   void add(Reactor* reactor) {
     const std::lock_guard lock(mutex_);
@@ -28,7 +28,7 @@ class ForkGuard {
   }
 
  private:
-  ForkGuard() {
+  ReactorsAtFork() {
     const int rc =
         pthread_atfork([] { instance().prepare(); }, [] { instance().go_on(); }, [] { instance().close_all(); });
     CHECK_EQ(rc, 0) << "pthread_atfork";
@@ -86,10 +86,10 @@ Reactor::Reactor() : epoll_(epoll_create1(EPOLL_CLOEXEC)), mailbox_(std::make_sh
   watch(mailbox_->event_.get(), EPOLLIN, [this](uint32_t) {
     for (const Mailbox::Task& task : mailbox_->take()) task();
   });
-  ForkGuard::instance().add(this);
+  ReactorsAtFork::instance().add(this);
 }
 
-Reactor::~Reactor() { ForkGuard::instance().remove(this); }
+Reactor::~Reactor() { ReactorsAtFork::instance().remove(this); }
 
 void Reactor::watch(int fd, uint32_t events, Handler handler) {
   auto entry = std::make_shared<Watch>(Watch{.number = ++next_number_ & 0xffffffff, .handler = std::move(handler)});

@@ -72,7 +72,7 @@ class Reactor {
   void stop();
 
  private:
-  friend class ForkGuard;
+  friend class ReactorsAtFork;
   struct Watch {
     uint64_t number = 0;  // tells a descriptor from its predecessor of the same number
     Handler handler;
