@@ -89,7 +89,7 @@ class MscclWriter {
   }
 
   void assign_lanes() {
-    for (const Transfer& transfer : program_.transfers) ++lanes_[{transfer.from, transfer.to}].transfers;
+    for (const ExportTransfer& transfer : program_.transfers) ++lanes_[{transfer.from, transfer.to}].transfers;
     for (auto& [pair, lanes] : lanes_) {
       Gpu &from = gpus_[pair.first], &to = gpus_[pair.second];
       uint32_t channel = 0;
@@ -112,7 +112,7 @@ class MscclWriter {
   void add_steps() {
     received_.resize(program_.transfers.size());
     for (uint32_t number = 0; number < program_.transfers.size(); ++number) {
-      const Transfer& transfer = program_.transfers[number];
+      const ExportTransfer& transfer = program_.transfers[number];
       Lanes& lanes = lanes_[{transfer.from, transfer.to}];
       const uint64_t lane = lanes.next++ % lanes.channels.size();
       const BufferPlace source =

@@ -89,7 +89,7 @@ class MscclppWriter {
 
  private:
   std::string name(uint32_t rank) const { return schedule_.fabric().name(schedule_.collective().participants()[rank]); }
-  uint64_t lane_of(const Transfer& transfer) const { return transfer.chunk % lanes_; }
+  uint64_t lane_of(const ExportTransfer& transfer) const { return transfer.chunk % lanes_; }
 
   void build(uint64_t lanes) {
     lanes_ = lanes;
@@ -103,7 +103,7 @@ class MscclppWriter {
                                             {"src_buff", Json::array({local(piece.source, piece.count)})},
                                             {"dst_buff", Json::array({local(piece.destination, piece.count)})}});
     }
-    for (const Transfer& transfer : program_.transfers) add(transfer);
+    for (const ExportTransfer& transfer : program_.transfers) add(transfer);
     for (uint32_t rank = 0; rank < program_.ranks; ++rank) {
       for (uint64_t lane = 0; lane < lanes; ++lane) end_run(rank, lane);
     }
@@ -113,7 +113,7 @@ class MscclppWriter {
   void begin_kernels() {
     std::vector<std::vector<std::set<uint32_t>>> sources(program_.ranks, std::vector<std::set<uint32_t>>(lanes_)),
         targets = sources;
-    for (const Transfer& transfer : program_.transfers) {
+    for (const ExportTransfer& transfer : program_.transfers) {
       sources[transfer.to][lane_of(transfer)].insert(transfer.from);
       targets[transfer.from][lane_of(transfer)].insert(transfer.to);
     }
@@ -136,7 +136,7 @@ class MscclppWriter {
     std::vector<uint64_t> counts;                                        // of the sums
   };
 
-  void add(const Transfer& transfer) {
+  void add(const ExportTransfer& transfer) {
     const uint64_t lane = lane_of(transfer);
     const BufferPlace source =
         transfer.after ? buffers_->result(transfer, transfer.from) : buffers_->input(transfer, transfer.from);

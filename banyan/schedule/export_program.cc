@@ -66,14 +66,14 @@ class ProgramBuilder {
     const auto add = [&](RouteId id, bool reduces) {
       const Route route = schedule_.route(id);
       const Arrival before = last_in_[index(route.from)];
-      Transfer transfer{.from = participant_[index(route.from)],
-                        .to = participant_[index(route.to)],
-                        .chunk = number,
-                        .reduces = reduces,
-                        .time = before.time,
-                        .offset = offset,
-                        .count = count,
-                        .after = before.transfer};
+      ExportTransfer transfer{.from = participant_[index(route.from)],
+                              .to = participant_[index(route.to)],
+                              .chunk = number,
+                              .reduces = reduces,
+                              .time = before.time,
+                              .offset = offset,
+                              .count = count,
+                              .after = before.transfer};
       if (reduces) transfer.time = std::max(transfer.time, last_in_[index(route.to)].time);
       last_in_[index(route.to)] = {.transfer = static_cast<uint32_t>(program_.transfers.size()),
                                    .time = transfer.time + 1};
@@ -91,12 +91,12 @@ class ProgramBuilder {
     std::vector<uint32_t> order(program_.transfers.size()), place(order.size());
     std::iota(order.begin(), order.end(), 0u);
     const auto key = [&](uint32_t i) {
-      const Transfer& transfer = program_.transfers[i];
+      const ExportTransfer& transfer = program_.transfers[i];
       return std::tuple(transfer.time, transfer.chunk, transfer.offset, i);
     };
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
     for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-    std::vector<Transfer> sorted;
+    std::vector<ExportTransfer> sorted;
     sorted.reserve(order.size());
     for (const uint32_t i : order) {
       sorted.push_back(program_.transfers[i]);
@@ -124,13 +124,13 @@ ExportProgram make_export_program(const Schedule& schedule, uint64_t largest) {
   return ProgramBuilder(schedule, largest).build();
 }
 
-BufferPlace BufferMap::input(const Transfer& transfer, uint32_t rank) const {
+BufferPlace BufferMap::input(const ExportTransfer& transfer, uint32_t rank) const {
   if (kind_ != CollectiveKind::allgather) return {'i', transfer.offset};
   // In place, an allgather's shard is found in the output, where it has been all along.
   return in_place_ ? BufferPlace{'o', transfer.offset} : BufferPlace{'i', transfer.offset - program_.shard_begin(rank)};
 }
 
-BufferPlace BufferMap::result(const Transfer& transfer, uint32_t rank) {
+BufferPlace BufferMap::result(const ExportTransfer& transfer, uint32_t rank) {
   switch (kind_) {
     case CollectiveKind::allgather:
     case CollectiveKind::allreduce:

@@ -17,7 +17,7 @@
 
 namespace banyan {
 
-struct Transfer {
+struct ExportTransfer {
   uint32_t from = 0, to = 0;  // participants, by position
   uint32_t chunk = 0;         // of the schedule
   bool reduces = false;       // an in-tree edge: `to` adds what it gets; else `to` just takes it
@@ -29,11 +29,11 @@ struct Transfer {
 
 struct ExportProgram {
   uint32_t ranks = 0;
-  uint32_t root = 0;                // participant
-  uint64_t total_chunks = 0;        // format chunks of the whole buffer; a multiple of ranks where it is sharded
-  uint64_t shard_chunks = 0;        // of one shard; total_chunks where there are none
-  uint64_t trees_per_rank = 0;      // schedule chunks that one root has, at most
-  std::vector<Transfer> transfers;  // in the order that all follow
+  uint32_t root = 0;                      // participant
+  uint64_t total_chunks = 0;              // format chunks of the whole buffer; a multiple of ranks where it is sharded
+  uint64_t shard_chunks = 0;              // of one shard; total_chunks where there are none
+  uint64_t trees_per_rank = 0;            // schedule chunks that one root has, at most
+  std::vector<ExportTransfer> transfers;  // in the order that all follow
 
   // Where rank r's shard begins in the whole buffer.
   uint64_t shard_begin(uint32_t rank) const { return rank * shard_chunks; }
@@ -57,9 +57,9 @@ class BufferMap {
       : kind_(kind), in_place_(in_place), program_(program), scratch_(program.ranks, 0) {}
 
   // What a rank contributes to the transfer's piece of the buffer.
-  BufferPlace input(const Transfer& transfer, uint32_t rank) const;
+  BufferPlace input(const ExportTransfer& transfer, uint32_t rank) const;
   // Where it keeps that piece once something was received or added.
-  BufferPlace result(const Transfer& transfer, uint32_t rank);
+  BufferPlace result(const ExportTransfer& transfer, uint32_t rank);
   // A place of its own in scratch.
   BufferPlace new_scratch(uint32_t rank, uint64_t count);
   uint64_t scratch_chunks(uint32_t rank) const { return scratch_[rank]; }
