@@ -33,6 +33,9 @@ RegionPool::RegionPool() : version_(next_version()), directory_(SharedMemory::wi
 RegionPool::~RegionPool() = default;
 
 std::byte* RegionPool::allocate(size_t bytes) {
+  if (bytes > SIZE_MAX / 2) {
+    throw Error(ErrorCode::io, "no machine has " + std::to_string(bytes) + " bytes of memory to share");
+  }
   Region region{.memory = SharedMemory::with_pages((std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage)};
   const std::unique_lock lock(mutex_);
   if (regions_.size() == kMaxRegions) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "banyan/run/system/available_memory.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan {
@@ -23,6 +24,17 @@ FileDescriptor make_file(size_t size) {
   return fd;
 }
 
+// The pages of a file in memory are given until some process is killed for want of memory, so who asks for too much
+// must refuse itself.
+void expect_available(size_t size) {
+  constexpr uint64_t kWorthALook = 16 << 20, kForOthers = 64 << 20;
+  if (size < kWorthALook) return;
+  const uint64_t available = available_memory();
+  if (size < available && available - size >= kForOthers) return;
+  throw Error(ErrorCode::io, purpose(size) + ": only " + std::to_string(available) +
+                                 " bytes are available on this machine, or in its container or control group");
+}
+
 }  // namespace
 
 SharedMemory::SharedMemory(FileDescriptor fd, size_t size, bool populate) : size_(size), fd_(std::move(fd)) {
@@ -35,6 +47,7 @@ SharedMemory::SharedMemory(FileDescriptor fd, size_t size, bool populate) : size
 SharedMemory::SharedMemory(size_t size) : SharedMemory(make_file(size), size, false) { fd_.reset(); }
 
 SharedMemory SharedMemory::with_pages(size_t size) {
+  expect_available(size);
   FileDescriptor fd = make_file(size);
   int rc;
   do {

@@ -1,0 +1,15 @@
+// How much memory there is to have. Whoever takes more than that is not refused by Linux: some process is killed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace banyan {
+
+// Bytes that this process could take now: what the kernel holds to be available on the machine, with free swap, or less
+// where a control group (version 1 or 2) of the process or one above it is nearer to its limit. UINT64_MAX where
+// nothing can be learnt. Other processes may take it a moment later. `root` is the folder in which /proc and /sys are
+// looked for, without a slash at the end. Some 50 us. Any thread.
+uint64_t available_memory(const std::string& root = "");
+
+}  // namespace banyan
