@@ -15,9 +15,15 @@ void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
     refuse("rank " + std::to_string(call.other) + " does not exist; there are " + std::to_string(size));
   }
   if (call.is_between_two() && call.other == rank) refuse("a rank cannot send to itself; copy instead");
+  // So that no sum of counts, nor their bytes, can overflow.
+  const auto expect_in_memory = [&](uint64_t elements, const char* what) {
+    if (elements > UINT64_MAX / 16 / size) refuse(what + std::to_string(elements) + " is beyond memory");
+  };
   const auto expect_counts = [&](std::span<const size_t> counts, std::span<const size_t> displacements) {
     if (counts.size() != size) refuse("one count per rank is needed, " + std::to_string(size) + " in all");
     if (!displacements.empty() && displacements.size() != size) refuse("one displacement per rank is needed");
+    for (const size_t count : counts) expect_in_memory(count, "a count of ");
+    for (const size_t displacement : displacements) expect_in_memory(displacement, "a displacement of ");
   };
   if (call.kind == OperationKind::all_gather_v || call.kind == OperationKind::all_to_all_v) {
     expect_counts(call.recv_counts, call.recv_displacements);
@@ -25,7 +31,7 @@ void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
   if (call.kind == OperationKind::reduce_scatter_v || call.kind == OperationKind::all_to_all_v) {
     expect_counts(call.send_counts, call.send_displacements);
   }
-  if (call.count > UINT64_MAX / 16 / size) refuse("a count of " + std::to_string(call.count) + " is beyond memory");
+  expect_in_memory(call.count, "a count of ");
   if (call.send == nullptr && call.send_elements(rank, size) > 0) refuse("the send buffer is missing");
   if (call.recv == nullptr && call.recv_elements(rank, size) > 0) refuse("the receive buffer is missing");
 }

@@ -1,0 +1,203 @@
+// Calls of more than 2^31 elements, with real bytes; and of so many that no machine could hold them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "banyan/base/check.h"
+#include "bindings/c/test_ranks.h"
+
+namespace banyan::c {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr size_t kCount = (size_t{1} << 31) + 4097;  // bytes, and elements of int8
+
+size_t available_bytes() {
+  std::ifstream info("/proc/meminfo");
+  std::string name, unit;
+  for (size_t kibibytes = 0; info >> name >> kibibytes >> unit;) {
+    if (name == "MemAvailable:") return kibibytes << 10;
+  }
+  return 0;
+}
+
+// Of rank and position; any two neighbours of any distance below 251 differ.
+int8_t value(int rank, size_t position) {
+  return static_cast<int8_t>((position * 7 + position / 251 + 13 * static_cast<size_t>(rank)) % 120 - 60);
+}
+
+int8_t sum(size_t position) { return static_cast<int8_t>(value(0, position) + value(1, position)); }
+
+class Buffer {
+ public:
+  explicit Buffer(bool is_shared) : is_shared_(is_shared) {
+    void* memory = nullptr;
+    if (is_shared) {
+      CHECK(banyan_mem_alloc(&memory, kCount) == BANYAN_SUCCESS) << banyan_last_error(nullptr);
+    } else {
+      memory = mmap(nullptr, kCount, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      CHECK(memory != MAP_FAILED) << kCount;
+    }
+    data = static_cast<int8_t*>(memory);
+  }
+  ~Buffer() {
+    if (is_shared_) {
+      CHECK(banyan_mem_free(data) == BANYAN_SUCCESS) << banyan_last_error(nullptr);
+    } else {
+      munmap(data, kCount);
+    }
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  int8_t* data = nullptr;
+
+ private:
+  const bool is_shared_;
+};
+
+// At both ends, around 2^31 and 2^30, and at places drawn by a fixed seed.
+template <typename Expected>
+std::string check(const int8_t* data, const char* what, Expected expected) {
+  std::mt19937_64 random(31);
+  std::vector<size_t> places;
+  for (size_t i = 0; i < 4097; ++i) {
+    places.insert(places.end(), {i, kCount - 1 - i, (size_t{1} << 30) - 2048 + i, (size_t{1} << 31) - 4096 + i});
+  }
+  for (int i = 0; i < 1'000'000; ++i) places.push_back(random() % kCount);
+  for (const size_t place : places) {
+    if (data[place] == expected(place)) continue;
+    return std::string(what) + ": element " + std::to_string(place) + " is " + std::to_string(data[place]) +
+           " instead of " + std::to_string(expected(place));
+  }
+  return "";
+}
+
+class Large : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Buffers, Large, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "shared" : "ordinary"; });
+
+TEST_P(Large, MoreThanTwoGibiElementsAreReducedAndBroadcast) {
+  constexpr size_t kNeeded = 4 * kCount + (size_t{2} << 30);  // two ranks with two buffers each, and some scratch
+  if (available_bytes() < kNeeded) {
+    GTEST_SKIP() << "needs " << (kNeeded >> 20) << " MiB of memory, of which " << (available_bytes() >> 20)
+                 << " are free";
+  }
+  EXPECT_THAT(
+      run_ranks(2,
+                [](banyan_comm_t comm, int rank) -> std::string {
+                  const Buffer in(GetParam()), out(GetParam());
+                  for (size_t i = 0; i < kCount; ++i) in.data[i] = value(rank, i);
+                  if (banyan_all_reduce(in.data, out.data, kCount, BANYAN_INT8, BANYAN_SUM, comm, nullptr) !=
+                      BANYAN_SUCCESS) {
+                    return banyan_last_error(comm);
+                  }
+                  std::string wrong = check(out.data, "allreduce", sum);
+                  if (banyan_broadcast(in.data, out.data, kCount, BANYAN_INT8, 1, comm, nullptr) != BANYAN_SUCCESS) {
+                    return banyan_last_error(comm);
+                  }
+                  wrong += check(out.data, "broadcast", [](size_t i) { return value(1, i); });
+                  return wrong;
+                }),
+      Each(""));
+}
+
+struct Absurd {
+  const char* name;
+  banyan_result_t (*call)(banyan_comm_t comm, void* buffer, size_t count);
+};
+
+const Absurd kAbsurd[] = {
+    {"allreduce",
+     [](banyan_comm_t comm, void* buffer, size_t count) {
+       return banyan_all_reduce(buffer, buffer, count, BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr);
+     }},
+    {"broadcast",
+     [](banyan_comm_t comm, void* buffer, size_t count) {
+       return banyan_broadcast(buffer, buffer, count, BANYAN_FLOAT64, 0, comm, nullptr);
+     }},
+    {"allgather", [](banyan_comm_t comm, void* buffer,
+                     size_t count) { return banyan_all_gather(buffer, buffer, count, BANYAN_FLOAT64, comm, nullptr); }},
+    {"all-to-all",
+     [](banyan_comm_t comm, void* buffer, size_t count) {
+       return banyan_all_to_all(buffer, buffer, count, BANYAN_FLOAT64, comm, nullptr);
+     }},
+    {"send",
+     [](banyan_comm_t comm, void* buffer, size_t count) {
+       int rank = 0;
+       banyan_comm_user_rank(comm, &rank);
+       return banyan_send(buffer, count, BANYAN_FLOAT64, 1 - rank, comm, nullptr);
+     }},
+    {"allgatherv",
+     [](banyan_comm_t comm, void* buffer, size_t count) {
+       const size_t counts[] = {count, count};
+       return banyan_all_gather_v(buffer, buffer, counts, nullptr, BANYAN_FLOAT64, comm, nullptr);
+     }},
+    {"one count of allgatherv",
+     [](banyan_comm_t comm, void* buffer, size_t count) {
+       const size_t counts[] = {0, count};
+       return banyan_all_gather_v(buffer, buffer, counts, nullptr, BANYAN_FLOAT64, comm, nullptr);
+     }},
+    {"displacements of allgatherv",
+     [](banyan_comm_t comm, void* buffer, size_t count) {
+       const size_t counts[] = {1, 1}, displacements[] = {0, count};
+       return banyan_all_gather_v(buffer, buffer, counts, displacements, BANYAN_FLOAT64, comm, nullptr);
+     }},
+    {"reduce_scatterv",
+     [](banyan_comm_t comm, void* buffer, size_t count) {
+       const size_t counts[] = {count, count};
+       return banyan_reduce_scatter_v(buffer, buffer, counts, BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr);
+     }},
+    {"all-to-allv",
+     [](banyan_comm_t comm, void* buffer, size_t count) {
+       const size_t counts[] = {count, count};
+       return banyan_all_to_all_v(buffer, counts, nullptr, buffer, counts, nullptr, BANYAN_FLOAT64, comm, nullptr);
+     }},
+};
+
+// Sums and products that would overflow are the dangerous ones.
+TEST(Absurd, CountsBeyondAllMemoryAreRefusedAndSpoilNothing) {
+  EXPECT_THAT(
+      run_ranks(2,
+                [](banyan_comm_t comm, int rank) -> std::string {
+                  std::vector<double> values(64, rank + 1);
+                  for (const Absurd& absurd : kAbsurd) {
+                    for (const size_t count : {SIZE_MAX, SIZE_MAX / 2 + 1, SIZE_MAX / 8 + 2, SIZE_MAX / 16 + 2}) {
+                      const banyan_result_t result = absurd.call(comm, values.data(), count);
+                      if (result != BANYAN_INVALID_ARGUMENT) {
+                        return std::string(absurd.name) + " of " + std::to_string(count) + ": " +
+                               banyan_result_text(result);
+                      }
+                      if (std::string(banyan_last_error(comm)).empty()) return std::string(absurd.name) + ": no text";
+                    }
+                  }
+                  if (banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_FLOAT64, BANYAN_SUM, comm,
+                                        nullptr) != BANYAN_SUCCESS) {
+                    return banyan_last_error(comm);
+                  }
+                  return std::to_string(static_cast<int>(values.back()));
+                }),
+      Each("3"));
+}
+
+TEST(Absurd, MemoryThatNoMachineHasIsRefusedWithTheLimit) {
+  for (const size_t bytes : {SIZE_MAX, SIZE_MAX - 4096, SIZE_MAX / 2 + 1, size_t{1} << 50}) {
+    void* memory = &memory;
+    EXPECT_EQ(banyan_mem_alloc(&memory, bytes), BANYAN_SYSTEM_ERROR) << bytes;
+    EXPECT_EQ(memory, nullptr);
+    EXPECT_THAT(banyan_last_error(nullptr), HasSubstr("memory"));
+  }
+}
+
+}  // namespace
+}  // namespace banyan::c
