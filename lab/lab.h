@@ -60,8 +60,8 @@ class Lab {
   // Error{not_found} with the nearest.
   uint32_t find_cable(const std::string& name) const;
   std::string cable_name(uint32_t cable) const;
-  // A cut cable swallows what is sent into it, as one that is pulled behind a port that does not notice. Routes go
-  // another way where there is one; the addresses of the cable's own ends cannot be reached any more.
+  // A cut cable swallows what is sent into it, as one that is pulled behind a port that does not notice. Primary
+  // addresses are then reached by another way where there is one; the other addresses stand for their paths.
   void fail(uint32_t cable);
   void heal(uint32_t cable);
 

@@ -154,11 +154,9 @@ std::optional<std::vector<uint32_t>> LabPlan::follow(const std::vector<Way>& way
   return cables;
 }
 
-void LabPlan::add_routes_to_port(NodeId node, const Port& port, const std::set<uint32_t>& cut,
-                                 std::vector<std::vector<RouteEntry>>& routes) const {
+void LabPlan::add_routes_to_port(NodeId node, const Port& port, std::vector<std::vector<RouteEntry>>& routes) const {
   const NodeId entrance = cables_[port.cable].other_end(node);
-  const bool is_cut = cut.contains(port.cable);
-  const std::vector<Way> ways = ways_to(entrance, node, cut);
+  const std::vector<Way> ways = ways_to(entrance, node, {});
   std::vector<Address> addresses{port.address};
   addresses.insert(addresses.end(), port.others.begin(), port.others.end());
   for (const Host& from : hosts_) {
@@ -167,8 +165,8 @@ void LabPlan::add_routes_to_port(NodeId node, const Port& port, const std::set<u
       RouteEntry entry{.to = addresses[number]};
       if (from.node == entrance) {
         if (number == 0) continue;  // its own network
-        if (!is_cut) entry = {.to = addresses[number], .cable = port.cable, .via = port.address};
-      } else if (!is_cut && ways[index(from.node)].hops != kFar) {
+        entry = {.to = addresses[number], .cable = port.cable, .via = port.address};
+      } else if (ways[index(from.node)].hops != kFar) {
         const uint32_t cable = choose(ways, from.node, number);
         entry = {.to = addresses[number], .cable = cable, .via = this->port(from.node, cable).peer};
       }
@@ -190,7 +188,7 @@ std::vector<std::vector<RouteEntry>> LabPlan::routes(const std::set<uint32_t>& c
       }
       routes[index(from.node)].push_back(entry);
     }
-    for (const Port& each : host(rank).ports) add_routes_to_port(rank, each, cut, routes);
+    for (const Port& each : host(rank).ports) add_routes_to_port(rank, each, routes);
   }
   return routes;
 }

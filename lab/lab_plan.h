@@ -71,7 +71,8 @@ class LabPlan {
   const std::vector<Host>& hosts() const { return hosts_; }  // by node
   const Host& host(NodeId node) const { return hosts_[index(node)]; }
 
-  // Of every host to every address of a rank but its own, when these cables are cut. O(addresses * links).
+  // Of every host to every address of a rank but its own, when these cables are cut. Primary addresses are then reached
+  // by another way, as routing protocols see to; the others stand for their paths, whole or cut. O(addresses * links).
   std::vector<std::vector<RouteEntry>> routes(const std::set<uint32_t>& cut) const;
   // The paths between ranks through switches that addresses can choose, each direct or shortest behind its first cable.
   RouteBook route_book() const;
@@ -84,8 +85,7 @@ class LabPlan {
                                               uint32_t number) const;
   void add_addresses(NodeId node, Port& port);
   const Port& port(NodeId node, uint32_t cable) const;
-  void add_routes_to_port(NodeId node, const Port& port, const std::set<uint32_t>& cut,
-                          std::vector<std::vector<RouteEntry>>& routes) const;
+  void add_routes_to_port(NodeId node, const Port& port, std::vector<std::vector<RouteEntry>>& routes) const;
 
   Fabric fabric_;
   Cables cables_;

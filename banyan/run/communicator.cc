@@ -140,6 +140,8 @@ void Communicator::finalize() { impl_->finalize(); }
 
 void Communicator::abort(const std::string& why) { impl_->abort(why); }
 
+uint32_t Communicator::reroutes() const { return impl_->reroutes(); }
+
 std::optional<Error> Communicator::error() const { return impl_->error(); }
 
 bool Request::test() {

@@ -103,6 +103,8 @@ class Communicator {
   void finalize();
   // Ends everything under way with Error{aborted}, here and, soon, at the other ranks. Any thread.
   void abort(const std::string& why);
+  // How often calls went on without a link that was lost. Any thread.
+  uint32_t reroutes() const;
   // Why it is in error, if it is. Any thread; does not wait.
   std::optional<Error> error() const;
 

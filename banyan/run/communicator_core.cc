@@ -16,6 +16,8 @@
 namespace banyan {
 namespace {
 
+constexpr const char* kFailure = "failed ";
+
 // Progress as a text that travels between agents.
 std::string encode(const RankProgress& progress) {
   std::string text = std::to_string(progress.begun);
@@ -54,10 +56,11 @@ Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint
     throw Error(ErrorCode::unsupported, "the ranks of '" + options_.name +
                                             "' are on several hosts, which shared memory does not join; use tcp");
   }
+  set_log_rank(job_->rank());
   BANYAN_LOG(info) << "communicator '" << options_.name << "': rank " << rank_ << " of " << members_.size() << ", "
                    << (all_here && options_.transports != Transports::tcp ? "shared memory" : "TCP");
   hooks_ = job_->agent().attach(id_, {.state = [this] { return encode(executor_->own_progress()); },
-                                      .dump = [this](const std::string& reason) { hear_of_failure(reason); },
+                                      .told = [this](const std::string& text) { hear(text); },
                                       .liveness_changed = [this] { executor_->wake(); }});
   changes_seen_ = 0;
 }
@@ -79,7 +82,7 @@ std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
   auto make_transport = [&](std::function<Path(uint32_t, uint32_t)> path) -> std::unique_ptr<ChannelTransport> {
     return std::make_unique<LaneTransport>(
         job_->agent().connector(id_, members_, rank_, std::min(options_.timeout, options_.join_timeout)),
-        LaneTransport::Options{.ranks = size, .path = std::move(path)});
+        LaneTransport::Options{.rank = rank_, .ranks = size, .path = std::move(path)});
   };
   return std::make_unique<NetExecutor>(
       NetPlans::Options{
@@ -88,15 +91,26 @@ std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
           .source = options_.plans({.members = members_, .job_size = job_->size(), .host_of_rank = host_of_rank})},
       NetExecutor::Options{.is_crowded = is_crowded(here),
                            .tell_peers = [this](const Error& error) { tell_of_failure(error); },
+                           .tell = [this](const std::string& text) { job_->agent().tell(id_, text); },
                            .ask_peers = [this] { return ask_peers(); },
                            .transport = make_transport});
 }
 
 // ---- News of other ranks ----
 
-// A failure goes round as "<code> <text>".
+// A failure goes round as "failed <code> <text>".
 void Communicator::Impl::tell_of_failure(const Error& error) {
-  job_->agent().request_dump(id_, std::to_string(static_cast<int>(error.code())) + " " + error.what());
+  job_->agent().tell(id_, kFailure + std::to_string(static_cast<int>(error.code())) + " " + error.what());
+}
+
+void Communicator::Impl::hear(const std::string& text) {
+  if (text.starts_with(kFailure)) {
+    hear_of_failure(text.substr(std::string_view(kFailure).size()));
+  } else {
+    executor_->hear(text);
+    attention_.store(true, std::memory_order_release);
+    if (options_.progress_thread && !fork_guard_.is_in_child()) wake_thread();
+  }
 }
 
 void Communicator::Impl::hear_of_failure(const std::string& reason) {

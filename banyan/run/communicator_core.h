@@ -44,6 +44,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void close();
   void fail(const Error& error);
   std::optional<Error> error() const;
+  uint32_t reroutes() const { return executor_->reroutes(); }
   Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
   // For a communicator that is made of this one. Never zero in practice, nor the same for two pairs of numbers.
   static uint64_t mix(uint64_t a, uint64_t b);
@@ -60,6 +61,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
 
   std::unique_ptr<Executor> make_net_executor();
   void tell_of_failure(const Error& error);
+  void hear(const std::string& text);
   void hear_of_failure(const std::string& reason);
   bool note_failure(const Error& error);
   Error cause_of(const Error& error);
@@ -79,7 +81,9 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   template <typename IsEnough>
   void drive_or_wait(IsEnough is_enough, Operation* operation);
   void be_progress_thread();
+  void attend();
   void wake_driver();
+  void wake_thread();
 
   void begin(const Call& call);
   void end_oldest(OperationState state);
@@ -123,6 +127,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   std::atomic<bool> failed_{false};
   std::optional<Error> error_;
 
+  std::atomic<bool> attention_{false};  // the executor has heard something
   std::thread thread_;
   std::condition_variable thread_wakes_;
   std::atomic<bool> thread_stops_{false};

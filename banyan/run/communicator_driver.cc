@@ -215,10 +215,22 @@ void Communicator::Impl::finalize() {
 
 // ---- The progress thread ----
 
+// Others may wait for what the executor has to say, while this rank is in no call.
+void Communicator::Impl::attend() {
+  try {
+    executor_->attend();
+  } catch (const Error& error) {
+    end_all(cause_of(error));
+  }
+}
+
 // There is something to drive: whoever naps, or nobody, should know.
 void Communicator::Impl::wake_driver() {
   executor_->wake();
-  if (!options_.progress_thread) return;
+  if (options_.progress_thread) wake_thread();
+}
+
+void Communicator::Impl::wake_thread() {
   const std::lock_guard lock(mutex_);
   if (!thread_.joinable() && !thread_stops_) thread_ = std::thread([this] { be_progress_thread(); });
   thread_wakes_.notify_one();
@@ -228,7 +240,8 @@ void Communicator::Impl::be_progress_thread() {
   constexpr std::chrono::microseconds kAside{200};
   std::unique_lock lock(mutex_);
   while (!thread_stops_) {
-    if (pending_.load(std::memory_order_acquire) == 0) {
+    const bool is_idle = pending_.load(std::memory_order_acquire) == 0;
+    if (is_idle && !attention_.load(std::memory_order_acquire)) {
       thread_wakes_.wait(lock);
       continue;
     }
@@ -238,6 +251,7 @@ void Communicator::Impl::be_progress_thread() {
       continue;
     }
     lock.unlock();
+    if (attention_.exchange(false, std::memory_order_acq_rel)) attend();
     drive_until([&] {
       return pending_.load(std::memory_order_acquire) == 0 || wishes_.load(std::memory_order_acquire) > 0 ||
              thread_stops_.load(std::memory_order_acquire);

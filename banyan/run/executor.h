@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "banyan/base/error.h"
@@ -56,6 +57,12 @@ class Executor {
   virtual uint64_t steps() const = 0;
   // The number of the oldest call under way, or of the last one: the first that a rank begins is 1.
   virtual uint64_t oldest() const = 0;
+  // How often it has gone on without a link that was lost. Any thread.
+  virtual uint32_t reroutes() const = 0;
+  // What an executor of another rank, or this one, has told all. Any thread.
+  virtual void hear(const std::string& text) = 0;
+  // Deals with what it has heard, for when no call is under way that would.
+  virtual void attend() = 0;
   // Ends what peers have under way with this error, as far as they can be told. Any thread.
   virtual void break_with(const Error& error) = 0;
   // The error with which a peer has ended everything, if one has. Any thread.

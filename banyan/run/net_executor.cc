@@ -1,16 +1,19 @@
 #include "banyan/run/net_executor.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/run/element/reduce.h"
+#include "banyan/run/record/log.h"
 #include "banyan/run/system/patience.h"
 
 namespace banyan {
 namespace {
 
 constexpr uint64_t kSliceBytes = 64 << 10;  // of plans that do not say
-constexpr std::chrono::milliseconds kLongestNap{50};
+constexpr std::chrono::milliseconds kLongestNap{50}, kLookAfter{250};
 
 }  // namespace
 
@@ -22,9 +25,11 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
       transport_(options_.transport([this](uint32_t peer, uint32_t lane) { return plans_.path(peer, lane); })),
       messages_(*transport_),
       engine_(*transport_,
-              {.slice_bytes = kSliceBytes, .channel = [this](const RankPlan&, uint32_t peer, uint32_t lane) {
-                 return transport_->channel(peer, lane);
-               }}) {}
+              {.slice_bytes = kSliceBytes,
+               .can_rewind = plans_.may_reroute(),
+               .channel = [this](const RankPlan&, uint32_t peer,
+                                 uint32_t lane) { return transport_->channel(peer, plans_.transport_lane(lane)); }}),
+      rerouting_(ranks_) {}
 
 RankProgress NetExecutor::own_progress() const {
   const std::lock_guard lock(mutex_);
@@ -35,50 +40,76 @@ uint64_t NetExecutor::oldest() const { return flights_.empty() ? own_progress().
 
 void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
   CHECK(flights_.size() < kDepth) << "too many calls are under way";
-  Flight flight;
+  answer_call();
+  Flight& flight = flights_.emplace_back();
+  flight.call = call;
+  flight.numbers = numbers;
   {
     const std::lock_guard lock(mutex_);
     flight.number = ++progress_.begun;
     progress_.last_call = numbers;
   }
-  const std::byte* input = call.send;
   if (call.op == ReduceOp::premul_sum && call.reduces()) {
     const uint64_t elements = call.send_elements(rank_, ranks_);
     flight.scaled.resize(elements * size_of(call.type));
     scale(call.type, flight.scaled.data(), call.send, elements, call.factor);
-    input = flight.scaled.data();
+    flight.call.send = flight.scaled.data();
   }
+  if (plans_.may_reroute()) {
+    std::span<const size_t>* const spans[] = {&flight.call.send_counts, &flight.call.send_displacements,
+                                              &flight.call.recv_counts, &flight.call.recv_displacements};
+    for (size_t i = 0; i < std::size(spans); ++i) {
+      flight.counts[i].assign(spans[i]->begin(), spans[i]->end());
+      *spans[i] = flight.counts[i];
+    }
+  }
+  if (!is_rerouting()) begin(flight);  // or else when it is known which links are left
+}
+
+void NetExecutor::begin(Flight& flight) {
+  const Call& call = flight.call;
   std::shared_ptr<const RankPlan> plan = plans_.plan(call);
-  for (const PlanLane& lane : plan->lanes) {
-    if (lane.lane < NetPlans::kFirstOwnLane) continue;
-    // Several calls at a time would hold each other up.
-    transport_->pace(transport_->channel(lane.peer, lane.lane), flights_.empty() ? lane.bytes_per_second : 0);
-  }
+  pace(*plan);
   const size_t input_bytes = plan->input_elements * size_of(call.type);
   const size_t output_bytes = plan->output_elements * size_of(call.type);
   flight.ticket = engine_.start({.plan = std::move(plan),
                                  .task = {.type = call.type, .op = call.op, .divisor = ranks_},
                                  .sequence = flight.number,
-                                 .signature = numbers,
-                                 .input = {input, input_bytes},
+                                 .signature = flight.numbers,
+                                 .input = {call.send, input_bytes},
                                  .output = {call.recv, output_bytes}});
-  flights_.push_back(std::move(flight));
+}
+
+void NetExecutor::pace(const RankPlan& plan) {
+  for (const PlanLane& lane : plan.lanes) {
+    if (lane.lane < NetPlans::kFirstOwnLane) continue;
+    // Several calls at a time would hold each other up.
+    transport_->pace(transport_->channel(lane.peer, plans_.transport_lane(lane.lane)),
+                     flights_.size() <= 1 ? lane.bytes_per_second : 0);
+  }
 }
 
 bool NetExecutor::advance() {
   if (flights_.empty()) return true;
+  while (is_rerouting() || !engine_.is_done(*flights_.front().ticket)) {
+    if (!move()) return false;
+  }
+  flights_.pop_front();
+  ++steps_;
+  return true;
+}
+
+// False when nothing could be moved.
+bool NetExecutor::move() {
+  answer_call();
+  if (is_rerouting()) return go_on_after_loss();
   try {
-    while (!engine_.is_done(flights_.front().ticket)) {
-      if (!engine_.progress()) return false;
-    }
+    return engine_.progress();
   } catch (const MismatchError& error) {
     throw Error(ErrorCode::mismatch,
                 mismatch_message(rank_, record_of(error.own().signature, error.own().sequence), error.peer(),
                                  record_of(error.others().signature, error.others().sequence)));
   }
-  flights_.pop_front();
-  ++steps_;
-  return true;
 }
 
 void NetExecutor::finish(Watch& watch) {
@@ -93,6 +124,7 @@ void NetExecutor::finish(Watch& watch) {
 }
 
 uint32_t NetExecutor::waiting_for() const {
+  if (is_rerouting()) return rerouting_.missing(round_).value_or(rank_);
   for (const Engine::Waiting& waiting : engine_.waiting_for()) {
     if (!waiting.peers.empty()) return waiting.peers.front();
   }
@@ -113,7 +145,114 @@ bool NetExecutor::advance_messages() {
 }
 
 void NetExecutor::nap(const std::function<bool()>& try_again) {
-  if (!try_again()) transport_->wait(kLongestNap);
+  if (try_again()) return;
+  transport_->wait(kLongestNap);
+  look_after_lanes();
+}
+
+// ---- When a link is lost ----
+
+void NetExecutor::hear(const std::string& text) {
+  if (!text.starts_with(Rerouting::kPrefix)) return;
+  rerouting_.heard(text);
+  is_called_.store(true, std::memory_order_release);
+  transport_->wake();
+}
+
+void NetExecutor::attend() {
+  answer_call();
+  if (is_rerouting()) go_on_after_loss();
+}
+
+void NetExecutor::answer_call() {
+  if (!is_called_.load(std::memory_order_acquire)) return;
+  is_called_.store(false, std::memory_order_relaxed);
+  if (const std::optional<uint32_t> round = rerouting_.called_to(round_)) stop_for(*round);
+}
+
+void NetExecutor::look_after_lanes() {
+  if (!plans_.may_reroute() || is_rerouting()) return;
+  const Clock::time_point now = Clock::now();
+  if (now - looked_at_ < kLookAfter) return;
+  looked_at_ = now;
+  const std::vector<LaneHealth> lanes = transport_->health();
+  const bool is_lost = std::any_of(lanes.begin(), lanes.end(), [&](const LaneHealth& lane) {
+    return lane.is_lost && !plans_.cables(lane.peer, lane.lane).empty();
+  });
+  if (is_lost) stop_for(round_ + 1);
+}
+
+// Nothing moves any more until all have reported on this round.
+void NetExecutor::stop_for(uint32_t round) {
+  if (!plans_.may_reroute()) return;
+  if (suspended_.empty()) suspended_ = engine_.suspend();
+  round_ = round;
+  RerouteReport report;
+  report.round = round;
+  report.rank = rank_;
+  report.over = own_progress().begun;
+  const auto is_open = [&](const Flight& flight) {
+    return !flight.ticket || std::any_of(suspended_.begin(), suspended_.end(),
+                                         [&](const Engine::Suspended& each) { return each.ticket == *flight.ticket; });
+  };
+  const auto first_open = std::find_if(flights_.begin(), flights_.end(), is_open);
+  if (first_open != flights_.end()) report.over = first_open->number - 1;
+  for (auto flight = first_open; flight != flights_.end(); ++flight) {
+    if (!is_open(*flight)) report.also_over.push_back(flight->number);
+  }
+  for (const LaneHealth& lane : transport_->health()) {
+    std::vector<uint32_t> cables = plans_.cables(lane.peer, lane.lane);
+    if (cables.empty()) continue;
+    report.lanes.push_back({.cables = std::move(cables),
+                            .is_lost = lane.is_lost,
+                            .silent_ms = static_cast<uint64_t>(lane.silent.count())});
+  }
+  BANYAN_LOG(info) << "a link is lost: round " << round << ", " << suspended_.size() << " calls stand still";
+  ++steps_;
+  options_.tell(report.encode());
+}
+
+bool NetExecutor::go_on_after_loss() {
+  const uint64_t reports = rerouting_.count();
+  const bool moved = reports != reports_seen_;
+  reports_seen_ = reports;
+  steps_ += moved ? 1 : 0;
+  const std::optional<RerouteDecision> decision = rerouting_.decide(round_);
+  if (!decision) return moved;
+  restart(*decision);
+  return true;
+}
+
+void NetExecutor::restart(const RerouteDecision& decision) {
+  // All have stopped by now: nobody uses these connections any more.
+  for (const LaneHealth& lane : transport_->health()) {
+    if (lane.lane != NetPlans::kMessageLane) transport_->drop(transport_->channel(lane.peer, lane.lane));
+  }
+  plans_.begin_round(decision.round, decision.lost_cables);
+  for (const Engine::Suspended& suspended : suspended_) {
+    if (decision.is_over(suspended.sequence)) {
+      engine_.complete(suspended.ticket);
+      continue;
+    }
+    const auto flight = std::find_if(flights_.begin(), flights_.end(),
+                                     [&](const Flight& each) { return each.number == suspended.sequence; });
+    CHECK(flight != flights_.end()) << "call " << suspended.sequence << " is suspended and not under way";
+    std::shared_ptr<const RankPlan> plan = plans_.plan(flight->call);
+    pace(*plan);
+    engine_.restart(suspended.ticket, std::move(plan));
+  }
+  suspended_.clear();
+  for (Flight& flight : flights_) {
+    if (!flight.ticket) begin(flight);
+  }
+  reroutes_.fetch_add(1, std::memory_order_relaxed);
+  if (rank_ == 0) {
+    std::string names;
+    for (const uint32_t cable : decision.lost_cables) names += " " + plans_.cable_name(cable);
+    BANYAN_LOG(warning) << (names.empty() ? "connections were lost and made again" : "went on without lost links:")
+                        << names;
+  }
+  ++steps_;
 }
 
 void NetExecutor::break_with(const Error& error) {

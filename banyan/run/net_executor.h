@@ -1,19 +1,24 @@
 // NetExecutor: carries out the calls of a communicator whose ranks are on several hosts, over connections, several at a
 // time. What each call moves, and along which connections, net_plans.h says; the engine moves it, and finds out who
-// calls something else; messages between two ranks are letters beside the calls.
+// calls something else; messages between two ranks are letters beside the calls. When a link is lost but no rank, the
+// calls under way are repeated on the others (rerouting.h).
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/executor.h"
 #include "banyan/run/net/letters.h"
 #include "banyan/run/net_plans.h"
+#include "banyan/run/rerouting.h"
 #include "banyan/run/transport/channel_transport.h"
 
 namespace banyan {
@@ -25,6 +30,7 @@ class NetExecutor : public Executor {
   struct Options {
     bool is_crowded = false;
     std::function<void(const Error&)> tell_peers;
+    std::function<void(const std::string&)> tell;  // a text to all ranks, this one too: to their hear()
     std::function<std::vector<RankProgress>()> ask_peers;
     // Makes the transport; `path` says which way a lane of it takes.
     std::function<std::unique_ptr<ChannelTransport>(std::function<Path(uint32_t peer, uint32_t lane)> path)> transport;
@@ -44,18 +50,35 @@ class NetExecutor : public Executor {
   uint32_t waiting_for() const override;
   uint64_t steps() const override { return steps_ + engine_.steps(); }
   uint64_t oldest() const override;
+  uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }
+  void hear(const std::string& text) override;
+  void attend() override;
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override { return std::nullopt; }
   RankProgress own_progress() const override;
   std::vector<RankProgress> progress() const override { return options_.ask_peers(); }
 
  private:
+  using Clock = std::chrono::steady_clock;
   // A call under way.
   struct Flight {
     uint64_t number = 0;
-    Engine::Ticket ticket;
+    std::optional<Engine::Ticket> ticket;  // none before it is begun
+    Call call;
+    CallNumbers numbers{};
+    std::vector<size_t> counts[4];  // what the call's spans point to, when it may be planned again
     std::vector<std::byte> scaled;  // the input of a premul_sum
   };
+
+  void begin(Flight& flight);
+  bool is_rerouting() const { return round_ != plans_.round(); }
+  bool move();
+  void answer_call();
+  void pace(const RankPlan& plan);
+  void look_after_lanes();
+  void stop_for(uint32_t round);
+  bool go_on_after_loss();
+  void restart(const RerouteDecision& decision);
 
   const uint32_t rank_, ranks_;
   const Options options_;
@@ -65,6 +88,14 @@ class NetExecutor : public Executor {
   Engine engine_;
   std::deque<Flight> flights_;  // the oldest first
   uint64_t steps_ = 0;
+
+  Rerouting rerouting_;
+  uint32_t round_ = 0;  // that this rank has reported on; the plans are of the same when it has been decided
+  std::vector<Engine::Suspended> suspended_;
+  uint64_t reports_seen_ = 0;
+  Clock::time_point looked_at_;
+  std::atomic<bool> is_called_{false};  // a peer has reported
+  std::atomic<uint32_t> reroutes_{0};
 
   mutable std::mutex mutex_;  // protects progress_
   RankProgress progress_;

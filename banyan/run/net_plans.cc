@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -69,11 +70,24 @@ uint64_t elements_of(const Call& call, uint32_t ranks) {
 
 }  // namespace
 
+NetPlans::NetPlans(Options options)
+    : options_(std::move(options)),
+      may_reroute_(options_.ranks > 1 && options_.has_paths && options_.source->knows_ways()) {}
+
 std::shared_ptr<const RankPlan> NetPlans::plan(const Call& call) {
   if (options_.ranks == 1) return std::make_shared<RankPlan>(alone(call));
   const std::optional<CollectiveKind> kind = planned_kind(call.kind);
   if (kind && elements_of(call, options_.ranks) > 0) return by_schedule(call, *kind);
-  return std::make_shared<RankPlan>(direct(call));
+  return finished(direct(call));
+}
+
+std::shared_ptr<const RankPlan> NetPlans::finished(RankPlan plan) const {
+  if (may_reroute_) {
+    std::vector<uint32_t> all(options_.ranks);
+    std::iota(all.begin(), all.end(), 0u);
+    add_confirmation(plan, all);
+  }
+  return std::make_shared<const RankPlan>(std::move(plan));
 }
 
 std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, CollectiveKind kind) {
@@ -95,7 +109,7 @@ std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, Collecti
                     : static_cast<uint32_t>(std::max<uint64_t>(kLeastWindow, kWindowBytes / answer.slice_bytes));
   take_lanes(plan);
   set_rates(plan, call, answer);
-  auto shared = std::make_shared<const RankPlan>(std::move(plan));
+  auto shared = finished(std::move(plan));
   if (has_blocks(call.kind)) return shared;
   BANYAN_LOG(debug) << to_string(call.kind) << " of " << Bytes(bytes).to_string() << ": " << answer.planner
                     << ", slices of " << Bytes(answer.slice_bytes).to_string() << ", estimated at "
@@ -149,8 +163,8 @@ void NetPlans::take_lanes(RankPlan& plan) {
   // In the order of the plan's lanes, so that the other end gives them the same numbers.
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> taken;  // by peer and lane of the plan
   for (PlanLane& lane : plan.lanes) {
-    const std::optional<Path> path = options_.has_paths ? options_.source->path(options_.rank, lane) : std::nullopt;
-    const uint32_t number = path ? lane_of(lane.peer, *path) : kSharedLane;
+    const std::optional<PlanSource::Way> way = may_reroute_ ? options_.source->way(options_.rank, lane) : std::nullopt;
+    const uint32_t number = way ? lane_of(lane.peer, *way) : kSharedLane;
     taken.emplace(std::pair(lane.peer, lane.lane), number);
     lane.lane = number;
   }
@@ -177,17 +191,39 @@ void NetPlans::set_rates(RankPlan& plan, const Call& call, const PlanSource::Ans
   }
 }
 
-uint32_t NetPlans::lane_of(uint32_t peer, const Path& path) {
-  paths_.resize(options_.ranks);
-  std::vector<Path>& known = paths_[peer];
-  const auto found = std::find(known.begin(), known.end(), path);
-  const auto number = static_cast<uint32_t>(found - known.begin());
-  if (found == known.end()) known.push_back(path);
-  return kFirstOwnLane + number;
+uint32_t NetPlans::lane_of(uint32_t peer, const PlanSource::Way& way) {
+  ways_.resize(options_.ranks);
+  std::vector<PlanSource::Way>& known = ways_[peer];
+  const auto found =
+      std::find_if(known.begin(), known.end(), [&](const PlanSource::Way& each) { return each.path == way.path; });
+  const auto number = kFirstOwnLane + static_cast<uint32_t>(found - known.begin());
+  if (number >= kLanes) return kSharedLane;
+  if (found == known.end()) known.push_back(way);
+  return number;
 }
 
-Path NetPlans::path(uint32_t peer, uint32_t lane) const {
-  return lane < kFirstOwnLane ? Path() : paths_.at(peer).at(lane - kFirstOwnLane);
+const PlanSource::Way* NetPlans::way(uint32_t peer, uint32_t transport_lane) const {
+  const uint32_t lane = transport_lane % kLanes;
+  if (transport_lane / kLanes != round_ || lane < kFirstOwnLane || peer >= ways_.size()) return nullptr;
+  return lane - kFirstOwnLane < ways_[peer].size() ? &ways_[peer][lane - kFirstOwnLane] : nullptr;
+}
+
+Path NetPlans::path(uint32_t peer, uint32_t transport_lane) const {
+  const PlanSource::Way* const chosen = way(peer, transport_lane);
+  return chosen == nullptr ? Path() : chosen->path;
+}
+
+std::vector<uint32_t> NetPlans::cables(uint32_t peer, uint32_t transport_lane) const {
+  const PlanSource::Way* const chosen = way(peer, transport_lane);
+  return chosen == nullptr ? std::vector<uint32_t>() : chosen->cables;
+}
+
+void NetPlans::begin_round(uint32_t round, const std::set<uint32_t>& lost_cables) {
+  CHECK(round > round_ && may_reroute_) << "round " << round << " after " << round_;
+  options_.source->avoid(lost_cables);
+  kept_.clear();
+  ways_.clear();
+  round_ = round;
 }
 
 }  // namespace banyan

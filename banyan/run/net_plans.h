@@ -22,8 +22,10 @@ namespace banyan {
 
 class NetPlans {
  public:
-  // Lanes of a LaneTransport.
-  static constexpr uint32_t kSharedLane = 0, kMessageLane = 1, kFirstOwnLane = 2;
+  // Lanes of plans.
+  static constexpr uint32_t kSharedLane = 0, kFirstOwnLane = 2, kLanes = 64;
+  // Of the transport, for messages; in all rounds.
+  static constexpr uint32_t kMessageLane = 1;
   static constexpr size_t kKept = 64;
 
   struct Options {
@@ -31,13 +33,24 @@ class NetPlans {
     std::shared_ptr<PlanSource> source;  // shared with the other communicators of the caller; none for one rank
     bool has_paths = true;               // the transport can choose them
   };
-  explicit NetPlans(Options options) : options_(std::move(options)) {}
+  explicit NetPlans(Options options);
 
-  // Of a call for all ranks. Its lanes are those of the transport. Throws what the source and rank_plan.h throw.
+  // Of a call for all ranks. Throws what the source and rank_plan.h throw.
   std::shared_ptr<const RankPlan> plan(const Call& call);
 
-  // Of a lane of the transport.
-  Path path(uint32_t peer, uint32_t lane) const;
+  // Whether ways have been chosen, so that others might be. Then plans end with a confirmation.
+  bool may_reroute() const { return may_reroute_; }
+  // Plans without these cables, in the round that begins. Throws what PlanSource::avoid throws.
+  void begin_round(uint32_t round, const std::set<uint32_t>& lost_cables);
+  uint32_t round() const { return round_; }
+  std::string cable_name(uint32_t cable) const { return options_.source->cable_name(cable); }
+
+  // The lane of the transport for one of a plan of this round.
+  uint32_t transport_lane(uint32_t lane) const { return round_ * kLanes + lane; }
+  // Of a lane of the transport of this round.
+  Path path(uint32_t peer, uint32_t transport_lane) const;
+  // None of one that has no way of its own, or of another round.
+  std::vector<uint32_t> cables(uint32_t peer, uint32_t transport_lane) const;
 
  private:
   struct Kept {
@@ -47,16 +60,20 @@ class NetPlans {
   };
 
   std::shared_ptr<const RankPlan> by_schedule(const Call& call, CollectiveKind kind);
+  std::shared_ptr<const RankPlan> finished(RankPlan plan) const;
   RankPlan by_blocks(const Call& call, const Schedule& schedule) const;
   RankPlan direct(const Call& call) const;
   RankPlan alone(const Call& call) const;
   void take_lanes(RankPlan& plan);
   void set_rates(RankPlan& plan, const Call& call, const PlanSource::Answer& answer) const;
-  uint32_t lane_of(uint32_t peer, const Path& path);
+  uint32_t lane_of(uint32_t peer, const PlanSource::Way& way);
+  const PlanSource::Way* way(uint32_t peer, uint32_t transport_lane) const;
 
   const Options options_;
-  std::list<Kept> kept_;                  // the last used first
-  std::vector<std::vector<Path>> paths_;  // by peer; of its lanes from kFirstOwnLane on
+  const bool may_reroute_;
+  uint32_t round_ = 0;
+  std::list<Kept> kept_;                            // the last used first
+  std::vector<std::vector<PlanSource::Way>> ways_;  // by peer; of its lanes from kFirstOwnLane on
 };
 
 }  // namespace banyan

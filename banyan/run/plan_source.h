@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,20 @@ class PlanSource {
   // Throws Error when there is no plan.
   virtual Answer plan(const Question& question) = 0;
 
-  // The addresses whose packets cross the links of a lane between rank `own` and its peer; nothing when the network
-  // offers no choice. The two ends of a lane get the same, turned round.
-  virtual std::optional<Path> path(uint32_t own, const PlanLane& lane) const = 0;
+  // The way of a lane between rank `own` and its peer.
+  struct Way {
+    Path path;                     // addresses whose packets take it
+    std::vector<uint32_t> cables;  // that it crosses, by numbers that stay the same as long as the source
+  };
+  // Nothing when the network offers no choice. The two ends of a lane get the same, turned round.
+  virtual std::optional<Way> way(uint32_t own, const PlanLane& lane) const = 0;
+  // Whether way() may say anything at all.
+  virtual bool knows_ways() const = 0;
+  // By which it is known to people.
+  virtual std::string cable_name(uint32_t cable) const = 0;
+  // Plans without these cables from now on, and without those of earlier calls. Schedules given so far may go. Throws
+  // Error{peer_lost} naming them when the rest does not join all ranks.
+  virtual void avoid(const std::set<uint32_t>& cables) = 0;
 };
 
 }  // namespace banyan

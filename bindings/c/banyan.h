@@ -173,6 +173,9 @@ banyan_result_t banyan_comm_abort(banyan_comm_t comm);
 /* BANYAN_SUCCESS, or why the communicator is in error. Does not block. */
 banyan_result_t banyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t* error);
 
+/* How often calls went on without a link that was lost: planned anew and repeated on the others, which needs a network
+ * that offers a choice (BANYAN_ROUTES). */
+banyan_result_t banyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes);
 banyan_result_t banyan_comm_count(banyan_comm_t comm, int* size);
 banyan_result_t banyan_comm_user_rank(banyan_comm_t comm, int* rank);
 

@@ -209,6 +209,14 @@ banyan_result_t pbanyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t
   });
 }
 
+banyan_result_t pbanyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    expect_pointer(reroutes, "reroutes");
+    *reroutes = static_cast<int>(comm->communicator.reroutes());
+  });
+}
+
 banyan_result_t pbanyan_comm_count(banyan_comm_t comm, int* size) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
@@ -238,5 +246,6 @@ BANYAN_TWIN(banyan_comm_finalize);
 BANYAN_TWIN(banyan_comm_destroy);
 BANYAN_TWIN(banyan_comm_abort);
 BANYAN_TWIN(banyan_comm_get_async_error);
+BANYAN_TWIN(banyan_comm_get_reroutes);
 BANYAN_TWIN(banyan_comm_count);
 BANYAN_TWIN(banyan_comm_user_rank);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -38,9 +39,10 @@ class Planner : public PlanSource {
  public:
   Planner(Fabric fabric, std::vector<NodeId> ranks, std::optional<Schedule> fixed, RouteBook routes,
           uint64_t slice_bytes)
-      : fabric_(std::move(fabric)),
+      : whole_(std::move(fabric)),
+        fabric_(whole_),
         ranks_(std::move(ranks)),
-        cables_(fabric_),
+        cables_(whole_),
         fixed_(std::move(fixed)),
         routes_(std::move(routes)),
         slice_bytes_(slice_bytes) {}
@@ -65,14 +67,46 @@ class Planner : public PlanSource {
     return answer(chosen.planner, chosen.schedule, question.total);
   }
 
-  std::optional<Path> path(uint32_t own, const PlanLane& lane) const override {
-    RouteBook::Path path{.from = ranks_[own], .to = ranks_[lane.peer], .cables = {}};
+  std::optional<Way> way(uint32_t own, const PlanLane& lane) const override {
+    Way way;
     const bool is_turned = lane.to_peer.empty();
-    for (const LinkId link : is_turned ? lane.from_peer : lane.to_peer) path.cables.push_back(cables_.of(link));
-    if (is_turned) std::reverse(path.cables.begin(), path.cables.end());
-    const std::optional<RouteBook::Addresses> addresses = routes_.find(std::move(path));
+    for (const LinkId link : is_turned ? lane.from_peer : lane.to_peer) {
+      way.cables.push_back(cables_.of(original_.empty() ? link : original_[index(link)]));
+    }
+    if (is_turned) std::reverse(way.cables.begin(), way.cables.end());
+    const std::optional<RouteBook::Addresses> addresses =
+        routes_.find({.from = ranks_[own], .to = ranks_[lane.peer], .cables = way.cables});
     if (!addresses) return std::nullopt;
-    return Path{.local_address = addresses->from, .peer_address = addresses->to};
+    way.path = {.local_address = addresses->from, .peer_address = addresses->to};
+    return way;
+  }
+
+  std::string cable_name(uint32_t cable) const override { return name_of(cables_[cable], whole_, false); }
+
+  bool knows_ways() const override { return routes_.size() > 0; }
+
+  void avoid(const std::set<uint32_t>& cables) override {
+    avoided_.insert(cables.begin(), cables.end());
+    Fabric::Builder builder;
+    for (const Node& node : whole_.nodes()) builder.add_node(node);
+    std::vector<LinkId> original;
+    for (uint32_t number = 0; number < whole_.links().size(); ++number) {
+      if (avoided_.contains(cables_.of(LinkId{number}))) continue;
+      builder.add_link(whole_.links()[number]);
+      original.push_back(LinkId{number});
+    }
+    try {
+      fabric_ = std::move(builder).build();
+    } catch (const Error& error) {
+      std::string names;
+      for (const uint32_t cable : avoided_) {
+        names += (names.empty() ? "" : ", ") + cable_name(cable);
+      }
+      throw Error(ErrorCode::peer_lost, "without the lost links (" + names + ") there is no way: " + error.message());
+    }
+    original_ = std::move(original);
+    fixed_.reset();  // it goes by links that are lost, or whose numbers have changed
+    candidates_.clear();
   }
 
  private:
@@ -84,10 +118,13 @@ class Planner : public PlanSource {
             .busy_seconds = seconds_per_byte(schedule).to_double() * static_cast<double>(total.count())};
   }
 
-  const Fabric fabric_;
+  const Fabric whole_;
+  Fabric fabric_;                    // without what is to be avoided
   const std::vector<NodeId> ranks_;  // of the communicator
-  const Cables cables_;
-  const std::optional<Schedule> fixed_;
+  const Cables cables_;              // of the whole fabric
+  std::set<uint32_t> avoided_;       // cables
+  std::vector<LinkId> original_;     // in the whole fabric, by link of fabric_; empty: the same
+  std::optional<Schedule> fixed_;
   const RouteBook routes_;
   const uint64_t slice_bytes_;  // 0: as the plan needs it
   std::map<std::pair<CollectiveKind, uint32_t>, std::vector<Candidate>> candidates_;

@@ -79,11 +79,23 @@ TEST(Planner, KnowsTheAddressesOfAPath) {
   const Cables cables(same);
   const auto link = [&](uint32_t cable, const char* from) { return *cables[cable].from(same.at(from)); };
   const PlanLane second{.peer = 1, .lane = 0, .to_peer = {link(1, "a"), link(2, "sw")}};
-  EXPECT_EQ(planner->path(0, second), (Path{"10.0.0.1", "10.0.0.2"}));
+  EXPECT_EQ(planner->way(0, second)->path, (Path{"10.0.0.1", "10.0.0.2"}));
   const PlanLane back{.peer = 0, .lane = 0, .from_peer = {link(1, "a"), link(2, "sw")}};
-  EXPECT_EQ(planner->path(1, back), (Path{"10.0.0.2", "10.0.0.1"}));
+  EXPECT_EQ(planner->way(1, back)->path, (Path{"10.0.0.2", "10.0.0.1"}));
   const PlanLane first{.peer = 1, .lane = 0, .to_peer = {link(0, "a"), link(2, "sw")}};
-  EXPECT_EQ(planner->path(0, first), std::nullopt);
+  EXPECT_FALSE(planner->way(0, first));
+  // Without the first cable, links have other numbers, and the same ways.
+  planner->avoid({0});
+  const Schedule& schedule = *planner->plan({.kind = CollectiveKind::allgather, .total = kLarge}).schedule;
+  EXPECT_EQ(seconds_per_byte(schedule), Fraction(1, 2'000'000'000));
+  const Fabric& rest = schedule.fabric();
+  ASSERT_EQ(rest.out_links(rest.at("a")).size(), 1u);
+  const LinkId last = *std::find_if(rest.out_links(rest.at("sw")).begin(), rest.out_links(rest.at("sw")).end(),
+                                    [&](LinkId id) { return rest.link(id).to == rest.at("b"); });
+  const PlanLane renumbered{.peer = 1, .lane = 0, .to_peer = {rest.out_links(rest.at("a"))[0], last}};
+  ASSERT_TRUE(planner->way(0, renumbered));
+  EXPECT_EQ(planner->way(0, renumbered)->cables, (std::vector<uint32_t>{1, 2}));
+  EXPECT_THROW(planner->avoid({1}), Error);
   std::filesystem::remove(routes);
 }
 

@@ -332,9 +332,9 @@ std::vector<PeerReport> Agent::ask_states(uint64_t communicator, Clock::time_poi
   return std::vector<PeerReport>(liveness().size());
 }
 
-void Agent::request_dump(uint64_t communicator, const std::string& reason) {
+void Agent::tell(uint64_t communicator, const std::string& reason) {
   impl_->post(
-      [&questions = impl_->questions(), communicator, reason] { questions.request_dump(communicator, reason); });
+      [&questions = impl_->questions(), communicator, reason] { questions.tell(communicator, reason); });
 }
 
 Survivors Agent::agree(const SurvivorQuestion& question) {

@@ -92,8 +92,8 @@ class Agent {
   // Asks all of the world what `communicator` does there, by way of the hub, or directly when the hub does not answer.
   // By world rank. Returns at the deadline or when there is nothing more to wait for. Throws nothing but for fork.
   std::vector<PeerReport> ask_states(uint64_t communicator, Clock::time_point deadline);
-  // Runs the dump hook of `communicator` on every rank that can be reached, this one too. Does not wait for them.
-  void request_dump(uint64_t communicator, const std::string& reason);
+  // Runs the `told` hook of `communicator` on every rank that can be reached, this one too. Does not wait for them.
+  void tell(uint64_t communicator, const std::string& reason);
 
   // See survivors.h. Throws Error{peer_lost}: "this rank was left out of the new group (ranks 0, 2-7)";
   // Error{timed_out} when no agreement was possible until the deadline, naming those who hindered it.

@@ -172,7 +172,7 @@ TEST(Agent, TellsItsHooksOfEachChange) {
   LocalWorld world(3);
   std::promise<void> changed;
   const HookRegistration hooks =
-      world[2].attach(kGroup, {.state = {}, .dump = {}, .liveness_changed = [&, is_told = false]() mutable {
+      world[2].attach(kGroup, {.state = {}, .told = {}, .liveness_changed = [&, is_told = false]() mutable {
                                  if (!std::exchange(is_told, true)) changed.set_value();
                                }});
   world.end(1);
@@ -205,7 +205,7 @@ TEST(Agent, NoticesADeathWhenAForkedChildLivesOn) {
 // ---- Questions
 
 CommunicatorHooks state_of(const std::string& text) {
-  return {.state = [text] { return text; }, .dump = {}, .liveness_changed = {}};
+  return {.state = [text] { return text; }, .told = {}, .liveness_changed = {}};
 }
 
 TEST(Agent, AsksAllForTheirState) {
@@ -253,7 +253,7 @@ TEST(Agent, AsksWithoutAHubThatIsStopped) {
     const auto agent = sit_down(seat);
     std::promise<std::string> dumped;
     CommunicatorHooks hooks = state_of("I am " + std::to_string(seat.rank()));
-    hooks.dump = [&](const std::string& reason) { dumped.set_value(reason); };
+    hooks.told = [&](const std::string& reason) { dumped.set_value(reason); };
     const HookRegistration registration = agent->attach(kGroup, hooks);
     seat.say(1);
     seat.test_says(2);
@@ -261,7 +261,7 @@ TEST(Agent, AsksWithoutAHubThatIsStopped) {
     if (seat.rank() == 1) {
       const auto reports = agent->ask_states(kGroup, Clock::now() + milliseconds(1000));
       text = std::to_string(static_cast<int>(reports[0].kind)) + " " + reports[2].text + " ";
-      agent->request_dump(kGroup, "rank 0 is late");
+      agent->tell(kGroup, "rank 0 is late");
     }
     std::future<std::string> reason = dumped.get_future();
     if (reason.wait_for(kLong) == std::future_status::ready) text += reason.get();
@@ -289,7 +289,7 @@ TEST(Agent, HasAllWriteDownWhatTheyKnow) {
   std::vector<HookRegistration> hooks;
   for (uint32_t rank = 0; rank < 4; ++rank) {
     hooks.push_back(world[rank].attach(kGroup, {.state = {},
-                                                .dump =
+                                                .told =
                                                     [&](const std::string& reason) {
                                                       const std::lock_guard lock(mutex);
                                                       reasons.push_back(reason);
@@ -297,7 +297,7 @@ TEST(Agent, HasAllWriteDownWhatTheyKnow) {
                                                     },
                                                 .liveness_changed = {}}));
   }
-  world[2].request_dump(kGroup, "rank 1 is late");
+  world[2].tell(kGroup, "rank 1 is late");
   std::unique_lock lock(mutex);
   EXPECT_TRUE(written.wait_for(lock, kLong, [&] { return reasons.size() == 4; }));
   EXPECT_THAT(reasons, ::testing::Each("rank 1 is late"));

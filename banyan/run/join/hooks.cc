@@ -18,10 +18,10 @@ HookRegistration HookBoard::attach(uint64_t communicator, CommunicatorHooks hook
   const std::lock_guard lock(mutex_);
   const auto [place, is_new] = hooks_.emplace(communicator, std::move(hooks));
   CHECK(is_new) << "communicator " << communicator << " is attached twice";
-  for (const auto& [asked, reason] : unheard_) {
-    if (asked == communicator && place->second.dump) place->second.dump(reason);
+  for (const auto& [known, text] : unheard_) {
+    if (known == communicator && place->second.told) place->second.told(text);
   }
-  std::erase_if(unheard_, [&](const auto& dump) { return dump.first == communicator; });
+  std::erase_if(unheard_, [&](const auto& each) { return each.first == communicator; });
   return HookRegistration(
       std::shared_ptr<void>(nullptr, [board = shared_from_this(), communicator, pid = getpid()](void*) {
         // A fork may have copied the lock while it was held.
@@ -36,11 +36,11 @@ std::optional<std::string> HookBoard::state(uint64_t communicator) {
   return found->second.state ? found->second.state().substr(0, kMaxState) : "";
 }
 
-void HookBoard::dump(uint64_t communicator, const std::string& reason) {
+void HookBoard::told(uint64_t communicator, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   const auto found = hooks_.find(communicator);
   if (found != hooks_.end()) {
-    if (found->second.dump) found->second.dump(reason);
+    if (found->second.told) found->second.told(reason);
     return;
   }
   unheard_.emplace_back(communicator, reason);

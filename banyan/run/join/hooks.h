@@ -17,7 +17,7 @@ namespace banyan {
 // empty.
 struct CommunicatorHooks {
   std::function<std::string()> state;                   // what it would tell a peer that wonders; at most 64 KiB
-  std::function<void(const std::string& reason)> dump;  // a rank asks all to write down what they know
+  std::function<void(const std::string& text)> told;  // what a rank has told all, itself too
   std::function<void()> liveness_changed;               // after Liveness::changes() has grown
 };
 
@@ -48,13 +48,12 @@ class [[nodiscard]] HookRegistration {
 // All hooks of a process. Any thread.
 class HookBoard : public std::enable_shared_from_this<HookBoard> {
  public:
-  // One set for each communicator. A dump that was asked for before is asked for now, on this thread: others may have
-  // found out that something is wrong before this process has got so far.
+  // One set for each communicator. What was told before is told now, on this thread: others may have got further.
   HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
 
   // Nothing when the communicator is not known here.
   std::optional<std::string> state(uint64_t communicator);
-  void dump(uint64_t communicator, const std::string& reason);
+  void told(uint64_t communicator, const std::string& reason);
   void liveness_changed();
 
  private:
@@ -63,7 +62,7 @@ class HookBoard : public std::enable_shared_from_this<HookBoard> {
   // Held while a hook runs, so that detach() waits for it.
   std::mutex mutex_;
   std::map<uint64_t, CommunicatorHooks> hooks_;
-  std::deque<std::pair<uint64_t, std::string>> unheard_;  // dumps for communicators that are not known; the last ones
+  std::deque<std::pair<uint64_t, std::string>> unheard_;  // told to communicators that are not known; the last ones
 };
 
 }  // namespace banyan

@@ -179,7 +179,7 @@ void Questions::received_answer(const Message& message) {
   finish_if_done(number);
 }
 
-void Questions::request_dump(uint64_t communicator, const std::string& reason) {
+void Questions::tell(uint64_t communicator, const std::string& reason) {
   const uint64_t number = ++next_number_;
   if (hub_.is_own() || !hub_.answers()) {
     dump_directly(number, communicator, reason);
@@ -192,7 +192,7 @@ void Questions::request_dump(uint64_t communicator, const std::string& reason) {
     });
     links_.send(hub_.rank(), dump_message(own_, number, communicator, reason, true));
   }
-  hooks_.dump(communicator, reason);
+  hooks_.told(communicator, reason);
 }
 
 void Questions::dump_directly(uint64_t number, uint64_t communicator, const std::string& reason) {
@@ -216,7 +216,7 @@ void Questions::received_dump(uint32_t rank, const Message& message) {
   if (std::find(seen_dumps_.begin(), seen_dumps_.end(), key) != seen_dumps_.end()) return;
   seen_dumps_.push_back(key);
   if (seen_dumps_.size() > kDumpsRemembered) seen_dumps_.pop_front();
-  hooks_.dump(communicator, reason);
+  hooks_.told(communicator, reason);
 }
 
 }  // namespace banyan

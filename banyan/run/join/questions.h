@@ -34,7 +34,7 @@ class Questions {
 
   // `done` is called at the deadline, or before, perhaps before ask() returns.
   void ask(uint64_t communicator, Reactor::Clock::time_point deadline, Done done);
-  void request_dump(uint64_t communicator, const std::string& reason);
+  void tell(uint64_t communicator, const std::string& reason);
 
   // The state of some rank has changed.
   void changed();

@@ -180,7 +180,7 @@ inline std::unique_ptr<Agent> sit_down(ForkedWorld::Seat& seat, Agent::Options o
 inline bool wait_for_state(Agent& agent, uint32_t rank, PeerState state) {
   std::atomic<uint32_t>& changes = agent.liveness().changes();
   const HookRegistration waker =
-      agent.attach(~uint64_t{0}, {.state = {}, .dump = {}, .liveness_changed = [&] { futex_wake_all(changes); }});
+      agent.attach(~uint64_t{0}, {.state = {}, .told = {}, .liveness_changed = [&] { futex_wake_all(changes); }});
   const Agent::Clock::time_point deadline = soon();
   for (;;) {
     const uint32_t seen = changes;

@@ -24,6 +24,13 @@ void tune(const FileDescriptor& socket) {
   const int on = 1;
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kLowWater, sizeof kLowWater);
+  // So that an idle connection is heard of each second while its way is whole: health() tells which are not. Whether the
+  // peer lives is for others to say, so these questions never end it by themselves.
+  const int idle = 1, most = 127;
+  setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof idle);
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPCNT, &most, sizeof most);
 }
 
 // The kernel spreads the packets of the stream over time.
@@ -62,6 +69,7 @@ TcpConnection* LaneTransport::connected(uint32_t channel) {
     const uint32_t peer = channel % options_.ranks, lane = channel / options_.ranks;
     connector_->request(peer, lane, options_.path ? options_.path(peer, lane) : Path());
     stream.is_requested = true;
+    stream.requested_at = Clock::now();
     ++pending_;
   }
   take_answers();
@@ -76,6 +84,7 @@ void LaneTransport::take_answers() {
     Stream& stream = streams_.at(channel);
     CHECK(stream.is_requested && !stream.connection.is_open()) << "nobody asked for " << channel;
     --pending_;
+    if (stream.is_dropped) continue;
     if (answer.failure) {
       stream.failure = std::move(answer.failure);
       continue;
@@ -85,6 +94,38 @@ void LaneTransport::take_answers() {
     stream.connection = TcpConnection(answer.peer, std::move(answer.socket));
     used_.push_back(channel);
   }
+}
+
+std::vector<LaneHealth> LaneTransport::health() {
+  std::vector<LaneHealth> all;
+  const Clock::time_point now = Clock::now();
+  for (uint32_t channel = 0; channel < streams_.size(); ++channel) {
+    const Stream& stream = streams_[channel];
+    if (!stream.is_requested || stream.is_dropped) continue;
+    LaneHealth health{.peer = channel % options_.ranks, .lane = channel / options_.ranks};
+    if (stream.connection.is_open()) {
+      tcp_info info{};
+      socklen_t size = sizeof info;
+      if (getsockopt(stream.connection.fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
+      health.silent = std::chrono::milliseconds(info.tcpi_last_ack_recv);
+      health.is_lost = info.tcpi_unacked > 0 && info.tcpi_retransmits >= 2 && health.silent >= kPatience;
+    } else if (stream.failure) {
+      health.is_lost = stream.failure->code() != ErrorCode::peer_lost;
+    } else if (options_.rank < health.peer) {  // who calls
+      health.silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - stream.requested_at);
+      health.is_lost = health.silent >= kPatience;
+    }
+    all.push_back(health);
+  }
+  return all;
+}
+
+void LaneTransport::drop(uint32_t channel) {
+  Stream& stream = this->stream(channel);
+  stream.is_dropped = true;
+  stream.connection = TcpConnection();
+  stream.failure.reset();
+  std::erase(used_, channel);
 }
 
 size_t LaneTransport::write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) {

@@ -16,7 +16,7 @@ namespace banyan {
 class LaneTransport : public ChannelTransport {
  public:
   struct Options {
-    uint32_t ranks = 0;
+    uint32_t rank = 0, ranks = 0;
     std::function<Path(uint32_t peer, uint32_t lane)> path;  // asked when a lane is first used; empty: any
   };
   LaneTransport(std::unique_ptr<Connector> connector, Options options);
@@ -33,12 +33,18 @@ class LaneTransport : public ChannelTransport {
   void wait(std::chrono::milliseconds at_most) override;
 
   void pace(uint32_t channel, uint64_t bytes_per_second) override;
+  // Lost: acknowledgements have been missing for kPatience; or the peer could not be called so long.
+  static constexpr std::chrono::milliseconds kPatience{2000};
+  std::vector<LaneHealth> health() override;
+  void drop(uint32_t channel) override;
   void wake() override;
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Stream {
     TcpConnection connection;
-    bool is_requested = false;
+    bool is_requested = false, is_dropped = false;
+    Clock::time_point requested_at;
     uint64_t rate = 0;  // bytes per second; 0: any
     std::optional<Error> failure;
   };

@@ -1,0 +1,178 @@
+// Communicators over emulated clusters: links that are cut while calls are under way, and ranks that are cut off.
+// Skipped by name where network namespaces are refused.
+#include "lab/lab.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "banyan/fabric/read.h"
+#include "bindings/c/banyan.h"
+#include "lab/network_namespace.h"
+
+namespace banyan::lab {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+class OnLab : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string reason = why_no_namespaces();
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+  void TearDown() override {
+    for (const pid_t pid : ranks_) kill(pid, SIGKILL);
+    for (const pid_t pid : ranks_) waitpid(pid, nullptr, 0);
+    Lab::down(name_);
+  }
+
+  // Sets up the fabric and starts a process for each rank, in its network. Their reports come from reports().
+  void start(const std::string& fabric, const std::function<std::string(banyan_comm_t, int)>& body) {
+    lab_ = Lab::up(name_, load_fabric({.fabric = fabric}), {});
+    const auto ranks = static_cast<uint32_t>(lab_->plan().fabric().ranks().size());
+    shared_ =
+        static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      const pid_t pid = fork();
+      if (pid == 0) be_rank(rank, body);
+      ranks_.push_back(pid);
+    }
+  }
+
+  std::vector<std::string> reports() {
+    for (const pid_t pid : ranks_) waitpid(pid, nullptr, 0);
+    std::vector<std::string> texts;
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) texts.emplace_back(shared_->reports[rank]);
+    ranks_.clear();
+    return texts;
+  }
+
+  // Until all ranks together have counted so far.
+  void wait_for_count(uint32_t count) const {
+    while (shared_->count < count) std::this_thread::sleep_for(milliseconds(1));
+  }
+
+  struct Shared {
+    std::atomic<uint32_t> count;
+    char reports[32][512];
+  };
+  Shared* shared_ = nullptr;
+  std::optional<Lab> lab_;
+  std::vector<pid_t> ranks_;
+
+ private:
+  [[noreturn]] void be_rank(uint32_t rank, const std::function<std::string(banyan_comm_t, int)>& body) {
+    const InNamespace inside(lab_->namespace_of(lab_->plan().fabric().ranks()[rank]));
+    for (const auto& [name, value] : lab_->variables(rank)) setenv(name.c_str(), value.c_str(), 1);
+    setenv("BANYAN_SECRET", lab_->secret().c_str(), 1);
+    banyan_config_t config = BANYAN_CONFIG_INIT;
+    config.timeout = 6;
+    config.join_timeout = 20;
+    banyan_comm_t comm = nullptr;
+    std::string report;
+    if (banyan_comm_init_env(&comm, &config) != BANYAN_SUCCESS) {
+      report = std::string("did not join: ") + banyan_last_error(nullptr);
+    } else {
+      report = body(comm, static_cast<int>(rank));
+      banyan_comm_destroy(comm);
+    }
+    report.copy(shared_->reports[rank], sizeof shared_->reports[rank] - 1);
+    _exit(0);
+  }
+
+  const std::string name_ = "c" + std::to_string(getpid());
+};
+
+// Allreduces in place and out of place, of data that depends on rank, call and position, until `calls` are done. Says
+// how often links were lost on the way.
+std::string reduce_again_and_again(banyan_comm_t comm, int rank, int calls, std::atomic<uint32_t>& count) {
+  constexpr size_t kElements = 300'000;
+  int size = 0;
+  banyan_comm_count(comm, &size);
+  std::vector<float> values(kElements), sums(kElements);
+  for (int call = 0; call < calls; ++call) {
+    for (size_t i = 0; i < kElements; ++i) values[i] = static_cast<float>((i + call) % 97 * (rank + 1));
+    const bool in_place = call % 2 == 1;
+    if (in_place) sums = values;
+    if (banyan_all_reduce(in_place ? sums.data() : values.data(), sums.data(), kElements, BANYAN_FLOAT32, BANYAN_SUM,
+                          comm, nullptr) != BANYAN_SUCCESS) {
+      return std::string("call ") + std::to_string(call) + ": " + banyan_last_error(comm);
+    }
+    for (size_t i = 0; i < kElements; ++i) {
+      const auto expected = static_cast<float>((i + call) % 97 * size * (size + 1) / 2);
+      if (sums[i] != expected) return "call " + std::to_string(call) + ": wrong at " + std::to_string(i);
+    }
+    ++count;
+  }
+  int reroutes = 0;
+  banyan_comm_get_reroutes(comm, &reroutes);
+  return "lost " + std::to_string(reroutes);
+}
+
+struct Loss {
+  const char* fabric;
+  std::vector<const char*> cables;  // cut one after the other
+};
+
+class LostLink : public OnLab, public ::testing::WithParamInterface<Loss> {};
+
+TEST_P(LostLink, IsWalkedRoundAndCounted) {
+  constexpr int kCalls = 40;
+  start(GetParam().fabric,
+        [&](banyan_comm_t comm, int rank) { return reduce_again_and_again(comm, rank, kCalls, shared_->count); });
+  const auto ranks = static_cast<uint32_t>(ranks_.size());
+  uint32_t done = 5;
+  for (const char* cable : GetParam().cables) {
+    wait_for_count(done * ranks);
+    lab_->fail(lab_->find_cable(cable));
+    done += 10;
+  }
+  EXPECT_THAT(reports(), Each("lost " + std::to_string(GetParam().cables.size())));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OnLab, LostLink,
+    ::testing::Values(Loss{"a <-> b 400Mb/s; b <-> c 400Mb/s; c <-> a 400Mb/s", {"a-b"}},
+                      Loss{"a <-> b 400Mb/s; b <-> c 400Mb/s; c <-> d 400Mb/s; d <-> a 400Mb/s;"
+                           "a <-> c 400Mb/s",
+                           {"a-b", "c-d"}},
+                      Loss{"a <-> swl 400Mb/s; b <-> swl 400Mb/s; c <-> swm 400Mb/s; d <-> swm 400Mb/s;"
+                           "swl <-> sws 200Mb/s; swl <-> swt 200Mb/s; swm <-> sws 200Mb/s;"
+                           "swm <-> swt 200Mb/s",
+                           {"swl-sws"}}));
+
+TEST_F(OnLab, ARankThatIsCutOffIsNamed) {
+  start("star:4@400Mb/s", [&](banyan_comm_t comm, int rank) -> std::string {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string report = reduce_again_and_again(comm, rank, 100'000, shared_->count);
+    const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (rank == 2) return "cut off";
+    return (seconds < 30 ? "in time: " : "late: ") + report;
+  });
+  wait_for_count(20);
+  const Host& host = lab_->plan().host(lab_->plan().fabric().ranks()[2]);
+  lab_->fail(host.ports[0].cable);
+  const std::vector<std::string> texts = reports();
+  for (const int rank : {0, 1, 3}) {
+    EXPECT_THAT(texts[static_cast<size_t>(rank)], ::testing::AllOf(HasSubstr("in time"), HasSubstr("rank 2")));
+  }
+  EXPECT_EQ(texts[2], "cut off");
+}
+
+}  // namespace
+}  // namespace banyan::lab
