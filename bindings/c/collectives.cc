@@ -74,7 +74,7 @@ banyan_result_t make(banyan_comm_t comm, banyan_request_t* request, Call& call, 
     call.type = type_of(type);
     if (group_depth > 0) return put_in_group(comm, call, request);
     if (request == nullptr) return comm->communicator.run(call);
-    *request = new banyan_request{.request = comm->communicator.start(call), .comm = comm};
+    *request = new banyan_request{.request = comm->communicator.start(call), .last_error = comm->last_error};
   });
 }
 
@@ -113,7 +113,7 @@ void begin_group(banyan_comm_t comm, std::vector<std::pair<banyan_comm_t, Reques
     if (requests[i] == nullptr) {
       waited.emplace_back(comm, std::move(begun[i]));
     } else {
-      *requests[i] = new banyan_request{.request = std::move(begun[i]), .comm = comm};
+      *requests[i] = new banyan_request{.request = std::move(begun[i]), .last_error = comm->last_error};
     }
   }
 }
@@ -248,7 +248,7 @@ banyan_result_t pbanyan_group_end(void) {
       try {
         request.wait();
       } catch (const Error& error) {
-        banyan::c::fail(comm, banyan::c::result_of(error), error.what());
+        banyan::c::fail(comm->last_error.get(), banyan::c::result_of(error), error.what());
         if (!first) first = error;
       }
     }
@@ -259,7 +259,7 @@ banyan_result_t pbanyan_group_end(void) {
 banyan_result_t pbanyan_test(banyan_request_t* request) {
   if (request == nullptr || *request == nullptr) return BANYAN_SUCCESS;
   bool done = true;
-  const banyan_result_t result = guarded((*request)->comm, [&] { done = (*request)->request.test(); });
+  const banyan_result_t result = guarded((*request)->last_error.get(), [&] { done = (*request)->request.test(); });
   if (!done) return BANYAN_IN_PROGRESS;
   delete std::exchange(*request, nullptr);
   return result;
@@ -267,13 +267,12 @@ banyan_result_t pbanyan_test(banyan_request_t* request) {
 
 banyan_result_t pbanyan_wait(banyan_request_t* request) {
   if (request == nullptr || *request == nullptr) return BANYAN_SUCCESS;
-  const banyan_result_t result = guarded((*request)->comm, [&] { (*request)->request.wait(); });
+  const banyan_result_t result = guarded((*request)->last_error.get(), [&] { (*request)->request.wait(); });
   delete std::exchange(*request, nullptr);
   return result;
 }
 
 banyan_result_t pbanyan_wait_any(banyan_request_t* requests, int count, int* index) {
-  banyan_comm_t comm = nullptr;
   std::vector<int> places;
   std::vector<Request> waited;
   banyan_result_t result = guarded(nullptr, [&] {
@@ -287,8 +286,7 @@ banyan_result_t pbanyan_wait_any(banyan_request_t* requests, int count, int* ind
   });
   if (result != BANYAN_SUCCESS || waited.empty()) return result;
   *index = places[Request::wait_for_any(waited)];
-  comm = requests[*index]->comm;
-  result = guarded(comm, [&] { requests[*index]->request.wait(); });
+  result = guarded(requests[*index]->last_error.get(), [&] { requests[*index]->request.wait(); });
   delete std::exchange(requests[*index], nullptr);
   return result;
 }

@@ -60,10 +60,7 @@ void expect_rank(int size, int rank) {
   }
 }
 
-banyan_comm_t wrap(Communicator communicator) {
-  return new banyan_comm{
-      .communicator = std::move(communicator), .is_finalized = false, .mutex = {}, .last_error = {}, .factors = {}};
-}
+banyan_comm_t wrap(Communicator communicator) { return new banyan_comm{.communicator = std::move(communicator)}; }
 
 banyan_comm_t join(const Job::Invitation& invitation, Communicator::Options options) {
   return wrap(Communicator::join(banyan::c::region_pool(), invitation, std::move(options)));
@@ -205,7 +202,7 @@ banyan_result_t pbanyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t
     expect_pointer(error, "error");
     const std::optional<Error> why = comm->communicator.error();
     *error = why ? banyan::c::result_of(*why) : BANYAN_SUCCESS;
-    if (why) banyan::c::fail(comm, *error, why->what());
+    if (why) banyan::c::fail(comm->last_error.get(), *error, why->what());
   });
 }
 

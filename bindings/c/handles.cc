@@ -39,11 +39,11 @@ banyan_result_t result_of(const Error& error) {
   return BANYAN_INTERNAL;
 }
 
-banyan_result_t fail(banyan_comm* comm, banyan_result_t result, const std::string& text) {
+banyan_result_t fail(LastError* of_comm, banyan_result_t result, const std::string& text) {
   thread_error = text;
-  if (comm != nullptr) {
-    const std::lock_guard lock(comm->mutex);
-    comm->last_error = text;
+  if (of_comm != nullptr) {
+    const std::lock_guard lock(of_comm->mutex);
+    of_comm->text = text;
   }
   return result;
 }
@@ -54,8 +54,8 @@ void expect_pointer(const void* pointer, const char* name) {
 
 const char* last_error(banyan_comm* comm) {
   if (comm == nullptr) return thread_error.c_str();
-  const std::lock_guard lock(comm->mutex);
-  comm_error_copy = comm->last_error;
+  const std::lock_guard lock(comm->last_error->mutex);
+  comm_error_copy = comm->last_error->text;
   return comm_error_copy.c_str();
 }
 

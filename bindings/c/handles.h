@@ -1,9 +1,12 @@
 // What the handles of banyan.h stand for, and how errors become results. Known to bindings/c only.
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/run/communicator.h"
@@ -13,17 +16,28 @@
 // The plain name of a function that is defined before in the same file: weak, so that a profiler may define its own.
 #define BANYAN_TWIN(name) extern "C" decltype(p##name) name __attribute__((weak, alias("p" #name)))
 
+namespace banyan::c {
+
+// What banyan_last_error tells of a communicator.
+struct LastError {
+  std::mutex mutex;  // protects text
+  std::string text;
+};
+
+}  // namespace banyan::c
+
 struct banyan_comm {
   banyan::Communicator communicator;
   bool is_finalized = false;
-  std::mutex mutex;  // protects what follows
-  std::string last_error;
-  std::vector<std::optional<double>> factors;  // of premultiplied sums: that of op kFirstFactor + i
+  // Shared with the requests, which may be waited for when the communicator is gone.
+  std::shared_ptr<banyan::c::LastError> last_error = std::make_shared<banyan::c::LastError>();
+  std::mutex mutex = {};                            // protects factors
+  std::vector<std::optional<double>> factors = {};  // of premultiplied sums: that of op kFirstFactor + i
 };
 
 struct banyan_request {
   banyan::Request request;
-  banyan_comm* comm = nullptr;
+  std::shared_ptr<banyan::c::LastError> last_error;
 };
 
 namespace banyan::c {
@@ -34,25 +48,33 @@ constexpr int kFirstFactor = 1000;
 RegionPool& region_pool();
 
 banyan_result_t result_of(const Error& error);
-// Remembers the text for banyan_last_error.
-banyan_result_t fail(banyan_comm* comm, banyan_result_t result, const std::string& text);
+// Remembers the text for banyan_last_error: of this thread, and of a communicator unless that is null.
+banyan_result_t fail(LastError* of_comm, banyan_result_t result, const std::string& text);
 
 // For banyan_last_error.
 const char* last_error(banyan_comm* comm);
 
 // Calls `body`, whatever it throws becoming a result. Nothing leaves the library but results.
 template <typename Body>
-banyan_result_t guarded(banyan_comm* comm, Body body) noexcept {
+banyan_result_t guarded(LastError* of_comm, Body body) noexcept {
   try {
     body();
     return BANYAN_SUCCESS;
   } catch (const Error& error) {
-    return fail(comm, result_of(error), error.what());
+    return fail(of_comm, result_of(error), error.what());
   } catch (const std::bad_alloc&) {
-    return fail(comm, BANYAN_SYSTEM_ERROR, "there is not enough memory");
+    return fail(of_comm, BANYAN_SYSTEM_ERROR, "there is not enough memory");
   } catch (const std::exception& error) {
-    return fail(comm, BANYAN_INTERNAL, error.what());
+    return fail(of_comm, BANYAN_INTERNAL, error.what());
   }
+}
+template <typename Body>
+banyan_result_t guarded(banyan_comm* comm, Body body) noexcept {
+  return guarded(comm != nullptr ? comm->last_error.get() : nullptr, std::move(body));
+}
+template <typename Body>
+banyan_result_t guarded(std::nullptr_t, Body body) noexcept {
+  return guarded(static_cast<LastError*>(nullptr), std::move(body));
 }
 
 // Throws Error{invalid_input} when it is null.

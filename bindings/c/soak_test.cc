@@ -29,8 +29,11 @@ uint64_t setting(const char* variable, uint64_t usual) {
 // A communicator of this process that is destroyed with the object.
 class Joined {
  public:
-  Joined(const std::string& url, int size, int rank)
-      : result_(banyan_comm_init_url(&comm_, url.c_str(), size, rank, nullptr)) {}
+  Joined(const std::string& url, int size, int rank) {
+    banyan_config_t config = BANYAN_CONFIG_INIT;
+    config.join_timeout = 30;  // for those whose peers have failed
+    result_ = banyan_comm_init_url(&comm_, url.c_str(), size, rank, &config);
+  }
   ~Joined() { banyan_comm_destroy(comm_); }
   Joined(const Joined&) = delete;
   Joined& operator=(const Joined&) = delete;
@@ -39,7 +42,7 @@ class Joined {
 
  private:
   banyan_comm_t comm_ = nullptr;
-  banyan_result_t result_;
+  banyan_result_t result_ = BANYAN_INTERNAL;
 };
 
 std::string failure(const std::string& what, banyan_comm_t comm) { return what + ": " + banyan_last_error(comm); }

@@ -21,7 +21,8 @@ struct Slack {
   size_t resident = 4 << 20, mappings = 12, descriptors = 6, threads = 0;
 };
 
-// In words, what `after` holds beyond `before` and the slack; nothing when it is within.
+// In words, what `after` holds beyond `before` and the slack; nothing when it is within. Under a sanitizer memory is
+// not compared.
 std::string growth(const Footprint& before, const Footprint& after, const Slack& slack = {});
 
 }  // namespace banyan::c
