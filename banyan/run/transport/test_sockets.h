@@ -1,0 +1,93 @@
+// For tests of transports that take their sockets from a Connector.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/system_error.h"
+#include "banyan/run/transport/connector.h"
+
+namespace banyan {
+
+// Answers at once.
+class ReadyConnector : public Connector {
+ public:
+  explicit ReadyConnector(std::vector<FileDescriptor> sockets) : sockets_(std::move(sockets)) {}
+
+  void request(uint32_t peer, uint32_t lane, const Path& /*path*/) override {
+    Answer answer{.peer = peer, .lane = lane, .socket = {}, .failure = {}};
+    if (lane == 0 && sockets_.at(peer).is_open()) {
+      answer.socket = std::move(sockets_.at(peer));
+    } else {
+      answer.failure = Error(ErrorCode::timed_out, "rank " + std::to_string(peer) + " did not answer");
+    }
+    answers_.push_back(std::move(answer));
+    eventfd_write(event_.get(), 1);
+  }
+  std::vector<Answer> take() override {
+    eventfd_t count = 0;
+    eventfd_read(event_.get(), &count);
+    return std::exchange(answers_, {});
+  }
+  int event_fd() const override { return event_.get(); }
+
+ private:
+  std::vector<FileDescriptor> sockets_;  // by peer
+  std::vector<Answer> answers_;
+  FileDescriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+};
+
+// How processes that are forked after it was made connect with each other, by TCP on this machine.
+class MeetingPoint {
+ public:
+  explicit MeetingPoint(uint32_t ranks) : listeners_(ranks) {
+    for (FileDescriptor& listener : listeners_) {
+      listener = FileDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      sockaddr_in here{};
+      here.sin_family = AF_INET;
+      here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      demand(bind(listener.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here));
+      demand(listen(listener.get(), static_cast<int>(ranks)));
+    }
+  }
+
+  // In the process that is this rank; waits for all others. It has no ends but its own, so that its death ends its
+  // connections.
+  std::vector<FileDescriptor> connect(uint32_t rank) {
+    const auto ranks = static_cast<uint32_t>(listeners_.size());
+    std::vector<FileDescriptor> sockets(ranks);
+    for (uint32_t peer = 0; peer < rank; ++peer) {
+      sockaddr_in there{};
+      socklen_t size = sizeof there;
+      demand(getsockname(listeners_[peer].get(), reinterpret_cast<sockaddr*>(&there), &size));
+      sockets[peer] = FileDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      demand(::connect(sockets[peer].get(), reinterpret_cast<const sockaddr*>(&there), size));
+      demand(send(sockets[peer].get(), &rank, sizeof rank, MSG_NOSIGNAL) == sizeof rank ? 0 : -1);
+    }
+    for (uint32_t later = rank + 1; later < ranks; ++later) {
+      FileDescriptor socket(accept4(listeners_[rank].get(), nullptr, nullptr, SOCK_CLOEXEC));
+      uint32_t peer = 0;
+      demand(recv(socket.get(), &peer, sizeof peer, MSG_WAITALL) == sizeof peer ? 0 : -1);
+      sockets.at(peer) = std::move(socket);
+    }
+    listeners_.clear();
+    return sockets;
+  }
+  std::unique_ptr<Connector> connector(uint32_t rank) { return std::make_unique<ReadyConnector>(connect(rank)); }
+
+ private:
+  static void demand(int result) {
+    if (result != 0) throw system_error("cannot connect the processes of a test");
+  }
+
+  std::vector<FileDescriptor> listeners_;  // by rank
+};
+
+}  // namespace banyan

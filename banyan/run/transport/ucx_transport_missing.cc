@@ -1,0 +1,14 @@
+// In place of ucx_transport.cc where UCX's headers are not found.
+#include "banyan/base/error.h"
+#include "banyan/run/transport/ucx_transport.h"
+
+namespace banyan {
+
+std::unique_ptr<ChannelTransport> make_ucx_transport(std::unique_ptr<Connector> /*connector*/,
+                                                     const UcxOptions& /*options*/) {
+  throw Error(ErrorCode::unsupported,
+              "this Banyan was built without UCX; build it where UCX is installed (Debian: libucx-dev) or choose "
+              "another transport");
+}
+
+}  // namespace banyan
