@@ -43,6 +43,7 @@ std::unique_ptr<Command> make_show_command();
 std::unique_ptr<Command> make_run_command();
 std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_lab_command();
+std::unique_ptr<Command> make_bench_command();
 
 struct CountRange {
   uint64_t least = 1, most = 0;

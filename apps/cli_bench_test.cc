@@ -1,0 +1,70 @@
+// `banyan bench` with real ranks.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "apps/banyan_process.h"
+#include "banyan/base/file.h"
+
+namespace banyan::app {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+TEST(BenchCli, EveryCollectiveOfTwoAndThreeRanksIsRight) {
+  for (const char* ranks : {"2", "3"}) {
+    const Outcome outcome = run_banyan({"bench", "all", "-n", ranks, "--sizes", "0,4,1000,70000", "--min-seconds",
+                                        "0.001", "--warmup", "1", "--root", "all", "--json", "-"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["wrong"], 0);
+    size_t checked = 0;
+    for (const Json& row : json["rows"]) {
+      EXPECT_GT(row["time_us"], 0) << row;
+      checked += row["wrong"].is_null() ? 0 : 1;
+    }
+    const size_t n = std::stoul(ranks);
+    // Five without a root, of which one only out of place; four with one; and the barrier.
+    EXPECT_EQ(json["rows"].size(), 4 * (4 * 2 + 1 + 4 * 2 * n) + 1);
+    EXPECT_EQ(checked, json["rows"].size() - 1);
+  }
+}
+
+TEST(BenchCli, EveryTypeAndOpIsRight) {
+  const Outcome outcome =
+      run_banyan({"bench", "allreduce,reduce-scatter", "-n", "2", "--type", "all", "--op", "all", "--sizes", "1000",
+                  "--min-seconds", "0", "--warmup", "0", "--memory", "registered"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("# banyan 0."), HasSubstr("#  Rank 1 Pid "), HasSubstr("bfloat16"),
+                                 HasSubstr("# Out of bounds values : 0 OK"), HasSubstr("# Avg bus bandwidth")));
+}
+
+TEST(BenchCli, WritesFilesAndDrawsThem) {
+  const TemporaryFolder folder;
+  const std::string csv = folder.path("first.csv"), plot = folder.path("curves.svg");
+  const std::vector<std::string> words{"bench", "allgather",     "-n",   "2", "-b", "8", "-e",
+                                       "4KiB",  "--min-seconds", "0.001"};
+  std::vector<std::string> first = words, second = words;
+  first.insert(first.end(), {"--csv", csv});
+  second.insert(second.end(), {"--plot", plot, "--against", csv});
+  ASSERT_EQ(run_banyan(first).exit_code, 0);
+  EXPECT_THAT(read_file(csv), HasSubstr("allgather,2,8,1,float32,none,-1,0,"));
+  ASSERT_EQ(run_banyan(second).exit_code, 0);
+  EXPECT_THAT(read_file(plot), AllOf(HasSubstr("first allgather"), HasSubstr("now: allgather")));
+}
+
+TEST(BenchCli, NamesWhatIsWrong) {
+  EXPECT_THAT(run_banyan({"bench", "alreduce"}).err, HasSubstr("did you mean 'allreduce'?"));
+  EXPECT_THAT(run_banyan({"bench", "-n", "0"}).err, HasSubstr("-n"));
+  EXPECT_THAT(run_banyan({"bench", "--max-bytes", "2"}).err, HasSubstr("--max-bytes: is below --min-bytes"));
+  EXPECT_THAT(run_banyan({"bench", "--step-factor", "x"}).err, HasSubstr("--step-factor"));
+  EXPECT_THAT(run_banyan({"bench", "--memory", "gpu"}).err, HasSubstr("neither ordinary nor registered"));
+  EXPECT_THAT(run_banyan({"bench", "--plot", "/no/such/folder/x.svg"}).err, HasSubstr("/no/such/folder"));
+  EXPECT_EQ(run_banyan({"bench", "--op", "mean"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace banyan::app

@@ -1,0 +1,297 @@
+// banyan bench: how fast collectives are here, and whether they are right, in the columns of nccl-tests.
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+
+#include "apps/bench_measure.h"
+#include "apps/bench_plot.h"
+#include "apps/bench_table.h"
+#include "apps/command.h"
+#include "apps/launch_plan.h"
+#include "apps/launcher.h"
+#include "apps/report.h"
+#include "banyan/base/file.h"
+#include "banyan/base/units.h"
+#include "banyan/run/join/environment.h"
+#include "bindings/c/banyan.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr uint64_t kMaxProcesses = 256;
+constexpr size_t kMaxSizes = 1000;
+constexpr uint32_t kDefaultProcesses = 2;
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  banyan bench allreduce -n 4\n"
+    "  banyan bench all -n 2 --min-bytes 8 --max-bytes 128MiB --step-factor 2\n"
+    "  banyan bench allgather,broadcast -n 4 --sizes 4KiB,1MiB --type float16 --memory registered\n"
+    "  banyan bench allreduce -n 2 --csv ours.csv --plot curve.svg --against older.csv\n"
+    "  mpirun -n 4 banyan bench reduce-scatter --op all\n"
+    "  banyan lab run --no-prefix -- banyan bench allreduce --sizes 64MiB\n"
+    "\n"
+    "Starts -n processes on this machine, or joins those of a launcher (torchrun, srun, mpirun, banyan run,\n"
+    "banyan lab run). Sizes, algbw and busbw are those of nccl-tests: the larger of what a rank sends and\n"
+    "receives, over the time of the slowest rank; the median of five blocks of calls. Every case is checked\n"
+    "first, on data that depends on rank and position. Exit code: 0 all is right, 1 elements are wrong,\n"
+    "2 bad input.";
+
+struct BenchTexts {
+  std::string kinds = "allreduce", processes, least = "4", most = "64MiB", factor = "4", sizes, types = "float32",
+              ops = "sum", roots = "0", warmup = "5", iterations, seconds = "0.1", memory = "ordinary", json, csv, plot,
+              axis = "busbw";
+  std::vector<std::string> against;
+  bool no_checks = false, only_in_place = false, only_out_of_place = false;
+};
+
+std::vector<uint64_t> sizes_between(uint64_t least, uint64_t most, double factor) {
+  std::vector<uint64_t> sizes;
+  for (double size = static_cast<double>(least); size <= static_cast<double>(most) && sizes.size() < kMaxSizes;
+       size = std::max(size * factor, size + 1)) {
+    sizes.push_back(static_cast<uint64_t>(size));
+  }
+  return sizes;
+}
+
+double parse_real(const std::string& text, const char* option, double least) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !std::isfinite(value) || value < least) {
+    throw Error(ErrorCode::invalid_input, "'" + text + "' is no number of at least " + format_decimals(least, 2),
+                option);
+  }
+  return value;
+}
+
+// The words by which this process was started.
+std::vector<std::string> own_command_line() {
+  const std::string text = read_file("/proc/self/cmdline");
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\0', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  words.front() = std::filesystem::read_symlink("/proc/self/exe").string();
+  return words;
+}
+
+class BenchCommand : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* command = program.add_subcommand("bench", "measure and check collectives, as nccl-tests does");
+    const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+      return command->add_option(name, value, help)->type_name(type);
+    };
+    add("COLLECTIVE", texts_.kinds, "",
+        "allreduce, reduce, broadcast, allgather, reduce-scatter, all-to-all, gather, scatter, sendrecv, barrier; "
+        "several with commas, or all (default allreduce)");
+    add("-n,--processes", texts_.processes, "RANKS", "so many processes on this machine (default 2)");
+    add("-b,--min-bytes", texts_.least, "SIZE", "the first size (default 4)");
+    add("-e,--max-bytes", texts_.most, "SIZE", "the last size (default 64MiB)");
+    add("-f,--step-factor", texts_.factor, "FACTOR", "from each size to the next (default 4)");
+    add("--sizes", texts_.sizes, "LIST", "these sizes instead, with commas");
+    add("--type", texts_.types, "LIST", "int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, or all");
+    add("--op", texts_.ops, "LIST", "sum, prod, min, max, avg, or all (default sum)");
+    add("--root", texts_.roots, "LIST", "of what has one: ranks, or all (default 0)");
+    add("--warmup", texts_.warmup, "TIMES", "calls before a measurement (default 5)");
+    add("--iterations", texts_.iterations, "TIMES", "calls in each of the five blocks (default: by --min-seconds)");
+    add("--min-seconds", texts_.seconds, "SECONDS", "for the blocks of a case together (default 0.1)");
+    add("--memory", texts_.memory, "KIND", "ordinary, or registered: buffers that peers read directly");
+    command->add_flag("--no-check", texts_.no_checks, "do not compare results");
+    command->add_flag("--in-place", texts_.only_in_place, "only in place");
+    command->add_flag("--out-of-place", texts_.only_out_of_place, "only out of place")->excludes("--in-place");
+    add("--json", texts_.json, "FILE", "write all figures as JSON; - prints them instead of the table");
+    add("--csv", texts_.csv, "FILE", "write all figures as CSV");
+    add("--plot", texts_.plot, "FILE", "draw the curves as SVG");
+    add("--axis", texts_.axis, "WHAT", "of the picture: busbw or time (default busbw)");
+    command->add_option("--against", texts_.against, "draw these curves, too: CSV files of earlier runs")
+        ->type_name("FILE");
+    command->footer(kFooter);
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    read_options();
+    if (!invitation_from(Surroundings::real())) return start_ranks(terminal);
+    banyan_comm_t comm = nullptr;
+    if (banyan_comm_init_env(&comm, nullptr) != BANYAN_SUCCESS) {
+      throw Error(ErrorCode::aborted, banyan_last_error(nullptr));
+    }
+    const ExitCode code = measure(terminal, comm);
+    banyan_comm_destroy(comm);
+    return code;
+  }
+
+ private:
+  void read_options() {
+    kinds_ = read_list<BenchKind>(texts_.kinds, "COLLECTIVE", parse_bench_kind, all_bench_kinds());
+    std::vector<DataType> types;
+    for (size_t i = 0; i < kDataTypes; ++i) types.push_back(static_cast<DataType>(i));
+    types_ = read_list<DataType>(texts_.types, "--type", parse_data_type, types);
+    ops_ = read_list<ReduceOp>(texts_.ops, "--op", parse_reduce_op,
+                               {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg});
+    const auto bytes = [](std::string_view text) { return Bytes::parse(text).count(); };
+    if (texts_.sizes.empty()) {
+      const uint64_t least = parse_option("--min-bytes", [&] { return bytes(texts_.least); });
+      const uint64_t most = parse_option("--max-bytes", [&] { return bytes(texts_.most); });
+      if (most < least) {
+        throw Error(ErrorCode::invalid_input, "is below --min-bytes, " + texts_.least, "--max-bytes");
+      }
+      sizes_ = sizes_between(least, most, parse_real(texts_.factor, "--step-factor", 1));
+    } else {
+      sizes_ = read_list<uint64_t>(texts_.sizes, "--sizes", bytes, {});
+    }
+    options_.warmup = parse_count(texts_.warmup, "--warmup", {.least = 0, .most = 1'000'000});
+    if (!texts_.iterations.empty()) {
+      options_.iterations = parse_count(texts_.iterations, "--iterations", {.least = 1, .most = 1'000'000'000});
+    }
+    options_.min_seconds = parse_real(texts_.seconds, "--min-seconds", 0);
+    options_.checks = !texts_.no_checks;
+    options_.in_place = !texts_.only_out_of_place;
+    options_.out_of_place = !texts_.only_in_place;
+    if (texts_.memory != "ordinary" && texts_.memory != "registered") {
+      throw Error(ErrorCode::invalid_input, "'" + texts_.memory + "' is neither ordinary nor registered", "--memory");
+    }
+    options_.is_registered = texts_.memory == "registered";
+    if (texts_.axis != "busbw" && texts_.axis != "time") {
+      throw Error(ErrorCode::invalid_input, "'" + texts_.axis + "' is neither busbw nor time", "--axis");
+    }
+    for (const std::string& path : texts_.against) {
+      const std::string name = std::filesystem::path(path).stem().string();
+      for (BenchCurve& curve : read_bench_csv(read_file(path), name)) against_.push_back(std::move(curve));
+    }
+    for (const std::string& path : {texts_.csv, texts_.plot, texts_.json}) {
+      if (!path.empty() && path != "-") check_output_place(path);
+    }
+  }
+
+  template <typename Item, typename Parse>
+  static std::vector<Item> read_list(const std::string& text, const char* option, Parse parse, std::vector<Item> all) {
+    if (text == "all" && !all.empty()) return all;
+    std::vector<Item> items;
+    for (const std::string& piece : split_list(text, option)) {
+      items.push_back(parse_option(option, [&] { return parse(piece); }));
+    }
+    return items;
+  }
+
+  // The same command again, once for each rank.
+  ExitCode start_ranks(const Terminal& terminal) const {
+    LaunchRequest request{
+        .program = own_command_line(), .hosts = {}, .processes = kDefaultProcesses, .port = pick_master_port()};
+    if (!texts_.processes.empty()) {
+      request.processes =
+          static_cast<uint32_t>(parse_count(texts_.processes, "-n", {.least = 1, .most = kMaxProcesses}));
+    }
+    return static_cast<ExitCode>(launch(plan_launch(request), Secret::random(), {}, terminal));
+  }
+
+  std::vector<uint32_t> roots(uint32_t ranks) const {
+    std::vector<uint32_t> all;
+    for (uint32_t rank = 0; rank < ranks; ++rank) all.push_back(rank);
+    return read_list<uint32_t>(
+        texts_.roots, "--root",
+        [&](const std::string& text) {
+          return static_cast<uint32_t>(parse_count(text, "--root", {.least = 0, .most = ranks - 1}));
+        },
+        all);
+  }
+
+  std::vector<BenchCase> cases(uint32_t ranks) const {
+    std::vector<BenchCase> all;
+    for (const BenchKind kind : kinds_) {
+      if (kind == BenchKind::barrier) {
+        all.push_back({.kind = kind});
+        continue;
+      }
+      for (const DataType type : types_) {
+        for (const ReduceOp op : reduces(kind) ? ops_ : std::vector<ReduceOp>{ReduceOp::sum}) {
+          for (const uint32_t root : is_rooted(kind) ? roots(ranks) : std::vector<uint32_t>{0}) {
+            for (const uint64_t size : sizes_) {
+              all.push_back({.kind = kind,
+                             .type = type,
+                             .op = op,
+                             .root = root,
+                             .count = BenchCase::count_of(kind, type, size, ranks)});
+            }
+          }
+        }
+      }
+    }
+    return all;
+  }
+
+  ExitCode measure(const Terminal& terminal, banyan_comm_t comm) const {
+    BenchRunner runner(comm, options_);
+    const bool prints = runner.rank() == 0, prints_table = prints && texts_.json != "-";
+    const std::string who = describe_ranks(comm, runner);
+    if (prints_table) terminal.print(who);
+    std::vector<BenchRow> rows;
+    const BenchKind* last = nullptr;
+    const std::vector<BenchCase> all = cases(runner.ranks());
+    for (const BenchCase& each : all) {
+      if (prints_table && (last == nullptr || *last != each.kind)) {
+        terminal.print("#\n# " + std::string(to_string(each.kind)) + "\n#\n" + bench_heads());
+      }
+      last = &each.kind;
+      rows.push_back(runner.measure(each));
+      if (prints_table) terminal.print(format_bench_row(rows.back()));
+    }
+    if (prints_table) terminal.print(format_bench_end(rows));
+    if (prints) write_files(terminal, rows, runner.ranks());
+    return wrong_elements(rows) == 0 ? ExitCode::success : ExitCode::answer_is_no;
+  }
+
+  static std::string describe_ranks(banyan_comm_t comm, const BenchRunner& runner) {
+    struct Place {
+      int32_t pid = 0;
+      std::array<char, 60> host{};
+    };
+    Place own{.pid = static_cast<int32_t>(getpid())};
+    gethostname(own.host.data(), own.host.size() - 1);
+    std::vector<Place> places(runner.ranks());
+    if (banyan_all_gather(&own, places.data(), sizeof own, BANYAN_UINT8, comm, nullptr) != BANYAN_SUCCESS) {
+      throw Error(ErrorCode::aborted, banyan_last_error(comm));
+    }
+    const int version = banyan_get_version();
+    std::string text = "# banyan " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+                       std::to_string(version % 100) + ", " + counted(runner.ranks(), "rank") + "\n";
+    for (uint32_t rank = 0; rank < runner.ranks(); ++rank) {
+      text += "#  Rank " + std::to_string(rank) + " Pid " + std::to_string(places[rank].pid) + " on " +
+              places[rank].host.data() + "\n";
+    }
+    return text;
+  }
+
+  void write_files(const Terminal& terminal, const std::vector<BenchRow>& rows, uint32_t ranks) const {
+    if (texts_.json == "-") {
+      terminal.print(format_bench_json(rows, ranks));
+    } else if (!texts_.json.empty()) {
+      write_file(texts_.json, format_bench_json(rows, ranks));
+    }
+    if (!texts_.csv.empty()) write_file(texts_.csv, format_bench_csv(rows, ranks));
+    if (texts_.plot.empty()) return;
+    std::vector<BenchCurve> curves = curves_of(rows, against_.empty() ? "" : "now: ");
+    curves.insert(curves.end(), against_.begin(), against_.end());
+    const BenchAxis axis = texts_.axis == "time" ? BenchAxis::time : BenchAxis::busbw;
+    write_file(texts_.plot, draw_bench(curves, axis, counted(ranks, "rank")));
+  }
+
+  BenchTexts texts_;
+  std::vector<BenchKind> kinds_;
+  std::vector<DataType> types_;
+  std::vector<ReduceOp> ops_;
+  std::vector<uint64_t> sizes_;
+  std::vector<BenchCurve> against_;
+  BenchOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_command() { return std::make_unique<BenchCommand>(); }
+
+}  // namespace banyan::app
