@@ -53,6 +53,7 @@ UcxLibrary::UcxLibrary() : handle_(load()) {
   into(worker_set_am_recv_handler, "ucp_worker_set_am_recv_handler");
   into(ep_create, "ucp_ep_create");
   into(ep_close_nbx, "ucp_ep_close_nbx");
+  into(ep_flush_nbx, "ucp_ep_flush_nbx");
   into(am_send_nbx, "ucp_am_send_nbx");
   into(request_check_status, "ucp_request_check_status");
   into(request_free, "ucp_request_free");

@@ -39,6 +39,9 @@ constexpr uint32_t kMostInFlight = 24;
 constexpr milliseconds kLinger{500}, kReceiptLinger{100};
 // Whoever never waits looks at the sockets once in so many looks at UCX.
 constexpr uint32_t kLooksPerSocketLook = 256;
+// What UCX cannot wait for, a full ring in shared memory for instance, is looked for so many times, then at intervals.
+constexpr uint32_t kRestlessLooks = 1000;
+constexpr milliseconds kNap{1};
 // Marks in epoll what is not a peer's socket.
 constexpr uint64_t kWakes = UINT64_MAX, kAnswers = UINT64_MAX - 1, kUcx = UINT64_MAX - 2;
 
@@ -63,6 +66,7 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   size_t read(uint32_t channel, std::span<std::byte> into) override;
   void wait(milliseconds at_most) override;
   void wake() override { eventfd_write(wakes_.get(), 1); }
+  bool has_unsent() const override { return unsent_ > 0; }
 
  private:
   // One direction each of what two ranks say on a lane.
@@ -78,10 +82,11 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
     std::optional<UcxLetters> letters;
     std::vector<std::byte> unsent;  // of our own
     uint64_t ticket = 0;            // that its messages show; 0: none, they are not heard
-    bool is_connected = false;
-    bool is_broken = false;        // UCX brings nothing more
-    bool has_receipt = false;      // from us
-    std::optional<Error> failure;  // why nothing can be sent any more
+    bool is_met = false;            // UCX knows its address
+    bool is_connected = false;      // and a first message has gone there
+    bool is_broken = false;         // UCX brings nothing more
+    bool has_receipt = false;       // from us
+    std::optional<Error> failure;   // why nothing can be sent any more
   };
 
   Peer& peer_of(uint32_t channel) { return peers_[channel % options_.ranks]; }
@@ -101,10 +106,11 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   void look_at_sockets(milliseconds at_most);
   void report(uint32_t channel);
   void send_parcel(uint32_t channel, UcxParcel& parcel);
+  void send_consumed(uint32_t channel);
   void watch(int fd, uint64_t mark, uint32_t events, int how);
   bool has_arrivals(uint32_t channel);
   void part();
-  void linger(milliseconds at_most, const std::function<bool()>& is_over);
+  void linger(Clock::time_point end, const std::function<bool()>& is_over);
   bool is_everything_sent() const;
   bool is_everything_received() const;
 
@@ -120,6 +126,7 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   FileDescriptor epoll_{epoll_create1(EPOLL_CLOEXEC)};
   std::random_device random_;
   size_t pending_ = 0;  // requested and not answered
+  size_t unsent_ = 0;   // parcels
   uint32_t looks_ = 0;
   std::vector<uint32_t> gone_;  // peers that failed and that UCX still keeps
   bool has_news_ = false;       // something happened since the last wait()
@@ -164,6 +171,8 @@ bool UcxTransport::is_connected(uint32_t rank) {
   if (pending_ > 0) take_answers();
   if (peer.socket.is_open()) receive_letters(rank);
   if (peer.failure) throw Error(*peer.failure);
+  // What is taken before would stay here until UCX has connected itself, and this process may be busy elsewhere then.
+  peer.is_connected = peer.is_met && streams_[rank].in_flight == 0;
   return peer.is_connected;
 }
 
@@ -221,7 +230,7 @@ void UcxTransport::receive_letters(uint32_t rank) {
     if (count <= 0) return fail(rank, connection_error(rank, count == 0 ? ECONNRESET : errno));
     try {
       peer.letters->take(std::span(bytes).first(static_cast<size_t>(count)));
-      if (peer.letters->greeting() && !peer.is_connected) meet(rank);
+      if (peer.letters->greeting() && !peer.is_met) meet(rank);
       give_receipt(rank);
       has_news_ = true;
     } catch (const Error& error) {
@@ -232,9 +241,10 @@ void UcxTransport::receive_letters(uint32_t rank) {
 
 void UcxTransport::meet(uint32_t rank) {
   worker_.connect(rank, peers_[rank].letters->greeting()->address);
-  peers_[rank].is_connected = true;
+  peers_[rank].is_met = true;
   has_news_ = true;
-  for (uint32_t lane = 0; lane < options_.lanes; ++lane) report(channel(rank, lane));
+  send_consumed(channel(rank, 0));
+  for (uint32_t lane = 1; lane < options_.lanes; ++lane) report(channel(rank, lane));
 }
 
 // The first reason is the reason.
@@ -246,7 +256,7 @@ void UcxTransport::fail(uint32_t rank, Error error) {
   }
   if (peer.failure) return;
   peer.failure = std::move(error);
-  if (peer.is_connected) gone_.push_back(rank);
+  if (peer.is_met) gone_.push_back(rank);
   has_news_ = true;
 }
 
@@ -321,19 +331,25 @@ void UcxTransport::send_parcel(uint32_t channel, UcxParcel& parcel) {
                    .rank = greeting.your_rank,
                    .lane = channel / options_.ranks};
   of.sent += parcel.size;
-  if (worker_.send(rank, parcel)) ++of.in_flight;
+  if (!worker_.send(rank, parcel)) return;
+  ++of.in_flight;
+  ++unsent_;
+}
+
+void UcxTransport::send_consumed(uint32_t channel) {
+  UcxParcel& parcel = worker_.take_parcel();
+  parcel.size = 0;
+  send_parcel(channel, parcel);
 }
 
 // Tells the sender of what was consumed, when it is much.
 void UcxTransport::report(uint32_t channel) {
   const Stream& of = streams_[channel];
   Peer& peer = peer_of(channel);
-  if (of.arrivals.consumed() - of.reported < kReport || !peer.is_connected || peer.failure) return;
+  if (of.arrivals.consumed() - of.reported < kReport || !peer.is_met || peer.failure) return;
   receive_letters(channel % options_.ranks);
   if (peer.failure || peer.letters->farewell()) return;  // whoever leaves must not be talked to
-  UcxParcel& parcel = worker_.take_parcel();
-  parcel.size = 0;
-  send_parcel(channel, parcel);
+  send_consumed(channel);
 }
 
 bool UcxTransport::has_arrivals(uint32_t channel) {
@@ -385,6 +401,7 @@ void UcxTransport::arrived(const UcxHeader& header, std::span<const std::byte> b
 
 void UcxTransport::sent(uint32_t channel) {
   --streams_[channel].in_flight;
+  --unsent_;
   has_news_ = true;
 }
 
@@ -424,22 +441,27 @@ void UcxTransport::look_at_sockets(milliseconds at_most) {
 void UcxTransport::wait(milliseconds at_most) {
   const Clock::time_point end = Clock::now() + at_most;
   bury_the_gone();
+  uint32_t restless = 0;
   while (!has_news_) {
     if (worker_.progress()) continue;
     const bool is_armed = worker_.arm();
     const auto left = std::max(milliseconds(0), std::chrono::ceil<milliseconds>(end - Clock::now()));
-    look_at_sockets(is_armed ? left : milliseconds(0));
+    const milliseconds nap = is_armed ? left : std::min(left, restless < kRestlessLooks ? milliseconds(0) : kNap);
+    look_at_sockets(nap);
     if (left.count() == 0) break;
-    // What UCX cannot wait for, a full ring in shared memory for instance, depends on a process that wants to run.
-    if (!is_armed && !worker_.progress()) sched_yield();
+    if (is_armed || worker_.progress()) {
+      restless = 0;
+    } else {
+      ++restless;
+      sched_yield();  // it depends on a process that wants to run
+    }
   }
   has_news_ = false;
 }
 
 // ---- The end ----
 
-void UcxTransport::linger(milliseconds at_most, const std::function<bool()>& is_over) {
-  const Clock::time_point end = Clock::now() + at_most;
+void UcxTransport::linger(Clock::time_point end, const std::function<bool()>& is_over) {
   while (!is_over() && Clock::now() < end) {
     if (!worker_.progress()) wait(milliseconds(1));
   }
@@ -455,26 +477,27 @@ bool UcxTransport::is_everything_sent() const {
 bool UcxTransport::is_everything_received() const {
   for (uint32_t i = 0; i < streams_.size(); ++i) {
     const Peer& peer = peers_[i % options_.ranks];
-    const bool is_known = peer.failure || !peer.is_connected || peer.letters->has_receipt();
+    const bool is_known = peer.failure || !peer.is_met || peer.letters->has_receipt();
     if (!is_known && streams_[i].acknowledged < streams_[i].sent) return false;
   }
   return true;
 }
 
 void UcxTransport::part() {
-  linger(kLinger, [this] { return is_everything_sent(); });
+  const Clock::time_point end = Clock::now() + kLinger;
+  linger(end, [this] { return is_everything_sent(); });
   for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
-    if (!peers_[rank].is_connected || peers_[rank].failure) continue;
+    if (!peers_[rank].is_met || peers_[rank].failure) continue;
     std::vector<uint64_t> sent;
     for (uint32_t lane = 0; lane < options_.lanes; ++lane) sent.push_back(streams_[channel(rank, lane)].sent);
     post(rank, farewell_to_bytes(sent));
   }
-  linger(kReceiptLinger, [this] { return is_everything_received(); });
+  linger(std::min(end, Clock::now() + kReceiptLinger), [this] { return is_everything_received(); });
   for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
     if (peers_[rank].failure) worker_.cut(rank);
   }
-  worker_.begin_parting();
-  linger(kLinger, [this] { return worker_.has_parted(); });
+  worker_.flush();
+  linger(end, [this] { return worker_.has_finished(); });
 }
 
 }  // namespace

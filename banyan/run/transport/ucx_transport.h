@@ -5,15 +5,16 @@
 //
 // Between two ranks there is one socket, from the Connector (lane 0), which knows who is who. Over it they exchange
 // their UCX addresses when they first have to do with each other, and then only notice by it that the other has died.
-// What they say goes by UCX, unencrypted, in active messages that show a ticket from the greeting; so it is as private
-// as the RDMA network.
+// What they say goes by UCX in active messages that show a ticket from the greeting; others' are dropped. But nothing
+// is encrypted, and UCX itself listens to whoever reaches its ports: it is for networks whose hosts trust each other.
 //
 // Bounds: per stream at most 1 MiB is sent and not yet consumed; it waits in a ring of this size at the receiver. A
-// stream that is not connected yet takes nothing and shows nothing. What was written goes on its way whatever becomes
-// of the writer's transport, whose destructor waits for that, at most half a second.
+// stream that is not connected yet takes nothing and shows nothing. UCX may need this process to bring what was written
+// on its way: see has_unsent(). The destructor sees to that, for at most half a second.
 //
 // Throws as LaneTransport: Error{peer_lost}, Error{timed_out}, Error{io} naming the peer; and Error{mismatch} or
-// Error{invalid_input} when a peer's greeting is not that of such a transport. Calls about other peers go on working.
+// Error{invalid_input} when a peer's greeting is not that of such a transport. Calls about other peers go on working;
+// except that a process killed in the middle of a write into shared memory can block UCX's queue for all of its host.
 #pragma once
 
 #include <memory>

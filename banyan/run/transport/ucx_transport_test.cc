@@ -174,6 +174,55 @@ TEST_P(UcxTransport, DeliversTheLastWordsOfWhoLeaves) {
   EXPECT_THAT(run_processes(2, kLong, run)[1], StartsWith("900000 bytes, 0 wrong, the connection to rank 0 was lost"));
 }
 
+// Whoever has written and has nothing unsent may do what it likes: its peer gets it all.
+TEST_P(UcxTransport, LeavesNothingUndoneWhenNothingIsUnsent) {
+  MeetingPoint place(2);
+  const SharedMemory memory(sizeof(std::atomic<bool>));
+  auto& is_read = *new (memory.data()) std::atomic<bool>(false);
+  const auto run = [&](uint32_t rank) -> std::string {
+    const auto transport = make(place.connector(rank), {.ranks = 2});
+    std::vector<std::byte> bytes = bytes_from(0, 700'000);
+    const auto all = std::span(bytes);
+    for (size_t done = 0; done < bytes.size();) {
+      const size_t count =
+          rank == 0 ? transport->write(1, all.subspan(done), {}) : transport->read(0, all.subspan(done));
+      done += count;
+      if (count == 0) transport->wait(seconds(10));
+    }
+    if (rank == 1) {
+      is_read = true;
+      return std::to_string(count_wrong(0, bytes)) + " wrong";
+    }
+    while (transport->has_unsent()) transport->wait(seconds(10));
+    while (!is_read) std::this_thread::yield();
+    return "0 wrong";
+  };
+  EXPECT_THAT(run_processes(2, kLong, run), Each("0 wrong"));
+}
+
+// The reader is there and does nothing.
+TEST_P(UcxTransport, LeavesInASecondWhoeverReadsOrNot) {
+  MeetingPoint place(2);
+  const SharedMemory memory(sizeof(std::atomic<bool>));
+  auto& is_gone = *new (memory.data()) std::atomic<bool>(false);
+  const auto run = [&](uint32_t rank) -> std::string {
+    auto transport = make(place.connector(rank), {.ranks = 2});
+    if (exchange(*transport, 1 - rank, 10'000, rank) != "0 wrong") return "wrong";
+    while (transport->has_unsent()) transport->wait(seconds(10));
+    if (rank == 1) {
+      while (!is_gone) std::this_thread::yield();
+      return "gone";
+    }
+    const std::vector<std::byte> bytes(2 << 20);
+    transport->write(1, bytes, {});
+    const auto begin = Clock::now();
+    transport.reset();
+    is_gone = true;
+    return Clock::now() - begin < seconds(1) ? "gone" : "lingered";
+  };
+  EXPECT_THAT(run_processes(2, kLong, run), Each("gone"));
+}
+
 // A rank in a process of its own, whose end its parent survives and reports.
 std::string as_victim(const std::function<void()>& body) {
   const pid_t pid = fork();

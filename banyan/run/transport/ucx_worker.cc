@@ -1,5 +1,6 @@
 #include "banyan/run/transport/ucx_worker.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -11,6 +12,8 @@ namespace banyan {
 namespace {
 
 constexpr unsigned kMessageId = 1;
+// A forced end waits for nobody.
+constexpr std::chrono::milliseconds kMostForClosing{200};
 
 // UCX warns of settings for devices that it does not use.
 bool may_use_shared_memory() {
@@ -84,10 +87,15 @@ void UcxWorker::listen() {
 
 UcxWorker::~UcxWorker() {
   for (const auto& endpoint : endpoints_) {
-    if (endpoint && endpoint->handle != nullptr) close(*endpoint, UCP_EP_CLOSE_FLAG_FORCE);
+    if (endpoint && endpoint->handle != nullptr) close(*endpoint);
   }
-  // A forced end waits for nobody; the bound is for a UCX that has lost its way, which destroying it ends too.
-  for (int round = 0; round < 100'000 && !has_parted(); ++round) library_.worker_progress(worker_);
+  const auto end = std::chrono::steady_clock::now() + kMostForClosing;
+  while (!has_finished() && std::chrono::steady_clock::now() < end) library_.worker_progress(worker_);
+  if (!has_finished()) {
+    // UCX ends the process when a worker is destroyed that still has something to do. Better to lose its memory.
+    for (auto& parcel : parcels_) static_cast<void>(parcel.release());
+    return;
+  }
   library_.worker_destroy(worker_);
   library_.cleanup(context_);
 }
@@ -118,34 +126,35 @@ void UcxWorker::connect(uint32_t rank, std::span<const std::byte> address) {
   endpoints_[rank] = std::move(endpoint);
 }
 
-void UcxWorker::close(Endpoint& endpoint, uint32_t flags) {
+void UcxWorker::close(Endpoint& endpoint) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  param.flags = flags;
-  void* const request = library_.ep_close_nbx(endpoint.handle, &param);
-  endpoint.handle = nullptr;
-  if (request != nullptr && !UCS_PTR_IS_ERR(request)) closing_.push_back(request);
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  remember(library_.ep_close_nbx(std::exchange(endpoint.handle, nullptr), &param));
+}
+
+void UcxWorker::remember(void* request) {
+  if (request != nullptr && !UCS_PTR_IS_ERR(request)) unfinished_.push_back(request);
 }
 
 void UcxWorker::cut(uint32_t rank) {
-  if (rank < endpoints_.size() && endpoints_[rank] && endpoints_[rank]->handle != nullptr) {
-    close(*endpoints_[rank], UCP_EP_CLOSE_FLAG_FORCE);
-  }
+  if (rank < endpoints_.size() && endpoints_[rank] && endpoints_[rank]->handle != nullptr) close(*endpoints_[rank]);
 }
 
-void UcxWorker::begin_parting() {
+void UcxWorker::flush() {
   for (const auto& endpoint : endpoints_) {
-    if (endpoint && endpoint->handle != nullptr) close(*endpoint, 0);
+    const ucp_request_param_t param{};
+    if (endpoint && endpoint->handle != nullptr) remember(library_.ep_flush_nbx(endpoint->handle, &param));
   }
 }
 
-bool UcxWorker::has_parted() {
-  std::erase_if(closing_, [this](void* request) {
+bool UcxWorker::has_finished() {
+  std::erase_if(unfinished_, [this](void* request) {
     if (library_.request_check_status(request) == UCS_INPROGRESS) return false;
     library_.request_free(request);
     return true;
   });
-  return closing_.empty();
+  return unfinished_.empty();
 }
 
 template <typename Tell>

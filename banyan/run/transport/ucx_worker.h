@@ -66,9 +66,10 @@ class UcxWorker {
   void connect(uint32_t rank, std::span<const std::byte> address);
   // No more is sent to this rank, and what is on its way is given up.
   void cut(uint32_t rank);
-  // Begins to part from all in good order, after everything is sent.
-  void begin_parting();
-  bool has_parted();
+  // Begins to bring all that was sent out of this process.
+  void flush();
+  // Nothing of flush() and cut() is left to be done.
+  bool has_finished();
 
   UcxParcel& take_parcel();
   // Of a parcel from take_parcel(). Says whether it is still on its way. Failures are told to the listener.
@@ -95,7 +96,8 @@ class UcxWorker {
   void start();
   void let_shared_memory_fail(ucp_config_t* config) const;
   void listen();
-  void close(Endpoint& endpoint, uint32_t flags);
+  void close(Endpoint& endpoint);
+  void remember(void* request);
   void demand(ucs_status_t status, const std::string& what) const;
 
   const UcxLibrary library_;
@@ -104,7 +106,7 @@ class UcxWorker {
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;  // by rank
-  std::vector<void*> closing_;                        // requests
+  std::vector<void*> unfinished_;                     // requests
   std::vector<std::unique_ptr<UcxParcel>> parcels_;   // all there are
   std::vector<UcxParcel*> free_;
   std::exception_ptr trouble_;  // of the listener, on its way past UCX, which is written in C
