@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "apps/report.h"
@@ -38,7 +39,11 @@ double height_of(const BenchCurve::Point& point, BenchAxis axis) {
   return axis == BenchAxis::busbw ? point.busbw : point.microseconds;
 }
 
-std::string plain(double value) { return value >= 1 ? number(value) : format_decimals(value, 3); }
+std::string plain(double value) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
+}
 
 }  // namespace
 

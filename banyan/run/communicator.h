@@ -51,13 +51,13 @@ class Request {
 
 class Communicator {
  public:
-  enum class Transports : uint8_t { automatic, shared_memory, tcp };
+  enum class Transports : uint8_t { automatic, shared_memory, tcp, ucx };
   struct Options {
     std::string name = "world";                  // in messages
     std::chrono::milliseconds timeout{300'000};  // for an operation to make no progress
     std::chrono::milliseconds join_timeout{300'000};
     bool progress_thread = true;  // makes progress on requests that nobody waits for; started by the first request
-    // Automatic: shared memory where all ranks are on one host, else TCP.
+    // Automatic: shared memory where all ranks are on one host, else TCP. UCX only when it is asked for.
     Transports transports = Transports::automatic;
     // Makes the source of plans for a communicator over connections.
     std::function<std::shared_ptr<PlanSource>(const Seating& seating)> plans = {};

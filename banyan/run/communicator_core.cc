@@ -12,6 +12,7 @@
 #include "banyan/run/record/log.h"
 #include "banyan/run/stall.h"
 #include "banyan/run/transport/lane_transport.h"
+#include "banyan/run/transport/ucx_transport.h"
 
 namespace banyan {
 namespace {
@@ -47,7 +48,8 @@ Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint
   rank_ = static_cast<uint32_t>(own - members_.begin());
   const bool all_here =
       std::all_of(members_.begin(), members_.end(), [&](uint32_t member) { return job_->is_here(member); });
-  if (options_.transports == Transports::tcp || (options_.transports == Transports::automatic && !all_here)) {
+  const bool is_asked = options_.transports == Transports::tcp || options_.transports == Transports::ucx;
+  if (is_asked || (options_.transports == Transports::automatic && !all_here)) {
     executor_ = make_net_executor();
   } else if (all_here) {
     executor_ = std::make_unique<HostExecutor>(job_->meet_on_host(id_, members_, Clock::now() + options_.join_timeout),
@@ -58,7 +60,9 @@ Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint
   }
   set_log_rank(job_->rank());
   BANYAN_LOG(info) << "communicator '" << options_.name << "': rank " << rank_ << " of " << members_.size() << ", "
-                   << (all_here && options_.transports != Transports::tcp ? "shared memory" : "TCP");
+                   << (options_.transports == Transports::ucx ? "UCX"
+                       : all_here && !is_asked                ? "shared memory"
+                                                              : "TCP");
   hooks_ = job_->agent().attach(id_, {.state = [this] { return encode(executor_->own_progress()); },
                                       .told = [this](const std::string& text) { hear(text); },
                                       .liveness_changed = [this] { executor_->wake(); }});
@@ -79,16 +83,20 @@ std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
   }
   const auto here = static_cast<uint32_t>(std::count(host_of_rank.begin(), host_of_rank.end(), host_of_rank[rank_]));
   const auto size = static_cast<uint32_t>(members_.size());
+  const bool is_ucx = options_.transports == Transports::ucx;
   auto make_transport = [&](std::function<Path(uint32_t, uint32_t)> path) -> std::unique_ptr<ChannelTransport> {
+    std::unique_ptr<Connector> connector =
+        job_->agent().connector(id_, members_, rank_, std::min(options_.timeout, options_.join_timeout));
+    if (is_ucx) return make_ucx_transport(std::move(connector), {.ranks = size, .lanes = NetPlans::kFirstOwnLane});
     return std::make_unique<LaneTransport>(
-        job_->agent().connector(id_, members_, rank_, std::min(options_.timeout, options_.join_timeout)),
-        LaneTransport::Options{.rank = rank_, .ranks = size, .path = std::move(path)});
+        std::move(connector), LaneTransport::Options{.rank = rank_, .ranks = size, .path = std::move(path)});
   };
   return std::make_unique<NetExecutor>(
       NetPlans::Options{
           .rank = rank_,
           .ranks = size,
-          .source = options_.plans({.members = members_, .job_size = job_->size(), .host_of_rank = host_of_rank})},
+          .source = options_.plans({.members = members_, .job_size = job_->size(), .host_of_rank = host_of_rank}),
+          .has_paths = !is_ucx},
       NetExecutor::Options{.is_crowded = is_crowded(here),
                            .tell_peers = [this](const Error& error) { tell_of_failure(error); },
                            .tell = [this](const std::string& text) { job_->agent().tell(id_, text); },

@@ -94,6 +94,11 @@ bool NetExecutor::advance() {
   while (is_rerouting() || !engine_.is_done(*flights_.front().ticket)) {
     if (!move()) return false;
   }
+  // What is on its way only while this rank sees to it must have gone before the caller turns to other things.
+  if (transport_->has_unsent()) {
+    transport_->wait(std::chrono::milliseconds(0));
+    if (transport_->has_unsent()) return false;
+  }
   flights_.pop_front();
   ++steps_;
   return true;

@@ -185,7 +185,9 @@ void NetPlans::set_rates(RankPlan& plan, const Call& call, const PlanSource::Ans
     if (role.in_parent) elements[{role.in_parent->peer, role.in_parent->lane}] += role.length;
   }
   for (PlanLane& lane : plan.lanes) {
-    if (lane.lane < kFirstOwnLane || answer.busy_seconds <= 0) continue;
+    // Straight from host to host the kernel itself holds back what the link does not take.
+    const bool has_switch = std::max(lane.to_peer.size(), lane.from_peer.size()) > 1;
+    if (lane.lane < kFirstOwnLane || !has_switch || answer.busy_seconds <= 0) continue;
     const uint64_t bytes = elements[{lane.peer, lane.lane}] * size_of(call.type);
     lane.bytes_per_second = static_cast<uint64_t>(static_cast<double>(bytes) / answer.busy_seconds * kHaste);
   }

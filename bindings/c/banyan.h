@@ -41,7 +41,7 @@
  * ENVIRONMENT. BANYAN_LOG=info|debug, BANYAN_PLAN=file (a plan of `banyan plan`), BANYAN_FABRIC=file or generator,
  * BANYAN_ROUTES=file (which addresses take which path), BANYAN_SLICE=size (the piece that moves at once, over connections),
  * BANYAN_SECRET or BANYAN_SECRET_FILE (authenticates connections; without one only this machine is accepted),
- * BANYAN_TIMEOUT=seconds, BANYAN_TRANSPORT=auto|shm|tcp, BANYAN_RECORDER_DIR, BANYAN_ISA=portable|avx2|avx512. A field set in the config wins.
+ * BANYAN_TIMEOUT=seconds, BANYAN_TRANSPORT=auto|shm|tcp|ucx, BANYAN_RECORDER_DIR, BANYAN_ISA=portable|avx2|avx512. A field set in the config wins.
  *
  * Every function has a twin whose name begins with `p` (pbanyan_all_reduce) that does the work; the plain name is a weak
  * symbol, so that a profiler may define its own.
@@ -120,7 +120,7 @@ typedef struct {
   double join_timeout;    /* seconds for all ranks to come; default 300 */
   const char* fabric;     /* file or generator of the network; default: BANYAN_FABRIC, else all hosts on one switch */
   const char* plan;       /* schedule file for its collective, over connections; default: BANYAN_PLAN, else planned */
-  const char* transport;  /* "auto", "shm", "tcp" */
+  const char* transport;  /* "auto", "shm", "tcp", "ucx" */
   int progress_thread;    /* 1: a thread makes progress on requests; 0: calls do; -1: default, a thread on first request */
   const char* routes;     /* file that says which addresses take which path through the fabric; default: BANYAN_ROUTES */
 } banyan_config_t;

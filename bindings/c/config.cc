@@ -71,7 +71,8 @@ Communicator::Transports transports_from(const std::string& name) {
   if (name.empty() || name == "auto") return Communicator::Transports::automatic;
   if (name == "shm") return Communicator::Transports::shared_memory;
   if (name == "tcp") return Communicator::Transports::tcp;
-  throw Error(ErrorCode::invalid_input, "transport '" + name + "' is not known (known: auto, shm, tcp)");
+  if (name == "ucx") return Communicator::Transports::ucx;
+  throw Error(ErrorCode::invalid_input, "transport '" + name + "' is not known (known: auto, shm, tcp, ucx)");
 }
 
 }  // namespace

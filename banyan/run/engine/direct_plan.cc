@@ -1,7 +1,6 @@
 #include "banyan/run/engine/direct_plan.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 #include "banyan/base/check.h"
@@ -43,26 +42,20 @@ void add_copy(RankPlan& plan, const Block& from, const Block& to) {
   if (from.count > 0) plan.roles.push_back({.length = from.count, .input_at = from.at, .output_at = to.at});
 }
 
-// A tree of height log2(n) over members, from the first: who is at place p hangs below p without its lowest bit.
-void add_barrier(RankPlan& plan, std::span<const uint32_t> members, bool is_confirmation) {
-  const auto own = static_cast<size_t>(std::find(members.begin(), members.end(), plan.rank) - members.begin());
-  CHECK(own < members.size()) << "rank " << plan.rank << " is no member";
-  if (members.size() == 1) return;
-  Role role{.is_confirmation = is_confirmation};
-  const size_t lowest_bit = own == 0 ? members.size() : own & (~own + 1);
-  for (size_t bit = 1; bit < lowest_bit && own + bit < members.size(); bit *= 2) {
-    const uint32_t child = members[own + bit];
+// This rank's place in a tree that reduces nothing, and spreads it.
+Role waiting_role(RankPlan& plan, std::span<const uint32_t> children, const uint32_t* parent) {
+  Role role;
+  for (const uint32_t child : children) {
     role.in_children.push_back(plan.add_stream_from(child));
     role.in_children.back().is_windowed = true;
     role.out_children.push_back(plan.add_stream_to(child));
   }
-  if (own > 0) {
-    const uint32_t parent = members[own - lowest_bit];
-    role.in_parent = plan.add_stream_to(parent);
+  if (parent != nullptr) {
+    role.in_parent = plan.add_stream_to(*parent);
     role.in_parent->is_windowed = true;
-    role.out_parent = plan.add_stream_from(parent);
+    role.out_parent = plan.add_stream_from(*parent);
   }
-  plan.roles.push_back(std::move(role));
+  return role;
 }
 
 }  // namespace
@@ -137,14 +130,30 @@ RankPlan make_transfer_plan(Seat seat, std::span<const Transfer> transfers) {
   return plan;
 }
 
+// Who is at place p hangs below p without its lowest bit: a tree of height log2(n).
 RankPlan make_barrier_plan(Seat seat) {
   RankPlan plan = empty_plan(seat);
-  std::vector<uint32_t> members(seat.ranks);
-  std::iota(members.begin(), members.end(), 0);
-  add_barrier(plan, members, false);
+  if (seat.ranks == 1) return plan;
+  std::vector<uint32_t> children;
+  const uint32_t lowest_bit = seat.rank == 0 ? seat.ranks : seat.rank & (~seat.rank + 1);
+  for (uint32_t bit = 1; bit < lowest_bit && seat.rank + bit < seat.ranks; bit *= 2)
+    children.push_back(seat.rank + bit);
+  const uint32_t parent = seat.rank - std::min(lowest_bit, seat.rank);
+  plan.roles.push_back(waiting_role(plan, children, seat.rank == 0 ? nullptr : &parent));
   return plan;
 }
 
-void add_confirmation(RankPlan& plan, std::span<const uint32_t> members) { add_barrier(plan, members, true); }
+// Trees with many children: what waits behind data in the queues of a network waits as few times as can be.
+void add_confirmation(RankPlan& plan, std::span<const uint32_t> members) {
+  constexpr size_t kChildren = 32;
+  const auto own = static_cast<size_t>(std::find(members.begin(), members.end(), plan.rank) - members.begin());
+  CHECK(own < members.size()) << "rank " << plan.rank << " is no member";
+  if (members.size() == 1) return;
+  const size_t first = std::min(own * kChildren + 1, members.size());
+  const uint32_t* const parent = own == 0 ? nullptr : &members[(own - 1) / kChildren];
+  Role role = waiting_role(plan, members.subspan(first, std::min(kChildren, members.size() - first)), parent);
+  role.is_confirmation = true;
+  plan.roles.push_back(std::move(role));
+}
 
 }  // namespace banyan
