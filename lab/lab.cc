@@ -353,7 +353,8 @@ std::vector<std::pair<std::string, std::string>> Lab::variables(uint32_t rank) c
           {"BANYAN_FABRIC", folder() + "/fabric.json"},
           {"BANYAN_ROUTES", folder() + "/routes.json"},
           {"BANYAN_HOST_ID", namespace_of(host.node)},
-          {"BANYAN_ADDRESS", host.primary.to_string()}};
+          {"BANYAN_ADDRESS", host.primary.to_string()},
+          {"BANYAN_CROWDED", "1"}};  // all hosts share the cores of this machine
 }
 
 std::string Lab::secret() const { return read_file(folder() + "/secret"); }

@@ -168,6 +168,9 @@ void Communicator::Impl::close() {
   executor_->wake();
   if (thread_.joinable()) thread_.join();
   hooks_ = {};
+  // Who has only looked at the error of another rank, in no call of its own, has written no record of it yet.
+  const std::optional<Error> why = executor_->broken();
+  if (why && note_failure(*why) && why->code() == ErrorCode::timed_out) write_dump(DumpReason::asked, why->what());
   while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
   if (pending_.load(std::memory_order_acquire) > 0) {
     end_all(Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " destroyed the communicator"));

@@ -130,7 +130,7 @@ void Communicator::Impl::rest(Patience& patience) {
 // Only for who drives. Ends all operations when one fails.
 template <typename IsEnough>
 void Communicator::Impl::drive_until(IsEnough is_enough) {
-  Patience patience(executor_->is_crowded());
+  Patience patience = executor_->patience();
   steps_seen_ = UINT64_MAX;
   try {
     while (!is_enough()) {

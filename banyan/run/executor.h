@@ -10,6 +10,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/call.h"
 #include "banyan/run/host/host_group.h"
+#include "banyan/run/system/patience.h"
 
 namespace banyan {
 
@@ -48,8 +49,8 @@ class Executor {
   virtual void nap(const std::function<bool()>& try_again) = 0;
   // Ends a nap, or keeps the next one from beginning. Any thread.
   virtual void wake() = 0;
-  // Whether ranks share cores, so that waiting must not keep them busy.
-  virtual bool is_crowded() const = 0;
+  // How to wait between looks, by advance().
+  virtual Patience patience() const = 0;
 
   // A rank whose sign is missing, after nothing moved.
   virtual uint32_t waiting_for() const = 0;

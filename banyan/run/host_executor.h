@@ -26,7 +26,7 @@ class HostExecutor : public Executor {
   bool is_message_done(uint64_t ticket) const override { return mailboxes_.is_done(ticket); }
   void nap(const std::function<bool()>& try_again) override { group_->nap(try_again); }
   void wake() override { group_->segment().ring(group_->rank()); }
-  bool is_crowded() const override { return group_->is_crowded(); }
+  Patience patience() const override { return Patience(group_->is_crowded()); }
   uint32_t waiting_for() const override;
   uint64_t steps() const override { return group_->exchange().steps() + message_steps_; }
   uint64_t oldest() const override { return group_->exchange().operation(); }

@@ -118,7 +118,7 @@ bool NetExecutor::move() {
 }
 
 void NetExecutor::finish(Watch& watch) {
-  Patience patience(options_.is_crowded);
+  Patience patience = this->patience();
   while (!advance()) {
     const uint64_t before = steps();
     if (patience.pause()) continue;

@@ -46,7 +46,7 @@ class NetExecutor : public Executor {
   bool is_message_done(uint64_t ticket) const override { return messages_.is_done(ticket); }
   void nap(const std::function<bool()>& try_again) override;
   void wake() override { transport_->wake(); }
-  bool is_crowded() const override { return options_.is_crowded; }
+  Patience patience() const override { return Patience(options_.is_crowded, Patience::Look::dear); }
   uint32_t waiting_for() const override;
   uint64_t steps() const override { return steps_ + engine_.steps(); }
   uint64_t oldest() const override;

@@ -10,13 +10,22 @@
 
 namespace banyan {
 
-// Whether `processes` on this host have to share the cores that this process may use.
+// Whether `processes` on this host have to share the cores that this process may use; or BANYAN_CROWDED is 1, since
+// others need them.
 bool is_crowded(uint32_t processes);
 
 // It learns: where waits end only after others were let run, the core is given up sooner the next time.
 class Patience {
  public:
-  explicit Patience(bool is_crowded) : most_(is_crowded ? kLeast : kMost), limit_(most_) {}
+  // What a look costs: a few loads from memory, or system calls.
+  enum class Look : uint8_t { cheap, dear };
+  explicit Patience(bool is_crowded, Look look = Look::cheap)
+      : least_(look == Look::cheap ? kLeast : kLeastDear),
+        most_(is_crowded            ? least_
+              : look == Look::cheap ? kMost
+                                    : kMostDear),
+        yields_(look == Look::cheap ? kYields : kYieldsDear),
+        limit_(most_) {}
 
   // Begins a wait.
   void begin() { looks_ = 0; }
@@ -26,11 +35,11 @@ class Patience {
     return rest();
   }
   // After a sleep in vain: a few looks, then sleep again.
-  void tire() { looks_ = limit_ + kYields - 4; }
+  void tire() { looks_ = limit_ + yields_ - std::min(yields_, 4u); }
   // What was waited for has come; the next wait begins.
   void end() {
     if (looks_ > limit_) {
-      limit_ = std::max(limit_ / 2, kLeast);
+      limit_ = std::max(limit_ / 2, least_);
     } else if (looks_ > 0) {
       limit_ = std::min(limit_ + limit_ / 8 + 1, most_);
     }
@@ -45,7 +54,9 @@ class Patience {
   // most is longer than the kernel takes to wake up a process on an idle core.
   static constexpr uint32_t kLeast = 8, kMost = 3000;
   static constexpr uint32_t kYields = 300;  // then it is time to sleep
-  const uint32_t most_;
+  // A dear look takes some microseconds, so that these amount to no more time.
+  static constexpr uint32_t kLeastDear = 1, kMostDear = 30, kYieldsDear = 2;
+  const uint32_t least_, most_, yields_;
   uint32_t looks_ = 0, limit_;
 };
 

@@ -72,7 +72,7 @@ bool UcxLetters::read_greeting() {
   GreetingHead head;
   if (unread_.size() < sizeof head) return false;
   std::memcpy(&head, unread_.data(), sizeof head);
-  if (head.magic != kMagic) {
+  if (head.magic != kMagic || head.zero != 0) {
     throw Error(ErrorCode::mismatch,
                 sender_ + " does not speak this version of the UCX transport, or uses another one");
   }

@@ -65,6 +65,9 @@ TEST(UcxLetters, RefuseAnAddressThatIsDamaged) {
 TEST(UcxLetters, RefuseOtherVersionsAndOtherNumbersOfLanes) {
   std::vector<std::byte> bytes = to_bytes(greeting());
   EXPECT_THAT(refusal(bytes, 3), HasSubstr("rank 4 has 2 lanes per peer where 3 are used here"));
+  bytes[36] = std::byte{1};
+  EXPECT_THAT(refusal(bytes), HasSubstr("does not speak this version"));
+  bytes = to_bytes(greeting());
   bytes[7] = std::byte{'2'};
   EXPECT_THAT(refusal(bytes), HasSubstr("does not speak this version"));
 }

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <cstdlib>
 #include <functional>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "banyan/run/system/processes.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
+#include "banyan/run/transport/test_ucx.h"
 #include "banyan/run/transport/ucx_letters.h"
 #include "banyan/run/transport/ucx_transport.h"
 #include "banyan/run/transport/ucx_worker.h"
@@ -22,11 +22,6 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 
 constexpr seconds kLong{60};
-
-void set_up_ucx() {
-  setenv("UCX_TLS", "tcp,self", 1);
-  setenv("UCX_LOG_LEVEL", "fatal", 1);
-}
 
 // Rank 1, as whoever wrote it wants it to be: greets well and then sends any messages.
 class Impostor final : private UcxListener {
@@ -81,7 +76,7 @@ class Impostor final : private UcxListener {
 std::vector<std::string> meet(const std::function<void(Impostor&)>& act) {
   MeetingPoint place(2);
   return run_processes(2, kLong, [&](uint32_t rank) -> std::string {
-    set_up_ucx();
+    set_up_ucx("tcp,self");
     if (rank == 1) {
       Impostor impostor(std::move(place.connect(1)[0]));
       act(impostor);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <functional>
 #include <new>
 #include <string>
@@ -22,6 +21,7 @@
 #include "banyan/run/system/shared_memory.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
+#include "banyan/run/transport/test_ucx.h"
 #include "banyan/run/transport/ucx_letters.h"
 
 namespace banyan {
@@ -49,8 +49,7 @@ std::string error_of(const std::function<void()>& act) {
 class UcxTransport : public ::testing::TestWithParam<const char*> {
  protected:
   static std::unique_ptr<ChannelTransport> make(std::unique_ptr<Connector> connector, const UcxOptions& options) {
-    setenv("UCX_TLS", GetParam(), 1);
-    setenv("UCX_LOG_LEVEL", "fatal", 0);  // the death of a peer is no news for the terminal
+    set_up_ucx(GetParam());
     return make_ucx_transport(std::move(connector), options);
   }
 };
@@ -336,8 +335,7 @@ TEST_P(UcxTransport, IsWokenByAnotherThread) {
 TEST(UcxTransportAlone, SaysWhyUcxDoesNotStart) {
   EXPECT_THAT(run_processes(1, kLong,
                             [](uint32_t) {
-                              setenv("UCX_TLS", "carrier_pigeon", 1);
-                              setenv("UCX_LOG_LEVEL", "fatal", 1);
+                              set_up_ucx("carrier_pigeon");
                               return error_of([] {
                                 make_ucx_transport(std::make_unique<ReadyConnector>(std::vector<FileDescriptor>(1)),
                                                    {.ranks = 1});
