@@ -69,7 +69,7 @@ void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
 void NetExecutor::begin(Flight& flight) {
   const Call& call = flight.call;
   std::shared_ptr<const RankPlan> plan = plans_.plan(call);
-  pace(*plan);
+  pace(plan);
   const size_t input_bytes = plan->input_elements * size_of(call.type);
   const size_t output_bytes = plan->output_elements * size_of(call.type);
   flight.ticket = engine_.start({.plan = std::move(plan),
@@ -80,13 +80,31 @@ void NetExecutor::begin(Flight& flight) {
                                  .output = {call.recv, output_bytes}});
 }
 
-void NetExecutor::pace(const RankPlan& plan) {
-  for (const PlanLane& lane : plan.lanes) {
-    if (lane.lane < NetPlans::kFirstOwnLane) continue;
-    // Several calls at a time would hold each other up.
-    transport_->pace(transport_->channel(lane.peer, plans_.transport_lane(lane.lane)),
-                     flights_.size() <= 1 ? lane.bytes_per_second : 0);
+// Several calls at a time would hold each other up, so only one that is alone is paced; and what is late when the time
+// is nearly over hurries.
+void NetExecutor::pace(std::shared_ptr<const RankPlan> plan) {
+  constexpr double kPaced = 0.93;  // of the time that the busiest link needs
+  end_pacing();
+  if (flights_.size() > 1) return;
+  bool is_paced = false;
+  for (const PlanLane& lane : plan->lanes) {
+    if (lane.bytes_per_second == 0) continue;
+    transport_->pace(transport_->channel(lane.peer, plans_.transport_lane(lane.lane)), lane.bytes_per_second);
+    is_paced = true;
   }
+  if (!is_paced) return;
+  const std::chrono::duration<double> time(plan->busy_seconds * kPaced);
+  paced_until_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
+  paced_ = std::move(plan);
+}
+
+void NetExecutor::end_pacing() {
+  if (!paced_) return;
+  for (const PlanLane& lane : paced_->lanes) {
+    if (lane.bytes_per_second == 0) continue;
+    transport_->pace(transport_->channel(lane.peer, plans_.transport_lane(lane.lane)), 0);
+  }
+  paced_.reset();
 }
 
 bool NetExecutor::advance() {
@@ -108,6 +126,7 @@ bool NetExecutor::advance() {
 bool NetExecutor::move() {
   answer_call();
   if (is_rerouting()) return go_on_after_loss();
+  if (paced_ && Clock::now() >= paced_until_) end_pacing();
   try {
     return engine_.progress();
   } catch (const MismatchError& error) {
@@ -233,6 +252,7 @@ void NetExecutor::restart(const RerouteDecision& decision) {
   for (const LaneHealth& lane : transport_->health()) {
     if (lane.lane != NetPlans::kMessageLane) transport_->drop(transport_->channel(lane.peer, lane.lane));
   }
+  paced_.reset();
   plans_.begin_round(decision.round, decision.lost_cables);
   for (const Engine::Suspended& suspended : suspended_) {
     if (decision.is_over(suspended.sequence)) {
@@ -243,7 +263,7 @@ void NetExecutor::restart(const RerouteDecision& decision) {
                                      [&](const Flight& each) { return each.number == suspended.sequence; });
     CHECK(flight != flights_.end()) << "call " << suspended.sequence << " is suspended and not under way";
     std::shared_ptr<const RankPlan> plan = plans_.plan(flight->call);
-    pace(*plan);
+    pace(plan);
     engine_.restart(suspended.ticket, std::move(plan));
   }
   suspended_.clear();

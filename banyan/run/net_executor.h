@@ -74,7 +74,8 @@ class NetExecutor : public Executor {
   bool is_rerouting() const { return round_ != plans_.round(); }
   bool move();
   void answer_call();
-  void pace(const RankPlan& plan);
+  void pace(std::shared_ptr<const RankPlan> plan);
+  void end_pacing();
   void look_after_lanes();
   void stop_for(uint32_t round);
   bool go_on_after_loss();
@@ -86,7 +87,9 @@ class NetExecutor : public Executor {
   const std::unique_ptr<ChannelTransport> transport_;
   Letters messages_;
   Engine engine_;
-  std::deque<Flight> flights_;  // the oldest first
+  std::deque<Flight> flights_;             // the oldest first
+  std::shared_ptr<const RankPlan> paced_;  // whose lanes are paced, shared with the engine; none when none are
+  Clock::time_point paced_until_;
   uint64_t steps_ = 0;
 
   Rerouting rerouting_;

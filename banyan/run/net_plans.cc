@@ -108,6 +108,7 @@ std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, Collecti
                     ? 0
                     : static_cast<uint32_t>(std::max<uint64_t>(kLeastWindow, kWindowBytes / answer.slice_bytes));
   take_lanes(plan);
+  plan.busy_seconds = answer.busy_seconds;
   set_rates(plan, call, answer);
   auto shared = finished(std::move(plan));
   if (has_blocks(call.kind)) return shared;

@@ -61,6 +61,7 @@ struct RankPlan {
   // all ranks.
   uint64_t slice_bytes = 0;
   uint32_t window = 0;
+  double busy_seconds = 0;  // that the busiest link needs for it; 0: not known
   // Whether the input of a role may lie where another's output does when input and output are the same buffer.
   bool shuffles = false;
   std::vector<Role> roles = {};
