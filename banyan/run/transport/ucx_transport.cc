@@ -72,7 +72,8 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   // One direction each of what two ranks say on a lane.
   struct Stream {
     uint64_t sent = 0, acknowledged = 0;
-    uint32_t in_flight = 0;  // parcels
+    uint64_t sent_unheard = 0;  // before anything had come from the peer
+    uint32_t in_flight = 0;     // parcels
     ArrivalRing arrivals;
     uint64_t reported = 0;  // as consumed
   };
@@ -84,6 +85,8 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
     uint64_t ticket = 0;            // that its messages show; 0: none, they are not heard
     bool is_met = false;            // UCX knows its address
     bool is_connected = false;      // and a first message has gone there
+    bool is_heard = false;          // something has come from it by UCX
+    bool is_settled = false;        // and it has consumed what we sent since: UCX has connected both for good
     bool is_broken = false;         // UCX brings nothing more
     bool has_receipt = false;       // from us
     std::optional<Error> failure;   // why nothing can be sent any more
@@ -289,7 +292,7 @@ void UcxTransport::bury_the_gone() {
   std::erase_if(gone_, [this](uint32_t rank) {
     if (is_awaited(rank)) return false;
     peers_[rank].is_broken = true;
-    worker_.cut(rank);
+    worker_.cut(rank, peers_[rank].is_settled);
     return true;
   });
 }
@@ -394,7 +397,15 @@ void UcxTransport::arrived(const UcxHeader& header, std::span<const std::byte> b
     return fail(header.rank, Error(ErrorCode::invalid_input, "rank " + std::to_string(header.rank) +
                                                                  " does not keep to the rules of the UCX transport"));
   }
+  if (!peer.is_heard) {
+    for (uint32_t lane = 0; lane < options_.lanes; ++lane) {
+      Stream& stream = streams_[channel(header.rank, lane)];
+      stream.sent_unheard = stream.sent;
+    }
+    peer.is_heard = true;
+  }
   of.acknowledged = std::max(of.acknowledged, header.consumed);
+  if (of.acknowledged > of.sent_unheard) peer.is_settled = true;
   has_news_ = true;
   give_receipt(header.rank);
 }
@@ -494,7 +505,7 @@ void UcxTransport::part() {
   }
   linger(std::min(end, Clock::now() + kReceiptLinger), [this] { return is_everything_received(); });
   for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
-    if (peers_[rank].failure) worker_.cut(rank);
+    if (peers_[rank].failure) worker_.cut(rank, peers_[rank].is_settled);
   }
   worker_.flush();
   linger(end, [this] { return worker_.has_finished(); });

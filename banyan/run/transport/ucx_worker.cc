@@ -1,5 +1,6 @@
 #include "banyan/run/transport/ucx_worker.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -86,18 +87,26 @@ void UcxWorker::listen() {
 }
 
 UcxWorker::~UcxWorker() {
+  if (has_let_go()) {
+    library_.worker_destroy(worker_);
+    library_.cleanup(context_);
+  } else {
+    // UCX ends the process when it is told to give up what it still has to do. Better to lose its memory; nobody calls
+    // it any more.
+    for (auto& parcel : parcels_) static_cast<void>(parcel.release());
+  }
+}
+
+bool UcxWorker::has_let_go() {
+  const bool is_kept = std::any_of(endpoints_.begin(), endpoints_.end(),
+                                   [](const auto& endpoint) { return endpoint && endpoint->is_abandoned; });
+  if (is_kept || !has_finished()) return false;
   for (const auto& endpoint : endpoints_) {
     if (endpoint && endpoint->handle != nullptr) close(*endpoint);
   }
   const auto end = std::chrono::steady_clock::now() + kMostForClosing;
   while (!has_finished() && std::chrono::steady_clock::now() < end) library_.worker_progress(worker_);
-  if (!has_finished()) {
-    // UCX ends the process when a worker is destroyed that still has something to do. Better to lose its memory.
-    for (auto& parcel : parcels_) static_cast<void>(parcel.release());
-    return;
-  }
-  library_.worker_destroy(worker_);
-  library_.cleanup(context_);
+  return has_finished();
 }
 
 std::vector<std::byte> UcxWorker::address() const {
@@ -121,8 +130,13 @@ void UcxWorker::connect(uint32_t rank, std::span<const std::byte> address) {
   params.address = reinterpret_cast<const ucp_address_t*>(address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {.cb = on_failure, .arg = endpoint.get()};
-  demand(library_.ep_create(worker_, &params, &endpoint->handle),
-         "finds no way to rank " + std::to_string(rank) + " among the devices it is told to use");
+  const ucs_status_t status = library_.ep_create(worker_, &params, &endpoint->handle);
+  if (status == UCS_ERR_SHMEM_SEGMENT || status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_REJECTED ||
+      UCS_IS_ENDPOINT_ERROR(status)) {
+    throw Error(ErrorCode::peer_lost, "the connection to rank " + std::to_string(rank) +
+                                          " was lost (UCX: " + library_.status_string(status) + ")");
+  }
+  demand(status, "finds no way to rank " + std::to_string(rank) + " among the devices it is told to use");
   endpoints_[rank] = std::move(endpoint);
 }
 
@@ -137,14 +151,17 @@ void UcxWorker::remember(void* request) {
   if (request != nullptr && !UCS_PTR_IS_ERR(request)) unfinished_.push_back(request);
 }
 
-void UcxWorker::cut(uint32_t rank) {
-  if (rank < endpoints_.size() && endpoints_[rank] && endpoints_[rank]->handle != nullptr) close(*endpoints_[rank]);
+void UcxWorker::cut(uint32_t rank, bool is_settled) {
+  if (rank >= endpoints_.size() || !endpoints_[rank] || endpoints_[rank]->handle == nullptr) return;
+  if (is_settled) return close(*endpoints_[rank]);
+  endpoints_[rank]->is_abandoned = true;
 }
 
 void UcxWorker::flush() {
   for (const auto& endpoint : endpoints_) {
     const ucp_request_param_t param{};
-    if (endpoint && endpoint->handle != nullptr) remember(library_.ep_flush_nbx(endpoint->handle, &param));
+    if (!endpoint || endpoint->handle == nullptr || endpoint->is_abandoned) continue;
+    remember(library_.ep_flush_nbx(endpoint->handle, &param));
   }
 }
 
@@ -179,7 +196,7 @@ UcxParcel& UcxWorker::take_parcel() {
 
 bool UcxWorker::send(uint32_t rank, UcxParcel& parcel) {
   Endpoint& endpoint = *endpoints_.at(rank);
-  CHECK(endpoint.handle != nullptr) << "rank " << rank << " was cut off";
+  CHECK(endpoint.handle != nullptr && !endpoint.is_abandoned) << "rank " << rank << " was cut off";
   parcel.rank = rank;
   parcel.worker = this;
   ucp_request_param_t param{};

@@ -62,10 +62,12 @@ class UcxWorker {
 
   std::vector<std::byte> address() const;
 
-  // `address` must be one of UCX: it does not look twice. Throws Error{io} when no transport leads there.
+  // `address` must be one of UCX: it does not look twice. Throws Error{io} when no transport leads there,
+  // Error{peer_lost} when one does and nobody is there any more.
   void connect(uint32_t rank, std::span<const std::byte> address);
-  // No more is sent to this rank, and what is on its way is given up.
-  void cut(uint32_t rank);
+  // No more is sent to this rank, and what is on its way is given up. A connection that may not be settled is kept by
+  // UCX, and with it the worker, beyond its end: UCX ends the process when it is told to give up its own first messages.
+  void cut(uint32_t rank, bool is_settled);
   // Begins to bring all that was sent out of this process.
   void flush();
   // Nothing of flush() and cut() is left to be done.
@@ -86,6 +88,7 @@ class UcxWorker {
     UcxWorker* worker = nullptr;
     uint32_t rank = 0;
     ucp_ep_h handle = nullptr;
+    bool is_abandoned = false;
   };
   static ucs_status_t on_message(void* self, const void* header, size_t header_size, void* bytes, size_t size,
                                  const ucp_am_recv_param_t* param);
@@ -97,6 +100,7 @@ class UcxWorker {
   void let_shared_memory_fail(ucp_config_t* config) const;
   void listen();
   void close(Endpoint& endpoint);
+  bool has_let_go();
   void remember(void* request);
   void demand(ucs_status_t status, const std::string& what) const;
 
