@@ -33,8 +33,10 @@ constexpr const char* kPort = "29500";
 constexpr uint32_t kMtu = 9000;
 // Tables of the rules that send what comes from an address of a cable over that cable.
 constexpr uint32_t kFirstTable = 1000;
-// A bucket of fewer bytes would cut up the large packets that the kernel makes of several, and miss turns of the clock.
-constexpr uint64_t kLeastBurst = 128 << 10, kBurstsPerSecond = 400;
+// What a link that was idle lets through at once: little, or short transfers would look faster than the link is; and at
+// least one of the large packets that the kernel makes of several, and what comes in a millisecond.
+constexpr uint32_t kLargestPacket = 16 << 10;
+constexpr uint64_t kLeastBurst = 2 * kLargestPacket, kBurstsPerSecond = 1000;
 constexpr const char* kQueue = "50ms";
 
 std::string folder_of(const std::string& name) { return std::string(kLabs) + "/" + name; }
@@ -273,7 +275,8 @@ void Lab::set_addresses() const {
       const std::string device = " dev " + port.interface();
       script += "address add " + port.address.to_string() + "/30" + device + "\n";
       for (const Address& other : port.others) script += "address add " + other.to_string() + "/32" + device + "\n";
-      script += "link set" + device + " mtu " + std::to_string(kMtu) + " up\n";
+      script += "link set" + device + " mtu " + std::to_string(kMtu) + " gso_max_size " +
+                std::to_string(kLargestPacket) + " up\n";
       if (!plan_.fabric().is_rank(host.node)) continue;
       const std::string table = std::to_string(kFirstTable + port.cable);
       script += "route add default via " + port.peer.to_string() + device + " table " + table + "\n";

@@ -83,7 +83,7 @@ void NetExecutor::begin(Flight& flight) {
 // Several calls at a time would hold each other up, so only one that is alone is paced; and what is late when the time
 // is nearly over hurries.
 void NetExecutor::pace(std::shared_ptr<const RankPlan> plan) {
-  constexpr double kPaced = 0.93;  // of the time that the busiest link needs
+  constexpr double kPaced = 0.85;  // of the time that the busiest link needs
   end_pacing();
   if (flights_.size() > 1) return;
   bool is_paced = false;
