@@ -57,8 +57,10 @@ class Communicator {
     std::chrono::milliseconds timeout{300'000};  // for an operation to make no progress
     std::chrono::milliseconds join_timeout{300'000};
     bool progress_thread = true;  // makes progress on requests that nobody waits for; started by the first request
-    // Automatic: shared memory where all ranks are on one host, else TCP. UCX only when it is asked for.
+    // Automatic: shared memory within a host, TCP between hosts. UCX only when it is asked for.
     Transports transports = Transports::automatic;
+    // By plans even where all ranks are on one host, which has quicker ways of its own.
+    bool follows_plans = false;
     // Makes the source of plans for a communicator over connections.
     std::function<std::shared_ptr<PlanSource>(const Seating& seating)> plans = {};
   };

@@ -49,7 +49,8 @@ Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint
   const bool all_here =
       std::all_of(members_.begin(), members_.end(), [&](uint32_t member) { return job_->is_here(member); });
   const bool is_asked = options_.transports == Transports::tcp || options_.transports == Transports::ucx;
-  if (is_asked || (options_.transports == Transports::automatic && !all_here)) {
+  const bool is_planned = options_.transports == Transports::automatic && (!all_here || options_.follows_plans);
+  if (is_asked || is_planned) {
     executor_ = make_net_executor();
   } else if (all_here) {
     executor_ = std::make_unique<HostExecutor>(job_->meet_on_host(id_, members_, Clock::now() + options_.join_timeout),
@@ -61,8 +62,10 @@ Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint
   set_log_rank(job_->rank());
   BANYAN_LOG(info) << "communicator '" << options_.name << "': rank " << rank_ << " of " << members_.size() << ", "
                    << (options_.transports == Transports::ucx ? "UCX"
-                       : all_here && !is_asked                ? "shared memory"
-                                                              : "TCP");
+                       : is_asked                             ? "TCP"
+                       : !is_planned                          ? "shared memory"
+                       : all_here                             ? "plans through shared memory"
+                                                              : "TCP, and shared memory on a host");
   hooks_ = job_->agent().attach(id_, {.state = [this] { return encode(executor_->own_progress()); },
                                       .told = [this](const std::string& text) { hear(text); },
                                       .liveness_changed = [this] { executor_->wake(); }});
@@ -88,8 +91,11 @@ std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
     std::unique_ptr<Connector> connector =
         job_->agent().connector(id_, members_, rank_, std::min(options_.timeout, options_.join_timeout));
     if (is_ucx) return make_ucx_transport(std::move(connector), {.ranks = size, .lanes = NetPlans::kFirstOwnLane});
-    return std::make_unique<LaneTransport>(
-        std::move(connector), LaneTransport::Options{.rank = rank_, .ranks = size, .path = std::move(path)});
+    LaneTransport::Options lanes{.rank = rank_, .ranks = size, .path = std::move(path)};
+    if (options_.transports == Transports::automatic) {
+      lanes.shares_memory = [this](uint32_t peer) { return job_->is_here(members_[peer]); };
+    }
+    return std::make_unique<LaneTransport>(std::move(connector), std::move(lanes));
   };
   return std::make_unique<NetExecutor>(
       NetPlans::Options{

@@ -119,7 +119,7 @@ typedef struct {
   double timeout;         /* seconds that an operation may make no progress; default 300 */
   double join_timeout;    /* seconds for all ranks to come; default 300 */
   const char* fabric;     /* file or generator of the network; default: BANYAN_FABRIC, else all hosts on one switch */
-  const char* plan;       /* schedule file for its collective, over connections; default: BANYAN_PLAN, else planned */
+  const char* plan;       /* schedule file for its collective; default: BANYAN_PLAN, else planned */
   const char* transport;  /* "auto", "shm", "tcp", "ucx" */
   int progress_thread;    /* 1: a thread makes progress on requests; 0: calls do; -1: default, a thread on first request */
   const char* routes;     /* file that says which addresses take which path through the fabric; default: BANYAN_ROUTES */

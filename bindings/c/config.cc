@@ -95,6 +95,7 @@ Communicator::Options options_from(const banyan_config_t* config) {
                                .plan = text_from(whole.plan, "BANYAN_PLAN"),
                                .routes = text_from(whole.routes, "BANYAN_ROUTES"),
                                .slice_bytes = slice_from_environment()};
+  options.follows_plans = !planner.plan.empty();
   options.plans = [planner](const Seating& seating) { return make_planner(planner, seating); };
   return options;
 }

@@ -14,7 +14,15 @@ namespace banyan::c {
 
 namespace {
 
+// With BANYAN_TEST_HOSTS=2, ranks behave as if every second one were on another host.
+void move_to_host(int rank) {
+  const char* const hosts = std::getenv("BANYAN_TEST_HOSTS");
+  if (hosts == nullptr) return;
+  setenv("BANYAN_HOST_ID", ("host" + std::to_string(rank % std::atoi(hosts))).c_str(), 1);
+}
+
 std::string be_rank(const std::string& url, int size, int rank, const RankBody& body, const banyan_config_t* config) {
+  move_to_host(rank);
   banyan_comm_t comm = nullptr;
   if (banyan_comm_init_url(&comm, url.c_str(), size, rank, config) != BANYAN_SUCCESS) {
     return std::string("joining: ") + banyan_last_error(nullptr);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -66,6 +67,10 @@ SharedMemory SharedMemory::attach(pid_t owner, int fd, size_t size) {
   if (!file.is_open()) {
     const Error error = system_error("cannot open memory of process " + std::to_string(owner) + " (" + path + ")");
     throw errno == ENOENT ? Error(ErrorCode::peer_lost, error.message()) : error;
+  }
+  struct stat status{};
+  if (fstat(file.get(), &status) != 0 || status.st_size < static_cast<off_t>(size)) {
+    throw Error(ErrorCode::io, "process " + std::to_string(owner) + " offers memory that is shorter than it says");
   }
   SharedMemory memory(std::move(file), size, true);
   memory.fd_.reset();

@@ -12,6 +12,8 @@
 
 #include "banyan/base/check.h"
 #include "banyan/run/system/system_error.h"
+#include "banyan/run/transport/shared_connection.h"
+#include "banyan/run/transport/tcp_connection.h"
 
 namespace banyan {
 namespace {
@@ -24,8 +26,8 @@ void tune(const FileDescriptor& socket) {
   const int on = 1;
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kLowWater, sizeof kLowWater);
-  // So that an idle connection is heard of each second while its way is whole: health() tells which are not. Whether the
-  // peer lives is for others to say, so these questions never end it by themselves.
+  // So that an idle connection is heard of each second while its way is whole: health() tells which are not. Whether
+  // the peer lives is for others to say, so these questions never end it by themselves.
   const int idle = 1, most = 127;
   setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
@@ -59,12 +61,12 @@ void LaneTransport::pace(uint32_t channel, uint64_t bytes_per_second) {
   Stream& stream = this->stream(channel);
   if (stream.rate == bytes_per_second) return;
   stream.rate = bytes_per_second;
-  if (stream.connection.is_open()) set_rate(stream.connection.fd(), stream.rate);
+  if (stream.connection && stream.connection->uses_links()) set_rate(stream.connection->fd(), stream.rate);
 }
 
-TcpConnection* LaneTransport::connected(uint32_t channel) {
+Connection* LaneTransport::connected(uint32_t channel) {
   Stream& stream = this->stream(channel);
-  if (stream.connection.is_open()) return &stream.connection;
+  if (stream.connection) return stream.connection.get();
   if (!stream.is_requested) {
     const uint32_t peer = channel % options_.ranks, lane = channel / options_.ranks;
     connector_->request(peer, lane, options_.path ? options_.path(peer, lane) : Path());
@@ -74,7 +76,7 @@ TcpConnection* LaneTransport::connected(uint32_t channel) {
   }
   take_answers();
   if (stream.failure) throw Error(*stream.failure);
-  return stream.connection.is_open() ? &stream.connection : nullptr;
+  return stream.connection.get();
 }
 
 void LaneTransport::take_answers() {
@@ -82,7 +84,7 @@ void LaneTransport::take_answers() {
   for (Connector::Answer& answer : connector_->take()) {
     const uint32_t channel = this->channel(answer.peer, answer.lane);
     Stream& stream = streams_.at(channel);
-    CHECK(stream.is_requested && !stream.connection.is_open()) << "nobody asked for " << channel;
+    CHECK(stream.is_requested && !stream.connection) << "nobody asked for " << channel;
     --pending_;
     if (stream.is_dropped) continue;
     if (answer.failure) {
@@ -90,10 +92,17 @@ void LaneTransport::take_answers() {
       continue;
     }
     tune(answer.socket);
-    if (stream.rate > 0) set_rate(answer.socket.get(), stream.rate);
-    stream.connection = TcpConnection(answer.peer, std::move(answer.socket));
+    stream.connection = connection_of(std::move(answer));
+    if (stream.rate > 0 && stream.connection->uses_links()) set_rate(stream.connection->fd(), stream.rate);
     used_.push_back(channel);
   }
+}
+
+std::unique_ptr<Connection> LaneTransport::connection_of(Connector::Answer answer) const {
+  if (options_.shares_memory && options_.shares_memory(answer.peer)) {
+    return std::make_unique<SharedConnection>(answer.peer, std::move(answer.socket), options_.rank < answer.peer);
+  }
+  return std::make_unique<TcpConnection>(answer.peer, std::move(answer.socket));
 }
 
 std::vector<LaneHealth> LaneTransport::health() {
@@ -103,10 +112,11 @@ std::vector<LaneHealth> LaneTransport::health() {
     const Stream& stream = streams_[channel];
     if (!stream.is_requested || stream.is_dropped) continue;
     LaneHealth health{.peer = channel % options_.ranks, .lane = channel / options_.ranks};
-    if (stream.connection.is_open()) {
+    if (stream.connection) {
+      if (!stream.connection->uses_links()) continue;
       tcp_info info{};
       socklen_t size = sizeof info;
-      if (getsockopt(stream.connection.fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
+      if (getsockopt(stream.connection->fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
       health.silent = std::chrono::milliseconds(info.tcpi_last_ack_recv);
       health.is_lost = info.tcpi_unacked > 0 && info.tcpi_retransmits >= 2 && health.silent >= kPatience;
     } else if (stream.failure) {
@@ -123,39 +133,52 @@ std::vector<LaneHealth> LaneTransport::health() {
 void LaneTransport::drop(uint32_t channel) {
   Stream& stream = this->stream(channel);
   stream.is_dropped = true;
-  stream.connection = TcpConnection();
+  stream.connection.reset();
   stream.failure.reset();
   std::erase(used_, channel);
 }
 
 size_t LaneTransport::write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) {
-  TcpConnection* const connection = connected(channel);
+  Connection* const connection = connected(channel);
   return connection == nullptr ? 0 : connection->write(head, body);
 }
 
 std::span<const std::byte> LaneTransport::peek(uint32_t channel) {
-  TcpConnection* const connection = connected(channel);
+  Connection* const connection = connected(channel);
   return connection == nullptr ? std::span<const std::byte>() : connection->peek();
 }
 
-void LaneTransport::consume(uint32_t channel, size_t count) { streams_[channel].connection.consume(count); }
+void LaneTransport::consume(uint32_t channel, size_t count) {
+  if (count > 0) streams_[channel].connection->consume(count);
+}
 
 size_t LaneTransport::read(uint32_t channel, std::span<std::byte> into) {
-  TcpConnection* const connection = connected(channel);
+  Connection* const connection = connected(channel);
   return connection == nullptr ? 0 : connection->read(into);
 }
 
 void LaneTransport::wait(std::chrono::milliseconds at_most) {
   std::vector<pollfd> polled{{.fd = wakes_.get(), .events = POLLIN, .revents = 0}};
-  if (pending_ > 0) polled.push_back({.fd = connector_->event_fd(), .events = POLLIN, .revents = 0});
+  std::vector<Connection*> sleepers{nullptr};  // beside `polled`
+  if (pending_ > 0) {
+    polled.push_back({.fd = connector_->event_fd(), .events = POLLIN, .revents = 0});
+    sleepers.push_back(nullptr);
+  }
   for (const uint32_t channel : used_) {
     // Only what was tried in vain: see TcpTransport.
-    TcpConnection& connection = streams_[channel].connection;
-    if (const short events = connection.take_awaited(); events != 0) {
-      polled.push_back({.fd = connection.fd(), .events = events, .revents = 0});
+    Connection* const connection = streams_[channel].connection.get();
+    const short events = connection->before_sleep();
+    if (events == Connection::kNoSleep) {
+      at_most = std::chrono::milliseconds(0);
+    } else if (events != 0) {
+      polled.push_back({.fd = connection->fd(), .events = events, .revents = 0});
+      sleepers.push_back(connection);
     }
   }
   const int rc = poll(polled.data(), polled.size(), static_cast<int>(at_most.count()));
+  for (size_t i = 0; i < polled.size() && rc > 0; ++i) {
+    if (sleepers[i] != nullptr && polled[i].revents != 0) sleepers[i]->after_sleep();
+  }
   if (rc < 0 && errno != EINTR) throw system_error("cannot wait for connections");
   if (rc > 0 && polled[0].revents != 0) {
     eventfd_t count = 0;

@@ -1,5 +1,6 @@
-// LaneTransport: streams over connections that are made when they are first used, each lane a connection of its own.
-// A stream that is not connected yet takes nothing and shows nothing.
+// LaneTransport: streams over connections that are made when they are first used, each lane a connection of its own:
+// by TCP, and with peers of the same host through shared memory. A stream that is not connected yet takes nothing and
+// shows nothing.
 #pragma once
 
 #include <functional>
@@ -8,8 +9,8 @@
 #include <vector>
 
 #include "banyan/run/transport/channel_transport.h"
+#include "banyan/run/transport/connection.h"
 #include "banyan/run/transport/connector.h"
-#include "banyan/run/transport/tcp_connection.h"
 
 namespace banyan {
 
@@ -17,7 +18,8 @@ class LaneTransport : public ChannelTransport {
  public:
   struct Options {
     uint32_t rank = 0, ranks = 0;
-    std::function<Path(uint32_t peer, uint32_t lane)> path;  // asked when a lane is first used; empty: any
+    std::function<Path(uint32_t peer, uint32_t lane)> path = {};  // asked when a lane is first used; empty: any
+    std::function<bool(uint32_t peer)> shares_memory = {};        // whether it may be tried; empty: with nobody
   };
   LaneTransport(std::unique_ptr<Connector> connector, Options options);
   ~LaneTransport() override;
@@ -42,7 +44,7 @@ class LaneTransport : public ChannelTransport {
  private:
   using Clock = std::chrono::steady_clock;
   struct Stream {
-    TcpConnection connection;
+    std::unique_ptr<Connection> connection;
     bool is_requested = false, is_dropped = false;
     Clock::time_point requested_at;
     uint64_t rate = 0;  // bytes per second; 0: any
@@ -50,7 +52,8 @@ class LaneTransport : public ChannelTransport {
   };
 
   // The connection, once it stands; asks for it at first.
-  TcpConnection* connected(uint32_t channel);
+  Connection* connected(uint32_t channel);
+  std::unique_ptr<Connection> connection_of(Connector::Answer answer) const;
   void take_answers();
   Stream& stream(uint32_t channel);
 

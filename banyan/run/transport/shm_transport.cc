@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
 #include <new>
 #include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/run/system/futex.h"
 #include "banyan/run/system/shared_memory.h"
+#include "banyan/run/transport/byte_ring.h"
 
 namespace banyan {
 namespace {
@@ -20,12 +20,6 @@ constexpr size_t kCacheLine = 64;
 constexpr size_t kSmallestRing = 4096;
 // How often a rank lets others run before it asks the kernel to put it to sleep, which costs more to undo.
 constexpr int kYields = 16;
-
-struct alignas(kCacheLine) RingHead {
-  alignas(kCacheLine) std::atomic<uint64_t> written{0};
-  alignas(kCacheLine) std::atomic<uint64_t> read{0};
-  std::atomic<uint32_t> writer_waits{0};
-};
 
 struct alignas(kCacheLine) Doorbell {
   std::atomic<uint32_t> rings{0};
@@ -37,18 +31,8 @@ struct alignas(kCacheLine) Doorbell {
   }
 };
 
-// One rank's hold of a ring; the bytes follow the head in memory.
-struct Ring {
-  RingHead* head = nullptr;
-  std::byte* bytes = nullptr;
-  size_t capacity = 0;  // a power of two
-
-  std::byte* at(uint64_t position) const { return bytes + (position & (capacity - 1)); }
-  size_t until_wrap(uint64_t position) const { return capacity - (position & (capacity - 1)); }
-};
-
 struct Peer {
-  Ring to, from;
+  ByteRing to, from;
   Doorbell* doorbell = nullptr;
 };
 
@@ -59,48 +43,28 @@ class ShmTransport : public Transport {
   }
 
   size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) override {
-    const Ring& ring = peers_[peer].to;
-    const size_t wanted = head.size() + body.size();
-    const uint64_t position = ring.head->written.load(std::memory_order_relaxed);
-    const size_t count = std::min(room(ring, position, wanted), wanted);
-    if (count == 0) return 0;
-    const size_t of_head = std::min(head.size(), count);
-    copy_in(ring, position, head.first(of_head));
-    copy_in(ring, position + of_head, body.first(count - of_head));
-    ring.head->written.store(position + count, std::memory_order_release);
-    peers_[peer].doorbell->ring();
+    ByteRing& ring = peers_[peer].to;
+    size_t count = ring.write(head, body);
+    if (count < head.size() + body.size()) {
+      // Whoever reads from here on will ring; what was read before makes room now.
+      ring.writer_waits().store(1, std::memory_order_seq_cst);
+      if (count == 0) count = ring.write(head, body);
+    }
+    if (count > 0) peers_[peer].doorbell->ring();
     return count;
   }
 
-  std::span<const std::byte> peek(uint32_t peer) override {
-    const Ring& ring = peers_[peer].from;
-    const uint64_t position = ring.head->read.load(std::memory_order_relaxed);
-    const uint64_t arrived = ring.head->written.load(std::memory_order_acquire) - position;
-    return {ring.at(position), std::min<size_t>(arrived, ring.until_wrap(position))};
-  }
+  std::span<const std::byte> peek(uint32_t peer) override { return peers_[peer].from.peek(); }
 
   void consume(uint32_t peer, size_t count) override {
-    const Ring& ring = peers_[peer].from;
-    const uint64_t position = ring.head->read.load(std::memory_order_relaxed);
-    DCHECK(position + count <= ring.head->written.load(std::memory_order_relaxed)) << count << " bytes";
-    // Sequentially consistent, with the writer's in room(): either it sees this position, or we see that it waits.
-    ring.head->read.store(position + count, std::memory_order_seq_cst);
-    if (ring.head->writer_waits.load(std::memory_order_seq_cst) == 0) return;
-    ring.head->writer_waits.store(0, std::memory_order_relaxed);
-    peers_[peer].doorbell->ring();
+    peers_[peer].from.consume(count);
+    ring_for_room(peers_[peer]);
   }
 
   size_t read(uint32_t peer, std::span<std::byte> into) override {
-    size_t done = 0;
-    while (done < into.size()) {
-      const std::span<const std::byte> arrived = peek(peer);
-      const size_t count = std::min(arrived.size(), into.size() - done);
-      if (count == 0) break;
-      std::memcpy(into.data() + done, arrived.data(), count);
-      consume(peer, count);
-      done += count;
-    }
-    return done;
+    const size_t count = peers_[peer].from.read(into);
+    if (count > 0) ring_for_room(peers_[peer]);
+    return count;
   }
 
   void wait(std::chrono::milliseconds at_most) override {
@@ -115,20 +79,10 @@ class ShmTransport : public Transport {
   }
 
  private:
-  // How many bytes fit. When they are fewer than wanted, the reader will ring.
-  static size_t room(const Ring& ring, uint64_t position, size_t wanted) {
-    const auto free = [&](std::memory_order order) {
-      return ring.capacity - static_cast<size_t>(position - ring.head->read.load(order));
-    };
-    if (const size_t now = free(std::memory_order_acquire); now >= wanted) return now;
-    ring.head->writer_waits.store(1, std::memory_order_seq_cst);
-    return free(std::memory_order_seq_cst);
-  }
-
-  static void copy_in(const Ring& ring, uint64_t position, std::span<const std::byte> bytes) {
-    const size_t first = std::min(bytes.size(), ring.until_wrap(position));
-    if (first > 0) std::memcpy(ring.at(position), bytes.data(), first);
-    if (first < bytes.size()) std::memcpy(ring.at(position + first), bytes.data() + first, bytes.size() - first);
+  static void ring_for_room(Peer& peer) {
+    if (peer.from.writer_waits().load(std::memory_order_seq_cst) == 0) return;
+    peer.from.writer_waits().store(0, std::memory_order_relaxed);
+    peer.doorbell->ring();
   }
 
   std::vector<Peer> peers_;
@@ -143,7 +97,7 @@ class ShmMeeting : public Meeting {
       : peers_(std::move(peers)), ring_bytes_(ring_bytes), memory_(layout()) {
     for (size_t rank = 0; rank < peers_.size(); ++rank) new (doorbell(rank)) Doorbell;
     for (const auto& offsets : ring_offset_) {
-      for (const size_t offset : offsets) new (memory_.data() + offset) RingHead;
+      for (const size_t offset : offsets) ByteRing::create(memory_.data() + offset);
     }
   }
 
@@ -166,18 +120,14 @@ class ShmMeeting : public Meeting {
       auto& offsets = ring_offset_.emplace_back();
       for (size_t i = 0; i < peers.size(); ++i) {
         offsets.push_back(size);
-        size += sizeof(RingHead) + ring_bytes_;
+        size += ByteRing::memory_bytes(ring_bytes_);
       }
     }
     return size;
   }
 
   Doorbell* doorbell(size_t rank) const { return reinterpret_cast<Doorbell*>(memory_.data()) + rank; }
-  Ring ring(size_t offset) const {
-    return {.head = reinterpret_cast<RingHead*>(memory_.data() + offset),
-            .bytes = memory_.data() + offset + sizeof(RingHead),
-            .capacity = ring_bytes_};
-  }
+  ByteRing ring(size_t offset) const { return {memory_.data() + offset, ring_bytes_}; }
 
   PeerLists peers_;
   std::vector<std::vector<size_t>> ring_offset_;  // of the ring from a rank to each of its peers

@@ -1,8 +1,5 @@
-// Streams through memory that all ranks share: one ring of bytes per directed pair.
-//
-// A ring has one writer and one reader. `written` and `read` count bytes for ever; each is stored by one side, with
-// release, after the bytes below it were copied, and loaded with acquire by the other. No lock, no system call while
-// both are busy.
+// Streams through memory that all ranks share: one ring of bytes (byte_ring.h) per directed pair. No lock, no system
+// call while both are busy.
 //
 // A rank with nothing to do sleeps on its *doorbell*, a counter that peers increase after every write to it, and after
 // every read that makes room for which it waits. It compares the counter with what it was before its last look at the

@@ -79,8 +79,6 @@ size_t TcpConnection::read(std::span<std::byte> into) {
   return count;
 }
 
-short TcpConnection::take_awaited() { return std::exchange(awaited_, short{0}); }
-
 size_t TcpConnection::receive(std::span<std::byte> into) {
   const ssize_t received = retried([&] { return recv(socket_.get(), into.data(), into.size(), MSG_DONTWAIT); });
   if (received == 0) throw connection_error(peer_, ECONNRESET);

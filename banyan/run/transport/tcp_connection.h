@@ -5,39 +5,33 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
-#include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/transport/connection.h"
 
 namespace banyan {
 
-// Error{peer_lost} for what happens when a process is gone, Error{io} else; names the peer.
-Error connection_error(uint32_t peer, int error);
-
-// None of its functions blocks. All throw connection_error().
-class TcpConnection {
+class TcpConnection : public Connection {
  public:
-  TcpConnection() = default;
   TcpConnection(uint32_t peer, FileDescriptor socket);
 
-  size_t write(std::span<const std::byte> head, std::span<const std::byte> body);
-  std::span<const std::byte> peek();
-  void consume(size_t count);
-  size_t read(std::span<std::byte> into);
-
-  // What moved nothing since the last time this was asked, as poll(2) calls it.
-  short take_awaited();
-  bool is_open() const { return socket_.is_open(); }
-  int fd() const { return socket_.get(); }
+  size_t write(std::span<const std::byte> head, std::span<const std::byte> body) override;
+  std::span<const std::byte> peek() override;
+  void consume(size_t count) override;
+  size_t read(std::span<std::byte> into) override;
+  int fd() const override { return socket_.get(); }
+  short before_sleep() override { return std::exchange(awaited_, short{0}); }
+  bool uses_links() const override { return true; }
 
  private:
   size_t receive(std::span<std::byte> into);
 
-  uint32_t peer_ = 0;
+  const uint32_t peer_;
   FileDescriptor socket_;
   std::unique_ptr<std::byte[]> buffer_;  // not touched before it is needed: peers may be many
   size_t begin_ = 0, end_ = 0;
-  short awaited_ = 0;
+  short awaited_ = 0;  // events of what moved nothing
 };
 
 }  // namespace banyan

@@ -27,22 +27,23 @@ namespace {
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 class TcpTransport : public Transport {
  public:
-  explicit TcpTransport(std::vector<TcpConnection> peers) : peers_(std::move(peers)) {}
+  explicit TcpTransport(std::vector<std::unique_ptr<TcpConnection>> peers) : peers_(std::move(peers)) {}
 
   size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) override {
-    return peers_[peer].write(head, body);
+    return peers_[peer]->write(head, body);
   }
-  std::span<const std::byte> peek(uint32_t peer) override { return peers_[peer].peek(); }
-  void consume(uint32_t peer, size_t count) override { peers_[peer].consume(count); }
-  size_t read(uint32_t peer, std::span<std::byte> into) override { return peers_[peer].read(into); }
+  std::span<const std::byte> peek(uint32_t peer) override { return peers_[peer]->peek(); }
+  void consume(uint32_t peer, size_t count) override { peers_[peer]->consume(count); }
+  size_t read(uint32_t peer, std::span<std::byte> into) override { return peers_[peer]->read(into); }
 
   void wait(std::chrono::milliseconds at_most) override {
     polled_.clear();
-    for (TcpConnection& peer : peers_) {
+    for (const auto& peer : peers_) {
+      if (!peer) continue;
       // Only what was tried in vain: a peer that is ahead of us may have sent what nobody reads yet, and must not keep
       // us awake.
-      if (const short events = peer.take_awaited(); events != 0) {
-        polled_.push_back({.fd = peer.fd(), .events = events, .revents = 0});
+      if (const short events = peer->before_sleep(); events != 0) {
+        polled_.push_back({.fd = peer->fd(), .events = events, .revents = 0});
       }
     }
     const int rc = poll(polled_.data(), polled_.size(), static_cast<int>(at_most.count()));
@@ -50,8 +51,8 @@ class TcpTransport : public Transport {
   }
 
  private:
-  std::vector<TcpConnection> peers_;  // by rank; closed where nothing is exchanged
-  std::vector<pollfd> polled_;        // kept to keep its memory
+  std::vector<std::unique_ptr<TcpConnection>> peers_;  // by rank; none where nothing is exchanged
+  std::vector<pollfd> polled_;                         // kept to keep its memory
 };
 
 struct Hello {
@@ -178,10 +179,10 @@ class TcpMeeting : public Meeting {
     Reception(listeners_[rank], hello).receive(callers, sockets);
     listeners_[rank].socket.reset();
 
-    std::vector<TcpConnection> connections(peers_.size());
+    std::vector<std::unique_ptr<TcpConnection>> connections(peers_.size());
     for (const uint32_t peer : peers_[rank]) {
       send_at_once(sockets[peer].get());
-      connections[peer] = TcpConnection(peer, std::move(sockets[peer]));
+      connections[peer] = std::make_unique<TcpConnection>(peer, std::move(sockets[peer]));
     }
     return std::make_unique<TcpTransport>(std::move(connections));
   }

@@ -66,7 +66,8 @@ class UcxWorker {
   // Error{peer_lost} when one does and nobody is there any more.
   void connect(uint32_t rank, std::span<const std::byte> address);
   // No more is sent to this rank, and what is on its way is given up. A connection that may not be settled is kept by
-  // UCX, and with it the worker, beyond its end: UCX ends the process when it is told to give up its own first messages.
+  // UCX, and with it the worker, beyond its end: UCX ends the process when it is told to give up its own first
+  // messages.
   void cut(uint32_t rank, bool is_settled);
   // Begins to bring all that was sent out of this process.
   void flush();

@@ -1,0 +1,55 @@
+// ByteRing: a bounded stream of bytes through memory that two processes share.
+//
+// One process writes, one reads. `written` and `read` count bytes for ever; each is stored by one side, with release,
+// after the bytes below it were copied, and loaded with acquire by the other. No lock, no system call.
+//
+// Nothing here waits. Who does sets the flag of its side (sequentially consistent), looks once more, and sleeps; the
+// other side looks at the flag after each move. In every order of the two, one of them sees what the other did.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace banyan {
+
+class ByteRing {
+ public:
+  ByteRing() = default;
+  // What so many bytes (a power of two) need in memory, aligned to a cache line.
+  static size_t memory_bytes(size_t capacity);
+  // Makes an empty ring of zeroed memory; once, by either side or before both.
+  static void create(std::byte* memory);
+  // One side's hold of a ring that was created there.
+  ByteRing(std::byte* memory, size_t capacity);
+
+  // The writer's. As much of `head` and then of `body` as there is room for; says how much.
+  size_t write(std::span<const std::byte> head, std::span<const std::byte> body);
+  size_t room() const;
+
+  // The reader's. How many bytes have arrived and are not consumed.
+  size_t taken() const;
+  // The oldest of them, or some; valid until consume() or read(). Throws Error{io} when the other side
+  // did not keep to the rules.
+  std::span<const std::byte> peek() const;
+  void consume(size_t count);
+  size_t read(std::span<std::byte> into);
+
+  size_t capacity() const { return capacity_; }
+  std::atomic<uint32_t>& writer_waits() const;
+  std::atomic<uint32_t>& reader_waits() const;
+
+ private:
+  struct Head;
+
+  std::byte* at(uint64_t position) const { return bytes_ + (position & (capacity_ - 1)); }
+  size_t until_wrap(uint64_t position) const { return capacity_ - (position & (capacity_ - 1)); }
+  void copy_in(uint64_t position, std::span<const std::byte> bytes) const;
+
+  Head* head_ = nullptr;
+  std::byte* bytes_ = nullptr;
+  size_t capacity_ = 0;  // a power of two
+};
+
+}  // namespace banyan

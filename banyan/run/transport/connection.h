@@ -1,0 +1,42 @@
+// Connection: one ordered stream of bytes each way with one peer. Implementations: tcp_connection.h (a socket) and
+// shared_connection.h (memory that both share, beside a socket).
+//
+// One thread. No function blocks. All throw connection_error() when the other end is gone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "banyan/base/error.h"
+
+namespace banyan {
+
+// Error{peer_lost} for what happens when a process is gone, Error{io} else; names the peer.
+Error connection_error(uint32_t peer, int error);
+
+class Connection {
+ public:
+  Connection() = default;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  virtual ~Connection() = default;
+
+  // As in Transport.
+  virtual size_t write(std::span<const std::byte> head, std::span<const std::byte> body) = 0;
+  virtual std::span<const std::byte> peek() = 0;
+  virtual void consume(size_t count) = 0;
+  virtual size_t read(std::span<std::byte> into) = 0;
+
+  virtual int fd() const = 0;  // of the socket
+  // To be called before a sleep: the events, as poll(2) calls them, on fd() that can change what was tried in vain
+  // since the last time. kNoSleep: it has changed already.
+  static constexpr short kNoSleep = -1;
+  virtual short before_sleep() = 0;
+  // And afterwards.
+  virtual void after_sleep() {}
+  // Whether links carry it, so that it can be paced and they can fail.
+  virtual bool uses_links() const = 0;
+};
+
+}  // namespace banyan
