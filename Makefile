@@ -23,7 +23,7 @@ test-all: all
 	ctest --test-dir $(BUILD) --output-on-failure -j 2
 
 asan tsan: deps
-	cmake --preset $@ && cmake --build --preset $@ && ctest --test-dir build-$@ --output-on-failure -j 2 -LE slow
+	cmake --preset $@ && cmake --build --preset $@ && ctest --preset $@
 
 fuzz:
 	@tools/deps fuzz

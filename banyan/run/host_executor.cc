@@ -83,7 +83,6 @@ HostTask HostExecutor::task_of(const Call& call, const CallNumbers& numbers) {
 }
 
 void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
-  numbers_ = numbers;
   if (call.op != ReduceOp::premul_sum || !call.reduces()) return group_->exchange().start(task_of(call, numbers));
   Call scaled = call;
   const uint64_t elements = call.send_elements(group_->rank(), group_->ranks());

@@ -45,7 +45,6 @@ class HostExecutor : public Executor {
   std::unique_ptr<HostGroup> group_;
   Mailboxes mailboxes_;
   uint64_t message_steps_ = 0;
-  CallNumbers numbers_{};
   std::vector<Piece> pieces_;      // of the call under way
   std::vector<std::byte> scaled_;  // the input of a premul_sum, scaled
 };
