@@ -61,6 +61,8 @@ class Communicator {
     Transports transports = Transports::automatic;
     // By plans even where all ranks are on one host, which has quicker ways of its own.
     bool follows_plans = false;
+    // Bytes that links carry by TCP are checked against what was sent. The same on all ranks.
+    bool checks_sums = false;
     // Makes the source of plans for a communicator over connections.
     std::function<std::shared_ptr<PlanSource>(const Seating& seating)> plans = {};
   };

@@ -163,7 +163,9 @@ uint64_t NetExecutor::start_message(const Call& call) {
 }
 
 bool NetExecutor::advance_messages() {
-  const bool moved = messages_.advance();
+  bool moved = messages_.advance();
+  const bool had_unsent = std::exchange(has_unsent_, transport_->has_unsent());
+  moved |= had_unsent && !has_unsent_;
   steps_ += moved ? 1 : 0;
   return moved;
 }

@@ -43,7 +43,7 @@ class NetExecutor : public Executor {
   void finish(Watch& watch) override;
   uint64_t start_message(const Call& call) override;
   bool advance_messages() override;
-  bool is_message_done(uint64_t ticket) const override { return messages_.is_done(ticket); }
+  bool is_message_done(uint64_t ticket) const override { return messages_.is_done(ticket) && !has_unsent_; }
   void nap(const std::function<bool()>& try_again) override;
   void wake() override { transport_->wake(); }
   Patience patience() const override { return Patience(options_.is_crowded, Patience::Look::dear); }
@@ -91,6 +91,7 @@ class NetExecutor : public Executor {
   std::shared_ptr<const RankPlan> paced_;  // whose lanes are paced, shared with the engine; none when none are
   Clock::time_point paced_until_;
   uint64_t steps_ = 0;
+  bool has_unsent_ = false;  // the transport, when messages were last advanced
 
   Rerouting rerouting_;
   uint32_t round_ = 0;  // that this rank has reported on; the plans are of the same when it has been decided

@@ -40,6 +40,7 @@
  *
  * ENVIRONMENT. BANYAN_LOG=info|debug, BANYAN_PLAN=file (a plan of `banyan plan`), BANYAN_FABRIC=file or generator,
  * BANYAN_ROUTES=file (which addresses take which path), BANYAN_SLICE=size (the piece that moves at once, over connections),
+ * BANYAN_CHECKSUMS=1 (bytes that go by TCP are checked against what was sent; on all ranks or none),
  * BANYAN_SECRET or BANYAN_SECRET_FILE (authenticates connections; without one only this machine is accepted),
  * BANYAN_TIMEOUT=seconds, BANYAN_TRANSPORT=auto|shm|tcp|ucx, BANYAN_RECORDER_DIR, BANYAN_ISA=portable|avx2|avx512. A field set in the config wins.
  *
@@ -123,8 +124,9 @@ typedef struct {
   const char* transport;  /* "auto", "shm", "tcp", "ucx" */
   int progress_thread;    /* 1: a thread makes progress on requests; 0: calls do; -1: default, a thread on first request */
   const char* routes;     /* file that says which addresses take which path through the fabric; default: BANYAN_ROUTES */
+  int checksums;          /* 1: what goes by TCP is checked against what was sent; -1: default, BANYAN_CHECKSUMS, else 0 */
 } banyan_config_t;
-#define BANYAN_CONFIG_INIT {sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1, NULL}
+#define BANYAN_CONFIG_INIT {sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1, NULL, -1}
 
 /* ---- Joining ------------------------------------------------------------------------------------------------------ */
 

@@ -57,6 +57,15 @@ std::string text_from(const char* field, const char* variable) {
   return text != nullptr ? text : "";
 }
 
+bool checksums_from(int field) {
+  const char* const variable = "BANYAN_CHECKSUMS";
+  const std::string text = field >= 0 ? std::to_string(field) : text_from(nullptr, variable);
+  if (text.empty() || text == "0") return false;
+  if (text == "1") return true;
+  const std::string name = field >= 0 ? "config.checksums" : variable;
+  throw Error(ErrorCode::invalid_input, name + "=" + text + " is to be 0 or 1");
+}
+
 uint64_t slice_from_environment() {
   const char* const text = std::getenv("BANYAN_SLICE");
   if (text == nullptr || *text == '\0') return 0;
@@ -95,6 +104,7 @@ Communicator::Options options_from(const banyan_config_t* config) {
                                .plan = text_from(whole.plan, "BANYAN_PLAN"),
                                .routes = text_from(whole.routes, "BANYAN_ROUTES"),
                                .slice_bytes = slice_from_environment()};
+  options.checks_sums = checksums_from(whole.checksums);
   options.follows_plans = !planner.plan.empty();
   options.plans = [planner](const Seating& seating) { return make_planner(planner, seating); };
   return options;

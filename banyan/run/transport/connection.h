@@ -1,5 +1,5 @@
-// Connection: one ordered stream of bytes each way with one peer. Implementations: tcp_connection.h (a socket) and
-// shared_connection.h (memory that both share, beside a socket).
+// Connection: one ordered stream of bytes each way with one peer. Implementations: tcp_connection.h (a socket),
+// shared_connection.h (memory that both share, beside a socket), checked_connection.h (another one, with checksums).
 //
 // One thread. No function blocks. All throw connection_error() when the other end is gone.
 #pragma once
@@ -37,6 +37,8 @@ class Connection {
   virtual void after_sleep() {}
   // Whether links carry it, so that it can be paced and they can fail.
   virtual bool uses_links() const = 0;
+  // Whether bytes that write() took are still here; the functions for sleeps send them, and this one.
+  virtual bool has_unsent() { return false; }
 };
 
 }  // namespace banyan

@@ -7,11 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/run/system/system_error.h"
+#include "banyan/run/transport/checked_connection.h"
 #include "banyan/run/transport/shared_connection.h"
 #include "banyan/run/transport/tcp_connection.h"
 
@@ -102,7 +104,9 @@ std::unique_ptr<Connection> LaneTransport::connection_of(Connector::Answer answe
   if (options_.shares_memory && options_.shares_memory(answer.peer)) {
     return std::make_unique<SharedConnection>(answer.peer, std::move(answer.socket), options_.rank < answer.peer);
   }
-  return std::make_unique<TcpConnection>(answer.peer, std::move(answer.socket));
+  auto plain = std::make_unique<TcpConnection>(answer.peer, std::move(answer.socket));
+  if (!options_.checks_sums) return plain;
+  return std::make_unique<CheckedConnection>(answer.peer, std::move(plain));
 }
 
 std::vector<LaneHealth> LaneTransport::health() {
@@ -185,6 +189,11 @@ void LaneTransport::wait(std::chrono::milliseconds at_most) {
     eventfd_read(wakes_.get(), &count);
   }
   take_answers();
+}
+
+bool LaneTransport::has_unsent() const {
+  return std::any_of(used_.begin(), used_.end(),
+                     [this](uint32_t channel) { return streams_[channel].connection->has_unsent(); });
 }
 
 void LaneTransport::wake() { eventfd_write(wakes_.get(), 1); }

@@ -19,7 +19,8 @@ class LaneTransport : public ChannelTransport {
   struct Options {
     uint32_t rank = 0, ranks = 0;
     std::function<Path(uint32_t peer, uint32_t lane)> path = {};  // asked when a lane is first used; empty: any
-    std::function<bool(uint32_t peer)> shares_memory = {};        // whether it may be tried; empty: with nobody
+    bool checks_sums = false;  // of what links carry (checked_connection.h); the same on all ranks
+    std::function<bool(uint32_t peer)> shares_memory = {};  // whether it may be tried; empty: with nobody
   };
   LaneTransport(std::unique_ptr<Connector> connector, Options options);
   ~LaneTransport() override;
@@ -33,6 +34,7 @@ class LaneTransport : public ChannelTransport {
   void consume(uint32_t channel, size_t count) override;
   size_t read(uint32_t channel, std::span<std::byte> into) override;
   void wait(std::chrono::milliseconds at_most) override;
+  bool has_unsent() const override;
 
   void pace(uint32_t channel, uint64_t bytes_per_second) override;
   // Lost: acknowledgements have been missing for kPatience; or the peer could not be called so long.

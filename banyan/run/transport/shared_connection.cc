@@ -78,10 +78,13 @@ void SharedConnection::take_answer() {
 
 void SharedConnection::take_offer() {
   Offer offer;
-  const size_t had = letter_.size();
-  letter_.resize(sizeof offer);
-  letter_.resize(had + socket_.read(std::span(letter_).subspan(had)));
-  if (letter_.size() < sizeof offer) return;
+  while (letter_.size() < sizeof offer) {
+    const size_t had = letter_.size();
+    letter_.resize(sizeof offer);
+    const size_t count = socket_.read(std::span(letter_).subspan(had));
+    letter_.resize(had + count);
+    if (count == 0) return;
+  }
   std::memcpy(&offer, letter_.data(), sizeof offer);
   if (offer.magic != kMagic || !std::has_single_bit(offer.ring_bytes) || offer.ring_bytes > kMostRingBytes) {
     throw Error(ErrorCode::mismatch, "rank " + std::to_string(peer_) +
