@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "banyan/base/check.h"
-#include "banyan/run/join/rank_text.h"
+#include "banyan/base/rank_list.h"
 #include "banyan/run/join/wire.h"
 
 namespace banyan {
@@ -406,8 +406,8 @@ void Agreement::expire() {
   std::string why;
   if (phase_ == Phase::preparing) {
     const std::vector<uint32_t> doubted = doubtful();
-    why = doubted.empty() ? "have not come to the agreement: " + rank_text(missing())
-                          : "may have agreed already and do not answer: " + rank_text(doubted);
+    why = doubted.empty() ? "have not come to the agreement: " + list_ranks(missing())
+                          : "may have agreed already and do not answer: " + list_ranks(doubted);
   } else if (phase_ == Phase::idle) {
     why = is_led() ? "rank " + std::to_string(proposer_of(promised_)) + " has not finished the agreement that it leads"
                    : "nobody led the agreement";
@@ -416,14 +416,14 @@ void Agreement::expire() {
     for (const uint32_t rank : accepted_->list.ranks) {
       if (!confirmed_.contains(rank) && is_in_play(rank)) waited.push_back(rank);
     }
-    why = "have not confirmed the agreement: " + rank_text(waited);
+    why = "have not confirmed the agreement: " + list_ranks(waited);
   }
   fail(ErrorCode::timed_out, "the survivors did not agree in time: " + why);
 }
 
 void Agreement::fail_as_left_out() {
   fail(ErrorCode::peer_lost,
-       "this rank was left out of the new group" + (decided_ ? " (" + rank_text(decided_->list.ranks) + ")" : ""));
+       "this rank was left out of the new group" + (decided_ ? " (" + list_ranks(decided_->list.ranks) + ")" : ""));
 }
 
 void Agreement::fail(ErrorCode code, const std::string& why) {

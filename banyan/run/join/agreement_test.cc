@@ -212,7 +212,7 @@ TEST(Agreement, TellsTheStoppedThatItWasLeftOut) {
   group.run(kLong);
   ASSERT_TRUE(group[0].failure());
   EXPECT_EQ(group[0].failure()->code(), ErrorCode::peer_lost);
-  EXPECT_THAT(group[0].failure()->what(), HasSubstr("this rank was left out of the new group (ranks 1-3)"));
+  EXPECT_THAT(group[0].failure()->what(), HasSubstr("this rank was left out of the new group (ranks 1, 2, 3)"));
 }
 
 TEST(Agreement, ExcludesWhomAnybodyWantsToExclude) {

@@ -4,7 +4,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
-#include "banyan/run/join/rank_text.h"
+#include "banyan/base/rank_list.h"
 #include "banyan/run/join/rendezvous.h"
 
 namespace banyan {
@@ -126,8 +126,8 @@ Json Meeting::roster() {
     }
   }
   if (absent.empty()) return {{"cards", std::move(cards)}};
-  return failure(Error(ErrorCode::timed_out, rank_text(absent) + (absent.size() == 1 ? " has" : " have") +
-                                                 " not come to " + store_.place() + " within " + deadline_.text()));
+  return failure(Error(ErrorCode::timed_out, list_ranks(absent) + agree(absent, " have", " has") + " not come to " +
+                                                 store_.place() + " within " + deadline_.text()));
 }
 
 std::vector<Card> Meeting::decide_late() {

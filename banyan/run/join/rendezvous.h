@@ -41,9 +41,9 @@ struct Place {
 };
 
 // Tells all of `size` processes about each other. Keys begin with `prefix`, so that there may be several meetings in
-// one store. All throw the same Error when it fails: timed_out, "ranks 3, 5-7 have not come to tcp://node0:29501 within
-// 30 s"; mismatch, naming both, when two processes have the same rank or see another number of ranks, or when a card
-// has another version. By rank. Of size 1 to 2^24.
+// one store. All throw the same Error when it fails: timed_out, "ranks 3, 5, 6, 7 have not come to tcp://node0:29501
+// within 30 s"; mismatch, naming both, when two processes have the same rank or see another number of ranks, or when a
+// card has another version. By rank. Of size 1 to 2^24.
 std::vector<Card> meet(Store& store, const Card& own, uint32_t size, const Deadline& deadline,
                        const std::string& prefix = "");
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "banyan/base/check.h"
+#include "banyan/base/rank_list.h"
 #include "banyan/run/record/mismatch.h"
 #include "banyan/run/record/straggler.h"
 #include "banyan/run/record/words.h"
@@ -160,38 +161,36 @@ void CommunicatorCase::note_health() {
 }
 
 void CommunicatorCase::find_mismatch_in_history() {
-  std::map<uint64_t, std::vector<CallOfRank>> calls;
+  std::vector<CallOfRank> calls;
   for (const auto& [rank, dump] : dumps_) {
     for (const OperationRecord& record : dump->operations) {
-      if (is_collective(record.kind)) calls[record.sequence].push_back({.rank = rank, .record = &record});
+      if (is_collective(record.kind)) calls.push_back({.rank = rank, .record = &record});
     }
   }
-  for (const auto& [sequence, same] : calls) {
-    std::optional<Mismatch> found = find_mismatch(same);
-    if (!found) continue;
-    mismatch_ = Finding{.kind = FindingKind::mismatch,
-                        .communicator = title_,
-                        .ranks = found->odd,
-                        .sequence = sequence,
-                        .sentence = found->sentence,
-                        .because = {}};
-    const auto usual = std::find_if(same.begin(), same.end(), [&](const CallOfRank& call) {
-      return !std::binary_search(found->odd.begin(), found->odd.end(), call.rank);
-    });
-    if (usual == same.end()) return;  // no majority
-    for (const uint32_t rank : found->odd) {
-      const OperationRecord* odd = find_collective(*dumps_.at(rank), sequence);
-      const OperationRecord* odd_next = find_collective(*dumps_.at(rank), sequence + 1);
-      const OperationRecord* usual_next = find_collective(*dumps_.at(usual->rank), sequence + 1);
-      if (usual_next != nullptr && signature(*usual_next) == signature(*odd)) {
-        mismatch_->because.push_back("rank " + std::to_string(rank) + " seems to have left out " +
-                                     describe(*usual->record) + ", for the others made its call next");
-      } else if (odd_next != nullptr && signature(*odd_next) == signature(*usual->record)) {
-        mismatch_->because.push_back("rank " + std::to_string(rank) +
-                                     " seems to have made one call more than the others, for its next call is theirs");
-      }
+  const std::optional<Mismatch> found = find_mismatch(calls);
+  if (!found) return;
+  mismatch_ = Finding{.kind = FindingKind::mismatch,
+                      .communicator = title_,
+                      .ranks = found->odd,
+                      .sequence = found->sequence,
+                      .sentence = found->sentence,
+                      .because = {}};
+  const auto usual = std::find_if(calls.begin(), calls.end(), [&](const CallOfRank& call) {
+    return call.record->sequence == found->sequence &&
+           !std::binary_search(found->odd.begin(), found->odd.end(), call.rank);
+  });
+  if (usual == calls.end()) return;  // no majority
+  for (const uint32_t rank : found->odd) {
+    const OperationRecord* odd = find_collective(*dumps_.at(rank), found->sequence);
+    const OperationRecord* odd_next = find_collective(*dumps_.at(rank), found->sequence + 1);
+    const OperationRecord* usual_next = find_collective(*dumps_.at(usual->rank), found->sequence + 1);
+    if (usual_next != nullptr && signature(*usual_next) == signature(*odd)) {
+      mismatch_->because.push_back("rank " + std::to_string(rank) + " seems to have left out " +
+                                   describe(*usual->record) + ", for the others made its call next");
+    } else if (odd_next != nullptr && signature(*odd_next) == signature(*usual->record)) {
+      mismatch_->because.push_back("rank " + std::to_string(rank) +
+                                   " seems to have made one call more than the others, for its next call is theirs");
     }
-    return;
   }
 }
 

@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "banyan/run/record/words.h"
-
 namespace banyan {
 namespace {
 

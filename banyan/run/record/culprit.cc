@@ -7,6 +7,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/rank_list.h"
 #include "banyan/run/record/mismatch.h"
 #include "banyan/run/record/words.h"
 
@@ -147,20 +148,16 @@ class Search {
   }
 
   std::optional<Culprit> mismatch() const {
-    std::map<uint64_t, std::vector<CallOfRank>> calls;
+    std::vector<CallOfRank> calls;
     for (const auto& [rank, state] : states_) {
-      if (state->operation != nullptr && is_collective(state->operation->kind)) {
-        calls[state->operation->sequence].push_back({.rank = rank, .record = state->operation});
-      }
+      if (state->operation == nullptr || !is_collective(state->operation->kind)) continue;
+      calls.push_back({.rank = rank, .record = state->operation});
     }
-    for (const auto& [sequence, same] : calls) {
-      std::optional<Mismatch> found = find_mismatch(same);
-      if (!found) continue;
-      Culprit culprit = accuse(CulpritKind::mismatch, std::move(found->odd), sequence);
-      culprit.sentence = std::move(found->sentence);
-      return culprit;
-    }
-    return std::nullopt;
+    std::optional<Mismatch> found = find_mismatch(calls);
+    if (!found) return std::nullopt;
+    Culprit culprit = accuse(CulpritKind::mismatch, std::move(found->odd), found->sequence);
+    culprit.sentence = std::move(found->sentence);
+    return culprit;
   }
 
   std::optional<Culprit> unhealthy(RankHealth health, CulpritKind kind) const {

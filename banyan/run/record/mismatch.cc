@@ -1,8 +1,9 @@
 #include "banyan/run/record/mismatch.h"
 
 #include <algorithm>
+#include <map>
 
-#include "banyan/run/record/words.h"
+#include "banyan/base/rank_list.h"
 
 namespace banyan {
 namespace {
@@ -13,9 +14,8 @@ struct Party {
   std::vector<uint32_t> ranks;
 };
 
-}  // namespace
-
-std::optional<Mismatch> find_mismatch(std::span<const CallOfRank> calls) {
+// Of calls with one number.
+std::optional<Mismatch> mismatch_of(std::span<const CallOfRank> calls) {
   std::vector<Party> parties;
   for (const auto& [rank, record] : calls) {
     const uint64_t call = signature(*record);
@@ -28,7 +28,7 @@ std::optional<Mismatch> find_mismatch(std::span<const CallOfRank> calls) {
   std::stable_sort(parties.begin(), parties.end(),
                    [](const Party& a, const Party& b) { return a.ranks.size() > b.ranks.size(); });
   const Party& usual = parties.front();
-  Mismatch found;
+  Mismatch found{.sequence = usual.record->sequence, .odd = {}, .sentence = ""};
   for (size_t i = 1; i < parties.size(); ++i) {
     const Party& odd = parties[i];
     found.odd.insert(found.odd.end(), odd.ranks.begin(), odd.ranks.end());
@@ -40,6 +40,17 @@ std::optional<Mismatch> find_mismatch(std::span<const CallOfRank> calls) {
   if (!has_majority) found.odd.insert(found.odd.end(), usual.ranks.begin(), usual.ranks.end());
   std::sort(found.odd.begin(), found.odd.end());
   return found;
+}
+
+}  // namespace
+
+std::optional<Mismatch> find_mismatch(std::span<const CallOfRank> calls) {
+  std::map<uint64_t, std::vector<CallOfRank>> by_number;
+  for (const CallOfRank& call : calls) by_number[call.record->sequence].push_back(call);
+  for (const auto& [number, same] : by_number) {
+    if (auto found = mismatch_of(same)) return found;
+  }
+  return std::nullopt;
 }
 
 }  // namespace banyan

@@ -17,11 +17,13 @@ struct CallOfRank {
 };
 
 struct Mismatch {
+  uint64_t sequence = 0;      // of the calls
   std::vector<uint32_t> odd;  // ascending: those that are not of the majority; all, where there is none
   std::string sentence;  // "rank 3 called allreduce #17 of ... where ranks 0, 1, 2 called allreduce #17 of ...: ..."
 };
 
-// Of collectives with one sequence number, by ascending rank; nothing when all agree.
+// Of collectives of any numbers, those of a number by ascending rank: the first number under which not all called the
+// same. Nothing when all agree.
 std::optional<Mismatch> find_mismatch(std::span<const CallOfRank> calls);
 
 }  // namespace banyan

@@ -5,14 +5,6 @@
 namespace banyan {
 namespace {
 
-TEST(Words, ListRanks) {
-  EXPECT_EQ(list_ranks({}), "no rank");
-  EXPECT_EQ(list_ranks({3}), "rank 3");
-  EXPECT_EQ(list_ranks({0, 1, 2}), "ranks 0, 1, 2");
-  EXPECT_EQ(list_ranks({0, 1, 2, 3, 7}), "ranks 0-3, 7");
-  EXPECT_EQ(list_ranks({0, 2, 4, 6, 8, 10, 12, 14, 16, 18}), "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
-}
-
 TEST(Words, Durations) {
   EXPECT_EQ(duration_words(0), "0 ns");
   EXPECT_EQ(duration_words(999), "999 ns");

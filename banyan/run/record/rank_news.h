@@ -1,0 +1,36 @@
+// RankNews: what a rank tells its peers of the calls it made last, while somebody waits. It travels as a text.
+//
+// A few bytes per call, so that a whole world can answer many at once; what it has left out, the dumps (dump.h) have.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/run/record/culprit.h"
+#include "banyan/run/record/operation.h"
+
+namespace banyan {
+
+struct RankNews {
+  static constexpr size_t kCalls = 32;
+
+  // Its last collectives, the oldest first, at most kCalls. Their times are not told.
+  std::vector<OperationRecord> calls;
+  int64_t since = 0;  // ns since the last of them ended, or since it was called if it is under way; 0 unknown
+
+  // Of this memory of a Recorder, as of `now` on CLOCK_MONOTONIC. Throws Error{invalid_input} when there is no
+  // recorder.
+  static RankNews read(std::span<const std::byte> recorder, int64_t now);
+  // What is not the text of news tells nothing: no call.
+  static RankNews decode(std::string_view text);
+  std::string encode() const;
+
+  // For find_culprit. Points into `calls`.
+  RankState state(uint32_t rank, RankHealth health) const;
+};
+
+}  // namespace banyan

@@ -1,0 +1,90 @@
+#include "banyan/run/record/rank_news.h"
+
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.h"
+#include "banyan/run/record/recorder.h"
+#include "banyan/run/system/shared_memory.h"
+
+namespace banyan {
+namespace {
+
+int64_t g_time = 0;
+
+class RankNewsTest : public ::testing::Test {
+ protected:
+  RankNewsTest() : memory_(Recorder::kMemoryBytes), recorder_(memory(), clock()) { g_time = 100; }
+
+  static RecorderClock clock() {
+    const auto now = [] { return g_time; };
+    return {.exact = now, .coarse = now, .wall = now};
+  }
+  std::span<std::byte> memory() const { return {memory_.data(), Recorder::kMemoryBytes}; }
+  RankNews news() const { return RankNews::read(memory(), g_time); }
+
+  SharedMemory memory_;
+  Recorder recorder_;
+};
+
+TEST_F(RankNewsTest, TravelAsText) {
+  recorder_.begin({.kind = OperationKind::broadcast, .type = DataType::int8, .other = 2, .count = 7}).finish();
+  recorder_.begin({.kind = OperationKind::send, .other = 1, .count = 9});
+  Recorder::Entry entry = recorder_.begin({.kind = OperationKind::reduce_scatter_v,
+                                           .type = DataType::float64,
+                                           .op = ReduceOp::max,
+                                           .count = UINT64_MAX,
+                                           .counts_hash = UINT64_MAX - 1});
+  entry.advance(5);
+  entry.wait_for(3);
+  g_time = 160;
+  const RankNews told = RankNews::decode(news().encode());
+  EXPECT_EQ(told.since, 60);
+  ASSERT_EQ(told.calls.size(), 2u) << "messages are not told";
+  EXPECT_EQ(describe(told.calls[0]), "broadcast #1 of 7 int8 from rank 2");
+  EXPECT_EQ(signature(told.calls[1]), signature(news().calls[1]));
+  const RankState state = told.state(4, RankHealth::alive);
+  EXPECT_EQ(state.rank, 4u);
+  EXPECT_EQ(state.sequence, 2u);
+  EXPECT_TRUE(state.is_inside());
+  EXPECT_EQ(state.step, 5u);
+  EXPECT_EQ(state.waits_for, 3u);
+  ASSERT_NE(state.operation, nullptr);
+  EXPECT_EQ(state.operation->kind, OperationKind::reduce_scatter_v);
+}
+
+TEST_F(RankNewsTest, AreOfTheLastCallsOnly) {
+  for (size_t i = 0; i < 2 * RankNews::kCalls; ++i) recorder_.begin({}).finish();
+  const RankNews told = RankNews::decode(news().encode());
+  ASSERT_EQ(told.calls.size(), RankNews::kCalls);
+  EXPECT_EQ(told.calls.front().sequence, RankNews::kCalls + 1);
+  EXPECT_EQ(told.calls.back().sequence, 2 * RankNews::kCalls);
+  EXPECT_FALSE(told.state(0, RankHealth::alive).is_inside());
+}
+
+TEST_F(RankNewsTest, OfNoCallSayNothing) {
+  const RankNews told = RankNews::decode(news().encode());
+  EXPECT_TRUE(told.calls.empty());
+  EXPECT_EQ(told.state(0, RankHealth::alive).sequence, 0u);
+}
+
+TEST_F(RankNewsTest, WhatIsNoNewsTellsNothing) {
+  recorder_.begin({});
+  const std::string good = news().encode();
+  ASSERT_EQ(RankNews::decode(good).calls.size(), 1u);
+  const std::string cut = good.substr(0, good.rfind(' ') + 1);
+  for (const std::string& text : {std::string(), std::string("banyan"), std::string("0\n1 99 0 0 0 0 0 0 0 0"),
+                                  std::string("0\n1 -1 0 0 0 0 0 0 0 0"), cut, good + " x", good + "\n"}) {
+    EXPECT_TRUE(RankNews::decode(text).calls.empty()) << text;
+  }
+  std::string many = "0";
+  for (size_t i = 0; i <= RankNews::kCalls; ++i) many += good.substr(good.find('\n'));
+  EXPECT_TRUE(RankNews::decode(many).calls.empty());
+}
+
+TEST_F(RankNewsTest, NeedARecorder) {
+  const SharedMemory empty(Recorder::kMemoryBytes);
+  EXPECT_THROW(RankNews::read({empty.data(), Recorder::kMemoryBytes}, 0), Error);
+}
+
+}  // namespace
+}  // namespace banyan
