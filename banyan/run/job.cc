@@ -10,6 +10,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/rendezvous.h"
+#include "banyan/run/system/patience.h"
 
 namespace banyan {
 namespace {
@@ -136,7 +137,7 @@ std::unique_ptr<HostGroup> Job::meet_on_host(uint64_t key, const std::vector<uin
                "process " + std::to_string(ranks[0]) + " has not made the shared memory of its host");
     segment = Segment::attach(process(ranks[0]).member.pid, *fd, layout);
   }
-  segment.say_here(can_attach);
+  segment.say_here(can_attach, !is_crowded(static_cast<uint32_t>(ranks.size())));
   try {
     wait.until([&] { return segment.here() == ranks.size(); }, "not all processes of the host have come");
   } catch (...) {
@@ -144,6 +145,7 @@ std::unique_ptr<HostGroup> Job::meet_on_host(uint64_t key, const std::vector<uin
     throw;
   }
   if (own == 0) pool_.withdraw(key);
+  segment.settle();
   options.may_attach = segment.can_attach() == ranks.size();
   return std::make_unique<HostGroup>(std::move(segment), std::move(options));
 }

@@ -13,7 +13,7 @@
 namespace banyan {
 namespace {
 
-constexpr uint64_t kMagic = 0x0002'0000'6e79'6e62;  // version 2
+constexpr uint64_t kMagic = 0x0003'0000'6e79'6e62;  // version 3
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
 }  // namespace
@@ -59,9 +59,15 @@ Segment Segment::attach(pid_t owner, int fd, const Options& options) {
   return segment;
 }
 
-void Segment::say_here(bool can_attach) const {
+void Segment::say_here(bool can_attach, bool seldom_sleeps) {
   if (can_attach) head().can_attach.fetch_add(1, std::memory_order_relaxed);
+  if (seldom_sleeps && register_for_barriers()) head().make_barriers.fetch_add(1, std::memory_order_relaxed);
   head().here.fetch_add(1, std::memory_order_release);
+}
+
+void Segment::settle() {
+  CHECK(here() == ranks_) << here() << " of " << ranks_ << " are here";
+  sleepers_make_barriers_ = head().make_barriers.load(std::memory_order_relaxed) == ranks_;
 }
 
 void Segment::ring_all() const {
@@ -80,6 +86,8 @@ uint32_t Segment::rings(uint32_t rank) const { return bell(rank).rings.load(std:
 void Segment::fall_asleep(uint32_t rank) const {
   bell(rank).asleep.store(1, std::memory_order_seq_cst);
   head().sleepers.fetch_add(1, std::memory_order_seq_cst);
+  // Without it, which is only for who has been confined meanwhile, a ring may be missed, and the sleep ends by its time.
+  if (sleepers_make_barriers_) static_cast<void>(barrier_everywhere());
 }
 
 void Segment::sleep(uint32_t rank, uint32_t seen) const { futex_wait(bell(rank).rings, seen, kLongestSleep); }

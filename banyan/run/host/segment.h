@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "banyan/run/system/memory_barrier.h"
 #include "banyan/run/system/shared_memory.h"
 
 namespace banyan {
@@ -93,11 +94,14 @@ class Segment {
   // none, or one of another version.
   static Segment attach(pid_t owner, int fd, const Options& options);
 
-  // Beginning: every rank says that it is here, and whether it can attach to all others' memory. How many have said so,
-  // and how many of them can.
-  void say_here(bool can_attach) const;
+  // Beginning: every rank says that it is here, whether it can attach to all others' memory, and whether it seldom
+  // sleeps. How many have said so, and how many of them can.
+  void say_here(bool can_attach, bool seldom_sleeps);
   uint32_t here() const { return head().here.load(std::memory_order_acquire); }
   uint32_t can_attach() const { return head().can_attach.load(std::memory_order_acquire); }
+
+  // When all are here, before anything is published: chooses how, equally on all ranks.
+  void settle();
 
   uint32_t ranks() const { return ranks_; }
   size_t block_bytes() const { return block_bytes_; }
@@ -137,9 +141,17 @@ class Segment {
   void ring(uint32_t rank) const;  // whether it sleeps or not
 
   // Stores a counter or a sequence number that peers wait for, and wakes them if they sleep.
+  //
+  // Between the store and the look at the sleepers there must be a full barrier, as there is between the sleeper's own
+  // store and look: then either it sees the value or we see it asleep. Where ranks seldom sleep, whoever falls asleep
+  // makes this barrier for us; for here it would cost the time until all that was stored before has left this core.
   void publish(std::atomic<uint64_t>& word, uint64_t value) const {
-    // Sequentially consistent, with the sleeper's own store and look: either it sees the value or we see it asleep.
-    word.store(value, std::memory_order_seq_cst);
+    if (sleepers_make_barriers_) {
+      word.store(value, std::memory_order_release);
+      order_for_barriers();
+    } else {
+      word.store(value, std::memory_order_seq_cst);
+    }
     if (head().sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]]
       ring_all();
   }
@@ -157,7 +169,7 @@ class Segment {
     uint64_t block_bytes = 0;
     alignas(kCacheLine) std::atomic<uint32_t> sleepers{0};
     alignas(kCacheLine) std::atomic<uint32_t> broken{0};  // 0 no, 1 being written, 2 yes
-    std::atomic<uint32_t> here{0}, can_attach{0};
+    std::atomic<uint32_t> here{0}, can_attach{0}, make_barriers{0};
     int code = 0;
     char text[500] = {};
   };
@@ -184,6 +196,7 @@ class Segment {
   SharedMemory memory_;
   uint32_t ranks_ = 0;
   size_t block_bytes_ = 0, blocks_at_ = 0, rank_bytes_ = 0;
+  bool sleepers_make_barriers_ = false;
 };
 
 }  // namespace banyan

@@ -1,0 +1,19 @@
+// A memory barrier in other processes, so that those that store often and are seldom waited for need none themselves.
+// See membarrier(2): the "global expedited" command.
+#pragma once
+
+namespace banyan {
+
+// From now on the barriers of others reach this process. False where the kernel, or who confines this process, has
+// none.
+bool register_for_barriers();
+
+// When it returns, every thread of every registered process has passed a full barrier since it was called. A few
+// microseconds. False, and there was none, when this process has been forbidden to since it registered.
+bool barrier_everywhere();
+
+// What keeps the compiler, and nothing else, from moving a later load before an earlier store; for those whom
+// barrier_everywhere() reaches.
+inline void order_for_barriers() { asm volatile("" ::: "memory"); }
+
+}  // namespace banyan
