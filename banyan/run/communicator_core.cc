@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
+#include <numeric>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/run/host_executor.h"
 #include "banyan/run/net_executor.h"
 #include "banyan/run/record/log.h"
-#include "banyan/run/stall.h"
+#include "banyan/run/record/mismatch.h"
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/run/transport/ucx_transport.h"
 
@@ -19,19 +19,35 @@ namespace {
 
 constexpr const char* kFailure = "failed ";
 
-// Progress as a text that travels between agents.
-std::string encode(const RankProgress& progress) {
-  std::string text = std::to_string(progress.begun);
-  for (const uint64_t number : progress.last_call) text += " " + std::to_string(number);
-  return text;
+// Of standing still, until the ranks compare what they called: for the first time, and how much longer for each next.
+constexpr std::chrono::milliseconds kFirstComparison{1000};
+constexpr int kRarer = 4;
+
+RankHealth health_of(PeerReport::Kind kind) {
+  switch (kind) {
+    case PeerReport::Kind::answered:
+      return RankHealth::alive;
+    case PeerReport::Kind::unknown:
+      return RankHealth::unknown;
+    case PeerReport::Kind::no_answer:
+    case PeerReport::Kind::silent:
+      return RankHealth::silent;
+    case PeerReport::Kind::left:
+      return RankHealth::left;
+    case PeerReport::Kind::dead:
+      return RankHealth::dead;
+  }
+  return RankHealth::unknown;
 }
 
-RankProgress decode(const std::string& text) {
-  RankProgress progress;
-  std::istringstream stream(text);
-  stream >> progress.begun;
-  for (uint64_t& number : progress.last_call) stream >> number;
-  return stream ? progress : RankProgress();
+// Of the calls that the ranks have told of.
+template <typename Answers>
+std::optional<Mismatch> difference_between(const Answers& answers) {
+  std::vector<CallOfRank> calls;
+  for (uint32_t rank = 0; rank < answers.size(); ++rank) {
+    for (const OperationRecord& call : answers[rank].news.calls) calls.push_back({.rank = rank, .record = &call});
+  }
+  return find_mismatch(calls);
 }
 
 }  // namespace
@@ -66,7 +82,7 @@ Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint
                        : !is_planned                          ? "shared memory"
                        : all_here                             ? "plans through shared memory"
                                                               : "TCP, and shared memory on a host");
-  hooks_ = job_->agent().attach(id_, {.state = [this] { return encode(executor_->own_progress()); },
+  hooks_ = job_->agent().attach(id_, {.state = [this] { return own_news().encode(); },
                                       .told = [this](const std::string& text) { hear(text); },
                                       .liveness_changed = [this] { executor_->wake(); }});
   changes_seen_ = 0;
@@ -107,7 +123,6 @@ std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
       NetExecutor::Options{.is_crowded = is_crowded(here),
                            .tell_peers = [this](const Error& error) { tell_of_failure(error); },
                            .tell = [this](const std::string& text) { job_->agent().tell(id_, text); },
-                           .ask_peers = [this] { return ask_peers(); },
                            .transport = make_transport});
 }
 
@@ -139,15 +154,22 @@ void Communicator::Impl::hear_of_failure(const std::string& reason) {
   if (error.code() == ErrorCode::timed_out) write_dump(DumpReason::asked, error.what());
 }
 
-std::vector<RankProgress> Communicator::Impl::ask_peers() {
-  constexpr std::chrono::milliseconds kPatience{1000};
-  const std::vector<PeerReport> reports = job_->agent().ask_states(id_, Clock::now() + kPatience);
-  std::vector<RankProgress> progress;
+// Any thread.
+RankNews Communicator::Impl::own_news() const {
+  return RankNews::read({recorder_memory_, Recorder::kMemoryBytes}, RecorderClock::system().exact());
+}
+
+// By rank; of this one too.
+std::vector<Communicator::Impl::Answer> Communicator::Impl::ask_ranks(std::chrono::milliseconds at_most) const {
+  const std::vector<PeerReport> reports = job_->agent().ask_states(id_, Clock::now() + at_most);
+  std::vector<Answer> answers;
   for (const uint32_t member : members_) {
     const PeerReport& report = reports.at(member);
-    progress.push_back(report.kind == PeerReport::Kind::answered ? decode(report.text) : RankProgress());
+    const bool has_answered = report.kind == PeerReport::Kind::answered;
+    answers.push_back(
+        {.news = has_answered ? RankNews::decode(report.text) : RankNews(), .health = health_of(report.kind)});
   }
-  return progress;
+  return answers;
 }
 
 Communicator::Impl::~Impl() {
@@ -226,11 +248,15 @@ void Communicator::Impl::begin(const Call& call) {
   steps_seen_ = UINT64_MAX;
   UnderWay& begun = under_way_[(oldest_ + started_) % kMostUnderWay];
   begun.numbers = numbers_of(call);
+  uint64_t count = begun.numbers[1];
+  if (call.kind == OperationKind::all_to_all_v) {
+    count = std::accumulate(call.send_counts.begin(), call.send_counts.end(), uint64_t{0});
+  }
   begun.entry = recorder_.begin({.kind = call.kind,
                                  .type = call.type,
                                  .op = call.op,
                                  .other = call.is_rooted() ? call.other : kNoRank,
-                                 .count = call.count,
+                                 .count = count,
                                  .counts_hash = begun.numbers[2]});
   ++started_;
   executor_->start(call, begun.numbers);
@@ -269,11 +295,23 @@ void Communicator::Impl::write_dump(DumpReason reason, const std::string& why) {
   }
 }
 
-// The error of an operation, once whatever is known of it elsewhere has been waited for: who loses a connection learns
-// only afterwards that the process at the other end died, or why it gave up.
+// The error of an operation, once whatever is known of it elsewhere has been waited for.
 Error Communicator::Impl::cause_of(const Error& error) {
+  if (const std::optional<Error> first = this->error()) return *first;
+  switch (error.code()) {
+    case ErrorCode::peer_lost:
+      return cause_of_loss(error);
+    case ErrorCode::mismatch:
+    case ErrorCode::timed_out:
+      return explained(error);
+    default:
+      return error;
+  }
+}
+
+// Who loses a connection learns only afterwards that the process at the other end died, or why it gave up.
+Error Communicator::Impl::cause_of_loss(const Error& error) const {
   constexpr std::chrono::milliseconds kNewsTime{400}, kPause{2};
-  if (error.code() != ErrorCode::peer_lost) return error;
   const Clock::time_point end = Clock::now() + kNewsTime;
   while (!failed_.load(std::memory_order_acquire) && Clock::now() < end) {
     try {
@@ -284,6 +322,22 @@ Error Communicator::Impl::cause_of(const Error& error) {
     std::this_thread::sleep_for(kPause);
   }
   return failed_.load(std::memory_order_acquire) ? *error_ : error;
+}
+
+// A rank sees little of a difference between calls: what comes to it at the wrong time, or nothing at all. All of them
+// together know what each has called, and whom it waits for.
+Error Communicator::Impl::explained(const Error& error) const {
+  constexpr std::chrono::milliseconds kPatience{1000};
+  const std::vector<Answer> answers = ask_ranks(kPatience);
+  if (const auto found = difference_between(answers)) return Error(ErrorCode::mismatch, found->sentence);
+  if (error.code() == ErrorCode::mismatch) return error;
+  std::vector<RankState> states;
+  for (uint32_t rank = 0; rank < answers.size(); ++rank) {
+    states.push_back(answers[rank].news.state(rank, answers[rank].health));
+  }
+  const Culprit culprit = find_culprit(states);
+  return Error(error.code(), error.message() + (culprit.sentence.empty() ? "" : ": " + culprit.sentence) +
+                                 "; see 'banyan doctor " + recorder_directory() + "'");
 }
 
 void Communicator::Impl::waiting_for(uint32_t rank) {
@@ -304,15 +358,30 @@ void Communicator::Impl::waiting_for(uint32_t rank) {
   if (steps != steps_seen_) {
     steps_seen_ = steps;
     moved_at_ = now;
+    compare_after_ = std::min(kFirstComparison, options_.timeout / kRarer);
     if (expects_) expectation_ = {};
     expects_ = false;
     return;
   }
-  if (now - moved_at_ > options_.timeout) give_up(rank);
+  if (now - moved_at_ > options_.timeout) {
+    throw Error(ErrorCode::timed_out, "nothing has moved for " + std::to_string(options_.timeout.count()) +
+                                          " ms while rank " + std::to_string(rank_) + " waited for rank " +
+                                          std::to_string(rank));
+  }
+  if (now - moved_at_ > compare_after_) {
+    compare_after_ *= kRarer;
+    expect_equal_calls();
+  }
   if (!expects_ && now - moved_at_ > options_.timeout / 4) {
     expectation_ = job_->agent().expect();
     expects_ = true;
   }
+}
+
+// Ranks that call different things may wait for each other and never exchange a word.
+void Communicator::Impl::expect_equal_calls() const {
+  constexpr std::chrono::milliseconds kPatience{250};
+  if (const auto found = difference_between(ask_ranks(kPatience))) throw Error(ErrorCode::mismatch, found->sentence);
 }
 
 void Communicator::Impl::expect_nobody_dead() const {
@@ -325,25 +394,12 @@ void Communicator::Impl::expect_nobody_dead() const {
 
 void Communicator::Impl::expect_present(uint32_t rank) const {
   if (job_->agent().liveness().state(members_[rank]) != PeerState::left) return;
-  throw Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) +
-                                        " has left: it ended its part before this rank's " +
-                                        describe(record_of(under_way_[oldest_].numbers, executor_->oldest())));
-}
-
-void Communicator::Impl::give_up(uint32_t waited_for) {
-  std::vector<StalledRank> ranks;
-  const std::vector<RankProgress> progress = executor_->progress();
-  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
-    ranks.push_back(
-        {.progress = progress[rank], .is_silent = job_->agent().liveness().state(members_[rank]) == PeerState::silent});
+  std::string text = "rank " + std::to_string(rank) + " has left";
+  if (started_ > 0) {
+    const UnderWay& call = under_way_[oldest_];
+    text += ": it ended its part before this rank's " + describe(record_of(call.numbers, call.entry.sequence()));
   }
-  throw Error(ErrorCode::timed_out, "nothing has moved for " + std::to_string(options_.timeout.count()) + " ms: " +
-                                        explain({.own = rank_,
-                                                 .waited_for = waited_for,
-                                                 .call = under_way_[oldest_].numbers,
-                                                 .sequence = executor_->oldest(),
-                                                 .ranks = ranks}) +
-                                        "; see 'banyan doctor " + recorder_directory() + "'");
+  throw Error(ErrorCode::peer_lost, text);
 }
 
 }  // namespace banyan

@@ -20,6 +20,7 @@
 #include "banyan/run/executor.h"
 #include "banyan/run/operation.h"
 #include "banyan/run/record/dump.h"
+#include "banyan/run/record/rank_news.h"
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/fork_guard.h"
 #include "banyan/run/system/patience.h"
@@ -65,12 +66,19 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void hear_of_failure(const std::string& reason);
   bool note_failure(const Error& error);
   Error cause_of(const Error& error);
-  std::vector<RankProgress> ask_peers();
+  Error cause_of_loss(const Error& error) const;
+  struct Answer {
+    RankNews news;
+    RankHealth health = RankHealth::unknown;
+  };
+  std::vector<Answer> ask_ranks(std::chrono::milliseconds at_most) const;
+  RankNews own_news() const;
+  Error explained(const Error& error) const;
   void expect_usable() const;
   void waiting_for(uint32_t rank) override;
   void expect_nobody_dead() const;
   void expect_present(uint32_t rank) const;
-  [[noreturn]] void give_up(uint32_t waited_for);
+  void expect_equal_calls() const;
 
   bool step();
   void rest(Patience& patience);
@@ -123,6 +131,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   Clock::time_point moved_at_;
   Agent::Expectation expectation_;
   bool expects_ = false;
+  std::chrono::milliseconds compare_after_{0};  // of standing still
 
   std::atomic<bool> failed_{false};
   std::optional<Error> error_;

@@ -14,12 +14,6 @@
 
 namespace banyan {
 
-// How far a rank has come, as far as this one can tell.
-struct RankProgress {
-  uint64_t begun = 0;       // how many calls it has begun
-  CallNumbers last_call{};  // the last of them, if it is not long ago
-};
-
 class Executor {
  public:
   Executor() = default;
@@ -56,8 +50,6 @@ class Executor {
   virtual uint32_t waiting_for() const = 0;
   // Grows whenever something moves.
   virtual uint64_t steps() const = 0;
-  // The number of the oldest call under way, or of the last one: the first that a rank begins is 1.
-  virtual uint64_t oldest() const = 0;
   // How often it has gone on without a link that was lost. Any thread.
   virtual uint32_t reroutes() const = 0;
   // What an executor of another rank, or this one, has told all. Any thread.
@@ -68,9 +60,6 @@ class Executor {
   virtual void break_with(const Error& error) = 0;
   // The error with which a peer has ended everything, if one has. Any thread.
   virtual std::optional<Error> broken() const = 0;
-  // Of this rank, and of all. Any thread; may take a second, if others have to be asked.
-  virtual RankProgress own_progress() const = 0;
-  virtual std::vector<RankProgress> progress() const = 0;
 };
 
 }  // namespace banyan

@@ -130,17 +130,4 @@ std::optional<Error> HostExecutor::broken() const {
   return std::nullopt;
 }
 
-std::vector<RankProgress> HostExecutor::progress() const {
-  std::vector<RankProgress> progress(group_->ranks());
-  const Segment& segment = group_->segment();
-  for (uint32_t rank = 0; rank < group_->ranks(); ++rank) {
-    for (uint64_t slot = 0; slot < Segment::kPosts; ++slot) {
-      const uint64_t operation = segment.post(rank, slot).sequence.load(std::memory_order_acquire);
-      if (operation <= progress[rank].begun) continue;
-      progress[rank] = {.begun = operation, .last_call = segment.note(rank, slot).numbers};
-    }
-  }
-  return progress;
-}
-
 }  // namespace banyan

@@ -29,14 +29,11 @@ class HostExecutor : public Executor {
   Patience patience() const override { return Patience(group_->is_crowded()); }
   uint32_t waiting_for() const override;
   uint64_t steps() const override { return group_->exchange().steps() + message_steps_; }
-  uint64_t oldest() const override { return group_->exchange().operation(); }
   uint32_t reroutes() const override { return 0; }
   void hear(const std::string&) override {}
   void attend() override {}
   void break_with(const Error& error) override { group_->break_with(error); }
   std::optional<Error> broken() const override;
-  RankProgress own_progress() const override { return progress()[group_->rank()]; }
-  std::vector<RankProgress> progress() const override;
 
  private:
   HostTask task_of(const Call& call, const CallNumbers& numbers);

@@ -31,24 +31,13 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
                                  uint32_t lane) { return transport_->channel(peer, plans_.transport_lane(lane)); }}),
       rerouting_(ranks_) {}
 
-RankProgress NetExecutor::own_progress() const {
-  const std::lock_guard lock(mutex_);
-  return progress_;
-}
-
-uint64_t NetExecutor::oldest() const { return flights_.empty() ? own_progress().begun : flights_.front().number; }
-
 void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
   CHECK(flights_.size() < kDepth) << "too many calls are under way";
   answer_call();
   Flight& flight = flights_.emplace_back();
   flight.call = call;
   flight.numbers = numbers;
-  {
-    const std::lock_guard lock(mutex_);
-    flight.number = ++progress_.begun;
-    progress_.last_call = numbers;
-  }
+  flight.number = ++begun_;
   if (call.op == ReduceOp::premul_sum && call.reduces()) {
     const uint64_t elements = call.send_elements(rank_, ranks_);
     flight.scaled.resize(elements * size_of(call.type));
@@ -216,7 +205,7 @@ void NetExecutor::stop_for(uint32_t round) {
   RerouteReport report;
   report.round = round;
   report.rank = rank_;
-  report.over = own_progress().begun;
+  report.over = begun_;
   const auto is_open = [&](const Flight& flight) {
     return !flight.ticket || std::any_of(suspended_.begin(), suspended_.end(),
                                          [&](const Engine::Suspended& each) { return each.ticket == *flight.ticket; });

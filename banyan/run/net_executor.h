@@ -9,7 +9,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,7 +30,6 @@ class NetExecutor : public Executor {
     bool is_crowded = false;
     std::function<void(const Error&)> tell_peers;
     std::function<void(const std::string&)> tell;  // a text to all ranks, this one too: to their hear()
-    std::function<std::vector<RankProgress>()> ask_peers;
     // Makes the transport; `path` says which way a lane of it takes.
     std::function<std::unique_ptr<ChannelTransport>(std::function<Path(uint32_t peer, uint32_t lane)> path)> transport;
   };
@@ -49,14 +47,11 @@ class NetExecutor : public Executor {
   Patience patience() const override { return Patience(options_.is_crowded, Patience::Look::dear); }
   uint32_t waiting_for() const override;
   uint64_t steps() const override { return steps_ + engine_.steps(); }
-  uint64_t oldest() const override;
   uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }
   void hear(const std::string& text) override;
   void attend() override;
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override { return std::nullopt; }
-  RankProgress own_progress() const override;
-  std::vector<RankProgress> progress() const override { return options_.ask_peers(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -90,8 +85,8 @@ class NetExecutor : public Executor {
   std::deque<Flight> flights_;             // the oldest first
   std::shared_ptr<const RankPlan> paced_;  // whose lanes are paced, shared with the engine; none when none are
   Clock::time_point paced_until_;
-  uint64_t steps_ = 0;
-  bool has_unsent_ = false;  // the transport, when messages were last advanced
+  uint64_t begun_ = 0, steps_ = 0;  // calls, and moves beside those of the engine
+  bool has_unsent_ = false;         // the transport, when messages were last advanced
 
   Rerouting rerouting_;
   uint32_t round_ = 0;  // that this rank has reported on; the plans are of the same when it has been decided
@@ -100,9 +95,6 @@ class NetExecutor : public Executor {
   Clock::time_point looked_at_;
   std::atomic<bool> is_called_{false};  // a peer has reported
   std::atomic<uint32_t> reroutes_{0};
-
-  mutable std::mutex mutex_;  // protects progress_
-  RankProgress progress_;
 };
 
 }  // namespace banyan

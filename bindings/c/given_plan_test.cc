@@ -38,6 +38,7 @@ TEST(GivenPlan, IsFollowedOnOneHostToo) {
   setenv("BANYAN_LOG_FILE", log.c_str(), 1);
   banyan_config_t config = BANYAN_CONFIG_INIT;
   config.plan = plan.c_str();
+  config.transport = "auto";
   EXPECT_THAT(run_ranks(3, sum_of_positions, &config), Each("right"));
   unsetenv("BANYAN_LOG");
   unsetenv("BANYAN_LOG_FILE");

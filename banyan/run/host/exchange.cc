@@ -223,7 +223,7 @@ void Exchange::stage(const Pieces& offered, std::byte* slots, uint64_t stride, u
 bool Exchange::awaits(uint32_t peer) const {
   switch (task_.kind) {
     case HostTask::Kind::move:
-      return task_.taken[peer].bytes > 0;
+      return tells_pieces() || task_.taken[peer].bytes > 0;  // it may offer what is not expected
     case HostTask::Kind::reduce:
       return task_.offered[rank_].bytes > 0 || task_.taken[peer].bytes > 0;
     case HostTask::Kind::all_reduce:
@@ -278,6 +278,7 @@ void Exchange::read_post(uint32_t peer) {
                                          std::to_string(rank_) + ", which expects " +
                                          std::to_string(expected_from(peer)));
   }
+  if (tells_pieces() && expected_from(peer) == 0) state.way = Way::none;  // it need not keep its buffer for this rank
   const uint64_t slot = task_.offered.is_single() || everybody_reduces_ ? 0 : rank_ * state.stride;
   switch (state.way) {
     case Way::none:

@@ -188,7 +188,7 @@ class Search {
       if (state->health == RankHealth::unknown) ranks.push_back(rank);
     }
     Culprit found = accuse(CulpritKind::missing, std::move(ranks), at(inside_.front()).sequence);
-    found.sentence = list_ranks(found.ranks) + " wrote nothing";
+    found.sentence = "nothing is known of " + list_ranks(found.ranks);
     const uint64_t seen = at(found.ranks.front()).sequence;
     if (found.ranks.size() == 1 && seen > 0) {
       found.sentence += "; the last call that others saw of it is #" + std::to_string(seen);

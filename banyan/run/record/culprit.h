@@ -22,7 +22,7 @@
 
 namespace banyan {
 
-// unknown: nobody has heard of it, and it wrote nothing. silent: stopped, or cut off. left: said good-bye and went.
+// unknown: it has said nothing, and nobody has heard of it. silent: stopped, or cut off. left: said good-bye and went.
 enum class RankHealth : uint8_t { unknown, alive, silent, left, dead };
 inline constexpr size_t kRankHealths = 5;
 std::string_view to_string(RankHealth health);

@@ -119,11 +119,12 @@ INSTANTIATE_TEST_SUITE_P(
              {1},
              "rank 1 has left; its last was #16; rank 0 waits for it in call #17"},
         Case{"LeftAtTheEnd", {after(0, 16), with(after(1, 16), RankHealth::left)}, CulpritKind::none, {}, ""},
-        Case{"Missing",
-             {in(0, 17, 1), with(after(1, 17), RankHealth::unknown)},
-             CulpritKind::missing,
-             {1},
-             "rank 1 wrote nothing; the last call that others saw of it is #17; rank 0 waits for it in call #17"}),
+        Case{
+            "Missing",
+            {in(0, 17, 1), with(after(1, 17), RankHealth::unknown)},
+            CulpritKind::missing,
+            {1},
+            "nothing is known of rank 1; the last call that others saw of it is #17; rank 0 waits for it in call #17"}),
     [](const auto& case_info) { return case_info.param.name; });
 
 TEST_P(CulpritOf, IsNamed) {

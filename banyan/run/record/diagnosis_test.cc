@@ -65,9 +65,10 @@ TEST(Diagnosis, ARankThatWroteNothing) {
   dumps[0].peers.push_back({.rank = 3, .health = RankHealth::alive, .sequence = 16});
   const Finding finding = only_finding(dumps);
   EXPECT_EQ(finding.kind, FindingKind::missing);
-  EXPECT_EQ(finding.sentence,
-            "rank 3 wrote nothing; the last call that others saw of it is #16; ranks 0, 1, 2 wait for it in allreduce "
-            "#17 (1024 float32 sum)");
+  EXPECT_EQ(
+      finding.sentence,
+      "nothing is known of rank 3; the last call that others saw of it is #16; ranks 0, 1, 2 wait for it in allreduce "
+      "#17 (1024 float32 sum)");
   EXPECT_THAT(finding.because, Contains("rank 3 wrote no record; others called it alive"));
   EXPECT_THAT(diagnose(dumps).communicators.front().missing, ElementsAre(3));
 }

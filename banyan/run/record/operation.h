@@ -53,11 +53,12 @@ OperationState parse_operation_state(std::string_view text);
 inline constexpr uint32_t kNoRank = UINT32_MAX;
 
 // Lives in memory that several processes share; see recorder.h for how it is written and read there. Times are in
-// nanoseconds of CLOCK_MONOTONIC; 0 is "not known".
+// nanoseconds of CLOCK_MONOTONIC; 0 is "not known". Of an all-to-allv, the count is what this rank sends; of other
+// v-kinds, the sum over all ranks.
 struct OperationRecord {
   uint64_t ticket = 0;       // counts all records of a recorder from 1; 0: never written, or being overwritten
   uint64_t sequence = 0;     // its number, see above
-  uint64_t count = 0;        // of elements, as the caller gave it; of v-kinds what this rank contributes
+  uint64_t count = 0;        // of elements, as the caller gave it; see below for v-kinds
   uint64_t counts_hash = 0;  // of the counts that all ranks must give alike (v-kinds), by hash_counts
   int64_t begin = 0;         // when this rank called it
   int64_t end = 0;           // when it was done or had failed here
