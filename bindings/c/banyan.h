@@ -157,7 +157,7 @@ banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan
                                   const banyan_config_t* config);
 /* Collective among those who live: a new communicator without the ranks that are dead, and without those in `excluded`
  * (which may be NULL). Works on a communicator in error, and ends its operations. The order of ranks is kept. Ranks that
- * do not come within config.join_timeout (here default 2 s) are left out. `comm` remains to be destroyed. */
+ * do not come within config.join_timeout (here default 1.5 s) are left out. `comm` remains to be destroyed. */
 banyan_result_t banyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
                                    const banyan_config_t* config);
 /* Collective among the ranks of `comm` and newcomers: those of `comm` keep their ranks and pass any `rank`; newcomers

@@ -89,7 +89,8 @@ void Channel::begin_message() {
   done_ = 0;
   incoming_ = {};
   if (header.kind < MessageKind::opening || header.kind > MessageKind::credit) {
-    throw Error(ErrorCode::mismatch, sender + " sent what is no message; it may run another version");
+    throw Error(ErrorCode::mismatch,
+                sender + " sent what is no message: it runs another version, or with another BANYAN_CHECKSUMS");
   }
   if (!port.has_opened_in) {
     throw Error(ErrorCode::mismatch, sender + " sends more than this rank expects of the operation before number " +

@@ -19,6 +19,10 @@
 namespace banyan {
 namespace {
 
+// The library would otherwise clear away its things at exit(), while the threads of communicators that nobody has
+// destroyed still use them.
+[[maybe_unused]] const bool is_kept_at_exit = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
+
 constexpr size_t kShortest = 8, kLongest = 64 * 1024;
 constexpr size_t kSignatureSize = 32;
 

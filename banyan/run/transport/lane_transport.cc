@@ -125,9 +125,11 @@ std::vector<LaneHealth> LaneTransport::health() {
       health.is_lost = info.tcpi_unacked > 0 && info.tcpi_retransmits >= 2 && health.silent >= kPatience;
     } else if (stream.failure) {
       health.is_lost = stream.failure->code() != ErrorCode::peer_lost;
-    } else if (options_.rank < health.peer) {  // who calls
+    } else if (options_.rank < health.peer) {
       health.silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - stream.requested_at);
       health.is_lost = health.silent >= kPatience;
+    } else {
+      continue;  // who has not been called knows nothing of the way
     }
     all.push_back(health);
   }
