@@ -107,6 +107,7 @@ bool NetExecutor::advance() {
     if (transport_->has_unsent()) return false;
   }
   flights_.pop_front();
+  rounds_in_vain_ = 0;
   ++steps_;
   return true;
 }
@@ -239,6 +240,12 @@ bool NetExecutor::go_on_after_loss() {
 }
 
 void NetExecutor::restart(const RerouteDecision& decision) {
+  // What was made again without knowing why may fail again for the same reason; equally on all ranks.
+  rounds_in_vain_ = decision.lost_cables.empty() ? rounds_in_vain_ + 1 : 0;
+  if (rounds_in_vain_ > kMostRoundsInVain) {
+    throw Error(ErrorCode::io, "connections were lost " + std::to_string(rounds_in_vain_) +
+                                   " times in one call, and no link that could be avoided is to blame");
+  }
   // All have stopped by now: nobody uses these connections any more.
   for (const LaneHealth& lane : transport_->health()) {
     if (lane.lane != NetPlans::kMessageLane) transport_->drop(transport_->channel(lane.peer, lane.lane));

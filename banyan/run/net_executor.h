@@ -92,6 +92,8 @@ class NetExecutor : public Executor {
   uint32_t round_ = 0;  // that this rank has reported on; the plans are of the same when it has been decided
   std::vector<Engine::Suspended> suspended_;
   uint64_t reports_seen_ = 0;
+  static constexpr uint32_t kMostRoundsInVain = 3;
+  uint32_t rounds_in_vain_ = 0;  // one after the other, since a call was last done
   Clock::time_point looked_at_;
   std::atomic<bool> is_called_{false};  // a peer has reported
   std::atomic<uint32_t> reroutes_{0};
