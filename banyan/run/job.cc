@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
+#include <map>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/base/rank_list.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/rendezvous.h"
 #include "banyan/run/system/patience.h"
@@ -18,7 +21,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kGoodBye{500};
-constexpr const char* kRegions = "regions";  // of the extras of a card
+// Of the extras of a card.
+constexpr const char* kRegions = "regions";
+constexpr const char* kSecretMark = "secret";
 
 // Staging for few ranks should fill no cache, and for many not the memory.
 Segment::Options segment_options(uint32_t ranks) {
@@ -36,11 +41,9 @@ class Wait {
   void until(IsThere is_there, const std::string& what) {
     for (std::chrono::microseconds pause{20}; !is_there();
          pause = std::min<std::chrono::microseconds>(2 * pause, kMost)) {
-      for (const uint32_t rank : ranks_) {
-        if (!job_.agent().liveness().is_gone(rank)) continue;
-        throw Error(ErrorCode::peer_lost, what + ": process " + std::to_string(rank) +
-                                              " of the job is gone: " + job_.agent().liveness().why(rank));
-      }
+      // Who has left may have done so because of who died.
+      expect_none(PeerState::dead, what);
+      expect_none(PeerState::left, what);
       if (Clock::now() >= deadline_) throw Error(ErrorCode::timed_out, what + " in time");
       std::this_thread::sleep_for(pause);
     }
@@ -49,15 +52,57 @@ class Wait {
  private:
   static constexpr std::chrono::milliseconds kMost{1};
 
+  void expect_none(PeerState state, const std::string& what) const {
+    const Liveness& liveness = job_.agent().liveness();
+    const auto gone =
+        std::find_if(ranks_.begin(), ranks_.end(), [&](uint32_t rank) { return liveness.state(rank) == state; });
+    if (gone == ranks_.end()) return;
+    throw Error(ErrorCode::peer_lost,
+                what + ": process " + std::to_string(*gone) + " of the job is gone: " + liveness.why(*gone));
+  }
+
   const Job& job_;
   const std::vector<uint32_t>& ranks_;
   const Clock::time_point deadline_;
 };
 
-Card card_of(const RegionPool& pool, uint32_t rank, const Listener& listener, std::vector<std::string> addresses) {
+// Equal for equal secrets, and tells nothing else of them.
+std::string mark_of(const Secret& secret) {
+  uint64_t mark = 0;
+  std::memcpy(&mark, secret.sign("banyan card").data(), sizeof mark);
+  return std::to_string(mark);
+}
+
+Card card_of(const RegionPool& pool, uint32_t rank, const Listener& listener, const Secret& secret,
+             std::vector<std::string> addresses) {
   Card card{.rank = rank, .member = describe_self(listener.port(), std::move(addresses)), .extras = {}};
   card.extras[kRegions] = std::to_string(pool.directory_fd());
+  card.extras[kSecretMark] = mark_of(secret);
   return card;
+}
+
+// A folder lets everybody in who may write to it. All see the same cards, and throw the same.
+void expect_one_secret(const std::vector<Card>& cards) {
+  std::map<std::string, std::vector<uint32_t>> parties;  // by mark
+  for (const Card& card : cards) {
+    const auto mark = card.extras.find(kSecretMark);
+    parties[mark == card.extras.end() ? "" : mark->second].push_back(card.rank);
+  }
+  if (parties.size() < 2) return;
+  // The most; of as many, those with the lowest rank.
+  const auto usual = std::max_element(parties.begin(), parties.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second.size(), b.second) < std::pair(b.second.size(), a.second);
+  });
+  std::vector<uint32_t> odd;
+  for (const auto& [mark, ranks] : parties) {
+    if (mark != usual->first) odd.insert(odd.end(), ranks.begin(), ranks.end());
+  }
+  std::sort(odd.begin(), odd.end());
+  const std::string first = odd.size() == 1 ? "" : "the first is ";
+  throw Error(ErrorCode::mismatch, list_ranks(odd) + " (" + first + cards[odd.front()].described() + ")" +
+                                       agree(odd, " have", " has") + " another secret than " +
+                                       list_ranks(usual->second) +
+                                       ", or none (set BANYAN_SECRET or BANYAN_SECRET_FILE to the same on all hosts)");
 }
 
 int directory_of(const Card& card) {
@@ -75,6 +120,7 @@ std::shared_ptr<Job> from_cards(RegionPool& pool, const std::vector<Card>& cards
                                 const Secret& secret, const Deadline& deadline) {
   std::vector<Process> processes;
   World world{.rank = rank, .members = {}};
+  expect_one_secret(cards);
   for (const Card& card : cards) {
     processes.push_back({.member = card.member, .directory_fd = directory_of(card)});
     world.members.push_back(card.member);
@@ -94,7 +140,7 @@ std::shared_ptr<Job> Job::join(RegionPool& pool, const Invitation& invitation, c
   const std::string address = rendezvous.listening_address();
   const bool is_loopback = address.starts_with("127.") || address == "::1";
   Listener listener = Listener::on(is_loopback ? address : address.find(':') == std::string::npos ? "0.0.0.0" : "::");
-  const Card own = card_of(pool, invitation.rank, listener, rendezvous.own_addresses());
+  const Card own = card_of(pool, invitation.rank, listener, rendezvous.secret(), rendezvous.own_addresses());
   return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation.rank,
                     rendezvous.secret(), deadline);
 }
@@ -105,7 +151,7 @@ std::shared_ptr<Job> Job::join(RegionPool& pool, Store& store, const Invitation&
   Listener listener = Listener::on(secret.is_empty() ? "127.0.0.1" : "0.0.0.0");
   std::vector<std::string> addresses{"127.0.0.1"};
   if (!secret.is_empty()) addresses = outward_addresses();
-  const Card own = card_of(pool, invitation.rank, listener, std::move(addresses));
+  const Card own = card_of(pool, invitation.rank, listener, secret, std::move(addresses));
   return from_cards(pool, meet(store, own, invitation.size, deadline, invitation.name), std::move(listener),
                     invitation.rank, secret, deadline);
 }

@@ -273,6 +273,24 @@ TEST(Meeting, ARankWithAnotherSecretIsRefusedAndTheMendIsNamed) {
   }
 }
 
+// In a folder all meet first, whatever their secrets. Then nobody accuses those who give up because of the one.
+TEST(Meeting, WhoHasAnotherSecretIsNamedByAllInAFolder) {
+  for (const int odd : {0, 1, 3}) {
+    const MeetingPlace folder;
+    const auto begin = Clock::now();
+    const auto reports = run_processes(4, [&](int rank) {
+      setenv("BANYAN_SECRET", rank == odd ? "another secret" : "the secret of all", 1);
+      return join(folder.url(), 4, rank, 60);
+    });
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30)) << "there is nothing to wait for";
+    std::string others;
+    for (int rank = 0; rank < 4; ++rank)
+      others += rank == odd ? "" : (others.empty() ? "" : ", ") + std::to_string(rank);
+    EXPECT_THAT(reports, Each(AllOf(HasSubstr("rank " + std::to_string(odd) + " (process "),
+                                    HasSubstr("has another secret than ranks " + others), HasSubstr("BANYAN_SECRET"))));
+  }
+}
+
 TEST(Meeting, ASecretThatOnlyOneRankHasIsRefused) {
   const MeetingPlace folder;
   for (const std::string& place : places(folder)) {
