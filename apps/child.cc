@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +41,17 @@ struct Ends {
   int network = -1;
 };
 
+// In the child. Programs that look for their devices in /sys (UCX, for one) must find those of this network, so it is
+// mounted anew, for this process and its children alone; control groups are seen as before. False, with errno.
+bool enter_network(int network) {
+  if (setns(network, CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS) != 0) return false;
+  if (mount("", "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0) return false;
+  constexpr const char* kGroups = "/sys/fs/cgroup";
+  const FileDescriptor groups(open_tree(AT_FDCWD, kGroups, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
+  if (mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0) return false;
+  return !groups.is_open() || move_mount(groups.get(), "", AT_FDCWD, kGroups, MOVE_MOUNT_F_EMPTY_PATH) == 0;
+}
+
 // In the child: never returns.
 [[noreturn]] void become(const Child::Start& start, const std::vector<char*>& words, const Ends& ends, pid_t parent) {
   const auto give_up = [&](int error) {
@@ -54,7 +66,7 @@ struct Ends {
       (ends.errors >= 0 && dup2(ends.errors, STDERR_FILENO) < 0)) {
     give_up(errno);
   }
-  if (ends.network >= 0 && setns(ends.network, CLONE_NEWNET) != 0) give_up(errno);
+  if (ends.network >= 0 && !enter_network(ends.network)) give_up(errno);
   for (const std::string& name : start.unset) unsetenv(name.c_str());
   for (const auto& [name, value] : start.variables) setenv(name.c_str(), value.c_str(), 1);
   signal(SIGPIPE, SIG_DFL);
