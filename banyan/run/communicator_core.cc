@@ -330,6 +330,7 @@ Error Communicator::Impl::explained(const Error& error) const {
   constexpr std::chrono::milliseconds kPatience{1000};
   const std::vector<Answer> answers = ask_ranks(kPatience);
   if (const auto found = difference_between(answers)) return Error(ErrorCode::mismatch, found->sentence);
+  if (failed_.load(std::memory_order_acquire)) return *error_;  // others may have gone because of that
   if (error.code() == ErrorCode::mismatch) return error;
   std::vector<RankState> states;
   for (uint32_t rank = 0; rank < answers.size(); ++rank) {

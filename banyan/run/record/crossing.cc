@@ -86,8 +86,9 @@ Finding crossing_finding(const std::vector<CrossingStep>& circle) {
     finding.sentence += "rank " + std::to_string(step.rank) + " is in " + call_words(step);
     finding.because.push_back(step.in->title() + ": " + step.in->culprit().sentence);
   }
-  finding.sentence += circle.size() == 2 ? ", and each waits for the other" : ", and each waits for the next";
-  finding.sentence += ": the order of the calls differs";
+  finding.sentence += circle.size() == 2
+                          ? ", and each waits for the other: they called the two communicators in opposite orders"
+                          : ", and each waits for the next: they called the communicators in different orders";
   return finding;
 }
 

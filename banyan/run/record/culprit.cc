@@ -99,7 +99,9 @@ class Search {
     const RankState& state = at(end.rank);
     const uint64_t wanted = at(end.waiter).sequence;
     if (state.health == RankHealth::unknown) return missing();
-    if (state.is_inside() && state.sequence <= wanted) return stuck({end.rank});
+    if (state.is_inside() && state.sequence <= wanted) {
+      return has_late(state.sequence) ? late(state.sequence) : stuck({end.rank});
+    }
     return state.sequence < wanted ? late(wanted) : lost(end);
   }
 
@@ -177,7 +179,8 @@ class Search {
       found.sentence += " (stopped, or cut off)";
     }
     if (kind == CulpritKind::left) found.sentence += agree(found.ranks, " have left", " has left");
-    if (found.ranks.size() == 1) found.sentence += "; " + last_words(first);
+    // What it has called may be known to nobody any more.
+    if (found.ranks.size() == 1 && first.sequence > 0) found.sentence += "; " + last_words(first);
     found.sentence += waiting_words(found, true);
     return found;
   }
@@ -197,11 +200,20 @@ class Search {
     return found;
   }
 
+  static bool is_late(const RankState& state, uint64_t wanted) {
+    return state.sequence < wanted && !state.is_inside() && state.health != RankHealth::unknown;
+  }
+
+  // Ranks wait for several at a time and name one; so who has not called it may be named by nobody.
+  bool has_late(uint64_t wanted) const {
+    return std::any_of(states_.begin(), states_.end(),
+                       [&](const auto& entry) { return is_late(*entry.second, wanted); });
+  }
+
   Culprit late(uint64_t wanted) const {
     Ranks ranks;
     for (const auto& [rank, state] : states_) {
-      const bool is_outside = state->sequence < wanted && !state->is_inside();
-      if (is_outside && state->health != RankHealth::unknown) ranks.push_back(rank);
+      if (is_late(*state, wanted)) ranks.push_back(rank);
     }
     Culprit found = accuse(CulpritKind::late, std::move(ranks), wanted);
     found.sentence = list_ranks(found.ranks) + agree(found.ranks, " have", " has") + " not called " + words_of(wanted);
@@ -248,6 +260,7 @@ class Search {
     });
     std::rotate(members.begin(), last, members.end());
     const RankState& least = at(members.front());
+    if (has_late(least.sequence)) return late(least.sequence);
     const uint32_t sender = *target(least);
     Culprit found =
         accuse(CulpritKind::circle, {std::min(least.rank, sender), std::max(least.rank, sender)}, least.sequence);

@@ -8,8 +8,9 @@
 //   2. a rank is dead, silent, or has left while others wait;
 //   3. whoever waits names whom it waits for: the end of such a chain is the culprit. It has not called the operation
 //      (late), or is in it and waits for nobody (stuck), or is past it (then what it sent is lost), or nothing is known
-//      of it (missing). Chains without an end are a circle. Where nobody names anybody, those that have come least far
-//      are the culprits.
+//      of it (missing). Chains without an end are a circle. Where one is stuck, or in a circle, in an operation that
+//      others have not called, those are late: whoever waits for several names one of them. Where nobody names anybody,
+//      those that have come least far are the culprits.
 #pragma once
 
 #include <cstdint>

@@ -226,10 +226,9 @@ TEST(Diagnosis, TwoCommunicatorsThatCross) {
   dumps.push_back(SampleDump("B", 1, 2).add_done(1, 91).add(broadcast, 95).waits_for(0));
   const Finding finding = only_finding(dumps);
   EXPECT_EQ(finding.kind, FindingKind::crossing);
-  EXPECT_EQ(
-      finding.sentence,
-      "rank 0 is in allreduce #4 of A while rank 1 is in broadcast #2 of B, and each waits for the other: the order "
-      "of the calls differs");
+  EXPECT_EQ(finding.sentence,
+            "rank 0 is in allreduce #4 of A while rank 1 is in broadcast #2 of B, and each waits for the other: they "
+            "called the two communicators in opposite orders");
   EXPECT_EQ(finding.because.size(), 2u);
 }
 
