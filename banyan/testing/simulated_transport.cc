@@ -26,7 +26,7 @@ class SimulatedWorld::RankTransport : public Transport {
 
   std::span<const std::byte> peek(uint32_t channel) override {
     const Way& way = way_from(channel);
-    if (way.is_broken) throw lost(channel);
+    if (way.is_lost()) throw lost(channel);
     shown_ = some_of(way.arrived);
     return std::span(way.bytes).first(shown_);
   }
@@ -39,7 +39,7 @@ class SimulatedWorld::RankTransport : public Transport {
 
   size_t read(uint32_t channel, std::span<std::byte> into) override {
     Way& way = way_from(channel);
-    if (way.is_broken) throw lost(channel);
+    if (way.is_lost()) throw lost(channel);
     const size_t count = some_of(std::min(way.arrived, into.size()));
     if (count > 0) std::memcpy(into.data(), way.bytes.data(), count);
     drop(way, count);
@@ -55,11 +55,8 @@ class SimulatedWorld::RankTransport : public Transport {
   Way& way_from(uint32_t channel) { return world_.way(peer_of(channel), rank_, lane_of(channel)); }
 
   void break_lane(uint32_t channel) {
-    for (Way* const way : {&way_to(channel), &way_from(channel)}) {
-      way->bytes.clear();
-      way->arrived = 0;
-      way->is_broken = true;
-    }
+    way_to(channel).break_off();
+    way_from(channel).break_off();
     world_.has_broken_ = true;
   }
 
@@ -115,6 +112,30 @@ void SimulatedWorld::inject(uint32_t from, uint32_t to, std::span<const std::byt
 
 bool SimulatedWorld::is_quiet() const {
   return std::all_of(ways_.begin(), ways_.end(), [](const Way& way) { return way.bytes.empty(); });
+}
+
+void SimulatedWorld::Way::break_off() {
+  bytes.clear();
+  arrived = 0;
+  is_broken = true;
+}
+
+void SimulatedWorld::cut(uint32_t a, uint32_t b) {
+  for (uint32_t lane = 0; lane < options_.lanes; ++lane) {
+    way(a, b, lane).break_off();
+    way(b, a, lane).break_off();
+  }
+  has_broken_ = true;
+}
+
+void SimulatedWorld::end_rank(uint32_t rank) {
+  for (uint32_t peer = 0; peer < options_.ranks; ++peer) {
+    for (uint32_t lane = 0; lane < options_.lanes; ++lane) {
+      way(rank, peer, lane).is_over = true;
+      way(peer, rank, lane).break_off();
+    }
+  }
+  has_broken_ = true;
 }
 
 void SimulatedWorld::mend() {

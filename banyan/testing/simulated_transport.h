@@ -41,6 +41,11 @@ class SimulatedWorld {
   // lost, and whoever uses it gets Error{peer_lost}.
   void break_a_lane_after(uint64_t writes) { writes_left_ = writes; }
   bool has_broken() const { return has_broken_; }
+  // Breaks all lanes between two ranks in the same way.
+  void cut(uint32_t a, uint32_t b);
+  // The rank has ended, and uses its transport no more. What it had sent still arrives, before whoever reads on, or
+  // writes to it, gets Error{peer_lost}.
+  void end_rank(uint32_t rank);
   // All lanes are whole again, and empty.
   void mend();
 
@@ -50,6 +55,9 @@ class SimulatedWorld {
     std::vector<std::byte> bytes;  // unread, then on their way
     size_t arrived = 0;            // of these
     bool is_broken = false;
+    bool is_over = false;  // nothing will follow these bytes
+    bool is_lost() const { return is_broken || (is_over && bytes.empty()); }
+    void break_off();
   };
   class RankTransport;
 

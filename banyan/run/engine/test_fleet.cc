@@ -48,6 +48,8 @@ uint64_t extent(std::span<const Block> blocks) {
 
 }  // namespace
 
+const char* name_of(TestKind kind) { return kNames[static_cast<size_t>(kind)]; }
+
 TestOperation::TestOperation(const Options& asked)
     : options(asked),
       signature(mixed(static_cast<uint64_t>(asked.kind), asked.elements, static_cast<uint64_t>(asked.type))),
@@ -354,17 +356,22 @@ void TestOperation::take_result(uint32_t rank) {
 
 uint64_t TestOperation::wrong_elements() const {
   uint64_t wrong = 0;
-  for (const Rank& rank : ranks_) {
-    if (rank.result.size() != rank.expected.size()) return UINT64_MAX;
-    for (size_t at = 0; at < rank.expected.size(); at += size_) {
-      wrong += std::memcmp(rank.result.data() + at, rank.expected.data() + at, size_) == 0 ? 0 : 1;
-    }
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) wrong += wrong_elements(rank);
+  return wrong;
+}
+
+uint64_t TestOperation::wrong_elements(uint32_t number) const {
+  const Rank& rank = ranks_[number];
+  if (rank.result.size() != rank.expected.size()) return std::max<uint64_t>(1, rank.expected.size() / size_);
+  uint64_t wrong = 0;
+  for (size_t at = 0; at < rank.expected.size(); at += size_) {
+    wrong += std::memcmp(rank.result.data() + at, rank.expected.data() + at, size_) == 0 ? 0 : 1;
   }
   return wrong;
 }
 
 std::string TestOperation::words() const {
-  return std::string(kNames[static_cast<size_t>(options.kind)]) + " of " + std::to_string(options.elements) + " " +
+  return std::string(name_of(options.kind)) + " of " + std::to_string(options.elements) + " " +
          std::string(to_string(options.type)) + " " + std::string(to_string(options.op)) + " on " +
          std::to_string(options.ranks) + " ranks" + (options.in_place ? ", in place" : "") + ", seed " +
          std::to_string(options.seed);

@@ -37,6 +37,7 @@ enum class TestKind : uint8_t {
   barrier
 };
 inline constexpr size_t kTestKinds = 13;
+const char* name_of(TestKind kind);
 
 struct TestOperation {
   struct Options {
@@ -60,8 +61,9 @@ struct TestOperation {
   EngineCommand command(uint32_t rank, uint64_t sequence);
   // The output of a rank is copied, and its buffers are spoilt, as a caller may who uses them for something else.
   void take_result(uint32_t rank);
-  // Elements of all results that are not what they must be.
+  // Elements of all results, or of that of one rank, that are not what they must be.
   uint64_t wrong_elements() const;
+  uint64_t wrong_elements(uint32_t rank) const;
   std::string words() const;
 
   Options options;
