@@ -21,7 +21,7 @@ constexpr const char* kFailure = "failed ";
 
 // Of standing still, until the ranks compare what they called: for the first time, and how much longer for each next.
 constexpr std::chrono::milliseconds kFirstComparison{1000};
-constexpr int kRarer = 4;
+constexpr int kRarer = 2;
 
 RankHealth health_of(PeerReport::Kind kind) {
   switch (kind) {
@@ -359,7 +359,7 @@ void Communicator::Impl::waiting_for(uint32_t rank) {
   if (steps != steps_seen_) {
     steps_seen_ = steps;
     moved_at_ = now;
-    compare_after_ = std::min(kFirstComparison, options_.timeout / kRarer);
+    compare_after_ = std::min(kFirstComparison, options_.timeout / 4);
     if (expects_) expectation_ = {};
     expects_ = false;
     return;
@@ -381,7 +381,7 @@ void Communicator::Impl::waiting_for(uint32_t rank) {
 
 // Ranks that call different things may wait for each other and never exchange a word.
 void Communicator::Impl::expect_equal_calls() const {
-  constexpr std::chrono::milliseconds kPatience{250};
+  constexpr std::chrono::milliseconds kPatience{500};
   if (const auto found = difference_between(ask_ranks(kPatience))) throw Error(ErrorCode::mismatch, found->sentence);
 }
 
