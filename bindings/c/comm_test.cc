@@ -267,8 +267,8 @@ TEST(Lost, SurvivorsOfAKilledRankShrinkAndGoOn) {
   }
 }
 
-// Random calls until somebody is gone; then the survivors shrink, and may lose another one meanwhile.
-std::string work_until_lost(banyan_comm_t comm, uint64_t seed, const std::string& victim) {
+// Random calls until one fails; what is strange about how it did, or nothing.
+std::string work_until_lost(banyan_comm_t comm, uint64_t seed, banyan_result_t expected, const std::string& words) {
   std::mt19937_64 random(seed);  // the same on all ranks
   int size = 0;
   banyan_comm_count(comm, &size);
@@ -297,7 +297,7 @@ std::string work_until_lost(banyan_comm_t comm, uint64_t seed, const std::string
     }
     if (result == BANYAN_SUCCESS) continue;
     const std::string error = banyan_last_error(comm);
-    if (result != BANYAN_PEER_LOST || error.find(victim) == std::string::npos) return error;
+    if (result != expected || error.find(words) == std::string::npos) return error;
     return "";
   }
   return "nobody was lost";
@@ -321,7 +321,8 @@ TEST(Lost, WhoeverIsKilledWheneverTheOthersGoOn) {
           kill(getpid(), SIGKILL);
         }).detach();
       }
-      const std::string surprise = work_until_lost(comm, seed, "rank " + std::to_string(victim) + " is dead");
+      const std::string surprise =
+          work_until_lost(comm, seed, BANYAN_PEER_LOST, "rank " + std::to_string(victim) + " is dead");
       if (!surprise.empty()) return surprise;
       banyan_comm_t rest = nullptr;
       if (banyan_comm_shrink(comm, nullptr, 0, &rest, nullptr) != BANYAN_SUCCESS) {
@@ -335,6 +336,53 @@ TEST(Lost, WhoeverIsKilledWheneverTheOthersGoOn) {
     });
     for (int rank = 0; rank < size; ++rank) {
       ASSERT_EQ(reports[static_cast<size_t>(rank)], rank == victim ? "killed by 9" : "went on")
+          << "seed " << seed << ", rank " << rank << " of " << size << ", victim " << victim;
+    }
+  }
+}
+
+uint64_t stop_rounds() {
+  const char* const rounds = std::getenv("BANYAN_TEST_STOPS");
+  return rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : 4;
+}
+
+TEST(Lost, WhoeverIsStoppedWheneverIsNamedAndTheOthersGoOn) {
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  config.timeout = 0.3;
+  for (uint64_t seed = 1; seed <= stop_rounds(); ++seed) {
+    std::mt19937_64 draw(seed);
+    const int size = 2 + static_cast<int>(draw() % 3), victim = static_cast<int>(draw() % static_cast<uint64_t>(size));
+    const auto after = std::chrono::microseconds(draw() % 4000);
+    const auto reports = run_ranks(
+        size,
+        [&](banyan_comm_t comm, int rank) -> std::string {
+          const int32_t own = getpid();
+          std::vector<int32_t> processes(static_cast<size_t>(size));
+          banyan_all_gather(&own, processes.data(), 1, BANYAN_INT32, comm, nullptr);
+          if (rank == victim) {
+            std::thread([&] {
+              std::this_thread::sleep_for(after);
+              kill(own, SIGSTOP);
+            }).detach();
+          }
+          const std::string surprise = work_until_lost(comm, seed, BANYAN_TIMED_OUT,
+                                                       "rank " + std::to_string(victim) + " gives no sign of life");
+          banyan_comm_t rest = nullptr;
+          const banyan_result_t shrunk = banyan_comm_shrink(comm, &victim, 1, &rest, nullptr);
+          const int32_t stopped = processes[static_cast<size_t>(victim)];
+          if (shrunk != BANYAN_SUCCESS) {
+            kill(stopped, SIGKILL);
+            return surprise + " shrink: " + banyan_last_error(comm);
+          }
+          const std::string sum = sum_of_ranks(rest);
+          banyan_comm_destroy(rest);
+          kill(stopped, SIGKILL);
+          return surprise + "sum " + sum;
+        },
+        &config);
+    for (int rank = 0; rank < size; ++rank) {
+      const std::string sum = "sum " + std::to_string(size * (size - 1) / 2);
+      ASSERT_EQ(reports[static_cast<size_t>(rank)], rank == victim ? "killed by 9" : sum)
           << "seed " << seed << ", rank " << rank << " of " << size << ", victim " << victim;
     }
   }
