@@ -63,6 +63,8 @@ class Communicator {
     bool follows_plans = false;
     // Bytes that links carry by TCP are checked against what was sent. The same on all ranks.
     bool checks_sums = false;
+    // TCP sends long pieces out of the buffers themselves where the kernel can: see transport/tcp_connection.h.
+    bool spares_copies = false;
     // Makes the source of plans for a communicator over connections.
     std::function<std::shared_ptr<PlanSource>(const Seating& seating)> plans = {};
   };

@@ -107,8 +107,11 @@ std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
     std::unique_ptr<Connector> connector =
         job_->agent().connector(id_, members_, rank_, std::min(options_.timeout, options_.join_timeout));
     if (is_ucx) return make_ucx_transport(std::move(connector), {.ranks = size, .lanes = NetPlans::kFirstOwnLane});
-    LaneTransport::Options lanes{
-        .rank = rank_, .ranks = size, .path = std::move(path), .checks_sums = options_.checks_sums};
+    LaneTransport::Options lanes{.rank = rank_,
+                                 .ranks = size,
+                                 .path = std::move(path),
+                                 .spares_copies = options_.spares_copies,
+                                 .checks_sums = options_.checks_sums};
     if (options_.transports == Transports::automatic) {
       lanes.shares_memory = [this](uint32_t peer) { return job_->is_here(members_[peer]); };
     }

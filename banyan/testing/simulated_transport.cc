@@ -14,13 +14,21 @@ class SimulatedWorld::RankTransport : public Transport {
   RankTransport(SimulatedWorld& world, uint32_t rank) : world_(world), rank_(rank) {}
 
   size_t write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) override {
+    return write(channel, head, body, false);
+  }
+
+  size_t write_lasting(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) override {
+    return write(channel, head, body, world_.options_.reads_late);
+  }
+
+  size_t write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body, bool lasts) {
     Way& way = way_to(channel);
     if (world_.writes_left_ > 0 && --world_.writes_left_ == 0) break_lane(channel);
     if (way.is_broken) throw lost(channel);
     const size_t count = some_of(std::min(way.capacity - way.bytes.size(), head.size() + body.size()));
     const size_t of_head = std::min(count, head.size());
-    way.bytes.insert(way.bytes.end(), head.begin(), head.begin() + static_cast<ptrdiff_t>(of_head));
-    way.bytes.insert(way.bytes.end(), body.begin(), body.begin() + static_cast<ptrdiff_t>(count - of_head));
+    way.put(head.first(of_head), false);
+    way.put(body.first(count - of_head), lasts);
     return count;
   }
 
@@ -73,6 +81,7 @@ class SimulatedWorld::RankTransport : public Transport {
 
   static void drop(Way& way, size_t count) {
     way.bytes.erase(way.bytes.begin(), way.bytes.begin() + static_cast<ptrdiff_t>(count));
+    way.lent.erase(way.lent.begin(), way.lent.begin() + static_cast<ptrdiff_t>(count));
     way.arrived -= count;
   }
 
@@ -99,23 +108,47 @@ bool SimulatedWorld::deliver_some() {
     Way& way = ways_[(first + i) % ways_.size()];
     const size_t under_way = way.bytes.size() - way.arrived;
     if (under_way == 0) continue;
-    way.arrived += draw(2) == 0 ? under_way : 1 + draw(under_way);
+    way.arrive(draw(2) == 0 ? under_way : 1 + draw(under_way));
     return true;
   }
   return false;
 }
 
 void SimulatedWorld::inject(uint32_t from, uint32_t to, std::span<const std::byte> bytes) {
-  Way& way = this->way(from, to);
-  way.bytes.insert(way.bytes.end(), bytes.begin(), bytes.end());
+  way(from, to).put(bytes, false);
+}
+
+bool SimulatedWorld::has_unsent(uint32_t rank) const {
+  for (uint32_t peer = 0; peer < options_.ranks; ++peer) {
+    for (uint32_t lane = 0; lane < options_.lanes; ++lane) {
+      const Way& way = ways_[place_of(rank, peer, lane)];
+      const auto on_their_way = way.lent.begin() + static_cast<ptrdiff_t>(way.arrived);
+      if (std::any_of(on_their_way, way.lent.end(), [](const std::byte* at) { return at != nullptr; })) return true;
+    }
+  }
+  return false;
 }
 
 bool SimulatedWorld::is_quiet() const {
   return std::all_of(ways_.begin(), ways_.end(), [](const Way& way) { return way.bytes.empty(); });
 }
 
+void SimulatedWorld::Way::put(std::span<const std::byte> more, bool lasts) {
+  for (const std::byte& byte : more) {
+    bytes.push_back(lasts ? std::byte{0xee} : byte);
+    lent.push_back(lasts ? &byte : nullptr);
+  }
+}
+
+void SimulatedWorld::Way::arrive(size_t count) {
+  for (const size_t end = arrived + count; arrived < end; ++arrived) {
+    if (lent[arrived] != nullptr) bytes[arrived] = *lent[arrived];
+  }
+}
+
 void SimulatedWorld::Way::break_off() {
   bytes.clear();
+  lent.clear();
   arrived = 0;
   is_broken = true;
 }
@@ -139,7 +172,7 @@ void SimulatedWorld::end_rank(uint32_t rank) {
 }
 
 void SimulatedWorld::mend() {
-  for (Way& way : ways_) way = {.capacity = way.capacity, .bytes = {}};
+  for (Way& way : ways_) way = {.capacity = way.capacity, .bytes = {}, .lent = {}};
   writes_left_ = 0;
   has_broken_ = false;
 }

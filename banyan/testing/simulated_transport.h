@@ -21,7 +21,8 @@ class SimulatedWorld {
     uint32_t ranks = 2;
     size_t least_capacity = 1, most_capacity = 300;  // that of each channel is drawn between them
     uint64_t seed = 1;
-    uint32_t lanes = 1;  // between each two ranks
+    uint32_t lanes = 1;       // between each two ranks
+    bool reads_late = false;  // bodies that last, when they arrive
   };
 
   explicit SimulatedWorld(const Options& options);
@@ -33,6 +34,8 @@ class SimulatedWorld {
   bool deliver_some();
   // Puts bytes on the way from one rank to another, as a peer would that follows another plan.
   void inject(uint32_t from, uint32_t to, std::span<const std::byte> bytes);
+  // Whether bodies that this rank wrote are still read.
+  bool has_unsent(uint32_t rank) const;
   // Whether no byte is on its way or unread.
   bool is_quiet() const;
   uint64_t draw(uint64_t n) { return random_() % n; }  // below n
@@ -52,17 +55,22 @@ class SimulatedWorld {
  private:
   struct Way {  // of a lane, from one rank to another
     size_t capacity = 0;
-    std::vector<std::byte> bytes;  // unread, then on their way
-    size_t arrived = 0;            // of these
+    std::vector<std::byte> bytes;        // unread, then on their way
+    std::vector<const std::byte*> lent;  // beside them: where they still are, on their way; none: here
+    size_t arrived = 0;                  // of these
     bool is_broken = false;
     bool is_over = false;  // nothing will follow these bytes
     bool is_lost() const { return is_broken || (is_over && bytes.empty()); }
     void break_off();
+    void put(std::span<const std::byte> more, bool lasts);
+    void arrive(size_t count);
   };
   class RankTransport;
 
-  Way& way(uint32_t from, uint32_t to, uint32_t lane = 0) {
-    return ways_[(size_t{lane} * options_.ranks + from) * options_.ranks + to];
+  Way& way(uint32_t from, uint32_t to, uint32_t lane = 0) { return ways_[place_of(from, to, lane)]; }
+
+  size_t place_of(uint32_t from, uint32_t to, uint32_t lane) const {
+    return (size_t{lane} * options_.ranks + from) * options_.ranks + to;
   }
 
   const Options options_;

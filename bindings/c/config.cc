@@ -57,13 +57,12 @@ std::string text_from(const char* field, const char* variable) {
   return text != nullptr ? text : "";
 }
 
-bool checksums_from(int field) {
-  const char* const variable = "BANYAN_CHECKSUMS";
+// A field of the config, if it is not negative, or else a variable of the environment.
+bool switch_from(int field, const std::string& name, const char* variable) {
   const std::string text = field >= 0 ? std::to_string(field) : text_from(nullptr, variable);
   if (text.empty() || text == "0") return false;
   if (text == "1") return true;
-  const std::string name = field >= 0 ? "config.checksums" : variable;
-  throw Error(ErrorCode::invalid_input, name + "=" + text + " is to be 0 or 1");
+  throw Error(ErrorCode::invalid_input, (field >= 0 ? "config." + name : variable) + "=" + text + " is to be 0 or 1");
 }
 
 uint64_t slice_from_environment() {
@@ -104,7 +103,8 @@ Communicator::Options options_from(const banyan_config_t* config) {
                                .plan = text_from(whole.plan, "BANYAN_PLAN"),
                                .routes = text_from(whole.routes, "BANYAN_ROUTES"),
                                .slice_bytes = slice_from_environment()};
-  options.checks_sums = checksums_from(whole.checksums);
+  options.checks_sums = switch_from(whole.checksums, "checksums", "BANYAN_CHECKSUMS");
+  options.spares_copies = switch_from(whole.zero_copy, "zero_copy", "BANYAN_ZERO_COPY");
   options.follows_plans = !planner.plan.empty();
   options.plans = [planner](const Seating& seating) { return make_planner(planner, seating); };
   return options;

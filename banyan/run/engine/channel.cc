@@ -153,8 +153,10 @@ bool Channel::send(Transport& transport, Execution*& finished) {
     is_sending_ = true;
   }
   const size_t of_head = std::min(written_, head_size_);
-  const size_t count = transport.write(number_, std::span(head_).first(head_size_).subspan(of_head),
-                                       outgoing_.body.subspan(written_ - of_head));
+  const std::span<const std::byte> head = std::span(head_).first(head_size_).subspan(of_head);
+  const std::span<const std::byte> body = outgoing_.body.subspan(written_ - of_head);
+  const size_t count =
+      outgoing_.lasts ? transport.write_lasting(number_, head, body) : transport.write(number_, head, body);
   written_ += count;
   if (written_ < head_size_ + outgoing_.body.size()) return count > 0;
   is_sending_ = false;

@@ -81,7 +81,8 @@ struct Draw {
     world = {.ranks = ranks,
              .most_capacity = below(2) == 0 ? size_t{8} : size_t{600},
              .seed = seed,
-             .lanes = 1 + static_cast<uint32_t>(below(2))};
+             .lanes = 1 + static_cast<uint32_t>(below(2)),
+             .reads_late = below(2) == 0};
   }
   uint64_t below(uint64_t n) { return random() % n; }
 

@@ -74,16 +74,22 @@ std::byte* Execution::place_of_sum(RoleState& state) {
   return take_slot(state, state.sums, state.final_slices);
 }
 
+// Whether the slices of a departure lie where others will lie afterwards.
+bool Execution::is_in_slot(const Departure& departure) const {
+  const RoleState& state = roles_[departure.role];
+  const bool reduces = !state.role->in_children.empty();
+  if (departure.is_contribution) return reduces;
+  return (!state.role->is_root() || reduces) && state.held.size > 0;
+}
+
 // The next slice of a departure.
 const std::byte* Execution::payload(const Departure& departure) {
   const RoleState& state = roles_[departure.role];
   const uint64_t slice = departure.sent;
   if (state.role->length == 0) return nullptr;
-  const bool reduces = !state.role->in_children.empty();
-  if (departure.is_contribution && reduces) return slot(state.sums, slice);
-  if (departure.is_contribution || (state.role->is_root() && !reduces)) return input_at(state, slice);
-  if (state.held.size > 0) return slot(state.held, slice);
-  return output_at(state, slice);
+  if (is_in_slot(departure)) return slot(departure.is_contribution ? state.sums : state.held, slice);
+  const bool is_own = departure.is_contribution || (state.role->is_root() && state.role->in_children.empty());
+  return is_own ? input_at(state, slice) : output_at(state, slice);
 }
 
 // ---- What this rank does to slices ----
@@ -309,6 +315,7 @@ bool Execution::next_message(Port& port, Outgoing& outgoing) {
                      .kind = is_first ? MessageKind::first_slice : MessageKind::slice,
                      .number = is_first ? state.role->length : departure.sent};
   if (state.role->length > 0) outgoing.body = {payload(departure), bytes_of(state, departure.sent)};
+  outgoing.lasts = !is_in_slot(departure);
   return true;
 }
 

@@ -102,6 +102,7 @@ class Execution {
   struct Outgoing {
     MessageHeader header = {};
     std::span<const std::byte> body = {};
+    bool lasts = false;          // the body, until the operation is over
     uint32_t departure = kNone;  // of a credit: none
     uint64_t units = 0;          // what it takes off out_left
   };
@@ -168,6 +169,7 @@ class Execution {
   std::byte* output_at(const RoleState& state, uint64_t slice) const;
   std::byte*& slot(const Window& window, uint64_t slice) { return slots_[window.first + slice % window.size]; }
   const std::byte* payload(const Departure& departure);
+  bool is_in_slot(const Departure& departure) const;
   size_t slot_bytes(const RoleState& state) const { return bytes_of(state, 0); }
   std::byte* take_slot(const RoleState& state, const Window& window, uint64_t slice);
   void give_slot_back(const RoleState& state, const Window& window, uint64_t slice);

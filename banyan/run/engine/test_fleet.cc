@@ -404,7 +404,7 @@ bool Fleet::step(std::vector<TestOperation>& operations, uint32_t most_in_flight
     moved |= engine.progress();
   }
   std::erase_if(rank.under_way, [&](const auto& entry) {
-    if (!engine.is_done(entry.second)) return false;
+    if (!engine.is_done(entry.second) || world_.has_unsent(number)) return false;
     operations[entry.first].take_result(number);
     return true;
   });

@@ -24,6 +24,9 @@ class Connection {
 
   // As in Transport.
   virtual size_t write(std::span<const std::byte> head, std::span<const std::byte> body) = 0;
+  virtual size_t write_lasting(std::span<const std::byte> head, std::span<const std::byte> body) {
+    return write(head, body);
+  }
   virtual std::span<const std::byte> peek() = 0;
   virtual void consume(size_t count) = 0;
   virtual size_t read(std::span<std::byte> into) = 0;
@@ -37,7 +40,8 @@ class Connection {
   virtual void after_sleep() {}
   // Whether links carry it, so that it can be paced and they can fail.
   virtual bool uses_links() const = 0;
-  // Whether bytes that write() took are still here; the functions for sleeps send them, and this one.
+  // Whether bytes that write() took are still here, or those of write_lasting() are still read. The functions for
+  // sleeps send them on and find out, and so does this one.
   virtual bool has_unsent() { return false; }
 };
 

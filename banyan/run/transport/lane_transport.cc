@@ -104,7 +104,7 @@ std::unique_ptr<Connection> LaneTransport::connection_of(Connector::Answer answe
   if (options_.shares_memory && options_.shares_memory(answer.peer)) {
     return std::make_unique<SharedConnection>(answer.peer, std::move(answer.socket), options_.rank < answer.peer);
   }
-  auto plain = std::make_unique<TcpConnection>(answer.peer, std::move(answer.socket));
+  auto plain = std::make_unique<TcpConnection>(answer.peer, std::move(answer.socket), options_.spares_copies);
   if (!options_.checks_sums) return plain;
   return std::make_unique<CheckedConnection>(answer.peer, std::move(plain));
 }
@@ -147,6 +147,12 @@ void LaneTransport::drop(uint32_t channel) {
 size_t LaneTransport::write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) {
   Connection* const connection = connected(channel);
   return connection == nullptr ? 0 : connection->write(head, body);
+}
+
+size_t LaneTransport::write_lasting(uint32_t channel, std::span<const std::byte> head,
+                                    std::span<const std::byte> body) {
+  Connection* const connection = connected(channel);
+  return connection == nullptr ? 0 : connection->write_lasting(head, body);
 }
 
 std::span<const std::byte> LaneTransport::peek(uint32_t channel) {

@@ -19,6 +19,7 @@ class LaneTransport : public ChannelTransport {
   struct Options {
     uint32_t rank = 0, ranks = 0;
     std::function<Path(uint32_t peer, uint32_t lane)> path = {};  // asked when a lane is first used; empty: any
+    bool spares_copies = false;                                   // when TCP sends: see TcpConnection
     bool checks_sums = false;  // of what links carry (checked_connection.h); the same on all ranks
     std::function<bool(uint32_t peer)> shares_memory = {};  // whether it may be tried; empty: with nobody
   };
@@ -30,6 +31,7 @@ class LaneTransport : public ChannelTransport {
   // Throw Error{peer_lost}, Error{timed_out}, Error{io}, all naming the peer, when there is no connection any more or
   // none could be made.
   size_t write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) override;
+  size_t write_lasting(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) override;
   std::span<const std::byte> peek(uint32_t channel) override;
   void consume(uint32_t channel, size_t count) override;
   size_t read(uint32_t channel, std::span<std::byte> into) override;

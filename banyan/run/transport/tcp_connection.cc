@@ -1,5 +1,6 @@
 #include "banyan/run/transport/tcp_connection.h"
 
+#include <linux/errqueue.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -21,6 +22,9 @@ constexpr size_t kBufferBytes = size_t{64} << 10;
 // Reads at least so long go to their place at once; shorter ones are worth a system call for many.
 constexpr size_t kDirectRead = size_t{4} << 10;
 
+// Shorter bodies cost less to copy than to lend.
+constexpr size_t kLeastLent = size_t{16} << 10;
+
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 bool is_lost(int error) { return error == ECONNRESET || error == EPIPE || error == ECONNREFUSED || error == ETIMEDOUT; }
 
@@ -41,20 +45,78 @@ Error connection_error(uint32_t peer, int error) {
   return system_error("the connection to " + name + " failed", error);
 }
 
-TcpConnection::TcpConnection(uint32_t peer, FileDescriptor socket)
-    : peer_(peer), socket_(std::move(socket)), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
+TcpConnection::TcpConnection(uint32_t peer, FileDescriptor socket, bool spares_copies)
+    : peer_(peer), socket_(std::move(socket)), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {
+  const int on = 1;
+  spares_copies_ = spares_copies && setsockopt(socket_.get(), SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on) == 0;
+}
 
-size_t TcpConnection::write(std::span<const std::byte> head, std::span<const std::byte> body) {
+// 0 too when the kernel has no room to be lent anything.
+size_t TcpConnection::send(std::span<const std::byte> head, std::span<const std::byte> body, int flags) {
   std::array<iovec, 2> parts = {iovec{const_cast<std::byte*>(head.data()), head.size()},
                                 iovec{const_cast<std::byte*>(body.data()), body.size()}};
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  const ssize_t sent = retried([&] { return sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT); });
-  if (sent < 0 && !would_block(errno)) throw connection_error(peer_, errno);
-  const size_t count = sent < 0 ? 0 : static_cast<size_t>(sent);
+  const ssize_t sent = retried([&] { return sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags); });
+  if (sent >= 0) return static_cast<size_t>(sent);
+  const bool has_no_room = (flags & MSG_ZEROCOPY) != 0 && errno == ENOBUFS;
+  if (!would_block(errno) && !has_no_room) throw connection_error(peer_, errno);
+  return 0;
+}
+
+size_t TcpConnection::write(std::span<const std::byte> head, std::span<const std::byte> body) {
+  const size_t count = send(head, body, 0);
   if (count < head.size() + body.size()) awaited_ |= POLLOUT;
   return count;
+}
+
+size_t TcpConnection::write_lasting(std::span<const std::byte> head, std::span<const std::byte> body) {
+  if (!spares_copies_ || body.size() < kLeastLent) return write(head, body);
+  if (!head.empty()) {
+    // Heads do not last.
+    const size_t count = send(head, {}, MSG_MORE);
+    if (count < head.size()) awaited_ |= POLLOUT;
+    if (count < head.size()) return count;
+  }
+  const size_t count = send({}, body, MSG_ZEROCOPY);
+  if (count == 0) return head.size() + write({}, body);
+  ++lent_;
+  if (count < body.size()) awaited_ |= POLLOUT;
+  return head.size() + count;
+}
+
+short TcpConnection::before_sleep() {
+  // What was released is told as an error, for which poll(2) always looks, but only on sockets that it is given.
+  const int lent = lent_ > released_ ? POLLERR : 0;
+  return static_cast<short>(std::exchange(awaited_, short{0}) | lent);
+}
+
+bool TcpConnection::has_unsent() {
+  take_releases();
+  return lent_ > released_;
+}
+
+// The kernel numbers what it is lent, and releases it in ranges.
+void TcpConnection::take_releases() {
+  while (lent_ > released_) {
+    alignas(cmsghdr) std::array<std::byte, 256> space;
+    msghdr message{};
+    message.msg_control = space.data();
+    message.msg_controllen = space.size();
+    if (retried([&] { return recvmsg(socket_.get(), &message, MSG_ERRQUEUE | MSG_DONTWAIT); }) < 0) {
+      if (!would_block(errno)) throw connection_error(peer_, errno);
+      return;
+    }
+    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+      sock_extended_err told;
+      if (part->cmsg_len < CMSG_LEN(sizeof told)) continue;
+      std::memcpy(&told, CMSG_DATA(part), sizeof told);
+      if (told.ee_errno != 0 || told.ee_origin != SO_EE_ORIGIN_ZEROCOPY) continue;
+      released_ += uint64_t{told.ee_data - told.ee_info} + 1;
+      if ((told.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0) spares_copies_ = false;
+    }
+  }
 }
 
 std::span<const std::byte> TcpConnection::peek() {

@@ -29,6 +29,12 @@ class Transport {
   // full.
   virtual size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) = 0;
 
+  // The same, of a body that stays where it is until nothing is unsent any more (ChannelTransport::has_unsent): it need
+  // not be copied.
+  virtual size_t write_lasting(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) {
+    return write(peer, head, body);
+  }
+
   // The oldest bytes that have arrived, or some of them; empty when there are none. Valid until the next call about
   // this peer. Reading in place spares the copy when bytes are reduced into something else.
   virtual std::span<const std::byte> peek(uint32_t peer) = 0;
