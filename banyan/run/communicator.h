@@ -65,6 +65,9 @@ class Communicator {
     bool checks_sums = false;
     // TCP sends long pieces out of the buffers themselves where the kernel can: see transport/tcp_connection.h.
     bool spares_copies = false;
+    // TCP connections with each peer that what has no route of its own is dealt out among, 1 to 16. The same on all
+    // ranks.
+    uint32_t connections = 1;
     // Makes the source of plans for a communicator over connections.
     std::function<std::shared_ptr<PlanSource>(const Seating& seating)> plans = {};
   };

@@ -169,13 +169,22 @@ void NetPlans::take_lanes(RankPlan& plan) {
     taken.emplace(std::pair(lane.peer, lane.lane), number);
     lane.lane = number;
   }
-  const auto take = [&](StreamEnd& end) { end.lane = taken.at({end.peer, end.lane}); };
+  const auto take = [&](StreamEnd& end) {
+    end.lane = taken.at({end.peer, end.lane});
+    if (end.lane == kSharedLane) end.lane = shared_lane(end);
+  };
   for (Role& role : plan.roles) {
     for (StreamEnd& end : role.in_children) take(end);
     for (StreamEnd& end : role.out_children) take(end);
     if (role.in_parent) take(*role.in_parent);
     if (role.out_parent) take(*role.out_parent);
   }
+}
+
+// Both ends know a stream by the same number.
+uint32_t NetPlans::shared_lane(const StreamEnd& end) const {
+  const uint32_t place = end.number % options_.shared_lanes;
+  return place == 0 ? kSharedLane : kLanes - place;
 }
 
 // Of the lanes that have a connection of their own: what they send, over the time that the slowest link needs.
@@ -200,7 +209,7 @@ uint32_t NetPlans::lane_of(uint32_t peer, const PlanSource::Way& way) {
   const auto found =
       std::find_if(known.begin(), known.end(), [&](const PlanSource::Way& each) { return each.path == way.path; });
   const auto number = kFirstOwnLane + static_cast<uint32_t>(found - known.begin());
-  if (number >= kLanes) return kSharedLane;
+  if (number > kLanes - options_.shared_lanes) return kSharedLane;
   if (found == known.end()) known.push_back(way);
   return number;
 }

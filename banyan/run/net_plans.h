@@ -4,8 +4,9 @@
 // their size; the others go straight from each rank to each. Plans are kept, since calls repeat.
 //
 // Connections. A lane of a plan for which the PlanSource knows addresses has a connection of its own, shared by all
-// plans that use this path; the rest share one. Their numbers are given in order of first use, which is the same at
-// both ends, since both make the same plans in the order of the calls.
+// plans that use this path; the rest share one, or a few, among which the streams of a plan are dealt out. Numbers are
+// given in order of first use, which is the same at both ends, since both make the same plans in the order of the
+// calls.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +27,15 @@ class NetPlans {
   static constexpr uint32_t kSharedLane = 0, kFirstOwnLane = 2, kLanes = 64;
   // Of the transport, for messages; in all rounds.
   static constexpr uint32_t kMessageLane = 1;
+  // Shared lanes besides the first have the numbers from the end.
+  static constexpr uint32_t kMostShared = 16;
   static constexpr size_t kKept = 64;
 
   struct Options {
     uint32_t rank = 0, ranks = 1;
     std::shared_ptr<PlanSource> source;  // shared with the other communicators of the caller; none for one rank
     bool has_paths = true;               // the transport can choose them
+    uint32_t shared_lanes = 1;           // with each peer, at most kMostShared; the same on all ranks
   };
   explicit NetPlans(Options options);
 
@@ -65,6 +69,7 @@ class NetPlans {
   RankPlan direct(const Call& call) const;
   RankPlan alone(const Call& call) const;
   void take_lanes(RankPlan& plan);
+  uint32_t shared_lane(const StreamEnd& end) const;
   void set_rates(RankPlan& plan, const Call& call, const PlanSource::Answer& answer) const;
   uint32_t lane_of(uint32_t peer, const PlanSource::Way& way);
   const PlanSource::Way* way(uint32_t peer, uint32_t transport_lane) const;

@@ -42,6 +42,7 @@
  * BANYAN_ROUTES=file (which addresses take which path), BANYAN_SLICE=size (the piece that moves at once, over connections),
  * BANYAN_CHECKSUMS=1 (bytes that go by TCP are checked against what was sent; on all ranks or none), BANYAN_ZERO_COPY=1 (TCP
  * sends long pieces out of the buffers themselves; for networks of 10 Gb/s and more; calls end when all is acknowledged),
+ * BANYAN_CONNECTIONS=n (by TCP with each peer, where there are no routes; the same on all ranks),
  * BANYAN_SECRET or BANYAN_SECRET_FILE (authenticates connections; without one only this machine is accepted),
  * BANYAN_TIMEOUT=seconds, BANYAN_TRANSPORT=auto|shm|tcp|ucx, BANYAN_RECORDER_DIR, BANYAN_ISA=portable|avx2|avx512. A field set in the config wins.
  *
@@ -127,8 +128,9 @@ typedef struct {
   const char* routes;     /* file that says which addresses take which path through the fabric; default: BANYAN_ROUTES */
   int checksums;          /* 1: what goes by TCP is checked against what was sent; -1: default, BANYAN_CHECKSUMS, else 0 */
   int zero_copy;          /* 1: TCP sends long pieces out of the buffers themselves; -1: default, BANYAN_ZERO_COPY, else 0 */
+  int connections;        /* by TCP with each peer, where there are no routes; 1 to 16; default: BANYAN_CONNECTIONS, else 1 */
 } banyan_config_t;
-#define BANYAN_CONFIG_INIT {sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1, NULL, -1, -1}
+#define BANYAN_CONFIG_INIT {sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1, NULL, -1, -1, 0}
 
 /* ---- Joining ------------------------------------------------------------------------------------------------------ */
 

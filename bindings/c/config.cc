@@ -9,6 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/units.h"
 #include "banyan/run/element/isa.h"
+#include "banyan/run/net_plans.h"
 #include "banyan/run/record/log.h"
 #include "bindings/c/planner.h"
 
@@ -65,6 +66,19 @@ bool switch_from(int field, const std::string& name, const char* variable) {
   throw Error(ErrorCode::invalid_input, (field >= 0 ? "config." + name : variable) + "=" + text + " is to be 0 or 1");
 }
 
+uint32_t connections_from(int field) {
+  const char* const variable = "BANYAN_CONNECTIONS";
+  const std::string text = field > 0 ? std::to_string(field) : text_from(nullptr, variable);
+  if (text.empty()) return 1;
+  uint32_t count = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error == std::errc() && stop == text.data() + text.size() && count >= 1 && count <= NetPlans::kMostShared) {
+    return count;
+  }
+  throw Error(ErrorCode::invalid_input, (field > 0 ? "config.connections" : variable) + ("=" + text) +
+                                            " is to be a number from 1 to " + std::to_string(NetPlans::kMostShared));
+}
+
 uint64_t slice_from_environment() {
   const char* const text = std::getenv("BANYAN_SLICE");
   if (text == nullptr || *text == '\0') return 0;
@@ -105,6 +119,7 @@ Communicator::Options options_from(const banyan_config_t* config) {
                                .slice_bytes = slice_from_environment()};
   options.checks_sums = switch_from(whole.checksums, "checksums", "BANYAN_CHECKSUMS");
   options.spares_copies = switch_from(whole.zero_copy, "zero_copy", "BANYAN_ZERO_COPY");
+  options.connections = connections_from(whole.connections);
   options.follows_plans = !planner.plan.empty();
   options.plans = [planner](const Seating& seating) { return make_planner(planner, seating); };
   return options;
