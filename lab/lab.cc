@@ -35,8 +35,8 @@ constexpr uint32_t kMtu = 9000;
 constexpr uint32_t kFirstTable = 1000;
 // What a link that was idle lets through at once: little, or short transfers would look faster than the link is; and at
 // least one of the large packets that the kernel makes of several, and what comes in a millisecond.
-constexpr uint32_t kLargestPacket = 16 << 10;
-constexpr uint64_t kLeastBurst = 2 * kLargestPacket, kBurstsPerSecond = 1000;
+constexpr uint32_t kLargestPacket = 32 << 10;
+constexpr uint64_t kLeastBurst = kLargestPacket, kBurstsPerSecond = 1000;
 constexpr const char* kQueue = "50ms";
 
 std::string folder_of(const std::string& name) { return std::string(kLabs) + "/" + name; }
