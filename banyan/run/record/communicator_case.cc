@@ -153,9 +153,10 @@ void CommunicatorCase::note_health() {
   for (RankState& state : states_) {
     const auto claim = claimed_.find(state.rank);
     if (claim == claimed_.end() || knows_of_nothing_better(claim->second)) continue;
-    // Who met the trouble itself lived then; it ended, or left, because of it.
+    // Who wrote after the trouble had begun lived then, and was there; it ended, or left, because of it.
     const RankDump* own = dump_of(state.rank);
-    const bool lived = own != nullptr && tells_of_trouble(*own) && claim->second != RankHealth::silent;
+    const bool wrote = own != nullptr && is_in_trouble_ && clock(*own, own->time) >= moment_;
+    const bool lived = wrote && claim->second != RankHealth::silent;
     if (!lived) state.health = claim->second;
   }
 }

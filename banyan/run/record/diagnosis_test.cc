@@ -99,6 +99,16 @@ TEST(Diagnosis, ARankThatEndedAfterTheTroubleIsNotItsCause) {
   EXPECT_EQ(only_finding(dumps).kind, FindingKind::late);
 }
 
+// Told of the trouble by another, it wrote its record too, and left before the last one wrote.
+TEST(Diagnosis, ARankThatLeftWhenItWasToldIsNotTheCause) {
+  std::vector<RankDump> dumps = one_is_late();
+  dumps[0].reason = DumpReason::asked;
+  dumps[0].time = seconds(100.5);
+  dumps[1].peers.push_back({.rank = 0, .health = RankHealth::left, .sequence = 17});
+  dumps[1].time = seconds(101);
+  EXPECT_EQ(only_finding(dumps).kind, FindingKind::late);
+}
+
 TEST(Diagnosis, ARankThatIsSilent) {
   std::vector<RankDump> dumps = one_is_late();
   dumps.pop_back();
