@@ -18,10 +18,12 @@ using Json = nlohmann::json;
 class LabCli : public ::testing::Test {
  protected:
   void SetUp() override {
-    const std::string reason = lab::why_no_namespaces();
+    const std::string reason = lab::why_no_lab();
     if (!reason.empty()) GTEST_SKIP() << reason;
   }
-  void TearDown() override { lab({"down"}); }
+  void TearDown() override {
+    if (!IsSkipped()) lab({"down"});
+  }
 
   Outcome lab(std::vector<std::string> words, const std::vector<std::string>& program = {}) const {
     words.insert(words.begin(), "lab");

@@ -60,8 +60,8 @@ class Lock {
   FileDescriptor fd_;
 };
 
-void require_namespaces() {
-  const std::string reason = why_no_namespaces();
+void require_system() {
+  const std::string reason = why_no_lab();
   if (!reason.empty()) throw Error(ErrorCode::unsupported, reason);
 }
 
@@ -169,7 +169,7 @@ std::string Lab::namespace_of(NodeId node) const {
 Lab Lab::up(const std::string& name, const Fabric& fabric, const Scale& scale) {
   check_name(name);
   Lab lab(name, scaled(fabric, scale.numerator, scale.denominator), scale, {});
-  require_namespaces();
+  require_system();
   const Lock lock;
   for (const std::string& each : namespaces_of(name)) {
     const std::vector<int> running = processes_in(each);

@@ -9,7 +9,7 @@
 //   routes.json  which addresses take which path (fabric/route_book.h)
 //   secret       that the ranks prove themselves with; for root only
 //
-// All calls need root (why_no_namespaces) and throw Error{io} with what the system refused. One process at a time
+// All calls need root (why_no_lab) and throw Error{io} with what the system refused. One process at a time
 // changes a lab: others wait.
 #pragma once
 

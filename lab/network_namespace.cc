@@ -1,16 +1,21 @@
 #include "lab/network_namespace.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/system/system_error.h"
+#include "lab/tool.h"
 
 namespace banyan::lab {
 
@@ -27,21 +32,54 @@ InNamespace::~InNamespace() {
   CHECK_EQ(setns(before_.get(), CLONE_NEWNET), 0) << "cannot go back to the own network: " << std::strerror(errno);
 }
 
-std::string why_no_namespaces() {
+namespace {
+
+// Makes a host with a cable as labs are made of, in namespaces of its own: they go when the process does.
+void try_everything() {
+  if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) throw system_error("network namespaces are refused here");
+  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("none", "/run", "tmpfs", 0, nullptr) != 0) {
+    throw system_error("mounts are refused here");
+  }
+  run_tool({"ip", "netns", "add", "probe"});
+  run_tool({"ip", "link", "add", "name", "cable0", "type", "veth", "peer", "name", "cable0", "netns", "probe"});
+  run_tool({"ip", "rule", "add", "from", "10.0.0.1", "lookup", "100"});
+  run_tool({"tc", "qdisc", "replace", "dev", "cable0", "root", "tbf", "rate", "1mbit", "burst", "32k", "latency", "1ms"});
+  const char* setting = "/proc/sys/net/ipv4/ip_forward";
+  const FileDescriptor file(open(setting, O_WRONLY | O_CLOEXEC));
+  if (!file.is_open()) throw system_error(std::string("cannot set ") + setting);
+}
+
+}  // namespace
+
+std::string why_no_lab() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw system_error("cannot make a pipe");
+  const FileDescriptor reading(ends[0]);
+  FileDescriptor writing(ends[1]);
   const pid_t pid = fork();
   if (pid < 0) throw system_error("cannot start a process");
   if (pid == 0) {
-    // ip netns mounts what it makes.
-    _exit(unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 ? 0 : errno);
+    std::string reason;
+    try {
+      try_everything();
+    } catch (const Error& error) {
+      reason = error.what();
+    }
+    reason.resize(std::min<size_t>(reason.size(), PIPE_BUF));
+    _exit(write(writing.get(), reason.data(), reason.size()) == static_cast<ssize_t>(reason.size()) ? 0 : 1);
   }
+  writing = FileDescriptor();
+  std::string reason(PIPE_BUF, '\0');
+  const ssize_t count = read(reading.get(), reason.data(), reason.size());
   int status = 0;
   while (waitpid(pid, &status, 0) < 0) {
     if (errno != EINTR) throw system_error("cannot wait for a process");
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
-  const std::string reason = WIFEXITED(status) ? std::strerror(WEXITSTATUS(status)) : "a process died";
-  return "network namespaces are refused here (" + reason +
-         "); run as root, in a container with the capabilities SYS_ADMIN and NET_ADMIN";
+  if (count < 0 || status != 0) throw Error(ErrorCode::io, "the process that tried to make a network namespace died");
+  reason.resize(static_cast<size_t>(count));
+  if (reason.empty() || reason.find("apt install") != std::string::npos) return reason;
+  return reason + "; run as root, in a container with the capabilities SYS_ADMIN and NET_ADMIN";
 }
 
 }  // namespace banyan::lab

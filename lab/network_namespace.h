@@ -20,7 +20,8 @@ class InNamespace {
   FileDescriptor before_;
 };
 
-// Why this process cannot make network namespaces, with the mend; empty when it can. Makes one, and removes it.
-std::string why_no_namespaces();
+// Why this process cannot make the hosts and cables of a lab, with the mend; empty when it can. Makes one of each where
+// nobody else sees them, about 20 ms.
+std::string why_no_lab();
 
 }  // namespace banyan::lab
