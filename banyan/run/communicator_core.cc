@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/base/remake.h"
 #include "banyan/run/host_executor.h"
 #include "banyan/run/net_executor.h"
 #include "banyan/run/record/log.h"
@@ -100,7 +101,6 @@ std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
     host_of_rank.push_back(static_cast<uint32_t>(found - hosts.begin()));
     if (found == hosts.end()) hosts.push_back(host);
   }
-  const auto here = static_cast<uint32_t>(std::count(host_of_rank.begin(), host_of_rank.end(), host_of_rank[rank_]));
   const auto size = static_cast<uint32_t>(members_.size());
   const bool is_ucx = options_.transports == Transports::ucx;
   auto make_transport = [&](std::function<Path(uint32_t, uint32_t)> path) -> std::unique_ptr<ChannelTransport> {
@@ -124,7 +124,7 @@ std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
           .source = options_.plans({.members = members_, .job_size = job_->size(), .host_of_rank = host_of_rank}),
           .has_paths = !is_ucx,
           .shared_lanes = is_ucx ? 1 : options_.connections},
-      NetExecutor::Options{.is_crowded = is_crowded(here),
+      NetExecutor::Options{.is_crowded = job_->is_crowded(),
                            .tell_peers = [this](const Error& error) { tell_of_failure(error); },
                            .tell = [this](const std::string& text) { job_->agent().tell(id_, text); },
                            .transport = make_transport});
@@ -251,17 +251,19 @@ void Communicator::Impl::fail(const Error& error) {
 void Communicator::Impl::begin(const Call& call) {
   steps_seen_ = UINT64_MAX;
   UnderWay& begun = under_way_[(oldest_ + started_) % kMostUnderWay];
-  begun.numbers = numbers_of(call);
+  remake(begun.numbers, [&] { return numbers_of(call); });
   uint64_t count = begun.numbers[1];
   if (call.kind == OperationKind::all_to_all_v) {
     count = std::accumulate(call.send_counts.begin(), call.send_counts.end(), uint64_t{0});
   }
-  begun.entry = recorder_.begin({.kind = call.kind,
-                                 .type = call.type,
-                                 .op = call.op,
-                                 .other = call.is_rooted() ? call.other : kNoRank,
-                                 .count = count,
-                                 .counts_hash = begun.numbers[2]});
+  remake(begun.entry, [&] {
+    return recorder_.begin({.kind = call.kind,
+                            .type = call.type,
+                            .op = call.op,
+                            .other = call.is_rooted() ? call.other : kNoRank,
+                            .count = count,
+                            .counts_hash = begun.numbers[2]});
+  });
   ++started_;
   executor_->start(call, begun.numbers);
 }

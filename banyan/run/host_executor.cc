@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/base/remake.h"
 #include "banyan/run/element/reduce.h"
 
 namespace banyan {
@@ -83,13 +84,17 @@ HostTask HostExecutor::task_of(const Call& call, const CallNumbers& numbers) {
 }
 
 void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
-  if (call.op != ReduceOp::premul_sum || !call.reduces()) return group_->exchange().start(task_of(call, numbers));
-  Call scaled = call;
-  const uint64_t elements = call.send_elements(group_->rank(), group_->ranks());
-  scaled_.resize(elements * size_of(call.type));
-  scale(call.type, scaled_.data(), call.send, elements, call.factor);
-  scaled.send = scaled_.data();
-  group_->exchange().start(task_of(scaled, numbers));
+  if (call.op == ReduceOp::premul_sum && call.reduces()) {
+    Call scaled = call;
+    const uint64_t elements = call.send_elements(group_->rank(), group_->ranks());
+    scaled_.resize(elements * size_of(call.type));
+    scale(call.type, scaled_.data(), call.send, elements, call.factor);
+    scaled.send = scaled_.data();
+    remake(task_, [&] { return task_of(scaled, numbers); });
+  } else {
+    remake(task_, [&] { return task_of(call, numbers); });
+  }
+  group_->exchange().start(task_);
 }
 
 bool HostExecutor::advance() {

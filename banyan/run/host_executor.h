@@ -42,7 +42,8 @@ class HostExecutor : public Executor {
   std::unique_ptr<HostGroup> group_;
   Mailboxes mailboxes_;
   uint64_t message_steps_ = 0;
-  std::vector<Piece> pieces_;      // of the call under way
+  HostTask task_;                  // of the call under way
+  std::vector<Piece> pieces_;      // of its task
   std::vector<std::byte> scaled_;  // the input of a premul_sum, scaled
 };
 

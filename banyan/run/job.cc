@@ -75,7 +75,10 @@ std::string mark_of(const Secret& secret) {
 
 Card card_of(const RegionPool& pool, uint32_t rank, const Listener& listener, const Secret& secret,
              std::vector<std::string> addresses) {
-  Card card{.rank = rank, .member = describe_self(listener.port(), std::move(addresses)), .extras = {}};
+  Card card{.rank = rank,
+            .member = describe_self(listener.port(), std::move(addresses)),
+            .cores = own_cores(),
+            .extras = {}};
   card.extras[kRegions] = std::to_string(pool.directory_fd());
   card.extras[kSecretMark] = mark_of(secret);
   return card;
@@ -122,7 +125,7 @@ std::shared_ptr<Job> from_cards(RegionPool& pool, const std::vector<Card>& cards
   World world{.rank = rank, .members = {}};
   expect_one_secret(cards);
   for (const Card& card : cards) {
-    processes.push_back({.member = card.member, .directory_fd = directory_of(card)});
+    processes.push_back({.member = card.member, .directory_fd = directory_of(card), .cores = card.cores});
     world.members.push_back(card.member);
   }
   auto agent = std::make_unique<Agent>(std::move(listener), secret, std::move(world), Agent::Options(), deadline.at());
@@ -156,6 +159,14 @@ std::shared_ptr<Job> Job::join(RegionPool& pool, Store& store, const Invitation&
                     invitation.rank, secret, deadline);
 }
 
+bool Job::are_cores_short() const {
+  std::vector<Cores> here;
+  for (uint32_t rank = 0; rank < size(); ++rank) {
+    if (is_here(rank)) here.push_back(process(rank).cores);
+  }
+  return are_crowded(here);
+}
+
 Job::~Job() { agent_->leave(Clock::now() + kGoodBye); }
 
 std::unique_ptr<HostGroup> Job::meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
@@ -183,7 +194,7 @@ std::unique_ptr<HostGroup> Job::meet_on_host(uint64_t key, const std::vector<uin
                "process " + std::to_string(ranks[0]) + " has not made the shared memory of its host");
     segment = Segment::attach(process(ranks[0]).member.pid, *fd, layout);
   }
-  segment.say_here(can_attach, !is_crowded(static_cast<uint32_t>(ranks.size())));
+  segment.say_here(can_attach, !is_crowded_);
   try {
     wait.until([&] { return segment.here() == ranks.size(); }, "not all processes of the host have come");
   } catch (...) {
@@ -193,7 +204,7 @@ std::unique_ptr<HostGroup> Job::meet_on_host(uint64_t key, const std::vector<uin
   if (own == 0) pool_.withdraw(key);
   segment.settle();
   options.may_attach = segment.can_attach() == ranks.size();
-  return std::make_unique<HostGroup>(std::move(segment), std::move(options));
+  return std::make_unique<HostGroup>(std::move(segment), std::move(options), is_crowded_);
 }
 
 }  // namespace banyan

@@ -23,13 +23,14 @@ namespace banyan {
 struct Process {
   Member member;
   int directory_fd = -1;  // of its RegionPool
+  Cores cores;            // that it may use
 };
 
 class Job {
  public:
   // `pool` belongs to this process and outlives the job.
   Job(RegionPool& pool, std::vector<Process> processes, std::unique_ptr<Agent> agent)
-      : pool_(pool), processes_(std::move(processes)), agent_(std::move(agent)) {}
+      : pool_(pool), processes_(std::move(processes)), agent_(std::move(agent)), is_crowded_(are_cores_short()) {}
   struct Invitation {
     std::string url;  // see join/rendezvous.h
     uint32_t rank = 0, size = 1;
@@ -54,6 +55,8 @@ class Job {
   bool is_here(uint32_t rank) const {
     return processes_[rank].member.host_id == processes_[this->rank()].member.host_id;
   }
+  // Whether the processes of this host have to share its cores.
+  bool is_crowded() const { return is_crowded_; }
   Agent& agent() const { return *agent_; }
   RegionPool& pool() const { return pool_; }
 
@@ -64,9 +67,12 @@ class Job {
                                           std::chrono::steady_clock::time_point deadline) const;
 
  private:
+  bool are_cores_short() const;
+
   RegionPool& pool_;
-  std::vector<Process> processes_;
-  std::unique_ptr<Agent> agent_;
+  const std::vector<Process> processes_;
+  const std::unique_ptr<Agent> agent_;
+  const bool is_crowded_;
 };
 
 }  // namespace banyan

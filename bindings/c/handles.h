@@ -56,7 +56,7 @@ const char* last_error(banyan_comm* comm);
 
 // Calls `body`, whatever it throws becoming a result. Nothing leaves the library but results.
 template <typename Body>
-banyan_result_t guarded(LastError* of_comm, Body body) noexcept {
+banyan_result_t guarded(LastError* of_comm, const Body& body) noexcept {
   try {
     body();
     return BANYAN_SUCCESS;
@@ -69,12 +69,12 @@ banyan_result_t guarded(LastError* of_comm, Body body) noexcept {
   }
 }
 template <typename Body>
-banyan_result_t guarded(banyan_comm* comm, Body body) noexcept {
-  return guarded(comm != nullptr ? comm->last_error.get() : nullptr, std::move(body));
+banyan_result_t guarded(banyan_comm* comm, const Body& body) noexcept {
+  return guarded(comm != nullptr ? comm->last_error.get() : nullptr, body);
 }
 template <typename Body>
-banyan_result_t guarded(std::nullptr_t, Body body) noexcept {
-  return guarded(static_cast<LastError*>(nullptr), std::move(body));
+banyan_result_t guarded(std::nullptr_t, const Body& body) noexcept {
+  return guarded(static_cast<LastError*>(nullptr), body);
 }
 
 // Throws Error{invalid_input} when it is null.

@@ -47,7 +47,9 @@ uint64_t end_of(std::span<const Piece> pieces) {
 HostTask all_reduce_task(const HostCall& call, uint64_t count, const ReduceTask& reduction) {
   HostTask task = task_of(call, HostTask::Kind::all_reduce, count, count);
   task.reduction = reduction;
-  task.offered = task.taken = shares(task.input_bytes, call.ranks);
+  const Pieces pieces = shares(task.input_bytes, call.ranks);
+  task.offered = pieces;
+  task.taken = pieces;
   task.share_takers = HostTask::kAll;
   task.overwrites_input = call.send == call.recv;
   return task;

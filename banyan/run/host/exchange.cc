@@ -25,6 +25,7 @@ Exchange::Exchange(const Segment& segment, Options options)
     : segment_(segment),
       rank_(options.rank),
       ranks_(segment.ranks()),
+      block_of_rank_(segment.block_bytes() / segment.ranks() / kCacheLine * kCacheLine),
       own_regions_(options.own_regions),
       peer_regions_(std::move(options.peers)),
       may_attach_(options.may_attach),
@@ -38,20 +39,20 @@ Exchange::Exchange(const Segment& segment, Options options)
 
 void Exchange::start(const HostTask& task) {
   CHECK(phase_ == Phase::idle) << "operation " << operation_ << " is under way";
-  task_ = task;
-  task_.signature = history_ = chained(history_, task.signature);
+  task_ = &task;
+  history_ = chained(history_, task.signature);
   ++operation_;
   phase_ = Phase::claim;
   everybody_reduces_ = task.kind == HostTask::Kind::all_reduce &&
-                       (ranks_ == 1 || (task.input_bytes <= segment_.block_bytes() &&
+                       (ranks_ == 1 || (task.input_bytes <= segment_.slot_bytes() &&
                                         task.input_bytes * (ranks_ - 1) <= tuning_.everybody_reduces));
   sees_counters_ = shares_viewed_ = false;
-  if (ranks_ == 1) task_.share_takers = HostTask::kNobody;
+  share_takers_ = ranks_ == 1 ? HostTask::kNobody : task.share_takers;
   next_peer_ = 1;
   stage_blocks_ = share_blocks_ = take_blocks_ = 0;
   staged_ = reduced_ = collected_ = 0;
-  const bool whole = task_.kind == HostTask::Kind::all_reduce && everybody_reduces_;
-  offered_ = whole ? Pieces::same(task_.input_bytes) : task_.offered;
+  const bool whole = task_->kind == HostTask::Kind::all_reduce && everybody_reduces_;
+  offered_ = whole ? Pieces::same(task_->input_bytes) : task_->offered;
   block_ = choose_block(offered_, offered_.largest(ranks_));
   largest_ = offered_.is_only_for(rank_) ? 0 : offered_.largest(ranks_);
   way_ = choose_way(offered_, largest_, place_);
@@ -105,17 +106,17 @@ bool Exchange::has_finished(uint32_t peer, uint64_t operation) {
 
 // ---- Offering ----
 
-// This rank's post and staging blocks are free when nobody reads any more what they held.
+// This rank's post and staging memory are free when nobody reads any more what they held. Who has begun an operation has
+// finished those before it.
 bool Exchange::claim() {
+  const uint64_t kept = operations_kept();
   for (; next_peer_ < ranks_; ++next_peer_) {
     const uint32_t peer = peer_at(next_peer_);
     Peer& state = peers_[peer];
-    // Who has begun an operation has finished those before it.
-    const bool is_in_post = (way_ == Way::none || way_ == Way::inline_) && !tells_pieces();
-    const uint64_t kept = is_in_post ? Segment::kPosts : Segment::kBlocks;
-    if (operation_ >= kept) {
-      const uint64_t must_have_begun = operation_ - kept + 1;
-      if (!reached(segment_.post(peer, must_have_begun).sequence, state.begun, must_have_begun, peer)) return false;
+    if (operation_ >= kept && state.begun <= operation_ - kept) {
+      // Each look takes a cache line away from the peer: so one finds room for several operations.
+      const uint64_t begun = operation_ - kept / 2;
+      if (!reached(segment_.post(peer, begun).sequence, state.begun, begun, peer)) return false;
     }
     if (state.draining == 0) continue;
     if (!has_finished(peer, state.draining)) return false;
@@ -124,10 +125,16 @@ bool Exchange::claim() {
   return true;
 }
 
+// After how many operations the memory that this one uses comes round again.
+uint64_t Exchange::operations_kept() const {
+  if (tells_pieces() || way_ == Way::streamed) return Segment::kBlocks;
+  return way_ == Way::staged ? Segment::kSlots : Segment::kPosts;
+}
+
 void Exchange::offer() {
   Post& post = segment_.post(rank_, operation_);
-  post.signature = task_.signature;
-  segment_.note(rank_, operation_).numbers = task_.note;
+  post.signature = history_;
+  segment_.note(rank_, operation_).numbers = task_->note;
   const uint64_t slots = offered_.is_single() ? 1 : ranks_;
   post.stride = 0;
   if (tells_pieces()) write_table();
@@ -136,12 +143,12 @@ void Exchange::offer() {
     stage(offered_, post.bytes, post.stride, 0, largest_);
   } else if (way_ == Way::staged) {
     if (slots > 1) post.stride = static_cast<uint32_t>(round_up(largest_, kCacheLine));
-    stage(offered_, segment_.staging(rank_, operation_), post.stride, 0, largest_);
+    stage(offered_, segment_.slot(rank_, operation_), post.stride, 0, largest_);
   } else {
     if (way_ == Way::streamed) {
       post.stride = static_cast<uint32_t>(block_);
       stage_blocks_ = blocks_of(largest_, block_);
-    } else if (task_.overwrites_input) {
+    } else if (task_->overwrites_input) {
       post.stride = kInPlace;
     }
     offer_views(post, place_);
@@ -154,25 +161,24 @@ void Exchange::offer() {
 // How much of each piece is in a block of a stream. Reductions need the same of all ranks, so it follows from what all
 // know.
 uint64_t Exchange::choose_block(const Pieces& offered, uint64_t largest) const {
-  const uint64_t slots = offered.is_single() ? 1 : ranks_;
-  const uint64_t most = segment_.block_bytes() / slots / kCacheLine * kCacheLine;
+  const uint64_t most = offered.is_single() ? segment_.block_bytes() : block_of_rank_;
   return std::clamp(round_up(largest / 8, kCacheLine), std::min(tuning_.least_block, most), most);
 }
 
 Exchange::Way Exchange::choose_way(const Pieces& offered, uint64_t largest, RegionPlace& place) const {
-  if (largest == 0 || ranks_ == 1 || task_.kind == HostTask::Kind::meet) return Way::none;
+  if (largest == 0 || ranks_ == 1 || task_->kind == HostTask::Kind::meet) return Way::none;
   const uint64_t slots = offered.is_single() ? 1 : ranks_;
-  const bool shares_move = task_.share_takers != HostTask::kNobody && !everybody_reduces_;
+  const bool shares_move = share_takers_ != HostTask::kNobody && !everybody_reduces_;
   if (!shares_move && slots * largest <= Post::kInlineBytes) return Way::inline_;
   // Where shares are reduced by their ranks, nobody overwrites what others still need.
-  const bool may_be_viewed = shares_move || task_.kind == HostTask::Kind::reduce || !task_.overwrites_input;
+  const bool may_be_viewed = shares_move || task_->kind == HostTask::Kind::reduce || !task_->overwrites_input;
   if (own_regions_ != nullptr && may_be_viewed && largest >= tuning_.least_viewed) {
-    place = own_regions_->find(task_.input, task_.input_bytes);
+    place = own_regions_->find(task_->input, task_->input_bytes);
     if (place.region != 0) return Way::viewed;
   }
   if (may_attach_ && may_be_viewed && is_attachable(largest)) return Way::attached;
   const uint64_t needed = slots * round_up(largest, kCacheLine);
-  const bool fits = needed <= std::min<uint64_t>(tuning_.most_staged, segment_.block_bytes());
+  const bool fits = needed <= std::min<uint64_t>(tuning_.most_staged, segment_.slot_bytes());
   // What everybody reduces must be there whole; shares that move on need counters anyway.
   return everybody_reduces_ || (fits && !shares_move) ? Way::staged : Way::streamed;
 }
@@ -180,7 +186,7 @@ Exchange::Way Exchange::choose_way(const Pieces& offered, uint64_t largest, Regi
 bool Exchange::is_attachable(uint64_t largest) const {
   // Each of the peers makes a system call for each of the others.
   const uint64_t peers = ranks_ - 1, least_sum = tuning_.least_attached_sum * peers * peers;
-  return task_.kind == HostTask::Kind::move
+  return task_->kind == HostTask::Kind::move
              ? largest >= tuning_.least_attached_move && largest <= tuning_.most_attached_move
              : largest >= least_sum && largest <= tuning_.most_attached_sum;
 }
@@ -188,10 +194,10 @@ bool Exchange::is_attachable(uint64_t largest) const {
 void Exchange::offer_views(Post& post, const RegionPlace& input) {
   post.views.input = {.region = input.region, .offset = input.offset};
   post.views.output = {};
-  if (way_ == Way::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(task_.input);
-  if (task_.share_takers == HostTask::kNobody || everybody_reduces_) return;
-  if (own_regions_ == nullptr || task_.taken[rank_].bytes == 0) return;
-  const RegionPlace output = own_regions_->find(task_.output, task_.output_bytes);
+  if (way_ == Way::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(task_->input);
+  if (share_takers_ == HostTask::kNobody || everybody_reduces_) return;
+  if (own_regions_ == nullptr || task_->taken[rank_].bytes == 0) return;
+  const RegionPlace output = own_regions_->find(task_->output, task_->output_bytes);
   shares_viewed_ = output.region != 0;
   post.views.output = {.region = output.region, .offset = output.offset};
 }
@@ -200,32 +206,32 @@ void Exchange::offer_views(Post& post, const RegionPlace& input) {
 // them: no shares are reduced in a move.
 void Exchange::write_table() const {
   auto* const table = reinterpret_cast<Piece*>(segment_.results(rank_, operation_));
-  for (uint32_t peer = 0; peer < ranks_; ++peer) table[peer] = task_.offered[peer];
+  for (uint32_t peer = 0; peer < ranks_; ++peer) table[peer] = task_->offered[peer];
 }
 
 // Copies bytes [begin, begin + bytes) of each piece to its slot.
 void Exchange::stage(const Pieces& offered, std::byte* slots, uint64_t stride, uint64_t begin, uint64_t bytes) const {
   if (offered.is_single()) {
     const uint64_t end = std::min(offered.largest(ranks_), begin + bytes);
-    if (begin < end) std::memcpy(slots, task_.input + begin, end - begin);
+    if (begin < end) std::memcpy(slots, task_->input + begin, end - begin);
     return;
   }
   for (uint32_t i = 1; i < ranks_; ++i) {
     const uint32_t peer = peer_at(i);
     const Piece piece = offered[peer];
     const uint64_t end = std::min(piece.bytes, begin + bytes);
-    if (begin < end) std::memcpy(slots + peer * stride, task_.input + piece.offset + begin, end - begin);
+    if (begin < end) std::memcpy(slots + peer * stride, task_->input + piece.offset + begin, end - begin);
   }
 }
 
 // ---- Meeting ----
 
 bool Exchange::awaits(uint32_t peer) const {
-  switch (task_.kind) {
+  switch (task_->kind) {
     case HostTask::Kind::move:
-      return tells_pieces() || task_.taken[peer].bytes > 0;  // it may offer what is not expected
+      return tells_pieces() || task_->taken[peer].bytes > 0;  // it may offer what is not expected
     case HostTask::Kind::reduce:
-      return task_.offered[rank_].bytes > 0 || task_.taken[peer].bytes > 0;
+      return task_->offered[rank_].bytes > 0 || task_->taken[peer].bytes > 0;
     case HostTask::Kind::all_reduce:
     case HostTask::Kind::meet:
       break;
@@ -266,8 +272,10 @@ uint64_t Exchange::first_difference(uint32_t peer) const {
 
 void Exchange::read_post(uint32_t peer) {
   const Post& post = segment_.post(peer, operation_);
-  if (post.signature != task_.signature) [[unlikely]]
+  if (post.signature != history_) [[unlikely]]
     throw mismatch(peer);
+  // Who only takes may find the peer far ahead: then the next line comes while this one is dealt with.
+  if (way_ == Way::none) __builtin_prefetch(&segment_.post(peer, operation_ + 2));
   Peer& state = peers_[peer];
   state.way = static_cast<Way>(post.way);
   state.stride = post.stride;
@@ -279,7 +287,7 @@ void Exchange::read_post(uint32_t peer) {
                                          std::to_string(expected_from(peer)));
   }
   if (tells_pieces() && expected_from(peer) == 0) state.way = Way::none;  // it need not keep its buffer for this rank
-  const uint64_t slot = task_.offered.is_single() || everybody_reduces_ ? 0 : rank_ * state.stride;
+  const uint64_t slot = task_->offered.is_single() || everybody_reduces_ ? 0 : rank_ * state.stride;
   switch (state.way) {
     case Way::none:
       break;
@@ -288,8 +296,8 @@ void Exchange::read_post(uint32_t peer) {
       state.offer = post.bytes + slot;
       return;
     case Way::staged:
-      if (slot + expected_from(peer) > segment_.block_bytes()) throw mismatch(peer);
-      state.offer = segment_.staging(peer, operation_) + slot;
+      if (slot + expected_from(peer) > segment_.slot_bytes()) throw mismatch(peer);
+      state.offer = segment_.slot(peer, operation_) + slot;
       return;
     case Way::viewed:
     case Way::attached:
@@ -298,16 +306,16 @@ void Exchange::read_post(uint32_t peer) {
       break;
     case Way::streamed: {
       sees_counters_ = true;
-      const bool is_of_all = task_.kind != HostTask::Kind::move;
+      const bool is_of_all = task_->kind != HostTask::Kind::move;
       if (state.stride == 0 || slot + state.stride > segment_.block_bytes() || (is_of_all && state.stride != block_)) {
         throw mismatch(peer);
       }
       break;
     }
   }
-  if (task_.share_takers == HostTask::kNobody || everybody_reduces_) return;
+  if (share_takers_ == HostTask::kNobody || everybody_reduces_) return;
   const Post::View view = post.views.output;
-  const Piece share = task_.taken[peer];
+  const Piece share = task_->taken[peer];
   if (view.region != 0 && share.bytes > 0) {
     state.shares = peer_regions_[peer]->at(view.region, view.offset + share.offset, share.bytes);
   }
@@ -315,8 +323,8 @@ void Exchange::read_post(uint32_t peer) {
 
 // The bytes that a peer must offer to this rank.
 uint64_t Exchange::expected_from(uint32_t peer) const {
-  if (task_.kind == HostTask::Kind::move) return task_.taken[peer].bytes;
-  return everybody_reduces_ ? task_.input_bytes : task_.offered[rank_].bytes;
+  if (task_->kind == HostTask::Kind::move) return task_->taken[peer].bytes;
+  return everybody_reduces_ ? task_->input_bytes : task_->offered[rank_].bytes;
 }
 
 // What a peer says that it offers to this rank, in bytes of its own input. Not to be trusted.
@@ -326,14 +334,14 @@ Piece Exchange::told_piece(uint32_t peer) const {
 
 // What a peer offers to this rank, in the peer's own memory.
 void Exchange::view_offer(uint32_t peer, const Post& post) {
-  Piece piece = task_.offered[rank_];
-  if (task_.kind == HostTask::Kind::move) {
+  Piece piece = task_->offered[rank_];
+  if (task_->kind == HostTask::Kind::move) {
     // The peer's pieces, of which this rank's own may be none (scatter): even ones are as long as what is taken.
-    const uint64_t bytes = task_.taken[peer].bytes;
-    piece = {task_.offered.is_single() ? 0 : rank_ * bytes, bytes};
+    const uint64_t bytes = task_->taken[peer].bytes;
+    piece = {task_->offered.is_single() ? 0 : rank_ * bytes, bytes};
     if (tells_pieces()) piece.offset = told_piece(peer).offset;
-  } else if (task_.kind == HostTask::Kind::all_reduce) {
-    piece = {0, task_.input_bytes};  // maybe all of it, maybe a share
+  } else if (task_->kind == HostTask::Kind::all_reduce) {
+    piece = {0, task_->input_bytes};  // maybe all of it, maybe a share
   }
   const Post::View view = post.views.input;
   if (peers_[peer].way == Way::attached) {
@@ -347,24 +355,24 @@ void Exchange::view_offer(uint32_t peer, const Post& post) {
 
 // Does the rest of the operation when nobody streams; false when it has to be streamed.
 bool Exchange::consume() {
-  if (task_.kind == HostTask::Kind::meet) return true;
-  if (task_.kind == HostTask::Kind::all_reduce && !everybody_reduces_) everybody_reduces_ = all_are_free_to_view();
+  if (task_->kind == HostTask::Kind::meet) return true;
+  if (task_->kind == HostTask::Kind::all_reduce && !everybody_reduces_) everybody_reduces_ = all_are_free_to_view();
   if (everybody_reduces_) {
-    reduce_whole({0, task_.input_bytes}, task_.output);
+    reduce_whole({0, task_->input_bytes}, task_->output);
     return true;
   }
-  if (way_ == Way::streamed || task_.share_takers != HostTask::kNobody) return false;
+  if (way_ == Way::streamed || share_takers_ != HostTask::kNobody) return false;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     if (peer != rank_ && peers_[peer].way == Way::streamed) return false;
   }
-  if (task_.kind == HostTask::Kind::reduce) {
-    reduce_whole(task_.offered[rank_], task_.output + task_.taken[rank_].offset);
+  if (task_->kind == HostTask::Kind::reduce) {
+    reduce_whole(task_->offered[rank_], task_->output + task_->taken[rank_].offset);
     return true;
   }
   take_own();
   for (uint32_t i = 1; i < ranks_; ++i) {
     const uint32_t peer = peer_at(i);
-    const Piece piece = task_.taken[peer];
+    const Piece piece = task_->taken[peer];
     if (piece.bytes > 0) take_bytes(peer, 0, piece);
   }
   return true;
@@ -372,8 +380,8 @@ bool Exchange::consume() {
 
 // All ranks see the same posts, so all come to the same answer.
 bool Exchange::all_are_free_to_view() const {
-  if (task_.input_bytes * (ranks_ - 1) > tuning_.everybody_reduces_views) return false;
-  if (way_ != Way::viewed || task_.overwrites_input) return false;
+  if (task_->input_bytes * (ranks_ - 1) > tuning_.everybody_reduces_views) return false;
+  if (way_ != Way::viewed || task_->overwrites_input) return false;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     if (peer != rank_ && (peers_[peer].way != Way::viewed || peers_[peer].stride == kInPlace)) return false;
   }
@@ -397,7 +405,7 @@ const std::byte* Exchange::offered_bytes(uint32_t peer, uint64_t begin, uint64_t
 // Moves bytes of what a peer offers, from `begin` on, to their place in the output.
 void Exchange::take_bytes(uint32_t peer, uint64_t begin, const Piece& to) {
   const Peer& state = peers_[peer];
-  std::byte* const place = task_.output + to.offset;
+  std::byte* const place = task_->output + to.offset;
   if (state.way == Way::attached) return peer_regions_[peer]->read(state.address + begin, {place, to.bytes});
   copy(place, offered_bytes(peer, begin, to.bytes), to.bytes, writes_past_caches());
 }
@@ -406,19 +414,19 @@ void Exchange::take_bytes(uint32_t peer, uint64_t begin, const Piece& to) {
 void Exchange::reduce_whole(const Piece& piece, std::byte* result) {
   if (piece.bytes == 0) return;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
-    sources_[peer] = peer == rank_ ? task_.input + piece.offset : offered_bytes(peer, 0, piece.bytes);
+    sources_[peer] = peer == rank_ ? task_->input + piece.offset : offered_bytes(peer, 0, piece.bytes);
   }
-  ReduceTask reduction = task_.reduction;
+  ReduceTask reduction = task_->reduction;
   reduction.streaming = writes_past_caches();
-  reduce(reduction, result, nullptr, sources_, piece.bytes / task_.element_bytes);
+  reduce(reduction, result, nullptr, sources_, piece.bytes / task_->element_bytes);
 }
 
 // Of a move, what this rank gives to itself.
 void Exchange::take_own() {
-  const Piece from = task_.offered[rank_], to = task_.taken[rank_];
-  const std::byte* const source = task_.input + from.offset;
-  if (to.bytes == 0 || source == task_.output + to.offset) return;
-  copy(task_.output + to.offset, source, to.bytes, writes_past_caches());
+  const Piece from = task_->offered[rank_], to = task_->taken[rank_];
+  const std::byte* const source = task_->input + from.offset;
+  if (to.bytes == 0 || source == task_->output + to.offset) return;
+  copy(task_->output + to.offset, source, to.bytes, writes_past_caches());
 }
 
 // ---- Streaming ----
@@ -426,20 +434,20 @@ void Exchange::take_own() {
 void Exchange::begin_stream() {
   collect_peer_ = 1;
   sees_counters_ = true;
-  if (task_.kind == HostTask::Kind::move) {
+  if (task_->kind == HostTask::Kind::move) {
     take_own();
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
-      if (peer == rank_ || task_.taken[peer].bytes == 0) continue;
+      if (peer == rank_ || task_->taken[peer].bytes == 0) continue;
       if (peers_[peer].way != Way::streamed) peers_[peer].stride = block_;
-      take_blocks_ = std::max(take_blocks_, blocks_of(task_.taken[peer].bytes, peers_[peer].stride));
+      take_blocks_ = std::max(take_blocks_, blocks_of(task_->taken[peer].bytes, peers_[peer].stride));
     }
     return;
   }
-  share_blocks_ = blocks_of(task_.offered[rank_].bytes, block_);
+  share_blocks_ = blocks_of(task_->offered[rank_].bytes, block_);
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_) take_blocks_ = std::max(take_blocks_, blocks_of(task_.taken[peer].bytes, block_));
+    if (peer != rank_) take_blocks_ = std::max(take_blocks_, blocks_of(task_->taken[peer].bytes, block_));
   }
-  if (task_.share_takers == HostTask::kNobody) take_blocks_ = 0;
+  if (share_takers_ == HostTask::kNobody) take_blocks_ = 0;
 }
 
 // Whatever can be done next is done; steps of one kind come in order.
@@ -472,16 +480,16 @@ bool Exchange::stage_block() {
   if (staged_ >= Segment::kBlocks) {
     const uint64_t freed = staged_ - Segment::kBlocks;  // the block that lay there
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
-      if (peer == rank_ || task_.offered[peer].bytes <= freed * block_) continue;
+      if (peer == rank_ || task_->offered[peer].bytes <= freed * block_) continue;
       Peer& state = peers_[peer];
-      const bool free = task_.kind == HostTask::Kind::move
+      const bool free = task_->kind == HostTask::Kind::move
                             ? reached(segment_.collected(peer).value, state.collected, counter(freed + 1), peer)
                             : reached(segment_.reduced(peer).value, state.reduced, counter(freed + 1), peer);
       if (!free) return false;
     }
   }
-  const uint64_t stride = task_.offered.is_single() ? 0 : block_;
-  stage(task_.offered, segment_.staging(rank_, staged_), stride, staged_ * block_, block_);
+  const uint64_t stride = task_->offered.is_single() ? 0 : block_;
+  stage(task_->offered, segment_.staging(rank_, staged_), stride, staged_ * block_, block_);
   segment_.publish(segment_.staged(rank_).value, counter(++staged_));
   return true;
 }
@@ -495,31 +503,31 @@ bool Exchange::is_staged(uint32_t peer, uint64_t block) {
 const std::byte* Exchange::source(uint32_t peer, uint64_t block, uint64_t bytes) {
   const Peer& state = peers_[peer];
   if (state.way == Way::streamed) {
-    return segment_.staging(peer, block) + (task_.offered.is_single() ? 0 : rank_ * state.stride);
+    return segment_.staging(peer, block) + (task_->offered.is_single() ? 0 : rank_ * state.stride);
   }
   // An all_reduce shows the whole buffer, of which the share is a part.
-  const uint64_t share = task_.kind == HostTask::Kind::all_reduce ? task_.offered[rank_].offset : 0;
+  const uint64_t share = task_->kind == HostTask::Kind::all_reduce ? task_->offered[rank_].offset : 0;
   return offered_bytes(peer, share + block * block_, bytes);
 }
 
 bool Exchange::reduce_block() {
-  const Piece share = task_.offered[rank_];
+  const Piece share = task_->offered[rank_];
   const uint64_t begin = reduced_ * block_, bytes = std::min(block_, share.bytes - begin);
   for (uint32_t i = 1; i < ranks_; ++i) {
     if (!is_staged(peer_at(i), reduced_)) return false;
   }
-  const bool shows = task_.share_takers != HostTask::kNobody && task_.share_takers != rank_ && !shares_viewed_;
+  const bool shows = share_takers_ != HostTask::kNobody && share_takers_ != rank_ && !shares_viewed_;
   if (shows && !is_result_free()) return false;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
-    sources_[peer] = peer == rank_ ? task_.input + share.offset + begin : source(peer, reduced_, bytes);
+    sources_[peer] = peer == rank_ ? task_->input + share.offset + begin : source(peer, reduced_, bytes);
   }
   std::byte* const shown = shows ? segment_.results(rank_, reduced_) : nullptr;
-  ReduceTask reduction = task_.reduction;
-  if (task_.taken[rank_].bytes > 0) {
+  ReduceTask reduction = task_->reduction;
+  if (task_->taken[rank_].bytes > 0) {
     reduction.streaming = shows && writes_past_caches();
-    reduce(reduction, task_.output + task_.taken[rank_].offset + begin, shown, sources_, bytes / task_.element_bytes);
+    reduce(reduction, task_->output + task_->taken[rank_].offset + begin, shown, sources_, bytes / task_->element_bytes);
   } else {
-    reduce(reduction, shown, nullptr, sources_, bytes / task_.element_bytes);
+    reduce(reduction, shown, nullptr, sources_, bytes / task_->element_bytes);
   }
   segment_.publish(segment_.reduced(rank_).value, counter(++reduced_));
   return true;
@@ -530,18 +538,18 @@ bool Exchange::is_result_free() {
   if (reduced_ < Segment::kBlocks) return true;
   const uint64_t freed = reduced_ - Segment::kBlocks;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
-    if (peer == rank_ || (task_.share_takers != HostTask::kAll && task_.share_takers != peer)) continue;
+    if (peer == rank_ || (share_takers_ != HostTask::kAll && share_takers_ != peer)) continue;
     if (!reached(segment_.collected(peer).value, peers_[peer].collected, counter(freed + 1), peer)) return false;
   }
   return true;
 }
 
 bool Exchange::collect_block() {
-  const bool moves = task_.kind == HostTask::Kind::move;
+  const bool moves = task_->kind == HostTask::Kind::move;
   for (; collect_peer_ < ranks_; ++collect_peer_) {
     const uint32_t peer = peer_at(collect_peer_);
     Peer& state = peers_[peer];
-    const Piece piece = task_.taken[peer];
+    const Piece piece = task_->taken[peer];
     const uint64_t block = moves ? state.stride : block_;
     const uint64_t begin = collected_ * block;
     if (begin >= piece.bytes) continue;
@@ -558,7 +566,7 @@ bool Exchange::collect_block() {
       if (!reached(segment_.reduced(peer).value, state.reduced, counter(collected_ + 1), peer)) return false;
       from = state.shares != nullptr ? state.shares + begin : segment_.results(peer, collected_);
     }
-    copy(task_.output + to.offset, from, to.bytes, writes_past_caches());
+    copy(task_->output + to.offset, from, to.bytes, writes_past_caches());
   }
   collect_peer_ = 1;
   segment_.publish(segment_.collected(rank_).value, counter(++collected_));
@@ -569,7 +577,7 @@ bool Exchange::collect_block() {
 
 // Peers learn that their buffers are no longer read, and those who read this rank's are waited for.
 bool Exchange::settle() {
-  const bool shows = task_.share_takers != HostTask::kNobody && !everybody_reduces_;
+  const bool shows = share_takers_ != HostTask::kNobody && !everybody_reduces_;
   const bool streams = way_ == Way::streamed || (shows && !shares_viewed_);
   const bool is_viewed = way_ == Way::viewed || way_ == Way::attached || shares_viewed_;
   if (!has_told_) {
@@ -582,8 +590,8 @@ bool Exchange::settle() {
   if (streams || is_viewed) {
     for (; next_peer_ < ranks_; ++next_peer_) {
       const uint32_t peer = peer_at(next_peer_);
-      const bool reads_offer = everybody_reduces_ || task_.offered[peer].bytes > 0;
-      const bool reads_share = shows && (task_.share_takers == HostTask::kAll || task_.share_takers == peer);
+      const bool reads_offer = everybody_reduces_ || task_->offered[peer].bytes > 0;
+      const bool reads_share = shows && (share_takers_ == HostTask::kAll || share_takers_ == peer);
       if (!reads_offer && !reads_share) continue;
       if (streams) peers_[peer].draining = operation_;
       if (is_viewed && !has_finished(peer, operation_)) return false;

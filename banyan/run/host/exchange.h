@@ -2,7 +2,7 @@
 //
 // Every operation begins with a post (segment.h), in which a rank offers its data in one of five ways:
 //   inline   a little data lies in the post itself;
-//   staged   the whole offer was copied into one staging block;
+//   staged   the whole offer was copied into a slot of the staging memory;
 //   viewed   peers read the buffer itself, because it lies in a region (regions.h);
 //   attached peers copy out of the buffer by process_vm_readv(2), where the system permits it;
 //   streamed the offer passes through the staging blocks, block by block, as the `staged` counter says.
@@ -65,8 +65,10 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // Begins the next operation, when none is under way. The task is copied; what it points to is the caller's.
+  // Begins the next operation, when none is under way. The task is the caller's, and stays as it is until the operation
+  // is over.
   void start(const HostTask& task);
+  void start(const HostTask&& task) = delete;
   // Goes on as far as it can now; true when the operation is over. Throws Error{mismatch} naming the peer that called
   // something else, and what PeerRegions throws; the group is of no use after that.
   bool advance();
@@ -113,6 +115,7 @@ class Exchange {
   };
 
   bool claim();
+  uint64_t operations_kept() const;
   void offer();
   uint64_t choose_block(const Pieces& offered, uint64_t largest) const;
   Way choose_way(const Pieces& offered, uint64_t largest, RegionPlace& place) const;
@@ -124,7 +127,7 @@ class Exchange {
   bool awaits(uint32_t peer) const;
   void read_post(uint32_t peer);
   uint64_t expected_from(uint32_t peer) const;
-  bool tells_pieces() const { return task_.kind == HostTask::Kind::move && task_.offered.is_listed(); }
+  bool tells_pieces() const { return task_->kind == HostTask::Kind::move && task_->offered.is_listed(); }
   Piece told_piece(uint32_t peer) const;
   void view_offer(uint32_t peer, const Post& post);
 
@@ -150,7 +153,7 @@ class Exchange {
   void take_bytes(uint32_t peer, uint64_t begin, const Piece& to);
   bool is_staged(uint32_t peer, uint64_t block);
   bool is_attachable(uint64_t largest) const;
-  bool writes_past_caches() const { return task_.output_bytes >= tuning_.streaming_stores; }
+  bool writes_past_caches() const { return task_->output_bytes >= tuning_.streaming_stores; }
   Error mismatch(uint32_t peer);
   // Peers in an order that differs from rank to rank, so that not all look at the same one. i from 1.
   uint32_t peer_at(uint32_t i) const { return rank_ + i < ranks_ ? rank_ + i : rank_ + i - ranks_; }
@@ -159,15 +162,16 @@ class Exchange {
 
   const Segment& segment_;
   const uint32_t rank_, ranks_;
+  const uint64_t block_of_rank_;  // of a block that holds something for every rank
   const RegionPool* own_regions_;
   const std::vector<std::unique_ptr<PeerRegions>> peer_regions_;
   const bool may_attach_;
   const ExchangeTuning tuning_;
 
-  HostTask task_;
+  const HostTask* task_ = nullptr;
   Phase phase_ = Phase::idle;
   uint64_t operation_ = 0;
-  uint64_t history_ = 0;  // of all signatures
+  uint64_t history_ = 0;  // of all signatures, the operation's own among them
   uint64_t steps_ = 0;
   uint32_t waiting_for_ = 0;
   std::optional<uint32_t> mismatched_;
@@ -176,6 +180,7 @@ class Exchange {
   std::vector<std::vector<std::byte>> copies_;  // by peer: what was copied out of attached memory, to be reduced
 
   // Of the operation.
+  uint32_t share_takers_ = HostTask::kNobody;
   Pieces offered_;  // to whom, when every rank reduces everything: the same to all
   uint64_t largest_ = 0;
   RegionPlace place_;  // of the input, when it is viewed

@@ -113,6 +113,7 @@ class Stage {
 
   struct Actor {
     std::unique_ptr<Exchange> exchange;
+    HostTask task = {};  // of the operation
     size_t operation = 0;
     bool is_started = false;
     std::byte *input = nullptr, *output = nullptr;
@@ -139,7 +140,8 @@ class Stage {
                         .element_bytes = 4,
                         .send = actor.input,
                         .recv = actor.output};
-    actor.exchange->start(task(call, what, count, root_of(actor.operation)));
+    actor.task = task(call, what, count, root_of(actor.operation));
+    actor.exchange->start(actor.task);
     actor.is_started = true;
   }
 
@@ -277,17 +279,20 @@ TEST(Exchange, CallsOfNoBytesSpoilNoEarlierOffer) {
                       .element_bytes = 8,
                       .send = reinterpret_cast<const std::byte*>(sent.data()),
                       .recv = reinterpret_cast<std::byte*>(sent.data())};
-  root.start(broadcast_task(call, kCount, 0));
+  const HostTask first = broadcast_task(call, kCount, 0);
+  root.start(first);
   ASSERT_TRUE(root.advance());
   const std::vector<size_t> none(2);
   std::vector<Piece> pieces;
   for (uint64_t ahead = 1; ahead < Segment::kPosts - 1; ++ahead) {
     pieces.clear();
-    root.start(reduce_scatter_v_task(call, none, kSum, pieces));
+    const HostTask next = reduce_scatter_v_task(call, none, kSum, pieces);
+    root.start(next);
     ASSERT_TRUE(root.advance()) << ahead;
   }
-  late.start(broadcast_task(
-      {.rank = 1, .ranks = 2, .element_bytes = 8, .recv = reinterpret_cast<std::byte*>(received.data())}, kCount, 0));
+  const HostTask same = broadcast_task(
+      {.rank = 1, .ranks = 2, .element_bytes = 8, .recv = reinterpret_cast<std::byte*>(received.data())}, kCount, 0);
+  late.start(same);
   ASSERT_TRUE(late.advance());
   EXPECT_EQ(received, sent);
 }

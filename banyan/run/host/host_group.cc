@@ -4,10 +4,10 @@
 
 namespace banyan {
 
-HostGroup::HostGroup(Segment segment, Exchange::Options options)
+HostGroup::HostGroup(Segment segment, Exchange::Options options, bool is_crowded)
     : segment_(std::move(segment)),
       rank_(options.rank),
-      is_crowded_(banyan::is_crowded(segment_.ranks())),
+      is_crowded_(is_crowded),
       patience_(is_crowded_),
       exchange_(segment_, std::move(options)) {}
 

@@ -26,7 +26,8 @@ class Watch {
 
 class HostGroup {
  public:
-  HostGroup(Segment segment, Exchange::Options options);
+  // Of a crowded group, members have to share cores: they give theirs up at once when they wait.
+  HostGroup(Segment segment, Exchange::Options options, bool is_crowded);
 
   uint32_t rank() const { return rank_; }
   uint32_t ranks() const { return segment_.ranks(); }

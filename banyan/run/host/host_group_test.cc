@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "banyan/run/host/calls.h"
+#include "banyan/run/system/cores.h"
 
 namespace banyan {
 namespace {
@@ -54,7 +55,8 @@ class Host {
              .own_regions = &pool_,
              .peers = std::move(regions),
              .may_attach = setting_.memory == Memory::attached,
-             .tuning = setting_.tuning});
+             .tuning = setting_.tuning},
+            are_crowded(std::vector<Cores>(setting_.ranks, own_cores())));
         body(group);
       });
     }

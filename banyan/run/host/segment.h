@@ -7,7 +7,8 @@
 //   notes      what it calls in these operations, for those who find that they called something else.
 //   progress   three counters, a cache line each: blocks staged, reduced and collected. A counter is
 //              `operation << 32 | blocks` and only grows; when an operation is over it becomes `operation + 1 << 32`.
-//   staging    kBlocks blocks in which the data of buffers that peers cannot see passes by, and as many for results.
+//   staging    kBlocks blocks in which the data of buffers that peers cannot see passes by, and as many for results. What
+//              is offered whole takes less than a block: for this the same memory is kSlots slots.
 //   boxes      one for each peer, through which messages to this peer are offered (mailboxes.h), and some memory for
 //              each, in which a message lies until it is taken, even when its sender has left.
 //   bell       a word to sleep on, and whether it does.
@@ -80,6 +81,7 @@ class Segment {
  public:
   static constexpr uint32_t kPosts = 16;
   static constexpr uint32_t kBlocks = 4;
+  static constexpr uint32_t kSlots = 2 * kBlocks;
   static constexpr uint32_t kMaxRanks = 256;
 
   struct Options {
@@ -105,6 +107,7 @@ class Segment {
 
   uint32_t ranks() const { return ranks_; }
   size_t block_bytes() const { return block_bytes_; }
+  size_t slot_bytes() const { return block_bytes_ * kBlocks / kSlots; }
   int fd() const { return memory_.fd(); }
 
   Post& post(uint32_t rank, uint64_t operation) const {
@@ -125,6 +128,9 @@ class Segment {
   }
   std::byte* staging(uint32_t rank, uint64_t block) const {
     return rank_base(rank) + blocks_at_ + (block % kBlocks) * block_bytes_;
+  }
+  std::byte* slot(uint32_t rank, uint64_t operation) const {
+    return rank_base(rank) + blocks_at_ + (operation % kSlots) * slot_bytes();
   }
   std::byte* results(uint32_t rank, uint64_t block) const {
     return rank_base(rank) + blocks_at_ + (kBlocks + block % kBlocks) * block_bytes_;

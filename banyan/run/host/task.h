@@ -21,26 +21,11 @@ class Pieces {
   Pieces() = default;
   // The listed ones belong to the caller.
   explicit Pieces(const Piece* listed) : listed_(listed) {}
-  static Pieces even(uint64_t bytes_each, uint64_t total) {
-    Pieces pieces;
-    pieces.bytes_each_ = bytes_each;
-    pieces.total_ = total;
-    return pieces;
-  }
+  static Pieces even(uint64_t bytes_each, uint64_t total) { return {bytes_each, total, kEvery, false}; }
   // The same piece, from the front of the buffer, for every rank.
-  static Pieces same(uint64_t total) {
-    Pieces pieces;
-    pieces.total_ = total;
-    pieces.is_single_ = true;
-    return pieces;
-  }
-
+  static Pieces same(uint64_t total) { return {0, total, kEvery, true}; }
   // One piece, the front of the buffer, for one rank.
-  static Pieces only(uint32_t rank, uint64_t total) {
-    Pieces pieces = same(total);
-    pieces.only_ = rank;
-    return pieces;
-  }
+  static Pieces only(uint32_t rank, uint64_t total) { return {0, total, rank, true}; }
 
   // There are not two pieces that differ.
   bool is_single() const { return is_single_; }
@@ -64,6 +49,9 @@ class Pieces {
 
  private:
   static constexpr uint32_t kEvery = UINT32_MAX;
+
+  Pieces(uint64_t bytes_each, uint64_t total, uint32_t only, bool is_single)
+      : bytes_each_(bytes_each), total_(total), only_(only), is_single_(is_single) {}
 
   const Piece* listed_ = nullptr;
   uint64_t bytes_each_ = 0, total_ = 0;

@@ -36,7 +36,8 @@ std::vector<std::string> words_of(const std::string& host_id) {
 std::string Card::encode() const {
   const Json object = {{"version", kVersion},           {"rank", rank},        {"host_name", member.host_name},
                        {"host_id", member.host_id},     {"pid", member.pid},   {"start_time", member.start_time},
-                       {"addresses", member.addresses}, {"port", member.port}, {"extras", extras}};
+                       {"addresses", member.addresses}, {"port", member.port}, {"cores", cores},
+                       {"extras", extras}};
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -56,6 +57,7 @@ Card Card::decode(std::string_view text) {
     object.at("start_time").get_to(card.member.start_time);
     object.at("addresses").get_to(card.member.addresses);
     object.at("port").get_to(card.member.port);
+    object.at("cores").get_to(card.cores);
     object.at("extras").get_to(card.extras);
     return card;
   } catch (const Json::exception& error) {

@@ -8,15 +8,17 @@
 #include <vector>
 
 #include "banyan/run/join/agent.h"
+#include "banyan/run/system/cores.h"
 
 namespace banyan {
 
 struct Card {
   // Of cards that are not understood by those of another number.
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
 
   uint32_t rank = 0;
   Member member;
+  Cores cores;                                // own_cores()
   std::map<std::string, std::string> extras;  // for transports: the name of one, and what its peers must know
 
   // JSON. Bytes of texts that are no UTF-8 are replaced.

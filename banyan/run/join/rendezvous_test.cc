@@ -283,6 +283,7 @@ TEST(Card, SaysWhatItWasTold) {
   Card card;
   card.rank = 7;
   card.member = describe_self(4711, {"10.0.0.1", "::1"});
+  card.cores = {0, 3, 70};
   card.extras = {{"ucx", "a\"b\\c"}, {"empty", ""}};
   const Card copy = Card::decode(card.encode());
   EXPECT_EQ(copy.rank, 7u);
@@ -291,20 +292,21 @@ TEST(Card, SaysWhatItWasTold) {
   EXPECT_EQ(copy.member.host_id, card.member.host_id);
   EXPECT_EQ(copy.member.addresses, card.member.addresses);
   EXPECT_EQ(copy.member.port, 4711);
+  EXPECT_EQ(copy.cores, card.cores);
   EXPECT_EQ(copy.extras, card.extras);
 }
 
 TEST(Card, RefusesOtherVersionsAndOtherThings) {
   std::string text = Card{}.encode();
-  text.replace(text.find("\"version\":1"), 11, "\"version\":9");
+  text.replace(text.find("\"version\":2"), 11, "\"version\":9");
   try {
     Card::decode(text);
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);
-    EXPECT_THAT(error.what(), HasSubstr("version 9, and this process reads 1"));
+    EXPECT_THAT(error.what(), HasSubstr("version 9, and this process reads 2"));
   }
-  for (const std::string wrong : {"", "[]", "{\"version\":1}", "nonsense", "{\"version\":\"1\"}"}) {
+  for (const std::string wrong : {"", "[]", "{\"version\":2}", "nonsense", "{\"version\":\"1\"}"}) {
     EXPECT_THROW(Card::decode(wrong), Error) << wrong;
   }
 }

@@ -10,10 +10,6 @@
 
 namespace banyan {
 
-// Whether `processes` on this host have to share the cores that this process may use; or BANYAN_CROWDED is 1, since
-// others need them.
-bool is_crowded(uint32_t processes);
-
 // It learns: where waits end only after others were let run, the core is given up sooner the next time.
 class Patience {
  public:
