@@ -162,7 +162,9 @@ void Exchange::offer() {
 // know.
 uint64_t Exchange::choose_block(const Pieces& offered, uint64_t largest) const {
   const uint64_t most = offered.is_single() ? segment_.block_bytes() : block_of_rank_;
-  return std::clamp(round_up(largest / 8, kCacheLine), std::min(tuning_.least_block, most), most);
+  // A block of a sum that is attached to costs a system call: so there are few.
+  const uint64_t blocks = task_->kind != HostTask::Kind::move && is_sum_attachable(largest) ? 2 : 8;
+  return std::clamp(round_up(largest / blocks, kCacheLine), std::min(tuning_.least_block, most), most);
 }
 
 Exchange::Way Exchange::choose_way(const Pieces& offered, uint64_t largest, RegionPlace& place) const {
@@ -176,19 +178,27 @@ Exchange::Way Exchange::choose_way(const Pieces& offered, uint64_t largest, Regi
     place = own_regions_->find(task_->input, task_->input_bytes);
     if (place.region != 0) return Way::viewed;
   }
-  if (may_attach_ && may_be_viewed && is_attachable(largest)) return Way::attached;
+  const bool is_attachable = task_->kind == HostTask::Kind::move ? is_move_attachable(offered, largest)
+                                                                  : is_sum_attachable(largest);
+  if (is_attachable && may_be_viewed) return Way::attached;
   const uint64_t needed = slots * round_up(largest, kCacheLine);
   const bool fits = needed <= std::min<uint64_t>(tuning_.most_staged, segment_.slot_bytes());
   // What everybody reduces must be there whole; shares that move on need counters anyway.
   return everybody_reduces_ || (fits && !shares_move) ? Way::staged : Way::streamed;
 }
 
-bool Exchange::is_attachable(uint64_t largest) const {
+bool Exchange::is_sum_attachable(uint64_t largest) const {
   // Each of the peers makes a system call for each of the others.
-  const uint64_t peers = ranks_ - 1, least_sum = tuning_.least_attached_sum * peers * peers;
-  return task_->kind == HostTask::Kind::move
-             ? largest >= tuning_.least_attached_move && largest <= tuning_.most_attached_move
-             : largest >= least_sum && largest <= tuning_.most_attached_sum;
+  const uint64_t peers = ranks_ - 1, least = tuning_.least_attached_sum * peers * peers;
+  return may_attach_ && largest >= least && largest <= tuning_.most_attached_sum;
+}
+
+bool Exchange::is_move_attachable(const Pieces& offered, uint64_t largest) const {
+  // What all peers want is staged once, and attached to by each of them.
+  const uint64_t peers = ranks_ - 1, least = tuning_.least_attached_move * (offered.is_single() ? peers : 1);
+  const bool is_gift = task_->output_bytes == 0 || task_->taken.is_only_for(rank_);
+  const uint64_t most = is_gift ? tuning_.most_attached_gift / (peers * peers) : tuning_.most_attached_move;
+  return may_attach_ && largest >= least && largest <= most;
 }
 
 void Exchange::offer_views(Post& post, const RegionPlace& input) {
@@ -380,7 +390,8 @@ bool Exchange::consume() {
 
 // All ranks see the same posts, so all come to the same answer.
 bool Exchange::all_are_free_to_view() const {
-  if (task_->input_bytes * (ranks_ - 1) > tuning_.everybody_reduces_views) return false;
+  const uint64_t most = ranks_ == 2 ? tuning_.two_reduce_views : tuning_.everybody_reduces_views / (ranks_ - 1);
+  if (task_->input_bytes > most) return false;
   if (way_ != Way::viewed || task_->overwrites_input) return false;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     if (peer != rank_ && (peers_[peer].way != Way::viewed || peers_[peer].stride == kInPlace)) return false;

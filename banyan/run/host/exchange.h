@@ -39,15 +39,20 @@ namespace banyan {
 struct ExchangeTuning {
   // An all_reduce up to so many bytes is reduced by every rank for himself; divided by the number of peers.
   uint64_t everybody_reduces = 64 << 10;
-  // The same where all ranks offer views and none works in place.
-  uint64_t everybody_reduces_views = 512 << 10;
+  // The same where all ranks offer views and none works in place; and for two ranks, who read no more that way than
+  // when they share the work.
+  uint64_t everybody_reduces_views = 768 << 10;
+  uint64_t two_reduce_views = UINT64_MAX;
   // Less than this is staged even where it could be viewed: a view costs one more flag at the end.
   uint64_t least_viewed = 2 << 10;
   uint64_t most_staged = 32 << 10;  // larger offers are streamed, so that copying in and out overlap
   uint64_t least_block = 8 << 10;   // of a stream
   // Ordinary buffers that are reduced, or moved, are attached to between these sizes of a piece.
-  uint64_t least_attached_sum = 4 << 10, most_attached_sum = 1 << 20;
+  uint64_t least_attached_sum = 12 << 10, most_attached_sum = 1 << 20;
   uint64_t least_attached_move = 12 << 10, most_attached_move = UINT64_MAX;
+  // The most where a rank gives and takes nothing (the root of a broadcast), so that it has time to stage; divided by
+  // the square of the number of peers, who would all lock its memory for each other.
+  uint64_t most_attached_gift = 1200 << 10;
   uint64_t streaming_stores = 32 << 20;  // outputs from so many bytes on are written past the caches
 };
 
@@ -152,7 +157,8 @@ class Exchange {
   const std::byte* offered_bytes(uint32_t peer, uint64_t begin, uint64_t bytes);
   void take_bytes(uint32_t peer, uint64_t begin, const Piece& to);
   bool is_staged(uint32_t peer, uint64_t block);
-  bool is_attachable(uint64_t largest) const;
+  bool is_sum_attachable(uint64_t largest) const;
+  bool is_move_attachable(const Pieces& offered, uint64_t largest) const;
   bool writes_past_caches() const { return task_->output_bytes >= tuning_.streaming_stores; }
   Error mismatch(uint32_t peer);
   // Peers in an order that differs from rank to rank, so that not all look at the same one. i from 1.
