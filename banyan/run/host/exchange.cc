@@ -194,10 +194,13 @@ bool Exchange::is_sum_attachable(uint64_t largest) const {
 }
 
 bool Exchange::is_move_attachable(const Pieces& offered, uint64_t largest) const {
-  // What all peers want is staged once, and attached to by each of them.
-  const uint64_t peers = ranks_ - 1, least = tuning_.least_attached_move * (offered.is_single() ? peers : 1);
-  const bool is_gift = task_->output_bytes == 0 || task_->taken.is_only_for(rank_);
-  const uint64_t most = is_gift ? tuning_.most_attached_gift / (peers * peers) : tuning_.most_attached_move;
+  uint64_t least = tuning_.least_attached_move, most = tuning_.most_attached_move;
+  if (offered.is_for_all()) {
+    // It is staged once, and would be attached to by each of the peers.
+    const uint64_t peers = ranks_ - 1;
+    least *= peers;
+    if (task_->taken.is_only_for(rank_)) most = tuning_.most_attached_broadcast / (peers * peers);
+  }
   return may_attach_ && largest >= least && largest <= most;
 }
 

@@ -7,8 +7,9 @@
 //   attached peers copy out of the buffer by process_vm_readv(2), where the system permits it;
 //   streamed the offer passes through the staging blocks, block by block, as the `staged` counter says.
 // A receiver looks at the post and takes the data accordingly, so every rank chooses for itself. Only what changes the
-// pattern of an operation is decided by what all ranks know: an all_reduce of few bytes is reduced by everybody for
-// himself, a larger one by shares, and this decision looks at the size and, where sizes leave it open, at all posts.
+// pattern of an operation is decided by what all ranks know: an all_reduce of few bytes, or of two ranks that view
+// each other's buffers, is reduced by everybody for himself, others by shares. This decision looks at the size and,
+// where sizes leave it open, at all posts.
 //
 // Streaming. In step t a rank stages block t, reduces block t - 1 of its share, and takes block t - 2 of the others'
 // shares, so waits for peers fall into the time of its own work; a rank that is ahead waits when it would overwrite a
@@ -39,8 +40,8 @@ namespace banyan {
 struct ExchangeTuning {
   // An all_reduce up to so many bytes is reduced by every rank for himself; divided by the number of peers.
   uint64_t everybody_reduces = 64 << 10;
-  // The same where all ranks offer views and none works in place; and for two ranks, who read no more that way than
-  // when they share the work.
+  // The same where all ranks offer views and none works in place; and for two ranks, who read a third more that way than
+  // when they share the work, and need not wait for each other's share.
   uint64_t everybody_reduces_views = 768 << 10;
   uint64_t two_reduce_views = UINT64_MAX;
   // Less than this is staged even where it could be viewed: a view costs one more flag at the end.
@@ -50,9 +51,9 @@ struct ExchangeTuning {
   // Ordinary buffers that are reduced, or moved, are attached to between these sizes of a piece.
   uint64_t least_attached_sum = 12 << 10, most_attached_sum = 1 << 20;
   uint64_t least_attached_move = 12 << 10, most_attached_move = UINT64_MAX;
-  // The most where a rank gives and takes nothing (the root of a broadcast), so that it has time to stage; divided by
-  // the square of the number of peers, who would all lock its memory for each other.
-  uint64_t most_attached_gift = 1200 << 10;
+  // The most of a broadcast, whose root has time to stage; divided by the square of the number of peers, who would all
+  // lock its memory for each other. What all peers want is attached to from `least_attached_move` times their number on.
+  uint64_t most_attached_broadcast = 1200 << 10;
   uint64_t streaming_stores = 32 << 20;  // outputs from so many bytes on are written past the caches
 };
 

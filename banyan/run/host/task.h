@@ -29,6 +29,8 @@ class Pieces {
 
   // There are not two pieces that differ.
   bool is_single() const { return is_single_; }
+  // Every rank gets the same.
+  bool is_for_all() const { return is_single_ && only_ == kEvery; }
   // All there is, is for `rank`.
   bool is_only_for(uint32_t rank) const { return only_ == rank; }
   bool is_listed() const { return listed_ != nullptr; }
