@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <numeric>
@@ -236,9 +238,15 @@ TEST(Lost, ATimeoutNamesTheRankThatHasNotCalled) {
 
 // One rank is killed; the others hear of it, shrink, and go on.
 TEST(Lost, SurvivorsOfAKilledRankShrinkAndGoOn) {
+  // That a rank is done with a call does not mean that the others are, so they tell each other before one dies.
+  auto& done = *new (mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+                   std::atomic<int>(0);
   for (const int victim : {0, 2, 3}) {
+    done = 0;
     const auto reports = run_ranks(4, [&](banyan_comm_t comm, int rank) -> std::string {
       if (sum_of_ranks(comm) != "10") return "before";
+      ++done;
+      while (rank == victim && done < 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       if (rank == victim) kill(getpid(), SIGKILL);
       std::vector<float> values(100'000, 1);
       const auto begin = Clock::now();
