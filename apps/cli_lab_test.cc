@@ -59,16 +59,16 @@ TEST_F(LabCli, RanksOfACommunicatorMeetAndReduce) {
 }
 
 TEST_F(LabCli, ShowsAndChecksAndCuts) {
-  ASSERT_EQ(lab({"up", "a <-> b 200Mb/s; b <-> c 100Mb/s"}).exit_code, 0);
+  ASSERT_EQ(lab({"up", "a <-> b 40Mb/s; b <-> c 20Mb/s"}).exit_code, 0);
   EXPECT_EQ(lab({"fail", "b-c"}).out, "b-c is cut\n");
   const Outcome status = lab({"status"});
-  EXPECT_THAT(status.out, AllOf(HasSubstr("10.0.0.1"), HasSubstr("25 MB/s / 25 MB/s"), HasSubstr("cut")));
+  EXPECT_THAT(status.out, AllOf(HasSubstr("10.0.0.1"), HasSubstr("5 MB/s / 5 MB/s"), HasSubstr("cut")));
   const Json json = Json::parse(lab({"status", "--json"}).out);
   EXPECT_EQ(json["ranks"][1]["address"], "10.0.0.2");
   EXPECT_EQ(json["cables"][1]["cut"], true);
   const Outcome check = lab({"check"});
   EXPECT_EQ(check.exit_code, 0) << check.out << check.err;
-  EXPECT_THAT(check.out, AllOf(HasSubstr("a->b"), HasSubstr("200.0 Mb/s"), HasSubstr("cut")));
+  EXPECT_THAT(check.out, AllOf(HasSubstr("a->b"), HasSubstr("40.0 Mb/s"), HasSubstr("cut")));
   EXPECT_EQ(lab({"heal", "c->b"}).out, "b-c is whole\n");
   EXPECT_EQ(lab({"down"}).out, "lab '" + name_ + "' is gone\n");
   EXPECT_EQ(lab({"down"}).out, "lab '" + name_ + "' was not up\n");

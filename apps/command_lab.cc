@@ -33,6 +33,8 @@ constexpr const char* kFooter =
 
 // What a link must reach to be what the fabric says; packets have headers.
 constexpr double kGoodEnough = 0.85;
+// Other work on this machine can only make a link look slower than it is: the best of so many counts.
+constexpr int kTries = 5;
 
 class LabCommand : public Command {
  public:
@@ -161,8 +163,12 @@ class LabCommand : public Command {
         const Link& link = fabric.links()[number];
         const auto asked = static_cast<double>(link.bandwidth.bytes_per_second());
         const uint32_t cable = lab.plan().cables().of(LinkId{number});
-        const double measured = measure_link(lab, cable, link.from, kEach);
-        const bool is_slow = measured < kGoodEnough * asked, is_cut = lab.cut().contains(cable);
+        const bool is_cut = lab.cut().contains(cable);
+        double measured = measure_link(lab, cable, link.from, kEach);
+        for (int again = 1; again < kTries && measured < kGoodEnough * asked && !is_cut; ++again) {
+          measured = std::max(measured, measure_link(lab, cable, link.from, kEach));
+        }
+        const bool is_slow = measured < kGoodEnough * asked;
         is_good = is_good && (!is_slow || is_cut);
         table.add({fabric.name(link.from) + "->" + fabric.name(link.to), format_megabits(asked),
                    format_megabits(measured), is_cut ? "cut" : format_percent(measured / asked)});
