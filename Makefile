@@ -1,26 +1,37 @@
 # Two commands set everything up: `make demo` and `make test`. Both install what is missing (tools/deps) first.
-.PHONY: all deps demo test test-all asan tsan fuzz bench bench-peers clean
+.PHONY: all configure deps deps-torch demo test test-all install-torch asan tsan fuzz bench bench-peers bench-torch clean
 
 BUILD := build
 SEED_SECONDS ?= 60
 COMPARE ?=
 
-all: deps
+all: deps configure
+	cmake --build --preset release
+
+configure:
 	@cmake --preset release >$(BUILD).configure.log 2>&1 || { cat $(BUILD).configure.log; rm -f $(BUILD).configure.log; exit 1; }
 	@rm -f $(BUILD).configure.log
-	cmake --build --preset release
 
 deps:
 	@tools/deps
 
+# The tests cover the PyTorch backend, so they want PyTorch.
+deps-torch:
+	@tools/deps torch
+
 demo: all
 	tools/demo $(BUILD)/banyan
 
-test: all
+test: deps-torch all
 	ctest --test-dir $(BUILD) --output-on-failure -j 2 -LE slow
 
-test-all: all
+test-all: deps-torch all
 	ctest --test-dir $(BUILD) --output-on-failure -j 2
+
+# The package banyan_torch, to where the system's python3 finds it, or to DEST=folder.
+install-torch: deps-torch configure
+	cmake --build --preset release --target banyan_torch_package
+	tools/install-torch $(BUILD)/python/banyan_torch $(DEST)
 
 asan tsan: deps
 	cmake --preset $@ && cmake --build --preset $@ && ctest --preset $@
@@ -38,6 +49,11 @@ bench-peers:
 	@tools/deps peers
 	cmake --preset release && cmake --build --preset release --target peers
 	bench/compare.py $(BUILD) $(COMPARE)
+
+# PyTorch over Banyan and over Gloo side by side, into $(BUILD)/compare-torch.
+bench-torch: deps-torch configure
+	cmake --build --preset release --target banyan_torch_package
+	bench/torch_run $(BUILD)
 
 clean:
 	rm -rf build build-asan build-tsan build-fuzz

@@ -16,6 +16,33 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kBlocks = 5;
+
+// In the C interface, where a premul_sum has no number until its factor is known.
+banyan_op_t op_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return BANYAN_SUM;
+    case ReduceOp::prod:
+      return BANYAN_PROD;
+    case ReduceOp::min:
+      return BANYAN_MIN;
+    case ReduceOp::max:
+      return BANYAN_MAX;
+    case ReduceOp::avg:
+      return BANYAN_AVG;
+    case ReduceOp::band:
+      return BANYAN_BAND;
+    case ReduceOp::bor:
+      return BANYAN_BOR;
+    case ReduceOp::bxor:
+      return BANYAN_BXOR;
+    case ReduceOp::premul_sum:
+      break;
+  }
+  CHECK(false) << to_string(op);
+  return BANYAN_SUM;
+}
+
 constexpr uint64_t kMostIterations = 1'000'000;
 
 struct Named {
@@ -188,7 +215,7 @@ void BenchRunner::expect(banyan_result_t result) const {
 
 void BenchRunner::call(const BenchCase& what, const Buffers& buffers) const {
   const auto type = static_cast<banyan_type_t>(what.type);
-  const auto op = static_cast<banyan_op_t>(what.op);
+  const banyan_op_t op = op_of(what.op);
   const auto root = static_cast<int>(what.root);
   std::byte *const send = buffers.send, *const recv = buffers.recv;
   switch (what.kind) {

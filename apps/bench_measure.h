@@ -42,7 +42,7 @@ double busbw_factor(BenchKind kind, uint32_t ranks);
 struct BenchCase {
   BenchKind kind = BenchKind::all_reduce;
   DataType type = DataType::float32;
-  ReduceOp op = ReduceOp::sum;  // not premul_sum
+  ReduceOp op = ReduceOp::sum;  // one that `type` can be reduced by, not premul_sum
   uint32_t root = 0;
   uint64_t count = 0;  // as the call takes it
 

@@ -42,6 +42,26 @@ TEST(BenchCli, EveryTypeAndOpIsRight) {
                                  HasSubstr("# Out of bounds values : 0 OK"), HasSubstr("# Avg bus bandwidth")));
 }
 
+TEST(BenchCli, BitwiseOpsAreMeasuredOfTheTypesThatHaveThem) {
+  const auto ops_by_type = [](const char* types, const char* ops) {
+    const Outcome outcome = run_banyan({"bench", "reduce", "-n", "3", "--type", types, "--op", ops, "--sizes", "1001",
+                                        "--min-seconds", "0", "--warmup", "0", "--json", "-"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::string rows;
+    if (outcome.exit_code != 0) return rows;
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["wrong"], 0);
+    for (const Json& row : json["rows"]) {
+      if (!row["in_place"].get<bool>())
+        rows += row["type"].get<std::string>() + " " + row["redop"].get<std::string>() + ";";
+    }
+    return rows;
+  };
+  EXPECT_EQ(ops_by_type("uint16,float32", "sum,bxor"), "uint16 sum;uint16 bxor;float32 sum;");
+  EXPECT_EQ(ops_by_type("float64", "all"), "float64 sum;float64 prod;float64 min;float64 max;float64 avg;");
+  EXPECT_EQ(ops_by_type("int64", "band,bor"), "int64 band;int64 bor;");
+}
+
 TEST(BenchCli, WritesFilesAndDrawsThem) {
   const TemporaryFolder folder;
   const std::string csv = folder.path("first.csv"), plot = folder.path("curves.svg");
@@ -64,6 +84,9 @@ TEST(BenchCli, NamesWhatIsWrong) {
   EXPECT_THAT(run_banyan({"bench", "--memory", "gpu"}).err, HasSubstr("neither ordinary nor registered"));
   EXPECT_THAT(run_banyan({"bench", "--plot", "/no/such/folder/x.svg"}).err, HasSubstr("/no/such/folder"));
   EXPECT_EQ(run_banyan({"bench", "--op", "mean"}).exit_code, 2);
+  EXPECT_THAT(run_banyan({"bench", "--op", "sum,bor", "--type", "half,double"}).err,
+              HasSubstr("--op: bor is for integers, not float16; give the same bits as uint16"));
+  EXPECT_THAT(run_banyan({"bench", "--op", "mulsum"}).err, HasSubstr("--op: premul_sum has a factor for each rank"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // banyan bench: how fast collectives are here, and whether they are right, in the columns of nccl-tests.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -95,7 +96,7 @@ class BenchCommand : public Command {
     add("-f,--step-factor", texts_.factor, "FACTOR", "from each size to the next (default 4)");
     add("--sizes", texts_.sizes, "LIST", "these sizes instead, with commas");
     add("--type", texts_.types, "LIST", "int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, or all");
-    add("--op", texts_.ops, "LIST", "sum, prod, min, max, avg, or all (default sum)");
+    add("--op", texts_.ops, "LIST", "sum, prod, min, max, avg; of integers also band, bor, bxor; or all (default sum)");
     add("--root", texts_.roots, "LIST", "of what has one: ranks, or all (default 0)");
     add("--warmup", texts_.warmup, "TIMES", "calls before a measurement (default 5)");
     add("--iterations", texts_.iterations, "TIMES", "calls in each of the five blocks (default: by --min-seconds)");
@@ -132,8 +133,7 @@ class BenchCommand : public Command {
     std::vector<DataType> types;
     for (size_t i = 0; i < kDataTypes; ++i) types.push_back(static_cast<DataType>(i));
     types_ = read_list<DataType>(texts_.types, "--type", parse_data_type, types);
-    ops_ = read_list<ReduceOp>(texts_.ops, "--op", parse_reduce_op,
-                               {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg});
+    read_ops();
     const auto bytes = [](std::string_view text) { return Bytes::parse(text).count(); };
     if (texts_.sizes.empty()) {
       const uint64_t least = parse_option("--min-bytes", [&] { return bytes(texts_.least); });
@@ -166,6 +166,25 @@ class BenchCommand : public Command {
     }
     for (const std::string& path : {texts_.csv, texts_.plot, texts_.json}) {
       if (!path.empty() && path != "-") check_output_place(path);
+    }
+  }
+
+  // Of several types and ops, the pairs are measured that exist; but who names an op wants to see it.
+  void read_ops() {
+    ops_ = read_list<ReduceOp>(
+        texts_.ops, "--op",
+        [](std::string_view text) {
+          const ReduceOp op = parse_reduce_op(text);
+          if (op != ReduceOp::premul_sum) return op;
+          throw Error(ErrorCode::unsupported, "premul_sum has a factor for each rank, which there is no way to give");
+        },
+        {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg, ReduceOp::band, ReduceOp::bor,
+         ReduceOp::bxor});
+    if (texts_.ops == "all") return;
+    for (const ReduceOp op : ops_) {
+      const auto has_op = [op](DataType type) { return is_reducible(type, op); };
+      if (std::any_of(types_.begin(), types_.end(), has_op)) continue;
+      parse_option("--op", [&] { expect_reducible(types_.front(), op); });
     }
   }
 
@@ -210,6 +229,7 @@ class BenchCommand : public Command {
       }
       for (const DataType type : types_) {
         for (const ReduceOp op : reduces(kind) ? ops_ : std::vector<ReduceOp>{ReduceOp::sum}) {
+          if (!is_reducible(type, op)) continue;
           for (const uint32_t root : is_rooted(kind) ? roots(ranks) : std::vector<uint32_t>{0}) {
             for (const uint64_t size : sizes_) {
               all.push_back({.kind = kind,

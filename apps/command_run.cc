@@ -59,7 +59,7 @@ class RunCommand : public Command {
     add("--bytes", texts_.bytes, "SIZE", "of the whole buffer, gathered or reduced (default 16MiB)");
     add("--type", texts_.type, "TYPE",
         "int8 to int64, uint8 to uint64, float16, bfloat16, float32 or float64 (default float32)");
-    add("--op", texts_.op, "OP", "sum, prod, min or max (default sum)");
+    add("--op", texts_.op, "OP", "sum, prod, min or max; of integers also band, bor or bxor (default sum)");
     add("--transport", texts_.transport, "KIND", "shm or tcp (default shm)");
     add("--slice", texts_.slice, "SIZE", "the piece that moves at once along a tree (default 128KiB)");
     add("--repeat", texts_.repeat, "TIMES", "timed executions, after one that is checked (default 5)");
@@ -109,7 +109,11 @@ class RunCommand : public Command {
   LocalRunOptions run_options() const {
     LocalRunOptions options;
     options.type = parse_option("--type", [&] { return parse_data_type(texts_.type); });
-    options.op = parse_option("--op", [&] { return parse_reduce_op(texts_.op); });
+    options.op = parse_option("--op", [&] {
+      const ReduceOp op = parse_reduce_op(texts_.op);
+      expect_reducible(options.type, op);
+      return op;
+    });
     options.transport = parse_option("--transport", [&] { return parse_transport(texts_.transport); });
     options.total = parse_option("--bytes", [&] { return Bytes::parse(texts_.bytes); });
     if (options.total.count() < size_of(options.type)) {

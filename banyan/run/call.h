@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,6 +13,8 @@
 
 namespace banyan {
 
+inline constexpr uint32_t kAnyRank = kNoRank;
+
 // Buffers, counts and displacements are as bindings/c/banyan.h says, counts in elements. The spans are empty where the
 // kind has none; empty displacements mean one piece after the other.
 struct Call {
@@ -19,12 +22,14 @@ struct Call {
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
   double factor = 1;   // of premul_sum
-  uint32_t other = 0;  // the root, or the peer of send and recv
+  uint32_t other = 0;  // the root, or the peer of send and recv; kAnyRank: a recv takes from whoever sends first
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
   uint64_t count = 0;
   std::span<const size_t> send_counts = {}, send_displacements = {};
   std::span<const size_t> recv_counts = {}, recv_displacements = {};
+  uint32_t tag = 0;                      // of send and recv: a recv takes only what was sent with the same
+  std::chrono::milliseconds timeout{0};  // for it to make no progress; 0: that of the communicator
 
   bool reduces() const {
     return kind == OperationKind::all_reduce || kind == OperationKind::reduce ||

@@ -28,7 +28,7 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
   wishes_.fetch_add(1, std::memory_order_seq_cst);
   while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(100));
   end_all(shrinks);
-  busy_.store(false, std::memory_order_release);
+  let_go();
   wishes_.fetch_sub(1, std::memory_order_release);
 
   SurvivorQuestion question;
@@ -97,6 +97,8 @@ uint32_t Communicator::rank() const { return impl_->rank_; }
 uint32_t Communicator::size() const { return static_cast<uint32_t>(impl_->members_.size()); }
 const std::string& Communicator::name() const { return impl_->options_.name; }
 const Job& Communicator::job() const { return *impl_->job_; }
+const std::shared_ptr<Job>& Communicator::shared_job() const { return impl_->job_; }
+bool Communicator::is_on_one_host() const { return impl_->is_on_one_host_; }
 
 void Communicator::run(const Call& call) { impl_->run(call); }
 
@@ -155,6 +157,27 @@ void Request::wait() {
   const std::shared_ptr<Operation> operation = std::exchange(operation_, nullptr);
   operation->owner().wait(*operation);
 }
+
+bool Request::is_over() const { return operation_ == nullptr || operation_->owner().poke(*operation_); }
+
+bool Request::wait_for(std::chrono::milliseconds at_most) {
+  return operation_ == nullptr || operation_->owner().wait_for(*operation_, at_most);
+}
+
+void Request::hasten() const {
+  if (operation_ != nullptr && !operation_->is_over()) operation_->owner().hasten();
+}
+
+void Request::on_done(std::function<void()> callback) const {
+  if (operation_ == nullptr) return callback();
+  operation_->on_done(std::move(callback));
+}
+
+std::optional<Error> Request::error() const {
+  return operation_ != nullptr && operation_->is_over() ? operation_->error() : std::nullopt;
+}
+
+uint32_t Request::peer() const { return operation_ != nullptr ? operation_->peer : kNoRank; }
 
 size_t Request::wait_for_any(std::span<const Request> requests) {
   CHECK(!requests.empty());

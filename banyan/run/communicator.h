@@ -38,8 +38,21 @@ class Request {
   Request() = default;  // of nothing, and done
   // Whether it is done, without waiting. Throws its error when it has failed.
   bool test();
+  // Whether it is done or has failed, without waiting.
+  bool is_over() const;
   // Waits until it is done. Throws its error.
   void wait();
+  // Waits until it is done, or for so long at most; whether it is. Throws its error. What is under way goes on.
+  bool wait_for(std::chrono::milliseconds at_most);
+  // Has the progress thread see to it at once (Communicator::Progress).
+  void hasten() const;
+  // Calls `callback` once it is done or has failed: now, if it is or has already, or else in the thread that finds out.
+  // The callback may start calls and wait for them; it throws nothing.
+  void on_done(std::function<void()> callback) const;
+  // Whether it has failed: its error, once it is over.
+  std::optional<Error> error() const;
+  // Where a message that is done went, or came from.
+  uint32_t peer() const;
   // Waits until one of them is done or has failed, and returns which; wait() on it tells. At least one.
   static size_t wait_for_any(std::span<const Request> requests);
 
@@ -52,11 +65,16 @@ class Request {
 class Communicator {
  public:
   enum class Transports : uint8_t { automatic, shared_memory, tcp, ucx };
+  // Of a thread that makes progress on requests that nobody waits for; made by the first request. `at_once`: it is
+  // woken by each start(). `soon`: start() begins what is small by itself and wakes nobody, which suits those who wait
+  // soon after; what nobody waits for goes on within kSoon, or when it is hastened.
+  enum class Progress : uint8_t { by_nobody, soon, at_once };
+  static constexpr std::chrono::milliseconds kSoon{2};
   struct Options {
     std::string name = "world";                  // in messages
     std::chrono::milliseconds timeout{300'000};  // for an operation to make no progress
     std::chrono::milliseconds join_timeout{300'000};
-    bool progress_thread = true;  // makes progress on requests that nobody waits for; started by the first request
+    Progress progress = Progress::at_once;
     // Automatic: shared memory within a host, TCP between hosts. UCX only when it is asked for.
     Transports transports = Transports::automatic;
     // By plans even where all ranks are on one host, which has quicker ways of its own.
@@ -91,6 +109,9 @@ class Communicator {
   uint32_t size() const;
   const std::string& name() const;
   const Job& job() const;
+  const std::shared_ptr<Job>& shared_job() const;
+  // Whether the ranks exchange through shared memory, all being on one host.
+  bool is_on_one_host() const;
 
   // Makes the call and blocks until it is done on this rank. Throws Error{invalid_input} for what no rank could do,
   // before anything has happened; and the errors of the operation.

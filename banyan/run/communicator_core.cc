@@ -72,6 +72,7 @@ Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint
   } else if (all_here) {
     executor_ = std::make_unique<HostExecutor>(job_->meet_on_host(id_, members_, Clock::now() + options_.join_timeout),
                                                job_->pool());
+    is_on_one_host_ = true;
   } else {
     throw Error(ErrorCode::unsupported, "the ranks of '" + options_.name +
                                             "' are on several hosts, which shared memory does not join; use tcp");
@@ -143,7 +144,7 @@ void Communicator::Impl::hear(const std::string& text) {
   } else {
     executor_->hear(text);
     attention_.store(true, std::memory_order_release);
-    if (options_.progress_thread && !fork_guard_.is_in_child()) wake_thread();
+    if (options_.progress != Progress::by_nobody && !fork_guard_.is_in_child()) wake_thread();
   }
 }
 
@@ -208,7 +209,7 @@ void Communicator::Impl::close() {
   if (pending_.load(std::memory_order_acquire) > 0) {
     end_all(Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " destroyed the communicator"));
   }
-  busy_.store(false, std::memory_order_release);
+  let_go();
 }
 
 // ---- Errors ----
@@ -264,6 +265,7 @@ void Communicator::Impl::begin(const Call& call) {
                             .count = count,
                             .counts_hash = begun.numbers[2]});
   });
+  begun.timeout = call.timeout.count() > 0 ? call.timeout : options_.timeout;
   ++started_;
   executor_->start(call, begun.numbers);
 }
@@ -361,25 +363,28 @@ void Communicator::Impl::waiting_for(uint32_t rank) {
   steps_noticed_ = steps;
   rank_noticed_ = rank;
   const Clock::time_point now = Clock::now();
+  // A message that nobody waits for may be late as long as it likes.
+  const bool may_time_out = started_ > 0 || wishes_.load(std::memory_order_relaxed) > 0;
+  const std::chrono::milliseconds timeout = started_ > 0 ? under_way_[oldest_].timeout : options_.timeout;
   if (steps == steps_seen_ && started_ > 0) under_way_[oldest_].entry.wait_for(rank);
   if (steps != steps_seen_) {
     steps_seen_ = steps;
     moved_at_ = now;
-    compare_after_ = std::min(kFirstComparison, options_.timeout / 4);
+    compare_after_ = std::min(kFirstComparison, timeout / 4);
     if (expects_) expectation_ = {};
     expects_ = false;
     return;
   }
-  if (now - moved_at_ > options_.timeout) {
-    throw Error(ErrorCode::timed_out, "nothing has moved for " + std::to_string(options_.timeout.count()) +
-                                          " ms while rank " + std::to_string(rank_) + " waited for rank " +
-                                          std::to_string(rank));
+  if (!may_time_out) return;
+  if (now - moved_at_ > timeout) {
+    throw Error(ErrorCode::timed_out, "nothing has moved for " + std::to_string(timeout.count()) + " ms while rank " +
+                                          std::to_string(rank_) + " waited for rank " + std::to_string(rank));
   }
   if (now - moved_at_ > compare_after_) {
     compare_after_ *= kRarer;
     expect_equal_calls();
   }
-  if (!expects_ && now - moved_at_ > options_.timeout / 4) {
+  if (!expects_ && now - moved_at_ > timeout / 4) {
     expectation_ = job_->agent().expect();
     expects_ = true;
   }

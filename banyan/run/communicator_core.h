@@ -39,6 +39,8 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   bool poke(Operation& operation);
   bool test(Operation& operation);
   void wait(Operation& operation);
+  bool wait_for(Operation& operation, std::chrono::milliseconds at_most);
+  void hasten();
 
   void finalize();
   void abort(const std::string& why);
@@ -56,6 +58,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   const std::vector<uint32_t> members_;
   const Options options_;
   uint32_t rank_ = 0;
+  bool is_on_one_host_ = false;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -85,10 +88,13 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void complete(const std::shared_ptr<Operation>& operation);
   void end_all(const Error& error);
   template <typename IsEnough>
-  void drive_until(IsEnough is_enough);
+  void drive_until(IsEnough is_enough, Patience patience);
   template <typename IsEnough>
   void drive_or_wait(IsEnough is_enough, Operation* operation);
+  void let_go();
+  void begin_soon();
   void be_progress_thread();
+  bool is_left_alone();
   void attend();
   void wake_driver();
   void wake_thread();
@@ -113,10 +119,13 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   // Of who drives.
   std::deque<std::shared_ptr<Operation>> calls_;      // for all ranks, in order; the first `started_` are under way
   std::vector<std::shared_ptr<Operation>> messages_;  // between two
+  std::vector<Executor::MessageDone> messages_done_;
+  std::vector<std::shared_ptr<Operation>> called_back_;  // over, and to be called back when nobody drives
   // Those that the executor has, the oldest first: of calls_, or the one of run().
   struct UnderWay {
     CallNumbers numbers{};
     Recorder::Entry entry;
+    std::chrono::milliseconds timeout{0};
   };
   static constexpr size_t kMostUnderWay = 8;
   std::array<UnderWay, kMostUnderWay> under_way_;  // a ring
@@ -140,6 +149,11 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   std::thread thread_;
   std::condition_variable thread_wakes_;
   std::atomic<bool> thread_stops_{false};
+  std::atomic<bool> hastened_{false};  // what is under way should not wait for soon
+  // Under mutex_, of Progress::soon.
+  bool thread_sleeps_ = false;       // until it is woken, rather than for a while
+  uint64_t begun_ = 0;               // operations
+  uint64_t seen_over_ = UINT64_MAX;  // how many of them were over when the thread looked last
 };
 
 }  // namespace banyan

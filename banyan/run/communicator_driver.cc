@@ -1,6 +1,8 @@
 // How the calls of a communicator go on: in the caller's thread, in that of who waits, or in the progress thread.
+#include <algorithm>
 #include <utility>
 
+#include "banyan/base/check.h"
 #include "banyan/run/communicator_core.h"
 
 namespace banyan {
@@ -11,10 +13,12 @@ void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::invalid_input, std::string(to_string(call.kind)) + ": " + what);
   };
-  if ((call.is_rooted() || call.is_between_two()) && call.other >= size) {
+  const bool is_from_any = call.kind == OperationKind::recv && call.other == kAnyRank;
+  if ((call.is_rooted() || call.is_between_two()) && call.other >= size && !is_from_any) {
     refuse("rank " + std::to_string(call.other) + " does not exist; there are " + std::to_string(size));
   }
   if (call.is_between_two() && call.other == rank) refuse("a rank cannot send to itself; copy instead");
+  if (call.reduces()) expect_reducible(call.type, call.op);
   // So that no sum of counts, nor their bytes, can overflow.
   const auto expect_in_memory = [&](uint64_t elements, const char* what) {
     const bool is_small = elements >> 28 == 0;  // spares a division
@@ -54,10 +58,10 @@ void Communicator::Impl::run(const Call& call) {
       const Error cause = cause_of(error);
       while (started_ > 0) end_oldest(OperationState::failed);
       if (cause.code() != ErrorCode::invalid_input) fail(cause);
-      busy_.store(false, std::memory_order_release);
+      let_go();
       throw cause;
     }
-    busy_.store(false, std::memory_order_release);
+    let_go();
     if (pending_.load(std::memory_order_relaxed) != 0) wake_driver();
     return;
   }
@@ -73,9 +77,28 @@ std::vector<std::shared_ptr<Operation>> Communicator::Impl::start(std::span<cons
     const std::lock_guard lock(mutex_);
     queue_.insert(queue_.end(), operations.begin(), operations.end());
     pending_.fetch_add(operations.size(), std::memory_order_release);
+    begun_ += operations.size();
+  }
+  if (options_.progress == Progress::soon) {
+    constexpr uint64_t kSmallBytes = 64 << 10;
+    const bool are_small = std::all_of(calls.begin(), calls.end(), [](const Call& call) {
+      return call.send_counts.empty() && call.recv_counts.empty() && call.count * size_of(call.type) <= kSmallBytes;
+    });
+    if (are_small) begin_soon();
   }
   wake_driver();
   return operations;
+}
+
+// Shows the peers what was just started, or does all of it where they have shown theirs.
+void Communicator::Impl::begin_soon() {
+  if (wishes_.load(std::memory_order_acquire) > 0 || busy_.exchange(true, std::memory_order_acquire)) return;
+  try {
+    step();
+  } catch (const Error& error) {
+    end_all(cause_of(error));
+  }
+  let_go();
 }
 
 // Moves what can be moved; false when nothing could. Only for who drives. Ends everything when something fails.
@@ -93,14 +116,17 @@ bool Communicator::Impl::step() {
     }
     queue_.clear();
   }
-  bool moved = executor_->advance_messages();
-  if (moved) {
-    std::erase_if(messages_, [&](const std::shared_ptr<Operation>& operation) {
-      if (!executor_->is_message_done(operation->ticket)) return false;
-      complete(operation);
-      return true;
-    });
+  bool moved = executor_->advance_messages(messages_done_);
+  for (const Executor::MessageDone& done : messages_done_) {
+    const auto found = std::find_if(messages_.begin(), messages_.end(),
+                                    [&](const auto& operation) { return operation->ticket == done.ticket; });
+    CHECK(found != messages_.end()) << "message " << done.ticket << " was never started";
+    const std::shared_ptr<Operation> operation = *found;
+    messages_.erase(found);
+    operation->peer = done.peer;
+    complete(operation);
   }
+  messages_done_.clear();
   if (calls_.empty()) return moved;
   const uint64_t steps = executor_->steps();
   const size_t most = std::min(executor_->depth(), kMostUnderWay);
@@ -116,7 +142,18 @@ bool Communicator::Impl::step() {
 
 void Communicator::Impl::complete(const std::shared_ptr<Operation>& operation) {
   pending_.fetch_sub(1, std::memory_order_release);
-  operation->finish(std::nullopt);
+  if (operation->finish(std::nullopt)) called_back_.push_back(operation);
+}
+
+// Ends driving. Only then those who wait for a call back get it, since they may make calls.
+void Communicator::Impl::let_go() {
+  if (called_back_.empty()) {
+    busy_.store(false, std::memory_order_release);
+    return;
+  }
+  const std::vector<std::shared_ptr<Operation>> over = std::exchange(called_back_, {});
+  busy_.store(false, std::memory_order_release);
+  for (const std::shared_ptr<Operation>& operation : over) operation->call_back();
 }
 
 // One round of waiting, when step() moved nothing.
@@ -128,13 +165,12 @@ void Communicator::Impl::rest(Patience& patience) {
   patience.tire();
 }
 
-// Only for who drives. Ends all operations when one fails.
+// Only for who drives; returns early when somebody is to be called back. Ends all operations when one fails.
 template <typename IsEnough>
-void Communicator::Impl::drive_until(IsEnough is_enough) {
-  Patience patience = executor_->patience();
+void Communicator::Impl::drive_until(IsEnough is_enough, Patience patience) {
   steps_seen_ = UINT64_MAX;
   try {
-    while (!is_enough()) {
+    while (!is_enough() && called_back_.empty()) {
       if (step()) {
         patience.end();
       } else if (!is_enough()) {
@@ -158,7 +194,9 @@ void Communicator::Impl::end_all(const Error& error) {
   calls_.insert(calls_.end(), messages_.begin(), messages_.end());
   messages_.clear();
   pending_.fetch_sub(calls_.size(), std::memory_order_release);
-  for (const std::shared_ptr<Operation>& operation : calls_) operation->finish(error_);
+  for (const std::shared_ptr<Operation>& operation : calls_) {
+    if (operation->finish(error_)) called_back_.push_back(operation);
+  }
   calls_.clear();
 }
 
@@ -169,8 +207,8 @@ void Communicator::Impl::drive_or_wait(IsEnough is_enough, Operation* operation)
   wishes_.fetch_add(1, std::memory_order_seq_cst);
   while (!is_enough()) {
     if (!busy_.exchange(true, std::memory_order_acquire)) {
-      drive_until(is_enough);
-      busy_.store(false, std::memory_order_release);
+      drive_until(is_enough, executor_->patience());
+      let_go();
     } else {
       executor_->wake();
       if (operation != nullptr) {
@@ -198,9 +236,19 @@ bool Communicator::Impl::poke(Operation& operation) {
     } catch (const Error& error) {
       end_all(cause_of(error));
     }
-    busy_.store(false, std::memory_order_release);
+    let_go();
   }
   return operation.is_over();
+}
+
+bool Communicator::Impl::wait_for(Operation& operation, std::chrono::milliseconds at_most) {
+  const Clock::time_point end = Clock::now() + at_most;
+  if (!operation.is_over()) {
+    drive_or_wait([&] { return operation.is_over() || Clock::now() >= end; }, &operation);
+  }
+  if (!operation.is_over()) return false;
+  if (operation.error()) throw *operation.error();
+  return true;
 }
 
 bool Communicator::Impl::test(Operation& operation) {
@@ -228,36 +276,69 @@ void Communicator::Impl::attend() {
 // There is something to drive: whoever naps, or nobody, should know.
 void Communicator::Impl::wake_driver() {
   executor_->wake();
-  if (options_.progress_thread) wake_thread();
+  if (options_.progress != Progress::by_nobody) wake_thread();
 }
 
 void Communicator::Impl::wake_thread() {
   const std::lock_guard lock(mutex_);
   if (!thread_.joinable() && !thread_stops_) thread_ = std::thread([this] { be_progress_thread(); });
-  thread_wakes_.notify_one();
+  const bool looks_soon = options_.progress == Progress::soon && !thread_sleeps_ && !hastened_ && !attention_;
+  if (!looks_soon) thread_wakes_.notify_one();
+}
+
+void Communicator::Impl::hasten() {
+  if (options_.progress != Progress::soon || pending_.load(std::memory_order_acquire) == 0) return;
+  hastened_.store(true, std::memory_order_release);
+  wake_thread();
+}
+
+// Whether what is under way was so when the thread looked last, and nobody has waited for it since. Under mutex_.
+bool Communicator::Impl::is_left_alone() {
+  if (options_.progress == Progress::at_once || hastened_.load(std::memory_order_acquire)) return true;
+  const uint64_t over = begun_ - pending_.load(std::memory_order_acquire);
+  return std::exchange(seen_over_, over) == over;
 }
 
 void Communicator::Impl::be_progress_thread() {
   constexpr std::chrono::microseconds kAside{200};
+  constexpr uint32_t kLooks = 20;  // in vain, before it sleeps until it is woken
+  uint32_t looks = 0;
   std::unique_lock lock(mutex_);
   while (!thread_stops_) {
-    const bool is_idle = pending_.load(std::memory_order_acquire) == 0;
-    if (is_idle && !attention_.load(std::memory_order_acquire)) {
-      thread_wakes_.wait(lock);
+    if (attention_.load(std::memory_order_acquire)) {
+      looks = 0;
+    } else if (pending_.load(std::memory_order_acquire) == 0) {
+      hastened_.store(false, std::memory_order_release);
+      thread_sleeps_ = options_.progress != Progress::soon || ++looks > kLooks;
+      if (thread_sleeps_) {
+        thread_wakes_.wait(lock);
+        thread_sleeps_ = false;
+        looks = 0;
+        seen_over_ = UINT64_MAX;
+      } else {
+        thread_wakes_.wait_for(lock, kSoon / 2);
+      }
+      continue;
+    } else if (!is_left_alone()) {
+      looks = 0;
+      thread_wakes_.wait_for(lock, kSoon / 2);
       continue;
     }
     // Who waits for an operation drives it with less delay than a thread that must be woken.
     if (wishes_.load(std::memory_order_acquire) > 0 || busy_.exchange(true, std::memory_order_acquire)) {
-      thread_wakes_.wait_for(lock, kAside);
+      thread_wakes_.wait_for(lock, options_.progress == Progress::soon ? kSoon / 2 : kAside);
       continue;
     }
     lock.unlock();
     if (attention_.exchange(false, std::memory_order_acq_rel)) attend();
-    drive_until([&] {
-      return pending_.load(std::memory_order_acquire) == 0 || wishes_.load(std::memory_order_acquire) > 0 ||
-             thread_stops_.load(std::memory_order_acquire);
-    });
-    busy_.store(false, std::memory_order_release);
+    const Patience patience = executor_->patience();
+    drive_until(
+        [&] {
+          return pending_.load(std::memory_order_acquire) == 0 || wishes_.load(std::memory_order_acquire) > 0 ||
+                 thread_stops_.load(std::memory_order_acquire);
+        },
+        options_.progress == Progress::soon ? patience.modest() : patience);
+    let_go();
     lock.lock();
   }
 }

@@ -31,12 +31,15 @@ class Executor {
   // Goes on until the only call is over, asking `watch` now and then whether to wait on. Throws what both throw.
   virtual void finish(Watch& watch) = 0;
 
-  // Messages between two ranks go on beside the calls, any number at a time; those of a pair in order. `call` is send
-  // or recv. Returns a ticket.
+  // Messages between two ranks go on beside the calls, any number at a time; those of a pair with the same tag in order.
+  // `call` is send or recv. Returns a ticket.
   virtual uint64_t start_message(const Call& call) = 0;
-  // True when something moved. Throws as advance() does.
-  virtual bool advance_messages() = 0;
-  virtual bool is_message_done(uint64_t ticket) const = 0;
+  struct MessageDone {
+    uint64_t ticket = 0;
+    uint32_t peer = 0;  // where it went, or came from
+  };
+  // True when something moved; what is done now is appended. Throws as advance() does.
+  virtual bool advance_messages(std::vector<MessageDone>& done) = 0;
 
   // Sleeps until a peer does something, or for a while, unless `try_again`, which is called when nothing can be missed
   // any more, returns true.

@@ -16,23 +16,27 @@ HostExecutor::HostExecutor(std::unique_ptr<HostGroup> group, RegionPool& pool)
                                      .may_attach = group_->exchange().may_attach()}) {}
 
 uint64_t HostExecutor::start_message(const Call& call) {
+  static_assert(kAnyRank == Mailboxes::kAnyPeer);
   const size_t bytes = call.count * size_of(call.type);
-  return call.kind == OperationKind::send ? mailboxes_.send(call.other, {call.send, bytes})
-                                          : mailboxes_.receive(call.other, {call.recv, bytes});
+  return call.kind == OperationKind::send
+             ? mailboxes_.send({.to = call.other, .tag = call.tag, .bytes = {call.send, bytes}})
+             : mailboxes_.receive({.from = call.other, .tag = call.tag, .into = {call.recv, bytes}});
 }
 
-bool HostExecutor::advance_messages() {
+bool HostExecutor::advance_messages(std::vector<MessageDone>& done) {
   if (mailboxes_.is_idle()) return false;
   group_->expect_whole();
   bool moved = false;
   try {
-    moved = mailboxes_.advance();
+    moved = mailboxes_.advance(ended_);
   } catch (const Error&) {
     group_->expect_whole();
     throw;
   }
   if (moved) group_->expect_whole();  // or what was read of a peer may be worth nothing
   message_steps_ += moved ? 1 : 0;
+  for (const MessageEnd& end : ended_) done.push_back({.ticket = end.ticket, .peer = end.peer});
+  ended_.clear();
   return moved;
 }
 

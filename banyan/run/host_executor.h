@@ -22,8 +22,7 @@ class HostExecutor : public Executor {
   bool advance() override;
   void finish(Watch& watch) override;
   uint64_t start_message(const Call& call) override;
-  bool advance_messages() override;
-  bool is_message_done(uint64_t ticket) const override { return mailboxes_.is_done(ticket); }
+  bool advance_messages(std::vector<MessageDone>& done) override;
   void nap(const std::function<bool()>& try_again) override { group_->nap(try_again); }
   void wake() override { group_->segment().ring(group_->rank()); }
   Patience patience() const override { return Patience(group_->is_crowded()); }
@@ -41,6 +40,7 @@ class HostExecutor : public Executor {
 
   std::unique_ptr<HostGroup> group_;
   Mailboxes mailboxes_;
+  std::vector<MessageEnd> ended_;  // messages, just now
   uint64_t message_steps_ = 0;
   HostTask task_;                  // of the call under way
   std::vector<Piece> pieces_;      // of its task

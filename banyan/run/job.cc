@@ -152,8 +152,9 @@ std::shared_ptr<Job> Job::join(RegionPool& pool, Store& store, const Invitation&
                                std::chrono::milliseconds at_most) {
   const Deadline deadline = Deadline::after(at_most);
   Listener listener = Listener::on(secret.is_empty() ? "127.0.0.1" : "0.0.0.0");
-  std::vector<std::string> addresses{"127.0.0.1"};
-  if (!secret.is_empty()) addresses = outward_addresses();
+  std::vector<std::string> addresses = given_addresses();
+  if (addresses.empty() && !secret.is_empty()) addresses = outward_addresses();
+  if (secret.is_empty()) addresses = {"127.0.0.1"};
   const Card own = card_of(pool, invitation.rank, listener, secret, std::move(addresses));
   return from_cards(pool, meet(store, own, invitation.size, deadline, invitation.name), std::move(listener),
                     invitation.rank, secret, deadline);

@@ -41,7 +41,7 @@ class Job {
   static std::shared_ptr<Job> join(RegionPool& pool, const Invitation& invitation, const Secret& secret,
                                    std::chrono::milliseconds at_most);
   // The same in a store that the processes share already, under keys that begin with `prefix`. Listens on the addresses
-  // by which this host is reached, or on the loopback without a secret.
+  // by which this host is reached (BANYAN_ADDRESS), or on the loopback without a secret.
   static std::shared_ptr<Job> join(RegionPool& pool, Store& store, const Invitation& invitation, const Secret& secret,
                                    std::chrono::milliseconds at_most);
 

@@ -225,6 +225,7 @@ EngineOptions engine_options(const LocalRunOptions& options) {
     throw Error(ErrorCode::unsupported, std::string(to_string(options.op)) +
                                             " is a sum that is divided at its end or scaled at its start, which "
                                             "a run of a plan does not do; give sum");
+  expect_reducible(options.type, options.op);
   return {.slice_bytes = slice};
 }
 

@@ -25,7 +25,7 @@ std::string_view to_string(TransportKind kind);
 struct LocalRunOptions {
   Bytes total{0};  // M; rounded down to whole elements, which must leave at least one
   DataType type = DataType::float32;
-  ReduceOp op = ReduceOp::sum;
+  ReduceOp op = ReduceOp::sum;  // not avg or premul_sum
   TransportKind transport = TransportKind::shared_memory;
   Bytes slice{128 * 1024};                    // pipelining unit of a chunk; rounded down to elements, at most 64 MiB
   uint32_t repeats = 5;                       // timed executions, after one that is not timed
@@ -45,8 +45,9 @@ struct LocalRunReport {
 // against a serially computed answer (data depends on rank and position), joins.
 //
 // Throws Error{invalid_input} when the schedule is not what its collective asks, the total holds no element or the
-// slice none, Error{unsupported} when the buffers exceed this machine's memory, Error{peer_lost} naming the rank when a
-// process dies, Error{timed_out}, Error{io}. However it ends, no process and no shared memory outlives the call. Must
+// slice none, or the type cannot be reduced by the op (expect_reducible), Error{unsupported} for other ops and when the
+// buffers exceed this machine's memory, Error{peer_lost} naming the rank when a process dies, Error{timed_out},
+// Error{io}. However it ends, no process and no shared memory outlives the call. Must
 // be called while the process has one thread.
 LocalRunReport run_locally(const Schedule& schedule, const LocalRunOptions& options);
 

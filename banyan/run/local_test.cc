@@ -44,7 +44,9 @@ TEST_P(EveryRun, BringsEveryKindTypeAndReduction) {
   for (const CollectiveKind kind : kKinds) {
     for (const DataType type : {DataType::uint8, DataType::int32, DataType::float16, DataType::bfloat16,
                                 DataType::float32, DataType::float64}) {
-      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max}) {
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::band,
+                                ReduceOp::bor, ReduceOp::bxor}) {
+        if (!is_reducible(type, op)) continue;
         expect_right(
             sample_forest({.kind = kind, .ranks = 3, .root = 1}),
             {.total = Bytes(50'000),
@@ -209,6 +211,12 @@ TEST(LocalRun, RefusesSumsThatAreNotOnlySums) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_THAT(error.what(), HasSubstr(std::string(to_string(op)) + " is a sum"));
   }
+}
+
+TEST(LocalRun, RefusesBitsOfFloats) {
+  const Error error = refusal_of({.total = Bytes(8), .type = DataType::bfloat16, .op = ReduceOp::bor});
+  EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+  EXPECT_EQ(error.message(), "bor is for integers, not bfloat16; give the same bits as uint16");
 }
 
 TEST(LocalRun, RefusesBuffersBeyondTheMemory) {

@@ -23,7 +23,10 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
       options_(std::move(options)),
       plans_(std::move(plans)),
       transport_(options_.transport([this](uint32_t peer, uint32_t lane) { return plans_.path(peer, lane); })),
-      messages_(*transport_),
+      messages_(*transport_,
+                {.rank = rank_,
+                 .ranks = ranks_,
+                 .channel = [this](uint32_t peer) { return transport_->channel(peer, NetPlans::kMessageLane); }}),
       engine_(*transport_,
               {.slice_bytes = kSliceBytes,
                .can_rewind = plans_.may_reroute(),
@@ -101,10 +104,11 @@ bool NetExecutor::advance() {
   while (is_rerouting() || !engine_.is_done(*flights_.front().ticket)) {
     if (!move()) return false;
   }
-  // What is on its way only while this rank sees to it must have gone before the caller turns to other things.
-  if (transport_->has_unsent()) {
+  // What is on its way only while this rank sees to it must have gone before the caller turns to other things. Messages
+  // may have to wait for receives that the caller has still to post.
+  if (transport_->has_unsent_beside(NetPlans::kMessageLane)) {
     transport_->wait(std::chrono::milliseconds(0));
-    if (transport_->has_unsent()) return false;
+    if (transport_->has_unsent_beside(NetPlans::kMessageLane)) return false;
   }
   flights_.pop_front();
   rounds_in_vain_ = 0;
@@ -142,21 +146,22 @@ uint32_t NetExecutor::waiting_for() const {
   for (const Engine::Waiting& waiting : engine_.waiting_for()) {
     if (!waiting.peers.empty()) return waiting.peers.front();
   }
-  return messages_.is_idle() ? rank_ : messages_.waiting_for() % ranks_;
+  return messages_.waiting_for().value_or(rank_);
 }
 
 uint64_t NetExecutor::start_message(const Call& call) {
-  const uint32_t channel = transport_->channel(call.other, NetPlans::kMessageLane);
+  static_assert(kAnyRank == Letters::kAnyPeer);
   const size_t bytes = call.count * size_of(call.type);
-  return call.kind == OperationKind::send ? messages_.send(channel, {call.send, bytes})
-                                          : messages_.receive(channel, {call.recv, bytes});
+  return call.kind == OperationKind::send
+             ? messages_.send({.to = call.other, .tag = call.tag, .bytes = {call.send, bytes}})
+             : messages_.receive({.from = call.other, .tag = call.tag, .into = {call.recv, bytes}});
 }
 
-bool NetExecutor::advance_messages() {
-  bool moved = messages_.advance();
-  const bool had_unsent = std::exchange(has_unsent_, transport_->has_unsent());
-  moved |= had_unsent && !has_unsent_;
+bool NetExecutor::advance_messages(std::vector<MessageDone>& done) {
+  const bool moved = messages_.advance(ended_);
   steps_ += moved ? 1 : 0;
+  for (const MessageEnd& end : ended_) done.push_back({.ticket = end.ticket, .peer = end.peer});
+  ended_.clear();
   return moved;
 }
 

@@ -40,8 +40,7 @@ class NetExecutor : public Executor {
   bool advance() override;
   void finish(Watch& watch) override;
   uint64_t start_message(const Call& call) override;
-  bool advance_messages() override;
-  bool is_message_done(uint64_t ticket) const override { return messages_.is_done(ticket) && !has_unsent_; }
+  bool advance_messages(std::vector<MessageDone>& done) override;
   void nap(const std::function<bool()>& try_again) override;
   void wake() override { transport_->wake(); }
   Patience patience() const override { return Patience(options_.is_crowded, Patience::Look::dear); }
@@ -86,7 +85,7 @@ class NetExecutor : public Executor {
   std::shared_ptr<const RankPlan> paced_;  // whose lanes are paced, shared with the engine; none when none are
   Clock::time_point paced_until_;
   uint64_t begun_ = 0, steps_ = 0;  // calls, and moves beside those of the engine
-  bool has_unsent_ = false;         // the transport, when messages were last advanced
+  std::vector<MessageEnd> ended_;   // messages, just now
 
   Rerouting rerouting_;
   uint32_t round_ = 0;  // that this rank has reported on; the plans are of the same when it has been decided

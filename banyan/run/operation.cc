@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "banyan/base/check.h"
 #include "banyan/run/system/futex.h"
 
 namespace banyan {
@@ -16,10 +17,33 @@ Operation::Operation(const Call& call, std::shared_ptr<Communicator::Impl> owner
   }
 }
 
-void Operation::finish(const std::optional<Error>& error) {
+bool Operation::finish(const std::optional<Error>& error) {
   error_ = error;
-  state_.store(kOver, std::memory_order_seq_cst);
+  bool has_callbacks = false;
+  {
+    const std::lock_guard lock(mutex_);
+    state_.store(kOver, std::memory_order_seq_cst);
+    has_callbacks = !callbacks_.empty();
+  }
   if (waiters_.load(std::memory_order_seq_cst) > 0) futex_wake_all(state_);
+  return has_callbacks;
+}
+
+// None is added once it is over.
+void Operation::call_back() {
+  CHECK(is_over());
+  for (const std::function<void()>& callback : std::exchange(callbacks_, {})) callback();
+}
+
+void Operation::on_done(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_over()) {
+      callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback();
 }
 
 void Operation::wait(std::chrono::milliseconds at_most) {

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -23,12 +25,17 @@ class Operation {
   bool is_over() const { return state_.load(std::memory_order_acquire) != kUnderWay; }
   // Its error, once it is over.
   const std::optional<Error>& error() const { return error_; }
-  // By who carries it out, once.
-  void finish(const std::optional<Error>& error);
+  // By who carries it out, once. True when somebody is to be called back, by call_back().
+  bool finish(const std::optional<Error>& error);
+  void call_back();
+  // Once it is over: see Request.
+  void on_done(std::function<void()> callback);
   // Sleeps until it is over, or for so long.
   void wait(std::chrono::milliseconds at_most);
 
-  uint64_t ticket = 0;  // of a message; used by who carries it out
+  // Of a message; used by who carries it out.
+  uint64_t ticket = 0;
+  uint32_t peer = 0;  // once it is over
 
  private:
   static constexpr uint32_t kUnderWay = 0, kOver = 1;
@@ -39,6 +46,8 @@ class Operation {
   std::optional<Error> error_;
   std::atomic<uint32_t> state_{kUnderWay};
   std::atomic<uint32_t> waiters_{0};
+  std::mutex mutex_;  // protects callbacks_
+  std::vector<std::function<void()>> callbacks_;
 };
 
 }  // namespace banyan

@@ -100,7 +100,10 @@ typedef enum {
   BANYAN_PROD = 1,
   BANYAN_MIN = 2,
   BANYAN_MAX = 3,
-  BANYAN_AVG = 4 /* the sum, divided by the size of the communicator; integers truncate towards zero */
+  BANYAN_AVG = 4,  /* the sum, divided by the size of the communicator; integers truncate towards zero */
+  BANYAN_BAND = 5, /* and, or, exclusive or of every bit; of integers only */
+  BANYAN_BOR = 6,
+  BANYAN_BXOR = 7
 } banyan_op_kind_t;
 /* A banyan_op_kind_t, or what banyan_op_create_premul_sum made. */
 typedef int banyan_op_t;

@@ -1,4 +1,5 @@
 // Collectives, messages, groups and requests.
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -25,9 +26,14 @@ static_assert(static_cast<int>(DataType::int8) == BANYAN_INT8 && static_cast<int
               static_cast<int>(DataType::bfloat16) == BANYAN_BFLOAT16 &&
               static_cast<int>(DataType::float32) == BANYAN_FLOAT32 &&
               static_cast<int>(DataType::float64) == BANYAN_FLOAT64);
-static_assert(static_cast<int>(ReduceOp::sum) == BANYAN_SUM && static_cast<int>(ReduceOp::prod) == BANYAN_PROD &&
-              static_cast<int>(ReduceOp::min) == BANYAN_MIN && static_cast<int>(ReduceOp::max) == BANYAN_MAX &&
-              static_cast<int>(ReduceOp::avg) == BANYAN_AVG);
+// What a banyan_op_kind_t means; premul_sum is none, since each has a factor of its own.
+constexpr std::array kOps = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
+                             ReduceOp::avg, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor};
+static_assert(kOps[BANYAN_SUM] == ReduceOp::sum && kOps[BANYAN_PROD] == ReduceOp::prod &&
+              kOps[BANYAN_MIN] == ReduceOp::min && kOps[BANYAN_MAX] == ReduceOp::max &&
+              kOps[BANYAN_AVG] == ReduceOp::avg && kOps[BANYAN_BAND] == ReduceOp::band &&
+              kOps[BANYAN_BOR] == ReduceOp::bor && kOps[BANYAN_BXOR] == ReduceOp::bxor);
+static_assert(kOps.size() == banyan::kReduceOps - 1 && kOps.size() <= kFirstFactor);
 
 // What a thread has called since banyan_group_start. Counts are copied, since their arrays may be gone at the end.
 struct GroupedCall {
@@ -45,8 +51,8 @@ DataType type_of(banyan_type_t type) {
 }
 
 void set_op(Call& call, banyan_op_t op, banyan_comm_t comm) {
-  if (op >= BANYAN_SUM && op <= BANYAN_AVG) {
-    call.op = static_cast<ReduceOp>(op);
+  if (op >= 0 && static_cast<size_t>(op) < kOps.size()) {
+    call.op = kOps[static_cast<size_t>(op)];
     return;
   }
   const std::lock_guard lock(comm->mutex);
@@ -83,6 +89,7 @@ banyan_result_t make_reduction(banyan_comm_t comm, banyan_request_t* request, Ca
   const banyan_result_t result = guarded(comm, [&] {
     expect_pointer(comm, "comm");
     set_op(call, op, comm);
+    expect_reducible(type_of(type), call.op);
   });
   return result == BANYAN_SUCCESS ? make(comm, request, call, type) : result;
 }

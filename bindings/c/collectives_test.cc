@@ -13,13 +13,14 @@ namespace {
 
 using ::testing::Each;
 
-constexpr int kTypes = BANYAN_FLOAT64 + 1, kOps = BANYAN_AVG + 1;
+constexpr int kTypes = BANYAN_FLOAT64 + 1, kOps = BANYAN_BXOR + 1;
 
 size_t bytes_of(int type) {
   constexpr size_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
   return sizes[type];
 }
 bool is_float(int type) { return type >= BANYAN_FLOAT16; }
+bool is_bitwise(int op) { return op >= BANYAN_BAND; }
 
 template <typename To, typename From>
 void put(std::byte* at, From value) {
@@ -111,8 +112,24 @@ double decode(int type, const std::byte* at) {
   }
 }
 
+// Of 51 bits, which a double holds exactly; a shorter type gets the lower ones, and its sign with them. Seven in eight
+// are set for an and, one in eight for an or, so that those of 8 ranks leave some of both.
+int64_t sample_of_bits(int op, int rank, uint64_t position) {
+  uint64_t state = static_cast<uint64_t>(rank) << 32 ^ position;
+  const auto next = [&] {
+    state += 0x9e3779b97f4a7c15u;
+    const uint64_t mixed = (state ^ state >> 30) * 0xbf58476d1ce4e5b9u;
+    return (mixed ^ mixed >> 27) * 0x94d049bb133111ebu >> 13;
+  };
+  const uint64_t first = next(), second = next(), third = next();
+  if (op == BANYAN_BAND) return static_cast<int64_t>(first | second | third);
+  if (op == BANYAN_BOR) return static_cast<int64_t>(first & second & third);
+  return static_cast<int64_t>(first);
+}
+
 // Small enough that sums over 8 ranks are exact in 8 bits, and so are products of most.
 int64_t sample(int op, int rank, uint64_t position) {
+  if (is_bitwise(op)) return sample_of_bits(op, rank, position);
   const uint64_t noise =
       (static_cast<uint64_t>(rank) * 1009 + position * 31 + position / 61) * 0x9e3779b97f4a7c15u >> 60;
   return op == BANYAN_PROD ? 1 + static_cast<int64_t>(noise % 2) : static_cast<int64_t>(noise % 12);
@@ -126,6 +143,14 @@ double reduced(int type, int op, int size, uint64_t position) {
     if (op == BANYAN_PROD) result *= next;
     if (op == BANYAN_MIN) result = std::min(result, next);
     if (op == BANYAN_MAX) result = std::max(result, next);
+    if (op == BANYAN_BAND) result &= next;
+    if (op == BANYAN_BOR) result |= next;
+    if (op == BANYAN_BXOR) result ^= next;
+  }
+  if (is_bitwise(op)) {
+    std::byte element[8];
+    encode(type, element, result);
+    return decode(type, element);
   }
   if (op == BANYAN_PROD && type == BANYAN_INT8) return static_cast<int8_t>(result);
   if (op == BANYAN_PROD && type == BANYAN_UINT8) return static_cast<uint8_t>(result);
@@ -147,6 +172,7 @@ class Rank {
     in_place_ = in_place;
     for (int type = 0; type < kTypes; ++type) {
       for (int op = 0; op < kOps; ++op) {
+        if (is_bitwise(op) && is_float(type)) continue;
         all_reduce(type, op, count);
         reduce(type, op, count, static_cast<int>(count) % size_);
         reduce_scatter(type, op, count);
@@ -351,6 +377,70 @@ TEST_P(EverySize, LargeBuffersAreRight) {
                           return "";
                         }),
               Each(""));
+}
+
+// One rank alone is refused, which must not disturb the calls of all.
+TEST(Collectives, BitsOfFloatsAreRefusedBeforeAnythingHappens) {
+  EXPECT_THAT(
+      run_ranks(2,
+                [](banyan_comm_t comm, int rank) -> std::string {
+                  const auto is_refused = [&](banyan_result_t result, const std::string& text) {
+                    return result == BANYAN_INVALID_ARGUMENT && banyan_last_error(comm) == text;
+                  };
+                  std::vector<double> values(2000, 0.5);
+                  const std::vector<double> before = values;
+                  double* const data = values.data();
+                  const size_t counts[] = {3, 4};
+                  const std::string rest = " is for integers, not ";
+                  const std::pair<banyan_op_t, std::string> ops[] = {
+                      {BANYAN_BAND, "band"}, {BANYAN_BOR, "bor"}, {BANYAN_BXOR, "bxor"}};
+                  const std::pair<banyan_type_t, std::string> types[] = {
+                      {BANYAN_FLOAT16, "float16; give the same bits as uint16"},
+                      {BANYAN_BFLOAT16, "bfloat16; give the same bits as uint16"},
+                      {BANYAN_FLOAT32, "float32; give the same bits as uint32"},
+                      {BANYAN_FLOAT64, "float64; give the same bits as uint64"}};
+                  for (const auto& [op, op_name] : ops) {
+                    for (const auto& [type, type_name] : types) {
+                      if (rank != 1) continue;
+                      const std::string text = op_name + rest + type_name;
+                      banyan_request_t request = nullptr;
+                      if (!is_refused(banyan_all_reduce(data, data, 1000, type, op, comm, nullptr), text) ||
+                          !is_refused(banyan_all_reduce(data, data, 0, type, op, comm, nullptr), text) ||
+                          !is_refused(banyan_reduce(data, data, 5, type, op, 0, comm, &request), text) ||
+                          !is_refused(banyan_reduce_scatter(data, data + 4, 4, type, op, comm, nullptr), text) ||
+                          !is_refused(banyan_reduce_scatter_v(data, data + 9, counts, type, op, comm, nullptr), text))
+                        return "not refused: " + text + "; said " + banyan_last_error(comm);
+                      if (request != nullptr) return "a request of what was refused";
+                      if (banyan_group_start() != BANYAN_SUCCESS) return "group";
+                      if (!is_refused(banyan_all_reduce(data, data, 9, type, op, comm, nullptr), text))
+                        return "not refused in a group: " + text;
+                      if (banyan_group_end() != BANYAN_SUCCESS) return "the group was not empty";
+                    }
+                  }
+                  if (values != before) return "data has changed";
+                  int32_t bits = rank == 0 ? 0b0110 : 0b0011;
+                  if (banyan_all_reduce(&bits, &bits, 1, BANYAN_INT32, BANYAN_BXOR, comm, nullptr) != BANYAN_SUCCESS)
+                    return banyan_last_error(comm);
+                  return std::to_string(bits);
+                }),
+      Each("5"));
+}
+
+TEST(Collectives, OpsThatDoNotExistAreRefused) {
+  EXPECT_THAT(
+      run_ranks(1,
+                [](banyan_comm_t comm, int) -> std::string {
+                  int32_t value = 7;
+                  for (const banyan_op_t op : {-1, BANYAN_BXOR + 1, 999, 1000, 1 << 30}) {
+                    const banyan_result_t result =
+                        banyan_all_reduce(&value, &value, 1, BANYAN_INT32, op, comm, nullptr);
+                    if (result != BANYAN_INVALID_ARGUMENT ||
+                        banyan_last_error(comm) != "op " + std::to_string(op) + " does not exist in this communicator")
+                      return std::to_string(op) + ": " + banyan_last_error(comm);
+                  }
+                  return "";
+                }),
+      Each(""));
 }
 
 TEST(Collectives, APremultipliedSumScalesWhatEachRankContributes) {

@@ -9,6 +9,7 @@
 #include "banyan/run/join/rendezvous.h"
 #include "bindings/c/config.h"
 #include "bindings/c/handles.h"
+#include "bindings/common/settings.h"
 
 using banyan::Communicator;
 using banyan::Error;
@@ -63,7 +64,7 @@ void expect_rank(int size, int rank) {
 banyan_comm_t wrap(Communicator communicator) { return new banyan_comm{.communicator = std::move(communicator)}; }
 
 banyan_comm_t join(const Job::Invitation& invitation, Communicator::Options options) {
-  return wrap(Communicator::join(banyan::c::region_pool(), invitation, std::move(options)));
+  return wrap(Communicator::join(banyan::region_pool(), invitation, std::move(options)));
 }
 
 banyan_comm_t join_by_id(const banyan_unique_id_t& id, int size, int rank, const Communicator::Options& options) {
@@ -123,7 +124,7 @@ banyan_result_t pbanyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t
   return guarded(nullptr, [&] {
     expect_pointer(comm, "comm");
     *comm = nullptr;
-    *comm = wrap(Communicator::join(banyan::c::region_pool(), banyan::c::options_from(config)));
+    *comm = wrap(Communicator::join(banyan::region_pool(), banyan::c::options_from(config)));
   });
 }
 

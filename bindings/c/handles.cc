@@ -11,11 +11,6 @@ thread_local std::string comm_error_copy;
 
 }  // namespace
 
-RegionPool& region_pool() {
-  static auto* const pool = new RegionPool();
-  return *pool;
-}
-
 banyan_result_t result_of(const Error& error) {
   switch (error.code()) {
     case ErrorCode::invalid_input:

@@ -44,9 +44,6 @@ namespace banyan::c {
 
 constexpr int kFirstFactor = 1000;
 
-// Of this process; never freed, since other threads may use it until the very end.
-RegionPool& region_pool();
-
 banyan_result_t result_of(const Error& error);
 // Remembers the text for banyan_last_error: of this thread, and of a communicator unless that is null.
 banyan_result_t fail(LastError* of_comm, banyan_result_t result, const std::string& text);

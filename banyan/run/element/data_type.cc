@@ -20,7 +20,8 @@ namespace {
 constexpr std::array<std::string_view, kDataTypes> kTypeNames = {"int8",    "int16",    "int32",   "int64",
                                                                  "uint8",   "uint16",   "uint32",  "uint64",
                                                                  "float16", "bfloat16", "float32", "float64"};
-constexpr std::array<std::string_view, kReduceOps> kOpNames = {"sum", "prod", "min", "max", "avg", "premul_sum"};
+constexpr std::array<std::string_view, kReduceOps> kOpNames = {"sum",        "prod", "min", "max", "avg",
+                                                               "premul_sum", "band", "bor", "bxor"};
 
 // What nccl-tests, PyTorch and people call them.
 template <typename T>
@@ -106,6 +107,13 @@ ReduceOp parse_reduce_op(std::string_view text) { return parse_name(text, "reduc
 std::string_view to_string(DataType type) { return kTypeNames[static_cast<size_t>(type)]; }
 
 std::string_view to_string(ReduceOp op) { return kOpNames[static_cast<size_t>(op)]; }
+
+void expect_reducible(DataType type, ReduceOp op) {
+  if (is_reducible(type, op)) return;
+  throw Error(ErrorCode::invalid_input, std::string(to_string(op)) + " is for integers, not " +
+                                            std::string(to_string(type)) + "; give the same bits as uint" +
+                                            std::to_string(8 * size_of(type)));
+}
 
 double read_element(DataType type, const std::byte* element) {
   if (is_half(type)) {

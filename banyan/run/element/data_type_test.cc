@@ -31,13 +31,17 @@ std::vector<T> reduced(const Reduction& reduction, std::vector<T> left, const st
   return left;
 }
 
-TEST(Reduction, AddsAndCompares) {
+TEST(Reduction, AddsComparesAndCombinesBits) {
   const std::vector<float> left{1, -2, 0.5f}, right{2, -3, 0.5f};
   EXPECT_THAT(reduced({DataType::float32, ReduceOp::sum}, left, right), ElementsAre(3.f, -5.f, 1.f));
   EXPECT_THAT(reduced({DataType::float32, ReduceOp::min}, left, right), ElementsAre(1.f, -3.f, 0.5f));
   EXPECT_THAT(reduced({DataType::float32, ReduceOp::max}, left, right), ElementsAre(2.f, -2.f, 0.5f));
   EXPECT_THAT(reduced<double>({DataType::float64, ReduceOp::sum}, {1e100}, {1}), ElementsAre(1e100));
   EXPECT_THAT(reduced<int32_t>({DataType::int32, ReduceOp::min}, {5, -5}, {-6, 6}), ElementsAre(-6, -5));
+  EXPECT_THAT(reduced<int16_t>({DataType::int16, ReduceOp::band}, {-1, 0x0ff0}, {0x1234, 0x3c3c}),
+              ElementsAre(0x1234, 0x0c30));
+  EXPECT_THAT(reduced<int8_t>({DataType::int8, ReduceOp::bor}, {-128, 3}, {1, 4}), ElementsAre(-127, 7));
+  EXPECT_THAT(reduced<uint64_t>({DataType::uint64, ReduceOp::bxor}, {~uint64_t{0}}, {1}), ElementsAre(~uint64_t{1}));
 }
 
 TEST(Reduction, WrapsWholeNumbersRound) {
@@ -87,6 +91,31 @@ TEST(DataType, IsKnownByTheNamesOfOthersToo) {
   EXPECT_EQ(parse_data_type("float"), DataType::float32);
   EXPECT_EQ(parse_data_type("double"), DataType::float64);
   EXPECT_EQ(parse_reduce_op("mulsum"), ReduceOp::premul_sum);
+}
+
+TEST(DataType, IsReducedBitByBitWhereItIsAnInteger) {
+  for (size_t t = 0; t < kDataTypes; ++t) {
+    for (size_t o = 0; o < kReduceOps; ++o) {
+      const auto type = static_cast<DataType>(t);
+      const auto op = static_cast<ReduceOp>(o);
+      const bool bits = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+      EXPECT_EQ(is_bitwise(op), bits) << to_string(op);
+      EXPECT_EQ(is_reducible(type, op), !bits || t < 8) << to_string(op) << " of " << to_string(type);
+      if (is_reducible(type, op)) {
+        EXPECT_NO_THROW(expect_reducible(type, op));
+        continue;
+      }
+      try {
+        expect_reducible(type, op);
+        FAIL() << to_string(op) << " of " << to_string(type);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+        EXPECT_EQ(error.message(), std::string(to_string(op)) + " is for integers, not " +
+                                       std::string(to_string(type)) + "; give the same bits as uint" +
+                                       std::to_string(8 * size_of(type)));
+      }
+    }
+  }
 }
 
 template <typename T>
@@ -145,7 +174,7 @@ TEST(DataType, NamesWhatIsKnownWhenAskedForAnother) {
       "unknown data type 'flaot32' (did you mean 'float32'?); known are int8, int16, int32, int64, uint8, uint16, "
       "uint32, uint64, float16, bfloat16, float32, float64");
   EXPECT_THAT(complaint([] { parse_reduce_op(""); }),
-              HasSubstr("unknown reduction ''; known are sum, prod, min, max, avg, premul_sum"));
+              HasSubstr("unknown reduction ''; known are sum, prod, min, max, avg, premul_sum, band, bor, bxor"));
 }
 
 }  // namespace

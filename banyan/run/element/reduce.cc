@@ -20,6 +20,21 @@ void copy_to_both(const ReduceTask& task, std::byte* result, std::byte* second, 
   if (result != source) copy(result, source, bytes, task.streaming);
 }
 
+// The kernel for `op`, and how many of what it takes for elements there are.
+struct Choice {
+  internal::Kernels::Reduce reduce;
+  size_t count;
+};
+
+Choice kernel_for(DataType type, ReduceOp op, size_t count) {
+  const internal::Kernels& kernels = internal::active_kernels();
+  if (is_bitwise(op)) {
+    const auto place = static_cast<size_t>(op) - static_cast<size_t>(ReduceOp::band);
+    return {.reduce = kernels.reduce_bits[place], .count = count * size_of(type)};
+  }
+  return {.reduce = kernels.reduce[static_cast<size_t>(op)][static_cast<size_t>(type)], .count = count};
+}
+
 size_t half_index(DataType type) {
   CHECK(type == DataType::float16 || type == DataType::bfloat16) << to_string(type);
   return type == DataType::float16 ? 0 : 1;
@@ -30,17 +45,19 @@ size_t half_index(DataType type) {
 void reduce(const ReduceTask& task, std::byte* result, std::byte* second, std::span<const std::byte* const> sources,
             size_t count) {
   CHECK(!sources.empty() && task.divisor > 0) << "sources=" << sources.size() << " divisor=" << task.divisor;
+  CHECK(is_reducible(task.type, task.op)) << to_string(task.op) << " of " << to_string(task.type);
   ReduceOp op = task.op;
   if (op == ReduceOp::premul_sum || (op == ReduceOp::avg && task.divisor == 1)) op = ReduceOp::sum;
   if (sources.size() == 1 && op != ReduceOp::avg) return copy_to_both(task, result, second, sources[0], count);
+  const Choice kernel = kernel_for(task.type, op, count);
   const internal::ReduceJob job = {.result = result,
                                    .second = second,
                                    .sources = sources.data(),
                                    .source_count = sources.size(),
-                                   .count = count,
+                                   .count = kernel.count,
                                    .divisor = task.divisor,
                                    .streaming = task.streaming};
-  internal::active_kernels().reduce[static_cast<size_t>(op)][static_cast<size_t>(task.type)](job);
+  kernel.reduce(job);
 }
 
 void scale(DataType type, std::byte* to, const std::byte* from, size_t count, double factor) {

@@ -5,11 +5,13 @@
 //
 // What the operations do, with sources taken from the first to the last:
 //   sum, prod     Integers wrap round. Floats are IEEE operations, never fused; -0 + -0 is -0.
-//   min, max      The earlier source is kept when two are equal (so min(+0, -0) is +0). A NaN gives way to any number,
-//   on
-//                 either side; the result is NaN only where all sources are.
+//   min, max      The earlier source is kept when two are equal (so min(+0, -0) is +0). A NaN gives way to any
+//                 number, on either side; the result is NaN only where all sources are.
 //   avg           The sum, divided by `divisor` once at the end. Integers truncate towards zero, and have wrapped
-//   before. premul_sum    The sum of sources that scale() has been applied to.
+//                 before.
+//   premul_sum    The sum of sources that scale() has been applied to.
+//   band, bor,    And, or, and exclusive or of every bit, the sign's as well. Of integers only: expect_reducible() is
+//   bxor          for callers; here another type is our own bug.
 // float16 and bfloat16 are accumulated in float32 over all sources, divided there, and rounded once, to nearest even.
 // A result that is NaN is always the same one: positive, quiet, without payload (0x7fc00000 in float32). Processors
 // differ in which payload survives, so keeping it would mean different bits on different ranks.

@@ -65,6 +65,11 @@ void reduce_many(benchmark::State& state, DataType type, ReduceOp op) {
     double expected = static_cast<double>(sources * (sources + 1) / 2 + sources * (i % 5));
     if (op == ReduceOp::avg) expected /= static_cast<double>(sources);
     if (op == ReduceOp::max) expected = static_cast<double>(sources + i % 5);
+    if (op == ReduceOp::bxor) {
+      size_t bits = 0;
+      for (size_t k = 0; k < sources; ++k) bits ^= k + 1 + i % 5;
+      expected = static_cast<double>(bits);
+    }
     if (read_element(type, memory.data() + i * size_of(type)) != expected) {
       return state.SkipWithError(("wrong at " + std::to_string(i)).c_str());
     }
@@ -126,6 +131,12 @@ BENCHMARK_CAPTURE(reduce_many, float32_max, DataType::float32, ReduceOp::max)
     ->Args({2, 256 << 10, 0})
     ->ArgNames({"sources", "bytes", "streaming"});
 BENCHMARK_CAPTURE(reduce_many, int8_max, DataType::int8, ReduceOp::max)
+    ->Args({2, 256 << 10, 0})
+    ->ArgNames({"sources", "bytes", "streaming"});
+BENCHMARK_CAPTURE(reduce_many, int32_sum, DataType::int32, ReduceOp::sum)
+    ->Args({2, 256 << 10, 0})
+    ->ArgNames({"sources", "bytes", "streaming"});
+BENCHMARK_CAPTURE(reduce_many, int32_bxor, DataType::int32, ReduceOp::bxor)
     ->Args({2, 256 << 10, 0})
     ->ArgNames({"sources", "bytes", "streaming"});
 BENCHMARK_CAPTURE(reduce_many, float32_sum_of_8, DataType::float32, ReduceOp::sum)

@@ -13,8 +13,8 @@ struct ReduceJob {
   std::byte* second;  // or null
   const std::byte* const* sources;
   size_t source_count;  // at least 2, or of avg at least 1
-  size_t count;
-  uint32_t divisor;  // of avg
+  size_t count;         // of elements; of a bitwise operation, which knows none, of bytes
+  uint32_t divisor;     // of avg
   bool streaming;
 };
 
@@ -25,9 +25,11 @@ struct Kernels {
   using Widen = void (*)(float* to, const std::byte* from, size_t count);
   using Narrow = void (*)(std::byte* to, const float* from, size_t count, uint32_t divisor);
 
-  static constexpr size_t kOps = 5;  // sum to avg
+  static constexpr size_t kOps = 5;         // sum to avg
+  static constexpr size_t kBitwiseOps = 3;  // band to bxor
 
   Reduce reduce[kOps][kDataTypes];
+  Reduce reduce_bits[kBitwiseOps];
   Scale scale[kDataTypes];  // an integer's factor is whole and at most 2^53
   Copy stream;
   Widen widen[2];  // of float16 and bfloat16

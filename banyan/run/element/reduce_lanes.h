@@ -130,6 +130,29 @@ struct Avg : Sum {
   static constexpr bool kDivides = true;
 };
 
+// Of bytes, whatever they are a part of.
+struct And {
+  static constexpr bool kWraps = false, kDivides = false;
+  template <typename T, typename V>
+  [[gnu::always_inline]] static V apply(const V& left, const V& right) {
+    return left & right;
+  }
+};
+struct Or {
+  static constexpr bool kWraps = false, kDivides = false;
+  template <typename T, typename V>
+  [[gnu::always_inline]] static V apply(const V& left, const V& right) {
+    return left | right;
+  }
+};
+struct Xor {
+  static constexpr bool kWraps = false, kDivides = false;
+  template <typename T, typename V>
+  [[gnu::always_inline]] static V apply(const V& left, const V& right) {
+    return left ^ right;
+  }
+};
+
 // What a sum is divided by. For floats a power of two is multiplied by its inverse: the same bits, sooner.
 template <typename T>
 struct Divisor {

@@ -301,7 +301,10 @@ constexpr void fill_row(Kernels::Reduce (&row)[kDataTypes]) {
 
 template <typename Machine>
 constexpr Kernels kernels_of() {
+  // In the order of their enumerators.
   Kernels kernels = {.reduce = {},
+                     .reduce_bits = {reduce_as<Machine, uint8_t, And>, reduce_as<Machine, uint8_t, Or>,
+                                     reduce_as<Machine, uint8_t, Xor>},
                      .scale = {scale_by<Machine, uint8_t>, scale_by<Machine, uint16_t>, scale_by<Machine, uint32_t>,
                                scale_by<Machine, uint64_t>, scale_by<Machine, uint8_t>, scale_by<Machine, uint16_t>,
                                scale_by<Machine, uint32_t>, scale_by<Machine, uint64_t>, scale_by<Machine, Half>,

@@ -18,6 +18,7 @@ constexpr uint32_t kPeriod = 65'521;  // the largest prime below 2^16
 constexpr uint32_t kMostRanks = 1 << 15;
 constexpr int64_t kMostSample = 500;  // more would say no more about where a sample belongs
 constexpr uint32_t kMostLive = 8;     // 2^-8 and 2^8 are exact in float16
+constexpr uint32_t kMostBits = 52;    // of a bitwise sample, so that a report can say it as a double
 constexpr size_t kBlock = 512;        // elements that are encoded at a time
 
 // Bits of a product are mixed well at the top.
@@ -57,6 +58,12 @@ int64_t wrapped(DataType type, int64_t value) {
   return is_unsigned(type) ? static_cast<int64_t>(top >> spare) : static_cast<int64_t>(top) >> spare;
 }
 
+// The lowest `width` bits, moved up by `by` < width places; those that leave at the top come in at the bottom.
+uint64_t rotated(uint64_t bits, uint32_t width, uint64_t by) {
+  if (by == 0) return bits;
+  return (bits << by | bits >> (width - by)) & ((uint64_t{1} << width) - 1);
+}
+
 int64_t product(int64_t left, int64_t right) {
   return static_cast<int64_t>(static_cast<uint64_t>(left) * static_cast<uint64_t>(right));
 }
@@ -70,6 +77,7 @@ SampleData::SampleData(const Options& options) : options_(options), is_floating_
                                             std::string(to_string(options.reduction.op)) + " is exact in " +
                                             std::string(to_string(options.reduction.type)));
   }
+  if (options.reduces) expect_reducible(options.reduction.type, options.reduction.op);
   choose_range();
   if (options.reduces) reduce_noise();
 }
@@ -95,12 +103,18 @@ void SampleData::choose_range() {
   if (!is_floating_) most /= 2;
   most = std::min(most, kMostSample);
   drifts_ = static_cast<uint64_t>(std::min<int64_t>(8, 1 + most / 2));
+  if (combines_bits()) {
+    bits_ = std::min(static_cast<uint32_t>(8 * size_of(type)), kMostBits) - 1;
+    drifts_ = std::min<uint64_t>(drifts_, bits_);  // all rotations differ
+    return;
+  }
   most_ = most - static_cast<int64_t>(drifts_ - 1);
   least_ = is_unsigned(type) ? 0 : -most_;
   live_every_ = (options_.ranks + kMostLive - 1) / kMostLive;
 }
 
 SampleData::Value SampleData::noise(uint32_t rank, uint32_t position) const {
+  if (combines_bits()) return {.whole = noise_bits(rank, position)};
   const uint32_t bits = mixed(rank, position);
   if (is_product() && is_floating_) {
     constexpr std::array<double, 4> kMagnitudes = {0.5, 1, 1, 2};
@@ -114,6 +128,24 @@ SampleData::Value SampleData::noise(uint32_t rank, uint32_t position) const {
   return {.whole = 2 * chosen + (is_product() ? 1 : 0)};
 }
 
+// A bit stands out, is 0 in band and 1 in bor, with a chance that is halved until it is at most one in `ranks`; in bxor
+// the chance is a half.
+int64_t SampleData::noise_bits(uint32_t rank, uint32_t position) const {
+  const ReduceOp op = options_.reduction.op;
+  uint64_t state = uint64_t{mixed(rank, position)} << 32 | mixed(position, rank);
+  const auto next = [&state] {  // splitmix64
+    uint64_t bits = state += 0x9e3779b97f4a7c15u;
+    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
+    bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
+    return bits ^ bits >> 31;
+  };
+  uint64_t outstanding = next();
+  for (uint64_t most = 2; op != ReduceOp::bxor && most < options_.ranks; most *= 2) outstanding &= next();
+  if (op == ReduceOp::band) outstanding = ~outstanding;
+  const uint64_t bits = outstanding & ((uint64_t{1} << bits_) - 1);
+  return static_cast<int64_t>(bits << 1 | (op == ReduceOp::band ? 1 : 0));
+}
+
 SampleData::Value SampleData::combined(Value left, Value right) const {
   const ReduceOp op = options_.reduction.op;
   if (is_floating_) {
@@ -123,6 +155,9 @@ SampleData::Value SampleData::combined(Value left, Value right) const {
   }
   if (op == ReduceOp::min) return {.whole = std::min(left.whole, right.whole)};
   if (op == ReduceOp::max) return {.whole = std::max(left.whole, right.whole)};
+  if (op == ReduceOp::band) return {.whole = left.whole & right.whole};
+  if (op == ReduceOp::bor) return {.whole = left.whole | right.whole};
+  if (op == ReduceOp::bxor) return {.whole = left.whole ^ right.whole};
   return {.whole = op == ReduceOp::prod ? product(left.whole, right.whole) : left.whole + right.whole};
 }
 
@@ -143,6 +178,10 @@ void SampleData::reduce_noise() {
 
 SampleData::Value SampleData::drifted(Value noise, uint64_t laps, int64_t summands) const {
   const auto drift = static_cast<int64_t>(laps % drifts_);
+  if (combines_bits()) {  // what rotates all operands rotates the answer
+    const auto bits = static_cast<uint64_t>(noise.whole);
+    return {.whole = static_cast<int64_t>(rotated(bits >> 1, bits_, laps % drifts_) << 1 | (bits & 1))};
+  }
   if (is_product()) {
     const bool flips = drift % 2 == 1 && summands % 2 == 1;
     if (is_floating_) return {.real = flips ? -noise.real : noise.real};
@@ -225,12 +264,13 @@ void SampleData::fill(std::span<std::byte> into, uint32_t rank, uint64_t begin, 
 }
 
 // Floats: an infinity that the op does not lose. Integers: an odd number where all answers are even, or one that is
-// beyond the mean of several; and an even one where all are odd.
+// beyond the mean of several; and an even one, zero, where all are odd.
 void SampleData::spoil(std::span<std::byte> into) const {
   const auto [type, op] = options_.reduction;
   const double infinity = std::numeric_limits<double>::infinity();
   const int64_t largest = is_unsigned(type) ? -1 : INT64_MAX >> (64 - 8 * size_of(type));
-  Value value = {.whole = is_product() ? 0 : largest};
+  const bool all_are_odd = is_product() || (combines_bits() && op == ReduceOp::band);
+  Value value = {.whole = all_are_odd ? 0 : largest};
   if (is_floating_) value.real = op == ReduceOp::min ? -infinity : infinity;
   write(into, 0, [&](uint32_t, uint64_t) { return value; });
 }

@@ -2,7 +2,7 @@
 //
 // A sample depends on the rank and on the position in the whole buffer, so that no shard, slice or element can be taken
 // for another: sample(r, i) = noise(r, i mod p) + i / p mod 8, with a prime p, since no buffer is cut into pieces that
-// are multiples of it. In a product the second part is a sign instead.
+// are multiples of it. In a product the second part is a sign instead; in a bitwise reduction, a rotation.
 //
 // Answers are exact, bit for bit, whatever the order in which ranks are combined and wherever a partial result is
 // rounded to the type:
@@ -10,6 +10,8 @@
 //   sums         of floats are whole numbers, small enough that the sum of their magnitudes over all ranks is exact in
 //                the type: that limits the ranks (most_ranks). An avg divides it once, in float32 or float64.
 //   products     of floats are of 1 and -1, and of 2 and 1/2 on at most 8 ranks of a position.
+//   band, bor,   of any bits but the lowest, which is 1 in every sample of band and 0 in those of the others. So many
+//   bxor         bits of a sample are set that a quarter to three quarters of the answer's are, whatever the ranks.
 //   premul_sum   expects rank r to scale its samples by factor(r).
 #pragma once
 
@@ -31,8 +33,9 @@ class SampleData {
     Reduction reduction;
   };
 
-  // Throws Error{unsupported} beyond most_ranks(). Costs 8 bytes for each of p positions when it reduces, and p * ranks
-  // steps. Immutable: any thread may read.
+  // Throws Error{unsupported} beyond most_ranks(), Error{invalid_input} for what expect_reducible() refuses when it
+  // reduces. That costs 8 bytes for each of p positions, and p * ranks steps, for band and bor times log2(ranks).
+  // Immutable: any thread may read.
   explicit SampleData(const Options& options);
   SampleData(const Collective& collective, const Reduction& reduction);
 
@@ -65,9 +68,11 @@ class SampleData {
   };
 
   bool is_product() const { return options_.reduces && options_.reduction.op == ReduceOp::prod; }
+  bool combines_bits() const { return options_.reduces && is_bitwise(options_.reduction.op); }
   void choose_range();
   void reduce_noise();
   Value noise(uint32_t rank, uint32_t position) const;
+  int64_t noise_bits(uint32_t rank, uint32_t position) const;
   Value combined(Value left, Value right) const;
   // The noise of a position, or what became of it, at a position further on by `laps` periods.
   Value drifted(Value noise, uint64_t laps, int64_t summands) const;
@@ -84,6 +89,7 @@ class SampleData {
   bool is_floating_;
   int64_t least_ = 0, most_ = 0;  // of the noise, before it is made even
   uint64_t drifts_ = 1;
+  uint32_t bits_ = 0;                 // of bitwise reductions: those of a sample above the lowest, which rotate
   uint32_t live_every_ = 1;           // in products of floats, one in so many ranks is not of magnitude 1
   std::vector<Value> reduced_noise_;  // over all ranks, by position mod p
 };

@@ -28,8 +28,13 @@ Collective collective(CollectiveKind kind, uint32_t ranks) {
   return sample_forest({.kind = kind, .ranks = ranks}).collective();
 }
 
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min,
-                             ReduceOp::max, ReduceOp::avg,  ReduceOp::premul_sum};
+std::vector<ReduceOp> ops_of(DataType type) {
+  std::vector<ReduceOp> ops;
+  for (size_t i = 0; i < kReduceOps; ++i) {
+    if (const auto op = static_cast<ReduceOp>(i); is_reducible(type, op)) ops.push_back(op);
+  }
+  return ops;
+}
 
 // The naive answer: rank by rank, rounded to the type after each, in this order.
 uint64_t wrong_in_naive_answer(const Reduction& reduction, std::vector<uint32_t> order) {
@@ -62,7 +67,7 @@ std::vector<uint32_t> shuffled_ranks(uint32_t ranks) {
 
 TEST(SampleData, ExpectsWhatReducingOneByOneGivesInAnyOrder) {
   for (size_t type = 0; type < kDataTypes; ++type) {
-    for (const ReduceOp op : kOps) {
+    for (const ReduceOp op : ops_of(static_cast<DataType>(type))) {
       for (const uint32_t ranks : {1u, 3u, 8u}) {
         const Reduction reduction = {static_cast<DataType>(type), op};
         EXPECT_EQ(wrong_in_naive_answer(reduction, shuffled_ranks(ranks)), 0u)
@@ -124,7 +129,7 @@ TEST(SampleData, CountsWhatIsWrongAndNamesTheFirst) {
 TEST(SampleData, NothingSpoiltIsRight) {
   for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::broadcast}) {
     for (size_t type = 0; type < kDataTypes; ++type) {
-      for (const ReduceOp op : kOps) {
+      for (const ReduceOp op : ops_of(static_cast<DataType>(type))) {
         const Reduction reduction = {static_cast<DataType>(type), op};
         const SampleData data(collective(kind, 3), reduction);
         std::vector<std::byte> bytes(kElements * size_of(reduction.type));
@@ -149,6 +154,72 @@ TEST(SampleData, ShowsMisplacedDataInEveryType) {
     EXPECT_GT(data.compare(bytes, 1, 0, kElements).wrong, kElements * 98 / 100) << to_string(data_type);
     EXPECT_GT(data.compare(bytes, 1, 1, kElements + 1).wrong, kElements * 98 / 100) << to_string(data_type);
   }
+}
+
+// A reduction in which one rank's samples were taken from the next place, or left out, or spoilt.
+TEST(SampleData, ShowsAMistakeOfOneOfManyRanksInEveryBitwiseReduction) {
+  constexpr uint32_t kRanks = 8, kWrongRank = 5;
+  enum class Slip { misplaced, left_out, spoilt, late };
+  for (const ReduceOp op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+    for (size_t number = 0; number < 8; ++number) {
+      const auto type = static_cast<DataType>(number);
+      const SampleData data({.ranks = kRanks, .reduces = true, .reduction = {type, op}});
+      for (const Slip slip : {Slip::misplaced, Slip::left_out, Slip::spoilt, Slip::late}) {
+        std::vector<std::byte> answer(kElements * size_of(type)), next(answer.size());
+        data.fill(answer, 0, 0, kElements);
+        for (uint32_t rank = 1; rank < kRanks; ++rank) {
+          const bool is_wrong = rank == kWrongRank;
+          if (is_wrong && slip == Slip::left_out) continue;
+          const uint64_t shift = !is_wrong ? 0 : slip == Slip::misplaced ? 1 : slip == Slip::late ? 65'521 : 0;
+          data.fill(next, rank, shift, kElements + shift);
+          if (is_wrong && slip == Slip::spoilt) data.spoil(next);
+          Reduction{type, op}(answer.data(), answer.data(), next.data(), kElements);
+        }
+        const uint64_t wrong = data.compare(answer, 0, 0, kElements).wrong;
+        const std::string what = std::string(to_string(op)) + " of " + std::string(to_string(type)) + ", slip " +
+                                 std::to_string(static_cast<int>(slip));
+        EXPECT_GT(wrong, slip == Slip::spoilt ? kElements - 1 : kElements / 5) << what;
+      }
+    }
+  }
+}
+
+TEST(SampleData, HasBitsEnoughInTheAnswersOfBitwiseReductions) {
+  for (const ReduceOp op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+    for (const uint32_t ranks : {2u, 3u, 8u, 33u, 256u}) {
+      const Reduction reduction = {DataType::uint8, op};
+      const SampleData data({.ranks = ranks, .reduces = true, .reduction = reduction});
+      std::vector<uint8_t> answer(kElements), next(kElements);
+      data.fill(std::as_writable_bytes(std::span(answer)), 0, 0, kElements);
+      for (uint32_t rank = 1; rank < ranks; ++rank) {
+        data.fill(std::as_writable_bytes(std::span(next)), rank, 0, kElements);
+        for (size_t i = 0; i < kElements; ++i) {
+          answer[i] = static_cast<uint8_t>(op == ReduceOp::band  ? answer[i] & next[i]
+                                           : op == ReduceOp::bor ? answer[i] | next[i]
+                                                                 : answer[i] ^ next[i]);
+        }
+      }
+      EXPECT_EQ(data.compare(std::as_bytes(std::span(answer)), 0, 0, kElements).wrong, 0u);
+      for (int bit = 1; bit < 8; ++bit) {
+        const auto set = std::count_if(answer.begin(), answer.end(), [&](uint8_t each) { return each >> bit & 1; });
+        const double share = static_cast<double>(set) / static_cast<double>(kElements);
+        EXPECT_TRUE(share > 0.2 && share < 0.8)
+            << to_string(op) << " of " << ranks << ": bit " << bit << " is set in a share of " << share;
+      }
+    }
+  }
+}
+
+TEST(SampleData, RefusesBitsOfFloatsOnlyWhereItReduces) {
+  const Reduction reduction = {DataType::float32, ReduceOp::band};
+  try {
+    const SampleData data({.ranks = 2, .reduces = true, .reduction = reduction});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+    EXPECT_EQ(error.message(), "band is for integers, not float32; give the same bits as uint32");
+  }
+  EXPECT_NO_THROW(SampleData({.ranks = 2, .reduces = false, .reduction = reduction}));
 }
 
 TEST(SampleData, IsTheSameInPieces) {

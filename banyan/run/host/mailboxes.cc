@@ -7,95 +7,103 @@
 #include "banyan/base/check.h"
 
 namespace banyan {
+namespace {
+
+// Counters of messages and pieces go round after 2^32 messages.
+bool has_reached(uint64_t counter, uint64_t value) { return static_cast<int64_t>(counter - value) >= 0; }
+
+}  // namespace
 
 Mailboxes::Mailboxes(const Segment& segment, const Options& options)
-    : segment_(segment), options_(options), out_(segment.ranks()), in_(segment.ranks()) {
+    : segment_(segment),
+      options_(options),
+      out_(segment.ranks()),
+      in_(segment.ranks()),
+      receives_({.rank = options.rank, .ranks = segment.ranks()}) {
   CHECK(options.own_regions != nullptr && options.peers.size() == segment.ranks());
 }
 
 Mailboxes::~Mailboxes() {
-  for (Line& line : out_) {
+  if (fork_guard_.is_in_child()) return;  // all this is the parent's
+  segment_.publish(segment_.farewell(options_.rank).value, 1);
+  for (OutLine& line : out_) {
     if (line.memory != nullptr) options_.own_regions->free(line.memory);
   }
 }
 
-Mailboxes::Ticket Mailboxes::send(uint32_t to, std::span<const std::byte> bytes) {
-  CHECK(to < out_.size()) << to;
-  out_[to].messages.push_back({.ticket = next_, .bytes = const_cast<std::byte*>(bytes.data()), .size = bytes.size()});
-  ++open_;
+Mailboxes::Ticket Mailboxes::send(const Sent& message) {
+  CHECK(message.to < out_.size()) << message.to;
+  out_[message.to].messages.push(
+      {.ticket = next_, .tag = message.tag, .bytes = message.bytes.data(), .size = message.bytes.size()});
+  ++sends_;
   return next_++;
 }
 
-Mailboxes::Ticket Mailboxes::receive(uint32_t from, std::span<std::byte> bytes) {
-  CHECK(from < in_.size()) << from;
-  in_[from].messages.push_back({.ticket = next_, .bytes = bytes.data(), .size = bytes.size()});
-  ++open_;
+Mailboxes::Ticket Mailboxes::receive(const Received& message) {
+  receives_.post({.ticket = next_, .peer = message.from, .tag = message.tag, .into = message.into});
   return next_++;
-}
-
-bool Mailboxes::is_done(Ticket ticket) const {
-  const auto is_open = [&](const Line& line) {
-    return std::any_of(line.messages.begin(), line.messages.end(),
-                       [&](const Message& message) { return message.ticket == ticket; });
-  };
-  return std::none_of(out_.begin(), out_.end(), is_open) && std::none_of(in_.begin(), in_.end(), is_open);
 }
 
 std::optional<uint32_t> Mailboxes::waiting_for() const {
-  for (uint32_t peer = 0; peer < in_.size(); ++peer) {
-    if (!in_[peer].messages.empty() || !out_[peer].messages.empty()) return peer;
-  }
-  return std::nullopt;
+  const auto line = std::find_if(out_.begin(), out_.end(), [](const OutLine& each) { return !each.messages.empty(); });
+  return line != out_.end() ? static_cast<uint32_t>(line - out_.begin()) : receives_.waiting_for();
 }
 
-bool Mailboxes::advance() {
-  if (open_ == 0) return false;
+bool Mailboxes::advance(std::vector<MessageEnd>& ended) {
+  if (is_idle()) return false;
   bool moved = false;
-  for (uint32_t peer = 0; peer < out_.size(); ++peer) {
-    while (advance_sending(peer)) moved = true;
-    while (advance_receiving(peer)) moved = true;
+  const uint32_t ranks = segment_.ranks();
+  // Not always from the same one, which might give to a receive from any before all others each time.
+  first_ = first_ + 1 < ranks ? first_ + 1 : 0;
+  for (uint32_t i = 0; i < ranks; ++i) {
+    const uint32_t peer = first_ + i < ranks ? first_ + i : first_ + i - ranks;
+    while (advance_sending(peer, ended)) moved = true;
+    for (uint64_t step = 0; step < kStepsAtATime && advance_receiving(peer); ++step) moved = true;
   }
-  return moved;
-}
-
-void Mailboxes::finish(Line& line) {
-  line.messages.pop_front();
-  ++line.number;
-  --open_;
+  return receives_.hand_over(ended) || moved;
 }
 
 // ---- Sending ----
 
-bool Mailboxes::advance_sending(uint32_t peer) {
-  Line& line = out_[peer];
+bool Mailboxes::advance_sending(uint32_t peer, std::vector<MessageEnd>& ended) {
+  OutLine& line = out_[peer];
   if (line.messages.empty()) return false;
-  Message& message = line.messages.front();
+  Sending& message = line.messages.front();
   const Box& box = segment_.box(options_.rank, peer);
   const uint64_t taken = box.taken.value.load(std::memory_order_acquire);
   if (!message.is_offered) {
     // The box is free when the message before has been taken.
-    if (taken < line.number << 32 && line.number > 1) return false;
+    if (line.number > 1 && !has_reached(taken, counter(line.number, 0))) return false;
     offer(peer, line, message);
     const auto way = static_cast<Way>(box.post.way);
-    if (way == Way::inline_ || way == Way::eager) finish(line);
+    if (way == Way::inline_ || way == Way::eager) finish(peer, ended);
     return true;
   }
-  if (taken >= (line.number + 1) << 32) {
-    finish(line);
+  if (has_reached(taken, counter(line.number + 1, 0))) {
+    finish(peer, ended);
     return true;
   }
   return static_cast<Way>(box.post.way) == Way::streamed && send_piece(peer, line, message);
 }
 
-std::byte* Mailboxes::memory_of(Line& line) {
+void Mailboxes::finish(uint32_t peer, std::vector<MessageEnd>& ended) {
+  OutLine& line = out_[peer];
+  ended.push_back({.ticket = line.messages.front().ticket, .peer = peer});
+  line.messages.pop();
+  ++line.number;
+  --sends_;
+}
+
+std::byte* Mailboxes::memory_of(OutLine& line) {
   if (line.memory == nullptr) line.memory = options_.own_regions->allocate(2 * options_.piece_bytes);
   return line.memory;
 }
 
-void Mailboxes::offer(uint32_t peer, Line& line, Message& message) {
+void Mailboxes::offer(uint32_t peer, OutLine& line, Sending& message) {
   Box& box = segment_.box(options_.rank, peer);
   Post& post = box.post;
   post.signature = message.size;
+  post.tag = message.tag;
   Way way = Way::inline_;
   if (message.size <= Post::kInlineBytes) {
     if (message.size > 0) std::memcpy(post.bytes, message.bytes, message.size);
@@ -113,81 +121,105 @@ void Mailboxes::offer(uint32_t peer, Line& line, Message& message) {
       way = Way::streamed;
       shown = memory_of(line);
       place = options_.own_regions->find(shown, 2 * options_.piece_bytes);
+      box.sent.value.store(counter(line.number, 0), std::memory_order_relaxed);  // it may be far behind
     }
     post.views.input = {.region = place.region, .offset = place.offset};
     if (way == Way::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(shown);
   }
   post.way = static_cast<uint32_t>(way);
-  post.stride = static_cast<uint32_t>(options_.piece_bytes);
   message.is_offered = true;
   segment_.publish(post.sequence, line.number);
 }
 
 // Two pieces may be on their way.
-bool Mailboxes::send_piece(uint32_t peer, Line& line, Message& message) {
+bool Mailboxes::send_piece(uint32_t peer, OutLine& line, Sending& message) {
   const uint64_t begin = message.pieces * options_.piece_bytes;
   if (begin >= message.size) return false;
   Box& box = segment_.box(options_.rank, peer);
-  if (message.pieces >= 2 && box.taken.value.load(std::memory_order_acquire) < counter(line, message.pieces - 1)) {
-    return false;
-  }
+  const uint64_t taken = box.taken.value.load(std::memory_order_acquire);
+  if (message.pieces >= 2 && !has_reached(taken, counter(line.number, message.pieces - 1))) return false;
   std::memcpy(line.memory + message.pieces % 2 * options_.piece_bytes, message.bytes + begin,
-              std::min(options_.piece_bytes, message.size - begin));
-  segment_.publish(box.sent.value, counter(line, ++message.pieces));
+              std::min<uint64_t>(options_.piece_bytes, message.size - begin));
+  segment_.publish(box.sent.value, counter(line.number, ++message.pieces));
   return true;
 }
 
 // ---- Receiving ----
 
 bool Mailboxes::advance_receiving(uint32_t peer) {
-  Line& line = in_[peer];
-  if (line.messages.empty()) return false;
-  Message& message = line.messages.front();
+  InLine& line = in_[peer];
+  Receives::Arrival* arrival = receives_.arriving(peer);
+  if (arrival == nullptr && !receives_.awaits(peer)) return false;
   Box& box = segment_.box(peer, options_.rank);
-  const Post& post = box.post;
-  if (post.sequence.load(std::memory_order_acquire) < line.number) return false;
-  if (post.signature != message.size) {
-    throw Error(ErrorCode::mismatch, "rank " + std::to_string(peer) + " sends " + std::to_string(post.signature) +
-                                         " bytes where this rank, " + std::to_string(options_.rank) + ", receives " +
-                                         std::to_string(message.size));
+  if (arrival == nullptr) {
+    // Looked at before its box, in which its last words may lie.
+    const bool has_left = !receives_.names(peer) && segment_.farewell(peer).value.load(std::memory_order_acquire) != 0;
+    if (box.post.sequence.load(std::memory_order_acquire) < line.number || !can_be_taken(box.post)) {
+      if (has_left) receives_.lose(peer, Error(ErrorCode::peer_lost, "rank " + std::to_string(peer) + " has left"));
+      return false;
+    }
+    arrival = &receives_.begin(peer, box.post.tag, box.post.signature);
   }
-  const Post::View view = post.views.input;
-  switch (static_cast<Way>(post.way)) {
-    case Way::inline_:
-      if (message.size > Post::kInlineBytes) return false;
-      if (message.size > 0) std::memcpy(message.bytes, post.bytes, message.size);
-      break;
-    case Way::eager:
-      if (message.size > segment_.box_bytes()) return false;
-      std::memcpy(message.bytes, segment_.box_memory(peer, options_.rank), message.size);
-      break;
-    case Way::viewed:
-      std::memcpy(message.bytes, options_.peers[peer]->at(view.region, view.offset, message.size), message.size);
-      break;
-    case Way::attached:
-      options_.peers[peer]->read(view.offset, {message.bytes, message.size});
-      break;
-    case Way::streamed:
-      if (!take_pieces(peer, post, line, message)) return false;
-      if (message.pieces * post.stride < message.size) return true;
-      break;
-  }
-  segment_.publish(box.taken.value, (line.number + 1) << 32);
-  finish(line);
+  if (!take(peer, box.post, *arrival)) return false;
+  if (arrival->taken < arrival->size) return true;
+  receives_.end(peer);
+  line.pieces = 0;
+  segment_.publish(box.taken.value, counter(++line.number, 0));
   return true;
 }
 
-// True when a piece was taken.
-bool Mailboxes::take_pieces(uint32_t peer, const Post& post, Line& line, Message& message) {
+// Whether what it says of itself can be.
+bool Mailboxes::can_be_taken(const Post& post) const {
+  switch (static_cast<Way>(post.way)) {
+    case Way::inline_:
+      return post.signature <= Post::kInlineBytes;
+    case Way::eager:
+      return post.signature <= segment_.box_bytes();
+    case Way::viewed:
+    case Way::attached:
+    case Way::streamed:
+      return true;
+  }
+  return false;
+}
+
+// False when nothing was there to be taken.
+bool Mailboxes::take(uint32_t peer, const Post& post, Receives::Arrival& arrival) {
+  const Post::View view = post.views.input;
+  const std::byte* from = post.bytes;
+  switch (static_cast<Way>(post.way)) {
+    case Way::inline_:
+      break;
+    case Way::eager:
+      from = segment_.box_memory(peer, options_.rank);
+      break;
+    case Way::viewed:
+      from = options_.peers[peer]->at(view.region, view.offset, arrival.size);
+      break;
+    case Way::attached:
+      options_.peers[peer]->read(view.offset, {arrival.bytes, arrival.size});
+      arrival.taken = arrival.size;
+      return true;
+    case Way::streamed:
+      return take_piece(peer, post, arrival);
+  }
+  if (arrival.size > 0) std::memcpy(arrival.bytes, from, arrival.size);
+  arrival.taken = arrival.size;
+  return true;
+}
+
+bool Mailboxes::take_piece(uint32_t peer, const Post& post, Receives::Arrival& arrival) {
+  InLine& line = in_[peer];
   Box& box = segment_.box(peer, options_.rank);
-  if (box.sent.value.load(std::memory_order_acquire) < counter(line, message.pieces + 1)) return false;
-  const uint64_t begin = message.pieces * post.stride;
-  const uint64_t bytes = std::min<uint64_t>(post.stride, message.size - begin);
+  const uint64_t sent = box.sent.value.load(std::memory_order_acquire);
+  if (!has_reached(sent, counter(line.number, line.pieces + 1))) return false;
+  const uint64_t bytes = std::min<uint64_t>(options_.piece_bytes, arrival.size - arrival.taken);
   const Post::View view = post.views.input;
   const std::byte* const from =
-      options_.peers[peer]->at(view.region, view.offset + message.pieces % 2 * post.stride, bytes);
-  std::memcpy(message.bytes + begin, from, bytes);
-  segment_.publish(box.taken.value, counter(line, ++message.pieces));
+      options_.peers[peer]->at(view.region, view.offset + line.pieces % 2 * options_.piece_bytes, bytes);
+  std::memcpy(arrival.bytes + arrival.taken, from, bytes);
+  arrival.taken += bytes;
+  segment_.publish(box.taken.value, counter(line.number, ++line.pieces));
   return true;
 }
 

@@ -1,17 +1,19 @@
-// Mailboxes: messages between two ranks of a host. The n-th that a rank sends to another is taken by the n-th receive
-// there.
+// Mailboxes: messages between two ranks of a host. Which receive takes which message, receives.h says.
 //
 // A message is offered in a box of shared memory (segment.h), in one of five ways: a little lies in the box itself, and
 // some more in the memory beside it: then the sender is done at once, and may leave. More is taken by the receiver out
 // of the sender's buffer, where it is in a region or may be attached to; else it passes through memory of the sender
-// piece by piece. Only one message of a pair is on its way at a time; others queue here.
+// piece by piece. Only one message of a pair is on its way at a time; others queue here. It is taken when its receive
+// is posted, or when it stands in the way of what another one may wait for; till then it stays in its box.
 //
-// One thread. Nothing waits: advance() is called again and again.
+// Who goes says farewell. A receive from any then does without that rank, and fails only when no other is left.
+//
+// One thread. Nothing waits: advance() is called again and again. It looks at each peer, and takes time for what moves.
+// A message that the box itself holds allocates nothing at either end once its receive is posted.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,67 +22,94 @@
 #include "banyan/base/error.h"
 #include "banyan/run/host/regions.h"
 #include "banyan/run/host/segment.h"
+#include "banyan/run/message/queue.h"
+#include "banyan/run/message/receives.h"
+#include "banyan/run/system/fork_guard.h"
 
 namespace banyan {
 
 class Mailboxes {
  public:
+  static constexpr uint32_t kAnyPeer = Receives::kAnyPeer;
+
   struct Options {
     uint32_t rank = 0;
     RegionPool* own_regions = nullptr;
     std::span<const std::unique_ptr<PeerRegions>> peers;  // by rank; the caller's
     bool may_attach = false;                              // equal on all ranks
     size_t eager_bytes = SIZE_MAX;   // up to so many, a send does not wait for its receive, if a box holds them
-    size_t piece_bytes = 128 << 10;  // of streams
+    size_t piece_bytes = 128 << 10;  // of streams; equal on all ranks
   };
   Mailboxes(const Segment& segment, const Options& options);
   Mailboxes(const Mailboxes&) = delete;
   Mailboxes& operator=(const Mailboxes&) = delete;
   ~Mailboxes();
 
+  // The bytes stay the caller's, and must stay where they are until the message is over.
   using Ticket = uint64_t;
-  Ticket send(uint32_t to, std::span<const std::byte> bytes);
-  Ticket receive(uint32_t from, std::span<std::byte> bytes);
+  struct Sent {
+    uint32_t to = 0, tag = 0;
+    std::span<const std::byte> bytes;
+  };
+  Ticket send(const Sent& message);
+  struct Received {
+    uint32_t from = kAnyPeer, tag = 0;
+    std::span<std::byte> into;
+  };
+  Ticket receive(const Received& message);
 
-  // Moves what can be moved; true when something was. Throws Error{mismatch} naming the peer whose message has another
-  // length, and what PeerRegions throws.
-  bool advance();
-  // Whether the message has been sent, so that its buffer is free again, or received.
-  bool is_done(Ticket ticket) const;
-  bool is_idle() const { return open_ == 0; }
+  // Moves what can be moved; true when something was. Appends what is over: sent, so that its buffer is free again, or
+  // received. Throws what Receives and PeerRegions throw.
+  bool advance(std::vector<MessageEnd>& ended);
+  bool is_idle() const { return sends_ == 0 && receives_.is_idle(); }
   // A rank whose sign is missing, when there is something open.
   std::optional<uint32_t> waiting_for() const;
 
  private:
   enum class Way : uint32_t { inline_, eager, viewed, attached, streamed };
-  struct Message {
+  static constexpr uint64_t kStepsAtATime = 64;  // with one peer, before the next has its turn
+
+  struct Sending {
     Ticket ticket = 0;
-    std::byte* bytes = nullptr;  // read only when sent
+    uint32_t tag = 0;
+    const std::byte* bytes = nullptr;
     uint64_t size = 0;
     bool is_offered = false;
     uint64_t pieces = 0;  // done
   };
-  // All between this rank and one peer, one way.
-  struct Line {
-    std::deque<Message> messages;  // the first is on its way
-    uint64_t number = 1;           // of the first
-    std::byte* memory = nullptr;   // of outgoing ones: a region, for what is streamed
+  // What goes to one peer.
+  struct OutLine {
+    Queue<Sending> messages;      // the first is on its way
+    uint64_t number = 1;          // of the first
+    std::byte* memory = nullptr;  // a region, for what is streamed
+  };
+  // What comes from one.
+  struct InLine {
+    uint64_t number = 1;  // of the message that comes next, or is being taken
+    uint64_t pieces = 0;  // of it that were taken
   };
 
-  bool advance_sending(uint32_t peer);
+  bool advance_sending(uint32_t peer, std::vector<MessageEnd>& ended);
+  void offer(uint32_t peer, OutLine& line, Sending& message);
+  bool send_piece(uint32_t peer, OutLine& line, Sending& message);
+  std::byte* memory_of(OutLine& line);
+  void finish(uint32_t peer, std::vector<MessageEnd>& ended);
+
   bool advance_receiving(uint32_t peer);
-  void offer(uint32_t peer, Line& line, Message& message);
-  bool send_piece(uint32_t peer, Line& line, Message& message);
-  bool take_pieces(uint32_t peer, const Post& post, Line& line, Message& message);
-  std::byte* memory_of(Line& line);
-  void finish(Line& line);
-  static uint64_t counter(const Line& line, uint64_t pieces) { return line.number << 32 | pieces; }
+  bool can_be_taken(const Post& post) const;
+  bool take(uint32_t peer, const Post& post, Receives::Arrival& arrival);
+  bool take_piece(uint32_t peer, const Post& post, Receives::Arrival& arrival);
+  static uint64_t counter(uint64_t number, uint64_t pieces) { return number << 32 | pieces; }
 
   const Segment& segment_;
   const Options options_;
-  std::vector<Line> out_, in_;  // by peer
+  std::vector<OutLine> out_;  // by peer
+  std::vector<InLine> in_;
+  Receives receives_;
+  const ForkGuard fork_guard_;
+  uint32_t first_ = 0;  // peer to look at
   Ticket next_ = 1;
-  size_t open_ = 0;
+  size_t sends_ = 0;  // open
 };
 
 }  // namespace banyan

@@ -13,7 +13,7 @@
 namespace banyan {
 namespace {
 
-constexpr uint64_t kMagic = 0x0003'0000'6e79'6e62;  // version 3
+constexpr uint64_t kMagic = 0x0004'0000'6e79'6e62;  // version 4
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
 }  // namespace
@@ -29,7 +29,7 @@ size_t Segment::bytes(const Options& options) {
   CHECK(options.ranks >= 1 && options.ranks <= kMaxRanks) << options.ranks;
   CHECK(options.block_bytes > 0 && options.block_bytes % kPage == 0) << options.block_bytes;
   static_assert(sizeof(Head) <= kHeadBytes);
-  static_assert(kPosts * (sizeof(Post) + sizeof(CallNote)) + 3 * sizeof(Counter) + sizeof(Bell) <= kHeadBytes);
+  static_assert(kPosts * (sizeof(Post) + sizeof(CallNote)) + 4 * sizeof(Counter) + sizeof(Bell) <= kHeadBytes);
   return kHeadBytes + options.ranks * rank_bytes(options);
 }
 

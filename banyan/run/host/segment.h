@@ -12,6 +12,7 @@
 //   boxes      one for each peer, through which messages to this peer are offered (mailboxes.h), and some memory for
 //              each, in which a message lies until it is taken, even when its sender has left.
 //   bell       a word to sleep on, and whether it does.
+//   farewell   whether it will send no message any more.
 // and for all: how many sleep, and the error that ended the group, if one did.
 //
 // Everything in it is written by one rank and read by the others (the error: by the first who sets it), through atomics
@@ -46,7 +47,10 @@ struct alignas(2 * kCacheLine) Post {
   std::atomic<uint64_t> sequence{0};  // of the operation
   uint64_t signature = 0;             // of the call: kind, type, op, root, counts
   uint32_t way = 0;                   // how the data is offered: Exchange knows the numbers
-  uint32_t stride = 0;  // bytes between the pieces of two ranks; of a stream, also what a block holds of each
+  union {
+    uint32_t stride = 0;  // bytes between the pieces of two ranks; of a stream, also what a block holds of each
+    uint32_t tag;         // of a message
+  };
   union {
     std::byte bytes[kInlineBytes];
     struct {
@@ -67,7 +71,7 @@ struct alignas(kCacheLine) Counter {
 
 // Messages from one rank to another, one at a time.
 struct Box {
-  Post post;      // written by the sender; its sequence number counts messages
+  Post post;      // written by the sender; its sequence number counts messages, its signature is the length
   Counter sent;   // by the sender: `message << 32 | pieces` that lie in the sender's memory for streams
   Counter taken;  // by the receiver: the same, of those it has taken; `message + 1 << 32` when it has all
 };
@@ -120,6 +124,7 @@ class Segment {
   Counter& staged(uint32_t rank) const { return counter(rank, 0); }
   Counter& reduced(uint32_t rank) const { return counter(rank, 1); }
   Counter& collected(uint32_t rank) const { return counter(rank, 2); }
+  Counter& farewell(uint32_t rank) const { return counter(rank, 4); }  // not 0: it has left; its boxes stay as they are
   Box& box(uint32_t from, uint32_t to) const { return reinterpret_cast<Box*>(rank_base(from) + kHeadBytes)[to]; }
   // As much as fits a box: less where there are many.
   size_t box_bytes() const { return box_bytes(ranks_); }

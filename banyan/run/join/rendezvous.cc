@@ -21,24 +21,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{2000}, kPortPatience{1000};
 
-std::vector<std::string> addresses_from_environment() {
-  std::vector<std::string> addresses;
-  const char* list = std::getenv("BANYAN_ADDRESS");
-  if (list == nullptr) return addresses;
-  std::string_view rest = list;
-  while (true) {
-    const size_t end = rest.find(',');
-    const std::string name(rest.substr(0, end));
-    try {
-      for (const std::string& address : addresses_of(name)) addresses.push_back(address);
-    } catch (const Error& error) {
-      throw error.within("BANYAN_ADDRESS");
-    }
-    if (end == std::string_view::npos) return addresses;
-    rest.remove_prefix(end + 1);
-  }
-}
-
 // All addresses, in whichever family this machine has.
 Listener listen_everywhere(uint16_t port) {
   try {
@@ -105,6 +87,24 @@ Place parse_file(const std::string& url) {
 }
 
 }  // namespace
+
+std::vector<std::string> given_addresses() {
+  std::vector<std::string> addresses;
+  const char* list = std::getenv("BANYAN_ADDRESS");
+  if (list == nullptr) return addresses;
+  std::string_view rest = list;
+  while (true) {
+    const size_t end = rest.find(',');
+    const std::string name(rest.substr(0, end));
+    try {
+      for (const std::string& address : addresses_of(name)) addresses.push_back(address);
+    } catch (const Error& error) {
+      throw error.within("BANYAN_ADDRESS");
+    }
+    if (end == std::string_view::npos) return addresses;
+    rest.remove_prefix(end + 1);
+  }
+}
 
 Place Place::parse(const std::string& text) {
   if (text.starts_with("tcp://")) return parse_tcp(text);
@@ -186,7 +186,7 @@ void Rendezvous::open_folder(const Options& options, const Deadline& deadline) {
 }
 
 std::vector<std::string> Rendezvous::own_addresses() const {
-  if (std::vector<std::string> given = addresses_from_environment(); !given.empty()) return given;
+  if (std::vector<std::string> given = given_addresses(); !given.empty()) return given;
   if (secret_.is_empty() || is_local()) return {"127.0.0.1"};
   std::vector<std::string> addresses = outward_addresses();
   std::string best = store_->own_address();
@@ -238,7 +238,7 @@ std::vector<Card> Rendezvous::meet(const Card& own, uint32_t size, const Deadlin
 }
 
 UniqueId make_unique_id() {
-  const std::vector<std::string> given = addresses_from_environment();
+  const std::vector<std::string> given = given_addresses();
   const std::string address = given.empty() ? outward_addresses().front() : given.front();
   Listener listener = is_loopback(address) ? Listener::on(address) : listen_everywhere(0);
   const Secret secret = Secret::random();

@@ -40,6 +40,9 @@ struct Place {
   static Place parse(const std::string& text);
 };
 
+// Those in BANYAN_ADDRESS: where others are to reach this process. None when it is not set. Throws Error{not_found}.
+std::vector<std::string> given_addresses();
+
 // Tells all of `size` processes about each other. Keys begin with `prefix`, so that there may be several meetings in
 // one store. All throw the same Error when it fails: timed_out, "ranks 3, 5, 6, 7 have not come to tcp://node0:29501
 // within 30 s"; mismatch, naming both, when two processes have the same rank or see another number of ranks, or when a

@@ -4,79 +4,326 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
 #include <memory>
 #include <random>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/testing/simulated_transport.h"
 
 namespace banyan {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+using Bytes = std::vector<std::byte>;
 
-std::byte byte_of(uint32_t from, uint32_t to, uint64_t letter, uint64_t position) {
-  return static_cast<std::byte>(from * 31 + to * 17 + letter * 101 + position * 7);
+constexpr uint32_t kAny = Letters::kAnyPeer;
+
+Bytes text_of(uint64_t seed, size_t size) {
+  Bytes bytes(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(seed * 101 + i * 7 + i / 251);
+  return bytes;
 }
 
-TEST(Letters, ArriveWholeAndInOrderInEveryWorld) {
-  constexpr uint32_t kRanks = 3;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    SimulatedWorld world({.ranks = kRanks, .seed = seed});
+// Streams that stand only when both ends have asked for them, and have bytes unsent for a while, as those of
+// LaneTransport.
+class ShyStreams {
+ public:
+  ShyStreams(SimulatedWorld& world, uint32_t ranks) {
+    for (uint32_t rank = 0; rank < ranks; ++rank) ends_.push_back(std::make_unique<End>(*this, world, rank));
+  }
+  Transport& transport(uint32_t rank) { return *ends_[rank]; }
+  bool has_asked(uint32_t rank, uint32_t peer) const { return asked_.contains({rank, peer}); }
+  // Whether it insisted, by reading or writing.
+  bool has_insisted(uint32_t rank, uint32_t peer) const { return insisted_.contains({rank, peer}); }
+
+ private:
+  class End : public Transport {
+   public:
+    End(ShyStreams& streams, SimulatedWorld& world, uint32_t rank)
+        : streams_(streams), world_(world), real_(world.transport(rank)), rank_(rank) {}
+    size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) override {
+      if (!insist(peer)) return 0;
+      const bool is_beginning = head.size() == kHeaderBytes;
+      CHECK(!is_beginning || !unsent_.contains(peer)) << "a letter begins although the one before has not gone";
+      const size_t count = real_.write(peer, head, body);
+      if (count > 0) unsent_.insert(peer);
+      return count;
+    }
+    bool has_unsent(uint32_t peer) override {
+      if (world_.draw(3) == 0) unsent_.erase(peer);
+      return unsent_.contains(peer);
+    }
+    std::span<const std::byte> peek(uint32_t peer) override {
+      return insist(peer) ? real_.peek(peer) : std::span<const std::byte>();
+    }
+    void consume(uint32_t peer, size_t count) override { real_.consume(peer, count); }
+    size_t read(uint32_t peer, std::span<std::byte> into) override { return insist(peer) ? real_.read(peer, into) : 0; }
+    bool listen(uint32_t peer) override {
+      streams_.asked_.insert({rank_, peer});
+      return stands(peer);
+    }
+    void wait(std::chrono::milliseconds) override { CHECK(false) << "nobody sleeps here"; }
+
+   private:
+    bool stands(uint32_t peer) const { return streams_.has_asked(rank_, peer) && streams_.has_asked(peer, rank_); }
+    bool insist(uint32_t peer) {
+      streams_.asked_.insert({rank_, peer});
+      if (!stands(peer)) streams_.insisted_.insert({rank_, peer});
+      return stands(peer);
+    }
+    static constexpr size_t kHeaderBytes = 16;
+    ShyStreams& streams_;
+    SimulatedWorld& world_;
+    Transport& real_;
+    const uint32_t rank_;
+    std::set<uint32_t> unsent_;  // to whom
+  };
+
+  std::vector<std::unique_ptr<End>> ends_;
+  std::set<std::pair<uint32_t, uint32_t>> asked_, insisted_;
+};
+
+class Town {
+ public:
+  explicit Town(const SimulatedWorld::Options& options)
+      : ranks_(options.ranks), world_(options), streams_(world_, ranks_), ended_(ranks_) {
+    for (uint32_t rank = 0; rank < ranks_; ++rank) {
+      letters_.push_back(
+          std::make_unique<Letters>(streams_.transport(rank), Letters::Options{.rank = rank, .ranks = ranks_}));
+    }
+  }
+  Letters& operator[](uint32_t rank) { return *letters_[rank]; }
+  SimulatedWorld& world() { return world_; }
+  const ShyStreams& streams() const { return streams_; }
+  bool step() {
+    const bool delivered = world_.deliver_some();
+    const auto rank = static_cast<uint32_t>(world_.draw(ranks_));
+    if (silent_.contains(rank)) return delivered;
+    return letters_[rank]->advance(ended_[rank]) || delivered;
+  }
+  // Until nothing has moved for long.
+  void settle() {
+    for (int idle = 0; idle < 2000;) idle = step() ? 0 : idle + 1;
+  }
+  // It advances no more.
+  void silence(uint32_t rank) { silent_.insert(rank); }
+  // What has ended on this rank since this was asked for.
+  std::vector<MessageEnd> ended(uint32_t rank) { return std::exchange(ended_[rank], {}); }
+
+ private:
+  const uint32_t ranks_;
+  SimulatedWorld world_;
+  ShyStreams streams_;
+  std::vector<std::unique_ptr<Letters>> letters_;
+  std::vector<std::vector<MessageEnd>> ended_;
+  std::set<uint32_t> silent_;
+};
+
+// Each rank sends what it has to send in order, and posts its receives in an order of its own: then the n-th of them
+// for a rank and tag gets the n-th letter. Those from any, of the odd tags, get each letter once, and of one rank in
+// order; all letters of such a tag have the same length.
+TEST(Letters, OfAllTagsArriveInEveryWorldAsTheSerialModelSays) {
+  constexpr uint32_t kRanks = 4, kTags = 4;
+  struct Sent {
+    uint32_t from = 0, to = 0, tag = 0;
+    Bytes bytes;
+  };
+  struct Received {
+    uint32_t rank = 0;
+    size_t like = 0;  // the letter, or one with its tag
+    Letters::Ticket ticket = 0;
+    Bytes memory;
+  };
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Town town({.ranks = kRanks, .seed = seed});
     std::mt19937_64 random(seed);
-    std::vector<std::unique_ptr<Letters>> letters;
-    for (uint32_t rank = 0; rank < kRanks; ++rank) {
-      letters.push_back(std::make_unique<Letters>(world.transport(rank)));
+    const auto draw_size = [&] { return random() % (random() % 2 == 0 ? 5 : 1000); };
+    const auto is_from_any = [](const Sent& letter) { return letter.tag % 2 == 1; };
+    std::vector<size_t> sizes(kTags);
+    for (size_t& size : sizes) size = draw_size();
+    std::deque<Sent> sent;
+    std::map<std::array<uint32_t, 3>, std::deque<size_t>> of_pair;  // by receiver, sender and tag
+    for (uint64_t i = 0; i < 60; ++i) {
+      const auto from = static_cast<uint32_t>(random() % kRanks), to = static_cast<uint32_t>(random() % kRanks);
+      const auto tag = static_cast<uint32_t>(random() % kTags);
+      if (from == to) continue;
+      const size_t size = tag % 2 == 1 ? sizes[tag] : draw_size();
+      of_pair[{to, from, tag}].push_back(sent.size());
+      sent.push_back({from, to, tag, text_of(i, size)});
     }
-    struct Pair {
-      uint32_t from, to;
-      uint64_t number;
-      std::vector<std::byte> sent, received;
-    };
-    std::vector<Pair> pairs;
-    for (uint64_t number = 0; number < 4; ++number) {
-      for (uint32_t from = 0; from < kRanks; ++from) {
-        for (uint32_t to = 0; to < kRanks; ++to) {
-          if (from == to) continue;
-          const size_t size = random() % (random() % 2 == 0 ? 5 : 2000);
-          pairs.push_back({from, to, number, std::vector<std::byte>(size), std::vector<std::byte>(size)});
-          for (size_t i = 0; i < size; ++i) pairs.back().sent[i] = byte_of(from, to, number, i);
-        }
+    std::vector<size_t> order(sent.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), random);
+    std::deque<Received> received;
+    for (size_t sends = 0, receives = 0; sends < sent.size() || receives < order.size();) {
+      if (receives == order.size() || (sends < sent.size() && random() % 2 == 0)) {
+        const Sent& letter = sent[sends++];
+        town[letter.from].send({.to = letter.to, .tag = letter.tag, .bytes = letter.bytes});
+      } else {
+        const Sent& like = sent[order[receives++]];
+        std::deque<size_t>& coming = of_pair[{like.to, like.from, like.tag}];
+        received.push_back(
+            {.rank = like.to, .like = coming.front(), .memory = Bytes(sent[coming.front()].bytes.size())});
+        if (!is_from_any(like)) coming.pop_front();
+        received.back().ticket = town[like.to].receive(
+            {.from = is_from_any(like) ? kAny : like.from, .tag = like.tag, .into = received.back().memory});
       }
+      for (uint64_t i = random() % 8; i > 0; --i) town.step();
     }
-    for (Pair& pair : pairs) {
-      letters[pair.from]->send(pair.to, pair.sent);
-      letters[pair.to]->receive(pair.from, pair.received);
+    town.settle();
+    std::map<std::pair<uint32_t, Letters::Ticket>, uint32_t> peers;
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      ASSERT_TRUE(town[rank].is_idle());
+      for (const MessageEnd& end : town.ended(rank)) peers[{rank, end.ticket}] = end.peer;
     }
-    for (uint64_t idle = 0; idle < 2000;) {
-      const bool delivered = world.deliver_some();
-      const bool moved = letters[world.draw(kRanks)]->advance();
-      idle = delivered || moved ? 0 : idle + 1;
+    ASSERT_EQ(peers.size(), 2 * sent.size());
+    for (const Received& each : received) {
+      const Sent& like = sent[each.like];
+      const uint32_t peer = peers.at({each.rank, each.ticket});
+      size_t letter = each.like;
+      if (is_from_any(like)) {
+        std::deque<size_t>& coming = of_pair[{each.rank, peer, like.tag}];
+        ASSERT_FALSE(coming.empty()) << "rank " << each.rank << " got more than was sent by " << peer;
+        letter = coming.front();
+        coming.pop_front();
+      } else {
+        ASSERT_EQ(peer, like.from);
+      }
+      ASSERT_EQ(each.memory, sent[letter].bytes) << "rank " << each.rank;
     }
-    for (const Pair& pair : pairs) ASSERT_EQ(pair.received, pair.sent) << "seed " << seed;
-    for (const auto& of_rank : letters) ASSERT_TRUE(of_rank->is_idle()) << "seed " << seed;
-    ASSERT_TRUE(world.is_quiet()) << "seed " << seed;
+    ASSERT_TRUE(town.world().is_quiet());
   }
 }
 
-TEST(Letters, OfAnotherLengthAreRefused) {
-  SimulatedWorld world({.ranks = 2, .least_capacity = 300, .seed = 1});
-  Letters sender(world.transport(0)), receiver(world.transport(1));
-  std::vector<std::byte> bytes(20);
-  sender.send(1, bytes);
-  receiver.receive(0, std::span(bytes).first(10));
-  EXPECT_EQ(receiver.waiting_for(), 0u);
+TEST(Letters, StandInNobodysWay) {
+  Town town({.ranks = 3, .seed = 4});
+  const Bytes large = text_of(1, 100'000), little = text_of(2, 3);
+  Bytes into_large(large.size()), into_little(little.size()), nothing(1);
+  town[0].send({.to = 1, .tag = 1, .bytes = large});
+  town[0].send({.to = 1, .tag = 2, .bytes = little});
+  town[1].receive({.from = 2, .tag = 2, .into = nothing});
+  town.settle();
+  EXPECT_TRUE(town.ended(0).empty());  // nobody waits for rank 0
+  EXPECT_EQ(town[0].waiting_for(), 1u);
+  EXPECT_EQ(town[1].waiting_for(), 2u);
+  const auto first = town[1].receive({.from = 0, .tag = 2, .into = into_little});
+  town.settle();
+  EXPECT_EQ(town.ended(0).size(), 2u);
+  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{first, 0}));
+  EXPECT_EQ(into_little, little);
+  const auto second = town[1].receive({.from = kAny, .tag = 1, .into = into_large});
+  town.settle();
+  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{second, 0}));
+  EXPECT_EQ(into_large, large);
+}
+
+TEST(Letters, FromAnyListenToAllAndInsistOnNobody) {
+  Town town({.ranks = 4, .seed = 2});
+  const Bytes text = text_of(1, 400);
+  Bytes one(text.size()), two(text.size());
+  const auto a = town[1].receive({.from = kAny, .tag = 7, .into = one});
+  const auto b = town[1].receive({.from = kAny, .tag = 7, .into = two});
+  town.settle();
+  for (const uint32_t peer : {0u, 2u, 3u}) {
+    EXPECT_TRUE(town.streams().has_asked(1, peer)) << peer;
+    EXPECT_FALSE(town.streams().has_insisted(1, peer)) << peer;
+  }
+  EXPECT_FALSE(town.streams().has_asked(1, 1));
+  town[3].send({.to = 1, .tag = 7, .bytes = text});
+  town.settle();
+  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{a, 3}));
+  town[0].send({.to = 1, .tag = 7, .bytes = text});
+  town.settle();
+  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{b, 0}));
+  EXPECT_EQ(one, text);
+  EXPECT_EQ(two, text);
+}
+
+std::string error_of(Town& town, ErrorCode code) {
   try {
-    for (int i = 0; i < 10'000; ++i) {
-      sender.advance();
-      world.deliver_some();
-      receiver.advance();
-    }
-    ADD_FAILURE() << "taken";
+    town.settle();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::mismatch);
-    EXPECT_THAT(error.what(), HasSubstr("sent 20 bytes where this rank expects 10"));
+    EXPECT_EQ(error.code(), code);
+    return error.message();
+  }
+  return "nothing";
+}
+
+TEST(Letters, OfAnotherLengthAreRefusedEvenWhenTheyLayAside) {
+  for (const bool is_late : {false, true}) {
+    Town town({.ranks = 3, .least_capacity = 300, .seed = 1});
+    const Bytes text = text_of(1, 20);
+    Bytes other(5), memory(10);
+    town[2].send({.to = 1, .tag = 3, .bytes = text});
+    town[1].receive({.from = 2, .tag = 4, .into = other});
+    if (is_late) town.settle();
+    town[1].receive({.from = kAny, .tag = 3, .into = memory});
+    EXPECT_EQ(error_of(town, ErrorCode::mismatch), "rank 2 sends 20 bytes where this rank, 1, receives 10 (tag 3)");
+  }
+}
+
+TEST(Letters, RefuseWhatIsNone) {
+  Town town({.ranks = 2, .least_capacity = 300, .seed = 1});
+  Bytes memory(10);
+  town[0].send({.to = 1, .tag = 1, .bytes = {}});  // so that the stream stands
+  town.world().inject(0, 1, text_of(1, 16));
+  town[1].receive({.from = 0, .tag = 3, .into = memory});
+  EXPECT_THAT(error_of(town, ErrorCode::mismatch), HasSubstr("rank 0 sent what is no message"));
+}
+
+TEST(Letters, FromAnyDoWithoutThoseWhoAreGoneWhileOthersAreLeft) {
+  Town town({.ranks = 4, .least_capacity = 300, .seed = 7});
+  const Bytes text = text_of(1, 60);
+  std::vector<Bytes> memories(3, Bytes(text.size()));
+  std::vector<Letters::Ticket> tickets;
+  for (Bytes& memory : memories) tickets.push_back(town[1].receive({.from = kAny, .tag = 7, .into = memory}));
+  // Rank 0 says what it has to say and leaves; rank 3 leaves without a word.
+  town[0].send({.to = 1, .tag = 7, .bytes = text});
+  for (int i = 0; i < 100 && !town[0].is_idle(); ++i) town.step();
+  town[3].receive({.from = kAny, .tag = 1, .into = {}});  // so that its stream stands
+  for (int i = 0; i < 100; ++i) town.step();
+  for (const uint32_t gone : {0u, 3u}) {
+    town.silence(gone);
+    town.world().end_rank(gone);
+  }
+  town.settle();
+  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{tickets[0], 0}));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(town[1].waiting_for(), 2u);
+  town[2].send({.to = 1, .tag = 7, .bytes = text});
+  town.settle();
+  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{tickets[1], 2}));
+  town.silence(2);
+  town.world().end_rank(2);
+  EXPECT_THAT(error_of(town, ErrorCode::peer_lost), HasSubstr("the connection to rank 2"));
+}
+
+TEST(Letters, WhoeverIsGoneInTheMiddleOfALetterOrAwaitedIsMissed) {
+  for (const bool is_named : {false, true}) {
+    Town town({.ranks = 3, .least_capacity = 10, .most_capacity = 20, .seed = 3});
+    const Bytes text = text_of(1, 1000);
+    Bytes memory(text.size());
+    town[1].receive({.from = kAny, .tag = 7, .into = memory});
+    if (is_named) {
+      town[0].receive({.from = 1, .tag = 7, .into = {}});
+    } else {
+      town[0].send({.to = 1, .tag = 7, .bytes = text});
+    }
+    for (int i = 0; i < 60; ++i) town.step();
+    town.silence(0);
+    town.world().end_rank(0);
+    if (is_named) town[1].receive({.from = 0, .tag = 1, .into = {}});
+    EXPECT_THAT(error_of(town, ErrorCode::peer_lost), HasSubstr("the connection to rank 0"));
   }
 }
 

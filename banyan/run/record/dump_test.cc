@@ -68,6 +68,17 @@ TEST_F(DumpTest, RoundTrips) {
   EXPECT_EQ(dump_to_json(parse_dump(json)), json);
 }
 
+TEST_F(DumpTest, RoundTripsEveryReduction) {
+  SampleDump sample("world", 0, 2);
+  for (size_t op = 0; op < kReduceOps; ++op) {
+    sample.add({.type = DataType::int16, .op = static_cast<ReduceOp>(op)}, 60, 61);
+  }
+  const RankDump dump = sample;
+  const std::string json = dump_to_json(dump);
+  EXPECT_EQ(parse_dump(json), dump) << json;
+  EXPECT_THAT(json, HasSubstr("\"bxor\""));
+}
+
 TEST_F(DumpTest, BytesThatAreNoTextAreReplaced) {
   RankDump dump = sample();
   dump.host = std::string(2000, '\xff');

@@ -66,7 +66,9 @@ TEST(Operation, SignatureTellsWhatMatters) {
   };
   EXPECT_TRUE(differs([](auto& record) { record.count = 1000; }));
   EXPECT_TRUE(differs([](auto& record) { record.type = DataType::float64; }));
-  EXPECT_TRUE(differs([](auto& record) { record.op = ReduceOp::max; }));
+  for (size_t op = 1; op < kReduceOps; ++op) {
+    EXPECT_TRUE(differs([op](auto& record) { record.op = static_cast<ReduceOp>(op); })) << op;
+  }
   EXPECT_TRUE(differs([](auto& record) { record.kind = OperationKind::all_gather; }));
   EXPECT_TRUE(differs([](auto& record) { record.counts_hash = 5; }));
   EXPECT_FALSE(differs([](auto& record) { record.begin = record.end = 99; }));

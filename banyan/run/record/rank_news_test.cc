@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "banyan/base/error.h"
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/shared_memory.h"
@@ -59,6 +61,15 @@ TEST_F(RankNewsTest, AreOfTheLastCallsOnly) {
   EXPECT_EQ(told.calls.front().sequence, RankNews::kCalls + 1);
   EXPECT_EQ(told.calls.back().sequence, 2 * RankNews::kCalls);
   EXPECT_FALSE(told.state(0, RankHealth::alive).is_inside());
+}
+
+TEST_F(RankNewsTest, KnowEveryReduction) {
+  for (size_t op = 0; op < kReduceOps; ++op) {
+    recorder_.begin({.kind = OperationKind::reduce, .op = static_cast<ReduceOp>(op), .other = 0, .count = 3}).finish();
+    const RankNews told = RankNews::decode(news().encode());
+    ASSERT_EQ(told.calls.size(), std::min(op + 1, RankNews::kCalls));
+    EXPECT_EQ(told.calls.back().op, static_cast<ReduceOp>(op));
+  }
 }
 
 TEST_F(RankNewsTest, OfNoCallSayNothing) {

@@ -23,6 +23,14 @@ class Patience {
         yields_(look == Look::cheap ? kYields : kYieldsDear),
         limit_(most_) {}
 
+  // The same for a thread beside the program's own, which should have the core: hardly looks, then sleeps.
+  Patience modest() const {
+    Patience modest = *this;
+    modest.most_ = modest.limit_ = least_;
+    modest.yields_ = 2;
+    return modest;
+  }
+
   // Begins a wait.
   void begin() { looks_ = 0; }
   // To be called after a look in vain. False when it is time to sleep.
@@ -52,7 +60,7 @@ class Patience {
   static constexpr uint32_t kYields = 300;  // then it is time to sleep
   // A dear look takes some microseconds, so that these amount to no more time.
   static constexpr uint32_t kLeastDear = 1, kMostDear = 30, kYieldsDear = 2;
-  const uint32_t least_, most_, yields_;
+  uint32_t least_, most_, yields_;
   uint32_t looks_ = 0, limit_;
 };
 

@@ -25,10 +25,8 @@ class ChannelTransport : public Transport {
   virtual uint32_t channel(uint32_t peer, uint32_t lane) const = 0;
   // Ends a wait(), or keeps the next one from waiting. Any thread.
   virtual void wake() = 0;
-  // Whether bytes that write() took go on their way only while this process calls wait(), or anything else; whoever
-  // turns to other things before they have gone may hold up its peers. Or whether a body of write_lasting() is still
-  // read. Transports whose bytes the kernel holds have none.
-  virtual bool has_unsent() const { return false; }
+  // Whether has_unsent() of any stream, but for those of one lane, which may wait for long until their peers read.
+  virtual bool has_unsent_beside(uint32_t /*lane*/) { return false; }
 
   // For transports whose lanes have paths. Others do without.
 

@@ -66,7 +66,7 @@ TEST(CheckedConnection, CarriesMuchBetweenProcesses) {
                               LaneTransport transport(place.connector(rank),
                                                       {.rank = rank, .ranks = 2, .checks_sums = true});
                               std::string result = exchange(transport, 1 - rank, 20'000'000, rank);
-                              while (transport.has_unsent()) transport.wait(std::chrono::milliseconds(10));
+                              while (transport.has_unsent(1 - rank)) transport.wait(std::chrono::milliseconds(10));
                               return result;
                             }),
               Each("0 wrong"));

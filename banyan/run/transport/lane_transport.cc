@@ -69,16 +69,27 @@ void LaneTransport::pace(uint32_t channel, uint64_t bytes_per_second) {
 Connection* LaneTransport::connected(uint32_t channel) {
   Stream& stream = this->stream(channel);
   if (stream.connection) return stream.connection.get();
-  if (!stream.is_requested) {
-    const uint32_t peer = channel % options_.ranks, lane = channel / options_.ranks;
-    connector_->request(peer, lane, options_.path ? options_.path(peer, lane) : Path());
-    stream.is_requested = true;
-    stream.requested_at = Clock::now();
-    ++pending_;
-  }
+  stream.is_needed = true;
+  return listen(channel) ? stream.connection.get() : nullptr;
+}
+
+bool LaneTransport::listen(uint32_t channel) {
+  Stream& stream = this->stream(channel);
+  if (stream.connection) return true;
+  if (!stream.is_requested) request(channel);
   take_answers();
   if (stream.failure) throw Error(*stream.failure);
-  return stream.connection.get();
+  return stream.connection != nullptr;
+}
+
+void LaneTransport::request(uint32_t channel) {
+  Stream& stream = streams_[channel];
+  const uint32_t peer = channel % options_.ranks, lane = channel / options_.ranks;
+  connector_->request(peer, lane, options_.path ? options_.path(peer, lane) : Path());
+  stream.is_requested = true;
+  stream.is_patient = !stream.is_needed;
+  stream.requested_at = Clock::now();
+  ++pending_;
 }
 
 void LaneTransport::take_answers() {
@@ -89,6 +100,10 @@ void LaneTransport::take_answers() {
     CHECK(stream.is_requested && !stream.connection) << "nobody asked for " << channel;
     --pending_;
     if (stream.is_dropped) continue;
+    if (answer.failure && answer.failure->code() == ErrorCode::timed_out && stream.is_patient) {
+      request(channel);
+      continue;
+    }
     if (answer.failure) {
       stream.failure = std::move(answer.failure);
       continue;
@@ -199,9 +214,15 @@ void LaneTransport::wait(std::chrono::milliseconds at_most) {
   take_answers();
 }
 
-bool LaneTransport::has_unsent() const {
-  return std::any_of(used_.begin(), used_.end(),
-                     [this](uint32_t channel) { return streams_[channel].connection->has_unsent(); });
+bool LaneTransport::has_unsent(uint32_t channel) {
+  const Stream& stream = this->stream(channel);
+  return stream.connection && stream.connection->has_unsent();
+}
+
+bool LaneTransport::has_unsent_beside(uint32_t lane) {
+  return std::any_of(used_.begin(), used_.end(), [&](uint32_t channel) {
+    return channel / options_.ranks != lane && streams_[channel].connection->has_unsent();
+  });
 }
 
 void LaneTransport::wake() { eventfd_write(wakes_.get(), 1); }

@@ -35,8 +35,10 @@ class LaneTransport : public ChannelTransport {
   std::span<const std::byte> peek(uint32_t channel) override;
   void consume(uint32_t channel, size_t count) override;
   size_t read(uint32_t channel, std::span<std::byte> into) override;
+  bool listen(uint32_t channel) override;
   void wait(std::chrono::milliseconds at_most) override;
-  bool has_unsent() const override;
+  bool has_unsent(uint32_t channel) override;
+  bool has_unsent_beside(uint32_t lane) override;
 
   void pace(uint32_t channel, uint64_t bytes_per_second) override;
   // Lost: acknowledgements have been missing for kPatience; or the peer could not be called so long.
@@ -50,6 +52,8 @@ class LaneTransport : public ChannelTransport {
   struct Stream {
     std::unique_ptr<Connection> connection;
     bool is_requested = false, is_dropped = false;
+    bool is_needed = false;   // and not only listened to
+    bool is_patient = false;  // the request: made when it was not needed
     Clock::time_point requested_at;
     uint64_t rate = 0;  // bytes per second; 0: any
     std::optional<Error> failure;
@@ -57,6 +61,7 @@ class LaneTransport : public ChannelTransport {
 
   // The connection, once it stands; asks for it at first.
   Connection* connected(uint32_t channel);
+  void request(uint32_t channel);
   std::unique_ptr<Connection> connection_of(Connector::Answer answer) const;
   void take_answers();
   Stream& stream(uint32_t channel);

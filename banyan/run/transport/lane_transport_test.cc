@@ -120,6 +120,47 @@ TEST(LaneTransport, TellsWhyThereIsNoConnectionAndWhenOneIsLost) {
   }
 }
 
+TEST(LaneTransport, ListensToAPeerThatDoesNotCallForAsLongAsItTakes) {
+  Fixture fixture;
+  LaneTransport& transport = *fixture.transport;
+  const uint32_t channel = transport.channel(2, 1);
+  const Error late(ErrorCode::timed_out, "rank 2 has not called this rank within 1 s");
+  EXPECT_FALSE(transport.listen(channel));
+  for (int i = 0; i < 3; ++i) {
+    fixture.connector->refuse(2, 1, late);
+    transport.wait(seconds(20));
+    EXPECT_FALSE(transport.listen(channel));
+  }
+  EXPECT_EQ(fixture.connector->asked_.size(), 4u);
+  FileDescriptor peer = fixture.connector->connect(2, 1);
+  transport.wait(seconds(20));
+  EXPECT_TRUE(transport.listen(channel));
+  ASSERT_EQ(send(peer.get(), kBytes, 3, 0), 3);
+  std::byte received[3];
+  while (transport.read(channel, received) == 0) transport.wait(seconds(20));
+  EXPECT_EQ(received[2], std::byte{3});
+}
+
+TEST(LaneTransport, GivesWhoNeedsAPeerAllItsTimeAfterItWasOnlyListenedTo) {
+  Fixture fixture;
+  LaneTransport& transport = *fixture.transport;
+  const uint32_t channel = transport.channel(2, 1);
+  const Error late(ErrorCode::timed_out, "rank 2 has not called this rank within 1 s");
+  EXPECT_FALSE(transport.listen(channel));
+  EXPECT_EQ(transport.write(channel, kBytes, {}), 0u);
+  EXPECT_EQ(fixture.connector->asked_.size(), 1u);
+  fixture.connector->refuse(2, 1, late);  // of the first request, which may have been made long before
+  EXPECT_EQ(transport.write(channel, kBytes, {}), 0u);
+  EXPECT_EQ(fixture.connector->asked_.size(), 2u);
+  fixture.connector->refuse(2, 1, late);
+  EXPECT_THROW(transport.write(channel, kBytes, {}), Error);
+
+  const uint32_t other = transport.channel(3, 1);
+  EXPECT_FALSE(transport.listen(other));
+  fixture.connector->refuse(3, 1, Error(ErrorCode::peer_lost, "rank 3 was lost"));
+  EXPECT_THROW(transport.listen(other), Error);
+}
+
 TEST(LaneTransport, IsWokenByAnotherThread) {
   Fixture fixture;
   std::thread other([&] { fixture.transport->wake(); });

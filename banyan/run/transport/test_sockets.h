@@ -38,6 +38,9 @@ class ReadyConnector : public Connector {
   }
   int event_fd() const override { return event_.get(); }
 
+ protected:
+  void give(std::vector<FileDescriptor> sockets) { sockets_ = std::move(sockets); }
+
  private:
   std::vector<FileDescriptor> sockets_;  // by peer
   std::vector<Answer> answers_;

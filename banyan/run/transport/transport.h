@@ -29,11 +29,15 @@ class Transport {
   // full.
   virtual size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) = 0;
 
-  // The same, of a body that stays where it is until nothing is unsent any more (ChannelTransport::has_unsent): it need
-  // not be copied.
+  // The same, of a body that stays where it is until nothing is unsent any more: it need not be copied.
   virtual size_t write_lasting(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) {
     return write(peer, head, body);
   }
+
+  // Whether bytes that write() took go on their way only while this process calls wait(), or anything else; whoever
+  // turns to other things before they have gone may hold up the peer. Or whether a body of write_lasting() is still
+  // read. Transports whose bytes the kernel holds have none.
+  virtual bool has_unsent(uint32_t /*peer*/) { return false; }
 
   // The oldest bytes that have arrived, or some of them; empty when there are none. Valid until the next call about
   // this peer. Reading in place spares the copy when bytes are reduced into something else.
@@ -43,6 +47,10 @@ class Transport {
 
   // Moves the oldest bytes into `into`, as many as have arrived; returns how many.
   virtual size_t read(uint32_t peer, std::span<std::byte> into) = 0;
+
+  // For who would read if the peer wrote, which it may never do: whether read() can find anything yet. A stream that
+  // does not stand is asked for, as by read(), but never given up: Error{timed_out} is only for those who need it.
+  virtual bool listen(uint32_t /*peer*/) { return true; }
 
   // Sleeps until a call that moved nothing before might move something now, or for `at_most`. May return early.
   virtual void wait(std::chrono::milliseconds at_most) = 0;

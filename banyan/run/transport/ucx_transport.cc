@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <string>
@@ -64,9 +65,11 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   std::span<const std::byte> peek(uint32_t channel) override;
   void consume(uint32_t channel, size_t count) override;
   size_t read(uint32_t channel, std::span<std::byte> into) override;
+  bool listen(uint32_t channel) override;
   void wait(milliseconds at_most) override;
   void wake() override { eventfd_write(wakes_.get(), 1); }
-  bool has_unsent() const override { return unsent_ > 0; }
+  bool has_unsent(uint32_t channel) override;
+  bool has_unsent_beside(uint32_t lane) override;
 
  private:
   // One direction each of what two ranks say on a lane.
@@ -79,6 +82,8 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   };
   struct Peer {
     bool is_requested = false;
+    bool is_needed = false;   // and not only listened to
+    bool is_patient = false;  // the request: made when it was not needed
     FileDescriptor socket;
     std::optional<UcxLetters> letters;
     std::vector<std::byte> unsent;  // of our own
@@ -94,6 +99,8 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
 
   Peer& peer_of(uint32_t channel) { return peers_[channel % options_.ranks]; }
   bool is_connected(uint32_t rank);
+  void seek(uint32_t rank);
+  void request(uint32_t rank);
   void take_answers();
   void adopt(Connector::Answer answer);
   void post(uint32_t rank, const std::vector<std::byte>& letter);
@@ -128,8 +135,8 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   FileDescriptor wakes_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   FileDescriptor epoll_{epoll_create1(EPOLL_CLOEXEC)};
   std::random_device random_;
-  size_t pending_ = 0;  // requested and not answered
-  size_t unsent_ = 0;   // parcels
+  size_t pending_ = 0;          // requested and not answered
+  std::vector<size_t> unsent_;  // parcels, by lane
   uint32_t looks_ = 0;
   std::vector<uint32_t> gone_;  // peers that failed and that UCX still keeps
   bool has_news_ = false;       // something happened since the last wait()
@@ -141,7 +148,8 @@ UcxTransport::UcxTransport(std::unique_ptr<Connector> connector, const UcxOption
     : connector_(std::move(connector)),
       options_(options),
       peers_(options.ranks),
-      streams_(size_t{options.ranks} * options.lanes) {
+      streams_(size_t{options.ranks} * options.lanes),
+      unsent_(options.lanes) {
   if (!wakes_.is_open() || !epoll_.is_open()) throw system_error("cannot make file descriptors to wait on");
   watch(wakes_.get(), kWakes, EPOLLIN, EPOLL_CTL_ADD);
   watch(connector_->event_fd(), kAnswers, EPOLLIN, EPOLL_CTL_ADD);
@@ -166,17 +174,26 @@ void UcxTransport::watch(int fd, uint64_t mark, uint32_t events, int how) {
 bool UcxTransport::is_connected(uint32_t rank) {
   Peer& peer = peers_[rank];
   if (peer.is_connected) return true;
-  if (!peer.is_requested) {
-    connector_->request(rank, 0, Path());
-    peer.is_requested = true;
-    ++pending_;
-  }
-  if (pending_ > 0) take_answers();
-  if (peer.socket.is_open()) receive_letters(rank);
+  peer.is_needed = true;
+  seek(rank);
   if (peer.failure) throw Error(*peer.failure);
   // What is taken before would stay here until UCX has connected itself, and this process may be busy elsewhere then.
   peer.is_connected = peer.is_met && streams_[rank].in_flight == 0;
   return peer.is_connected;
+}
+
+// Comes nearer to a connection.
+void UcxTransport::seek(uint32_t rank) {
+  if (!peers_[rank].is_requested) request(rank);
+  if (pending_ > 0) take_answers();
+  if (peers_[rank].socket.is_open()) receive_letters(rank);
+}
+
+void UcxTransport::request(uint32_t rank) {
+  connector_->request(rank, 0, Path());
+  peers_[rank].is_requested = true;
+  peers_[rank].is_patient = !peers_[rank].is_needed;
+  ++pending_;
 }
 
 void UcxTransport::take_answers() {
@@ -191,6 +208,7 @@ void UcxTransport::adopt(Connector::Answer answer) {
   Peer& peer = peers_.at(rank);
   CHECK(peer.is_requested && answer.lane == 0 && !peer.letters) << "nobody asked for rank " << rank;
   has_news_ = true;
+  if (answer.failure && answer.failure->code() == ErrorCode::timed_out && peer.is_patient) return request(rank);
   if (answer.failure) {
     peer.failure = std::move(answer.failure);
     return;
@@ -336,7 +354,7 @@ void UcxTransport::send_parcel(uint32_t channel, UcxParcel& parcel) {
   of.sent += parcel.size;
   if (!worker_.send(rank, parcel)) return;
   ++of.in_flight;
-  ++unsent_;
+  ++unsent_[channel / options_.ranks];
 }
 
 void UcxTransport::send_consumed(uint32_t channel) {
@@ -384,6 +402,23 @@ size_t UcxTransport::read(uint32_t channel, std::span<std::byte> into) {
   return count;
 }
 
+bool UcxTransport::has_unsent(uint32_t channel) {
+  if (streams_[channel].in_flight > 0) look();
+  return streams_[channel].in_flight > 0;
+}
+
+bool UcxTransport::has_unsent_beside(uint32_t lane) {
+  return std::accumulate(unsent_.begin(), unsent_.end(), size_t{0}) > unsent_[lane];
+}
+
+// What there is to know else, read() finds out.
+bool UcxTransport::listen(uint32_t channel) {
+  const uint32_t rank = channel % options_.ranks;
+  const Peer& peer = peers_[rank];
+  if (!peer.is_met && !peer.failure) seek(rank);
+  return peer.is_met || peer.failure;
+}
+
 // ---- What happens ----
 
 void UcxTransport::arrived(const UcxHeader& header, std::span<const std::byte> bytes) {
@@ -412,7 +447,7 @@ void UcxTransport::arrived(const UcxHeader& header, std::span<const std::byte> b
 
 void UcxTransport::sent(uint32_t channel) {
   --streams_[channel].in_flight;
-  --unsent_;
+  --unsent_[channel / options_.ranks];
   has_news_ = true;
 }
 
@@ -516,6 +551,15 @@ void UcxTransport::part() {
 std::unique_ptr<ChannelTransport> make_ucx_transport(std::unique_ptr<Connector> connector, const UcxOptions& options) {
   CHECK(options.ranks > 0 && options.lanes > 0) << options.ranks << " ranks, " << options.lanes << " lanes";
   return std::make_unique<UcxTransport>(std::move(connector), options);
+}
+
+std::string why_no_ucx() {
+  try {
+    const UcxLibrary library;
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
 }
 
 }  // namespace banyan

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "banyan/run/transport/channel_transport.h"
 #include "banyan/run/transport/connector.h"
@@ -31,5 +32,8 @@ struct UcxOptions {
 
 // Throws Error{unsupported} where Banyan was built without UCX or none is installed, Error{io} when UCX does not start.
 std::unique_ptr<ChannelTransport> make_ucx_transport(std::unique_ptr<Connector> connector, const UcxOptions& options);
+
+// Why there is none here, or nothing. Loads UCX to find out.
+std::string why_no_ucx();
 
 }  // namespace banyan

@@ -11,4 +11,6 @@ std::unique_ptr<ChannelTransport> make_ucx_transport(std::unique_ptr<Connector> 
               "another transport");
 }
 
+std::string why_no_ucx() { return "this Banyan was built without it (Debian: libucx-dev)"; }
+
 }  // namespace banyan

@@ -192,7 +192,7 @@ TEST_P(UcxTransport, LeavesNothingUndoneWhenNothingIsUnsent) {
       is_read = true;
       return std::to_string(count_wrong(0, bytes)) + " wrong";
     }
-    while (transport->has_unsent()) transport->wait(seconds(10));
+    while (transport->has_unsent(1)) transport->wait(seconds(10));
     while (!is_read) std::this_thread::yield();
     return "0 wrong";
   };
@@ -207,7 +207,7 @@ TEST_P(UcxTransport, LeavesInASecondWhoeverReadsOrNot) {
   const auto run = [&](uint32_t rank) -> std::string {
     auto transport = make(place.connector(rank), {.ranks = 2});
     if (exchange(*transport, 1 - rank, 10'000, rank) != "0 wrong") return "wrong";
-    while (transport->has_unsent()) transport->wait(seconds(10));
+    while (transport->has_unsent(1 - rank)) transport->wait(seconds(10));
     if (rank == 1) {
       while (!is_gone) std::this_thread::yield();
       return "gone";
@@ -316,6 +316,35 @@ TEST_P(UcxTransport, SaysThatAPeerDidNotAnswer) {
                               return error_of([&] { transport->write(1, bytes_from(0, 10), {}); });
                             }),
               ElementsAre("rank 1 did not answer"));
+}
+
+TEST_P(UcxTransport, ListensToAPeerThatDoesNotCallForAsLongAsItTakes) {
+  // Asks in vain at first.
+  class LateConnector : public ReadyConnector {
+   public:
+    explicit LateConnector(std::vector<FileDescriptor> sockets)
+        : ReadyConnector(std::vector<FileDescriptor>(sockets.size())), sockets_(std::move(sockets)) {}
+    void request(uint32_t peer, uint32_t lane, const Path& path) override {
+      if (++requests == 3) give(std::move(sockets_));
+      ReadyConnector::request(peer, lane, path);
+    }
+    int requests = 0;
+
+   private:
+    std::vector<FileDescriptor> sockets_;
+  };
+  MeetingPoint place(2);
+  const auto run = [&](uint32_t rank) -> std::string {
+    if (rank == 1) return exchange(*make(place.connector(1), {.ranks = 2}), 0, 300'000, rank);
+    auto connector = std::make_unique<LateConnector>(place.connect(0));
+    const LateConnector& late = *connector;
+    const auto transport = make(std::move(connector), {.ranks = 2});
+    const bool stands_at_once = transport->listen(1);
+    while (!transport->listen(1)) transport->wait(seconds(10));
+    const std::string how = !stands_at_once && late.requests == 3 ? "late, " : "how? ";
+    return how + exchange(*transport, 1, 300'000, rank);
+  };
+  EXPECT_THAT(run_processes(2, kLong, run), ElementsAre("late, 0 wrong", "0 wrong"));
 }
 
 TEST_P(UcxTransport, IsWokenByAnotherThread) {

@@ -1,4 +1,4 @@
-#include "bindings/c/planner.h"
+#include "bindings/common/planner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
 
-namespace banyan::c {
+namespace banyan {
 namespace {
 
 using ::testing::HasSubstr;
@@ -121,4 +121,4 @@ TEST(Planner, FollowsAPlanFileForItsCollective) {
 }
 
 }  // namespace
-}  // namespace banyan::c
+}  // namespace banyan

@@ -1,4 +1,4 @@
-#include "bindings/c/planner.h"
+#include "bindings/common/planner.h"
 
 #include <algorithm>
 #include <map>
@@ -17,7 +17,7 @@
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
 
-namespace banyan::c {
+namespace banyan {
 namespace {
 
 // Rank i is "rank<i>". What hosts and networks are like today; only ratios matter.
@@ -171,4 +171,4 @@ std::shared_ptr<PlanSource> make_planner(const PlannerOptions& options, const Se
                                    options.slice_bytes);
 }
 
-}  // namespace banyan::c
+}  // namespace banyan

@@ -7,7 +7,7 @@
 
 #include "banyan/run/plan_source.h"
 
-namespace banyan::c {
+namespace banyan {
 
 struct PlannerOptions {
   // A file or a generator's spec, whose ranks are the processes of the job, or just those of the communicator, in
@@ -21,4 +21,4 @@ struct PlannerOptions {
 // None for one rank. Throws Error naming what is wrong with a file.
 std::shared_ptr<PlanSource> make_planner(const PlannerOptions& options, const Seating& seating);
 
-}  // namespace banyan::c
+}  // namespace banyan

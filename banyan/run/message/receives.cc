@@ -1,0 +1,197 @@
+#include "banyan/run/message/receives.h"
+
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "banyan/base/check.h"
+
+namespace banyan {
+
+Receives::Receives(const Options& options)
+    : options_(options),
+      chains_(kChains),
+      named_(options.ranks),
+      is_lost_(options.ranks),
+      last_loss_(ErrorCode::peer_lost, "there is no other rank that it could come from"),
+      incoming_(options.ranks) {
+  CHECK(options.rank < options.ranks) << options.rank << " of " << options.ranks;
+  lose(options.rank, last_loss_);
+}
+
+Error Receives::mismatch(uint32_t peer, uint64_t sent, const Receive& receive) const {
+  return Error(ErrorCode::mismatch, "rank " + std::to_string(peer) + " sends " + std::to_string(sent) +
+                                        " bytes where this rank, " + std::to_string(options_.rank) + ", receives " +
+                                        std::to_string(receive.into.size()) + " (tag " + std::to_string(receive.tag) +
+                                        ")");
+}
+
+// ---- Receives that wait ----
+
+Receives::Chain& Receives::chain_of(uint32_t peer, uint32_t tag) {
+  constexpr uint32_t kOdd = 0x9e37'79b1, kBits = 24;  // multiplicative hashing: the upper bits are the mixed ones
+  static_assert(kChains == 1u << (32 - kBits));
+  return chains_[((tag * kOdd + peer) * kOdd) >> kBits];
+}
+
+Receives::Place Receives::find(uint32_t peer, uint32_t tag) {
+  Place place{.chain = &chain_of(peer, tag)};
+  for (place.at = place.chain->first; place.at != kNone; place.at = waiting_[place.at].next) {
+    const Receive& receive = waiting_[place.at].receive;
+    if (receive.peer == peer && receive.tag == tag) break;
+    place.before = place.at;
+  }
+  return place;
+}
+
+std::optional<Receives::Receive> Receives::match(uint32_t peer, uint32_t tag) {
+  const Place named = named_[peer] > 0 ? find(peer, tag) : Place();
+  const Place from_any = from_any_ > 0 ? find(kAnyPeer, tag) : Place();
+  if (named.at == kNone && from_any.at == kNone) return std::nullopt;
+  const bool is_named =
+      from_any.at == kNone || (named.at != kNone && waiting_[named.at].number < waiting_[from_any.at].number);
+  return remove(is_named ? named : from_any);
+}
+
+void Receives::wait(const Receive& receive) {
+  uint32_t at = free_;
+  if (at == kNone) {
+    at = static_cast<uint32_t>(waiting_.size());
+    waiting_.emplace_back();
+  } else {
+    free_ = waiting_[at].next;
+  }
+  waiting_[at] = {.receive = receive, .number = ++posted_, .next = kNone};
+  Chain& chain = chain_of(receive.peer, receive.tag);
+  (chain.first == kNone ? chain.first : waiting_[chain.last].next) = at;
+  chain.last = at;
+  ++(receive.peer == kAnyPeer ? from_any_ : named_[receive.peer]);
+}
+
+Receives::Receive Receives::remove(const Place& place) {
+  Waiting& waiting = waiting_[place.at];
+  (place.before == kNone ? place.chain->first : waiting_[place.before].next) = waiting.next;
+  if (place.chain->last == place.at) place.chain->last = place.before;
+  waiting.next = free_;
+  free_ = place.at;
+  --(waiting.receive.peer == kAnyPeer ? from_any_ : named_[waiting.receive.peer]);
+  return waiting.receive;
+}
+
+void Receives::post(const Receive& receive) {
+  CHECK(receive.peer == kAnyPeer || receive.peer < options_.ranks) << receive.peer;
+  ++open_;
+  if (asides_.empty() || !take_from_aside(receive)) wait(receive);
+}
+
+// ---- Messages ----
+
+Receives::Arrival& Receives::begin(uint32_t peer, uint32_t tag, uint64_t size) {
+  Incoming& incoming = incoming_[peer];
+  CHECK(!incoming.is_open && awaits(peer)) << "a message of rank " << peer << " is taken before its time";
+  incoming = {};
+  incoming.size = size;
+  if (const std::optional<Receive> receive = match(peer, tag)) {
+    if (receive->into.size() != size) throw mismatch(peer, size, *receive);
+    incoming.bytes = receive->into.data();
+    incoming.ticket = receive->ticket;
+  } else {
+    incoming.aside = &put_aside(peer, tag, size);
+    incoming.bytes = incoming.aside->bytes.get();
+  }
+  incoming.is_open = true;
+  ++arriving_;
+  return incoming;
+}
+
+void Receives::end(uint32_t peer) {
+  Incoming& incoming = incoming_[peer];
+  CHECK(incoming.is_open && incoming.taken == incoming.size) << incoming.taken << " of " << incoming.size << " bytes";
+  if (incoming.aside == nullptr) ended_.push_back({.ticket = incoming.ticket, .peer = peer});
+  incoming = {};
+  --arriving_;
+}
+
+bool Receives::hand_over(std::vector<MessageEnd>& ended) {
+  if (failure_) throw Error(*failure_);
+  const size_t count = ended_.size();
+  ended.insert(ended.end(), ended_.begin(), ended_.end());
+  ended_.clear();
+  open_ -= count;
+  if (from_any_ > 0 && lost_ == options_.ranks) throw Error(last_loss_);
+  return count > 0;
+}
+
+// ---- Messages aside ----
+
+Receives::Aside& Receives::put_aside(uint32_t peer, uint32_t tag, uint64_t size) {
+  constexpr uint64_t kAddressable = uint64_t{1} << 48;
+  try {
+    if (size > kAddressable) throw std::bad_alloc();
+    Aside aside{.peer = peer, .size = size, .bytes = std::make_unique_for_overwrite<std::byte[]>(size)};
+    return asides_[tag].emplace_back(std::move(aside));
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::io, "rank " + std::to_string(peer) + " sends " + std::to_string(size) + " bytes (tag " +
+                                   std::to_string(tag) + ") before this rank, " + std::to_string(options_.rank) +
+                                   ", receives them, and there is no memory to put them aside");
+  }
+}
+
+// False when none of them matches.
+bool Receives::take_from_aside(const Receive& receive) {
+  const auto with_tag = asides_.find(receive.tag);
+  if (with_tag == asides_.end()) return false;
+  std::list<Aside>& asides = with_tag->second;
+  for (auto aside = asides.begin(); aside != asides.end(); ++aside) {
+    if (receive.peer != kAnyPeer && receive.peer != aside->peer) continue;
+    if (aside->size != receive.into.size()) {
+      failure_ = mismatch(aside->peer, aside->size, receive);
+      return true;
+    }
+    take(*aside, receive);
+    asides.erase(aside);
+    if (asides.empty()) asides_.erase(with_tag);
+    return true;
+  }
+  return false;
+}
+
+// All of it, or what is there of it: the rest will come into the receive.
+void Receives::take(const Aside& aside, const Receive& receive) {
+  Incoming& incoming = incoming_[aside.peer];
+  const bool is_whole = incoming.aside != &aside;
+  const uint64_t there = is_whole ? aside.size : incoming.taken;
+  if (there > 0) std::memcpy(receive.into.data(), aside.bytes.get(), there);
+  if (is_whole) {
+    ended_.push_back({.ticket = receive.ticket, .peer = aside.peer});
+    return;
+  }
+  incoming.bytes = receive.into.data();
+  incoming.ticket = receive.ticket;
+  incoming.aside = nullptr;
+}
+
+// ---- Whose move it is ----
+
+void Receives::lose(uint32_t peer, Error why) {
+  if (is_lost_[peer]) return;
+  is_lost_[peer] = true;
+  ++lost_;
+  last_loss_ = std::move(why);
+}
+
+std::optional<uint32_t> Receives::waiting_for() const {
+  for (uint32_t peer = 0; peer < options_.ranks; ++peer) {
+    const Incoming& incoming = incoming_[peer];
+    if (named_[peer] > 0 || (incoming.is_open && incoming.aside == nullptr)) return peer;
+  }
+  if (from_any_ == 0) return std::nullopt;
+  const uint32_t turn = asked_++ / kAsksInARow;
+  for (uint32_t i = 0; i < options_.ranks; ++i) {
+    const uint32_t peer = (turn + i) % options_.ranks;
+    if (!is_lost_[peer]) return peer;
+  }
+  return options_.rank;  // there is nobody else
+}
+
+}  // namespace banyan

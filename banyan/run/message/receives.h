@@ -1,0 +1,161 @@
+// Receives: which message goes into which receive. The matching of MPI (MPI 4.0, section 3.5), for one rank.
+//
+// The messages of one peer to this rank, in the order in which they were sent, are its *line*. Whoever moves the bytes
+// (host/mailboxes.h, net/letters.h) takes them off one after the other, and asks here:
+//   awaits(p)  whether what comes next on the line of p is to be taken,
+//   begin()    where it goes, now that its tag and its length are known: into the receive that was posted first among
+//              those that wait, have its tag and take from p or from any. If there is none, it is put *aside*, into
+//              memory of our own,
+//   end()      which is to be called when all of it is there.
+// A receive that is posted looks first at what was put aside, the earliest begun first. It takes what is whole, and
+// what is not goes on into its memory. So at any time
+//   (1) nothing that lies aside matches a receive that waits.
+//
+// Nothing overtakes. Let M and N be of one peer and one tag, M sent first, so that N begins after M has ended. A
+// receive gets N either when N begins: it waited, and so, by (1), M did not lie aside but had its receive. Or when it
+// is posted: then M, begun earlier, would have been taken if it lay aside. Likewise a receive S that was posted after R
+// gets M, which matches both, only when R waits no more: as M begins, R comes first; and M does not lie aside while R
+// waits.
+//
+// Nothing deadlocks. While a receive waits for p or for any, awaits(p): whatever is first on the line of p is taken
+// whole, whichever receives there are. For this nothing is needed but memory and its sender, who sends his line from
+// the front and waits for nothing else. So every message on the line has its turn, and a receive waits for good only
+// when fewer messages were sent than receives posted that match them.
+//
+// Memory. Put aside is only what came before something that is awaited; there is no other bound on it. While no receive
+// waits for p, its line stands still, and its sender waits.
+//
+// One thread. post() and begin() take constant time, but for receives of the same source whose tags fall together, and
+// messages aside that have the same tag. Nothing is allocated but for what is put aside, and to hold more receives than
+// ever before.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "banyan/base/error.h"
+
+namespace banyan {
+
+// A message that is over.
+struct MessageEnd {
+  uint64_t ticket = 0;
+  uint32_t peer = 0;  // where it went, or came from
+  bool operator==(const MessageEnd&) const = default;
+};
+
+class Receives {
+ public:
+  static constexpr uint32_t kAnyPeer = UINT32_MAX;
+
+  struct Options {
+    uint32_t rank = 0, ranks = 0;
+  };
+  explicit Receives(const Options& options);
+  Receives(const Receives&) = delete;
+  Receives& operator=(const Receives&) = delete;
+
+  struct Receive {
+    uint64_t ticket = 0;
+    uint32_t peer = kAnyPeer;
+    uint32_t tag = 0;
+    std::span<std::byte> into;  // the caller's, until it is over
+  };
+  void post(const Receive& receive);
+
+  // Whether the next message of the peer is to be taken.
+  bool awaits(uint32_t peer) const { return named_[peer] > 0 || (from_any_ > 0 && !is_lost_[peer]); }
+  // Whether it is awaited from this very peer.
+  bool names(uint32_t peer) const { return named_[peer] > 0; }
+
+  // A message that is being taken: `taken` of its bytes are there, which its taker counts. Where they lie may change
+  // with every post().
+  struct Arrival {
+    std::byte* bytes = nullptr;
+    uint64_t size = 0, taken = 0;
+  };
+  // That of the peer; none between end() and begin().
+  Arrival* arriving(uint32_t peer) { return incoming_[peer].is_open ? &incoming_[peer] : nullptr; }
+  // Only when awaits(peer) and none is arriving. Throws Error{mismatch} when its receive has another length, Error{io}
+  // when there is no memory to put it aside.
+  Arrival& begin(uint32_t peer, uint32_t tag, uint64_t size);
+  void end(uint32_t peer);
+
+  // Appends the receives that are over since the last call, in the order in which they ended; true when there are any.
+  // Throws Error{mismatch} when one was posted for a message aside of another length; the reason of the last loss, when
+  // a receive from any waits and all peers are lost.
+  bool hand_over(std::vector<MessageEnd>& ended);
+
+  // Nothing will come from the peer any more: who receives from any waits for the others.
+  void lose(uint32_t peer, Error why);
+
+  // Neither is there a receive that was not handed over, nor a message that is being taken.
+  bool is_idle() const { return open_ == 0 && arriving_ == 0; }
+  // A rank that something is awaited from. Where anybody may send it is each of them in turn, a few times in a row, so
+  // that whoever asks can see that it does not change.
+  std::optional<uint32_t> waiting_for() const;
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t kChains = 256, kAsksInARow = 4;
+
+  struct Waiting {
+    Receive receive;
+    uint64_t number = 0;  // in the order of posting
+    uint32_t next = kNone;
+  };
+  // Those that wait and whose sources and tags fall together, in the order of posting.
+  struct Chain {
+    uint32_t first = kNone, last = kNone;
+  };
+  struct Place {
+    Chain* chain = nullptr;
+    uint32_t before = kNone, at = kNone;
+  };
+  struct Aside {
+    uint32_t peer = 0;
+    uint64_t size = 0;
+    std::unique_ptr<std::byte[]> bytes;
+  };
+  struct Incoming : Arrival {
+    bool is_open = false;
+    uint64_t ticket = 0;     // of its receive, when it has one
+    Aside* aside = nullptr;  // or else
+  };
+
+  Chain& chain_of(uint32_t peer, uint32_t tag);
+  Place find(uint32_t peer, uint32_t tag);
+  std::optional<Receive> match(uint32_t peer, uint32_t tag);
+  void wait(const Receive& receive);
+  Receive remove(const Place& place);
+  bool take_from_aside(const Receive& receive);
+  void take(const Aside& aside, const Receive& receive);
+  Aside& put_aside(uint32_t peer, uint32_t tag, uint64_t size);
+  Error mismatch(uint32_t peer, uint64_t sent, const Receive& receive) const;
+
+  const Options options_;
+  std::vector<Chain> chains_;
+  std::vector<Waiting> waiting_;  // in chains, or free
+  uint32_t free_ = kNone;
+  uint64_t posted_ = 0;
+  std::vector<uint32_t> named_;  // by peer: receives that wait for it
+  uint32_t from_any_ = 0;        // and those for any
+  std::vector<bool> is_lost_;    // by peer; and this rank, which sends itself nothing
+  uint32_t lost_ = 0;
+  Error last_loss_;
+  mutable uint32_t asked_ = 0;
+
+  std::vector<Incoming> incoming_;                         // by peer
+  std::unordered_map<uint32_t, std::list<Aside>> asides_;  // by tag, in the order of their beginnings
+  size_t open_ = 0, arriving_ = 0;
+  std::vector<MessageEnd> ended_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace banyan

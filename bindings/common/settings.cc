@@ -1,0 +1,122 @@
+#include "bindings/common/settings.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "banyan/base/error.h"
+#include "banyan/base/units.h"
+#include "banyan/run/element/isa.h"
+#include "banyan/run/net_plans.h"
+#include "banyan/run/record/log.h"
+#include "bindings/common/planner.h"
+
+namespace banyan {
+namespace {
+
+constexpr double kLongest = 365.0 * 24 * 3600;
+
+std::chrono::milliseconds milliseconds(double seconds, const std::string& name) {
+  if (std::isnan(seconds) || seconds > kLongest) {
+    throw Error(ErrorCode::invalid_input, name + " is to be a number of seconds, at most a year");
+  }
+  if (seconds <= 0) {
+    throw Error(ErrorCode::invalid_input, name + " is to be a number of seconds above zero, such as 30 or 0.5");
+  }
+  return std::chrono::milliseconds(std::max<int64_t>(1, std::llround(seconds * 1000)));
+}
+
+// Nothing where it is not set, or empty.
+std::optional<std::string> variable(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  return text;
+}
+
+std::optional<std::chrono::milliseconds> time_from(const char* name) {
+  const std::optional<std::string> text = variable(name);
+  if (!text) return std::nullopt;
+  double seconds = 0;
+  const char* const end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, seconds);
+  const std::string culprit = std::string(name) + "=" + *text;
+  return milliseconds(error == std::errc() && stop == end ? seconds : -1, culprit);
+}
+
+std::string text_from(const std::optional<std::string>& field, const char* name) {
+  return field ? *field : variable(name).value_or("");
+}
+
+bool switch_from(const std::optional<bool>& field, const char* name) {
+  if (field) return *field;
+  const std::string text = variable(name).value_or("0");
+  if (text == "0" || text == "1") return text == "1";
+  throw Error(ErrorCode::invalid_input, std::string(name) + "=" + text + " is to be 0 or 1");
+}
+
+uint32_t connections_from(const std::optional<int64_t>& field, const std::string& field_name) {
+  const char* const name = "BANYAN_CONNECTIONS";
+  const std::string text = field ? std::to_string(*field) : variable(name).value_or("1");
+  uint32_t count = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error == std::errc() && stop == text.data() + text.size() && count >= 1 && count <= NetPlans::kMostShared) {
+    return count;
+  }
+  throw Error(ErrorCode::invalid_input, (field ? field_name : name) + "=" + text + " is to be a number from 1 to " +
+                                            std::to_string(NetPlans::kMostShared));
+}
+
+uint64_t slice_from_environment() {
+  const std::optional<std::string> text = variable("BANYAN_SLICE");
+  if (!text) return 0;
+  try {
+    return Bytes::parse(*text).count();
+  } catch (const Error& error) {
+    throw error.within("BANYAN_SLICE");
+  }
+}
+
+Communicator::Transports transports_from(const std::string& name) {
+  if (name.empty() || name == "auto") return Communicator::Transports::automatic;
+  if (name == "shm") return Communicator::Transports::shared_memory;
+  if (name == "tcp") return Communicator::Transports::tcp;
+  if (name == "ucx") return Communicator::Transports::ucx;
+  throw Error(ErrorCode::invalid_input, "transport '" + name + "' is not known (known: auto, shm, tcp, ucx)");
+}
+
+}  // namespace
+
+Communicator::Options options_from(const Settings& settings) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    start_log(LogConfig::from_environment());
+    active_isa();  // a wrong BANYAN_ISA is told now, not by the first sum
+  });
+  Communicator::Options options;
+  options.name = settings.name.value_or(options.name);
+  if (const auto time = time_from("BANYAN_TIMEOUT")) options.timeout = *time;
+  if (settings.timeout) options.timeout = milliseconds(*settings.timeout, settings.where + "timeout");
+  if (settings.join_timeout)
+    options.join_timeout = milliseconds(*settings.join_timeout, settings.where + "join_timeout");
+  options.progress = settings.progress;
+  options.transports = transports_from(text_from(settings.transport, "BANYAN_TRANSPORT"));
+  const PlannerOptions planner{.fabric = text_from(settings.fabric, "BANYAN_FABRIC"),
+                               .plan = text_from(settings.plan, "BANYAN_PLAN"),
+                               .routes = text_from(settings.routes, "BANYAN_ROUTES"),
+                               .slice_bytes = slice_from_environment()};
+  options.checks_sums = switch_from(settings.checksums, "BANYAN_CHECKSUMS");
+  options.spares_copies = switch_from(settings.zero_copy, "BANYAN_ZERO_COPY");
+  options.connections = connections_from(settings.connections, settings.where + "connections");
+  options.follows_plans = !planner.plan.empty();
+  options.plans = [planner](const Seating& seating) { return make_planner(planner, seating); };
+  return options;
+}
+
+RegionPool& region_pool() {
+  static auto* const pool = new RegionPool();
+  return *pool;
+}
+
+}  // namespace banyan

@@ -1,0 +1,32 @@
+// Settings: what a program asks of a communicator. What it leaves open, the environment says, and else a default.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "banyan/run/communicator.h"
+
+namespace banyan {
+
+struct Settings {
+  std::string where;  // in front of a field's name in errors: "config."
+  std::optional<std::string> name;
+  std::optional<double> timeout, join_timeout;  // seconds; BANYAN_TIMEOUT for the first
+  Communicator::Progress progress = Communicator::Progress::at_once;
+  std::optional<std::string> transport;  // auto, shm, tcp, ucx; BANYAN_TRANSPORT
+  std::optional<std::string> fabric;     // a file or a generator's spec; BANYAN_FABRIC
+  std::optional<std::string> plan;       // a file; BANYAN_PLAN
+  std::optional<std::string> routes;     // a file; BANYAN_ROUTES
+  std::optional<bool> checksums;         // BANYAN_CHECKSUMS
+  std::optional<bool> zero_copy;         // BANYAN_ZERO_COPY
+  std::optional<int64_t> connections;    // BANYAN_CONNECTIONS
+};
+
+// Starts the log, the first time. Throws Error{invalid_input} naming the field or the variable.
+Communicator::Options options_from(const Settings& settings);
+
+// Of this process; never freed, since other threads may use it until the very end.
+RegionPool& region_pool();
+
+}  // namespace banyan

@@ -1,0 +1,82 @@
+#include "bindings/common/settings.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+namespace banyan {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class SettingsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : kNames) unsetenv(name);
+  }
+  void TearDown() override { SetUp(); }
+
+  static std::string refusal(const Settings& settings) {
+    try {
+      options_from(settings);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  static constexpr const char* kNames[] = {"BANYAN_TIMEOUT", "BANYAN_TRANSPORT", "BANYAN_CHECKSUMS", "BANYAN_SLICE",
+                                           "BANYAN_CONNECTIONS"};
+};
+
+TEST_F(SettingsTest, FieldsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
+  EXPECT_EQ(options_from({}).timeout, milliseconds(300'000));
+  setenv("BANYAN_TIMEOUT", "2.5", 1);
+  setenv("BANYAN_TRANSPORT", "tcp", 1);
+  setenv("BANYAN_CHECKSUMS", "1", 1);
+  setenv("BANYAN_CONNECTIONS", "3", 1);
+  Settings settings;
+  Communicator::Options options = options_from(settings);
+  EXPECT_EQ(options.timeout, milliseconds(2500));
+  EXPECT_EQ(options.transports, Communicator::Transports::tcp);
+  EXPECT_TRUE(options.checks_sums);
+  EXPECT_EQ(options.connections, 3u);
+  settings.timeout = 0.25;
+  settings.transport = "shm";
+  settings.checksums = false;
+  settings.connections = 2;
+  options = options_from(settings);
+  EXPECT_EQ(options.timeout, milliseconds(250));
+  EXPECT_EQ(options.transports, Communicator::Transports::shared_memory);
+  EXPECT_FALSE(options.checks_sums);
+  EXPECT_EQ(options.connections, 2u);
+}
+
+TEST_F(SettingsTest, NamesTheFieldOrTheVariableThatIsWrong) {
+  Settings settings;
+  settings.where = "Options.";
+  settings.timeout = -1;
+  EXPECT_THAT(refusal(settings), AllOf(HasSubstr("Options.timeout"), HasSubstr("above zero")));
+  settings = {};
+  settings.where = "Options.";
+  settings.connections = 17;
+  EXPECT_THAT(refusal(settings), AllOf(HasSubstr("Options.connections=17"), HasSubstr("1 to 16")));
+  settings = {};
+  settings.transport = "pigeon";
+  EXPECT_THAT(refusal(settings), HasSubstr("'pigeon' is not known (known: auto, shm, tcp, ucx)"));
+  const std::pair<const char*, const char*> wrong[] = {{"BANYAN_TIMEOUT", "5 minutes"},
+                                                       {"BANYAN_TIMEOUT", "0"},
+                                                       {"BANYAN_CHECKSUMS", "yes"},
+                                                       {"BANYAN_SLICE", "much"},
+                                                       {"BANYAN_CONNECTIONS", "0"}};
+  for (const auto& [name, value] : wrong) {
+    setenv(name, value, 1);
+    EXPECT_THAT(refusal({}), AllOf(HasSubstr(name), HasSubstr(value)));
+    unsetenv(name);
+  }
+}
+
+}  // namespace
+}  // namespace banyan

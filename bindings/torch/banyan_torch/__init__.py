@@ -1,0 +1,180 @@
+"""banyan_torch: torch.distributed over Banyan.
+
+    import banyan_torch
+    torch.distributed.init_process_group("banyan")
+
+From then on everything that works with Gloo on CPUs works, faster: ranks of one host exchange through shared memory,
+ranks of several hosts by schedules that are planned for the network between them.
+
+- `Options(...)` goes to `init_process_group(..., pg_options=...)` and `new_group(..., pg_options=...)`.
+- `use_shared_memory()` makes large tensors in memory that the ranks of a host read directly.
+- `Error` is what failed communication raises; its `code` says how.
+- `python3 -m banyan_torch` prints versions and tests itself.
+
+Environment: BANYAN_FABRIC, BANYAN_PLAN, BANYAN_ROUTES, BANYAN_TRANSPORT, BANYAN_TIMEOUT, BANYAN_SECRET, BANYAN_ADDRESS
+and others mean what they mean to every program of Banyan.
+"""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import datetime
+import functools
+import inspect
+from typing import Any, Optional, Union
+
+import torch  # noqa: F401  (the module below needs its libraries)
+import torch.distributed as dist
+
+from . import _C
+from ._C import Error
+
+__all__ = [
+    "Error",
+    "Options",
+    "abort",
+    "is_on_one_host",
+    "monitored_barrier",
+    "reroutes",
+    "shared_memory_usage",
+    "trim_shared_memory",
+    "use_shared_memory",
+    "uses_shared_memory",
+]
+__version__ = _C.version
+
+Seconds = Union[float, datetime.timedelta]
+
+
+@dataclasses.dataclass
+class Options:
+    """What a group asks for. What is left None, the environment says, and else a default.
+
+    fabric:       file of a cluster's graph, or a generator such as "dgx-a100:2"; its ranks are those of the default
+                  group (BANYAN_FABRIC)
+    plan:         file of a schedule to follow (BANYAN_PLAN)
+    routes:       file of the addresses that lead over each link (BANYAN_ROUTES)
+    transport:    "auto", "shm", "tcp" or "ucx" (BANYAN_TRANSPORT)
+    timeout:      seconds or timedelta for an operation to make no progress; otherwise that of the group, 30 minutes
+    join_timeout: the same for ranks to come together
+    checksums:    check what travels over TCP (BANYAN_CHECKSUMS)
+    zero_copy:    let the kernel send out of tensors themselves (BANYAN_ZERO_COPY)
+    connections:  TCP connections with each peer, 1 to 16 (BANYAN_CONNECTIONS)
+    """
+
+    fabric: Optional[str] = None
+    plan: Optional[str] = None
+    routes: Optional[str] = None
+    transport: Optional[str] = None
+    timeout: Optional[Seconds] = None
+    join_timeout: Optional[Seconds] = None
+    checksums: Optional[bool] = None
+    zero_copy: Optional[bool] = None
+    connections: Optional[int] = None
+
+
+def _seconds(time: Seconds) -> float:
+    return time.total_seconds() if isinstance(time, datetime.timedelta) else float(time)
+
+
+def _create(asked: Any, options: Optional[Options]) -> Any:
+    """Makes a group: what torch.distributed calls for the backend "banyan"."""
+    if options is None:
+        options = Options()
+    if not isinstance(options, Options):
+        raise TypeError(f"pg_options is to be a banyan_torch.Options, not a {type(options).__name__}")
+    fields = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    for name in ("timeout", "join_timeout"):
+        fields[name] = _seconds(fields[name] if fields[name] is not None else asked.timeout)
+    for name in ("fabric", "plan", "routes"):
+        if fields[name] is not None:
+            fields[name] = str(fields[name])
+    return _C.create(
+        asked.store, asked.group_rank, asked.group_size, asked.group_id, list(asked.global_ranks_in_group), fields
+    )
+
+
+def _is_banyan(group: Any) -> bool:
+    return dist.get_backend(group).lower() == "banyan"
+
+
+def _backend(group: Any) -> Any:
+    """The object that the C++ side knows; since PyTorch 2 a group holds one per device."""
+    group = dist.group.WORLD if group is None else group
+    if hasattr(group, "_get_backend"):
+        return group._get_backend(torch.device("cpu"))
+    return group
+
+
+def abort(group: Any = None, why: str = "abort() was called") -> None:
+    """Ends everything under way with an Error, at all ranks of the group. The group is of no use after that."""
+    _C.abort(_backend(group), why)
+
+
+def is_on_one_host(group: Any = None) -> bool:
+    """Whether all ranks exchange through shared memory."""
+    return _C.is_on_one_host(_backend(group))
+
+
+def reroutes(group: Any = None) -> int:
+    """How often calls went on without a link that was lost."""
+    return _C.reroutes(_backend(group))
+
+
+def monitored_barrier(group: Any = None, timeout: Optional[datetime.timedelta] = None, wait_all_ranks: bool = False) -> None:
+    """torch.distributed.monitored_barrier for groups of Banyan: rank 0 raises an error that names who has not come
+    within `timeout`, the first such rank or, with `wait_all_ranks`, all."""
+    if timeout is None:
+        timeout = dist.default_pg_timeout if hasattr(dist, "default_pg_timeout") else datetime.timedelta(minutes=30)
+    _backend(group).monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)
+
+
+def use_shared_memory(use: bool = True) -> None:
+    """Makes CPU tensors of 64 KiB and more in shared memory from now on, or no longer.
+
+    Call it before the model and DistributedDataParallel are made: then parameters and gradient buckets are read by the
+    other ranks of the host directly, without copies in between. Memory of tensors that are gone is kept for the next
+    ones (see trim_shared_memory). In a process that was forked, tensors of before are shared with its parent.
+    """
+    _C.use_shared_memory(use)
+
+
+def uses_shared_memory() -> bool:
+    """Whether use_shared_memory() is in effect."""
+    return _C.uses_shared_memory()
+
+
+def trim_shared_memory() -> None:
+    """Gives shared memory that no tensor uses back to the system."""
+    _C.trim_shared_memory()
+
+
+def shared_memory_usage() -> "tuple[int, int]":
+    """Bytes of shared memory that tensors use, and that are kept for the next ones."""
+    return _C.shared_memory_usage()
+
+
+def _register() -> None:
+    arguments = {"extended_api": True}
+    if "devices" in inspect.signature(dist.Backend.register_backend).parameters:  # since PyTorch 2.0
+        arguments["devices"] = ["cpu"]
+    dist.Backend.register_backend("banyan", _create, **arguments)
+
+    # PyTorch knows by name which backends have a monitored barrier.
+    for_others = dist.monitored_barrier
+
+    @functools.wraps(for_others)
+    def for_all(group: Any = dist.group.WORLD, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        if dist.distributed_c10d._rank_not_in_group(group) or not _is_banyan(group):
+            return for_others(group, timeout, wait_all_ranks)
+        return monitored_barrier(group, timeout, wait_all_ranks)
+
+    dist.monitored_barrier = for_all
+    dist.distributed_c10d.monitored_barrier = for_all
+
+    # Threads of ours must not call into an interpreter that is gone.
+    atexit.register(_C.finish_all_groups)
+
+
+_register()

@@ -1,0 +1,68 @@
+#include "bindings/torch/checks.h"
+
+#include <torch/csrc/distributed/c10d/Utils.hpp>
+
+namespace banyan::pytorch {
+
+std::string words_of(at::IntArrayRef sizes) { return c10d::toString(sizes); }
+
+void Checks::refuse(const std::string& what) const { TORCH_CHECK(false, "ProcessGroupBanyan::", call_, ": ", what); }
+
+void Checks::root_rank(int64_t root, int ranks) const {
+  expect(root >= 0 && root < ranks, "invalid root rank: " + std::to_string(root));
+}
+
+void Checks::root_tensor(int64_t root, size_t tensors) const {
+  expect(root >= 0 && static_cast<size_t>(root) < tensors, "invalid root tensor: " + std::to_string(root));
+}
+
+void Checks::non_empty(const std::vector<at::Tensor>& tensors) const {
+  expect(!tensors.empty(), "requires non-empty tensor list");
+}
+
+void Checks::single_input(const std::vector<at::Tensor>& tensors) const {
+  expect(tensors.size() == 1, "requires a single-element input tensor list");
+}
+
+void Checks::single_output(const std::vector<at::Tensor>& tensors) const {
+  expect(tensors.size() == 1, "requires a single-element output tensor list");
+}
+
+void Checks::dense(const at::Tensor& tensor) const {
+  expect(tensor.layout() == at::kStrided, "only supports dense tensors");
+  expect(tensor.device().is_cpu(), "only supports CPU tensors, not those on " + tensor.device().str());
+}
+
+void Checks::dense(const std::vector<at::Tensor>& tensors) const {
+  for (const at::Tensor& tensor : tensors) dense(tensor);
+}
+
+void Checks::same_type(const std::vector<at::Tensor>& tensors, const at::Tensor& example) const {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    expect(tensors[i].scalar_type() == example.scalar_type() && tensors[i].device() == example.device(),
+           "invalid tensor type at index " + std::to_string(i) + " (expected " + example.toString() + ", got " +
+               tensors[i].toString() + ")");
+  }
+}
+
+void Checks::of_one_kind(const std::vector<at::Tensor>& tensors) const {
+  const at::Tensor& first = tensors.front();
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    expect(tensors[i].layout() == first.layout(), "invalid tensor layout at index " + std::to_string(i) +
+                                                      " (expected " + c10d::toString(first.layout()) + ", got " +
+                                                      c10d::toString(tensors[i].layout()) + ")");
+  }
+  dense(first);
+  alike({tensors.begin() + 1, tensors.end()}, first);
+}
+
+void Checks::alike(const std::vector<at::Tensor>& tensors, const at::Tensor& example) const {
+  same_type(tensors, example);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    expect(tensors[i].sizes() == example.sizes(), "invalid tensor size at index " + std::to_string(i) + " (expected " +
+                                                      words_of(example.sizes()) + ", got " +
+                                                      words_of(tensors[i].sizes()) + ")");
+  }
+}
+
+}  // namespace banyan::pytorch

@@ -1,0 +1,31 @@
+// Tensors as buffers: which of our types and operations stand for those of PyTorch.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+
+#include "banyan/run/element/data_type.h"
+#include "bindings/torch/torch_version.h"
+
+namespace banyan::pytorch {
+
+// What to call a reduction by. `count` is that of a tensor's elements times `elements_each`.
+struct ElementReduction {
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  uint64_t elements_each = 1;  // 2 of complex numbers, which are two floats each
+};
+
+// Throws c10::Error (RuntimeError) for what cannot be reduced so. Booleans: sum, max and bor are "any", prod, min and
+// band are "all", bxor is "an odd number of them".
+ElementReduction reduction_of(at::ScalarType type, const c10d::ReduceOp& op);
+
+// For what is only moved: the type, where it is one of ours, or bytes.
+struct ElementMove {
+  DataType type = DataType::uint8;
+  uint64_t elements_each = 1;
+};
+ElementMove move_of(const at::Tensor& tensor);
+
+}  // namespace banyan::pytorch

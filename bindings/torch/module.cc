@@ -1,0 +1,138 @@
+// The Python module banyan_torch._C. What users see is in banyan_torch/__init__.py.
+#include <pybind11/chrono.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <string>
+
+#include "banyan/run/element/isa.h"
+#include "banyan/run/system/cores.h"
+#include "banyan/run/transport/ucx_transport.h"
+#include "bindings/common/settings.h"
+#include "bindings/torch/process_group.h"
+#include "bindings/torch/shared_allocator.h"
+
+namespace banyan::pytorch {
+namespace {
+
+namespace py = pybind11;
+
+std::string name_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_input:
+      return "invalid_input";
+    case ErrorCode::not_found:
+      return "not_found";
+    case ErrorCode::mismatch:
+      return "mismatch";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::io:
+      return "io";
+    case ErrorCode::peer_lost:
+      return "peer_lost";
+    case ErrorCode::timed_out:
+      return "timed_out";
+    case ErrorCode::aborted:
+      return "aborted";
+    case ErrorCode::invalid_usage:
+      return "invalid_usage";
+  }
+  return "internal";
+}
+
+// The class banyan_torch.Error; lives as long as the interpreter.
+PyObject* error_class = nullptr;
+
+void translate(std::exception_ptr exception) {
+  try {
+    if (exception) std::rethrow_exception(exception);
+  } catch (const CommunicationError& error) {
+    py::object made = py::reinterpret_borrow<py::object>(error_class)(error.what());
+    made.attr("code") = name_of(error.code());
+    PyErr_SetObject(error_class, made.ptr());
+  }
+}
+
+template <typename T>
+void set(std::optional<T>& field, const py::dict& fields, const char* name) {
+  if (fields.contains(name) && !fields[name].is_none()) field = fields[name].cast<T>();
+}
+
+Settings settings_from(const py::dict& fields) {
+  Settings settings;
+  settings.where = "Options.";
+  settings.progress = Communicator::Progress::soon;
+  set(settings.timeout, fields, "timeout");
+  set(settings.join_timeout, fields, "join_timeout");
+  set(settings.transport, fields, "transport");
+  set(settings.fabric, fields, "fabric");
+  set(settings.plan, fields, "plan");
+  set(settings.routes, fields, "routes");
+  set(settings.checksums, fields, "checksums");
+  set(settings.zero_copy, fields, "zero_copy");
+  set(settings.connections, fields, "connections");
+  return settings;
+}
+
+using Group = c10::intrusive_ptr<BackendBase>;
+
+ProcessGroupBanyan& banyan_group(const Group& group) {
+  auto* const found = dynamic_cast<ProcessGroupBanyan*>(group.get());
+  if (found == nullptr) throw py::value_error("this group's backend is not banyan");
+  return *found;
+}
+
+Group create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& name,
+             const std::vector<int64_t>& global_ranks, const py::dict& fields) {
+  Settings settings = settings_from(fields);
+  settings.name = name;
+  const py::gil_scoped_release release;
+  return ProcessGroupBanyan::create(store, {.rank = rank, .size = size, .name = name, .global_ranks = global_ranks},
+                                    settings);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, module) {
+  module.doc() = "The inside of banyan_torch.";
+  py::module_::import("torch._C._distributed_c10d");  // knows the classes of groups and stores
+
+  error_class = PyErr_NewExceptionWithDoc(
+      "banyan_torch.Error",
+      "Communication has failed. `code` says how: peer_lost, timed_out, mismatch, aborted, io, unsupported,\n"
+      "invalid_usage, not_found.",
+      PyExc_RuntimeError, nullptr);
+  if (error_class == nullptr) throw py::error_already_set();
+  module.add_object("Error", py::reinterpret_borrow<py::object>(error_class));
+  py::register_exception_translator(&translate);
+
+  // Groups reach Python as objects of the base class, which lets go of the interpreter's lock when it destroys them.
+  module.def(
+      "abort", [](const Group& group, const std::string& why) { banyan_group(group).abort(why); }, py::arg("group"),
+      py::arg("why"), py::call_guard<py::gil_scoped_release>());
+  module.def("error", [](const Group& group) { return banyan_group(group).error(); });
+  module.def("is_on_one_host", [](const Group& group) { return banyan_group(group).is_on_one_host(); });
+  module.def("reroutes", [](const Group& group) { return banyan_group(group).reroutes(); });
+  module.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"),
+             py::arg("global_ranks"), py::arg("options"));
+  module.def("finish_all_groups", &finish_all_groups, py::call_guard<py::gil_scoped_release>());
+
+  module.def("use_shared_memory", &SharedAllocator::use, py::arg("use"));
+  module.def("uses_shared_memory", &SharedAllocator::is_used);
+  module.def("trim_shared_memory", &SharedAllocator::trim, py::call_guard<py::gil_scoped_release>());
+  module.def("shared_memory_usage", [] {
+    const SharedAllocator::Usage usage = SharedAllocator::usage();
+    return py::make_tuple(usage.used_bytes, usage.kept_bytes);
+  });
+
+  module.attr("version") = BANYAN_VERSION;
+  module.attr("torch_version") = TORCH_VERSION;
+  // Names, and why each is missing here or "".
+  module.def("transports", [] {
+    return std::vector<std::pair<std::string, std::string>>{{"shared memory", ""}, {"TCP", ""}, {"UCX", why_no_ucx()}};
+  });
+  module.def("processor", [] { return std::string(to_string(active_isa())); });
+}
+
+}  // namespace banyan::pytorch

@@ -1,0 +1,108 @@
+// ProcessGroupBanyan: the backend "banyan" of torch.distributed, over a Communicator.
+//
+// What Gloo does, this does with the same results and the same refusals; besides, it has reduce_scatter, all_to_all of
+// lists, AVG, bfloat16 and the small integers. Collectives are carried out in the order of their calls, by whoever
+// waits for them or by the communicator's progress thread. Tensors that are not contiguous go through a copy.
+//
+// Errors: c10::Error (RuntimeError) for arguments, before anything has happened; CommunicationError
+// (banyan_torch.Error) by the works, and at once by a group that has failed before. Calls of several threads exclude
+// each other.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/run/communicator.h"
+#include "banyan/run/system/fork_guard.h"
+#include "bindings/common/settings.h"
+#include "bindings/torch/torch_version.h"
+#include "bindings/torch/work.h"
+
+namespace banyan::pytorch {
+
+class ProcessGroupBanyan : public BackendBase {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  using Lists = std::vector<Tensors>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  // Who belongs to it.
+  struct Members {
+    int rank = 0, size = 1;
+    std::string name;                   // equal on all members; used once between a world and its end
+    std::vector<int64_t> global_ranks;  // of the members in the default group; empty for that group itself
+  };
+  // Collective. The processes of the default group join through the store; groups among them need no more than their
+  // shared memory or connections. Throws CommunicationError naming who has not come.
+  static c10::intrusive_ptr<ProcessGroupBanyan> create(const c10::intrusive_ptr<c10d::Store>& store, Members members,
+                                                       const Settings& settings);
+
+  ProcessGroupBanyan(const Members& members, Communicator communicator);
+  // Waits for collectives under way as long as they move.
+  ~ProcessGroupBanyan() override;
+
+  const std::string getBackendName() const override { return "banyan"; }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  // Of sparse COO tensors too: the sum, whose indices are the union of all.
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  // Blocks. Rank 0 throws, naming the ranks that have not come within the time: the first of them, or with
+  // `wait_all_ranks` all. The others throw what rank 0 has found.
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+
+  // How many collectives this rank has called. Equal on all ranks that are in step.
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return calls_.load(); }
+
+  // Ends everything under way with an error, here and at the other ranks. Any thread.
+  void abort(const std::string& why) { communicator_.abort(why); }
+  // Why it has failed; empty while it works.
+  std::string error() const;
+  // "shared memory", "TCP", ...: for people.
+  bool is_on_one_host() const { return communicator_.is_on_one_host(); }
+  // How often calls went on without a link that was lost.
+  uint32_t reroutes() const { return communicator_.reroutes(); }
+  // Waits for collectives under way as long as something moves, then ends the rest. For the end of the program.
+  void finish();
+
+ private:
+  WorkPtr start(BanyanWork::Task task, Call call, std::chrono::milliseconds timeout);
+  void run(const Call& call);
+  WorkPtr start_message(BanyanWork::Task task, OperationKind kind, Tensors& tensors, uint32_t peer, int tag);
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options);
+  uint32_t ranks() const { return communicator_.size(); }
+
+  Communicator communicator_;
+  const ForkGuard fork_guard_;
+  std::atomic<uint64_t> calls_{0}, barriers_{0};
+  std::mutex mutex_;  // protects last_, and keeps collectives of several threads in the order of their sequence numbers
+  Request last_;      // collective
+};
+
+// Those that exist, for the end of the program: finish() of all of them.
+void finish_all_groups();
+
+}  // namespace banyan::pytorch

@@ -1,0 +1,63 @@
+#include "bindings/torch/torch_store.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "banyan/base/error.h"
+
+namespace banyan::pytorch {
+namespace {
+
+// The first line: c10 appends where in its code it happened.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+template <typename Body>
+auto guarded(const std::string& place, const Deadline& deadline, const Body& body) {
+  const auto late = [&] { return Error(ErrorCode::timed_out, place + " did not answer within " + deadline.text()); };
+  if (deadline.has_passed()) throw late();
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    // A store gives up by its own clock, which may be a little ahead.
+    if (deadline.left() < std::chrono::milliseconds(50)) throw late();
+    throw Error(ErrorCode::io, place + ": " + first_line(error.what()));
+  }
+}
+
+}  // namespace
+
+void TorchStore::set(const std::string& key, const std::string& value, const Deadline& deadline) {
+  guarded(place_, deadline, [&] { store_->set(key, std::vector<uint8_t>(value.begin(), value.end())); });
+}
+
+std::string TorchStore::get(const std::string& key, const Deadline& deadline) {
+  return guarded(place_, deadline, [&] {
+    store_->wait({key}, std::max(deadline.left(), std::chrono::milliseconds(1)));
+    const std::vector<uint8_t> value = store_->get(key);
+    return std::string(value.begin(), value.end());
+  });
+}
+
+std::optional<std::string> TorchStore::try_get(const std::string& key, const Deadline& deadline) {
+  return guarded(place_, deadline, [&]() -> std::optional<std::string> {
+    if (!store_->check({key})) return std::nullopt;
+    const std::vector<uint8_t> value = store_->get(key);
+    return std::string(value.begin(), value.end());
+  });
+}
+
+int64_t TorchStore::add(const std::string& key, int64_t delta, const Deadline& deadline) {
+  return guarded(place_, deadline, [&] { return store_->add(key, delta); });
+}
+
+Secret job_secret(Store& store, const std::string& prefix, uint32_t rank, const Deadline& deadline) {
+  Secret secret = Secret::from_environment();
+  if (!secret.is_empty()) return secret;
+  const std::string key = prefix + "secret";
+  if (rank != 0) return Secret(store.get(key, deadline));
+  secret = Secret::random();
+  store.set(key, secret.key(), deadline);
+  return secret;
+}
+
+}  // namespace banyan::pytorch

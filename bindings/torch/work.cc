@@ -1,0 +1,134 @@
+#include "bindings/torch/work.h"
+
+#include <ATen/record_function.h>
+
+#include <utility>
+
+namespace banyan::pytorch {
+namespace {
+
+// PyTorch's own tests and users look for these words.
+std::string words_of(const Error& error) {
+  return (error.code() == ErrorCode::timed_out ? std::string("Timed out: ") : std::string()) + error.what();
+}
+
+const char* title_if_profiled(const char* title) { return at::hasCallbacks() ? title : nullptr; }
+
+c10::TypePtr type_of_value(const std::vector<BanyanWork::Tensors>& outputs) {
+  const c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
+  return outputs.size() > 1 ? c10::TypePtr(c10::ListType::create(list)) : list;
+}
+
+}  // namespace
+
+CommunicationError::CommunicationError(const Error& error) : std::runtime_error(words_of(error)), code_(error.code()) {}
+
+BanyanWork::BanyanWork(int rank, Task task)
+    : Work(rank, task.type, title_if_profiled(task.title),
+           at::hasCallbacks() ? c10::optional<Tensors>(task.inputs) : c10::nullopt),
+      task_(std::move(task)) {}
+
+// Nobody will look any more, but the operation goes on and its buffers must stay.
+BanyanWork::~BanyanWork() {
+  if (completed_) return;
+  request_.on_done([request = request_, task = std::make_shared<Task>(std::move(task_))] {
+    if (!task->at_end || request.error()) return;
+    const at::NoGradGuard no_grad;
+    task->at_end();
+  });
+}
+
+void BanyanWork::follow(Request request) {
+  request_ = std::move(request);
+  if (recordFunctionEndCallback_) {  // somebody measures when it ends
+    request_.on_done([self = c10::intrusive_ptr<BanyanWork>::reclaim_copy(this)] { self->complete(); });
+  }
+}
+
+void BanyanWork::complete() {
+  std::call_once(completed_once_, [this] {
+    std::exception_ptr failure;
+    if (const std::optional<Error> error = request_.error()) {
+      failure = std::make_exception_ptr(CommunicationError(*error));
+    } else if (task_.at_end) {
+      try {
+        const at::NoGradGuard no_grad;
+        task_.at_end();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }
+    task_.at_end = nullptr;
+    finish(failure);
+  });
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  {
+    const std::lock_guard lock(future_mutex_);
+    if (!is_future_settled_) future = future_;
+    is_future_settled_ = future_ != nullptr;
+  }
+  if (future) settle(*future);
+}
+
+void BanyanWork::settle(c10::ivalue::Future& future) const {
+  if (exception_) {
+    future.setError(exception_);
+  } else if (task_.outputs.size() > 1) {
+    future.markCompleted(c10::IValue(task_.outputs));
+  } else {
+    future.markCompleted(c10::IValue(task_.outputs.empty() ? Tensors() : task_.outputs.front()));
+  }
+}
+
+bool BanyanWork::isCompleted() {
+  if (!request_.is_over()) return false;
+  complete();
+  return true;
+}
+
+bool BanyanWork::isSuccess() const {
+  const std::lock_guard lock(mutex_);
+  return completed_ && !exception_;
+}
+
+int BanyanWork::sourceRank() const {
+  TORCH_CHECK(opType_ == c10d::OpType::RECVANYSOURCE || opType_ == c10d::OpType::RECV,
+              "sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call.");
+  return static_cast<int>(request_.peer());
+}
+
+std::vector<at::Tensor> BanyanWork::result() {
+  TORCH_CHECK(isCompleted(), "Work needs to be completed before calling result(). Should call wait() before result().");
+  TORCH_CHECK(task_.outputs.size() <= 1, "work result does not support list of lists, use .getFuture() and value()");
+  return task_.outputs.empty() ? Tensors() : task_.outputs.front();
+}
+
+bool BanyanWork::wait(std::chrono::milliseconds timeout) {
+  Request request = request_;
+  try {
+    if (timeout.count() <= 0) {
+      request.wait();
+    } else if (!request.wait_for(timeout)) {
+      throw CommunicationError(Error(ErrorCode::timed_out, "Operation timed out! It was not done within " +
+                                                               std::to_string(timeout.count()) + " ms"));
+    }
+  } catch (const Error&) {  // told below, as to everybody who asks
+  }
+  complete();
+  if (exception_) std::rethrow_exception(exception_);
+  return true;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> BanyanWork::getFuture() {
+  {
+    const std::lock_guard lock(future_mutex_);
+    if (future_) return future_;
+    future_ = c10::make_intrusive<c10::ivalue::Future>(type_of_value(task_.outputs));
+  }
+  const auto future = future_;
+  request_.on_done([self = c10::intrusive_ptr<BanyanWork>::reclaim_copy(this)] { self->complete(); });
+  request_.hasten();
+  return future;
+}
+
+}  // namespace banyan::pytorch
