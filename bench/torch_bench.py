@@ -272,7 +272,7 @@ def collect(results, refused, ranks, rows):
     for collective, size, records in rows:
         for record in records:
             if "refused" in record:
-                refused[f"{record['series']}, {collective}"] = record["refused"]
+                refused[f"{torch_common.backend_of(record['series'])}, {collective}"] = record["refused"]
             for microseconds in record.get("microseconds", []):
                 results.add(Key(ranks, collective, size), record["series"], microseconds, record["wrong"])
 

@@ -12,7 +12,7 @@ the exchange, and waiting for the slowest rank; its share is that of a step.
 
 Losses: the same training in processes of its own, once in each series and once more for each backend. All runs over
 Banyan must agree bit for bit. With Gloo they must agree to rounding: from 3 ranks on Gloo adds in another order, and
-training makes more of that (200 steps: 0.2 % was seen between two orders over Gloo alone).
+training makes more of that (two orders over Gloo alone: 6e-8 after 10 steps, 0.2 % after 200).
 
 Ends with status 1 when losses do not agree. Nothing else should run meanwhile.
 """
@@ -35,7 +35,7 @@ import train_ddp  # noqa: E402
 SEED = 1
 WARM_UP_STEPS = 3  # DistributedDataParallel makes its buckets anew after the first
 # Greatest difference of losses between Gloo and Banyan, of the loss: in the first steps, and in all.
-FIRST_STEPS, FIRST_TOLERANCE, TOLERANCE = 10, 1e-4, 1e-2
+FIRST_STEPS, FIRST_TOLERANCE, TOLERANCE = 10, 1e-5, 1e-2
 
 
 @dataclasses.dataclass(frozen=True)

@@ -102,7 +102,7 @@ class Communicator {
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  // Ends what is under way with Error{aborted}; finalize() first, to wait for it.
+  // Closes it; finalize() first, to wait for what is under way.
   ~Communicator();
 
   uint32_t rank() const;
@@ -131,6 +131,9 @@ class Communicator {
 
   // Waits for everything under way.
   void finalize();
+  // Ends it as the destructor does: calls under way fail with Error{aborted}, at the other ranks, too; messages only
+  // here. Its threads are gone then. Later calls throw Error{aborted}.
+  void close();
   // Ends everything under way with Error{aborted}, here and, soon, at the other ranks. Any thread.
   void abort(const std::string& why);
   // How often calls went on without a link that was lost. Any thread.

@@ -190,8 +190,8 @@ void Communicator::Impl::abort(const std::string& why) {
 // Requests may outlive the communicator, and find their operations ended.
 void Communicator::Impl::close() {
   if (fork_guard_.is_in_child()) {
-    // The thread and the peers belong to the parent.
-    if (thread_.joinable()) thread_.detach();
+    // The threads and the peers belong to the parent.
+    for (std::thread& thread : threads_) thread.detach();
     return;
   }
   {
@@ -200,14 +200,28 @@ void Communicator::Impl::close() {
   }
   thread_wakes_.notify_all();
   executor_->wake();
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& thread : threads_) {  // there are no new ones
+    // A call back may drop the last handle of the communicator.
+    thread.get_id() == std::this_thread::get_id() ? thread.detach() : thread.join();
+  }
+  threads_.clear();
   hooks_ = {};
   // Who has only looked at the error of another rank, in no call of its own, has written no record of it yet.
   const std::optional<Error> why = executor_->broken();
   if (why && note_failure(*why) && why->code() == ErrorCode::timed_out) write_dump(DumpReason::asked, why->what());
   while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
-  if (pending_.load(std::memory_order_acquire) > 0) {
-    end_all(Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " destroyed the communicator"));
+  const Error closed(ErrorCode::aborted, "rank " + std::to_string(rank_) + " closed the communicator");
+  const auto is_call = [](const std::shared_ptr<Operation>& operation) { return !operation->call().is_between_two(); };
+  bool has_calls = !calls_.empty();
+  {
+    const std::lock_guard lock(mutex_);
+    has_calls = has_calls || std::any_of(queue_.begin(), queue_.end(), is_call);
+  }
+  if (has_calls) {
+    end_all(closed);
+  } else {
+    note_failure(closed);
+    drop_all();
   }
   let_go();
 }
@@ -364,7 +378,7 @@ void Communicator::Impl::waiting_for(uint32_t rank) {
   rank_noticed_ = rank;
   const Clock::time_point now = Clock::now();
   // A message that nobody waits for may be late as long as it likes.
-  const bool may_time_out = started_ > 0 || wishes_.load(std::memory_order_relaxed) > 0;
+  const bool may_time_out = started_ > 0 || hasty_.load(std::memory_order_relaxed) > 0;
   const std::chrono::milliseconds timeout = started_ > 0 ? under_way_[oldest_].timeout : options_.timeout;
   if (steps == steps_seen_ && started_ > 0) under_way_[oldest_].entry.wait_for(rank);
   if (steps != steps_seen_) {

@@ -87,6 +87,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void rest(Patience& patience);
   void complete(const std::shared_ptr<Operation>& operation);
   void end_all(const Error& error);
+  void drop_all();
   template <typename IsEnough>
   void drive_until(IsEnough is_enough, Patience patience);
   template <typename IsEnough>
@@ -94,6 +95,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void let_go();
   void begin_soon();
   void be_progress_thread();
+  void make_understudy();
   bool is_left_alone();
   void attend();
   void wake_driver();
@@ -112,6 +114,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
 
   std::atomic<bool> busy_{false};                 // somebody drives
   std::atomic<uint32_t> wishes_{0};               // threads that want to
+  std::atomic<uint32_t> hasty_{0};                // of these, those who wait no longer than the timeout
   std::atomic<size_t> pending_{0};                // operations that were started and are not over
   std::mutex mutex_;                              // protects queue_, and error_ while it is set
   std::deque<std::shared_ptr<Operation>> queue_;  // started, and not taken by who drives
@@ -146,12 +149,17 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   std::optional<Error> error_;
 
   std::atomic<bool> attention_{false};  // the executor has heard something
-  std::thread thread_;
+  // Progress threads, all alike. A second one is made when the first is about to call somebody back, who may wait for
+  // what only a thread that makes progress brings about; and so on.
+  static constexpr size_t kMostThreads = 8;
+  std::vector<std::thread> threads_;  // under mutex_
+  size_t threads_asleep_ = 0;         // under mutex_; until they are woken, rather than for a while
+  bool does_thread_look_ = false;     // under mutex_; one wakes up again and again
+  bool does_thread_drive_ = false;    // under mutex_
   std::condition_variable thread_wakes_;
   std::atomic<bool> thread_stops_{false};
   std::atomic<bool> hastened_{false};  // what is under way should not wait for soon
   // Under mutex_, of Progress::soon.
-  bool thread_sleeps_ = false;       // until it is woken, rather than for a while
   uint64_t begun_ = 0;               // operations
   uint64_t seen_over_ = UINT64_MAX;  // how many of them were over when the thread looked last
 };

@@ -186,6 +186,11 @@ void Communicator::Impl::drive_until(IsEnough is_enough, Patience patience) {
 void Communicator::Impl::end_all(const Error& error) {
   while (started_ > 0) end_oldest(OperationState::failed);
   fail(error);
+  drop_all();
+}
+
+// After a failure has been noted.
+void Communicator::Impl::drop_all() {
   {
     const std::lock_guard lock(mutex_);
     calls_.insert(calls_.end(), queue_.begin(), queue_.end());
@@ -223,7 +228,11 @@ void Communicator::Impl::drive_or_wait(IsEnough is_enough, Operation* operation)
 }
 
 void Communicator::Impl::wait(Operation& operation) {
-  if (!operation.is_over()) drive_or_wait([&] { return operation.is_over(); }, &operation);
+  if (!operation.is_over()) {
+    hasty_.fetch_add(1, std::memory_order_relaxed);
+    drive_or_wait([&] { return operation.is_over(); }, &operation);
+    hasty_.fetch_sub(1, std::memory_order_relaxed);
+  }
   if (operation.error()) throw *operation.error();
 }
 
@@ -281,8 +290,8 @@ void Communicator::Impl::wake_driver() {
 
 void Communicator::Impl::wake_thread() {
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable() && !thread_stops_) thread_ = std::thread([this] { be_progress_thread(); });
-  const bool looks_soon = options_.progress == Progress::soon && !thread_sleeps_ && !hastened_ && !attention_;
+  if (threads_.empty() && !thread_stops_) threads_.emplace_back([self = shared_from_this()] { self->be_progress_thread(); });
+  const bool looks_soon = options_.progress == Progress::soon && does_thread_look_ && !hastened_ && !attention_;
   if (!looks_soon) thread_wakes_.notify_one();
 }
 
@@ -292,7 +301,7 @@ void Communicator::Impl::hasten() {
   wake_thread();
 }
 
-// Whether what is under way was so when the thread looked last, and nobody has waited for it since. Under mutex_.
+// Whether what is under way was so when a thread looked last, and nobody has waited for it since. Under mutex_.
 bool Communicator::Impl::is_left_alone() {
   if (options_.progress == Progress::at_once || hastened_.load(std::memory_order_acquire)) return true;
   const uint64_t over = begun_ - pending_.load(std::memory_order_acquire);
@@ -300,35 +309,42 @@ bool Communicator::Impl::is_left_alone() {
 }
 
 void Communicator::Impl::be_progress_thread() {
-  constexpr std::chrono::microseconds kAside{200};
+  constexpr std::chrono::microseconds kAside{200}, kLook = kSoon / 2;
   constexpr uint32_t kLooks = 20;  // in vain, before it sleeps until it is woken
   uint32_t looks = 0;
   std::unique_lock lock(mutex_);
+  const auto sleep = [&] {
+    ++threads_asleep_;
+    thread_wakes_.wait(lock);
+    --threads_asleep_;
+    looks = 0;
+    seen_over_ = UINT64_MAX;
+  };
+  const auto look_again_in = [&](std::chrono::microseconds time) {
+    if (does_thread_look_ || does_thread_drive_) return sleep();
+    does_thread_look_ = true;
+    thread_wakes_.wait_for(lock, time);
+    does_thread_look_ = false;
+  };
   while (!thread_stops_) {
-    if (attention_.load(std::memory_order_acquire)) {
-      looks = 0;
-    } else if (pending_.load(std::memory_order_acquire) == 0) {
-      hastened_.store(false, std::memory_order_release);
-      thread_sleeps_ = options_.progress != Progress::soon || ++looks > kLooks;
-      if (thread_sleeps_) {
-        thread_wakes_.wait(lock);
-        thread_sleeps_ = false;
-        looks = 0;
-        seen_over_ = UINT64_MAX;
-      } else {
-        thread_wakes_.wait_for(lock, kSoon / 2);
+    if (!attention_.load(std::memory_order_acquire)) {
+      if (pending_.load(std::memory_order_acquire) == 0) {
+        hastened_.store(false, std::memory_order_release);
+        options_.progress == Progress::soon && ++looks <= kLooks ? look_again_in(kLook) : sleep();
+        continue;
       }
-      continue;
-    } else if (!is_left_alone()) {
       looks = 0;
-      thread_wakes_.wait_for(lock, kSoon / 2);
-      continue;
+      if (!is_left_alone()) {
+        look_again_in(kLook);
+        continue;
+      }
     }
     // Who waits for an operation drives it with less delay than a thread that must be woken.
     if (wishes_.load(std::memory_order_acquire) > 0 || busy_.exchange(true, std::memory_order_acquire)) {
-      thread_wakes_.wait_for(lock, options_.progress == Progress::soon ? kSoon / 2 : kAside);
+      look_again_in(options_.progress == Progress::soon ? kLook : kAside);
       continue;
     }
+    does_thread_drive_ = true;
     lock.unlock();
     if (attention_.exchange(false, std::memory_order_acq_rel)) attend();
     const Patience patience = executor_->patience();
@@ -338,9 +354,21 @@ void Communicator::Impl::be_progress_thread() {
                  thread_stops_.load(std::memory_order_acquire);
         },
         options_.progress == Progress::soon ? patience.modest() : patience);
+    lock.lock();
+    does_thread_drive_ = false;
+    if (!called_back_.empty()) make_understudy();
+    lock.unlock();
     let_go();
     lock.lock();
   }
+}
+
+// Before this thread calls somebody back: who shall make progress meanwhile? Under mutex_.
+void Communicator::Impl::make_understudy() {
+  if (threads_asleep_ == 0 && !does_thread_look_ && threads_.size() < kMostThreads && !thread_stops_) {
+    threads_.emplace_back([self = shared_from_this()] { self->be_progress_thread(); });
+  }
+  if (pending_.load(std::memory_order_acquire) > 0) thread_wakes_.notify_one();
 }
 
 }  // namespace banyan

@@ -143,7 +143,7 @@ void finish_all_groups() {
   const std::lock_guard lock(worlds_mutex());
   for (ProcessGroupBanyan* const group : groups()) {
     group->finish();
-    group->abort("the program ends");
+    group->close();
   }
 }
 

@@ -85,8 +85,9 @@ class ProcessGroupBanyan : public BackendBase {
   bool is_on_one_host() const { return communicator_.is_on_one_host(); }
   // How often calls went on without a link that was lost.
   uint32_t reroutes() const { return communicator_.reroutes(); }
-  // Waits for collectives under way as long as something moves, then ends the rest. For the end of the program.
+  // Waits for collectives under way, for some seconds.
   void finish();
+  void close() { communicator_.close(); }
 
  private:
   WorkPtr start(BanyanWork::Task task, Call call, std::chrono::milliseconds timeout);

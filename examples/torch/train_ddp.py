@@ -27,20 +27,21 @@ REPORT_EVERY = 20  # steps; checkpoints are written as often
 
 
 class Trainer:
-    """A replica of the model and its optimizer. All ranks of the group make one, with equal arguments. `step` trains
-    with `sequences` on each rank, and gives the loss of this rank's before the update."""
+    """A replica of the model and its optimizer. `step` gives the loss of this rank's sequences before the update."""
 
     def __init__(self, layers, width, sequences, seed, group=None):
         self.sequences, self.seed, self.group = sequences, seed, group
         torch.manual_seed(seed)
         self.model = DDP(LanguageModel(layers, width), process_group=group, gradient_as_bucket_view=True)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.step(0, update=False)  # DDP settles on its buckets, thus on an order of sums: always before what counts
 
-    def step(self, number):
+    def step(self, number, update=True):
         self.optimizer.zero_grad()
         loss = self.model(*make_batch(self.seed, number, self.sequences, dist.get_world_size(), dist.get_rank()))
         loss.backward()
-        self.optimizer.step()
+        if update:
+            self.optimizer.step()
         return loss.item()
 
 
@@ -59,10 +60,9 @@ def train(trainer, arguments):
     rank, ranks, losses, seconds = dist.get_rank(), dist.get_world_size(), [], []
     model, optimizer, path = trainer.model.module, trainer.optimizer, arguments.checkpoint
     if path and os.path.exists(path):  # for all ranks the same file: none is written before all are past this
-        state = torch.load(path)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        losses = state["losses"]
+        weights, moments, losses = torch.load(path)
+        model.load_state_dict(weights)
+        optimizer.load_state_dict(moments)
         print(f"rank {rank} goes on at step {len(losses)}", flush=True)
     while len(losses) < arguments.steps:
         mine = []
@@ -79,7 +79,7 @@ def train(trainer, arguments):
             speed = len(mine) * ranks * trainer.sequences * CONTEXT / sum(seconds[-len(mine):])
             print(f"step {len(losses)}: loss {statistics.fmean(losses[-1]):.4f}, {speed:,.0f} tokens/s", flush=True)
         if rank == 0 and path:
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}
+            state = model.state_dict(), optimizer.state_dict(), losses
             write_whole(path, lambda file: torch.save(state, file))
     return losses, seconds
 

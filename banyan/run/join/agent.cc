@@ -297,6 +297,7 @@ Agent::Expectation Agent::expect() {
 }
 
 void Agent::leave(Clock::time_point deadline) {
+  if (!impl_->is_of_this_process()) return;
   const auto left = std::make_shared<std::promise<void>>();
   std::future<void> heard = left->get_future();
   impl_->post([&hub = impl_->hub(), left] {

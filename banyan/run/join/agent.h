@@ -77,6 +77,7 @@ class Agent {
   Expectation expect();
   // Tells all that this process leaves in peace; its end is no death then. Returns when all who live have heard it,
   // or at the deadline. Afterwards liveness() means nothing here.
+  // In a forked process it does nothing.
   void leave(Clock::time_point deadline);
 
   // Makes the connections of one communicator. `members` are world ranks, and `own` is this one's index in them; peers

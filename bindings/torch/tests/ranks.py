@@ -257,15 +257,16 @@ class Pool:
         self._workers = self._workers[job.world:]
         number = next(self._numbers)
         start = time.monotonic()
-        outcomes = []
+        are_ready = False  # for another job; not if one failed, nor if the test's time ran out here
         try:
             for rank, worker in enumerate(workers):
                 worker.connection.send(dataclasses.replace(job, rank=rank, number=number, store_port=self._store.port))
             outcomes = self._collect(job, workers, start)
             if all(outcome.how == "returned" for outcome in outcomes):
-                self._part(workers, outcomes, start)
+                self._part(workers, outcomes)
+                are_ready = all(outcome.how == "returned" for outcome in outcomes)
         finally:
-            if outcomes and all(outcome.how == "returned" for outcome in outcomes):
+            if are_ready:
                 self._workers = workers + self._workers
             else:
                 for worker in workers:
@@ -299,20 +300,20 @@ class Pool:
                     outcomes[rank] = Outcome(rank, "stuck", text=workers[rank].log(), seconds=time.monotonic() - start)
         return outcomes
 
-    def _part(self, workers, outcomes, start):
-        """Lets all ranks leave their process group together. What cannot is an outcome of its own."""
+    def _part(self, workers, outcomes):
+        """Lets all ranks leave their process group together. Who cannot gets another outcome."""
         for worker in workers:
             worker.connection.send("leave")
         for rank, worker in enumerate(workers):
-            if not worker.connection.poll(kPatience):
+            if worker.connection.poll(kPatience):
+                left = worker.outcome(rank)
+            else:
                 worker.show_stacks()
                 time.sleep(0.3)
-                outcomes[rank] = Outcome(rank, "stuck", text=f"while it left its process group\n{worker.log()}")
-            else:
-                outcome = worker.outcome(rank)
-                if outcome.how != "returned":
-                    outcomes[rank] = outcome
-            outcomes[rank].seconds = time.monotonic() - start
+                left = Outcome(rank, "stuck", text=worker.log())
+            if left.how != "returned":
+                left.text = f"when it left its process group:\n{left.text}"
+                outcomes[rank] = left
 
 
 class Worker:
@@ -364,6 +365,7 @@ def _serve(connection, log):
     faulthandler.enable(output)
     faulthandler.register(signal.SIGUSR1, output, all_threads=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()  # what was imported need not be looked through after every job
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     register_backend(backend())

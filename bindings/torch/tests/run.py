@@ -85,8 +85,12 @@ def main():
         loader.testNamePatterns = [p if "*" in p else f"*{p}*" for p in arguments.patterns]
     names = arguments.names or sorted(path.stem for path in kFolder.glob("test_*.py"))
     tests = loader.loadTestsFromNames([name.removesuffix(".py") for name in names])
+    try:
+        ranks.register_backend(ranks.backend())
+    except ImportError as error:
+        sys.exit(f"run.py: cannot import the backend: {error}; put the folder of banyan_torch into PYTHONPATH, "
+                 "or give --backend gloo")
     print(f"backend {ranks.backend()}, seed {ranks.seed()}", flush=True)
-    ranks.register_backend(ranks.backend())  # a package that is missing is said once, not by each rank
     result = Lines()
     start = time.monotonic()
     tests.run(result)

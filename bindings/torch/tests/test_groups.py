@@ -229,9 +229,10 @@ class Meetings(RankTest):
 
     def test_by_torchrun(self):
         """Redirects of a rank that does not exist: torch 1.13 cannot parse "none" under Python 3.11."""
-        lines = self.run_program("-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={free_port()}",
-                                 "--monitor_interval=1", "--redirects=9:1", "--tee=9:1",
-                                 str(kFolder / "programs" / "sums.py"))
+        with tempfile.TemporaryDirectory() as folder:
+            lines = self.run_program("-m", "torch.distributed.run", "--nproc_per_node=2", "--monitor_interval=1",
+                                     f"--master_port={free_port()}", f"--log_dir={folder}", "--redirects=9:1",
+                                     "--tee=9:1", str(kFolder / "programs" / "sums.py"))
         self.assertEqual(lines, ["rank 0 of 2: sum 3", "rank 1 of 2: sum 3"])
 
     def test_by_spawn(self):
