@@ -419,7 +419,7 @@ void Communicator::Impl::expect_nobody_dead() const {
 }
 
 void Communicator::Impl::expect_present(uint32_t rank) const {
-  if (job_->agent().liveness().state(members_[rank]) != PeerState::left) return;
+  if (job_->agent().liveness().state(members_[rank]) != PeerState::left || executor_->can_do_without(rank)) return;
   std::string text = "rank " + std::to_string(rank) + " has left";
   if (started_ > 0) {
     const UnderWay& call = under_way_[oldest_];

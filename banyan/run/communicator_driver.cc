@@ -17,7 +17,6 @@ void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
   if ((call.is_rooted() || call.is_between_two()) && call.other >= size && !is_from_any) {
     refuse("rank " + std::to_string(call.other) + " does not exist; there are " + std::to_string(size));
   }
-  if (call.is_between_two() && call.other == rank) refuse("a rank cannot send to itself; copy instead");
   if (call.reduces()) expect_reducible(call.type, call.op);
   // So that no sum of counts, nor their bytes, can overflow.
   const auto expect_in_memory = [&](uint64_t elements, const char* what) {

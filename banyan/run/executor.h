@@ -51,6 +51,8 @@ class Executor {
 
   // A rank whose sign is missing, after nothing moved.
   virtual uint32_t waiting_for() const = 0;
+  // Whether what is under way can end without this rank, which has left: when only receives from any wait for it.
+  virtual bool can_do_without(uint32_t rank) const = 0;
   // Grows whenever something moves.
   virtual uint64_t steps() const = 0;
   // How often it has gone on without a link that was lost. Any thread.

@@ -27,6 +27,9 @@ class HostExecutor : public Executor {
   void wake() override { group_->segment().ring(group_->rank()); }
   Patience patience() const override { return Patience(group_->is_crowded()); }
   uint32_t waiting_for() const override;
+  bool can_do_without(uint32_t rank) const override {
+    return !group_->exchange().is_busy() && mailboxes_.can_do_without(rank);
+  }
   uint64_t steps() const override { return group_->exchange().steps() + message_steps_; }
   uint32_t reroutes() const override { return 0; }
   void hear(const std::string&) override {}

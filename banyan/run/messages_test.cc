@@ -200,6 +200,50 @@ TEST_P(Messages, ThatNobodyReceivesYetHoldUpNothingElse) {
   }));
 }
 
+TEST_P(Messages, MayGoToOneself) {
+  expect_right(run_ranks(2, [&](Communicator& comm) -> std::string {
+    const uint32_t own = comm.rank();
+    const std::vector<uint64_t> small = words(own, own, 1, 0, 3), large = words(own, own, 2, 0, 1 << 18);
+    std::vector<uint64_t> first(3), second(1 << 18), third(3);
+    const Request sent = send(comm, small, own, 1);
+    const Request later = receive(comm, second, own, 2), sooner = receive(comm, first, own, 1);
+    if (sender_of(sooner) != own || sender_of(sent) != own) return "not from itself";
+    send(comm, large, own, 2).wait();
+    const Request any = receive(comm, third, kAnyRank, 1);
+    send(comm, small, own, 1).wait();
+    if (sender_of(later) != own || sender_of(any) != own) return "not from itself";
+    return first == small && second == large && third == small ? "right" : "wrong";
+  }));
+}
+
+TEST_P(Messages, FromAnyDoWithoutARankThatHasLeft) {
+  constexpr int kLooks = 1000;
+  expect_right(run_ranks(3, [&](Communicator& comm) -> std::string {
+    const uint32_t own = comm.rank();
+    const std::vector<uint64_t> text = words(own, 0, 5, 0, 10);
+    std::vector<uint64_t> first(10), second(10), start(1);
+    if (own == 2) receive(comm, start, 0, 6).wait();
+    if (own != 0) {
+      send(comm, text, 0, 5).wait();
+      if (own == 2) receive(comm, start, 0, 6).wait();
+      return "right";
+    }
+    if (sender_of(receive(comm, first, kAnyRank, 5)) != 1) return "not from rank 1";
+    const Request request = receive(comm, second, kAnyRank, 5);
+    while (comm.job().agent().liveness().state(1) != PeerState::left) {
+      if (request.is_over()) return "from nobody";
+    }
+    for (int look = 0; look < kLooks; ++look) {
+      if (request.is_over()) return "from nobody";
+    }
+    send(comm, start, 2, 6).wait();
+    if (sender_of(request) != 2) return "not from rank 2";
+    if (first != words(1, 0, 5, 0, 10) || second != words(2, 0, 5, 0, 10)) return "wrong";
+    send(comm, start, 2, 6).wait();
+    return "right";
+  }));
+}
+
 TEST_P(Messages, FromAnyEndsWithTheNameOfARankThatWasKilled) {
   constexpr uint32_t kRanks = 3, kKilled = 1;
   expect_right(run_ranks(

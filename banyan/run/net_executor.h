@@ -45,6 +45,7 @@ class NetExecutor : public Executor {
   void wake() override { transport_->wake(); }
   Patience patience() const override { return Patience(options_.is_crowded, Patience::Look::dear); }
   uint32_t waiting_for() const override;
+  bool can_do_without(uint32_t rank) const override { return flights_.empty() && messages_.can_do_without(rank); }
   uint64_t steps() const override { return steps_ + engine_.steps(); }
   uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }
   void hear(const std::string& text) override;

@@ -1,5 +1,8 @@
 #include "bindings/torch/process_group.h"
 
+#include <Python.h>
+#include <pybind11/pybind11.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -117,12 +120,17 @@ ProcessGroupBanyan::ProcessGroupBanyan(const Members& members, Communicator comm
   groups().insert(this);
 }
 
+// The last to hold it may be anybody, with the interpreter's lock in hand, for which a thread of ours may wait: to call
+// back, or to drop a tensor.
 ProcessGroupBanyan::~ProcessGroupBanyan() {
+  std::optional<pybind11::gil_scoped_release> release;
+  if (Py_IsInitialized() && PyGILState_Check()) release.emplace();
   {
     const std::lock_guard lock(worlds_mutex());
     groups().erase(this);
   }
   finish();
+  communicator_.close();
 }
 
 void ProcessGroupBanyan::finish() {

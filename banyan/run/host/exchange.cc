@@ -91,9 +91,11 @@ bool Exchange::advance() {
 
 // Whether `word` of a peer has come to `value`; `seen` is what it was when last looked at.
 bool Exchange::reached(const std::atomic<uint64_t>& word, uint64_t& seen, uint64_t value, uint32_t peer) {
-  if (seen >= value) return true;
+  // Counters go round after 2^40 operations, and so the difference counts.
+  const auto has_come = [&] { return static_cast<int64_t>(seen - value) >= 0; };
+  if (has_come()) return true;
   seen = word.load(std::memory_order_acquire);
-  if (seen >= value) return true;
+  if (has_come()) return true;
   waiting_for_ = peer;
   return false;
 }
@@ -101,7 +103,7 @@ bool Exchange::reached(const std::atomic<uint64_t>& word, uint64_t& seen, uint64
 bool Exchange::has_finished(uint32_t peer, uint64_t operation) {
   Peer& state = peers_[peer];
   if (state.begun > operation) return true;
-  return reached(segment_.collected(peer).value, state.collected, (operation + 1) << 32, peer);
+  return reached(segment_.collected(peer).value, state.collected, (operation + 1) << Segment::kBlockBits, peer);
 }
 
 // ---- Offering ----
@@ -596,7 +598,7 @@ bool Exchange::settle() {
   const bool is_viewed = way_ == Way::viewed || way_ == Way::attached || shares_viewed_;
   if (!has_told_) {
     if (sees_counters_ || streams || is_viewed) {
-      segment_.publish(segment_.collected(rank_).value, (operation_ + 1) << 32);
+      segment_.publish(segment_.collected(rank_).value, (operation_ + 1) << Segment::kBlockBits);
     }
     has_told_ = true;
     next_peer_ = 1;

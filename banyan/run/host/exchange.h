@@ -164,7 +164,7 @@ class Exchange {
   Error mismatch(uint32_t peer);
   // Peers in an order that differs from rank to rank, so that not all look at the same one. i from 1.
   uint32_t peer_at(uint32_t i) const { return rank_ + i < ranks_ ? rank_ + i : rank_ + i - ranks_; }
-  uint64_t counter(uint64_t blocks) const { return operation_ << 32 | blocks; }
+  uint64_t counter(uint64_t blocks) const { return operation_ << Segment::kBlockBits | blocks; }
   static uint64_t blocks_of(uint64_t bytes, uint64_t block) { return (bytes + block - 1) / block; }
 
   const Segment& segment_;

@@ -69,6 +69,11 @@ bool Mailboxes::advance_sending(uint32_t peer, std::vector<MessageEnd>& ended) {
   OutLine& line = out_[peer];
   if (line.messages.empty()) return false;
   Sending& message = line.messages.front();
+  if (peer == options_.rank) {
+    if (!receives_.take_own(message.tag, {message.bytes, message.size})) return false;
+    finish(peer, ended);
+    return true;
+  }
   const Box& box = segment_.box(options_.rank, peer);
   const uint64_t taken = box.taken.value.load(std::memory_order_acquire);
   if (!message.is_offered) {
@@ -147,6 +152,7 @@ bool Mailboxes::send_piece(uint32_t peer, OutLine& line, Sending& message) {
 // ---- Receiving ----
 
 bool Mailboxes::advance_receiving(uint32_t peer) {
+  if (peer == options_.rank) return false;  // it is taken when it is sent
   InLine& line = in_[peer];
   Receives::Arrival* arrival = receives_.arriving(peer);
   if (arrival == nullptr && !receives_.awaits(peer)) return false;

@@ -64,6 +64,8 @@ class Mailboxes {
   bool is_idle() const { return sends_ == 0 && receives_.is_idle(); }
   // A rank whose sign is missing, when there is something open.
   std::optional<uint32_t> waiting_for() const;
+  // Whether nothing open needs this rank, but for receives from any, which others may serve.
+  bool can_do_without(uint32_t rank) const { return out_[rank].messages.empty() && receives_.can_do_without(rank); }
 
  private:
   enum class Way : uint32_t { inline_, eager, viewed, attached, streamed };

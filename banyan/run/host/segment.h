@@ -6,7 +6,7 @@
 //              operation costs a cache line or two from each peer and nothing else.
 //   notes      what it calls in these operations, for those who find that they called something else.
 //   progress   three counters, a cache line each: blocks staged, reduced and collected. A counter is
-//              `operation << 32 | blocks` and only grows; when an operation is over it becomes `operation + 1 << 32`.
+//              `operation << kBlockBits | blocks` and only grows; when an operation is over it becomes that of the next.
 //   staging    kBlocks blocks in which the data of buffers that peers cannot see passes by, and as many for results. What
 //              is offered whole takes less than a block: for this the same memory is kSlots slots.
 //   boxes      one for each peer, through which messages to this peer are offered (mailboxes.h), and some memory for
@@ -84,6 +84,7 @@ struct alignas(kCacheLine) Bell {
 class Segment {
  public:
   static constexpr uint32_t kPosts = 16;
+  static constexpr uint32_t kBlockBits = 24;  // of counters
   static constexpr uint32_t kBlocks = 4;
   static constexpr uint32_t kSlots = 2 * kBlocks;
   static constexpr uint32_t kMaxRanks = 256;

@@ -87,6 +87,9 @@ class Receives {
   Arrival& begin(uint32_t peer, uint32_t tag, uint64_t size);
   void end(uint32_t peer);
 
+  // A message of this rank to itself: takes all of it, or nothing when no receive waits that it might be for.
+  bool take_own(uint32_t tag, std::span<const std::byte> bytes);
+
   // Appends the receives that are over since the last call, in the order in which they ended; true when there are any.
   // Throws Error{mismatch} when one was posted for a message aside of another length; the reason of the last loss, when
   // a receive from any waits and all peers are lost.
@@ -94,6 +97,9 @@ class Receives {
 
   // Nothing will come from the peer any more: who receives from any waits for the others.
   void lose(uint32_t peer, Error why);
+
+  // Whether nothing is awaited from this very peer.
+  bool can_do_without(uint32_t peer) const { return named_[peer] == 0 && !incoming_[peer].is_open; }
 
   // Neither is there a receive that was not handed over, nor a message that is being taken.
   bool is_idle() const { return open_ == 0 && arriving_ == 0; }

@@ -14,11 +14,12 @@ constexpr uint32_t kMagic = 0x326c'6e62;  // "bnl2", the 2 being the version
 
 Letters::Letters(Transport& transport, const Options& options)
     : transport_(transport),
+      rank_(options.rank),
       out_(options.ranks),
       in_(options.ranks),
       receives_({.rank = options.rank, .ranks = options.ranks}) {
   for (uint32_t peer = 0; peer < options.ranks; ++peer) {
-    channels_.push_back(options.channel ? options.channel(peer) : peer);
+    channels_.push_back(options.channel && peer != options.rank ? options.channel(peer) : peer);
   }
 }
 
@@ -60,6 +61,13 @@ bool Letters::write(uint32_t peer, std::vector<MessageEnd>& ended) {
   Queue<Sending>& line = out_[peer];
   if (line.empty()) return false;
   Sending& letter = line.front();
+  if (peer == rank_) {
+    if (!receives_.take_own(letter.header.tag, letter.bytes)) return false;
+    ended.push_back({.ticket = letter.ticket, .peer = peer});
+    line.pop();
+    --sends_;
+    return true;
+  }
   const auto header = std::as_bytes(std::span(&letter.header, 1));
   const size_t size = header.size() + letter.bytes.size(), before = letter.done;
   if (before < size) {
@@ -81,6 +89,7 @@ bool Letters::write(uint32_t peer, std::vector<MessageEnd>& ended) {
 bool Letters::is_engaged(uint32_t peer) { return in_[peer].read > 0; }
 
 bool Letters::hear(uint32_t peer) {
+  if (peer == rank_) return false;  // it is taken when it is sent
   if (is_engaged(peer) || receives_.names(peer)) return read(peer);
   if (!receives_.awaits(peer)) return false;
   try {

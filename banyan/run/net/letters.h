@@ -56,6 +56,8 @@ class Letters {
   bool is_idle() const { return sends_ == 0 && receives_.is_idle(); }
   // A rank whose sign is missing, when there is something open.
   std::optional<uint32_t> waiting_for() const;
+  // Whether nothing open needs this rank, but for receives from any, which others may serve.
+  bool can_do_without(uint32_t rank) const { return out_[rank].empty() && receives_.can_do_without(rank); }
 
  private:
   static constexpr uint64_t kStepsAtATime = 64;  // with one peer, before the next has its turn
@@ -82,6 +84,7 @@ class Letters {
   Receives::Arrival* read_header(uint32_t peer);
 
   Transport& transport_;
+  const uint32_t rank_;
   std::vector<uint32_t> channels_;   // by peer, as all that follow
   std::vector<Queue<Sending>> out_;  // the first is on its way
   std::vector<Coming> in_;

@@ -72,11 +72,13 @@ def seed():
     return int(os.environ["BANYAN_TEST_SEED"])
 
 
+@contextlib.contextmanager
 def free_port():
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port to listen on. Until the end of the context no connection of the host takes it for its own end."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as listeners have it, who then may share it
+        holder.bind(("", 0))
+        yield holder.getsockname()[1]
 
 
 def register_backend(name):

@@ -200,8 +200,8 @@ class Meetings(RankTest):
     """The ways by which ranks meet."""
 
     def meet(self, how, world):
-        with tempfile.TemporaryDirectory() as folder:
-            outcomes = run_on_ranks(world, meet_and_sum, how, free_port(), folder, init=False)
+        with tempfile.TemporaryDirectory() as folder, free_port() as port:
+            outcomes = run_on_ranks(world, meet_and_sum, how, port, folder, init=False)
         for outcome in outcomes:
             self.assertEqual(outcome.how, "returned", outcome.text)
 
@@ -229,14 +229,15 @@ class Meetings(RankTest):
 
     def test_by_torchrun(self):
         """Redirects of a rank that does not exist: torch 1.13 cannot parse "none" under Python 3.11."""
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, free_port() as port:
             lines = self.run_program("-m", "torch.distributed.run", "--nproc_per_node=2", "--monitor_interval=1",
-                                     f"--master_port={free_port()}", f"--log_dir={folder}", "--redirects=9:1",
+                                     f"--master_port={port}", f"--log_dir={folder}", "--redirects=9:1",
                                      "--tee=9:1", str(kFolder / "programs" / "sums.py"))
         self.assertEqual(lines, ["rank 0 of 2: sum 3", "rank 1 of 2: sum 3"])
 
     def test_by_spawn(self):
-        lines = self.run_program(str(kFolder / "programs" / "sums.py"), "2")
+        with free_port() as port:
+            lines = self.run_program(str(kFolder / "programs" / "sums.py"), "2", str(port))
         self.assertEqual(lines, ["rank 0 of 2: sum 3", "rank 1 of 2: sum 3"])
 
 

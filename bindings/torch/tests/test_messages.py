@@ -86,10 +86,14 @@ class SendAndReceive(RankTest):
 
     @not_by_gloo("crashes on a message to oneself")
     @on_ranks(1, 2)
-    def test_a_rank_is_told_that_it_cannot_send_to_itself(self):
-        for call in (dist.send, dist.recv):
-            with self.assertRaisesRegex((RuntimeError, ValueError), "itself"):
-                call(torch.zeros(10), self.rank)
+    def test_a_rank_can_send_to_itself(self):
+        for count in (10, 300_000):
+            for receives_first in (True, False):
+                got, given = torch.zeros(count), tensor_of(self.rank, count)
+                works = [lambda: dist.irecv(got, self.rank, tag=3), lambda: dist.isend(given, self.rank, tag=3)]
+                for work in [start() for start in (works if receives_first else reversed(works))]:
+                    work.wait()
+                self.same(got, given)
         dist.barrier()
 
 

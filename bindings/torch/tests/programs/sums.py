@@ -1,13 +1,12 @@
 """A program that joins a job as users' programs do, sums on all ranks, and says so.
 
     sums.py          joins by the environment, as torchrun and others set it, and just ends
-    sums.py N        starts N ranks itself by torch.multiprocessing.spawn, which meet by TCP, and destroys the group
+    sums.py N PORT   starts N ranks itself by torch.multiprocessing.spawn, which meet by TCP and destroy their group
 
 Every rank prints `rank R of N: sum S`.
 """
 
 import os
-import socket
 import sys
 
 import torch
@@ -37,16 +36,10 @@ def register():
         import banyan_torch  # noqa: F401
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def main():
     if len(sys.argv) > 1:
-        world = int(sys.argv[1])
-        torch.multiprocessing.spawn(join, args=(world, free_port()), nprocs=world)
+        world, port = int(sys.argv[1]), int(sys.argv[2])
+        torch.multiprocessing.spawn(join, args=(world, port), nprocs=world)
     else:
         register()
         dist.init_process_group(kBackend)
