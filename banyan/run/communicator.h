@@ -65,11 +65,12 @@ class Request {
 class Communicator {
  public:
   enum class Transports : uint8_t { automatic, shared_memory, tcp, ucx };
-  // Of a thread that makes progress on requests that nobody waits for; made by the first request. `at_once`: it is
-  // woken by each start(). `soon`: start() begins what is small by itself and wakes nobody, which suits those who wait
-  // soon after; what nobody waits for goes on within kSoon, or when it is hastened.
+  // Of threads that make progress on requests that nobody waits for; made by the first request. `at_once`: one is woken
+  // by each start(). `soon`: start() begins what is small by itself and wakes nobody, which suits those who wait soon
+  // after. A thread looks whether something was left alone: within kSoon, and sooner while that happens again and
+  // again. hasten() spares the delay.
   enum class Progress : uint8_t { by_nobody, soon, at_once };
-  static constexpr std::chrono::milliseconds kSoon{2};
+  static constexpr std::chrono::milliseconds kSoon{20};
   struct Options {
     std::string name = "world";                  // in messages
     std::chrono::milliseconds timeout{300'000};  // for an operation to make no progress

@@ -160,7 +160,9 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   std::atomic<bool> thread_stops_{false};
   std::atomic<bool> hastened_{false};  // what is under way should not wait for soon
   // Under mutex_, of Progress::soon.
-  uint64_t begun_ = 0;               // operations
+  uint64_t begun_ = 0;  // operations
+  static constexpr std::chrono::microseconds kShortestLook{500}, kLongestLook = kSoon / 2;
+  std::chrono::microseconds look_after_ = kLongestLook;
   uint64_t seen_over_ = UINT64_MAX;  // how many of them were over when the thread looked last
 };
 

@@ -289,7 +289,8 @@ void Communicator::Impl::wake_driver() {
 
 void Communicator::Impl::wake_thread() {
   const std::lock_guard lock(mutex_);
-  if (threads_.empty() && !thread_stops_) threads_.emplace_back([self = shared_from_this()] { self->be_progress_thread(); });
+  if (threads_.empty() && !thread_stops_)
+    threads_.emplace_back([self = shared_from_this()] { self->be_progress_thread(); });
   const bool looks_soon = options_.progress == Progress::soon && does_thread_look_ && !hastened_ && !attention_;
   if (!looks_soon) thread_wakes_.notify_one();
 }
@@ -304,11 +305,14 @@ void Communicator::Impl::hasten() {
 bool Communicator::Impl::is_left_alone() {
   if (options_.progress == Progress::at_once || hastened_.load(std::memory_order_acquire)) return true;
   const uint64_t over = begun_ - pending_.load(std::memory_order_acquire);
-  return std::exchange(seen_over_, over) == over;
+  const bool is_left_alone = std::exchange(seen_over_, over) == over;
+  // A look takes the core from whoever works, so where there is nothing to see there are few.
+  look_after_ = is_left_alone ? kShortestLook : std::min(look_after_ * 2, kLongestLook);
+  return is_left_alone;
 }
 
 void Communicator::Impl::be_progress_thread() {
-  constexpr std::chrono::microseconds kAside{200}, kLook = kSoon / 2;
+  constexpr std::chrono::microseconds kAside{200};
   constexpr uint32_t kLooks = 20;  // in vain, before it sleeps until it is woken
   uint32_t looks = 0;
   std::unique_lock lock(mutex_);
@@ -329,18 +333,18 @@ void Communicator::Impl::be_progress_thread() {
     if (!attention_.load(std::memory_order_acquire)) {
       if (pending_.load(std::memory_order_acquire) == 0) {
         hastened_.store(false, std::memory_order_release);
-        options_.progress == Progress::soon && ++looks <= kLooks ? look_again_in(kLook) : sleep();
+        options_.progress == Progress::soon && ++looks <= kLooks ? look_again_in(look_after_) : sleep();
         continue;
       }
       looks = 0;
       if (!is_left_alone()) {
-        look_again_in(kLook);
+        look_again_in(look_after_);
         continue;
       }
     }
     // Who waits for an operation drives it with less delay than a thread that must be woken.
     if (wishes_.load(std::memory_order_acquire) > 0 || busy_.exchange(true, std::memory_order_acquire)) {
-      look_again_in(options_.progress == Progress::soon ? kLook : kAside);
+      look_again_in(options_.progress == Progress::soon ? look_after_ : kAside);
       continue;
     }
     does_thread_drive_ = true;
