@@ -8,15 +8,18 @@ COMPARE ?=
 all: deps configure
 	cmake --build --preset release
 
+# TORCH=ON where PyTorch must be found.
+TORCH = AUTO
 configure:
-	@cmake --preset release >$(BUILD).configure.log 2>&1 || { cat $(BUILD).configure.log; rm -f $(BUILD).configure.log; exit 1; }
+	@cmake --preset release -DBANYAN_TORCH=$(TORCH) >$(BUILD).configure.log 2>&1 || { cat $(BUILD).configure.log; rm -f $(BUILD).configure.log; exit 1; }
 	@rm -f $(BUILD).configure.log
 
 deps:
 	@tools/deps
 
 # The tests cover the PyTorch backend, so they want PyTorch.
-deps-torch:
+test test-all install-torch bench-torch: TORCH = ON
+deps-torch: deps
 	@tools/deps torch
 
 demo: all

@@ -1,5 +1,5 @@
 """Prints what CMake must know of this interpreter's PyTorch, between semicolons: its version, how modules are called,
-and the directories with libraries of PyTorch and with headers of PyTorch, pybind11 and Python."""
+the directory with its libraries, and those with the headers of PyTorch, pybind11 and Python."""
 import os
 import sys
 import sysconfig
@@ -7,18 +7,19 @@ import sysconfig
 try:
     import pybind11
     import torch
-    from torch.utils.cpp_extension import include_paths
 except ImportError as error:
     sys.exit(str(error))
 
-candidates = include_paths() + ["/usr/include", "/usr/include/torch/csrc/api/include"]
-with_headers = [d for d in candidates if os.path.exists(os.path.join(d, "torch/csrc/distributed/c10d/Work.hpp"))]
-if not with_headers:
+# PyTorch's own wheels have libraries and headers in the package, Debian has them in /usr.
+package = os.path.dirname(torch.__file__)
+for root in (os.path.join(package, "include"), "/usr/include"):
+    if os.path.exists(os.path.join(root, "torch/csrc/distributed/c10d/Work.hpp")):
+        break
+else:
     sys.exit("the headers of PyTorch are missing (Debian: libtorch-dev)")
-includes = [d for d in candidates if os.path.exists(os.path.join(d, "torch")) and d != "/usr/include"]
-includes += [pybind11.get_include(), sysconfig.get_path("include")]
+includes = [os.path.join(root, "torch/csrc/api/include"), pybind11.get_include(), sysconfig.get_path("include")]
+if root != "/usr/include":  # where the compiler looks by itself
+    includes.insert(0, root)
 if not os.path.exists(os.path.join(includes[-1], "Python.h")):
     sys.exit("the headers of Python are missing (Debian: python3-dev)")
-libraries = os.path.join(os.path.dirname(torch.__file__), "lib")
-suffix = sysconfig.get_config_var("EXT_SUFFIX")
-print(";".join([torch.__version__, suffix, libraries, *dict.fromkeys(includes)]))
+print(";".join([torch.__version__, sysconfig.get_config_var("EXT_SUFFIX"), os.path.join(package, "lib"), *includes]))
