@@ -23,6 +23,7 @@ std::optional<TensorPieces> pieces_of(const std::vector<at::Tensor>& tensors) {
 }
 
 at::Tensor flatten(const std::vector<at::Tensor>& tensors) {
+  const at::NoGradGuard no_grad;
   std::vector<at::Tensor> rows;
   rows.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) rows.push_back(tensor.reshape({-1}));

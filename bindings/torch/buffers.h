@@ -20,7 +20,7 @@ struct TensorPieces {
 // None where they are no such pieces: one is not contiguous, or they do not lie at a multiple of an element.
 std::optional<TensorPieces> pieces_of(const std::vector<at::Tensor>& tensors);
 
-// One after the other, in a new tensor.
+// One after the other, in a new tensor, which no gradient flows through.
 at::Tensor flatten(const std::vector<at::Tensor>& tensors);
 // The other way round: copies from the front of `flat`.
 void unflatten(const at::Tensor& flat, const std::vector<at::Tensor>& tensors);

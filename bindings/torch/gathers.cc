@@ -1,0 +1,255 @@
+// The calls of ProcessGroupBanyan that give the same to all, or collect at one or from one.
+#include <utility>
+
+#include "bindings/torch/buffers.h"
+#include "bindings/torch/checks.h"
+#include "bindings/torch/elements.h"
+#include "bindings/torch/process_group.h"
+#include "bindings/torch/task_buffers.h"
+
+namespace banyan::pytorch {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Lists = std::vector<Tensors>;
+
+void expect_list_per_rank(const Checks& checks, const Lists& outputs, const Tensors& inputs, int ranks) {
+  checks.expect(!inputs.empty(), "requires non-empty input tensor list");
+  checks.expect(inputs.size() == outputs.size(), "requires input/output tensor lists to have the same length");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const size_t expected = inputs.size() * static_cast<size_t>(ranks);
+    checks.expect(outputs[i].size() == expected, "invalid output tensor list at index " + std::to_string(i) +
+                                                     " (expected length " + std::to_string(expected) + ", got " +
+                                                     std::to_string(outputs[i].size()) + ")");
+  }
+}
+
+}  // namespace
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  const Checks checks("broadcast");
+  checks.root_rank(options.rootRank, size_);
+  checks.root_tensor(options.rootTensor, tensors.size());
+  checks.of_one_kind(tensors);
+  const at::Tensor& root = tensors[static_cast<size_t>(options.rootTensor)];
+  BanyanWork::Task task{.type = c10d::OpType::BROADCAST,
+                        .title = "banyan:broadcast",
+                        .inputs = tensors,
+                        .outputs = {tensors},
+                        .held = {},
+                        .at_end = {}};
+  const at::Tensor buffer = written(root, task);
+  if (tensors.size() > 1) {
+    task.at_end = [tensors, buffer] {
+      for (const at::Tensor& tensor : tensors) tensor.copy_(buffer);
+    };
+  }
+  const ElementMove move = move_of(root);
+  return start(std::move(task),
+               {.kind = OperationKind::broadcast,
+                .type = move.type,
+                .other = static_cast<uint32_t>(options.rootRank),
+                .send = bytes_of(buffer),
+                .recv = mutable_bytes_of(buffer),
+                .count = count_of(buffer, move.elements_each)},
+               options.timeout);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather(Lists& outputs, Tensors& inputs,
+                                                          const c10d::AllgatherOptions& options) {
+  const Checks checks("allgather");
+  expect_list_per_rank(checks, outputs, inputs, size_);
+  checks.dense(inputs);
+  checks.alike(inputs, inputs.front());
+  for (const Tensors& list : outputs) checks.alike(list, inputs.front());
+  const ElementMove move = move_of(inputs.front());
+  BanyanWork::Task task{.type = c10d::OpType::ALLGATHER,
+                        .title = "banyan:all_gather",
+                        .inputs = inputs,
+                        .outputs = outputs,
+                        .held = {},
+                        .at_end = {}};
+  const bool is_single = inputs.size() == 1;
+  const at::Tensor input = is_single ? read(inputs.front(), task) : joined(inputs, task);
+  Call call{.kind = OperationKind::all_gather,
+            .type = move.type,
+            .send = bytes_of(input),
+            .count = count_of(input, move.elements_each)};
+  // On one host, each rank's data goes where it belongs at once.
+  const std::optional<TensorPieces> pieces =
+      is_single && is_on_one_host() && move.elements_each == 1 ? pieces_of(outputs.front()) : std::nullopt;
+  if (pieces) {
+    call.kind = OperationKind::all_gather_v;
+    call.count = 0;
+    call.recv = pieces->base;
+    call.recv_counts = pieces->counts;
+    call.recv_displacements = pieces->displacements;
+    return start(std::move(task), call, options.timeout);
+  }
+  const at::Tensor flat = at::empty({input.numel() * size_}, input.options());
+  call.recv = mutable_bytes_of(flat);
+  task.held.push_back(flat);
+  task.at_end = [flat, outputs] {
+    for (const Tensors& list : outputs) unflatten(flat, list);
+  };
+  return start(std::move(task), call, options.timeout);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                                                const c10d::AllgatherOptions& options) {
+  const Checks checks("_allgather_base");
+  checks.dense({output, input});
+  checks.expect(output.numel() == input.numel() * size_,
+                "output tensor size must be equal to world_size times input tensor size");
+  checks.expect(output.scalar_type() == input.scalar_type(), "output tensor must have the same type as input tensor");
+  const ElementMove move = move_of(input);
+  BanyanWork::Task task{.type = c10d::OpType::_ALLGATHER_BASE,
+                        .title = "banyan:_all_gather_base",
+                        .inputs = {input},
+                        .outputs = {{output}},
+                        .held = {},
+                        .at_end = {}};
+  const at::Tensor from = read(input, task), to = written(output, task, true);
+  return start(std::move(task),
+               {.kind = OperationKind::all_gather,
+                .type = move.type,
+                .send = bytes_of(from),
+                .recv = mutable_bytes_of(to),
+                .count = count_of(from, move.elements_each)},
+               options.timeout);
+}
+
+// One call of bytes for all tensors, whatever their types.
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_coalesced(Lists& outputs, Tensors& inputs,
+                                                                    const c10d::AllgatherOptions& options) {
+  const Checks checks("allgather_coalesced");
+  checks.expect(!inputs.empty(), "requires non-empty input tensor list");
+  checks.dense(inputs);
+  checks.expect(outputs.size() == static_cast<size_t>(size_), "output lists should be equal to world size");
+  int64_t bytes = 0;
+  for (const Tensors& list : outputs) {
+    checks.expect(list.size() == inputs.size(), "invalid output size: (expected length " +
+                                                    std::to_string(inputs.size()) + ", got " +
+                                                    std::to_string(list.size()) + ")");
+    checks.dense(list);
+    for (size_t i = 0; i < list.size(); ++i) {
+      checks.expect(list[i].sizes() == inputs[i].sizes(),
+                    "invalid size of output tensor at index " + std::to_string(i) + " (expected length " +
+                        words_of(inputs[i].sizes()) + ", got " + words_of(list[i].sizes()) + ")");
+      checks.expect(list[i].scalar_type() == inputs[i].scalar_type(),
+                    "invalid tensor type at index " + std::to_string(i) + " (expected " + inputs[i].toString() +
+                        ", got " + list[i].toString() + ")");
+    }
+  }
+  for (const at::Tensor& tensor : inputs) bytes += static_cast<int64_t>(tensor.nbytes());
+  const at::Tensor from = at::empty({bytes}, at::kByte), to = at::empty({bytes * size_}, at::kByte);
+  const auto window = [](const at::Tensor& flat, int64_t begin, const at::Tensor& like) {
+    return at::from_blob(mutable_bytes_of(flat) + begin, like.sizes(), like.options());
+  };
+  const at::NoGradGuard no_grad;
+  int64_t begin = 0;
+  for (const at::Tensor& tensor : inputs) {
+    window(from, begin, tensor).copy_(tensor);
+    begin += static_cast<int64_t>(tensor.nbytes());
+  }
+  BanyanWork::Task task{.type = c10d::OpType::ALLGATHER_COALESCED,
+                        .title = "banyan:all_gather",
+                        .inputs = inputs,
+                        .outputs = outputs,
+                        .held = {from, to},
+                        .at_end = {}};
+  task.at_end = [to, outputs, window] {
+    int64_t place = 0;
+    for (const Tensors& list : outputs) {
+      for (const at::Tensor& tensor : list) {
+        tensor.copy_(window(to, place, tensor));
+        place += static_cast<int64_t>(tensor.nbytes());
+      }
+    }
+  };
+  return start(std::move(task),
+               {.kind = OperationKind::all_gather,
+                .type = DataType::uint8,
+                .send = bytes_of(from),
+                .recv = mutable_bytes_of(to),
+                .count = static_cast<uint64_t>(bytes)},
+               options.timeout);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::gather(Lists& outputs, Tensors& inputs,
+                                                       const c10d::GatherOptions& options) {
+  const Checks checks("gather");
+  checks.root_rank(options.rootRank, size_);
+  checks.single_input(inputs);
+  checks.dense(inputs);
+  const bool is_root = options.rootRank == rank_;
+  BanyanWork::Task task{.type = c10d::OpType::GATHER,
+                        .title = "banyan:gather",
+                        .inputs = inputs,
+                        .outputs = outputs,
+                        .held = {},
+                        .at_end = {}};
+  const at::Tensor input = read(inputs.front(), task);
+  const ElementMove move = move_of(input);
+  Call call{.kind = OperationKind::gather,
+            .type = move.type,
+            .other = static_cast<uint32_t>(options.rootRank),
+            .send = bytes_of(input),
+            .count = count_of(input, move.elements_each)};
+  if (is_root) {
+    checks.expect(outputs.size() == 1,
+                  "requires a single-element output list containing a list with " + std::to_string(size_) + " tensors");
+    checks.expect(outputs.front().size() == static_cast<size_t>(size_),
+                  "Incorrect output list size " + std::to_string(outputs.front().size()) +
+                      ". Output list size should be " + std::to_string(size_) + ", same as size of the process group.");
+    checks.alike(outputs.front(), input);
+    call.recv = mutable_bytes_of(gathered(outputs.front(), input, input.numel() * size_, task));
+  } else {
+    checks.expect(outputs.empty(), "requires empty output on non-root");
+  }
+  return start(std::move(task), call, options.timeout);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::scatter(Tensors& outputs, Lists& inputs,
+                                                        const c10d::ScatterOptions& options) {
+  const Checks checks("scatter");
+  checks.root_rank(options.rootRank, size_);
+  checks.single_output(outputs);
+  checks.dense(outputs);
+  const bool is_root = options.rootRank == rank_;
+  BanyanWork::Task task{.type = c10d::OpType::SCATTER,
+                        .title = "banyan:scatter",
+                        .inputs = {},
+                        .outputs = {outputs},
+                        .held = {},
+                        .at_end = {}};
+  const at::Tensor output = written(outputs.front(), task, true);
+  const ElementMove move = move_of(output);
+  Call call{.kind = OperationKind::scatter,
+            .type = move.type,
+            .other = static_cast<uint32_t>(options.rootRank),
+            .recv = mutable_bytes_of(output),
+            .count = count_of(output, move.elements_each)};
+  if (is_root) {
+    checks.expect(inputs.size() == 1,
+                  "requires a single-element input list containing a list with " + std::to_string(size_) + " tensors");
+    checks.expect(inputs.front().size() == static_cast<size_t>(size_),
+                  "Incorrect input list size " + std::to_string(inputs.front().size()) +
+                      ". Input list size should be " + std::to_string(size_) + ", same as size of the process group.");
+    checks.alike(inputs.front(), outputs.front());
+    checks.dense(inputs.front());
+    task.inputs = inputs.front();
+    call.send = bytes_of(joined(inputs.front(), task));
+  } else {
+    checks.expect(inputs.empty(), "requires empty input on non-root");
+  }
+  return start(std::move(task), call, options.timeout);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::barrier(const c10d::BarrierOptions& options) {
+  BanyanWork::Task task{
+      .type = c10d::OpType::BARRIER, .title = "banyan:barrier", .inputs = {}, .outputs = {}, .held = {}, .at_end = {}};
+  return start(std::move(task), {.kind = OperationKind::barrier}, options.timeout);
+}
+
+}  // namespace banyan::pytorch

@@ -1,0 +1,164 @@
+// The calls of ProcessGroupBanyan that add up, but for sparse tensors.
+#include <algorithm>
+#include <utility>
+
+#include "bindings/torch/buffers.h"
+#include "bindings/torch/checks.h"
+#include "bindings/torch/elements.h"
+#include "bindings/torch/process_group.h"
+#include "bindings/torch/task_buffers.h"
+
+namespace banyan::pytorch {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+// All tensors of this rank, reduced to one in a new place.
+at::Tensor reduced_here(const Tensors& tensors, const ElementReduction& reduction) {
+  const at::NoGradGuard no_grad;
+  at::Tensor sum = tensors.front().clone(at::MemoryFormat::Contiguous);
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    const at::Tensor next = tensors[i].contiguous();
+    const Reduction reduce{.type = reduction.type, .op = reduction.op};
+    reduce(mutable_bytes_of(sum), bytes_of(sum), bytes_of(next), count_of(sum, reduction.elements_each));
+  }
+  return sum;
+}
+
+Call reduction_call(OperationKind kind, const ElementReduction& reduction, const at::Tensor& input,
+                    const at::Tensor& output, uint64_t elements) {
+  return {.kind = kind,
+          .type = reduction.type,
+          .op = reduction.op,
+          .send = bytes_of(input),
+          .recv = mutable_bytes_of(output),
+          .count = elements * reduction.elements_each};
+}
+
+}  // namespace
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  const Checks checks("allreduce");
+  checks.non_empty(tensors);
+  if (tensors.front().layout() == at::kSparse) return allreduce_sparse(tensors, options);
+  checks.of_one_kind(tensors);
+  const ElementReduction reduction = reduction_of(tensors.front().scalar_type(), options.reduceOp);
+  BanyanWork::Task task{.type = c10d::OpType::ALLREDUCE,
+                        .title = "banyan:all_reduce",
+                        .inputs = tensors,
+                        .outputs = {tensors},
+                        .held = {},
+                        .at_end = {}};
+  at::Tensor buffer;
+  if (tensors.size() == 1) {
+    buffer = written(tensors.front(), task);
+  } else {
+    buffer = reduced_here(tensors, reduction);
+    task.held.push_back(buffer);
+    task.at_end = [tensors, buffer] {
+      for (const at::Tensor& tensor : tensors) tensor.copy_(buffer);
+    };
+  }
+  const Call call =
+      reduction_call(OperationKind::all_reduce, reduction, buffer, buffer, static_cast<uint64_t>(buffer.numel()));
+  return start(std::move(task), call, options.timeout);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_coalesced(Tensors& tensors,
+                                                                    const c10d::AllreduceCoalescedOptions& options) {
+  const Checks checks("allreduce_coalesced");
+  checks.non_empty(tensors);
+  for (const at::Tensor& tensor : tensors) {
+    checks.expect(tensor.layout() == tensors.front().layout(), "tensors must all have the same layout");
+    checks.expect(tensor.scalar_type() == tensors.front().scalar_type() && tensor.device() == tensors.front().device(),
+                  "tensors must all have the same type");
+  }
+  checks.expect(tensors.front().layout() == at::kStrided, "unsupported layout");
+  checks.dense(tensors);
+  const ElementReduction reduction = reduction_of(tensors.front().scalar_type(), options.reduceOp);
+  const at::Tensor flat = flatten(tensors);
+  BanyanWork::Task task{.type = c10d::OpType::ALLREDUCE_COALESCED,
+                        .title = "banyan:all_reduce",
+                        .inputs = tensors,
+                        .outputs = {tensors},
+                        .held = {flat},
+                        .at_end = [tensors, flat] { unflatten(flat, tensors); }};
+  const Call call =
+      reduction_call(OperationKind::all_reduce, reduction, flat, flat, static_cast<uint64_t>(flat.numel()));
+  return start(std::move(task), call, options.timeout);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  const Checks checks("reduce");
+  checks.root_rank(options.rootRank, size_);
+  checks.root_tensor(options.rootTensor, tensors.size());
+  checks.expect(tensors.size() == 1, "requires a single-element tensor list");
+  checks.dense(tensors);
+  const ElementReduction reduction = reduction_of(tensors.front().scalar_type(), options.reduceOp);
+  const bool is_root = options.rootRank == rank_;
+  BanyanWork::Task task{.type = c10d::OpType::REDUCE,
+                        .title = "banyan:reduce",
+                        .inputs = tensors,
+                        .outputs = {tensors},
+                        .held = {},
+                        .at_end = {}};
+  const at::Tensor buffer = is_root ? written(tensors.front(), task) : read(tensors.front(), task);
+  Call call = reduction_call(OperationKind::reduce, reduction, buffer, buffer, static_cast<uint64_t>(buffer.numel()));
+  call.other = static_cast<uint32_t>(options.rootRank);
+  if (!is_root) call.recv = nullptr;
+  return start(std::move(task), call, options.timeout);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce_scatter(Tensors& outputs, Lists& inputs,
+                                                               const c10d::ReduceScatterOptions& options) {
+  const Checks checks("reduce_scatter");
+  checks.single_output(outputs);
+  checks.expect(inputs.size() == 1 && inputs.front().size() == static_cast<size_t>(size_),
+                "requires a single-element input list containing a list with " + std::to_string(size_) + " tensors");
+  checks.dense(outputs);
+  checks.dense(inputs.front());
+  checks.same_type(inputs.front(), outputs.front());
+  const at::Tensor& own = inputs.front()[static_cast<size_t>(rank_)];
+  checks.expect(own.numel() == outputs.front().numel(), "the output has another size than this rank's input");
+  const ElementReduction reduction = reduction_of(own.scalar_type(), options.reduceOp);
+  BanyanWork::Task task{.type = c10d::OpType::REDUCE_SCATTER,
+                        .title = "banyan:reduce_scatter",
+                        .inputs = inputs.front(),
+                        .outputs = {outputs},
+                        .held = {},
+                        .at_end = {}};
+  const at::Tensor output = written(outputs.front(), task, true);
+  const at::Tensor flat = joined(inputs.front(), task);
+  std::vector<size_t> counts;
+  for (const at::Tensor& tensor : inputs.front()) counts.push_back(count_of(tensor, reduction.elements_each));
+  Call call = reduction_call(OperationKind::reduce_scatter_v, reduction, flat, output, 0);
+  call.send_counts = counts;
+  if (std::all_of(counts.begin(), counts.end(), [&](size_t count) { return count == counts.front(); })) {
+    call =
+        reduction_call(OperationKind::reduce_scatter, reduction, flat, output, static_cast<uint64_t>(output.numel()));
+  }
+  return start(std::move(task), call, options.timeout);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                                                     const c10d::ReduceScatterOptions& options) {
+  const Checks checks("_reduce_scatter_base");
+  checks.dense({output, input});
+  checks.expect(input.numel() == output.numel() * size_,
+                "input tensor must be the same size as output size times world size");
+  checks.expect(output.scalar_type() == input.scalar_type(),
+                "input tensor must be the same type as the output tensor.");
+  const ElementReduction reduction = reduction_of(input.scalar_type(), options.reduceOp);
+  BanyanWork::Task task{.type = c10d::OpType::_REDUCE_SCATTER_BASE,
+                        .title = "banyan:_reduce_scatter_base",
+                        .inputs = {input},
+                        .outputs = {{output}},
+                        .held = {},
+                        .at_end = {}};
+  const at::Tensor from = read(input, task), to = written(output, task, true);
+  return start(std::move(task),
+               reduction_call(OperationKind::reduce_scatter, reduction, from, to, static_cast<uint64_t>(to.numel())),
+               options.timeout);
+}
+
+}  // namespace banyan::pytorch
