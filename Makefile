@@ -55,7 +55,7 @@ bench-peers:
 
 # PyTorch over Banyan and over Gloo side by side, into $(BUILD)/compare-torch.
 bench-torch: deps-torch configure
-	cmake --build --preset release --target banyan_torch_package
+	cmake --build --preset release --target banyan_torch_package banyan
 	bench/torch_run $(BUILD)
 
 clean:

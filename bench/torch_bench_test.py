@@ -4,11 +4,14 @@ Run: python3 -m unittest torch_bench_test
 """
 
 import argparse
+import json
 import math
 import os
+import pathlib
 import signal
 import time
 import unittest
+import unittest.mock
 
 import contest
 
@@ -20,6 +23,8 @@ else:
     import torch_bench
     import torch_common
     import torch_ddp_bench
+    import torch_lab
+    import torch_lab_rank
 
 QUICK = {"rounds": 2, "min_seconds": 0.001, "timeout": 60}
 
@@ -151,6 +156,49 @@ class Losses(unittest.TestCase):
         self.assertEqual(step, 0.5)
         self.assertAlmostEqual(communication, 0.2)
         self.assertAlmostEqual(share, 0.4)
+
+
+LAB = {"ranks": [{"name": "a", "namespace": "lab.a"}, {"name": "b", "namespace": "lab.b"}], "switches": [],
+       "cables": [{"ends": [{"host": "a", "interface": f"cable{number}"}, {"host": "b", "interface": f"cable{number}"}]}
+                  for number in (0, 1)]}
+
+
+class InTheLab(unittest.TestCase):
+    def test_bytes_are_those_of_all_cables_between_two_hosts_by_direction(self):
+        counters = {"lab.a": {"lo": 5, "cable0": 10, "cable1": 100}, "lab.b": {"cable0": 1, "cable1": 2}}
+
+        def tell(command, **_):
+            interfaces = [{"ifname": name, "stats64": {"tx": {"bytes": sent}}}
+                          for name, sent in counters[command[2]].items()]
+            return unittest.mock.Mock(stdout=json.dumps(interfaces))
+
+        with unittest.mock.patch("subprocess.run", tell):
+            self.assertEqual(torch_lab_rank.bytes_sent(LAB), {"a -> b": 110, "b -> a": 3})
+
+    def test_the_busiest_link_is_not_the_one_with_most_bytes_but_with_most_to_do(self):
+        sent, rates = {"a -> b": 1000, "b -> c": 300}, {"a -> b": 8000, "b -> c": 800}
+        self.assertEqual(torch_lab.busiest_link(sent, rates), ("b -> c", 300, 3.0))
+
+    def test_the_target_is_met_by_as_many_times_or_more(self):
+        for ours, target, met in ((0.25, 1.5, True), (0.2501, 1.5, False), (9, None, None)):
+            figures = {"seconds": {"gloo": [[0.375, 0.1]] * 3, "banyan": [[ours, 0.1]] * 3}}
+            ratio, found = torch_lab.verdict(figures, target)
+            self.assertAlmostEqual(ratio, 0.375 / ours)
+            self.assertIs(found, met, ours)
+            cells = [cell.strip() for cell in torch_lab.timing_table(figures, target).splitlines()[-1].split("|")]
+            self.assertEqual(cells[-3:-1], [str(target or "-"), {True: "yes", False: "NO", None: "-"}[met]])
+
+    def test_plans_are_read_out_of_the_log_of_rank_0(self):
+        log = """[banyan] 2026-11-21 15:07:25Z vm:7 rank 1 debug: allreduce of 8 B: forest, slices of 8 KiB
+2026-11-21 15:07:25Z vm:6 rank 0 debug: broadcast of 8 B: forest, slices of 8 KiB
+2026-11-21 15:07:26Z vm:6 rank 0 debug: allreduce of 1 kB: ring, slices of 8 KiB, estimated at 2 us
+"""
+        self.assertEqual(torch_lab.PLAN_LINE.findall(log),
+                         ["allreduce of 1 kB: ring, slices of 8 KiB, estimated at 2 us"])
+
+    def test_the_fabric_of_the_target_is_there(self):
+        self.assertIn("swa <-> swb 25Mb/s", pathlib.Path(torch_lab.FABRIC).read_text(encoding="utf-8"))
+        self.assertEqual(str(torch_ddp_bench.Size.parse(torch_lab.MODEL)), torch_lab.MODEL)
 
 
 if __name__ == "__main__":

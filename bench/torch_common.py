@@ -86,7 +86,8 @@ def seconds_per_call(call, calls, group):
     return (time.perf_counter() - begin) / calls
 
 
-def _be_rank(rank, worker, series, ranks, meet, arguments):
+def be_rank(rank, worker, series, ranks, meet, arguments):
+    """Is one of the processes of run_ranks; rank 0 leaves what `worker` returned in the folder `meet`, as "result"."""
     torch.set_num_threads(1)
     groups = Groups(series, rank, ranks, meet, arguments.timeout)
     result = worker(groups, series, arguments)
@@ -100,7 +101,7 @@ def run_ranks(worker, series, ranks, arguments):
     """Calls worker(groups, series, arguments) in new processes, one per rank, and gives what rank 0's returns (data for
     JSON). Raises what a rank raised, or TimeoutError after arguments.timeout seconds; no process is left behind."""
     with tempfile.TemporaryDirectory(prefix="banyan-torch-bench-") as meet:
-        started = torch.multiprocessing.spawn(_be_rank, (worker, series, ranks, meet, arguments), ranks, join=False)
+        started = torch.multiprocessing.spawn(be_rank, (worker, series, ranks, meet, arguments), ranks, join=False)
         deadline = time.monotonic() + arguments.timeout
         try:
             while not started.join(timeout=1):

@@ -140,6 +140,8 @@ Communicator Communicator::shrink(std::span<const uint32_t> excluded, std::chron
 
 void Communicator::finalize() { impl_->finalize(); }
 
+void Communicator::drain(std::chrono::milliseconds at_most) { impl_->drain(at_most); }
+
 void Communicator::close() { impl_->close(); }
 
 void Communicator::abort(const std::string& why) { impl_->abort(why); }

@@ -132,6 +132,8 @@ class Communicator {
 
   // Waits for everything under way.
   void finalize();
+  // Waits until no call under way is for all ranks, or for so long at most. Throws nothing: it may have failed.
+  void drain(std::chrono::milliseconds at_most);
   // Ends it as the destructor does: calls under way fail with Error{aborted}, at the other ranks, too; messages only
   // here. Its threads are gone then. Later calls throw Error{aborted}.
   void close();

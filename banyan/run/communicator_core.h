@@ -43,6 +43,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void hasten();
 
   void finalize();
+  void drain(std::chrono::milliseconds at_most);
   void abort(const std::string& why);
   void close();
   void fail(const Error& error);
@@ -116,6 +117,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   std::atomic<uint32_t> wishes_{0};               // threads that want to
   std::atomic<uint32_t> hasty_{0};                // of these, those who wait no longer than the timeout
   std::atomic<size_t> pending_{0};                // operations that were started and are not over
+  std::atomic<size_t> pending_messages_{0};       // those between two
   std::mutex mutex_;                              // protects queue_, and error_ while it is set
   std::deque<std::shared_ptr<Operation>> queue_;  // started, and not taken by who drives
 

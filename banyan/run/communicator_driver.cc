@@ -75,6 +75,8 @@ std::vector<std::shared_ptr<Operation>> Communicator::Impl::start(std::span<cons
   {
     const std::lock_guard lock(mutex_);
     queue_.insert(queue_.end(), operations.begin(), operations.end());
+    for (const Call& call : calls)
+      pending_messages_.fetch_add(call.is_between_two() ? 1 : 0, std::memory_order_relaxed);
     pending_.fetch_add(operations.size(), std::memory_order_release);
     begun_ += operations.size();
   }
@@ -89,7 +91,8 @@ std::vector<std::shared_ptr<Operation>> Communicator::Impl::start(std::span<cons
   return operations;
 }
 
-// Shows the peers what was just started, or does all of it where they have shown theirs.
+// Shows the peers what was just started, or does all of it where they have shown theirs. Calls nobody back: who starts
+// something does not expect it.
 void Communicator::Impl::begin_soon() {
   if (wishes_.load(std::memory_order_acquire) > 0 || busy_.exchange(true, std::memory_order_acquire)) return;
   try {
@@ -97,7 +100,11 @@ void Communicator::Impl::begin_soon() {
   } catch (const Error& error) {
     end_all(cause_of(error));
   }
-  let_go();
+  const bool has_called_back = !called_back_.empty();
+  busy_.store(false, std::memory_order_release);
+  if (!has_called_back) return;
+  attention_.store(true, std::memory_order_release);
+  wake_thread();
 }
 
 // Moves what can be moved; false when nothing could. Only for who drives. Ends everything when something fails.
@@ -140,6 +147,7 @@ bool Communicator::Impl::step() {
 }
 
 void Communicator::Impl::complete(const std::shared_ptr<Operation>& operation) {
+  if (operation->call().is_between_two()) pending_messages_.fetch_sub(1, std::memory_order_release);
   pending_.fetch_sub(1, std::memory_order_release);
   if (operation->finish(std::nullopt)) called_back_.push_back(operation);
 }
@@ -197,6 +205,7 @@ void Communicator::Impl::drop_all() {
   }
   calls_.insert(calls_.end(), messages_.begin(), messages_.end());
   messages_.clear();
+  pending_messages_.store(0, std::memory_order_release);
   pending_.fetch_sub(calls_.size(), std::memory_order_release);
   for (const std::shared_ptr<Operation>& operation : calls_) {
     if (operation->finish(error_)) called_back_.push_back(operation);
@@ -268,6 +277,16 @@ bool Communicator::Impl::test(Operation& operation) {
 void Communicator::Impl::finalize() {
   expect_usable();
   drive_or_wait([&] { return pending_.load(std::memory_order_acquire) == 0; }, nullptr);
+}
+
+void Communicator::Impl::drain(std::chrono::milliseconds at_most) {
+  const Clock::time_point end = Clock::now() + at_most;
+  drive_or_wait(
+      [&] {
+        return pending_.load(std::memory_order_acquire) <= pending_messages_.load(std::memory_order_acquire) ||
+               Clock::now() >= end;
+      },
+      nullptr);
 }
 
 // ---- The progress thread ----

@@ -164,6 +164,57 @@ TEST_P(Requests, CallsBackMaySleepUntilAnotherCallIsDone) {
               Each("right"));
 }
 
+TEST_P(Requests, StartsCallNobodyBack) {
+  EXPECT_THAT(run_ranks([](Communicator& comm) -> std::string {
+                std::mutex mutex;
+                constexpr int kRounds = 200;
+                std::vector<std::vector<int64_t>> values(2 * kRounds);
+                Signal signal;
+                int called_back = 0;  // under mutex
+                for (int i = 0; i < 2 * kRounds; ++i) {
+                  values[i] = numbers(comm, 4, i);
+                  Request request;
+                  {
+                    const std::lock_guard lock(mutex);  // for which a call back would wait
+                    request = comm.start(sum_of(values[i]));
+                  }
+                  request.on_done([&] {
+                    const std::lock_guard lock(mutex);
+                    if (++called_back == 2 * kRounds) signal.give();
+                  });
+                }
+                comm.finalize();
+                if (!signal.wait()) return "not called back";
+                for (int i = 0; i < 2 * kRounds; ++i) {
+                  if (!are_sums(values[i], i)) return "wrong";
+                }
+                return "right";
+              }),
+              Each("right"));
+}
+
+TEST_P(Requests, DrainsOfCallsButNotOfMessages) {
+  EXPECT_THAT(run_ranks([](Communicator& comm) -> std::string {
+                std::vector<int64_t> values = numbers(comm, 100'000, 3);
+                int64_t value = 0;
+                const Request message = comm.start(receive_from(1 - comm.rank(), value));
+                const Request call = comm.start(sum_of(values));
+                comm.drain(seconds(10));
+                if (!are_sums(values, 3) || call.error()) return "not drained";
+                if (message.is_over()) return "the message is over";
+                comm.barrier();
+                const int64_t mine = 7;
+                comm.run({.kind = OperationKind::send,
+                          .type = DataType::int64,
+                          .other = 1 - comm.rank(),
+                          .send = reinterpret_cast<const std::byte*>(&mine),
+                          .count = 1});
+                Request(message).wait();
+                return value == 7 ? "right" : "wrong";
+              }),
+              Each("right"));
+}
+
 TEST_P(Requests, WaitsMayBeShorterThanTheCall) {
   EXPECT_THAT(run_ranks([](Communicator& comm) -> std::string {
                 std::vector<int64_t> values = numbers(comm, 10, 1);

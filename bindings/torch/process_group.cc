@@ -8,7 +8,6 @@
 #include <cstring>
 #include <map>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "banyan/run/job.h"
@@ -34,8 +33,9 @@ World& world() {  // under worlds_mutex()
   static auto* const world = new World();
   return *world;
 }
-std::set<ProcessGroupBanyan*>& groups() {  // under worlds_mutex()
-  static auto* const groups = new std::set<ProcessGroupBanyan*>();
+using WeakGroup = c10::weak_intrusive_ptr<ProcessGroupBanyan>;
+std::map<ProcessGroupBanyan*, WeakGroup>& groups() {  // those that exist; under worlds_mutex()
+  static auto* const groups = new std::map<ProcessGroupBanyan*, WeakGroup>();
   return *groups;
 }
 
@@ -109,50 +109,46 @@ c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::create(const c10::int
       const std::lock_guard lock(worlds_mutex());
       if (members.global_ranks.empty()) world() = {.job = job, .uses = {}};
     }
-    return c10::make_intrusive<ProcessGroupBanyan>(
+    auto group = c10::make_intrusive<ProcessGroupBanyan>(
         members, Communicator(std::move(job), id, std::move(ranks), std::move(options)));
+    const std::lock_guard lock(worlds_mutex());
+    groups().emplace(group.get(), WeakGroup(group));
+    return group;
   });
 }
 
 ProcessGroupBanyan::ProcessGroupBanyan(const Members& members, Communicator communicator)
-    : BackendBase(members.rank, members.size), communicator_(std::move(communicator)) {
-  const std::lock_guard lock(worlds_mutex());
-  groups().insert(this);
-}
+    : BackendBase(members.rank, members.size), communicator_(std::move(communicator)) {}
 
 // The last to hold it may be anybody, with the interpreter's lock in hand, for which a thread of ours may wait: to call
 // back, or to drop a tensor.
 ProcessGroupBanyan::~ProcessGroupBanyan() {
   std::optional<pybind11::gil_scoped_release> release;
   if (Py_IsInitialized() && PyGILState_Check()) release.emplace();
-  {
-    const std::lock_guard lock(worlds_mutex());
-    groups().erase(this);
-  }
   finish();
-  communicator_.close();
+}
+
+// Nobody holds it any more, but for the weak pointer in groups().
+void ProcessGroupBanyan::release_resources() {
+  const std::lock_guard lock(worlds_mutex());
+  groups().erase(this);
 }
 
 void ProcessGroupBanyan::finish() {
   constexpr std::chrono::seconds kPatience{10};
-  if (fork_guard_.is_in_child()) return;
-  Request last;
-  {
-    const std::lock_guard lock(mutex_);
-    last = last_;
-  }
-  try {
-    last.wait_for(kPatience);
-  } catch (const Error&) {  // whoever waits for it is told
-  }
+  if (!fork_guard_.is_in_child()) communicator_.drain(kPatience);
+  communicator_.close();
 }
 
 void finish_all_groups() {
-  const std::lock_guard lock(worlds_mutex());
-  for (ProcessGroupBanyan* const group : groups()) {
-    group->finish();
-    group->close();
+  std::vector<c10::intrusive_ptr<ProcessGroupBanyan>> all;
+  {
+    const std::lock_guard lock(worlds_mutex());
+    for (const auto& [place, weak] : groups()) {
+      if (auto group = weak.lock()) all.push_back(std::move(group));
+    }
   }
+  for (const auto& group : all) group->finish();
 }
 
 std::string ProcessGroupBanyan::error() const {
@@ -164,12 +160,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start(BanyanWork::Task task, Cal
                                                       std::chrono::milliseconds timeout) {
   if (timeout.count() > 0) call.timeout = timeout;
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
-  {
-    const std::lock_guard lock(mutex_);
-    last_ = guarded([&] { return communicator_.start(call); });
-    calls_.fetch_add(1, std::memory_order_relaxed);
-    work->follow(last_);
-  }
+  work->follow(guarded([&] { return communicator_.start(call); }));
+  calls_.fetch_add(1, std::memory_order_relaxed);
   return work;
 }
 

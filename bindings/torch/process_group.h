@@ -12,7 +12,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <atomic>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,6 +77,9 @@ class ProcessGroupBanyan : public BackendBase {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return calls_.load(); }
 
+  // Of c10's pointers.
+  void release_resources() override;
+
   // Ends everything under way with an error, here and at the other ranks. Any thread.
   void abort(const std::string& why) { communicator_.abort(why); }
   // Why it has failed; empty while it works.
@@ -85,9 +88,8 @@ class ProcessGroupBanyan : public BackendBase {
   bool is_on_one_host() const { return communicator_.is_on_one_host(); }
   // How often calls went on without a link that was lost.
   uint32_t reroutes() const { return communicator_.reroutes(); }
-  // Waits for collectives under way, for some seconds.
+  // Waits for collectives under way, for some seconds, and ends what is left.
   void finish();
-  void close() { communicator_.close(); }
 
  private:
   WorkPtr start(BanyanWork::Task task, Call call, std::chrono::milliseconds timeout);
@@ -99,8 +101,6 @@ class ProcessGroupBanyan : public BackendBase {
   Communicator communicator_;
   const ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};
-  std::mutex mutex_;  // protects last_, and keeps collectives of several threads in the order of their sequence numbers
-  Request last_;      // collective
 };
 
 // Those that exist, for the end of the program: finish() of all of them.

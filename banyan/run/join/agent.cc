@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <future>
+#include <map>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -21,6 +24,7 @@
 #include "banyan/run/join/reactor.h"
 #include "banyan/run/join/reception.h"
 #include "banyan/run/join/wire.h"
+#include "banyan/run/system/fork_guard.h"
 
 namespace banyan {
 namespace {
@@ -105,6 +109,40 @@ class LaneConnector : public Connector {
   std::shared_ptr<AnswerQueue> answers_;  // shared with Lanes
 };
 
+// The agents of this process, whose threads end when exit() is called: behind its back, libraries that they use clear
+// away their things. What was registered last comes first, so before what OpenSSL has registered when it was loaded,
+// maybe by somebody else (secret.cc keeps it from that when it can).
+class StopsAtExit {
+ public:
+  static StopsAtExit& instance() {
+    static auto* const stops = new StopsAtExit();
+    return *stops;
+  }
+  void add(const void* agent, std::function<void()> stop) {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(is_registered_, true)) {
+      CHECK_EQ(std::atexit([] { instance().stop_all(); }), 0) << "atexit";
+    }
+    stops_.insert_or_assign(agent, std::move(stop));
+  }
+  void remove(const void* agent) {
+    const std::lock_guard lock(mutex_);
+    stops_.erase(agent);
+  }
+
+ private:
+  void stop_all() {
+    if (fork_guard_.is_in_child()) return;  // the threads, and maybe the lock, are the parent's
+    const std::lock_guard lock(mutex_);
+    for (const auto& [agent, stop] : stops_) stop();
+  }
+
+  const ForkGuard fork_guard_;
+  std::mutex mutex_;  // protects the two
+  bool is_registered_ = false;
+  std::map<const void*, std::function<void()>> stops_;
+};
+
 }  // namespace
 
 class Agent::Impl {
@@ -131,7 +169,10 @@ class Agent::Impl {
                    {.stranger_time = options.stranger_time, .stranger_limit = options.stranger_limit},
                    [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); }) {}
 
-  ~Impl() { stop(); }
+  ~Impl() {
+    StopsAtExit::instance().remove(this);
+    stop();
+  }
 
   // Nobody else's thread runs here after that.
   void stop() {
@@ -193,6 +234,7 @@ class Agent::Impl {
       reactor_.run();
     });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    StopsAtExit::instance().add(this, [this] { stop(); });
   }
 
   void check_joined() {
@@ -334,8 +376,7 @@ std::vector<PeerReport> Agent::ask_states(uint64_t communicator, Clock::time_poi
 }
 
 void Agent::tell(uint64_t communicator, const std::string& reason) {
-  impl_->post(
-      [&questions = impl_->questions(), communicator, reason] { questions.tell(communicator, reason); });
+  impl_->post([&questions = impl_->questions(), communicator, reason] { questions.tell(communicator, reason); });
 }
 
 Survivors Agent::agree(const SurvivorQuestion& question) {

@@ -1,0 +1,65 @@
+"""One rank of torch_lab.py inside an emulated cluster, where `banyan lab run` starts it: torch_lab_rank.py FOLDER
+
+FOLDER/job.json says what is to be done; rank 0 leaves what came out in FOLDER/result. All ranks see the same folder.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import torch.distributed as dist
+
+import torch_common
+import torch_ddp_bench  # it shows the way to the next
+import train_ddp
+
+
+def bytes_sent(lab):
+    """{"swa -> swb": bytes that have left by this link so far}, of every link of the lab (what lab.json says of it)."""
+    namespaces = {node["name"]: node["namespace"] for node in [*lab["ranks"], *lab["switches"]]}
+    counted = {}
+    for host, namespace in namespaces.items():
+        told = subprocess.run(["ip", "-n", namespace, "-s", "-j", "link", "show"], capture_output=True, check=True)
+        for interface in json.loads(told.stdout):
+            counted[host, interface["ifname"]] = interface["stats64"]["tx"]["bytes"]
+    links = {}
+    for cable in lab["cables"]:
+        for end, other in (cable["ends"], cable["ends"][::-1]):
+            name = f"{end['host']} -> {other['host']}"
+            links[name] = links.get(name, 0) + counted[end["host"], end["interface"]]
+    return links
+
+
+def train(_groups, all_series, arguments):
+    """{"losses": [[of each rank] of each step], "bytes": {link: sent meanwhile}} of a training over the one series."""
+    lab = json.loads(pathlib.Path(os.environ["BANYAN_LAB"]).read_text(encoding="utf-8"))
+    plan = argparse.Namespace(steps=arguments.steps, checkpoint=None, die_at=None)
+    with torch_common.memory_of(all_series[0]), contextlib.redirect_stdout(sys.stderr):
+        trainer = arguments.models[0].trainer()
+        dist.barrier()  # so that nobody trains yet
+        before = bytes_sent(lab) if dist.get_rank() == 0 else None
+        dist.barrier()
+        losses = train_ddp.train(trainer, plan)[0]
+        dist.barrier()
+        after = bytes_sent(lab) if dist.get_rank() == 0 else None
+        dist.barrier()
+    return after and {"losses": losses, "bytes": {link: after[link] - before[link] for link in after}}
+
+
+WORKERS = {"time": torch_ddp_bench.time_steps, "train": train}
+
+
+def main():
+    folder = sys.argv[1]
+    job = json.loads(pathlib.Path(folder, "job.json").read_text(encoding="utf-8"))
+    arguments = argparse.Namespace(**{**job["arguments"], "models": [torch_ddp_bench.Size.parse(job["model"])]})
+    torch_common.be_rank(int(os.environ["RANK"]), WORKERS[job["worker"]], job["series"], int(os.environ["WORLD_SIZE"]),
+                         folder, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The programs of examples/torch do what they say. Over Gloo, too, where that is the backend under test."""
+
+import os
+import statistics
+import sys
+import tempfile
+import unittest
+
+import examples
+from ranks import free_port, seed
+
+
+class ExampleTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def succeed(self, *command):
+        """The output of a command that must end with 0."""
+        code, output = examples.run(*command)
+        self.assertEqual(code, 0, output)
+        return output
+
+    def by_banyan_run(self, program, *arguments):
+        return self.succeed(examples.banyan(), "run", "-n", 2, "--", *examples.python(program, *arguments))
+
+
+class Ddp(ExampleTest):
+    """train_ddp.py on two ranks, with a small model."""
+
+    def training(self, steps, name, *more):
+        return ["--steps", steps, "--layers", 1, "--width", 64, "--seed", seed() % 1000, "--losses",
+                os.path.join(self.folder, name), *more]
+
+    def losses(self, name, output):
+        return examples.losses_of(self, os.path.join(self.folder, name), output)
+
+    def test_the_loss_falls(self):
+        output = self.by_banyan_run("train_ddp.py", *self.training(20, "losses"))
+        losses = self.losses("losses", output)
+        self.assertEqual([len(losses), {len(row) for row in losses}], [20, {2}])
+        first, last = (statistics.fmean(map(statistics.fmean, rows)) for rows in (losses[:3], losses[-3:]))
+        self.assertLess(last, 0.9 * first)
+        self.assertIn("step 20: loss", output)
+        self.assertIn("exposed communication:", output)
+
+    def test_a_job_whose_worker_was_killed_goes_on_with_the_same_losses(self):
+        """Bit for bit. Redirects of a rank that does not exist: torch 1.13 cannot parse "none" under Python 3.11."""
+        wanted = self.losses("whole", self.by_banyan_run("train_ddp.py", *self.training(40, "whole")))
+        with free_port() as port:
+            output = self.succeed(
+                sys.executable, "-m", "torch.distributed.run", "-r", "9:1", "-t", "9:1", "--nproc_per_node", 2,
+                "--max_restarts=1", "--monitor_interval=0.2", f"--master_port={port}", "--log_dir", self.folder,
+                *examples.python("train_ddp.py", *self.training(
+                    40, "restarted", "--die-at", 30, "--checkpoint", os.path.join(self.folder, "model.pt")))[1:])
+        self.assertIn("rank 0 goes on at step 20", output)
+        self.assertIn("rank 1 goes on at step 20", output)
+        self.assertEqual(self.losses("restarted", output), wanted)
+
+
+class Moe(ExampleTest):
+    def test_experts_on_two_ranks_learn_what_those_on_one_do(self):
+        output = self.by_banyan_run("moe_all_to_all.py", "--check", "--steps", 40, "--seed", seed() % 1000)
+        self.assertIn("equal to all experts on one rank", output)
+        self.assertRegex(output, r"brought [1-9]\d* tokens and gradients to rank 0")
