@@ -122,17 +122,17 @@ def numbers(text):
     return [int(word) for word in words(text)]
 
 
-def add_common_arguments(parser):
+def add_common_arguments(parser, all_series=SERIES):
     parser.add_argument("--ranks", type=numbers, default=[2, 4], help="numbers of ranks; default 2,4")
-    parser.add_argument("--series", type=words, default=SERIES, help=f"default {','.join(SERIES)}")
+    parser.add_argument("--series", type=words, default=all_series, help=f"default {','.join(all_series)}")
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one number of ranks; default 900")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="every figure, the machine and the verdicts")
 
 
-def check_common_arguments(parser, arguments):
+def check_common_arguments(parser, arguments, all_series=SERIES):
     for name in arguments.series:
-        if name not in SERIES:
-            parser.error(f"unknown series '{name}' (known: {', '.join(SERIES)})")
+        if name not in all_series:
+            parser.error(f"unknown series '{name}' (known: {', '.join(all_series)})")
     if min(arguments.ranks) < 1:
         parser.error("--ranks: at least 1")
     expect_backends(arguments.series)

@@ -7,8 +7,9 @@
 
 Timing: every series has a replica of the model in each process. Rounds alternate between the series; a round is a block
 of whole steps with gradients exchanged and one under no_sync(), each after a barrier, each timed by the slowest rank.
-Figures are medians of the rounds. communication = (step - step under no_sync): what the backward pass does not hide of
-the exchange, and waiting for the slowest rank; its share is that of a step.
+Figures are medians of the rounds. communication = (step - step under no_sync) of a round: what the backward pass does
+not hide of the exchange, and waiting for the slowest rank; its share is that of a step. banyan:meet is the floor: the
+ranks reduce one number for each bucket and leave the gradients alone, so that all it costs is to wait for each other.
 
 Losses: the same training in processes of its own, once in each series and once more for each backend. All runs over
 Banyan must agree bit for bit. With Gloo they must agree to rounding: from 3 ranks on Gloo adds in another order, and
@@ -25,6 +26,9 @@ import pathlib
 import statistics
 import sys
 
+import torch
+import torch.distributed as dist
+
 import torch_common
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "examples" / "torch"))
@@ -32,6 +36,8 @@ import contest  # noqa: E402
 import exchange_time  # noqa: E402
 import train_ddp  # noqa: E402
 
+MEET = "banyan:meet"
+SERIES = [*torch_common.SERIES, MEET]
 SEED = 1
 WARM_UP_STEPS = 3  # DistributedDataParallel makes its buckets anew after the first
 # Greatest difference of losses between Gloo and Banyan, of the loss: in the first steps, and in all.
@@ -59,8 +65,18 @@ class Size:
     def __str__(self):
         return f"{self.layers}x{self.width}x{self.sequences}"
 
-    def trainer(self, group=None):
-        return train_ddp.Trainer(self.layers, self.width, self.sequences, SEED, group)
+    def trainer(self, group=None, meets_only=False):
+        trainer = train_ddp.Trainer(self.layers, self.width, self.sequences, SEED, group)
+        if meets_only:
+            trainer.model.register_comm_hook((group, torch.zeros(1)), meet)
+        return trainer
+
+
+def meet(state, bucket):
+    """A communication hook of DistributedDataParallel that exchanges one number in place of a bucket."""
+    group, number = state
+    exchange = dist.all_reduce(number.zero_(), group=group, async_op=True)
+    return exchange.get_future().then(lambda _: bucket.buffer())
 
 
 def time_steps(groups, all_series, arguments):
@@ -70,7 +86,7 @@ def time_steps(groups, all_series, arguments):
         trainers, seconds = {}, {series: [] for series in all_series}
         for series in all_series:
             with torch_common.memory_of(series):
-                trainers[series] = size.trainer(groups[series])
+                trainers[series] = size.trainer(groups[series], meets_only=series == MEET)
                 exchange_time.seconds_per_step(trainers[series], WARM_UP_STEPS, synced=True)
 
         def run(series, _round, trainers=trainers, seconds=seconds):
@@ -96,6 +112,8 @@ def train_all(ranks, arguments):
     """{series: losses}, and those of the second runs as "series again"."""
     losses = {}
     for series in arguments.series:
+        if series == MEET:
+            continue
         again = [f"{series} again"] if series == torch_common.backend_of(series) else []
         for name in [series, *again]:
             print(f"{ranks} ranks: training over {name}", file=sys.stderr, flush=True)
@@ -129,13 +147,14 @@ def compare_losses(losses):
 
 def medians(rounds):
     """(step, communication, share) in seconds and as a fraction."""
-    step, alone = (statistics.median(column) for column in zip(*rounds))
-    return step, step - alone, (step - alone) / step
+    step = statistics.median(synced for synced, _ in rounds)
+    communication = statistics.median(synced - alone for synced, alone in rounds)
+    return step, communication, communication / step
 
 
 def timing_table(sizes, rows, ranks):
-    head = ["model", "gradients", "series", "step, ms", "under no_sync, ms", "communication, ms", "share",
-            "step ratio", "communication ratio"]
+    head = ["model", "gradients", "series", "step, ms", "communication, ms", "share", "step ratio",
+            "communication ratio"]
     lines = []
     for size, row in zip(sizes, rows):
         gloo = medians(row["seconds"]["gloo"]) if "gloo" in row["seconds"] else None
@@ -143,7 +162,7 @@ def timing_table(sizes, rows, ranks):
             step, communication, share = medians(rounds)
             ours = gloo and series != "gloo"
             lines.append([str(size), f"{row['parameters'] * 4 / 1e6:.1f} MB", series, f"{step * 1e3:.2f}",
-                          f"{(step - communication) * 1e3:.2f}", f"{communication * 1e3:.2f}", f"{share:.1%}",
+                          f"{communication * 1e3:.2f}", f"{share:.1%}",
                           contest.ratio_text(gloo[0] / step if ours else None),
                           contest.ratio_text(gloo[1] / communication if ours and communication > 0 else None)])
     return f"### {ranks} ranks, time of a step\n\n{contest.markdown_table(head, lines)}\n"
@@ -158,7 +177,7 @@ def losses_table(comparisons, ranks, steps):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    torch_common.add_common_arguments(parser)
+    torch_common.add_common_arguments(parser, SERIES)
     parser.add_argument("--models", type=lambda text: list(map(Size.parse, text.split(","))),
                         default=[Size(2, 128, 2), Size(4, 256, 1)],
                         help="LAYERSxWIDTHxSEQUENCES; default 2x128x2,4x256x1; losses are those of the first")
@@ -168,7 +187,7 @@ def parse_arguments():
     arguments = parser.parse_args()
     if min(arguments.rounds, arguments.block) < 1 or arguments.steps < 0:
         parser.error("--rounds and --block are to be positive, --steps not negative")
-    torch_common.check_common_arguments(parser, arguments)
+    torch_common.check_common_arguments(parser, arguments, SERIES)
     return arguments
 
 
