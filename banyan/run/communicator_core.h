@@ -150,7 +150,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   std::atomic<bool> failed_{false};
   std::optional<Error> error_;
 
-  std::atomic<bool> attention_{false};  // the executor has heard something
+  std::atomic<bool> attention_{false};  // the executor has heard something, or somebody is to be called back
   // Progress threads, all alike. A second one is made when the first is about to call somebody back, who may wait for
   // what only a thread that makes progress brings about; and so on.
   static constexpr size_t kMostThreads = 8;

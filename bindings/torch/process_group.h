@@ -73,22 +73,23 @@ class ProcessGroupBanyan : public BackendBase {
   WorkPtr recv(Tensors& tensors, int from, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
 
-  // How many collectives this rank has called. Equal on all ranks that are in step.
+  // How many collectives this rank has called, from 0: equal on all ranks that are in step, so there is nothing to
+  // agree on first.
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return calls_.load(); }
 
-  // Of c10's pointers.
+  // Called by c10's pointers when the last strong one goes.
   void release_resources() override;
 
   // Ends everything under way with an error, here and at the other ranks. Any thread.
   void abort(const std::string& why) { communicator_.abort(why); }
   // Why it has failed; empty while it works.
   std::string error() const;
-  // "shared memory", "TCP", ...: for people.
+  // Whether the ranks exchange through shared memory, all being on one host.
   bool is_on_one_host() const { return communicator_.is_on_one_host(); }
   // How often calls went on without a link that was lost.
   uint32_t reroutes() const { return communicator_.reroutes(); }
-  // Waits for collectives under way, for some seconds, and ends what is left.
+  // Waits for collectives under way, ten seconds at most, and ends what is left. Later calls fail.
   void finish();
 
  private:
