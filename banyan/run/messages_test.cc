@@ -212,6 +212,11 @@ TEST_P(Messages, MayGoToOneself) {
     const Request any = receive(comm, third, kAnyRank, 1);
     send(comm, small, own, 1).wait();
     if (sender_of(later) != own || sender_of(any) != own) return "not from itself";
+    // From any rank means nobody once all others have left, so that neither may leave before the other has received.
+    Request farewell = send(comm, small, 1 - own, 3);
+    std::vector<uint64_t> heard(small.size());
+    receive(comm, heard, 1 - own, 3).wait();
+    farewell.wait();
     return first == small && second == large && third == small ? "right" : "wrong";
   }));
 }
