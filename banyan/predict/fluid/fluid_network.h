@@ -2,11 +2,11 @@
 //
 // The problem. A *link* has a capacity. A *flow* has so many bytes to move, crosses some links, each with a coefficient
 // (bytes on the link per byte of the flow: 1 for every link of an ordinary route), and may have a cap on its rate. At
-// every moment the rates are the weighted max-min fair ones: let a flow's *level* be its rate / its weight; no level can
-// be raised without lowering one that is not higher. Equivalently, and this is what the tests check without knowing how
-// the rates came about: no link carries more than its capacity, and every flow runs at its cap or crosses a
-// *bottleneck*, a link that is full and on which no flow has a higher level (Bertsekas, Gallager: Data Networks, 6.5.2).
-// Flows of a higher priority are served as if those of lower ones did not exist.
+// every moment the rates are the weighted max-min fair ones: let a flow's *level* be its rate / its weight; no level
+// can be raised without lowering one that is not higher. Equivalently, and this is what the tests check without knowing
+// how the rates came about: no link carries more than its capacity, and every flow runs at its cap or crosses a
+// *bottleneck*, a link that is full and on which no flow has a higher level (Bertsekas, Gallager: Data
+// Networks, 6.5.2). Flows of a higher priority are served as if those of lower ones did not exist.
 //
 // Events. Rates change only when a flow starts or ends or a link changes. After an event only what can change is solved
 // again (max_min.h). A flow of zero bytes, or of no links, takes its latency and no more.
@@ -23,8 +23,8 @@
 // Time is in whole picoseconds; an end is rounded up. Rates and remaining bytes are doubles, computed in an order that
 // depends on the input alone: same calls, same answers. Largest time 2^62 ps (53 days); beyond, Error{unsupported}.
 //
-// Complexity: an event costs O(log links) and, for the flows whose rates may change, their links and the flows on these.
-// One thread.
+// Complexity: an event costs O(log links) and, for the flows whose rates may change, their links and the flows on
+// these. One thread.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +60,7 @@ struct FluidFlow {
 struct FluidEnd {
   FlowId flow;  // free again
   uint64_t tag = 0;
+  double moved = 0;  // bytes of one of its multiplicity: what was asked, but for windows
 };
 
 struct WindowError {
