@@ -1,7 +1,7 @@
 // Prediction: what a simulation says. When everything ends, where the time went, and how busy each link was.
 //
-// It is what reports are made of: the breakdown that is printed, the Chrome trace, the page (report/). Times are virtual
-// and begin at 0. Spans may be left out (options of the simulators), sums never are.
+// It is what reports are made of: the breakdown that is printed, the Chrome trace, the page (report/). Times are
+// virtual and begin at 0. Spans may be left out (options of the simulators), sums never are.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ struct PredictedJob {
 };
 
 struct PredictedLink {
-  double bytes = 0;      // that crossed it, of all flows
-  Picoseconds full{0};   // as long as it was a bottleneck
+  double bytes = 0;         // that crossed it, of all flows
+  Picoseconds full{0};      // as long as it was a bottleneck
   std::vector<float> load;  // of capacity, 0 to 1, in Prediction::load_step; empty when not recorded
 };
 
@@ -70,6 +70,13 @@ struct PredictedPoint {
   std::string plan;
   Picoseconds time{0};
   double algbw = 0, busbw = 0;  // bytes per second
+};
+
+// The same simulation with one resource doubled.
+struct WhatIf {
+  std::string resource;  // in words: "links between boxes", "compute of all ranks"
+  Picoseconds time{0};   // with it doubled
+  double gain = 0;       // of Prediction::time: 0.2 is a fifth less; below 0 it would take longer
 };
 
 }  // namespace banyan

@@ -258,7 +258,7 @@ class FluidNetwork::Impl {
     }
     for (const uint32_t link : levels_.turned()) {
       LinkRow& row = links_[link];
-      if (levels_.is_full(link)) {
+      if (levels_.is_busy(link)) {
         row.full_since = now_;
       } else if (row.full_since >= 0) {
         row.full += now_ - std::exchange(row.full_since, -1);

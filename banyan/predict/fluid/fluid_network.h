@@ -103,7 +103,7 @@ class FluidNetwork {
   double used(uint32_t link);  // bytes per second
   double capacity(uint32_t link) const;
 
-  // What was until now(): bytes that crossed the link, and for how long it was full and some flow waited for it.
+  // What was until now(): bytes that crossed the link, and for how long nothing of it was left.
   double bytes_carried(uint32_t link);
   Picoseconds time_full(uint32_t link);
 

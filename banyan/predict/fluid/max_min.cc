@@ -79,7 +79,7 @@ void MaxMin::remove(uint32_t flow) {
       link.free = link_terms_[hop.link].capacity;
       link_terms_[hop.link].total_use = 0;
     }
-    if (link.is_full) mark_dirty(hop.link);
+    if (link.is_full || link.is_busy) mark_dirty(hop.link);
   }
   if (row.hop_count >= free_hops_.size()) free_hops_.resize(row.hop_count + 1);
   free_hops_[row.hop_count].push_back(row.first_hop);
@@ -106,7 +106,6 @@ MaxMin::LinkRow& MaxMin::touch(uint32_t number) {
   link.solving = solving_;
   link.joined = link.rising = 0;
   link.demand = 0;
-  link.was_full = link.is_full;
   link.is_filled = false;
   touched_.push_back(number);
   return link;
@@ -293,7 +292,7 @@ void MaxMin::solve_changes() {
     if (!all_joined_ && large_lately_ > 0) --large_lately_;
   }
   sweep(Others::join);
-  finish();
+  for (const uint32_t link : touched_) see_whether_busy(link);
 }
 
 // Priority after priority, each on what is left. Also after that, once, since the levels of links are those of their
@@ -307,9 +306,8 @@ void MaxMin::solve_everything() {
     flows_[flow].held_by = kNoLink;
   }
   std::sort(order.begin(), order.end());
-  std::vector<bool> was_full(links_.size());
   for (uint32_t link = 0; link < links_.size(); ++link) {
-    was_full[link] = std::exchange(links_[link].is_full, false);
+    links_[link].is_full = false;
     links_[link].free = link_terms_[link].capacity;
   }
   for (size_t i = 0; i < order.size();) {
@@ -323,16 +321,15 @@ void MaxMin::solve_everything() {
   for (const auto& [priority, flow] : order) {
     if (flows_[flow].level != before[flow]) changed_.push_back(flow);
   }
-  for (uint32_t link = 0; link < links_.size(); ++link) {
-    if (was_full[link] != links_[link].is_full) turned_.push_back(link);
-  }
+  for (uint32_t link = 0; link < links_.size(); ++link) see_whether_busy(link);
   must_solve_everything_ = priorities_ > 1;
 }
 
-void MaxMin::finish() {
-  for (const uint32_t link : touched_) {
-    if (links_[link].was_full != links_[link].is_full) turned_.push_back(link);
-  }
+void MaxMin::see_whether_busy(uint32_t number) {
+  LinkRow& link = links_[number];
+  const LinkTerms& terms = link_terms_[number];
+  const bool is_busy = !terms.crossing.empty() && link.free <= kRounding * terms.capacity;
+  if (is_busy != std::exchange(link.is_busy, is_busy)) turned_.push_back(number);
 }
 
 void MaxMin::solve() {

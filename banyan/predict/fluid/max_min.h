@@ -52,7 +52,7 @@ class MaxMin {
   void set_capacity(uint32_t link, double capacity);
 
   // Makes all levels right. The flows whose level may have changed are in changed() until the next call; those that
-  // were removed are not among them. Each link that became full, or ceased to be, is in turned().
+  // were removed are not among them. Each link that became busy, or ceased to be, is in turned().
   void solve();
   bool is_solved() const { return dirty_links_.empty() && joining_.empty(); }  // nothing changed since solve()
   std::span<const uint32_t> changed() const { return changed_; }
@@ -60,7 +60,8 @@ class MaxMin {
 
   double level(uint32_t flow) const { return flows_[flow].level; }
   double rate(uint32_t flow) const { return flows_[flow].level * flow_terms_[flow].weight; }
-  bool is_full(uint32_t link) const { return links_[link].is_full; }
+  // Nothing is left of it, and somebody has it.
+  bool is_busy(uint32_t link) const { return links_[link].is_busy; }
   double capacity(uint32_t link) const { return link_terms_[link].capacity; }
   double used(uint32_t link) const { return link_terms_[link].capacity - links_[link].free; }
   size_t link_count() const { return links_.size(); }
@@ -75,6 +76,7 @@ class MaxMin {
  private:
   static constexpr uint32_t kNoLink = UINT32_MAX;
   static constexpr uint32_t kRefresh = 1000;
+  static constexpr double kRounding = 1e-9;  // of capacity, that a busy link may seem to have left
 
   struct Hop {
     uint32_t link;
@@ -100,8 +102,8 @@ class MaxMin {
     uint32_t solving = 0;  // the solve that touched it
     uint32_t joined = 0;   // flows of S on it
     uint32_t rising = 0;   // those of them whose levels are not known yet
-    bool is_full = false;
-    bool was_full = false;   // before this solve
+    bool is_full = false;  // holds a flow back
+    bool is_busy = false;
     bool is_filled = false;  // in this solve
     bool is_dirty = false;   // since the last solve
   };
@@ -138,7 +140,7 @@ class MaxMin {
   void fix(uint32_t flow, double level, uint32_t by);
   void solve_changes();
   void solve_everything();
-  void finish();
+  void see_whether_busy(uint32_t link);
   static double level_of(const LinkRow& link) { return (link.free > 0 ? link.free : 0) / link.demand; }
 
   std::vector<LinkRow> links_;

@@ -154,7 +154,7 @@ TEST(MaxMin, SharesTheTextbookExample) {
   EXPECT_DOUBLE_EQ(solver.rate(1), 9);   // 12 - 3
   EXPECT_DOUBLE_EQ(solver.rate(2), 27);  // 30 - 3
   EXPECT_DOUBLE_EQ(solver.rate(3), 3);
-  EXPECT_TRUE(solver.is_full(0));
+  EXPECT_TRUE(solver.is_busy(0));
 }
 
 TEST(MaxMin, LooksOnlyAtWhatCanChange) {
