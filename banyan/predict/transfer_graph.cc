@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -15,8 +16,6 @@ namespace {
 using Colour = uint64_t;
 
 constexpr int kMostRounds = 40;
-// More kinds than this part of all transfers, and folding saves nothing.
-constexpr double kWorthwhile = 0.5;
 
 // The finaliser of splitmix64, and what it makes of two: the order matters.
 Colour mixed(Colour x) {
@@ -26,7 +25,40 @@ Colour mixed(Colour x) {
 }
 Colour mixed(Colour a, Colour b) { return mixed(a * 0x9e3779b97f4a7c15 + b + 0x632be59bd9b4e019); }
 
-enum Mark : Colour { kInEdge = 1, kOutEdge, kJoint, kLeaf, kLink };
+// A hash map whose keys are hashes already.
+class NumberOfColour {
+ public:
+  // The number that the colour was added with, now or before.
+  uint32_t find_or_add(Colour colour, uint32_t number) {
+    if (2 * count_ >= slots_.size()) grow();
+    size_t at = colour & (slots_.size() - 1);
+    while (slots_[at].number != kFree && slots_[at].colour != colour) at = (at + 1) & (slots_.size() - 1);
+    if (slots_[at].number == kFree) {
+      slots_[at] = {colour, number};
+      ++count_;
+    }
+    return slots_[at].number;
+  }
+
+ private:
+  static constexpr uint32_t kFree = UINT32_MAX;
+  struct Slot {
+    Colour colour = 0;
+    uint32_t number = kFree;
+  };
+  void grow() {
+    std::vector<Slot> old(std::max<size_t>(1024, 2 * slots_.size()));
+    old.swap(slots_);
+    count_ = 0;
+    for (const Slot& slot : old) {
+      if (slot.number != kFree) find_or_add(slot.colour, slot.number);
+    }
+  }
+  std::vector<Slot> slots_;
+  size_t count_ = 0;
+};
+
+enum Mark : Colour { kInEdge = 1, kOutEdge, kJoint, kLink };
 
 }  // namespace
 
@@ -82,33 +114,58 @@ class TransferGraphBuilder {
 
   // ---- Folding
 
-  // One walk over all trees: colours of edges from those of their routes and of what they need; and the sum of the
-  // colours of the edges on each route. Calls see(colour, chunk number, edge number in the chunk's lists, is_in).
+  // The colours of a chunk's edges, to be asked for in the order of its lists: from those of their routes and of what
+  // they need.
+  class ChunkColours {
+   public:
+    ChunkColours(const TransferGraphBuilder& builder, std::vector<Colour>& at_node, const Chunk& chunk)
+        : builder_(builder),
+          at_node_(at_node),
+          chunk_(chunk),
+          in_base_(mixed(chunk.units, kInEdge)),
+          out_base_(mixed(chunk.units, kOutEdge)) {}
+    Colour in_edge(RouteId route) {
+      const RouteRow& row = builder_.routes_[index(route)];
+      const Colour colour =
+          mixed(in_base_ + builder_.route_colours_[index(route)], std::exchange(at_node_[row.from], 0));
+      at_node_[row.to] += mixed(colour);
+      return colour;
+    }
+    void root() { at_node_[index(chunk_.root)] = mixed(at_node_[index(chunk_.root)], kJoint); }
+    Colour out_edge(RouteId route) {
+      const RouteRow& row = builder_.routes_[index(route)];
+      return at_node_[row.to] = mixed(out_base_ + builder_.route_colours_[index(route)], at_node_[row.from]);
+    }
+    void end() {
+      at_node_[index(chunk_.root)] = 0;
+      for (const RouteId route : chunk_.out_tree) at_node_[builder_.routes_[index(route)].to] = 0;
+    }
+
+   private:
+    const TransferGraphBuilder& builder_;
+    std::vector<Colour>& at_node_;  // by node, what has arrived there; all zero between chunks
+    const Chunk& chunk_;
+    const Colour in_base_, out_base_;
+  };
+
+  void colour_routes() {
+    for (uint32_t r = 0; r < routes_.size(); ++r) {
+      Colour sum = static_cast<Colour>(routes_[r].delay.count());
+      for (const LinkId link : schedule_.route(RouteId{r}).links) sum += mixed(link_colours_[index(link)]);
+      route_colours_[r] = mixed(sum);
+    }
+  }
+
+  // The sum of the colours of the edges on each route.
   void colour_edges() {
-    std::vector<Colour> at_node(fabric_.nodes().size(), 0);  // what has arrived there, of this chunk
     std::fill(on_route_.begin(), on_route_.end(), 0);
-    size_t edge = 0;
     for (size_t i = 0; i < schedule_.chunk_count(); ++i) {
       const Chunk chunk = schedule_.chunk(i);
-      const Colour base = mixed(chunk.units, chunk.in_tree.empty() ? 0 : 1);
-      for (const RouteId route : chunk.in_tree) {
-        const RouteRow& row = routes_[index(route)];
-        const Colour colour = mixed(mixed(base + kInEdge, route_colours_[index(route)]), at_node[row.from]);
-        at_node[row.from] = 0;
-        at_node[row.to] += mixed(colour);
-        on_route_[index(route)] += mixed(colour);
-        edges_coloured_[edge++] = colour;
-      }
-      at_node[index(chunk.root)] = mixed(base + kJoint, at_node[index(chunk.root)]);
-      for (const RouteId route : chunk.out_tree) {
-        const RouteRow& row = routes_[index(route)];
-        const Colour colour = mixed(mixed(base + kOutEdge, route_colours_[index(route)]), at_node[row.from]);
-        at_node[row.to] = colour;
-        on_route_[index(route)] += mixed(colour);
-        edges_coloured_[edge++] = colour;
-      }
-      at_node[index(chunk.root)] = 0;
-      for (const RouteId route : chunk.out_tree) at_node[routes_[index(route)].to] = 0;
+      ChunkColours colours(*this, at_node_, chunk);
+      for (const RouteId route : chunk.in_tree) on_route_[index(route)] += mixed(colours.in_edge(route));
+      colours.root();
+      for (const RouteId route : chunk.out_tree) on_route_[index(route)] += mixed(colours.out_edge(route));
+      colours.end();
     }
   }
 
@@ -121,50 +178,30 @@ class TransferGraphBuilder {
       link_colours_[link] =
           sums[link] == 0 ? 0 : mixed(mixed(kLink, fabric_.links()[link].bandwidth.bytes_per_second()), sums[link]);
     }
-    for (uint32_t r = 0; r < routes_.size(); ++r) {
-      Colour sum = static_cast<Colour>(routes_[r].delay.count());
-      for (const LinkId link : schedule_.route(RouteId{r}).links) sum += mixed(link_colours_[index(link)]);
-      route_colours_[r] = mixed(sum);
-    }
+    colour_routes();
   }
 
-  // How many different ones; more than `most` counts as that.
-  static size_t count_kinds(const std::vector<Colour>& colours, size_t most) {
-    std::unordered_map<Colour, bool> seen;
-    Colour last = 0;
-    for (const Colour colour : colours) {
-      if (colour == last) continue;
-      last = colour;
-      seen.emplace(colour, true);
-      if (seen.size() > most) return most;
-    }
-    return seen.size();
+  static size_t count_kinds(const std::vector<Colour>& colours) {
+    return std::unordered_set<Colour>(colours.begin(), colours.end()).size();
   }
 
   void fold() {
-    edges_coloured_.resize(edges_);
+    at_node_.assign(fabric_.nodes().size(), 0);
     on_route_.resize(routes_.size());
     route_colours_.resize(routes_.size());
-    link_colours_.assign(fabric_.links().size(), 0);
+    link_colours_.resize(fabric_.links().size());
     for (size_t link = 0; link < link_colours_.size(); ++link) {
       link_colours_[link] = mixed(kLink, fabric_.links()[link].bandwidth.bytes_per_second());
     }
-    for (uint32_t r = 0; r < routes_.size(); ++r) {
-      Colour sum = static_cast<Colour>(routes_[r].delay.count());
-      for (const LinkId link : schedule_.route(RouteId{r}).links) sum += mixed(link_colours_[index(link)]);
-      route_colours_[r] = mixed(sum);
-    }
-    const size_t most = std::max<size_t>(1, static_cast<size_t>(kWorthwhile * static_cast<double>(edges_)));
+    colour_routes();
     size_t link_kinds = 0;
     for (int round = 0; round < kMostRounds; ++round) {
       colour_edges();
-      // Colours know those of the round before, so they can only split. When the links' do not, nothing will.
       colour_links();
-      const size_t kinds = count_kinds(link_colours_, SIZE_MAX);
-      if (round > 0 && kinds == link_kinds) {
-        is_folded_ = count_kinds(edges_coloured_, most) < most;
-        return;
-      }
+      // Colours are made of those of the round before, so they can only split. When the links' do not, nothing will.
+      const size_t kinds = count_kinds(link_colours_);
+      is_folded_ = round > 0 && kinds == link_kinds;
+      if (is_folded_) return;
       link_kinds = kinds;
     }
   }
@@ -217,13 +254,12 @@ class TransferGraphBuilder {
   }
 
   // The transfer of an edge: one for each colour, or, unfolded, one for each edge.
-  uint32_t edge(size_t number, RouteId route, const Slicing& slicing, std::span<const uint32_t> needs) {
+  uint32_t edge(Colour colour, RouteId route, const Slicing& slicing, std::span<const uint32_t> needs) {
     if (is_folded_) {
-      const auto [found, is_new] =
-          of_colour_.emplace(edges_coloured_[number], static_cast<uint32_t>(graph_.transfers_.size()));
-      if (!is_new) {
-        ++graph_.transfers_[found->second].stands_for;
-        return found->second;
+      const uint32_t known = of_colour_.find_or_add(colour, static_cast<uint32_t>(graph_.transfers_.size()));
+      if (known < graph_.transfers_.size()) {
+        ++graph_.transfers_[known].stands_for;
+        return known;
       }
     }
     add_hops(route);
@@ -243,22 +279,19 @@ class TransferGraphBuilder {
   void make_transfers() {
     std::vector<std::vector<uint32_t>> arrived(fabric_.nodes().size());  // of this chunk, by node
     std::map<std::vector<uint32_t>, uint32_t> joints;
-    size_t number = 0;
     for (size_t i = 0; i < schedule_.chunk_count(); ++i) {
       const Chunk chunk = schedule_.chunk(i);
+      ChunkColours colours(*this, at_node_, chunk);
       const Slicing slices = slicing(bytes_of(chunk));
       for (const RouteId route : chunk.in_tree) {
         const RouteRow& row = routes_[index(route)];
-        const uint32_t transfer = edge(number++, route, slices, arrived[row.from]);
+        const uint32_t transfer = edge(is_folded_ ? colours.in_edge(route) : 0, route, slices, arrived[row.from]);
         arrived[row.from].clear();
         std::vector<uint32_t>& there = arrived[row.to];
         if (std::find(there.begin(), there.end(), transfer) == there.end()) there.push_back(transfer);
       }
       std::vector<uint32_t>& root = arrived[index(chunk.root)];
-      if (chunk.out_tree.empty()) {
-        root.clear();
-        continue;
-      }
+      if (is_folded_) colours.root();
       if (root.size() > 1) {
         std::sort(root.begin(), root.end());
         auto known = joints.find(root);
@@ -267,10 +300,11 @@ class TransferGraphBuilder {
       }
       for (const RouteId route : chunk.out_tree) {
         const RouteRow& row = routes_[index(route)];
-        arrived[row.to] = {edge(number++, route, slices, arrived[row.from])};
+        arrived[row.to].assign(1, edge(is_folded_ ? colours.out_edge(route) : 0, route, slices, arrived[row.from]));
       }
       root.clear();
       for (const RouteId route : chunk.out_tree) arrived[routes_[index(route)].to].clear();
+      if (is_folded_) colours.end();
     }
     if (!is_folded_) return;
     for (uint32_t transfer = 0; transfer < graph_.transfers_.size(); ++transfer) {
@@ -364,8 +398,8 @@ class TransferGraphBuilder {
   std::vector<RouteRow> routes_;
   size_t edges_ = 0;
   bool has_steps_ = false, is_folded_ = false;
-  std::vector<Colour> edges_coloured_, on_route_, route_colours_, link_colours_;
-  std::unordered_map<Colour, uint32_t> of_colour_;
+  std::vector<Colour> at_node_, on_route_, route_colours_, link_colours_;
+  NumberOfColour of_colour_;
   std::vector<uint64_t> links_of_kind_;
   std::vector<uint32_t> scratch_;
   TransferGraph graph_;

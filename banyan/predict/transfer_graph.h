@@ -14,7 +14,7 @@
 // what the kinds cost: a ring all-reduce of 1,024 ranks has 2.1 million transfers, and 2,046 kinds of them.
 // Colours are 64-bit hashes: of 2 million transfers, two that differ are called alike once in 10 million graphs.
 //
-// Memory while folding: 8 bytes a tree edge. Complexity O(edges + hops of routes) a round; rounds are few, since trees
+// Complexity O(edges + hops of routes) a round; rounds are few, since trees
 // are walked from their leaves, so that a colour knows all that lies below it.
 #pragma once
 

@@ -145,7 +145,7 @@ void MaxMin::join_all() {
   caps_.clear();
   for (uint32_t number = 0; number < links_.size(); ++number) {
     const LinkTerms& terms = link_terms_[number];
-    if (terms.crossing.empty() && !links_[number].is_full) continue;
+    if (terms.crossing.empty() && !links_[number].is_full && !links_[number].is_busy) continue;
     LinkRow& link = touch(number);
     link.is_full = false;
     link.free = terms.capacity;
