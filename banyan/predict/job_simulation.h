@@ -1,0 +1,63 @@
+// Jobs on a fabric, in virtual time: every rank carries out its program, collectives and messages share the links.
+//
+// A collective begins when all members of its group have come to it and all of its bytes move in proportion, as one
+// flow over the links of its footprint (footprint.h), after its latency. A message is a flow along the way that the
+// fabric routes it (fabric/routing.h): it begins when its send starts, or, above `eager`, when its receive has started
+// as well; its send ends with its last byte, and so does its receive if it has started. Compute and memory nodes take
+// their duration. Order and matching are job.h's.
+//
+// Folding. Ranks are *alike* when they run the same program and, slot by slot, belong to groups that are alike and
+// talk to ranks that are alike; groups when their members and the links of their footprints are; links when they have
+// the same capacity and carry as much of each kind. One rank of each kind is simulated (see transfer_graph.h, whose
+// argument holds here): 16,384 ranks of a training job are as many kinds as it has pipeline stages. Jobs with receives
+// from anybody are not folded.
+//
+// Complexity: O(log n) a node, and a fluid event for each collective and message that is simulated. Memory: 8 bytes for
+// each node that is simulated, and the footprints of what is under way.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/fabric/fabric.h"
+#include "banyan/predict/footprint.h"
+#include "banyan/predict/job/job.h"
+#include "banyan/predict/prediction.h"
+#include "banyan/predict/schedule_simulation.h"
+
+namespace banyan {
+
+struct PlacedJob {
+  const Job* job = nullptr;   // outlives the simulation
+  std::vector<NodeId> nodes;  // by rank of the job: the fabric's rank it stands on; several may share one
+  std::string tenant = {};    // for reports
+  Picoseconds start{0};
+  double weight = 1;     // of its flows
+  uint8_t priority = 0;  // lower is served first
+};
+
+struct JobSimulationOptions {
+  CollectivePlans* plans = nullptr;                            // not nullptr
+  Picoseconds message_latency = std::chrono::microseconds(5);  // besides that of links
+  double message_efficiency = 1;                               // of the narrowest link
+  Bytes eager{64 << 10};                                       // messages up to this need no receive to begin
+  Picoseconds window{0};
+  bool fold = true;
+  size_t most_spans = 1'000'000;  // kept for pictures; 0: none
+  SimulationObserver* observer = nullptr;
+};
+
+struct JobSimulation {
+  Prediction prediction;
+  uint64_t nodes = 0, nodes_simulated = 0;
+  uint32_t rank_kinds = 0;
+};
+
+// Throws Error{invalid_input} when a job does not come to its end, with the ranks and nodes that wait (check.h says
+// more, and sooner), Error{mismatch} when members of a group call different collectives, and what `plans` throws.
+JobSimulation simulate_jobs(const Fabric& fabric, const std::vector<PlacedJob>& jobs,
+                            const JobSimulationOptions& options);
+
+}  // namespace banyan
