@@ -42,6 +42,7 @@ std::unique_ptr<Command> make_export_command();
 std::unique_ptr<Command> make_show_command();
 std::unique_ptr<Command> make_run_command();
 std::unique_ptr<Command> make_doctor_command();
+std::unique_ptr<Command> make_predict_command();
 std::unique_ptr<Command> make_lab_command();
 std::unique_ptr<Command> make_bench_command();
 

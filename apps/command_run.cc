@@ -6,6 +6,7 @@
 #include "apps/launch_option.h"
 #include "apps/plan_source.h"
 #include "apps/report.h"
+#include "banyan/predict/schedule_simulation.h"
 #include "banyan/run/local.h"
 
 namespace banyan::app {

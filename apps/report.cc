@@ -131,21 +131,6 @@ std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bou
          " times the bound of a reduce-scatter and then an allgather, by overlapping the two";
 }
 
-double busbw_factor(CollectiveKind kind, size_t ranks) {
-  const double n = static_cast<double>(ranks);
-  switch (kind) {
-    case CollectiveKind::allgather:
-    case CollectiveKind::reduce_scatter:
-      return (n - 1) / n;
-    case CollectiveKind::allreduce:
-      return 2 * (n - 1) / n;
-    case CollectiveKind::broadcast:
-    case CollectiveKind::reduce:
-      return 1;
-  }
-  return 1;
-}
-
 std::string Table::format(const Terminal& terminal, const std::string& indent) const {
   std::vector<size_t> widths(rows_.front().size(), 0);
   for (const auto& row : rows_) {

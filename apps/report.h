@@ -49,9 +49,6 @@ Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, c
 // "optimal", "98.4 % of the bound", or "1.50 times the bound of reduce-scatter, then allgather".
 std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound);
 
-// Of one collective over this many ranks, algbw to busbw as nccl-tests corrects it.
-double busbw_factor(CollectiveKind kind, size_t ranks);
-
 // Columns as wide as their widest cell: the first to the left, the others to the right.
 class Table {
  public:

@@ -107,7 +107,7 @@ const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, c
   });
 }
 
-Bytes choose_slice(const Schedule& schedule, Bytes total, const AlphaBeta& model) {
+Bytes choose_slice(const Schedule& schedule, Bytes total, const AlphaBeta& model, Bytes most_bytes) {
   const std::vector<uint64_t> loads = link_loads(schedule);
   const std::span<const Link> links = schedule.fabric().links();
   double most = 0, bandwidth = 0;
@@ -122,7 +122,7 @@ Bytes choose_slice(const Schedule& schedule, Bytes total, const AlphaBeta& model
   const double message = std::chrono::duration<double>(model.per_message).count();
   const double best = bandwidth * std::sqrt(seconds * message / std::max(1u, heights(schedule).max));
   const double bounded =
-      std::clamp(best, static_cast<double>(kLeastSlice.count()), static_cast<double>(kMostSlice.count()));
+      std::clamp(best, static_cast<double>(kLeastSlice.count()), static_cast<double>(most_bytes.count()));
   return Bytes(std::bit_floor(static_cast<uint64_t>(bounded)));
 }
 

@@ -25,8 +25,8 @@ const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, c
 
 // The piece in which each chunk should move. Small pieces fill the trees sooner, and cost a message each: the sum of
 // both is least at sqrt(time at the busiest link * cost of a message / height), times that link's bandwidth. A power of
-// two from kLeastSlice to kMostSlice.
+// two from kLeastSlice to `most`, which is what our own transports hold at once.
 constexpr Bytes kLeastSlice{8 << 10}, kMostSlice{256 << 10};
-Bytes choose_slice(const Schedule& schedule, Bytes total, const AlphaBeta& model = {});
+Bytes choose_slice(const Schedule& schedule, Bytes total, const AlphaBeta& model = {}, Bytes most = kMostSlice);
 
 }  // namespace banyan

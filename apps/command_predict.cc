@@ -1,0 +1,294 @@
+// banyan predict: how long a plan takes, by size, on a simulated fabric.
+#include "apps/command.h"
+#include "apps/fabric_option.h"
+#include "apps/plan_source.h"
+#include "apps/report.h"
+#include "apps/timed_plan.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr size_t kMostSizes = 64;
+constexpr size_t kBusiestShown = 5;
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  banyan predict plan.json --bytes 1GiB\n"
+    "  banyan predict plan.json other.json --sweep 1KiB:4GiB\n"
+    "  banyan predict allreduce dgx-a100:8 --sweep 1KiB:1GiB\n"
+    "  banyan predict allgather torus:4x4 --bytes 64MiB --slice 512KiB --alpha 2us --json\n"
+    "\n"
+    "Slices move along all trees at once, links are shared max-min fairly, a message costs --alpha before its\n"
+    "first byte and the latency of its links after its last. Without --slice the best of three sizes is taken.\n"
+    "Ctrl-C ends a long simulation with what is known by then.";
+
+struct Texts {
+  std::vector<std::string> what;
+  std::string bytes, sweep, slice, alpha, window;
+  bool unfolded = false, json = false;
+};
+
+struct NamedPlan {
+  std::string name;
+  Schedule schedule;
+};
+
+struct Point {
+  Bytes total;
+  std::vector<TimedPlan> timed;  // by plan
+  size_t best = 0;
+};
+
+double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+class PredictCommand : public Command {
+ public:
+  CLI::App* declare(CLI::App& program) override {
+    CLI::App* command = program.add_subcommand("predict", "simulate plans: time, throughput and busiest links by size");
+    command->add_option("WHAT", texts_.what, "plan files, or a collective and a fabric, whose plans are then compared")
+        ->required();
+    const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+      return command->add_option(name, value, help)->type_name(type);
+    };
+    CLI::Option* bytes =
+        add("--bytes", texts_.bytes, "SIZE", "of the whole buffer, gathered or reduced (default 1GiB)");
+    add("--sweep", texts_.sweep, "FROM:TO", "a table over sizes that double, and the best plan for each")
+        ->excludes(bytes);
+    add("--slice", texts_.slice, "SIZE", "the piece that moves at once along a tree");
+    add("--alpha", texts_.alpha, "TIME", "what a message costs besides its bytes (default 5us)");
+    add("--window", texts_.window, "TIME", "let messages that end within so long end together: quicker, less exact");
+    command->add_flag("--unfolded", texts_.unfolded, "simulate every message, also those that are alike");
+    command->add_flag("--json", texts_.json, "one JSON object on standard output");
+    command->footer(kFooter);
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    const TimingOptions options = timing_options();
+    const std::vector<Bytes> sizes = wanted_sizes();
+    std::vector<NamedPlan> plans;
+    std::vector<Point> points;
+    {
+      Progress progress(terminal, "planning");
+      plans = load_plans();
+      progress.say("simulating");
+      for (const Bytes total : sizes) {
+        points.push_back({.total = total, .timed = {}, .best = 0});
+        Point& point = points.back();
+        for (const NamedPlan& plan : plans) {
+          point.timed.push_back(time_plan(plan.schedule, total, options, progress));
+          const auto time = [&](size_t i) { return point.timed[i].simulation.time; };
+          if (time(point.timed.size() - 1) < time(point.best)) point.best = point.timed.size() - 1;
+        }
+        if (!point.timed.back().simulation.complete) break;
+      }
+    }
+    if (texts_.json) {
+      terminal.print(as_json(plans, points));
+    } else {
+      terminal.print(texts_.sweep.empty() ? as_text(terminal, plans, points.front())
+                                          : as_table(terminal, plans, points));
+    }
+    return ExitCode::success;
+  }
+
+ private:
+  TimingOptions timing_options() const {
+    TimingOptions options{.fold = !texts_.unfolded};
+    if (!texts_.slice.empty()) options.slice = positive_bytes(texts_.slice, "--slice");
+    if (!texts_.alpha.empty()) options.alpha = parse_option("--alpha", [&] { return parse_duration(texts_.alpha); });
+    if (!texts_.window.empty())
+      options.window = parse_option("--window", [&] { return parse_duration(texts_.window); });
+    return options;
+  }
+
+  static Bytes positive_bytes(const std::string& text, const std::string& option) {
+    const Bytes bytes = parse_option(option, [&] { return Bytes::parse(text); });
+    if (bytes.count() > 0) return bytes;
+    throw Error(ErrorCode::invalid_input, "'" + text + "' is zero bytes; give a size such as 64MiB", option);
+  }
+
+  std::vector<Bytes> wanted_sizes() const {
+    if (texts_.sweep.empty()) return {positive_bytes(texts_.bytes.empty() ? "1GiB" : texts_.bytes, "--bytes")};
+    const size_t colon = texts_.sweep.find(':');
+    if (colon == std::string::npos) {
+      throw Error(ErrorCode::invalid_input, "'" + texts_.sweep + "' has no ':'; write it as 1KiB:4GiB", "--sweep");
+    }
+    const Bytes from = positive_bytes(texts_.sweep.substr(0, colon), "--sweep");
+    const Bytes to = positive_bytes(texts_.sweep.substr(colon + 1), "--sweep");
+    if (to < from) throw Error(ErrorCode::invalid_input, "'" + texts_.sweep + "' ends before it begins", "--sweep");
+    std::vector<Bytes> sizes;
+    for (uint64_t size = from.count(); size <= to.count() && sizes.size() < kMostSizes; size *= 2) {
+      sizes.push_back(Bytes(size));
+    }
+    return sizes;
+  }
+
+  std::vector<NamedPlan> load_plans() {
+    std::vector<NamedPlan> plans;
+    if (const auto kind = collective_named(texts_.what.front())) {
+      if (texts_.what.size() != 2) {
+        throw Error(ErrorCode::invalid_input, "a collective needs one fabric after it, as in 'banyan predict " +
+                                                  texts_.what.front() + " dgx-a100:8'");
+      }
+      fabric_text_ = texts_.what[1];
+      const Fabric fabric = load_fabric({.fabric = texts_.what[1]});
+      for (Candidate& candidate : plan_candidates(fabric, Collective::make(fabric, {.kind = *kind}))) {
+        plans.push_back({std::move(candidate.planner), std::move(candidate.schedule)});
+      }
+      return plans;
+    }
+    for (const std::string& path : texts_.what) {
+      ScheduleFile file = read_valid_plan(path);
+      if (!plans.empty() && !(file.schedule.collective() == plans.front().schedule.collective())) {
+        throw Error(ErrorCode::mismatch, "is a plan for another collective than " + texts_.what.front(), path);
+      }
+      if (!plans.empty()) require_same_fabric(file, path, plans.front().schedule.fabric(), texts_.what.front());
+      plans.push_back({texts_.what.size() == 1 ? file.planner : path, std::move(file.schedule)});
+    }
+    fabric_text_ = describe_counts(plans.front().schedule.fabric());
+    return plans;
+  }
+
+  static std::optional<CollectiveKind> collective_named(const std::string& word) {
+    try {
+      return parse_collective_kind(word);
+    } catch (const Error&) {
+      return std::nullopt;  // then it is the name of a file
+    }
+  }
+
+  static Json link_json(const Fabric& fabric, size_t link, const ScheduleSimulation& simulation) {
+    const Link& row = fabric.links()[link];
+    return {{"from", fabric.name(row.from)},
+            {"to", fabric.name(row.to)},
+            {"bytes", simulation.link_bytes[link]},
+            {"full_seconds", seconds_of(simulation.link_full[link])},
+            {"utilisation", utilisation(fabric, link, simulation)}};
+  }
+
+  static double utilisation(const Fabric& fabric, size_t link, const ScheduleSimulation& simulation) {
+    const double most =
+        static_cast<double>(fabric.links()[link].bandwidth.bytes_per_second()) * seconds_of(simulation.time);
+    return most > 0 ? simulation.link_bytes[link] / most : 0;
+  }
+
+  std::string as_json(const std::vector<NamedPlan>& plans, const std::vector<Point>& points) const {
+    const Fabric& fabric = plans.front().schedule.fabric();
+    Json rows = Json::array();
+    for (const Point& point : points) {
+      for (size_t p = 0; p < point.timed.size(); ++p) {
+        const ScheduleSimulation& simulation = point.timed[p].simulation;
+        Json row = {{"bytes", point.total.count()},
+                    {"plan", plans[p].name},
+                    {"best", p == point.best},
+                    {"complete", simulation.complete},
+                    {"time_ps", simulation.time.count()},
+                    {"algbw_GBps", simulation.algbw / 1e9},
+                    {"busbw_GBps", simulation.busbw / 1e9},
+                    {"slice", point.timed[p].slice.count()},
+                    {"messages", simulation.messages},
+                    {"messages_simulated", simulation.messages_simulated},
+                    {"window_error", simulation.window.of_all}};
+        if (texts_.sweep.empty()) {
+          Json links = Json::array();
+          for (size_t link = 0; link < fabric.links().size(); ++link)
+            links.push_back(link_json(fabric, link, simulation));
+          row["links"] = links;
+        }
+        rows.push_back(row);
+      }
+    }
+    const Json report = {{"collective", to_string(plans.front().schedule.collective().kind())},
+                         {"fabric", counts_json(fabric)},
+                         {"predictions", rows}};
+    return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+
+  std::string as_text(const Terminal& terminal, const std::vector<NamedPlan>& plans, const Point& point) const {
+    const Schedule& schedule = plans[point.best].schedule;
+    const ScheduleSimulation& simulation = point.timed[point.best].simulation;
+    const double bytes_alone = seconds_per_byte(schedule).to_double() * static_cast<double>(point.total.count());
+    std::string text = labelled(terminal, std::string(to_string(schedule.collective().kind())),
+                                point.total.to_string() + " on " + fabric_text_ + ", " + plans[point.best].name);
+    std::string time = format_seconds(seconds_of(simulation.time));
+    if (simulation.complete && bytes_alone > 0) {
+      time += ", " + format_decimals(seconds_of(simulation.time) / bytes_alone, 2) + " times what the bytes alone take";
+    }
+    if (!simulation.complete) time += ", when it was interrupted";
+    text += labelled(terminal, "time", time);
+    text += labelled(terminal, "algbw",
+                     format_gigabytes(simulation.algbw / 1e9) + ", busbw " + format_gigabytes(simulation.busbw / 1e9));
+    text +=
+        labelled(terminal, "messages",
+                 counted(simulation.messages, "message") + " of up to " + point.timed[point.best].slice.to_string() +
+                     ", simulated as " + std::to_string(simulation.messages_simulated));
+    if (simulation.window.bytes > 0) {
+      text += labelled(terminal, "window",
+                       "sizes are off by " + format_percent(simulation.window.of_all) + " in all, " +
+                           format_percent(simulation.window.worst_flow) + " for one message at most");
+    }
+    text += busiest_links(terminal, schedule.fabric(), simulation);
+    if (plans.size() > 1) text += others(terminal, plans, point);
+    return text;
+  }
+
+  static std::string busiest_links(const Terminal& terminal, const Fabric& fabric,
+                                   const ScheduleSimulation& simulation) {
+    std::vector<std::pair<double, size_t>> order;
+    for (size_t link = 0; link < fabric.links().size(); ++link) {
+      order.emplace_back(-utilisation(fabric, link, simulation), link);
+    }
+    std::sort(order.begin(), order.end());
+    Table table({"busiest links", "bandwidth", "used", "full"});
+    for (size_t i = 0; i < std::min(order.size(), kBusiestShown); ++i) {
+      const size_t link = order[i].second;
+      const Link& row = fabric.links()[link];
+      table.add(
+          {fabric.name(row.from) + " -> " + fabric.name(row.to), row.bandwidth.to_string(),
+           format_percent(-order[i].first),
+           format_percent(seconds_of(simulation.link_full[link]) / std::max(1e-12, seconds_of(simulation.time)))});
+    }
+    return "\n" + table.format(terminal);
+  }
+
+  static std::string others(const Terminal& terminal, const std::vector<NamedPlan>& plans, const Point& point) {
+    Table table({"plan", "time", "algbw", "busbw"});
+    for (size_t p = 0; p < point.timed.size(); ++p) {
+      const ScheduleSimulation& simulation = point.timed[p].simulation;
+      table.add({plans[p].name + (p == point.best ? " *" : ""), format_seconds(seconds_of(simulation.time)),
+                 format_gigabytes(simulation.algbw / 1e9), format_gigabytes(simulation.busbw / 1e9)});
+    }
+    return "\n" + table.format(terminal);
+  }
+
+  static std::string as_table(const Terminal& terminal, const std::vector<NamedPlan>& plans,
+                              const std::vector<Point>& points) {
+    std::vector<std::string> heads = {"size", "time", "algbw", "busbw", "best plan"};
+    if (plans.size() > 1) {
+      for (const NamedPlan& plan : plans) heads.push_back(plan.name);
+    }
+    Table table(heads);
+    for (const Point& point : points) {
+      const ScheduleSimulation& best = point.timed[point.best].simulation;
+      std::vector<std::string> cells = {point.total.to_string(), format_seconds(seconds_of(best.time)),
+                                        format_gigabytes(best.algbw / 1e9), format_gigabytes(best.busbw / 1e9),
+                                        plans[point.best].name};
+      for (size_t p = 0; plans.size() > 1 && p < plans.size(); ++p) {
+        cells.push_back(p < point.timed.size() ? format_seconds(seconds_of(point.timed[p].simulation.time)) : "");
+      }
+      table.add(std::move(cells));
+    }
+    const bool complete = points.back().timed.back().simulation.complete;
+    return table.format(terminal) + (complete ? "" : "interrupted; the last line is not complete\n");
+  }
+
+  Texts texts_;
+  std::string fabric_text_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_predict_command() { return std::make_unique<PredictCommand>(); }
+
+}  // namespace banyan::app
