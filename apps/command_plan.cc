@@ -4,6 +4,7 @@
 #include "apps/fabric_option.h"
 #include "apps/plan_source.h"
 #include "apps/report.h"
+#include "apps/timed_plan.h"
 #include "banyan/plan/compare.h"
 
 namespace banyan::app {
@@ -19,11 +20,12 @@ constexpr const char* kFooter =
     "  banyan plan allreduce torus:4x4@25GB/s --compare --sizes 1MB,64MB,1GB\n"
     "  banyan plan broadcast fabric.json --root gpu3\n"
     "  banyan plan allgather mi250:2 --trees 1 --json\n"
+    "  banyan plan allreduce dgx-a100:8 --bytes 64KiB -o small.json\n"
     "  banyan plan allgather ring:4 --weights 1,2,1,4\n"
     "  banyan plan reduce-scatter dgx-a100:8 --fail gpu3-ib0 --max-height 4";
 
 struct PlanTexts {
-  std::string trees, max_height, sizes, output;
+  std::string trees, max_height, bytes, sizes, output;
   bool compare = false, json = false;
 };
 
@@ -32,10 +34,19 @@ struct Size {
   Bytes bytes;
 };
 
+// One of the plans that --bytes chose from, and the time that the simulator gives it.
+struct Contender {
+  std::string planner;
+  Picoseconds time;
+};
+
 struct Planned {
   Fabric fabric;
   Collective collective;
   CheckedPlan checked;
+  std::string planner = "forest";          // whose plan it is
+  std::optional<Size> chosen_for = {};     // with --bytes,
+  std::vector<Contender> contenders = {};  // from these, the quickest first
   std::vector<Size> sizes;
   std::vector<ComparisonRow> rows;  // empty without --compare
 };
@@ -84,6 +95,14 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
                  {"fingerprint", planned.fabric.fingerprint()},
                  {"participants", names}};
   if (planned.collective.is_rooted()) report["root"] = planned.fabric.name(planned.collective.root());
+  if (planned.chosen_for) {
+    Json contenders = Json::array();
+    for (const Contender& contender : planned.contenders) {
+      contenders.push_back({{"planner", contender.planner}, {"time_ps", contender.time.count()}});
+    }
+    report["chosen_for"] = {
+        {"bytes", planned.chosen_for->bytes.count()}, {"planner", planned.planner}, {"simulated", contenders}};
+  }
   if (!planned.rows.empty()) report["comparison"] = comparison_json(planned);
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -146,6 +165,16 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
     text += labelled(terminal, "promise",
                      "this number of trees is never below " + format_gigabytes(algbw_gigabytes(worst)) + " here");
   }
+  if (planned.chosen_for) {
+    std::string simulated;
+    for (const Contender& contender : planned.contenders) {
+      simulated += (simulated.empty() ? "" : ", ") + contender.planner + " " +
+                   format_seconds(std::chrono::duration<double>(contender.time).count());
+    }
+    text +=
+        labelled(terminal, "chosen",
+                 planned.planner + ", the quickest for " + planned.chosen_for->text + " when simulated: " + simulated);
+  }
   text += labelled(terminal, "planned in", describe_seconds(planned.checked.seconds));
   if (!planned.rows.empty()) text += comparison_text(terminal, planned);
   return text;
@@ -162,6 +191,10 @@ class PlanCommand : public Command {
     };
     add("--trees", texts_.trees, "K", "this many trees per rank instead of as many as the optimum needs");
     add("--max-height", texts_.max_height, "H", "the best throughput with no tree higher than this");
+    add("--bytes", texts_.bytes, "SIZE",
+        "of all plans the one that is quickest for this size when simulated: low trees for small buffers")
+        ->excludes("--trees")
+        ->excludes("--max-height");
     CLI::Option* compare = command->add_flag("--compare", texts_.compare,
                                              "rings, trees and recursive doubling side by side with the forest");
     add("--sizes", texts_.sizes, "LIST", "the sizes that --compare estimates (default 1MB,64MB,1GB)")->needs(compare);
@@ -174,13 +207,14 @@ class PlanCommand : public Command {
   ExitCode run(const Terminal& terminal) override {
     if (!texts_.output.empty()) check_output_place(texts_.output);
     const ForestOptions options = forest_options();
+    size_to_choose_for();  // what is mistyped is told before a large fabric is read
     std::optional<Planned> planned;
     {
       Progress progress(terminal, "reading the fabric");
       planned = make_plan(options, progress);
       if (!texts_.output.empty()) {
         progress.say("writing the plan");
-        write_plan(planned->checked.plan);
+        write_plan(planned->checked.plan, planned->planner);
       }
     }
     std::string text =
@@ -198,6 +232,35 @@ class PlanCommand : public Command {
       options.max_height = static_cast<uint32_t>(parse_count(texts_.max_height, "--max-height", {.most = kMaxHeight}));
     }
     return options;
+  }
+
+  std::optional<Size> size_to_choose_for() const {
+    if (texts_.bytes.empty()) return std::nullopt;
+    const Bytes bytes = parse_option("--bytes", [&] { return Bytes::parse(texts_.bytes); });
+    if (bytes.count() > 0) return Size{.text = texts_.bytes, .bytes = bytes};
+    throw Error(ErrorCode::invalid_input, "'" + texts_.bytes + "' is zero bytes; give a size such as 64KiB", "--bytes");
+  }
+
+  // Puts the quickest of all plans for that size in the place of the forest.
+  static void choose_by_simulation(Planned& planned, Progress& progress) {
+    progress.say("planning rings and trees to choose from");
+    std::vector<Candidate> candidates = plan_candidates(planned.fabric, planned.collective);
+    progress.say("simulating");
+    std::vector<std::pair<Picoseconds, size_t>> order;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const TimedPlan timed = time_plan(candidates[i].schedule, planned.chosen_for->bytes, {}, progress);
+      if (!timed.simulation.complete) throw Error(ErrorCode::aborted, "interrupted before a plan was chosen");
+      order.emplace_back(timed.simulation.time, i);
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [time, i] : order) planned.contenders.push_back({candidates[i].planner, time});
+    Candidate& best = candidates[order.front().second];
+    ForestPlan& plan = planned.checked.plan;
+    planned.planner = best.planner;
+    plan.schedule = std::move(best.schedule);
+    plan.seconds_per_byte = seconds_per_byte(plan.schedule);
+    plan.optimal = plan.seconds_per_byte <= plan.bound.seconds_per_byte;
+    plan.guaranteed_excess = Fraction(0);
   }
 
   std::vector<Size> sizes() const {
@@ -229,17 +292,20 @@ class PlanCommand : public Command {
       for (const Size& size : wanted) bytes.push_back(size.bytes);
       rows = compare_planners(checked.plan.schedule, checked.plan.bound, bytes);
     }
-    return {.fabric = std::move(fabric),
-            .collective = std::move(collective),
-            .checked = std::move(checked),
-            .sizes = std::move(wanted),
-            .rows = std::move(rows)};
+    Planned planned{.fabric = std::move(fabric),
+                    .collective = std::move(collective),
+                    .checked = std::move(checked),
+                    .chosen_for = size_to_choose_for(),
+                    .sizes = std::move(wanted),
+                    .rows = std::move(rows)};
+    if (planned.chosen_for) choose_by_simulation(planned, progress);
+    return planned;
   }
 
   // The file takes the schedule by value; it is moved there and back, for it may be large.
-  void write_plan(ForestPlan& plan) const {
+  void write_plan(ForestPlan& plan, const std::string& planner) const {
     ScheduleFile file{.schedule = std::move(plan.schedule),
-                      .planner = "forest",
+                      .planner = planner,
                       .claimed_seconds_per_byte = plan.seconds_per_byte,
                       .bound_seconds_per_byte = {}};
     // An allreduce that overlaps its phases may beat their sum, which then bounds nothing.

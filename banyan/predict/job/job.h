@@ -12,15 +12,22 @@
 // Order. A node starts when all nodes that it needs (`needs`) have ended, all that it follows (`follows`) have started,
 // and its stream is free. A stream does one thing at a time: in the order of its nodes (Order::program: CUDA streams),
 // or as they become ready, ties to the lower number (Order::ready: the serial CPUs of GOAL, traces without streams).
-// Collectives of a group match by their order on each rank; a send matches the receives of the same pair and tag in
-// order.
+// Only a stream of Order::free does any number of things at once: messages of GOAL, which wait for their partner in the
+// network card and hold no CPU.
+//
+// Matching. Collectives of a group match by their order on each rank. Messages match as in MPI: a receive of a tag, or
+// of kAnyTag, from a peer, or from kAnyPeer, takes of the messages that fit and are not taken yet the one whose send
+// started first; of two receives that fit one message, the one that started first takes it. So sends and receives of
+// one pair and tag match in order.
 //
 // Invariants, proved by Job::Builder::build: numbers are in range; a group names each rank once and at least one; a
-// rank's slots are all bound, its group slots to groups that it is a member of, its peer slots to other ranks of the job;
-// nodes need and follow only nodes of their program, and never, directly or not, themselves. What ranks must agree on
+// rank's slots are all bound, its group slots to groups that it is a member of, its peer slots to other ranks of the
+// job; roots are places of their groups; nodes need and follow only nodes of their program, and never wait, directly or
+// not, for themselves, where a node of a stream of Order::program waits for the one before it. What ranks must agree on
 // with one another is check.h's.
 //
-// Memory: 48 bytes a node and 4 a dependency. Immutable value; move it. One thread builds, any number reads.
+// Memory: 48 bytes a node, 8 more in a program where nodes follow others, and 4 a dependency. Immutable value; move it.
+// One thread builds, any number reads.
 #pragma once
 
 #include <cstdint>
@@ -57,15 +64,20 @@ enum class JobCollective : uint8_t {
 };
 
 std::string_view to_string(JobCollective kind);
+bool is_rooted(JobCollective kind);  // reduce, gather, scatter, broadcast
 
 struct JobNode {
   static constexpr uint32_t kNoTag = 0;
+  static constexpr uint32_t kAnyTag = UINT32_MAX;   // of a receive: takes whatever tag
+  static constexpr uint32_t kAnyPeer = UINT32_MAX;  // as the slot of a receive: takes from whomever
+  static constexpr uint64_t kMaxBytes = uint64_t{1} << 60;
+  static constexpr Picoseconds kMaxDuration{int64_t{1} << 60};  // 13 days
 
   JobNodeKind kind = JobNodeKind::compute;
   JobCollective collective = JobCollective::all_reduce;  // of a collective
   uint16_t stream = 0;                                   // of the program
   uint32_t name = 0;                                     // into Job::names()
-  uint32_t slot = 0;   // collective: group slot; send, receive: peer slot
+  uint32_t slot = 0;                                     // collective: group slot; send, receive: peer slot
   uint32_t tag = 0;    // send, receive; collective: the root's place in its group (broadcast, reduce, gather, scatter)
   uint64_t bytes = 0;  // collective, send, receive: see above; memory: moved
   Picoseconds duration{0};  // compute, memory: how long it takes. Others: unused
@@ -74,7 +86,7 @@ struct JobNode {
 
 // What the nodes of a stream wait for besides what they need.
 struct JobStream {
-  enum class Order : uint8_t { program, ready };
+  enum class Order : uint8_t { program, ready, free };
   std::string name;  // "compute", "stream 7"
   Order order = Order::program;
 };
@@ -91,9 +103,10 @@ struct JobProgram {
   friend class Job;
   static std::span<const uint32_t> list(const std::vector<uint64_t>& start, const std::vector<uint32_t>& all,
                                         uint32_t node) {
+    if (start.empty()) return {};
     return std::span(all).subspan(start[node], start[node + 1] - start[node]);
   }
-  std::vector<uint64_t> needs_start_, follows_start_;  // one longer than nodes
+  std::vector<uint64_t> needs_start_, follows_start_;  // one longer than nodes; empty where there are none
   std::vector<uint32_t> needs_, follows_;
 };
 
@@ -118,7 +131,9 @@ class Job {
   uint32_t program_number(uint32_t rank) const { return ranks_[rank].program; }
   const JobProgram& program(uint32_t rank) const { return programs_[ranks_[rank].program]; }
   uint32_t group(uint32_t rank, uint32_t slot) const { return slots_[ranks_[rank].slots + slot]; }
-  uint32_t peer(uint32_t rank, uint32_t slot) const { return slots_[ranks_[rank].slots + program(rank).group_slots + slot]; }
+  uint32_t peer(uint32_t rank, uint32_t slot) const {
+    return slots_[ranks_[rank].slots + program(rank).group_slots + slot];
+  }
 
   // All nodes that ranks carry out, those of a program once per rank.
   uint64_t node_count() const;
@@ -144,18 +159,24 @@ class Job::Builder {
   explicit Builder(std::string name);
   ~Builder();
 
-  uint32_t add_name(std::string_view text);  // the same text gives the same number
+  uint32_t add_name(std::string_view text);      // the same text gives the same number
+  std::string_view name(uint32_t number) const;  // good until the next add_name
   uint32_t add_group(std::string name, std::vector<uint32_t> ranks);
 
-  uint32_t begin_program();
+  // `called` is how errors call it: "rank 3". Empty: "program 0" by its number.
+  uint32_t begin_program(std::string called = "");
   uint16_t add_stream(JobStream stream);
   // Slots are made by being used in a node. Returns the node's number in the program, from 0.
   // Throws Error{unsupported} beyond kMaxNodes.
   uint32_t add_node(const JobNode& node);
   // Of the program that was begun last, in any order, before or after the nodes are added (readers meet references
   // before what they refer to); repeated pairs count once.
+  // Ascending within a node when the job is built.
   void add_need(uint32_t node, uint32_t needed);
   void add_follow(uint32_t node, uint32_t followed);
+  // Proves what can be proved of the program alone, as build() does, for readers that know in which line they are now.
+  // Nothing may be added to the program any more. Optional.
+  void finish_program();
 
   // Ranks in ascending order: the first call is rank 0. `groups` and `peers` by slot.
   void add_rank(uint32_t program, std::span<const uint32_t> groups, std::span<const uint32_t> peers);
