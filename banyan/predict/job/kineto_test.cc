@@ -1,0 +1,501 @@
+#include "banyan/predict/job/kineto.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "banyan/base/error.h"
+#include "banyan/base/file.h"
+#include "banyan/predict/job/check.h"
+#include "banyan/predict/job/kineto_sample.h"
+
+namespace banyan {
+namespace {
+
+using testing::make_sample;
+using testing::Sample;
+using testing::SampleCall;
+using testing::SampleOptions;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Host = SampleOptions::Host;
+
+KinetoJob read(const Sample& sample, const KinetoOptions& options = {}) {
+  std::vector<RankTraceTexts> texts;
+  for (const auto& rank : sample.ranks) texts.push_back({.kineto = rank.kineto, .host = rank.host, .rank = {}});
+  return read_kineto_job(texts, options);
+}
+
+std::string error_of(const Sample& sample, const KinetoOptions& options = {}) {
+  try {
+    read(sample, options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string error_of(std::string_view kineto, std::string_view host = "") {
+  try {
+    read_kineto_job(std::vector<RankTraceTexts>{{.kineto = kineto, .host = host, .rank = {}}});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// Of each group, such as "group 1: 0 1 ", its calls in order. Groups have no order among each other.
+using Calls = std::map<std::string, std::vector<std::string>>;
+
+void add_call(Calls& calls, const std::string& name, const std::vector<uint32_t>& ranks, JobCollective kind, uint64_t bytes,
+              uint32_t root) {
+  std::string group = name + ": ";
+  for (const uint32_t member : ranks) group += std::to_string(member) + " ";
+  calls[group].push_back(std::string(to_string(kind)) + " " + std::to_string(bytes) + " root " + std::to_string(root));
+}
+
+Calls calls_of(const Job& job, uint32_t rank) {
+  Calls out;
+  for (const JobNode& node : job.program(rank).nodes) {
+    if (node.kind == JobNodeKind::collective) {
+      const JobGroup& group = job.groups()[job.group(rank, node.slot)];
+      add_call(out, group.name, group.ranks, node.collective, node.bytes, node.tag);
+    }
+  }
+  return out;
+}
+
+Calls true_calls(const Sample& sample, uint32_t rank) {
+  Calls out;
+  for (const SampleCall& call : sample.ranks[rank].calls) add_call(out, "group " + std::to_string(call.group), call.ranks, call.kind, call.bytes, call.root);
+  return out;
+}
+
+// Kernels by name: on which stream, and for how long at least (launch latency may be added).
+void expect_kernels(const Job& job, const Sample& sample, uint32_t rank) {
+  std::map<std::string, std::vector<const JobNode*>> found;
+  for (const JobNode& node : job.program(rank).nodes) {
+    if (node.kind == JobNodeKind::compute) found[job.name_of(node)].push_back(&node);
+  }
+  for (const auto& kernel : sample.ranks[rank].kernels) {
+    const auto& nodes = found[kernel.name];
+    ASSERT_EQ(nodes.size(), 1u) << "rank " << rank << " " << kernel.name;
+    EXPECT_EQ(job.program(rank).streams[nodes[0]->stream].name, kernel.stream);
+    const int64_t ns = nodes[0]->duration.count() / 1000;
+    EXPECT_GE(ns, kernel.duration_ns) << kernel.name;
+    EXPECT_LE(ns, kernel.duration_ns + 20'000) << kernel.name;
+  }
+}
+
+// All of what is true of the sample is found, and running the job takes as long as the run took.
+void expect_truth(const Sample& sample, const KinetoJob& read, int64_t within_ns = 2'000) {
+  for (uint32_t r = 0; r < sample.ranks.size(); ++r) {
+    EXPECT_EQ(calls_of(read.job, r), true_calls(sample, r)) << "rank " << r;
+    expect_kernels(read.job, sample, r);
+  }
+  EXPECT_THAT(check_job(read.job), IsEmpty());
+  EXPECT_NEAR(static_cast<double>(testing::replay(read.job, sample)), static_cast<double>(sample.end_ns), static_cast<double>(within_ns));
+}
+
+bool has_line(const LinkReport& report, const std::string& text) {
+  for (const std::string& line : report.lines()) {
+    if (line.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST(Kineto, AloneGivesTheRunThatMadeIt) {
+  const Sample sample = make_sample({});
+  const KinetoJob job = read(sample);
+  expect_truth(sample, job);
+  const LinkCounts counts = job.report.total();
+  EXPECT_EQ(counts.repairs(), 0u) << ::testing::PrintToString(job.report.lines());
+  EXPECT_TRUE(has_line(job.report, "nothing mended"));
+  EXPECT_EQ(counts.comm_by_kernel, counts.collectives + counts.messages);
+  EXPECT_EQ(counts.kernels_folded, 4u);  // the second kernel of each rank's all-to-all
+  EXPECT_EQ(counts.messages, 4u);
+  EXPECT_EQ(counts.memory, 4u);
+}
+
+TEST(Kineto, SeveralStepsAndRanksGiveTheRunThatMadeThem) {
+  for (const uint32_t ranks : {1u, 2u, 6u, 34u}) {
+    SCOPED_TRACE(ranks);
+    const Sample sample = make_sample({.ranks = ranks, .layers = 2, .steps = ranks > 10 ? 1u : 3u});
+    expect_truth(sample, read(sample));
+  }
+}
+
+TEST(Kineto, OneStepIsReadAlone) {
+  const Sample all = make_sample({.steps = 3}), first = make_sample({.steps = 1});
+  const KinetoJob job = read(all, {.step = 0});
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(job.job, r), true_calls(first, r));
+  EXPECT_NEAR(static_cast<double>(testing::replay(job.job, all)), static_cast<double>(first.end_ns), 2'000);
+  EXPECT_THAT(error_of(all, {.step = 7}), HasSubstr("has no step 7; it has 0, 1, 2"));
+}
+
+// Every combination of who tells of communications, by what the files are linked and who tells of groups.
+struct Told {
+  bool kernel_args, operator_args;
+  Host host;
+  int link;    // 0: record ids, 1: Ev Idx, 2: names
+  int groups;  // 0: rank lists, 1: distributedInfo, 2: process_group:init, 3: progressions
+};
+
+class KineteFields : public ::testing::TestWithParam<Told> {};
+
+TEST_P(KineteFields, LeadToTheSameTruth) {
+  const Told told = GetParam();
+  SampleOptions options;
+  options.kernel_args = told.kernel_args;
+  options.operator_args = told.operator_args;
+  options.host = told.host;
+  options.record_ids = told.link == 0;
+  options.indices = told.link <= 1;
+  options.rank_lists = told.groups == 0;
+  options.distributed_info = told.groups == 1;
+  options.group_init = told.groups == 2;
+  options.progressions = told.groups == 3;
+  const Sample sample = make_sample(options);
+  const KinetoJob job = read(sample);
+  expect_truth(sample, job);
+  const LinkCounts counts = job.report.total();
+  if (told.host != Host::none) {
+    const uint64_t linked = told.link == 0 ? counts.linked_by_record_id : told.link == 1 ? counts.linked_by_index : counts.linked_by_name;
+    EXPECT_EQ(linked, counts.operators);
+    EXPECT_EQ(counts.linked_by_record_id + counts.linked_by_index + counts.linked_by_name, linked);
+    EXPECT_EQ(counts.links_taken_back + counts.contradicted_links, 0u);
+  }
+  const uint64_t all = counts.collectives + counts.messages;
+  EXPECT_EQ(told.kernel_args ? counts.comm_by_kernel : told.operator_args ? counts.comm_by_operator : counts.comm_by_host, all);
+}
+
+std::vector<Told> all_told() {
+  std::vector<Told> out;
+  for (const bool kernel : {true, false}) {
+    for (const bool by_operator : {true, false}) {
+      for (const Host host : {Host::none, Host::positional, Host::attributes}) {
+        for (int link = 0; link < 3; ++link) {
+          for (int groups = 0; groups < 4; ++groups) {
+            const bool by_host = host != Host::none;
+            if (!by_operator && !by_host) continue;                // kernels do not tell the root of a broadcast
+            if (groups == 0 && !kernel && !by_operator) continue;  // rank lists stand in the Kineto trace
+            if (groups >= 2 && !by_host) continue;
+            if (!by_host && link > 0) continue;
+            out.push_back({kernel, by_operator, host, link, groups});
+          }
+        }
+      }
+    }
+  }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kineto, KineteFields, ::testing::ValuesIn(all_told()), [](const auto& given) {
+  const Told& told = given.param;
+  return std::string(told.kernel_args ? "kernel_" : "") + (told.operator_args ? "operator_" : "") +
+         (told.host == Host::none ? "alone" : told.host == Host::positional ? "host10" : "host11") + "_link" +
+         std::to_string(told.link) + "_groups" + std::to_string(told.groups);
+});
+
+TEST(Kineto, GroupsThatAreAddressesAreToldApartByTheirMembers) {
+  const Sample sample = make_sample({.kernel_args = false, .operator_args = false, .host = Host::positional, .rank_lists = false,
+                                     .distributed_info = false, .group_init = false, .progressions = true, .group_names = false});
+  const KinetoJob job = read(sample);
+  for (uint32_t r = 0; r < 4; ++r) {
+    // Their names are gone, as each is the first of its members.
+    Calls calls = true_calls(sample, r);
+    auto pair = calls.extract(r < 2 ? "group 1: 0 1 " : "group 2: 2 3 ");
+    pair.key() = r < 2 ? "group 0: 0 1 " : "group 0: 2 3 ";
+    calls.insert(std::move(pair));
+    EXPECT_EQ(calls_of(job.job, r), calls);
+  }
+  EXPECT_THAT(check_job(job.job), IsEmpty());
+  EXPECT_NEAR(static_cast<double>(testing::replay(job.job, sample)), static_cast<double>(sample.end_ns), 2'000);
+}
+
+TEST(Kineto, KernelsFindTheirLaunchWithoutCorrelation) {
+  const Sample by_id = make_sample({.correlations = false, .arrows = false});
+  const KinetoJob job = read(by_id);
+  EXPECT_EQ(job.report.total().launched_by_correlation, 0u);
+  EXPECT_EQ(job.report.total().without_launcher, 0u);
+  EXPECT_GT(job.report.total().launched_by_external_id, 40u);
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(job.job, r), true_calls(by_id, r));
+
+  const Sample by_arrow = make_sample({.external_ids = false, .runtime = false});
+  const KinetoJob other = read(by_arrow);
+  EXPECT_GT(other.report.total().launched_by_arrow, 40u);
+  EXPECT_EQ(other.report.total().without_launcher, 0u);
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(other.job, r), true_calls(by_arrow, r));
+}
+
+TEST(Kineto, KernelsWithoutAnyLaunchAreCountedAndKept) {
+  const Sample sample = make_sample({.external_ids = false, .runtime = false, .arrows = false});
+  const KinetoJob job = read(sample);
+  const LinkCounts counts = job.report.total();
+  EXPECT_EQ(counts.without_launcher, 76u);
+  EXPECT_EQ(counts.roots_assumed, 4u);  // told by operators only
+  for (uint32_t r = 0; r < 4; ++r) {
+    const std::string pair = r < 2 ? "group 1: 0 1 " : "group 2: 2 3 ";
+    EXPECT_EQ(calls_of(job.job, r).at(pair), true_calls(sample, r).at(pair));
+    expect_kernels(job.job, sample, r);
+  }
+  EXPECT_TRUE(has_line(job.report, "without any launch"));
+  EXPECT_TRUE(has_line(job.report, "has no call that launched it"));
+}
+
+TEST(Kineto, WaitsThatDoNotSayForWhichStreamAreInferred) {
+  const Sample sample = make_sample({.syncs = false});
+  const KinetoJob job = read(sample);
+  expect_truth(sample, job);
+  const LinkCounts counts = job.report.total();
+  EXPECT_EQ(counts.syncs_inferred, 4u);
+  EXPECT_GT(counts.waits_inferred, 0u);
+  EXPECT_TRUE(has_line(job.report, "do not say for which stream"));
+}
+
+// That the waits are in the graph, and not only the times: with a kernel on one stream made longer, what waits for it is
+// late by as much.
+TEST(Kineto, StreamsWaitForOneAnotherAndTheHostForThem) {
+  const Sample sample = make_sample({.ranks = 2, .layers = 1});
+  const KinetoJob job = read(sample);
+  Sample slow = sample;
+  for (auto& [key, ns] : slow.durations) {
+    if (key.starts_with("allgather")) ns += 5'000'000;
+  }
+  EXPECT_NEAR(static_cast<double>(testing::replay(job.job, slow)), static_cast<double>(sample.end_ns + 5'000'000), 400'000);
+  // A sum that the host waits for at the end holds back what the host does afterwards.
+  slow = sample;
+  for (auto& [key, ns] : slow.durations) {
+    if (key.starts_with("alltoall")) ns += 3'000'000;
+  }
+  const int64_t late = testing::replay(job.job, slow) - sample.end_ns;
+  EXPECT_GT(late, 2'500'000);
+}
+
+TEST(Kineto, LostCollectivesAreProvedByTheOtherRanks) {
+  // The broadcast (number 0), a gather in the middle, the last all-reduce but one.
+  for (const bool with_host : {false, true}) {
+    SCOPED_TRACE(with_host);
+    const Sample sample = make_sample({.host = with_host ? Host::attributes : Host::none, .lost_kernels = {{1, 0}, {2, 2}, {0, 7}}});
+    const KinetoJob job = read(sample);
+    expect_truth(sample, job, 60'000);
+    EXPECT_EQ(job.report.total().inserted, 3u);
+    EXPECT_EQ(job.report.ranks[1].counts.inserted_head, 1u);
+    EXPECT_EQ(job.report.ranks[3].counts.inserted, 0u);
+    EXPECT_TRUE(has_line(job.report, "3 communications that a rank's trace lost and others prove: put back (ranks 0, 1, 2)"));
+    EXPECT_TRUE(has_line(job.report, "rank 1: group 0: put back broadcast of 2304 bytes"));
+  }
+}
+
+TEST(Kineto, OfEqualCollectivesTheOneThatTimeTellsIsPutBack) {
+  // All layers' gathers alike, the second of three lost: only the clock says which.
+  SampleOptions options{.ranks = 2, .layers = 6, .lost_kernels = {{1, 3}}, .clocks = {{1, 7'000'000}}};
+  const Sample sample = make_sample(options);
+  const KinetoJob job = read(sample);
+  expect_truth(sample, job, 60'000);
+  EXPECT_EQ(job.report.total().inserted, 1u);
+}
+
+TEST(Kineto, LostTailsAreCompleted) {
+  const Sample sample = make_sample({.steps = 2, .lost_tails = {1, 3}});
+  const KinetoJob job = read(sample);
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(job.job, r), true_calls(sample, r)) << r;
+  EXPECT_GT(job.report.ranks[1].counts.inserted_tail, 0u);
+  EXPECT_EQ(job.report.ranks[0].counts.inserted, 0u);
+  EXPECT_THAT(check_job(job.job), IsEmpty());
+}
+
+TEST(Kineto, MissingParentsOfTheHostTraceLoseNoBroadcast) {
+  const Sample sample = make_sample({.kernel_args = false, .operator_args = false, .host = Host::attributes, .missing_parents = true});
+  const KinetoJob job = read(sample);
+  expect_truth(sample, job);
+  EXPECT_EQ(job.report.total().missing_parents, 4u);
+}
+
+TEST(Kineto, OperatorsThatTheProfilerMissedDoNotShiftTheLinksOfOthers) {
+  const Sample sample = make_sample({.kernel_args = false, .operator_args = false, .host = Host::positional, .record_ids = false,
+                                     .indices = false, .skipped_operators = 5});
+  const KinetoJob job = read(sample);
+  const LinkCounts counts = job.report.total();
+  EXPECT_EQ(counts.linked_by_name, counts.operators);
+  EXPECT_GE(counts.host_alone, 20u);
+  // The broadcast's own operators are among those that were missed. What it is, the host trace says in its place.
+  EXPECT_EQ(counts.comm_by_order, 4u);
+  EXPECT_EQ(counts.inserted, 0u);
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(job.job, r), true_calls(sample, r));
+}
+
+TEST(Kineto, ClocksThatAreSetApartAreSetRight) {
+  SampleOptions options;
+  options.clocks = {{1, 3'600'000'000'000}, {2, -250'000'000}};
+  const Sample sample = make_sample(options);
+  const KinetoJob job = read(sample);
+  expect_truth(sample, job, 10'000);
+  EXPECT_NEAR(static_cast<double>(job.report.ranks[1].clock_offset.count()), 3'600'000'000'000.0, 5'000.0);
+  EXPECT_NEAR(static_cast<double>(job.report.ranks[2].clock_offset.count()), -250'000'000.0, 5'000.0);
+  EXPECT_TRUE(has_line(job.report, "rank 2: its clock is -250.0"));
+}
+
+TEST(Kineto, AGpuClockBehindTheHostsIsSetRight) {
+  const Sample sample = make_sample({.gpu_clock = -40'000'000});
+  const KinetoJob job = read(sample);
+  EXPECT_EQ(job.report.total().clocks_shifted, 4u);
+  for (uint32_t r = 0; r < 4; ++r) {
+    EXPECT_EQ(calls_of(job.job, r), true_calls(sample, r));
+    expect_kernels(job.job, sample, r);
+  }
+}
+
+TEST(Kineto, OverlapsAndMissingEndsAreMendedAndCounted) {
+  const Sample sample = make_sample({.without_ends = true, .overlapping = true});
+  const KinetoJob job = read(sample);
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(job.job, r), true_calls(sample, r));
+  EXPECT_GT(job.report.total().without_end, 10u);
+  EXPECT_GT(job.report.total().overlaps, 3u);
+  EXPECT_TRUE(has_line(job.report, "events without an end"));
+  EXPECT_TRUE(has_line(job.report, "of kernels that overlapped the next one"));
+}
+
+TEST(Kineto, RanksThatContradictEachOtherAreRefused) {
+  SampleOptions options;
+  options.other_bytes = {{2, 77}};
+  const std::string error = error_of(make_sample(options));
+  EXPECT_THAT(error, AllOf(HasSubstr("group 0: rank "), HasSubstr("allreduce of 308 bytes (kineto 2 event "),
+                           HasSubstr("allreduce of 128000 bytes (kineto "), HasSubstr("traces of one run")));
+}
+
+TEST(Kineto, ARankWithoutMostOfTheCollectivesIsRefused) {
+  Sample sample = make_sample({.steps = 3});
+  sample.ranks[2].kineto = make_sample({.steps = 1}).ranks[2].kineto;
+  EXPECT_THAT(error_of(sample), AllOf(HasSubstr("kineto 2 has "), HasSubstr("too few to mend")));
+}
+
+TEST(Kineto, ARankWithoutATraceIsNamed) {
+  Sample sample = make_sample({});
+  sample.ranks.pop_back();
+  EXPECT_THAT(error_of(sample), AllOf(HasSubstr("rank 3 belongs, and there is no trace of it"), HasSubstr("give the traces of all ranks")));
+}
+
+TEST(Kineto, ACommunicationThatNobodyDescribesIsNamed) {
+  const Sample sample = make_sample({.ranks = 2, .kernel_args = false, .operator_args = false});
+  EXPECT_THAT(error_of(sample), AllOf(HasSubstr("kineto 0 event "), HasSubstr("no rank's trace says how large it is"), HasSubstr("give the host trace")));
+}
+
+TEST(Kineto, WhatOneRankKnowsHelpsTheOthers) {
+  Sample sample = make_sample({});
+  for (const uint32_t rank : {0u, 1u, 3u}) {
+    std::string& text = sample.ranks[rank].kineto;
+    for (size_t at = text.find("\"Float\""); at != std::string::npos; at = text.find("\"Float\"")) text.replace(at, 7, "\"Odd\"");
+  }
+  EXPECT_THAT(error_of(sample), HasSubstr("no rank's trace says how large it is"));  // of the gathers of ranks 0 and 1
+  sample.ranks[1] = make_sample({}).ranks[1];
+  const KinetoJob job = read(sample);
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(job.job, r), true_calls(sample, r));
+  EXPECT_EQ(job.report.total().comm_by_peers, 20u);
+}
+
+TEST(Kineto, ReadsGzipAndPlainFiles) {
+  const Sample sample = make_sample({.host = Host::attributes});
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("kineto_test_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::vector<RankTraces> files;
+  for (uint32_t r = 0; r < 4; ++r) {
+    const std::string kineto = folder / ("k" + std::to_string(r) + ".json.gz"), host = folder / ("h" + std::to_string(r) + ".json");
+    gzFile out = ::gzopen(kineto.c_str(), "wb");
+    ASSERT_EQ(::gzwrite(out, sample.ranks[r].kineto.data(), static_cast<unsigned>(sample.ranks[r].kineto.size())),
+              static_cast<int>(sample.ranks[r].kineto.size()));
+    ::gzclose(out);
+    write_file(host, sample.ranks[r].host);
+    files.push_back({.kineto = kineto, .host = host, .rank = r});
+  }
+  expect_truth(sample, read_kineto_job(files));
+  // Cut in the middle, the gzip data is refused with the byte at which it ends.
+  const std::string packed = read_file(files[1].kineto);
+  write_file(files[1].kineto, packed.substr(0, packed.size() / 2));
+  try {
+    read_kineto_job(files);
+    ADD_FAILURE() << "was read";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("k1.json.gz byte " + std::to_string(packed.size() / 2)), HasSubstr("ends in the middle")));
+  }
+  files[2].kineto = folder / "none.json";
+  write_file(files[1].kineto, packed);
+  EXPECT_THROW(read_kineto_job(files), Error);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Kineto, ATextCutAnywhereIsReadUpToThereOrRefused) {
+  const Sample whole = make_sample({.ranks = 1, .layers = 1, .host = Host::attributes});
+  uint64_t read_in_part = 0;
+  for (size_t cut = 0; cut < whole.ranks[0].kineto.size(); cut += 97) {
+    Sample sample = whole;
+    sample.ranks[0].kineto.resize(cut);
+    try {
+      const KinetoJob job = read(sample);
+      EXPECT_EQ(job.report.total().cut_files, 1u) << cut;
+      EXPECT_TRUE(has_line(job.report, "ends in the middle"));
+      ++read_in_part;
+    } catch (const Error& error) {
+      EXPECT_FALSE(std::string(error.what()).empty());
+    }
+  }
+  EXPECT_GT(read_in_part, whole.ranks[0].kineto.size() / 97 / 2);
+}
+
+TEST(Kineto, WhatIsNoTraceIsRefusedWithItsPlace) {
+  EXPECT_THAT(error_of(""), HasSubstr("kineto 0 byte 0"));
+  EXPECT_THAT(error_of("{\"traceEvents\": []}"), HasSubstr("holds no events"));
+  EXPECT_THAT(error_of("{\"nodes\": [{\"id\": 1}]}"), HasSubstr("holds no events"));
+  EXPECT_THAT(error_of("[{\"name\": \"x\", \"ph\": \"X\", \"ts\": 1}, 7]"), HasSubstr("kineto 0 event 1: is not an object"));
+  EXPECT_THAT(error_of("{\"traceEvents\": [{\"name\": \"x\"}]}"), HasSubstr("event 0: has no phase"));
+  EXPECT_THAT(error_of("{\"traceEvents\": [{\"ph\": \"M\"}]}"), HasSubstr("has no operators, kernels or calls"));
+  EXPECT_THAT(error_of("{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\" \"ts\": 1}]}"), AllOf(HasSubstr("event 0 byte "), HasSubstr("JSON")));
+  EXPECT_THAT(error_of("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 5, \"dur\": 1}, "
+                       "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 2000000000000, \"dur\": 1}]"),
+              HasSubstr("event 1 ends more than 12 days after event 0 begins"));
+}
+
+TEST(Kineto, SizesBeyondAllMeasureAreRefused) {
+  Sample sample = make_sample({.ranks = 2});
+  std::string& text = sample.ranks[0].kineto;
+  for (size_t at = text.find("nelems\": 576,"); at != std::string::npos; at = text.find("nelems\": 576,")) {
+    text.replace(at, 13, "nelems\": 5760000000000000000,");
+  }
+  EXPECT_THAT(error_of(sample), AllOf(HasSubstr("kineto 0 event "), HasSubstr("beyond 2^60")));
+}
+
+TEST(Kineto, ARealPairOfPyTorchAndGlooIsLinkedByNames) {
+  const std::string folder = std::string(BANYAN_SOURCE_DIR) + "/banyan/predict/job/fixtures/";
+  std::vector<RankTraces> files;
+  for (const char* rank : {"0", "1"}) {
+    files.push_back({.kineto = folder + "torch113_gloo_kineto" + rank + ".json.gz", .host = folder + "torch113_gloo_host" + rank + ".json.gz", .rank = {}});
+  }
+  const KinetoJob read = read_kineto_job(files);
+  const LinkCounts counts = read.report.total();
+  EXPECT_EQ(counts.kineto_alone, 0u);
+  EXPECT_GE(counts.linked_by_name, counts.operators);
+  EXPECT_EQ(counts.links_taken_back, 0u);
+  // What the program called: DDP's bucket of 64 * 128 + 128 + 128 * 16 + 16 floats, then 1,000 floats each.
+  const Calls expected = {{"group 0: 0 1 ", {"allreduce 41536 root 0", "allreduce 4000 root 0", "broadcast 4000 root 1", "allgather 8000 root 0", "barrier 0 root 0"}}};
+  for (uint32_t r = 0; r < 2; ++r) EXPECT_EQ(calls_of(read.job, r), expected);
+  for (const auto& [rank, kind] : {std::pair(0, JobNodeKind::send), std::pair(1, JobNodeKind::receive)}) {
+    const auto& nodes = read.job.program(static_cast<uint32_t>(rank)).nodes;
+    const auto at = std::find_if(nodes.begin(), nodes.end(), [kind = kind](const JobNode& node) { return node.kind == kind; });
+    ASSERT_NE(at, nodes.end());
+    EXPECT_EQ(at->bytes, 4000u);
+    EXPECT_EQ(read.job.peer(static_cast<uint32_t>(rank), at->slot), 1u - static_cast<uint32_t>(rank));
+  }
+  EXPECT_THAT(check_job(read.job), IsEmpty());
+  EXPECT_GT(counts.handoffs, 4u);
+}
+
+}  // namespace
+}  // namespace banyan
