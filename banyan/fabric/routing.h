@@ -6,8 +6,8 @@
 // through ranks as well.
 //
 // Complexity: the first way to a rank costs a search over the whole fabric, O(links); further ones to the same rank
-// only their own length times the links of a node. Memory: 12 bytes per node for each of the last kMostKept
-// destinations. One thread.
+// only their own length. Memory: for each destination 4 bytes a node and 4 for each link that leads there, of the
+// destinations asked for last, kMostKept bytes in all. One thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace banyan {
 
 class Routing {
  public:
-  static constexpr size_t kMostKept = 4096;
+  static constexpr size_t kMostKept = size_t{256} << 20;
 
   explicit Routing(Fabric fabric) : fabric_(std::move(fabric)) {}
 
@@ -29,20 +29,22 @@ class Routing {
   void find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way);
 
  private:
-  struct Reach {
-    uint32_t hops = UINT32_MAX;  // to the destination; UINT32_MAX: none
-    uint64_t width = 0;          // bytes per second of the narrowest link of the widest shortest way
+  // Where to go on, for one destination: by node, the first links of all its best ways.
+  struct Signs {
+    std::vector<uint32_t> start;  // one longer than nodes
+    std::vector<LinkId> links;
+    bool leads_on(NodeId node) const { return start[index(node)] < start[index(node) + 1]; }
   };
-  using Tree = std::vector<Reach>;  // by node
-  struct Trees {
-    Tree switches, ranks;  // the second where the first does not reach all ranks
+  struct Ways {
+    Signs by_switches, by_ranks;  // the second where the first does not lead from all ranks
   };
 
-  const Trees& trees_to(NodeId to);
-  Tree search(NodeId to, bool through_ranks) const;
+  const Ways& ways_to(NodeId to);
+  Signs search(NodeId to, bool through_ranks) const;
 
   Fabric fabric_;
-  std::unordered_map<uint32_t, Trees> trees_;  // by destination
+  std::unordered_map<uint32_t, Ways> ways_;  // by destination
+  size_t kept_ = 0;                          // bytes in ways_
 };
 
 }  // namespace banyan

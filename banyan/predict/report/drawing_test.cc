@@ -1,0 +1,155 @@
+#include "banyan/predict/report/drawing.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "banyan/fabric/generate.h"
+
+namespace banyan::report {
+namespace {
+
+using Unit = Drawing::Unit;
+
+size_t count_of(const Drawing& drawing, Unit::Kind kind) {
+  return static_cast<size_t>(
+      std::count_if(drawing.units.begin(), drawing.units.end(), [&](const Unit& unit) { return unit.kind == kind; }));
+}
+
+// What holds of every drawing, from whatever fabric.
+void expect_sound(const Fabric& fabric, const std::string& spec) {
+  SCOPED_TRACE(spec);
+  const Drawing drawing = draw(fabric);
+  ASSERT_EQ(drawing.unit_of.size(), fabric.nodes().size());
+  std::vector<size_t> ranks(drawing.units.size()), switches(drawing.units.size());
+  for (uint32_t node = 0; node < fabric.nodes().size(); ++node) {
+    ASSERT_LT(drawing.unit_of[node], drawing.units.size());
+    ++(fabric.is_rank(NodeId{node}) ? ranks : switches)[drawing.unit_of[node]];
+  }
+  for (size_t unit = 0; unit < drawing.units.size(); ++unit) {
+    EXPECT_EQ(ranks[unit], drawing.units[unit].ranks.size());
+    EXPECT_EQ(switches[unit], drawing.units[unit].switches);
+    EXPECT_FALSE(drawing.units[unit].name.empty());
+    EXPECT_GT(drawing.units[unit].width, 0);
+    EXPECT_GT(drawing.units[unit].height, 0);
+  }
+  std::vector<bool> seen(fabric.links().size());
+  for (const Drawing::Edge& edge : drawing.edges) {
+    for (const bool forth : {true, false}) {
+      for (const LinkId id : forth ? edge.forth : edge.back) {
+        EXPECT_FALSE(seen[index(id)]) << "link " << index(id) << " is in two edges";
+        seen[index(id)] = true;
+        EXPECT_EQ(drawing.unit_of[index(fabric.link(id).from)], forth ? edge.a : edge.b);
+        EXPECT_EQ(drawing.unit_of[index(fabric.link(id).to)], forth ? edge.b : edge.a);
+      }
+    }
+    EXPECT_EQ(edge.path.size() >= 2, edge.a != edge.b);
+    for (const Drawing::Point& point : edge.path) EXPECT_TRUE(std::isfinite(point.x) && std::isfinite(point.y));
+    if (edge.path.empty() || edge.curved) continue;
+    // It begins at one unit and ends at the other.
+    for (const auto& [number, point] : {std::pair(edge.a, edge.path.front()), std::pair(edge.b, edge.path.back())}) {
+      const Unit& unit = drawing.units[number];
+      EXPECT_LE(std::abs(point.x - unit.middle.x), unit.width / 2 + 1) << unit.name;
+      EXPECT_LE(std::abs(point.y - unit.middle.y), unit.height / 2 + 1) << unit.name;
+    }
+  }
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), false), 0);
+  // Units stand beside one another.
+  if (drawing.units.size() > 600) return;
+  for (size_t a = 0; a < drawing.units.size(); ++a) {
+    for (size_t b = a + 1; b < drawing.units.size(); ++b) {
+      const Unit &one = drawing.units[a], &other = drawing.units[b];
+      const bool apart = std::abs(one.middle.x - other.middle.x) >= (one.width + other.width) / 2 - 0.01 ||
+                         std::abs(one.middle.y - other.middle.y) >= (one.height + other.height) / 2 - 0.01;
+      EXPECT_TRUE(apart) << one.name << " lies on " << other.name;
+    }
+  }
+}
+
+TEST(Drawing, HoldsEveryNodeAndLinkOfAnyFabricOnce) {
+  for (const char* spec :
+       {"dgx-a100:1", "dgx-a100:4", "dgx-a100:16", "dgx-h100:128", "mi250:2", "mi250:16", "torus:8x8", "torus:16x16",
+        "torus:4x4x4", "fat-tree:k=4", "fat-tree:k=8", "leaf-spine:leaves=4,hosts=4,spines=2",
+        "leaf-spine:leaves=16,hosts=16,spines=8", "hypercube:8"}) {
+    expect_sound(generate_fabric(spec), spec);
+  }
+}
+
+TEST(Drawing, HoldsRandomFabricsOnce) {
+  for (int seed = 1; seed <= 30; ++seed) {
+    const std::string spec = "random:n=" + std::to_string(10 + seed * 7) + ",links=" + std::to_string(40 + seed * 20) +
+                             ",seed=" + std::to_string(seed);
+    expect_sound(generate_fabric(spec), spec);
+  }
+}
+
+TEST(Drawing, ShowsSmallFabricsNodeByNode) {
+  const Drawing drawing = draw(generate_fabric("dgx-a100:8"));
+  EXPECT_EQ(count_of(drawing, Unit::Kind::rank), 64u);
+  EXPECT_EQ(count_of(drawing, Unit::Kind::switch_), 9u);
+  EXPECT_EQ(drawing.panels.size(), 8u);
+  EXPECT_EQ(drawing.edges.size(), 128u);
+}
+
+TEST(Drawing, ShowsABoxAsOneTile) {
+  const Drawing drawing = draw(generate_fabric("dgx-a100:128"));
+  EXPECT_EQ(count_of(drawing, Unit::Kind::tile), 128u);
+  EXPECT_EQ(count_of(drawing, Unit::Kind::switch_), 1u);
+  EXPECT_EQ(drawing.units[1].name, "gpu8–15");
+  EXPECT_EQ(drawing.units[1].ranks.size(), 8u);
+  EXPECT_EQ(drawing.units[1].switches, 1u);
+  // One edge inside each box, one to the switch above.
+  EXPECT_EQ(drawing.edges.size(), 256u);
+}
+
+TEST(Drawing, GathersAFatTreeIntoPods) {
+  const Drawing drawing = draw(generate_fabric("fat-tree:k=16"));
+  EXPECT_EQ(count_of(drawing, Unit::Kind::tile), 128u);
+  EXPECT_EQ(count_of(drawing, Unit::Kind::switch_), 17u);  // 16 pods' aggregation, and the core
+  EXPECT_EQ(drawing.panels.size(), 16u);
+  const Unit& core = *std::max_element(drawing.units.begin(), drawing.units.end(),
+                                       [](const Unit& a, const Unit& b) { return a.switches < b.switches; });
+  EXPECT_EQ(core.switches, 64u);
+  for (const Unit& unit : drawing.units) EXPECT_GE(unit.middle.y, core.middle.y);
+}
+
+// Cables to the bar above run between tiles, never over one.
+TEST(Drawing, LeadsCablesPastTiles) {
+  for (const char* spec : {"dgx-a100:128", "fat-tree:k=16", "dgx-h100:2048"}) {
+    const Drawing drawing = draw(generate_fabric(spec));
+    for (const Drawing::Edge& edge : drawing.edges) {
+      for (size_t i = 1; i + 1 < edge.path.size(); ++i) {
+        const auto &from = edge.path[i - 1], &to = edge.path[i];
+        EXPECT_TRUE(from.x == to.x || from.y == to.y);
+        for (uint32_t number = 0; number < drawing.units.size(); ++number) {
+          const Unit& unit = drawing.units[number];
+          if (number == edge.a || number == edge.b || unit.kind != Unit::Kind::tile) continue;
+          const bool apart = std::max(from.x, to.x) < unit.middle.x - unit.width / 2 ||
+                             std::min(from.x, to.x) > unit.middle.x + unit.width / 2 ||
+                             std::max(from.y, to.y) < unit.middle.y - unit.height / 2 ||
+                             std::min(from.y, to.y) > unit.middle.y + unit.height / 2;
+          ASSERT_TRUE(apart) << spec << ": a cable of " << drawing.units[edge.a].name << " crosses " << unit.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(Drawing, BoundsWhatItDrawsOfHugeFabrics) {
+  EXPECT_LE(draw(generate_fabric("dgx-h100:2048")).units.size(), Drawing::kMaxTiles + 1);
+  EXPECT_LE(draw(generate_fabric("torus:64x64")).units.size(), 64u);
+}
+
+TEST(Drawing, IsTheSameForTheSameFabric) {
+  const Drawing one = draw(generate_fabric("fat-tree:k=8")), other = draw(generate_fabric("fat-tree:k=8"));
+  ASSERT_EQ(one.edges.size(), other.edges.size());
+  for (size_t i = 0; i < one.edges.size(); ++i) {
+    ASSERT_EQ(one.edges[i].path.size(), other.edges[i].path.size());
+    for (size_t k = 0; k < one.edges[i].path.size(); ++k) EXPECT_EQ(one.edges[i].path[k].x, other.edges[i].path[k].x);
+  }
+}
+
+}  // namespace
+}  // namespace banyan::report

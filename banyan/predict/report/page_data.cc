@@ -1,0 +1,356 @@
+#include "banyan/predict/report/page_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+
+#include "banyan/predict/report/drawing.h"
+#include "banyan/predict/report/json_writer.h"
+#include "banyan/predict/report/link_names.h"
+#include "banyan/predict/report/page_series.h"
+#include "banyan/predict/report/page_spans.h"
+#include "banyan/predict/report/plural.h"
+#include "banyan/predict/report/prediction_json_keys.h"
+#include "banyan/predict/report/summary.h"
+
+namespace banyan::report {
+namespace {
+
+constexpr size_t kLeastSteps = 24;  // a coarser series shows nothing
+constexpr size_t kMostSteps = 600;
+constexpr size_t kLinkSeries = 64;  // rows of links in the timeline
+
+class PageWriter {
+ public:
+  PageWriter(const ReportInput& input, const ReportLimits& limits)
+      : input_(input),
+        prediction_(input.prediction),
+        limits_(limits),
+        names_(input.fabric ? &*input.fabric : nullptr) {}
+
+  std::string write() && {
+    json_.open('{').key("banyan").text("page/1").key("title").text(prediction_.title);
+    json_.key("complete").boolean(prediction_.complete).key("time_ps").number(prediction_.time.count());
+    json_.key("sentence").text(in_words(input_));
+    const TimeShares shares = time_shares(prediction_);
+    json_.key("shares").open('[');
+    for (const double share : {shares.compute, shares.exposed, shares.waiting, shares.bubble}) json_.number(share);
+    json_.close();
+    json_.key("window_error").number(prediction_.window.of_all);
+    if (input_.fabric) prepare_drawing();
+    prepare_series();
+    write_jobs();
+    write_ranks();
+    write_spans();
+    write_links();
+    write_drawing();
+    write_points();
+    json_.line().key("notes").open('[');
+    for (const std::string& note : notes_) json_.text(note);
+    json_.close().close();
+    return std::move(text_);
+  }
+
+ private:
+  void prepare_drawing();
+  void prepare_series();
+  void write_jobs();
+  void write_ranks();
+  void write_spans();
+  void write_links();
+  void write_drawing();
+  void write_unit(const Drawing::Unit& unit);
+  void write_lane(const std::vector<LinkId>& links);
+  void write_points();
+  void write_parts(Picoseconds compute, Picoseconds exposed, Picoseconds waiting, Picoseconds bubble) {
+    for (const Picoseconds part : {compute, exposed, waiting, bubble}) json_.number(part.count());
+  }
+  double load_of(LinkId link) const { return index(link) < standings_.size() ? standings_[index(link)].load : 0; }
+
+  const ReportInput& input_;
+  const Prediction& prediction_;
+  const ReportLimits& limits_;
+  const LinkNames names_;
+  std::string text_;
+  JsonWriter json_{text_};
+  std::vector<std::string> notes_;
+  std::vector<LinkStanding> standings_ = link_standings(input_);
+  std::optional<Drawing> drawing_;
+  std::vector<size_t> drawn_;           // edges of the drawing that the page shows, ascending
+  std::vector<uint32_t> edge_of_link_;  // place in drawn_
+  std::optional<PageSeries> series_;
+};
+
+// The busiest lines, when there are too many: by their hottest link.
+void PageWriter::prepare_drawing() {
+  drawing_ = draw(*input_.fabric);
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t i = 0; i < drawing_->edges.size(); ++i) {
+    double hottest = 0;
+    for (const auto* links : {&drawing_->edges[i].forth, &drawing_->edges[i].back}) {
+      for (const LinkId link : *links) hottest = std::max(hottest, load_of(link));
+    }
+    order.emplace_back(-hottest, i);
+  }
+  std::sort(order.begin(), order.end());
+  if (order.size() > limits_.lines) {
+    notes_.push_back("The drawing shows the " + with_thousands(limits_.lines) + " busiest of " +
+                     with_thousands(order.size()) + " lines between its parts.");
+    order.resize(limits_.lines);
+  }
+  for (const auto& [heat, edge] : order) drawn_.push_back(edge);
+  std::sort(drawn_.begin(), drawn_.end());
+  edge_of_link_.assign(input_.fabric->links().size(), UINT32_MAX);
+  for (uint32_t place = 0; place < drawn_.size(); ++place) {
+    const Drawing::Edge& edge = drawing_->edges[drawn_[place]];
+    for (const auto* links : {&edge.forth, &edge.back}) {
+      for (const LinkId link : *links) edge_of_link_[index(link)] = place;
+    }
+  }
+}
+
+void PageWriter::prepare_series() {
+  const size_t count = 2 * drawn_.size() + kLinkSeries;
+  const size_t steps = std::min(limits_.samples / count, kMostSteps);
+  series_.emplace(prediction_, steps < kLeastSteps ? 0 : steps);
+  const bool recorded = !PageSeries(prediction_, 1).empty();
+  if (recorded && series_->empty()) notes_.push_back("Loads over time are left out: there are too many lines.");
+  json_.line().key("series").open('{').key("steps").number(series_->steps());
+  json_.key("step_ps").number(series_->step_ps()).close();
+}
+
+void PageWriter::write_jobs() {
+  json_.line().key("jobs").open('[');
+  struct Sum {
+    size_t ranks = 0;
+    double parts[4] = {};
+  };
+  std::vector<Sum> sums(prediction_.jobs.size());
+  for (const PredictedRank& rank : prediction_.ranks) {
+    if (rank.job >= sums.size()) continue;
+    Sum& sum = sums[rank.job];
+    ++sum.ranks;
+    const Picoseconds parts[] = {rank.compute, rank.exposed, rank.waiting, rank.bubble};
+    for (size_t i = 0; i < 4; ++i) sum.parts[i] += static_cast<double>(parts[i].count());
+  }
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const PredictedJob& job = prediction_.jobs[i];
+    json_.open('{').key("name").text(job.name).key("tenant").text(job.tenant).key("ranks").number(sums[i].ranks);
+    json_.key("begin_ps").number(job.begin.count()).key("end_ps").number(job.end.count()).key("alone_ps");
+    job.alone ? json_.number(job.alone->count()) : json_.null();
+    json_.key("parts_ps").open('[');
+    for (const double part : sums[i].parts)
+      json_.number(std::round(part / static_cast<double>(std::max<size_t>(sums[i].ranks, 1))));
+    json_.close().close();
+  }
+  json_.close();
+}
+
+void PageWriter::write_ranks() {
+  const auto& ranks = prediction_.ranks;
+  const size_t rows = std::min(ranks.size(), std::max<size_t>(limits_.ranks, 1));
+  if (rows < ranks.size()) {
+    notes_.push_back("The breakdown has " + with_thousands(rows) + " rows for " + plural(ranks.size(), "rank") +
+                     ": each is the mean of neighbours.");
+  }
+  json_.line().key("ranks").open('[');
+  for (size_t row = 0; row < rows; ++row) {
+    const size_t begin = row * ranks.size() / rows, end = (row + 1) * ranks.size() / rows;
+    const auto count = static_cast<int64_t>(end - begin);
+    std::string name = ranks[begin].name;
+    if (count > 1) name += " – " + ranks[end - 1].name;
+    const auto mean = [&](Picoseconds PredictedRank::*part) {
+      Picoseconds rest{0};  // a sum of all might not fit
+      int64_t sum = 0;
+      for (size_t i = begin; i < end; ++i) {
+        sum += (ranks[i].*part).count() / count;
+        rest += Picoseconds((ranks[i].*part).count() % count);
+      }
+      return Picoseconds(sum + rest.count() / count);
+    };
+    json_.open('[').text(name).number(ranks[begin].job);
+    write_parts(mean(&PredictedRank::compute), mean(&PredictedRank::exposed), mean(&PredictedRank::waiting),
+                mean(&PredictedRank::bubble));
+    json_.close();
+  }
+  json_.close();
+}
+
+// A track's spans are four numbers each: begin after the end of the one before, duration, name, kind.
+void PageWriter::write_spans() {
+  const PageSpans page = choose_spans(prediction_, limits_.spans);
+  if (!page.note.empty()) notes_.push_back(page.note);
+  std::vector<uint32_t> short_name(prediction_.names.size(), UINT32_MAX);  // only names that are used
+  std::vector<uint32_t> used;
+  json_.line().key("tracks").open('[');
+  for (const PageSpans::Track& track : page.tracks) {
+    const PredictedRank& rank = prediction_.ranks[track.rank];
+    json_.line().open('{').key("rank").text(rank.name).key("stream").text(rank.streams[track.stream]);
+    json_.key("job").number(rank.job).key("spans").open('[');
+    Picoseconds last{0};
+    for (const uint32_t number : track.spans) {
+      const PredictedSpan& span = prediction_.spans[number];
+      if (short_name[span.name] == UINT32_MAX) {
+        short_name[span.name] = static_cast<uint32_t>(used.size());
+        used.push_back(span.name);
+      }
+      json_.number((span.begin - last).count()).number((span.end - span.begin).count());
+      json_.number(short_name[span.name]).number(static_cast<uint32_t>(span.kind));
+      last = span.end;
+    }
+    json_.close().close();
+  }
+  json_.close().line().key("names").open('[');
+  for (const uint32_t name : used) json_.text(prediction_.names[name]);
+  json_.close().key("kinds").open('[');
+  for (const PredictedSpan::Kind kind : kSpanKinds) json_.text(to_string(kind));
+  json_.close();
+}
+
+void PageWriter::write_links() {
+  const std::vector<LinkStanding> rows = busiest_links(input_, limits_.links);
+  const auto busy = std::count_if(prediction_.links.begin(), prediction_.links.end(),
+                                  [](const PredictedLink& link) { return link.bytes > 0; });
+  json_.line().key("link_count").number(prediction_.links.size()).key("busy_links").number(busy);
+  json_.key("tight_links").number(tight_links(standings_));
+  json_.line().key("links").open('[');
+  size_t with_series = 0;
+  for (const LinkStanding& row : rows) {
+    const PredictedLink& link = prediction_.links[row.link];
+    json_.line().open('{').key("name").text(names_.name(row.link)).key("bytes").number(link.bytes);
+    json_.key("full_ps").number(link.full.count()).key("full").number(row.full).key("load").number(row.load);
+    if (input_.fabric) {
+      json_.key("bytes_per_second").number(input_.fabric->links()[row.link].bandwidth.bytes_per_second());
+      if (const uint32_t edge = edge_of_link_[row.link]; edge != UINT32_MAX) json_.key("line").number(edge);
+    }
+    if (!series_->empty() && !link.load.empty() && with_series++ < kLinkSeries) {
+      json_.key("series").text(series_->highest(std::array{row.link}));
+    }
+    json_.close();
+  }
+  json_.close();
+}
+
+void PageWriter::write_unit(const Drawing::Unit& unit) {
+  static constexpr const char* kKinds[] = {"rank", "tile", "switch"};
+  json_.line().open('{').key("name").text(unit.name).key("kind").text(kKinds[static_cast<size_t>(unit.kind)]);
+  json_.key("ranks")
+      .number(unit.ranks.size())
+      .key("switches")
+      .number(unit.switches)
+      .key("label")
+      .boolean(unit.labelled);
+  json_.key("at").open('[');
+  for (const double value : {unit.middle.x, unit.middle.y, unit.width, unit.height})
+    json_.number(std::round(value * 10) / 10);
+  json_.close();
+  if (unit.kind == Drawing::Unit::Kind::tile && unit.ranks.size() <= Drawing::kMaxCells &&
+      input_.fabric->ranks().size() <= Drawing::kMaxAllCells) {
+    // Each rank of a tile by the hottest of its own links.
+    std::string cells;
+    for (const NodeId rank : unit.ranks) {
+      double hottest = 0;
+      for (const LinkId link : input_.fabric->out_links(rank)) hottest = std::max(hottest, load_of(link));
+      for (const LinkId link : input_.fabric->in_links(rank)) hottest = std::max(hottest, load_of(link));
+      cells += PageSeries::letter(hottest);
+    }
+    json_.key("cells").text(cells);
+  }
+  json_.close();
+}
+
+// What one direction of a line stands for.
+void PageWriter::write_lane(const std::vector<LinkId>& links) {
+  if (links.empty()) {
+    json_.null();
+    return;
+  }
+  double bandwidth = 0, bytes = 0, load = 0, full = 0;
+  LinkId hottest = links.front();
+  std::vector<uint32_t> numbers;
+  for (const LinkId link : links) {
+    bandwidth += static_cast<double>(input_.fabric->link(link).bandwidth.bytes_per_second());
+    numbers.push_back(index(link));
+    if (index(link) >= prediction_.links.size()) continue;
+    bytes += prediction_.links[index(link)].bytes;
+    load += load_of(link);
+    if (index(link) < standings_.size()) full = std::max(full, standings_[index(link)].full);
+    if (load_of(link) > load_of(hottest)) hottest = link;
+  }
+  json_.open('{')
+      .key("links")
+      .number(links.size())
+      .key("bytes_per_second")
+      .number(bandwidth)
+      .key("bytes")
+      .number(bytes);
+  json_.key("mean").number(load / static_cast<double>(links.size())).key("load").number(load_of(hottest));
+  json_.key("full").number(full).key("hottest").text(names_.name(index(hottest)));
+  const bool moves = std::any_of(links.begin(), links.end(), [&](LinkId link) {
+    return index(link) < prediction_.links.size() && !prediction_.links[index(link)].load.empty();
+  });
+  if (moves && !series_->empty()) json_.key("series").text(series_->highest(numbers));
+  json_.close();
+}
+
+void PageWriter::write_drawing() {
+  json_.line().key("drawing");
+  if (!drawing_) {
+    json_.null();
+    return;
+  }
+  json_.open('{').key("width").number(std::round(drawing_->width)).key("height").number(std::round(drawing_->height));
+  json_.key("ranks").number(input_.fabric->ranks().size());
+  json_.key("switches").number(input_.fabric->nodes().size() - input_.fabric->ranks().size());
+  json_.key("links").number(input_.fabric->links().size());
+  json_.key("units").open('[');
+  for (const Drawing::Unit& unit : drawing_->units) write_unit(unit);
+  json_.close().key("panels").open('[');
+  for (const Drawing::Panel& panel : drawing_->panels) {
+    json_.open('[').number(panel.corner.x).number(panel.corner.y).number(panel.width).number(panel.height).close();
+  }
+  json_.close().key("lines").open('[');
+  for (const size_t number : drawn_) {
+    const Drawing::Edge& edge = drawing_->edges[number];
+    json_.line().open('{').key("a").number(edge.a).key("b").number(edge.b).key("curved").boolean(edge.curved);
+    json_.key("path").open('[');
+    for (const Drawing::Point& point : edge.path) {
+      json_.number(std::round(point.x * 10) / 10).number(std::round(point.y * 10) / 10);
+    }
+    json_.close().key("forth");
+    write_lane(edge.forth);
+    json_.key("back");
+    write_lane(edge.back);
+    json_.close();
+  }
+  json_.close().close();
+}
+
+void PageWriter::write_points() {
+  json_.line().key("points").open('[');
+  for (const PredictedPoint& point : input_.points) {
+    json_.open('{').key("bytes").number(point.total.count()).key("plan").text(point.plan);
+    json_.key("time_ps")
+        .number(point.time.count())
+        .key("algbw")
+        .number(point.algbw)
+        .key("busbw")
+        .number(point.busbw)
+        .close();
+  }
+  json_.close().line().key("what_if").open('[');
+  for (const WhatIf& what : input_.what_if) {
+    json_.open('{').key("resource").text(what.resource).key("time_ps").number(what.time.count());
+    json_.key("gain").number(what.gain).close();
+  }
+  json_.close();
+}
+
+}  // namespace
+
+std::string page_data(const ReportInput& input, const ReportLimits& limits) {
+  return PageWriter(input, limits).write();
+}
+
+}  // namespace banyan::report

@@ -1,0 +1,10 @@
+// page/dist/report.html as it is compiled in: page_template.cc is written by embed.cmake at build time.
+#pragma once
+
+#include <string_view>
+
+namespace banyan::report {
+
+std::string_view page_template();
+
+}  // namespace banyan::report

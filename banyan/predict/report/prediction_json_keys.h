@@ -1,0 +1,18 @@
+// What the writer and the reader of predictions must agree on.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "banyan/predict/prediction.h"
+
+namespace banyan::report {
+
+constexpr std::string_view kPredictionFormat = "prediction/1";
+
+// By their numbers in spans.kind.
+constexpr std::array<PredictedSpan::Kind, 6> kSpanKinds = {PredictedSpan::Kind::compute,    PredictedSpan::Kind::memory,
+                                                           PredictedSpan::Kind::collective, PredictedSpan::Kind::send,
+                                                           PredictedSpan::Kind::receive,    PredictedSpan::Kind::wait};
+
+}  // namespace banyan::report

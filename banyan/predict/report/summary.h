@@ -1,0 +1,39 @@
+// The few sentences and figures that come first: on the page, and for the command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "banyan/predict/report/report_input.h"
+
+namespace banyan {
+
+// Where the time of all ranks went, as fractions of it. All zero when there are no ranks or no time.
+struct TimeShares {
+  double compute = 0, exposed = 0, waiting = 0, bubble = 0;
+};
+TimeShares time_shares(const Prediction& prediction);
+
+// How busy a link was over the whole time, both from 0 to 1.
+struct LinkStanding {
+  uint32_t link = 0;
+  double full = 0;  // the part of the time that it was a bottleneck
+  double load = 0;  // bytes over what it could have carried; 0 where no fabric tells its bandwidth
+};
+// By link, in the order of their numbers. Empty when the prediction has no links or no time.
+std::vector<LinkStanding> link_standings(const ReportInput& input);
+// The first `most` of them: full longest first, then by load, then by number; links without a byte are left out.
+std::vector<LinkStanding> busiest_links(const ReportInput& input, size_t most);
+
+// How many are about as long a bottleneck as the one that is it longest; 0 when none ever is.
+size_t tight_links(const std::vector<LinkStanding>& standings);
+
+// One to four sentences: how long, where the time goes, which link is to blame, what would help; of a sweep, which plan
+// is best for which sizes.
+std::string in_words(const ReportInput& input);
+
+std::string short_time(Picoseconds time);   // three digits: "12.3 ms", "850 ns"
+std::string short_rate(double per_second);  // bytes: "215 GB/s"
+
+}  // namespace banyan
