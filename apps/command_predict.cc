@@ -1,9 +1,15 @@
 // banyan predict: how long a plan takes, by size, on a simulated fabric.
 #include "apps/command.h"
 #include "apps/fabric_option.h"
+#include "apps/job_prediction.h"
 #include "apps/plan_source.h"
+#include "apps/predict_calibrate.h"
+#include "apps/predict_job.h"
+#include "apps/predict_train.h"
 #include "apps/report.h"
 #include "apps/timed_plan.h"
+#include "banyan/fabric/read.h"
+#include "banyan/predict/train/generate.h"
 
 namespace banyan::app {
 namespace {
@@ -17,10 +23,29 @@ constexpr const char* kFooter =
     "  banyan predict plan.json other.json --sweep 1KiB:4GiB\n"
     "  banyan predict allreduce dgx-a100:8 --sweep 1KiB:1GiB\n"
     "  banyan predict allgather torus:4x4 --bytes 64MiB --slice 512KiB --alpha 2us --json\n"
+    "  banyan predict train --model gpt3-175b --gpu a100-80g --fabric dgx-a100:64 --tp 8 --pp 8 --dp 8 "
+    "--global-batch 1536\n"
+    "  banyan predict job trace.goal --fabric fat-tree:k=8 --html report.html\n"
+    "  banyan predict calibrate nccl.log -o costs.json\n"
     "\n"
     "Slices move along all trees at once, links are shared max-min fairly, a message costs --alpha before its\n"
     "first byte and the latency of its links after its last. Without --slice the best of three sizes is taken.\n"
     "Ctrl-C ends a long simulation with what is known by then.";
+
+constexpr const char* kTrainFooter =
+    "Examples:\n"
+    "  banyan predict train --model gpt3-175b --gpu a100-80g --fabric dgx-a100:64 --tp 8 --pp 8 --dp 8 \\\n"
+    "      --global-batch 1536 --recompute full\n"
+    "  banyan predict train --model llama3-405b --gpu h100 --fabric dgx-h100:2048 --tp 8 --pp 16 --dp 128 \\\n"
+    "      --global-batch 2048 --sequence-parallel --zero 1 --what-if\n"
+    "  banyan predict train --layers 24 --hidden 2048 --dp 8 --fabric dgx-a100:1 --html step.html";
+
+constexpr const char* kJobFooter =
+    "Examples:\n"
+    "  banyan predict job trace.goal --fabric fat-tree:k=8\n"
+    "  banyan predict job --chakra traces/llama --groups groups.json --fabric dgx-a100:4 --what-if\n"
+    "  banyan predict job --kineto rank0.json,rank1.json --fabric dgx-a100:1 --html report.html\n"
+    "  banyan predict job --jobs jobs.json --fabric dgx-a100:16 --placement round-robin";
 
 struct Texts {
   std::vector<std::string> what;
@@ -45,8 +70,8 @@ class PredictCommand : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
     CLI::App* command = program.add_subcommand("predict", "simulate plans: time, throughput and busiest links by size");
-    command->add_option("WHAT", texts_.what, "plan files, or a collective and a fabric, whose plans are then compared")
-        ->required();
+    command->add_option("WHAT", texts_.what, "plan files, or a collective and a fabric, whose plans are then compared");
+    command_ = command;
     const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
       return command->add_option(name, value, help)->type_name(type);
     };
@@ -60,10 +85,27 @@ class PredictCommand : public Command {
     command->add_flag("--unfolded", texts_.unfolded, "simulate every message, also those that are alike");
     command->add_flag("--json", texts_.json, "one JSON object on standard output");
     command->footer(kFooter);
+    train_ = command->add_subcommand("train", "simulate a training step of a transformer");
+    declare_train_options(*train_, train_texts_);
+    declare_job_options(*train_, job_texts_);
+    train_->footer(kTrainFooter);
+    job_ = command->add_subcommand("job", "simulate traces and other jobs: GOAL, Chakra, PyTorch, several at once");
+    declare_traced_job_options(*job_, traced_texts_);
+    declare_job_options(*job_, job_texts_);
+    job_->footer(kJobFooter);
+    calibrate_ = command->add_subcommand("calibrate", "fit costs to measured collectives, devices to measured steps");
+    declare_calibrate_options(*calibrate_, calibrate_texts_);
     return command;
   }
 
   ExitCode run(const Terminal& terminal) override {
+    if (train_->parsed()) return run_train(terminal);
+    if (job_->parsed()) return run_traced_job(terminal, traced_texts_, job_texts_);
+    if (calibrate_->parsed()) return run_calibrate(terminal, calibrate_texts_);
+    if (texts_.what.empty()) {
+      throw Error(ErrorCode::invalid_input,
+                  "WHAT is required: plan files, or a collective and a fabric; see 'banyan predict --help'");
+    }
     const TimingOptions options = timing_options();
     const std::vector<Bytes> sizes = wanted_sizes();
     std::vector<NamedPlan> plans;
@@ -93,6 +135,33 @@ class PredictCommand : public Command {
   }
 
  private:
+  ExitCode run_train(const Terminal& terminal) {
+    const TrainSetup setup = make_train_setup(train_texts_);
+    const MemoryReport memory = memory_report(setup.config, setup.device);
+    if (job_texts_.fabric.empty()) {
+      throw Error(ErrorCode::invalid_input, "say on what: a fabric such as dgx-a100:64", "--fabric");
+    }
+    const Fabric fabric = parse_option("--fabric", [&] { return load_fabric({.fabric = job_texts_.fabric}); });
+    const Job job = generate_training_step(setup.config, setup.device);
+    JobQuestion question{.title = describe(setup.config) + " on " + job_texts_.fabric,
+                         .fabric = fabric,
+                         .jobs = {place_job(job, fabric, job_texts_)},
+                         .going = {.links = setup.device.links, .measured = load_costs(job_texts_)}};
+    JobAnswer answer = simulate_question(question, job_texts_, terminal);
+    const std::string written = write_reports(question, answer, job_texts_, terminal);
+    const double seconds = seconds_of(answer.simulation.prediction.time);
+    if (job_texts_.json) {
+      Json report = train_setup_json(setup, memory);
+      report["prediction"] = answer_json(question, answer);
+      terminal.print(report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    } else {
+      terminal.print(format_train_setup(terminal, setup, memory) + "\n" +
+                     labelled(terminal, "step", format_step(setup, seconds)) +
+                     format_answer(question, answer, terminal) + written);
+    }
+    return ExitCode::success;
+  }
+
   TimingOptions timing_options() const {
     TimingOptions options{.fold = !texts_.unfolded};
     if (!texts_.slice.empty()) options.slice = positive_bytes(texts_.slice, "--slice");
@@ -283,7 +352,12 @@ class PredictCommand : public Command {
     return table.format(terminal) + (complete ? "" : "interrupted; the last line is not complete\n");
   }
 
+  CLI::App *command_ = nullptr, *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
   Texts texts_;
+  JobTexts job_texts_;
+  TrainTexts train_texts_;
+  TracedJobTexts traced_texts_;
+  CalibrateTexts calibrate_texts_;
   std::string fabric_text_;
 };
 

@@ -32,8 +32,9 @@ struct Entry {
 
 std::vector<Entry> declare_commands(CLI::App& program) {
   std::vector<Entry> entries;
-  for (auto make : {make_fabric_command, make_plan_command, make_verify_command, make_export_command, make_show_command,
-                    make_run_command, make_predict_command, make_doctor_command, make_lab_command, make_bench_command}) {
+  for (auto make :
+       {make_fabric_command, make_plan_command, make_verify_command, make_export_command, make_show_command,
+        make_run_command, make_predict_command, make_doctor_command, make_lab_command, make_bench_command}) {
     entries.push_back({.command = make()});
     entries.back().declared = entries.back().command->declare(program);
   }

@@ -336,9 +336,9 @@ class Simulation {
     switch (node.kind) {
       case JobNodeKind::compute:
       case JobNodeKind::memory:
-        if (node.duration == Picoseconds(0)) return end(place);
+        if (duration_of(node) == Picoseconds(0)) return end(place);
         rank.account.change(Account::computing, 1, network_.now());
-        timers_.push({(network_.now() + node.duration).count(), next_timer_++, place});
+        timers_.push({(network_.now() + duration_of(node)).count(), next_timer_++, place});
         return;
       case JobNodeKind::marker:
         return end(place);
@@ -350,11 +350,16 @@ class Simulation {
     }
   }
 
+  Picoseconds duration_of(const JobNode& node) const {
+    if (options_.compute_speed == 1) return node.duration;
+    return Picoseconds(std::llround(static_cast<double>(node.duration.count()) / options_.compute_speed));
+  }
+
   void compute_ended(Place place) {
     const JobNode& node = node_of(place);
     ranks_[place.rank].account.change(Account::computing, -1, network_.now());
     span(place, node.kind == JobNodeKind::memory ? PredictedSpan::Kind::memory : PredictedSpan::Kind::compute,
-         network_.now() - node.duration, network_.now());
+         network_.now() - duration_of(node), network_.now());
     end(place);
   }
 
@@ -573,7 +578,8 @@ class Simulation {
     }
     Account& account = ranks_[place.rank].account;
     if (message.flow != kNone) return account.change(Account::moving, 1, network_.now());
-    account.change(Account::waiting, 1, network_.now());
+    // A rank that has nothing but a receive is in a bubble.
+    if (is_send) account.change(Account::waiting, 1, network_.now());
     if (message.send && (message.receive || node_of(message.send->place).bytes <= options_.eager.count())) {
       begin_message(number);
     }
@@ -581,10 +587,9 @@ class Simulation {
 
   void begin_message(uint32_t number) {
     Message& message = messages_[number];
+    ranks_[message.send->place.rank].account.change(Account::waiting, -1, network_.now());
     for (const std::optional<Arrival>& end : {message.send, message.receive}) {
-      if (!end) continue;
-      ranks_[end->place.rank].account.change(Account::waiting, -1, network_.now());
-      ranks_[end->place.rank].account.change(Account::moving, 1, network_.now());
+      if (end) ranks_[end->place.rank].account.change(Account::moving, 1, network_.now());
     }
     const Place from = message.send->place;
     const Rank& rank = ranks_[from.rank];
@@ -659,7 +664,7 @@ class Simulation {
     prediction_.time = network_.now();
     prediction_.complete = complete;
     for (size_t j = 0; j < jobs_.size(); ++j) {
-      prediction_.jobs.push_back({.name = jobs_[j].job->name(),
+      prediction_.jobs.push_back({.name = jobs_[j].name.empty() ? jobs_[j].job->name() : jobs_[j].name,
                                   .tenant = jobs_[j].tenant,
                                   .begin = jobs_[j].start,
                                   .end = jobs_[j].start,

@@ -30,9 +30,10 @@
 namespace banyan {
 
 struct PlacedJob {
-  const Job* job = nullptr;   // outlives the simulation
-  std::vector<NodeId> nodes;  // by rank of the job: the fabric's rank it stands on; several may share one
-  std::string tenant = {};    // for reports
+  const Job* job = nullptr;        // outlives the simulation
+  std::vector<NodeId> nodes = {};  // by rank of the job: the fabric's rank it stands on; several may share one
+  std::string name = {};           // for reports; empty: the job's
+  std::string tenant = {};         // for reports
   Picoseconds start{0};
   double weight = 1;     // of its flows
   uint8_t priority = 0;  // lower is served first
@@ -44,6 +45,7 @@ struct JobSimulationOptions {
   double message_efficiency = 1;                               // of the narrowest link
   Bytes eager{64 << 10};                                       // messages up to this need no receive to begin
   Picoseconds window{0};
+  double compute_speed = 1;  // durations of compute and memory nodes are divided by it
   bool fold = true;
   size_t most_spans = 1'000'000;  // kept for pictures; 0: none
   SimulationObserver* observer = nullptr;

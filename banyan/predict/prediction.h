@@ -35,8 +35,8 @@ struct PredictedRank {
   std::vector<std::string> streams;
   Picoseconds compute{0};  // at least one stream computes or moves memory
   Picoseconds exposed{0};  // none does, and its own bytes are on the way
-  Picoseconds waiting{0};  // none does, and it waits in a collective or message for another rank
-  Picoseconds bubble{0};   // none of these: nothing to do
+  Picoseconds waiting{0};  // neither, and it waits in a collective for its other members, or for a receiver
+  Picoseconds bubble{0};   // none of these: nothing to do until a message comes, or nothing at all
 };
 
 struct PredictedJob {

@@ -36,9 +36,8 @@ RankDraft read_rank(const Opened& files, uint32_t place, const KinetoOptions& op
 void refuse_repeated(const std::vector<RankDraft>& drafts) {
   for (size_t i = 1; i < drafts.size(); ++i) {
     if (drafts[i].rank != drafts[i - 1].rank) continue;
-    throw Error(ErrorCode::invalid_input,
-                drafts[i - 1].source + " and " + drafts[i].source + " are both of rank " + std::to_string(drafts[i].rank) +
-                    "; say which rank each is of");
+    throw Error(ErrorCode::invalid_input, drafts[i - 1].source + " and " + drafts[i].source + " are both of rank " +
+                                              std::to_string(drafts[i].rank) + "; say which rank each is of");
   }
 }
 
@@ -56,11 +55,13 @@ KinetoJob read_all(std::vector<Opened> ranks, const KinetoOptions& options) {
   if (ranks.empty()) throw Error(ErrorCode::invalid_input, "no traces were given");
   std::vector<RankDraft> drafts;
   for (uint32_t place = 0; place < ranks.size(); ++place) drafts.push_back(read_rank(ranks[place], place, options));
-  std::stable_sort(drafts.begin(), drafts.end(), [](const RankDraft& a, const RankDraft& b) { return a.rank < b.rank; });
+  std::stable_sort(drafts.begin(), drafts.end(),
+                   [](const RankDraft& a, const RankDraft& b) { return a.rank < b.rank; });
   refuse_repeated(drafts);
   std::vector<int64_t> offsets;
   std::vector<JobGroup> groups = match_ranks(drafts, offsets);
-  const bool in_common = std::any_of(groups.begin(), groups.end(), [](const JobGroup& g) { return g.ranks.size() > 1; });
+  const bool in_common =
+      std::any_of(groups.begin(), groups.end(), [](const JobGroup& g) { return g.ranks.size() > 1; });
   const std::vector<int64_t> late = in_common ? lateness(drafts, offsets) : std::vector<int64_t>(drafts.size(), 0);
 
   Job::Builder builder(options.name);
@@ -84,7 +85,8 @@ KinetoJob read_all(std::vector<Opened> ranks, const KinetoOptions& options) {
 KinetoJob read_kineto_job(std::span<const RankTraces> ranks, const KinetoOptions& options) {
   std::vector<Opened> opened;
   for (const RankTraces& files : ranks) {
-    Opened one{.kineto = [path = files.kineto] { return TraceSource::from_file(path); }, .host = {}, .rank = files.rank};
+    Opened one{
+        .kineto = [path = files.kineto] { return TraceSource::from_file(path); }, .host = {}, .rank = files.rank};
     if (!files.host.empty()) one.host = [path = files.host] { return TraceSource::from_file(path); };
     opened.push_back(std::move(one));
   }

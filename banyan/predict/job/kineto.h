@@ -1,15 +1,16 @@
 // PyTorch traces to a Job: per rank a Kineto trace (what ran when), with or without the host trace that says what
-// operators were given (ExecutionTraceObserver). No converter in between: files are read and linked here, what is broken
-// in them is mended where the traces themselves prove how, and every mend is counted in a LinkReport.
+// operators were given (ExecutionTraceObserver). No converter in between: files are read and linked here, what is
+// broken in them is mended where the traces themselves prove how, and every mend is counted in a LinkReport.
 //
 // What becomes what
 //   kernel, memcpy, memset   a node on its (device, stream), in the order of time. A memcpy or memset is a memory node
 //   NCCL kernel              a collective, send or receive. Its size, type and group stand in its own args, in those of
-//                            the record_param_comms around its launch, or in the host trace. Several kernels of one call
-//                            (all-to-all) are one node; one kernel of several calls (coalesced) is a node for each
+//                            the record_param_comms around its launch, or in the host trace. Several kernels of one
+//                            call (all-to-all) are one node; one kernel of several calls (coalesced) is a node for each
 //   host thread              a stream of compute nodes: the host's time between two launches, so that what the host
 //                            held up in the trace is held up in the prediction
-//   launch                   the kernel needs the host's node that ends with the launching call: by correlation, else by
+//   launch                   the kernel needs the host's node that ends with the launching call: by correlation, else
+//   by
 //                            External id, else by arrow (ac2g)
 //   cudaStreamSynchronize, DeviceSynchronize, EventSynchronize, blocking copies
 //                            the host waits for the last work that was launched to the stream before; its time in the
@@ -45,7 +46,7 @@ namespace banyan {
 // The files of one rank, plain or gzip.
 struct RankTraces {
   std::string kineto;
-  std::string host;              // may be empty
+  std::string host;                             // may be empty
   std::optional<uint32_t> rank = std::nullopt;  // else as distributedInfo says, else its place in the list
 };
 
@@ -79,7 +80,8 @@ struct LinkCounts {
   uint64_t without_time = 0, without_end = 0, ends_alone = 0, mended_text = 0, cut_files = 0;
   uint64_t missing_parents = 0, repeated_nodes = 0;
   uint64_t without_launcher = 0, repeated_correlations = 0, without_gpu_time = 0, before_launch = 0, clocks_shifted = 0;
-  uint64_t overlaps = 0, cycles_broken = 0, syncs_inferred = 0, waits_inferred = 0, waits_unknown = 0, waits_against_time = 0;
+  uint64_t overlaps = 0, cycles_broken = 0, syncs_inferred = 0, waits_inferred = 0, waits_unknown = 0,
+           waits_against_time = 0;
   uint64_t kernels_folded = 0, calls_coalesced = 0, sizes_unfit = 0, groups_assumed = 0, roots_assumed = 0, uneven = 0;
   uint64_t calls_without_kernel = 0, inserted = 0, inserted_head = 0, inserted_tail = 0;
   int64_t idle_ns = 0, latency_ns = 0, overlap_ns = 0;

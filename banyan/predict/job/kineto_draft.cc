@@ -141,9 +141,12 @@ class Drafter {
                   "activities CPU and CUDA",
                   trace_.source);
     }
-    if (trace_.events.size() >= kNoIndex / 2) throw Error(ErrorCode::unsupported, "has more than 2^31 events", trace_.source);
-    const auto first = std::min_element(trace_.events.begin(), trace_.events.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
-    const auto last = std::max_element(trace_.events.begin(), trace_.events.end(), [](const auto& a, const auto& b) { return a.end() < b.end(); });
+    if (trace_.events.size() >= kNoIndex / 2)
+      throw Error(ErrorCode::unsupported, "has more than 2^31 events", trace_.source);
+    const auto first = std::min_element(trace_.events.begin(), trace_.events.end(),
+                                        [](const auto& a, const auto& b) { return a.start < b.start; });
+    const auto last = std::max_element(trace_.events.begin(), trace_.events.end(),
+                                       [](const auto& a, const auto& b) { return a.end() < b.end(); });
     // An event of time zero among others of today is one that lost its time, see mend_gpu_clock.
     const int64_t begin = first->on_gpu() && first->start == 0 ? last->start : first->start;
     if (last->end() - begin > kLongestTrace) {
@@ -206,6 +209,8 @@ class Drafter {
     }
     std::unordered_map<int64_t, const KinetoArrow*> starts;
     for (const KinetoArrow& arrow : trace_.starts) starts.try_emplace(arrow.id, &arrow);
+    std::unordered_map<std::pair<int64_t, int64_t>, int64_t, PairHash> ends;  // lane, time: id of the arrow
+    for (const KinetoArrow& arrow : trace_.ends) ends.try_emplace({arrow.lane, arrow.time}, arrow.id);
     std::vector<std::pair<int64_t, uint32_t>> launches;  // correlation, call
     for (uint32_t i = 0; i < trace_.events.size(); ++i) {
       if (launcher_[i] != kNoIndex) launches.emplace_back(event(i).correlation, launcher_[i]);
@@ -219,7 +224,8 @@ class Drafter {
         ++draft_.counts.launched_by_external_id;
         continue;
       }
-      const auto arrow = starts.find(e.correlation);
+      const auto end = ends.find({e.lane, e.start});
+      const auto arrow = starts.find(e.correlation > 0 || end == ends.end() ? e.correlation : end->second);
       const uint32_t around = arrow == starts.end() ? kNoIndex : event_around(arrow->second->lane, arrow->second->time);
       if (around != kNoIndex) {
         launcher_[i] = around;
@@ -286,8 +292,8 @@ class Drafter {
       if (e.on_gpu()) e.start += shift;
     }
     ++draft_.counts.clocks_shifted;
-    draft_.note("the GPU's clock is " + std::to_string(shift) + " ns behind the host's: " + std::to_string(early.size()) +
-                " of " + std::to_string(linked) + " kernels began before their launch");
+    draft_.note("the GPU's clock is " + std::to_string(shift) + " ns behind the host's: " +
+                std::to_string(early.size()) + " of " + std::to_string(linked) + " kernels began before their launch");
   }
 
   // What the trace tells about an operator, from its own args and from the host's node.
@@ -318,7 +324,8 @@ class Drafter {
       if (e.kind != Kind::cpu_op) continue;
       const std::string_view name = trace_.name(e);
       CommCall by_name;
-      const bool bare = (name.starts_with("gloo:") || name.starts_with("nccl:")) && read_comm_name(name, by_name) == CommName::call;
+      const bool bare =
+          (name.starts_with("gloo:") || name.starts_with("nccl:")) && read_comm_name(name, by_name) == CommName::call;
       if (!bare && name != kParamComms && !name.starts_with("c10d::")) continue;
       if (!bare && !call_of(i)) continue;
       comm_place_[i] = comm_operators_.size();
@@ -393,14 +400,17 @@ class Drafter {
       if (event(i).on_gpu()) order.push_back(i);
     }
     // As they were launched: coalesced calls and folded kernels are found by what came before.
-    const auto launched = [&](uint32_t i) { return launcher_[i] == kNoIndex ? event(i).start : event(launcher_[i]).start; };
+    const auto launched = [&](uint32_t i) {
+      return launcher_[i] == kNoIndex ? event(i).start : event(launcher_[i]).start;
+    };
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
       return launched(a) != launched(b) ? launched(a) < launched(b) : event(a).start < event(b).start;
     });
     draft_.works.reserve(order.size());
     for (const uint32_t i : order) {
       const KinetoEvent& e = event(i);
-      DraftWork work{.start = e.start, .end = e.end(), .launched = launched(i), .lane = lane_of(e.lane), .event = e.number};
+      DraftWork work{
+          .start = e.start, .end = e.end(), .launched = launched(i), .lane = lane_of(e.lane), .event = e.number};
       work.name = name_of(e);
       CommCall by_name;
       if (e.kind == Kind::memcpy || e.kind == Kind::memset) {
@@ -435,8 +445,9 @@ class Drafter {
         const HostNode& candidate = host_->nodes[node];
         if (used[node] || candidate.comm == HostNode::kNone || host_->name(candidate) != kParamComms) continue;
         const CommCall& known = host_->comms[candidate.comm];
-        const bool fits = call.kind_known ? known.kind == CommCall::Kind::collective && known.collective == call.collective
-                                          : known.kind != CommCall::Kind::collective || known.collective == JobCollective::all_to_all;
+        const bool fits =
+            call.kind_known ? known.kind == CommCall::Kind::collective && known.collective == call.collective
+                            : known.kind != CommCall::Kind::collective || known.collective == JobCollective::all_to_all;
         if (!fits) continue;
         used[node] = true;
         low = node;
@@ -465,7 +476,9 @@ class Drafter {
     const uint32_t found = from == kNoIndex ? kNoIndex : find_comm_around(from, around, by_host);
     work.kind = DraftWork::Kind::comm;
     // Several kernels of one call: the first stands for all.
-    const int64_t key = found != kNoIndex ? int64_t{found} : e.comm != kNoIndex && e.external_id > 0 ? -2 - e.external_id : -1;
+    const int64_t key = found != kNoIndex                         ? int64_t{found}
+                        : e.comm != kNoIndex && e.external_id > 0 ? -2 - e.external_id
+                                                                  : -1;
     if (key != -1) {
       const auto [at, added] = work_of_call_.try_emplace(key, static_cast<uint32_t>(draft_.works.size()));
       if (!added) {
@@ -481,7 +494,9 @@ class Drafter {
       CommCall call = e.comm != kNoIndex ? own : around;
       if (e.comm != kNoIndex && found != kNoIndex) fill(call, around);
       if (!call.kind_known) fill(call, by_name);
-      ++(has_size(own) ? draft_.counts.comm_by_kernel : by_host ? draft_.counts.comm_by_host : draft_.counts.comm_by_operator);
+      ++(has_size(own) ? draft_.counts.comm_by_kernel
+         : by_host     ? draft_.counts.comm_by_host
+                       : draft_.counts.comm_by_operator);
       calls.push_back(std::move(call));
     } else {
       calls = coalesced(i);
@@ -563,11 +578,13 @@ class Drafter {
       const auto call = call_of(candidate.event);
       if (!call) continue;
       candidate.taken = true;
-      if (!gpu_comm_) ++(event(candidate.event).comm == kNoIndex ? draft_.counts.comm_by_host : draft_.counts.comm_by_operator);
+      if (!gpu_comm_)
+        ++(event(candidate.event).comm == kNoIndex ? draft_.counts.comm_by_host : draft_.counts.comm_by_operator);
       // An outer one of those that are taken knows no more.
       found.push_back({candidate.event, *call});
     }
-    std::sort(found.begin(), found.end(), [&](const Found& a, const Found& b) { return event(a.event).start < event(b.event).start; });
+    std::sort(found.begin(), found.end(),
+              [&](const Found& a, const Found& b) { return event(a.event).start < event(b.event).start; });
     std::vector<uint32_t> callers;  // c10d:: operators, as they began
     for (uint32_t i = 0; i < trace_.events.size(); ++i) {
       if (event(i).kind == Kind::cpu_op && trace_.name(event(i)).starts_with("c10d::")) callers.push_back(i);
@@ -587,9 +604,15 @@ class Drafter {
         draft_.lanes.push_back({.label = "communication of the host", .device = -1, .host = true});
       }
       if (trace_.name(e).starts_with("gloo:")) pool_.push_back(one.event);
-      DraftWork work{.start = e.start, .end = e.end(), .launched = e.start, .thread = thread, .lane = lane,
-                     .name = draft_.add_name(trace_.name(e) == kParamComms ? std::string_view(to_words(one.call)) : trace_.name(e)),
-                     .kind = DraftWork::Kind::comm, .event = e.number};
+      DraftWork work{.start = e.start,
+                     .end = e.end(),
+                     .launched = e.start,
+                     .thread = thread,
+                     .lane = lane,
+                     .name = draft_.add_name(trace_.name(e) == kParamComms ? std::string_view(to_words(one.call))
+                                                                           : trace_.name(e)),
+                     .kind = DraftWork::Kind::comm,
+                     .event = e.number};
       std::vector<CommCall> calls;
       calls.push_back(std::move(one.call));
       set_calls(std::move(calls), work);
@@ -598,8 +621,9 @@ class Drafter {
   }
 
   static std::string to_words(const CommCall& call) {
-    return call.kind == CommCall::Kind::send ? "send" : call.kind == CommCall::Kind::receive ? "receive"
-                                                                                             : std::string(to_string(call.collective));
+    return call.kind == CommCall::Kind::send      ? "send"
+           : call.kind == CommCall::Kind::receive ? "receive"
+                                                  : std::string(to_string(call.collective));
   }
 
   // Gloo's operators run on threads of its own; c10d::allreduce_ tells who called.
@@ -621,7 +645,8 @@ class Drafter {
   // ---- host threads
 
   void make_threads() {
-    const bool host_only = draft_.works.empty() || std::all_of(draft_.lanes.begin(), draft_.lanes.end(), [](const DraftLane& l) { return l.host; });
+    const bool host_only = draft_.works.empty() || std::all_of(draft_.lanes.begin(), draft_.lanes.end(),
+                                                               [](const DraftLane& l) { return l.host; });
     std::vector<bool> in_pool(trace_.events.size());
     for (const uint32_t i : pool_) in_pool[i] = true;
     std::vector<std::vector<uint32_t>> on_thread(trace_.lanes.size());
@@ -629,7 +654,8 @@ class Drafter {
       const KinetoEvent& e = event(i);
       if (e.on_gpu() || e.kind == Kind::annotation || in_pool[i]) continue;
       bool below_pool = false;
-      for (uint32_t up = parents_[i]; up != kNoIndex && !below_pool && !pool_.empty(); up = parents_[up]) below_pool = in_pool[up];
+      for (uint32_t up = parents_[i]; up != kNoIndex && !below_pool && !pool_.empty(); up = parents_[up])
+        below_pool = in_pool[up];
       if (!below_pool) on_thread[e.lane].push_back(i);
     }
     for (uint32_t i = 0; i < trace_.events.size(); ++i) {
@@ -643,10 +669,12 @@ class Drafter {
       make_thread(lane, on_thread[lane], syncs, host_only);
     }
     for (DraftWork& work : draft_.works) {
-      if (work.lane < draft_.lanes.size() && draft_.lanes[work.lane].host) place(work.thread, work.point, work.launched);
+      if (work.lane < draft_.lanes.size() && draft_.lanes[work.lane].host)
+        place(work.thread, work.point, work.launched);
     }
     for (DraftLostCall& lost : draft_.lost) place(lost.thread, lost.point, lost.time);
-    std::sort(draft_.records.begin(), draft_.records.end(), [](const DraftRecord& a, const DraftRecord& b) { return a.time < b.time; });
+    std::sort(draft_.records.begin(), draft_.records.end(),
+              [](const DraftRecord& a, const DraftRecord& b) { return a.time < b.time; });
     for (DraftWait& wait : draft_.waits) wait.thread = thread_of_[wait.thread];
     for (DraftRecord& record : draft_.records) record.thread = thread_of_[record.thread];
   }
@@ -671,8 +699,8 @@ class Drafter {
     uint32_t last;  // event
   };
 
-  void make_thread(uint32_t lane, std::vector<uint32_t>& events, const std::unordered_map<int64_t, const KinetoSync*>& syncs,
-                   bool host_only) {
+  void make_thread(uint32_t lane, std::vector<uint32_t>& events,
+                   const std::unordered_map<int64_t, const KinetoSync*>& syncs, bool host_only) {
     std::stable_sort(events.begin(), events.end(), [&](uint32_t a, uint32_t b) {
       return event(a).start != event(b).start ? event(a).start < event(b).start : event(a).duration > event(b).duration;
     });
@@ -707,17 +735,28 @@ class Drafter {
     }
     const int64_t handoff = options_.handoff.count();
     for (size_t k = 0; k < busy.size(); ++k) {
-      if (host_only) points.push_back({.kind = DraftPoint::Kind::launch, .begin = busy[k].end, .end = busy[k].end, .name = outermost_name(busy[k].last)});
+      if (host_only)
+        points.push_back({.kind = DraftPoint::Kind::launch,
+                          .begin = busy[k].end,
+                          .end = busy[k].end,
+                          .name = outermost_name(busy[k].last)});
       const int64_t next = k + 1 < busy.size() ? busy[k + 1].begin : busy[k].end;
       const bool pause = next - busy[k].end >= handoff || (gloo() && next - busy[k].end >= 1000);
       if (pause) {
-        points.push_back({.kind = DraftPoint::Kind::gap, .begin = busy[k].end, .end = next, .name = outermost_name(busy[k].last)});
+        points.push_back(
+            {.kind = DraftPoint::Kind::gap, .begin = busy[k].end, .end = next, .name = outermost_name(busy[k].last)});
       }
     }
     // Before its first event a thread waits for whoever starts it.
-    points.push_back({.kind = DraftPoint::Kind::gap, .begin = INT64_MIN, .end = busy.front().begin, .name = draft_.add_name("before the first event")});
+    points.push_back({.kind = DraftPoint::Kind::gap,
+                      .begin = INT64_MIN,
+                      .end = busy.front().begin,
+                      .name = draft_.add_name("before the first event")});
     // The end of the thread.
-    points.push_back({.kind = DraftPoint::Kind::launch, .begin = busy.back().end, .end = busy.back().end, .name = outermost_name(busy.back().last)});
+    points.push_back({.kind = DraftPoint::Kind::launch,
+                      .begin = busy.back().end,
+                      .end = busy.back().end,
+                      .name = outermost_name(busy.back().last)});
     finish_thread(lane, std::move(points), launched);
   }
 
@@ -728,7 +767,8 @@ class Drafter {
     return {.kind = DraftPoint::Kind::launch, .begin = time, .end = time, .name = name};
   }
 
-  void finish_thread(uint32_t lane, std::vector<DraftPoint> points, const std::vector<std::pair<size_t, uint32_t>>& launched) {
+  void finish_thread(uint32_t lane, std::vector<DraftPoint> points,
+                     const std::vector<std::pair<size_t, uint32_t>>& launched) {
     std::vector<uint32_t> order(points.size()), place(points.size());
     for (uint32_t k = 0; k < order.size(); ++k) order[k] = k;
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
@@ -771,7 +811,11 @@ class Drafter {
       const auto work = work_of_.find(g);
       if (event(g).kind != Kind::memcpy || work == work_of_.end() || event(g).end() > call.end()) continue;
       if (!blocks && !(contains(copied, "DtoH") && contains(copied, "Pageable"))) continue;
-      points.push_back({.kind = DraftPoint::Kind::work, .begin = boundary, .end = call.end(), .name = outermost_name(i), .work = work->second});
+      points.push_back({.kind = DraftPoint::Kind::work,
+                        .begin = boundary,
+                        .end = call.end(),
+                        .name = outermost_name(i),
+                        .work = work->second});
       ++draft_.counts.syncs;
     }
   }
@@ -804,7 +848,8 @@ class Drafter {
         wait.lane = lane_of_stream(sync->device, sync->stream);
         wait.source = lane_of_stream(sync->device, sync->source_stream);
         // A stream on which nothing ran neither waits nor is waited for.
-        if ((sync->stream >= 0 && wait.lane == kNoIndex) || (sync->source_stream >= 0 && wait.source == kNoIndex)) return;
+        if ((sync->stream >= 0 && wait.lane == kNoIndex) || (sync->source_stream >= 0 && wait.source == kNoIndex))
+          return;
         const auto record = calls_.find(sync->record);
         if (record != calls_.end()) wait.recorded = event(record->second).start;
       }
@@ -855,7 +900,8 @@ class Drafter {
   void set_origin() {
     int64_t origin = INT64_MAX;
     for (const DraftThread& thread : draft_.threads) {
-      for (const DraftPoint& point : thread.points) origin = std::min(origin, point.begin == INT64_MIN ? point.end : point.begin);
+      for (const DraftPoint& point : thread.points)
+        origin = std::min(origin, point.begin == INT64_MIN ? point.end : point.begin);
     }
     for (const DraftWork& work : draft_.works) origin = std::min(origin, work.start);
     draft_.origin = origin == INT64_MAX ? 0 : origin;
@@ -878,16 +924,16 @@ class Drafter {
   std::vector<uint32_t> parents_, launcher_;  // by event
   std::vector<uint32_t> node_of_;             // by event: of the host trace
   std::vector<std::vector<uint32_t>> by_lane_;
-  std::unordered_map<int64_t, uint32_t> calls_;  // of the runtime, by correlation
+  std::unordered_map<int64_t, uint32_t> calls_;                   // of the runtime, by correlation
   std::unordered_map<uint32_t, std::vector<uint32_t>> launches_;  // by event of the host
   std::vector<CommOperator> comm_operators_;                      // as they began
   std::unordered_map<uint32_t, size_t> comm_place_;
-  std::unordered_map<uint32_t, size_t> next_pending_;             // by lane
+  std::unordered_map<uint32_t, size_t> next_pending_;  // by lane
   std::unordered_map<int64_t, uint32_t> work_of_call_;
-  std::unordered_map<uint32_t, uint32_t> work_of_;  // by event
+  std::unordered_map<uint32_t, uint32_t> work_of_;           // by event
   std::vector<std::pair<uint32_t, uint32_t>> node_of_work_;  // of the host trace, works ascending
   std::vector<uint32_t> bare_works_;                         // communications of which only the kernel's name is known
-  std::vector<uint32_t> pool_;  // gloo's operators
+  std::vector<uint32_t> pool_;                               // gloo's operators
   std::unordered_map<uint32_t, uint32_t> lanes_, names_;
   std::unordered_map<std::pair<int64_t, int64_t>, uint32_t, PairHash> lane_by_stream_, call_points_;
   std::vector<uint32_t> thread_of_;  // by lane

@@ -21,27 +21,27 @@ constexpr uint32_t kNoIndex = UINT32_MAX;
 struct DraftWork {
   enum class Kind : uint8_t { compute, memory, comm };
 
-  int64_t start = 0, end = 0;    // ns of the rank's clock
-  int64_t launched = 0;          // when the host asked for it
-  uint32_t thread = kNoIndex;    // whose point `point` it was launched at
+  int64_t start = 0, end = 0;  // ns of the rank's clock
+  int64_t launched = 0;        // when the host asked for it
+  uint32_t thread = kNoIndex;  // whose point `point` it was launched at
   uint32_t point = kNoIndex;
-  uint32_t lane = 0;             // into RankDraft::lanes
-  uint32_t name = 0;             // into RankDraft::names
-  uint32_t first_call = 0;       // into RankDraft::calls
+  uint32_t lane = 0;        // into RankDraft::lanes
+  uint32_t name = 0;        // into RankDraft::names
+  uint32_t first_call = 0;  // into RankDraft::calls
   uint16_t calls = 0;
   Kind kind = Kind::compute;
-  bool inserted = false;         // by kineto_match
-  int32_t order = 0;             // among works of one lane that start at once
-  uint64_t bytes = 0;            // of memory
-  uint64_t event = 0;            // number in the file
+  bool inserted = false;  // by kineto_match
+  int32_t order = 0;      // among works of one lane that start at once
+  uint64_t bytes = 0;     // of memory
+  uint64_t event = 0;     // number in the file
 };
 
 struct DraftCall {
   CommCall call;
-  uint32_t group = kNoIndex;     // of kineto_match
+  uint32_t group = kNoIndex;  // of kineto_match
   uint32_t root = 0;
   std::optional<uint64_t> bytes = std::nullopt;
-  uint32_t peer = kNoIndex;      // send, receive: the other's index among the drafts; kNoIndex - 1: itself
+  uint32_t peer = kNoIndex;  // send, receive: the other's index among the drafts; kNoIndex - 1: itself
 };
 
 // A communication that the host asked for and of which no kernel was found.
@@ -56,10 +56,10 @@ struct DraftLostCall {
 struct DraftPoint {
   enum class Kind : uint8_t { launch, stream, device, event, work, gap };
   Kind kind = Kind::launch;
-  int64_t begin = 0, end = 0;    // of launch: equal
-  uint32_t name = 0;             // the operator that held the time before
-  uint32_t lane = kNoIndex;      // that is waited for; kNoIndex: not said
-  int64_t before = 0;            // what was launched before that time is waited for
+  int64_t begin = 0, end = 0;  // of launch: equal
+  uint32_t name = 0;           // the operator that held the time before
+  uint32_t lane = kNoIndex;    // that is waited for; kNoIndex: not said
+  int64_t before = 0;          // what was launched before that time is waited for
   uint32_t work = kNoIndex;
 };
 
@@ -70,11 +70,11 @@ struct DraftThread {
 
 // A stream that waits for another one.
 struct DraftWait {
-  int64_t time = 0;              // of the call
-  uint32_t lane = kNoIndex;      // that waits; kNoIndex: not said
-  uint32_t source = kNoIndex;    // that is waited for; kNoIndex: not said
+  int64_t time = 0;                                // of the call
+  uint32_t lane = kNoIndex;                        // that waits; kNoIndex: not said
+  uint32_t source = kNoIndex;                      // that is waited for; kNoIndex: not said
   std::optional<int64_t> recorded = std::nullopt;  // when the host recorded the event
-  uint32_t thread = kNoIndex;    // the host's
+  uint32_t thread = kNoIndex;                      // the host's
 };
 
 struct DraftRecord {
@@ -85,14 +85,14 @@ struct DraftRecord {
 struct DraftLane {
   std::string label;
   int64_t device = 0;
-  bool host = false;             // communications of the host: any number at once
+  bool host = false;  // communications of the host: any number at once
 };
 
 struct RankDraft {
   uint32_t rank = 0;
   std::optional<uint32_t> world_size;
   std::string source, host_source;
-  int64_t origin = 0;            // the first moment
+  int64_t origin = 0;  // the first moment
   std::vector<std::string> names;
   std::vector<DraftLane> lanes;
   std::vector<DraftWork> works;

@@ -98,7 +98,8 @@ class Emitter {
   // The last work of a stream that was launched before a moment, and the first one from then on.
   uint32_t last_before(uint32_t lane, int64_t time) const {
     const auto at = std::lower_bound(launched_[lane].begin(), launched_[lane].end(), time);
-    return at == launched_[lane].begin() ? kNoIndex : lanes_[lane][static_cast<size_t>(at - launched_[lane].begin()) - 1];
+    return at == launched_[lane].begin() ? kNoIndex
+                                         : lanes_[lane][static_cast<size_t>(at - launched_[lane].begin()) - 1];
   }
   uint32_t first_after(uint32_t lane, int64_t time) const {
     const auto at = std::lower_bound(launched_[lane].begin(), launched_[lane].end(), time);
@@ -152,7 +153,8 @@ class Emitter {
     if (needed != kNoIndex && needed != node) needs_.emplace_back(node, needed);
   }
   uint32_t add_stream(std::string name, JobStream::Order order) {
-    if (streams_.size() > UINT16_MAX) throw Error(ErrorCode::unsupported, "has more than 65,536 threads and streams", draft_.source);
+    if (streams_.size() > UINT16_MAX)
+      throw Error(ErrorCode::unsupported, "has more than 65,536 threads and streams", draft_.source);
     streams_.push_back({std::move(name), order});
     by_stream_.emplace_back();
     return static_cast<uint32_t>(streams_.size() - 1);
@@ -193,12 +195,14 @@ class Emitter {
   }
 
   // A pause ends when another thread, or a communication of the host, has got so far; else it is the thread's own time.
-  uint32_t pause(uint32_t thread, uint32_t stream, int64_t begin, const DraftPoint& point, int64_t& cursor, uint32_t last) {
+  uint32_t pause(uint32_t thread, uint32_t stream, int64_t begin, const DraftPoint& point, int64_t& cursor,
+                 uint32_t last) {
     const bool first = point.begin == INT64_MIN;
     int64_t since = INT64_MIN;
     const Cut* found = nullptr;
     if (first || point.end - begin >= options_.handoff.count()) {
-      auto at = std::upper_bound(cuts_.begin(), cuts_.end(), point.end, [](int64_t t, const Cut& cut) { return t < cut.time; });
+      auto at = std::upper_bound(cuts_.begin(), cuts_.end(), point.end,
+                                 [](int64_t t, const Cut& cut) { return t < cut.time; });
       for (int steps = 0; at != cuts_.begin() && steps < 4096; ++steps) {
         --at;
         if (at->time < begin || (first && at->time <= begin)) break;
@@ -222,7 +226,8 @@ class Emitter {
     }
     if (comm == kNoIndex && found == nullptr) return last;
     ++draft_.counts.handoffs;
-    const uint32_t marker = add(stream, point.end, {.kind = JobNodeKind::marker, .name = name("waits for another thread")});
+    const uint32_t marker =
+        add(stream, point.end, {.kind = JobNodeKind::marker, .name = name("waits for another thread")});
     if (comm != kNoIndex) {
       waiting_for_work_.emplace_back(comm, marker);
     } else {
@@ -236,7 +241,9 @@ class Emitter {
   uint32_t wait(uint32_t stream, const DraftPoint& point, int64_t& cursor, uint32_t last) {
     std::vector<uint32_t> works;
     switch (point.kind) {
-      case DraftPoint::Kind::work: works.push_back(point.work); break;
+      case DraftPoint::Kind::work:
+        works.push_back(point.work);
+        break;
       case DraftPoint::Kind::device:
         for (uint32_t lane = 0; lane < lanes_.size(); ++lane) {
           if (!draft_.lanes[lane].host) works.push_back(last_before(lane, point.before));
@@ -339,7 +346,8 @@ class Emitter {
   void make_lane(uint32_t lane) {
     const DraftLane& described = draft_.lanes[lane];
     if (lanes_[lane].empty()) return;
-    const uint32_t stream = add_stream(described.label, described.host ? JobStream::Order::free : JobStream::Order::program);
+    const uint32_t stream =
+        add_stream(described.label, described.host ? JobStream::Order::free : JobStream::Order::program);
     uint32_t side = kNoIndex;
     const DraftWork* before = nullptr;
     for (const uint32_t i : lanes_[lane]) {
@@ -383,7 +391,8 @@ class Emitter {
     if (pause > 0) {
       begin_with(add(stream, work.start, {.kind = JobNodeKind::compute, .name = name("idle"), .duration = ps(pause)}));
     } else if (work.kind == DraftWork::Kind::comm && latency >= 1000) {
-      begin_with(add(stream, work.start, {.kind = JobNodeKind::compute, .name = name("launch latency"), .duration = ps(latency)}));
+      begin_with(add(stream, work.start,
+                     {.kind = JobNodeKind::compute, .name = name("launch latency"), .duration = ps(latency)}));
     }
     uint32_t last = kNoIndex;
     if (work.kind != DraftWork::Kind::comm) {
@@ -488,7 +497,8 @@ class Emitter {
     return order;
   }
 
-  void break_cycle(const std::vector<bool>& done, const std::vector<uint32_t>& follows, std::vector<uint32_t>& missing) {
+  void break_cycle(const std::vector<bool>& done, const std::vector<uint32_t>& follows,
+                   std::vector<uint32_t>& missing) {
     uint32_t earliest = kNoIndex;
     for (uint32_t i = 0; i < nodes_.size(); ++i) {
       if (done[i] || (follows[i] != kNoIndex && !done[follows[i]])) continue;
@@ -500,7 +510,8 @@ class Emitter {
       needed = kNoIndex;
       ++draft_.counts.cycles_broken;
     }
-    draft_.note("'" + draft_.names[nodes_[earliest].node.name].substr(0, 60) + "' waited for what comes after it: wait dropped");
+    draft_.note("'" + draft_.names[nodes_[earliest].node.name].substr(0, 60) +
+                "' waited for what comes after it: wait dropped");
     missing[earliest] = 0;
   }
 
@@ -508,11 +519,11 @@ class Emitter {
   const KinetoOptions& options_;
   const int64_t origin_;
 
-  std::vector<std::vector<uint32_t>> lanes_;     // works in order
-  std::vector<std::vector<int64_t>> launched_;   // running maximum of launches, like lanes_
+  std::vector<std::vector<uint32_t>> lanes_;    // works in order
+  std::vector<std::vector<int64_t>> launched_;  // running maximum of launches, like lanes_
   std::vector<std::vector<uint32_t>> by_thread_;
-  std::vector<Cut> cuts_;                        // by time
-  std::vector<uint32_t> host_comms_;             // works by end
+  std::vector<Cut> cuts_;             // by time
+  std::vector<uint32_t> host_comms_;  // works by end
   std::vector<std::vector<uint32_t>> point_node_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> stream_waits_;  // by waiting work
   std::vector<uint32_t> last_node_;                                   // by work

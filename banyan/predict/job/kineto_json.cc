@@ -60,9 +60,10 @@ class MendedText {
 
   // The parser gathers a text or number before it tells of it.
   [[noreturn]] void too_long() const {
-    throw Error(ErrorCode::unsupported,
-                "a single text is longer than " + std::to_string(kMaxJsonElement >> 20) + " MiB, which no profiler writes",
-                source_.name() + " byte " + std::to_string(source_.position()));
+    throw Error(
+        ErrorCode::unsupported,
+        "a single text is longer than " + std::to_string(kMaxJsonElement >> 20) + " MiB, which no profiler writes",
+        source_.name() + " byte " + std::to_string(source_.position()));
   }
 
   int in_string(int c) {

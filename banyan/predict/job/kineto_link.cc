@@ -75,9 +75,9 @@ bool align(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
   return false;
 }
 
-// Where in a long sequence a much shorter one most likely lies: pieces of the short one are looked for, and vote for the
-// place of its beginning. Of several places that are equally good (steps that are alike), the first. Returns the part of
-// the long one to align, with room to both sides.
+// Where in a long sequence a much shorter one most likely lies: pieces of the short one are looked for, and vote for
+// the place of its beginning. Of several places that are equally good (steps that are alike), the first. Returns the
+// part of the long one to align, with room to both sides.
 std::pair<size_t, size_t> find_window(const std::vector<uint32_t>& whole, const std::vector<uint32_t>& part) {
   constexpr size_t kPiece = 24, kRoom = 200;
   const std::pair<size_t, size_t> all(0, whole.size());
@@ -127,8 +127,13 @@ class Linker {
     by_record_id();
     by_index();
     by_name();
-    for (const uint32_t event : operators_) links_.kineto_alone += links_.node_of[event] == kNone;
-    for (const uint32_t event : event_of_) links_.host_alone += event == kNone;
+    // Annotations, and the node that lists the groups, need no partner.
+    for (const uint32_t event : operators_) {
+      links_.kineto_alone += links_.node_of[event] == kNone && kineto_.events[event].kind == KinetoEvent::Kind::cpu_op;
+    }
+    for (uint32_t i = 0; i < event_of_.size(); ++i) {
+      links_.host_alone += event_of_[i] == kNone && !host_.name(host_.nodes[i]).starts_with("##");
+    }
     return std::move(links_);
   }
 
@@ -314,7 +319,8 @@ std::vector<uint32_t> nest_operators(const KinetoTrace& trace) {
     if (x.lane != y.lane) return x.lane < y.lane;
     if (x.start != y.start) return x.start < y.start;
     // An operator that is as long as the call within it is around it.
-    return x.duration != y.duration ? x.duration > y.duration : x.kind == KinetoEvent::Kind::cpu_op && y.kind == KinetoEvent::Kind::runtime;
+    return x.duration != y.duration ? x.duration > y.duration
+                                    : x.kind == KinetoEvent::Kind::cpu_op && y.kind == KinetoEvent::Kind::runtime;
   });
   std::vector<uint32_t> parents(trace.events.size(), HostLinks::kNone);
   std::vector<uint32_t> open;

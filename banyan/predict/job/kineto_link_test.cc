@@ -31,7 +31,9 @@ HostTrace host_of(const std::vector<std::string>& names) {
   return trace;
 }
 
-HostLinks link(const KinetoTrace& kineto, const HostTrace& host) { return link_host(kineto, nest_operators(kineto), host); }
+HostLinks link(const KinetoTrace& kineto, const HostTrace& host) {
+  return link_host(kineto, nest_operators(kineto), host);
+}
 
 std::vector<std::string> random_names(std::mt19937& random, size_t count) {
   std::vector<std::string> names;
@@ -133,7 +135,7 @@ TEST(KinetoLink, LinksThatLieWronglyWithinEachOtherAreTakenBack) {
 TEST(KinetoLink, OperatorsNestByTimeOnTheirThread) {
   KinetoTrace trace = kineto_of({"outer", "inner", "call", "after"});
   trace.lanes.push_back({});
-  trace.events[0].duration = 35;                        // 0-35
+  trace.events[0].duration = 35;  // 0-35
   trace.events[1] = {.name = 1, .start = 10, .duration = 5};
   trace.events[2] = {.kind = KinetoEvent::Kind::runtime, .name = 2, .start = 10, .duration = 5};  // as long as inner
   trace.events[3].start = 36;

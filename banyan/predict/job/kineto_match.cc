@@ -1,11 +1,11 @@
 // What is one communication on several ranks, and what a rank's trace lost of it.
 //
-// Every rank has for each group a sequence of calls. Mostly they are equal, and the n-th is the n-th. Else sequences are
-// merged rank by rank into one: two calls can be the same one when kind, bytes and root agree; of the alignments with
-// the fewest left-overs the one is taken in which the same calls end at the same time, by clocks that were set by the
-// groups without losses. (A collective ends on all ranks within microseconds of one another; it may start at any time.)
-// What a rank has not of the merged sequence is inserted there. That it happened is sure: a collective that ended on one
-// rank has run on all.
+// Every rank has for each group a sequence of calls. Mostly they are equal, and the n-th is the n-th. Else sequences
+// are merged rank by rank into one: two calls can be the same one when kind, bytes and root agree; of the alignments
+// with the fewest left-overs the one is taken in which the same calls end at the same time, by clocks that were set by
+// the groups without losses. (A collective ends on all ranks within microseconds of one another; it may start at any
+// time.) What a rank has not of the merged sequence is inserted there. That it happened is sure: a collective that
+// ended on one rank has run on all.
 //
 // Complexity O(calls) where nothing was lost, else O(calls * left-overs) for the group.
 #include <algorithm>
@@ -42,7 +42,7 @@ struct Member {
 
 // The calls of a group, or the messages from one rank to another.
 struct Channel {
-  std::string name;            // as errors call it
+  std::string name;  // as errors call it
   bool messages = false;
   std::vector<Member> members;  // all, in the order of the group; of messages: sender, receiver
 };
@@ -167,7 +167,8 @@ class Matcher {
     }
   }
 
-  uint32_t add_group(const RankDraft& draft, const DraftWork& work, const std::string& name, std::vector<uint32_t> ranks) {
+  uint32_t add_group(const RankDraft& draft, const DraftWork& work, const std::string& name,
+                     std::vector<uint32_t> ranks) {
     const auto [at, added] = group_numbers_.try_emplace({name, ranks}, static_cast<uint32_t>(groups_.size()));
     if (!added) return at->second;
     std::vector<uint32_t> sorted = ranks, absent;
@@ -230,8 +231,9 @@ class Matcher {
     if (peer == kNoIndex) {
       fail(ErrorCode::invalid_input, draft, work.event,
            words(draft, work) + " does not say which rank it " +
-               (call.kind == CommCall::Kind::send ? "sends to" : "receives from") + " among " + std::to_string(members) +
-               " of " + group.name + "; give the host trace, whose record_param_comms says so");
+               (call.kind == CommCall::Kind::send ? "sends to" : "receives from") + " among " +
+               std::to_string(members) + " of " + group.name +
+               "; give the host trace, whose record_param_comms says so");
     }
     row.peer = drafts_[peer].rank == draft.rank ? kNoIndex - 1 : peer;
   }
@@ -254,7 +256,8 @@ class Matcher {
       for (uint32_t i = 0; i < draft.works.size(); ++i) {
         if (draft.works[i].calls > 0) order.push_back(i);
       }
-      std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return draft.works[a].start < draft.works[b].start; });
+      std::stable_sort(order.begin(), order.end(),
+                       [&](uint32_t a, uint32_t b) { return draft.works[a].start < draft.works[b].start; });
       for (const uint32_t i : order) {
         const DraftWork& work = draft.works[i];
         for (uint32_t k = 0; k < work.calls; ++k) {
@@ -264,7 +267,8 @@ class Matcher {
             channels_[row.group].members[place_.at({row.group, d})].items.push_back(item);
           } else if (row.peer != kNoIndex - 1) {
             const bool sends = row.call.kind == CommCall::Kind::send;
-            const auto [at, added] = pairs.try_emplace(sends ? std::pair(d, row.peer) : std::pair(row.peer, d), channels_.size());
+            const auto [at, added] =
+                pairs.try_emplace(sends ? std::pair(d, row.peer) : std::pair(row.peer, d), channels_.size());
             if (added) {
               channels_.emplace_back();
               Channel& channel = channels_.back();
@@ -347,12 +351,15 @@ class Matcher {
       const DraftWork& work = somebody.works[channel.members.front().items[i].work];
       if (!all.kind_known) {
         fail(ErrorCode::invalid_input, somebody, work.event,
-             words(somebody, work) + ": no rank's trace says what it does; give the host trace of one rank of " + channel.name);
+             words(somebody, work) + ": no rank's trace says what it does; give the host trace of one rank of " +
+                 channel.name);
       }
       if (!any && all.kind != JobCollective::barrier) {
         fail(ErrorCode::invalid_input, somebody, work.event,
-             words(somebody, work) + ": no rank's trace says how large it is; give the host trace "
-             "(ExecutionTraceObserver) of one rank of " + channel.name + ", or record with PyTorch 2.3 or newer");
+             words(somebody, work) +
+                 ": no rank's trace says how large it is; give the host trace "
+                 "(ExecutionTraceObserver) of one rank of " +
+                 channel.name + ", or record with PyTorch 2.3 or newer");
       }
       for (const Member& member : channel.members) {
         DraftCall& call = row(member, member.items[i]);
@@ -426,8 +433,8 @@ class Matcher {
 
   struct Merged {
     Signature what;
-    int64_t start = 0, end = 0;      // by the common clock
-    std::vector<uint32_t> item_of;   // by member: its item, or kNoIndex
+    int64_t start = 0, end = 0;     // by the common clock
+    std::vector<uint32_t> item_of;  // by member: its item, or kNoIndex
     uint32_t seen = 0;
   };
 
@@ -435,7 +442,9 @@ class Matcher {
     const RankDraft& draft = drafts_[member.draft];
     const DraftWork& work = draft.works[item.work];
     const Signature what = signature(channel, member, item);
-    std::string text = channel.messages ? "a message" : what.kind_known ? std::string(to_string(what.kind)) : "something";
+    std::string text = channel.messages  ? "a message"
+                       : what.kind_known ? std::string(to_string(what.kind))
+                                         : "something";
     if (what.bytes) text += " of " + std::to_string(*what.bytes) + " bytes";
     if (what.root) text += " with root " + std::to_string(*what.root);
     return text + " (" + draft.source + " event " + std::to_string(work.event) + ")";
@@ -445,8 +454,9 @@ class Matcher {
     // Beginning with the one that has most, which likely lost nothing.
     std::vector<uint32_t> order(channel.members.size());
     for (uint32_t m = 0; m < order.size(); ++m) order[m] = m;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return channel.members[a].items.size() > channel.members[b].items.size(); });
+    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return channel.members[a].items.size() > channel.members[b].items.size();
+    });
     std::vector<Merged> merged;
     for (const uint32_t m : order) {
       if (m == order.front()) {
@@ -479,13 +489,15 @@ class Matcher {
   };
 
   // The cheapest of those within a band around the diagonal. `shift` is taken off the member's times.
-  Alignment cheapest(const Channel& channel, const std::vector<Merged>& merged, const Member& member, int64_t shift) const {
+  Alignment cheapest(const Channel& channel, const std::vector<Merged>& merged, const Member& member,
+                     int64_t shift) const {
     const auto n = static_cast<int64_t>(merged.size()), m = static_cast<int64_t>(member.items.size());
     const int64_t band = std::abs(n - m) + 16, width = 2 * band + 1;
     if (static_cast<uint64_t>(n + 1) * static_cast<uint64_t>(width) > kMostCells) {
-      throw Error(ErrorCode::unsupported, channel.name + ": the traces of " + drafts_[member.draft].source + " and others have " +
-                                              std::to_string(m) + " and " + std::to_string(n) +
-                                              " calls, which is too different to be aligned; give traces of the same steps");
+      throw Error(ErrorCode::unsupported,
+                  channel.name + ": the traces of " + drafts_[member.draft].source + " and others have " +
+                      std::to_string(m) + " and " + std::to_string(n) +
+                      " calls, which is too different to be aligned; give traces of the same steps");
     }
     std::vector<Signature> own;
     for (const Item& item : member.items) own.push_back(signature(channel, member, item));
@@ -505,7 +517,8 @@ class Matcher {
         };
         if (i > 0 && j > 0 && above[static_cast<size_t>(at)] < kImpossible &&
             fit(merged[static_cast<size_t>(i - 1)].what, own[static_cast<size_t>(j - 1)])) {
-          const int64_t apart = std::abs(merged[static_cast<size_t>(i - 1)].end - (member.items[static_cast<size_t>(j - 1)].end - shift));
+          const int64_t apart =
+              std::abs(merged[static_cast<size_t>(i - 1)].end - (member.items[static_cast<size_t>(j - 1)].end - shift));
           offer(above[static_cast<size_t>(at)] + std::min(apart, kMostApart), 0);
         }
         if (i > 0 && at + 1 < width && above[static_cast<size_t>(at + 1)] < kImpossible) {
@@ -540,7 +553,8 @@ class Matcher {
       best = cheapest(channel, merged, member, offsets_[member.draft]);
     } else {
       // No clock in common: either the ends are in line or the beginnings.
-      const int64_t at_end = member.items.back().end - merged.back().end, at_begin = member.items.front().end - merged.front().end;
+      const int64_t at_end = member.items.back().end - merged.back().end,
+                    at_begin = member.items.front().end - merged.front().end;
       best = cheapest(channel, merged, member, at_end);
       Alignment other = cheapest(channel, merged, member, at_begin);
       int64_t shift = at_end;
@@ -571,7 +585,8 @@ class Matcher {
       } else {
         alone_member = j;
       }
-      if (alone_merged != kNoIndex && alone_member != kNoIndex) contradict(channel, merged, out, step == 1 ? i : alone_merged, m, alone_member);
+      if (alone_merged != kNoIndex && alone_member != kNoIndex)
+        contradict(channel, merged, out, step == 1 ? i : alone_merged, m, alone_member);
       if (step == 1) {
         out.push_back(merged[i++]);
       } else {
@@ -581,8 +596,8 @@ class Matcher {
     return out;
   }
 
-  [[noreturn]] void contradict(const Channel& channel, const std::vector<Merged>& merged, const std::vector<Merged>& moved,
-                               size_t i, uint32_t m, uint32_t j) const {
+  [[noreturn]] void contradict(const Channel& channel, const std::vector<Merged>& merged,
+                               const std::vector<Merged>& moved, size_t i, uint32_t m, uint32_t j) const {
     const Merged& one = i < merged.size() && !merged[i].item_of.empty() ? merged[i] : moved.back();
     uint32_t other = 0;
     while (other < channel.members.size() && one.item_of[other] == kNoIndex) ++other;
@@ -590,7 +605,8 @@ class Matcher {
     const Member &a = channel.members[other], &b = channel.members[m];
     throw Error(ErrorCode::mismatch, channel.name + ": rank " + std::to_string(drafts_[a.draft].rank) + " has " +
                                          describe(channel, a, a.items[one.item_of[other]]) + " where rank " +
-                                         std::to_string(drafts_[b.draft].rank) + " has " + describe(channel, b, b.items[j]) +
+                                         std::to_string(drafts_[b.draft].rank) + " has " +
+                                         describe(channel, b, b.items[j]) +
                                          "; are these traces of one run and the same steps?");
   }
 
@@ -613,8 +629,9 @@ class Matcher {
       uint32_t m = 0;
       while (merged[i].item_of[m] == kNoIndex) ++m;
       const Member& member = channel.members[m];
-      throw Error(ErrorCode::mismatch, channel.name + ": only " + std::to_string(merged[i].seen) + " of " + std::to_string(members) +
-                                           " ranks have " + describe(channel, member, member.items[merged[i].item_of[m]]) +
+      throw Error(ErrorCode::mismatch, channel.name + ": only " + std::to_string(merged[i].seen) + " of " +
+                                           std::to_string(members) + " ranks have " +
+                                           describe(channel, member, member.items[merged[i].item_of[m]]) +
                                            "; are these traces of one run?");
     }
   }
@@ -643,7 +660,8 @@ class Matcher {
     }
   }
 
-  Item insert_one(Channel& channel, const std::vector<Merged>& merged, size_t i, uint32_t m, const std::vector<Item>& before) {
+  Item insert_one(Channel& channel, const std::vector<Merged>& merged, size_t i, uint32_t m,
+                  const std::vector<Item>& before) {
     Member& member = channel.members[m];
     RankDraft& draft = drafts_[member.draft];
     // From whom it is taken.
@@ -713,7 +731,9 @@ class Matcher {
   void launch(RankDraft& draft, const Signature& what, DraftWork& work) const {
     DraftLostCall* best = nullptr;
     for (DraftLostCall& lost : draft.lost) {
-      if (lost.used || lost.thread == kNoIndex || lost.point == kNoIndex || lost.call.kind != CommCall::Kind::collective) continue;
+      if (lost.used || lost.thread == kNoIndex || lost.point == kNoIndex ||
+          lost.call.kind != CommCall::Kind::collective)
+        continue;
       if (what.kind_known && lost.call.collective != what.kind) continue;
       if (best == nullptr || std::abs(lost.time - work.start) < std::abs(best->time - work.start)) best = &lost;
     }
@@ -728,7 +748,8 @@ class Matcher {
     int64_t latest = INT64_MIN;
     for (uint32_t thread = 0; thread < draft.threads.size(); ++thread) {
       const std::vector<DraftPoint>& points = draft.threads[thread].points;
-      auto at = std::upper_bound(points.begin(), points.end(), work.start, [](int64_t t, const DraftPoint& point) { return t < point.end; });
+      auto at = std::upper_bound(points.begin(), points.end(), work.start,
+                                 [](int64_t t, const DraftPoint& point) { return t < point.end; });
       while (at != points.begin()) {
         --at;
         if (at->kind != DraftPoint::Kind::launch) continue;

@@ -35,11 +35,13 @@ constexpr std::array kRows = {
     Row{&LinkCounts::host_alone, "operators of the host trace that the Kineto trace has not", true},
     Row{&LinkCounts::kineto_alone, "operators of the Kineto trace that the host trace has not", true},
     Row{&LinkCounts::contradicted_links, "links by number refused, for the names differ", true},
-    Row{&LinkCounts::links_taken_back, "links by name taken back, for the operators lie wrongly within each other", true},
+    Row{&LinkCounts::links_taken_back, "links by name taken back, for the operators lie wrongly within each other",
+        true},
     Row{&LinkCounts::cut_files, "files that end in the middle: read up to there", true},
     Row{&LinkCounts::mended_text, "characters and words mended that JSON forbids", true},
     Row{&LinkCounts::without_time, "events without a time: left out", true},
-    Row{&LinkCounts::without_end, "events without an end: last until the next one of their thread or stream begins", true},
+    Row{&LinkCounts::without_end, "events without an end: last until the next one of their thread or stream begins",
+        true},
     Row{&LinkCounts::ends_alone, "ends of events that never began: left out", true},
     Row{&LinkCounts::missing_parents, "operators whose parent is not in the host trace: kept", true},
     Row{&LinkCounts::repeated_nodes, "nodes of the host trace with an id that was there before: left out", true},
@@ -51,8 +53,10 @@ constexpr std::array kRows = {
     Row{&LinkCounts::clocks_shifted, "clocks of GPUs set right against the host's", true},
     Row{&LinkCounts::overlaps, "kernels cut short where the next one of their stream begins", true},
     Row{&LinkCounts::cycles_broken, "waits dropped that closed a circle", true},
-    Row{&LinkCounts::syncs_inferred, "calls that do not say which stream they wait for: the one that ended last before", true},
-    Row{&LinkCounts::waits_inferred, "waits that do not say for which stream: the one recorded last that had passed", true},
+    Row{&LinkCounts::syncs_inferred, "calls that do not say which stream they wait for: the one that ended last before",
+        true},
+    Row{&LinkCounts::waits_inferred, "waits that do not say for which stream: the one recorded last that had passed",
+        true},
     Row{&LinkCounts::waits_unknown, "waits that do not say for which stream, and none fits: dropped", true},
     Row{&LinkCounts::waits_against_time, "waits for what ended only later: dropped", true},
     Row{&LinkCounts::kernels_folded, "further kernels of one communication: part of it", false},
@@ -61,9 +65,11 @@ constexpr std::array kRows = {
     Row{&LinkCounts::groups_assumed, "communications that do not say of which group: all ranks", true},
     Row{&LinkCounts::roots_assumed, "communications that do not say which rank is the root: the first", true},
     Row{&LinkCounts::uneven, "uneven all-to-alls: as large as the largest of them", true},
-    Row{&LinkCounts::comm_by_order, "communications without an operator, described by the host trace's next call of their kind", true},
+    Row{&LinkCounts::comm_by_order,
+        "communications without an operator, described by the host trace's next call of their kind", true},
     Row{&LinkCounts::comm_by_peers, "communications described by other ranks' traces", true},
-    Row{&LinkCounts::calls_without_kernel, "communications that the host called and no kernel or other rank shows: left out", true},
+    Row{&LinkCounts::calls_without_kernel,
+        "communications that the host called and no kernel or other rank shows: left out", true},
     Row{&LinkCounts::inserted, "communications that a rank's trace lost and others prove: put back", true},
     Row{&LinkCounts::inserted_head, "of these before the rank's first", true},
     Row{&LinkCounts::inserted_tail, "of these after the rank's last", true},
@@ -106,7 +112,8 @@ std::vector<std::string> LinkReport::lines() const {
   for (const Row& row : kRows) {
     if (!row.repair && sum.*row.count > 0) out.push_back(std::to_string(sum.*row.count) + " " + row.words);
   }
-  if (sum.latency_ns > 0) out.push_back(milliseconds(sum.latency_ns) + " between launches and starts, counted to the kernels");
+  if (sum.latency_ns > 0)
+    out.push_back(milliseconds(sum.latency_ns) + " between launches and starts, counted to the kernels");
   const uint64_t repairs = sum.repairs();
   out.push_back(repairs == 0 ? "nothing mended" : "mended or guessed:");
   for (const Row& row : kRows) {
@@ -125,8 +132,10 @@ std::vector<std::string> LinkReport::lines() const {
     }
     out.push_back(std::move(line));
   }
-  if (sum.overlap_ns > 0) out.push_back("  " + milliseconds(sum.overlap_ns) + " of kernels that overlapped the next one");
-  if (sum.idle_ns > 0) out.push_back("  " + milliseconds(sum.idle_ns) + " in which streams were idle and nothing in the trace says why");
+  if (sum.overlap_ns > 0)
+    out.push_back("  " + milliseconds(sum.overlap_ns) + " of kernels that overlapped the next one");
+  if (sum.idle_ns > 0)
+    out.push_back("  " + milliseconds(sum.idle_ns) + " in which streams were idle and nothing in the trace says why");
   for (const RankLinkReport& rank : ranks) {
     const int64_t offset = rank.clock_offset.count();
     if (std::abs(offset) >= 1'000'000) {

@@ -36,9 +36,9 @@ struct Comm {
   std::string name;    // as PyTorch calls it
   std::string kernel;  // as NCCL does
   uint64_t in = 0, out = 0;
-  uint32_t group = 0;       // number of its name
+  uint32_t group = 0;  // number of its name
   std::vector<uint32_t> ranks;
-  uint32_t peer = 0;        // in the group: root, or own rank, or the other
+  uint32_t peer = 0;  // in the group: root, or own rank, or the other
   uint32_t kernels = 1;
   bool message = false;
   uint32_t sender = 0, receiver = 0;
@@ -70,14 +70,14 @@ class Run {
     std::string json;
   };
   struct Rank {
-    std::map<uint64_t, int64_t> host;     // by thread: its clock
-    std::map<int, int64_t> stream;        // when it is free
+    std::map<uint64_t, int64_t> host;           // by thread: its clock
+    std::map<int, int64_t> stream;              // when it is free
     std::map<int, std::vector<int64_t>> waits;  // ends to wait for before the next work
-    std::map<int, int64_t> records;       // correlation of the last record by stream
+    std::map<int, int64_t> records;             // correlation of the last record by stream
     std::vector<std::string> events;
     std::vector<Kernel> gpu;
     std::vector<std::string> nodes;
-    std::vector<uint64_t> open_nodes;     // ids of host nodes around
+    std::vector<uint64_t> open_nodes;  // ids of host nodes around
     int64_t correlation = 100, external = 500, record = 1, index = 0;
     uint64_t id = 3;
     uint32_t calls = 0, skip = 0, op = 0;
@@ -111,14 +111,15 @@ class Run {
     const int64_t until = rank.host[thread];
     std::string args;
     if (options_.external_ids) args += "\"External id\": " + std::to_string(scope.external);
-    if (options_.record_ids) args += std::string(args.empty() ? "" : ", ") + "\"Record function id\": " + std::to_string(scope.record);
+    if (options_.record_ids)
+      args += std::string(args.empty() ? "" : ", ") + "\"Record function id\": " + std::to_string(scope.record);
     if (options_.indices) args += std::string(args.empty() ? "" : ", ") + "\"Ev Idx\": " + std::to_string(scope.index);
     if (comm && options_.operator_args) args += std::string(args.empty() ? "" : ", ") + comm_args(r, *comm, true);
     if (rank.skip > 0) {
       --rank.skip;
     } else {
-      std::string json = "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"" + name + "\", \"pid\": 77, \"tid\": " + std::to_string(thread) +
-                         ", \"ts\": " + us(scope.start);
+      std::string json = "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"" + name +
+                         "\", \"pid\": 77, \"tid\": " + std::to_string(thread) + ", \"ts\": " + us(scope.start);
       if (!(options_.without_ends && rank.op++ % 7 == 3)) json += ", \"dur\": " + us(until - scope.start);
       rank.events.push_back(json + ", \"args\": {" + args + "}}");
     }
@@ -133,20 +134,23 @@ class Run {
     const bool old = options_.host == SampleOptions::Host::positional;
     std::string inputs = "[]";
     if (comm) {
-      const std::string group = old && !options_.group_names ? std::to_string(140'000'000 + 4096 * comm->group + r)
-                                                             : "[\"" + std::to_string(comm->group) + "\",\"tp or all\"]";
-      inputs = "[[[11,12,0," + std::to_string(comm->in) + ",4,\"cuda:0\"]],[" + std::to_string(scope.id) + ",false]," + group + "," +
-               std::to_string(comm->peer) + ",\"" + comm->name + "\",[],[]";
+      const std::string group = old && !options_.group_names
+                                    ? std::to_string(140'000'000 + 4096 * comm->group + r)
+                                    : "[\"" + std::to_string(comm->group) + "\",\"tp or all\"]";
+      inputs = "[[[11,12,0," + std::to_string(comm->in) + ",4,\"cuda:0\"]],[" + std::to_string(scope.id) + ",false]," +
+               group + "," + std::to_string(comm->peer) + ",\"" + comm->name + "\",[],[]";
       if (options_.progressions) {
-        inputs += "," + std::to_string(comm->ranks[0]) + "," + std::to_string(comm->ranks.size() > 1 ? comm->ranks[1] - comm->ranks[0] : 1);
+        inputs += "," + std::to_string(comm->ranks[0]) + "," +
+                  std::to_string(comm->ranks.size() > 1 ? comm->ranks[1] - comm->ranks[0] : 1);
       }
       inputs += "," + std::to_string(comm->ranks.size()) + "]";
     }
     const std::string outputs = comm ? "[[[13,14,0," + std::to_string(comm->out) + ",4,\"cuda:0\"]]]" : "[]";
     const std::string tid = thread == kMain ? "1" : "2";
     if (old) {
-      rank.nodes.push_back("{\"name\": \"" + name + "\", \"id\": " + std::to_string(scope.id) + ", \"rf_id\": " + std::to_string(scope.record) +
-                           ", \"parent\": " + std::to_string(parent) + ", \"tid\": " + tid + ", \"inputs\": " + inputs +
+      rank.nodes.push_back("{\"name\": \"" + name + "\", \"id\": " + std::to_string(scope.id) +
+                           ", \"rf_id\": " + std::to_string(scope.record) + ", \"parent\": " + std::to_string(parent) +
+                           ", \"tid\": " + tid + ", \"inputs\": " + inputs +
                            ", \"input_shapes\": [], \"input_types\": [], \"outputs\": " + outputs + "}");
       return;
     }
@@ -154,14 +158,18 @@ class Run {
                         "}, {\"name\": \"tid\", \"type\": \"uint64\", \"value\": " + tid + "}";
     if (comm) {
       attrs += ", {\"name\": \"collective_name\", \"type\": \"string\", \"value\": \"" + comm->name +
-               "\"}, {\"name\": \"dtype\", \"type\": \"string\", \"value\": \"Float\"}, {\"name\": \"in_msg_nelems\", \"type\": \"uint64\", \"value\": " +
-               std::to_string(comm->in) + "}, {\"name\": \"out_msg_nelems\", \"type\": \"uint64\", \"value\": " + std::to_string(comm->out) +
+               "\"}, {\"name\": \"dtype\", \"type\": \"string\", \"value\": \"Float\"}, {\"name\": \"in_msg_nelems\", "
+               "\"type\": \"uint64\", \"value\": " +
+               std::to_string(comm->in) +
+               "}, {\"name\": \"out_msg_nelems\", \"type\": \"uint64\", \"value\": " + std::to_string(comm->out) +
                "}, {\"name\": \"pg_name\", \"type\": \"string\", \"value\": \"" + std::to_string(comm->group) +
-               "\"}, {\"name\": \"pg_size\", \"type\": \"uint64\", \"value\": " + std::to_string(comm->ranks.size()) + "}";
+               "\"}, {\"name\": \"pg_size\", \"type\": \"uint64\", \"value\": " + std::to_string(comm->ranks.size()) +
+               "}";
     }
-    rank.nodes.push_back("{\"id\": " + std::to_string(scope.id) + ", \"name\": \"" + name + "\", \"ctrl_deps\": " + std::to_string(parent) +
-                         ", \"inputs\": {\"values\": " + inputs + ", \"shapes\": [], \"types\": [], \"strides\": []}, \"outputs\": {\"values\": " +
-                         outputs + "}, \"attrs\": [" + attrs + "]}");
+    rank.nodes.push_back("{\"id\": " + std::to_string(scope.id) + ", \"name\": \"" + name +
+                         "\", \"ctrl_deps\": " + std::to_string(parent) + ", \"inputs\": {\"values\": " + inputs +
+                         ", \"shapes\": [], \"types\": [], \"strides\": []}, \"outputs\": {\"values\": " + outputs +
+                         "}, \"attrs\": [" + attrs + "]}");
   }
 
   // An operator that takes time and does nothing of note.
@@ -173,9 +181,10 @@ class Run {
 
   std::string call(uint32_t r, uint64_t thread, const std::string& name, int64_t ns, int64_t correlation) {
     Rank& rank = ranks_[r];
-    const std::string json = "{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"" + name + "\", \"pid\": 77, \"tid\": " + std::to_string(thread) +
-                             ", \"ts\": " + us(rank.host[thread]) + ", \"dur\": " + us(ns) + ", \"args\": {\"cbid\": 211, \"correlation\": " +
-                             std::to_string(correlation) + "}}";
+    const std::string json = "{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"" + name +
+                             "\", \"pid\": 77, \"tid\": " + std::to_string(thread) +
+                             ", \"ts\": " + us(rank.host[thread]) + ", \"dur\": " + us(ns) +
+                             ", \"args\": {\"cbid\": 211, \"correlation\": " + std::to_string(correlation) + "}}";
     rank.host[thread] += ns;
     rank.last = std::max(rank.last, rank.host[thread]);
     return json;
@@ -192,8 +201,8 @@ class Run {
     return at;
   }
 
-  void put(uint32_t r, const char* category, const std::string& name, int stream, int64_t start, int64_t duration, int64_t correlation,
-           int64_t external, const std::string& more) {
+  void put(uint32_t r, const char* category, const std::string& name, int stream, int64_t start, int64_t duration,
+           int64_t correlation, int64_t external, const std::string& more) {
     Rank& rank = ranks_[r];
     const int64_t shown = start + options_.gpu_clock;
     std::string args = "\"device\": 0, \"stream\": " + std::to_string(stream);
@@ -201,11 +210,13 @@ class Run {
     if (options_.external_ids) args += ", \"External id\": " + std::to_string(external);
     if (!more.empty()) args += ", " + more;
     const int64_t longer = options_.overlapping ? 700 : 0;
-    std::string json = "{\"ph\": \"X\", \"cat\": \"" + std::string(category) + "\", \"name\": \"" + name + "\", \"pid\": 0, \"tid\": " +
-                       std::to_string(stream) + ", \"ts\": " + us(shown) + ", \"dur\": " + us(duration + longer) + ", \"args\": {" + args + "}}";
+    std::string json = "{\"ph\": \"X\", \"cat\": \"" + std::string(category) + "\", \"name\": \"" + name +
+                       "\", \"pid\": 0, \"tid\": " + std::to_string(stream) + ", \"ts\": " + us(shown) +
+                       ", \"dur\": " + us(duration + longer) + ", \"args\": {" + args + "}}";
     if (options_.arrows) {
-      json += ",\n{\"ph\": \"f\", \"id\": " + std::to_string(correlation) + ", \"pid\": 0, \"tid\": " + std::to_string(stream) + ", \"ts\": " +
-              us(shown) + ", \"cat\": \"ac2g\", \"name\": \"ac2g\", \"bp\": \"e\"}";
+      json += ",\n{\"ph\": \"f\", \"id\": " + std::to_string(correlation) +
+              ", \"pid\": 0, \"tid\": " + std::to_string(stream) + ", \"ts\": " + us(shown) +
+              ", \"cat\": \"ac2g\", \"name\": \"ac2g\", \"bp\": \"e\"}";
     }
     rank.gpu.push_back({start, json});
     rank.stream[stream] = start + duration;
@@ -219,13 +230,15 @@ class Run {
     const std::string json = call(r, thread, name, 5'000, correlation);
     if (options_.runtime && !lost) rank.events.push_back(json);
     if (options_.arrows && !lost) {
-      rank.events.push_back("{\"ph\": \"s\", \"id\": " + std::to_string(correlation) + ", \"pid\": 77, \"tid\": " + std::to_string(thread) +
-                            ", \"ts\": " + us(begin) + ", \"cat\": \"ac2g\", \"name\": \"ac2g\"}");
+      rank.events.push_back("{\"ph\": \"s\", \"id\": " + std::to_string(correlation) +
+                            ", \"pid\": 77, \"tid\": " + std::to_string(thread) + ", \"ts\": " + us(begin) +
+                            ", \"cat\": \"ac2g\", \"name\": \"ac2g\"}");
     }
     return rank.host[thread];
   }
 
-  void kernel(uint32_t r, uint64_t thread, const std::string& op, const std::string& name, int stream, int64_t host_ns, int64_t gpu_ns) {
+  void kernel(uint32_t r, uint64_t thread, const std::string& op, const std::string& name, int stream, int64_t host_ns,
+              int64_t gpu_ns) {
     Rank& rank = ranks_[r];
     const Scope scope = begin(r, thread);
     rank.host[thread] += host_ns;
@@ -245,13 +258,14 @@ class Run {
 
   void sync_event(uint32_t r, const std::string& kind, int64_t correlation, int stream, std::optional<int> source) {
     if (!options_.syncs) return;
-    std::string args = "\"cuda_sync_kind\": \"" + kind + "\", \"stream\": " + std::to_string(stream) + ", \"correlation\": " +
-                       std::to_string(correlation) + ", \"device\": 0, \"context\": 1";
+    std::string args = "\"cuda_sync_kind\": \"" + kind + "\", \"stream\": " + std::to_string(stream) +
+                       ", \"correlation\": " + std::to_string(correlation) + ", \"device\": 0, \"context\": 1";
     if (source) {
-      args += ", \"wait_on_stream\": " + std::to_string(*source) + ", \"wait_on_cuda_event_record_corr_id\": " +
-              std::to_string(ranks_[r].records[*source]);
+      args += ", \"wait_on_stream\": " + std::to_string(*source) +
+              ", \"wait_on_cuda_event_record_corr_id\": " + std::to_string(ranks_[r].records[*source]);
     }
-    ranks_[r].events.push_back("{\"ph\": \"X\", \"cat\": \"cuda_sync\", \"name\": \"" + kind + "\", \"pid\": 0, \"tid\": " + std::to_string(stream) +
+    ranks_[r].events.push_back("{\"ph\": \"X\", \"cat\": \"cuda_sync\", \"name\": \"" + kind +
+                               "\", \"pid\": 0, \"tid\": " + std::to_string(stream) +
                                ", \"ts\": 1, \"dur\": 1, \"args\": {" + args + "}}");
   }
 
@@ -268,19 +282,22 @@ class Run {
   // ---- communication
 
   std::string comm_args(uint32_t r, const Comm& comm, bool by_operator) const {
-    std::string args = "\"Collective name\": \"" + comm.name + "\", \"In msg nelems\": " + std::to_string(comm.in) + ", \"Out msg nelems\": " +
-                       std::to_string(comm.out) + ", \"dtype\": \"Float\", \"Group size\": " + std::to_string(comm.ranks.size());
+    std::string args = "\"Collective name\": \"" + comm.name + "\", \"In msg nelems\": " + std::to_string(comm.in) +
+                       ", \"Out msg nelems\": " + std::to_string(comm.out) +
+                       ", \"dtype\": \"Float\", \"Group size\": " + std::to_string(comm.ranks.size());
     if (options_.group_names) args += ", \"Process Group Name\": \"" + std::to_string(comm.group) + "\"";
     if (options_.rank_lists) args += ", \"Process Group Ranks\": \"" + rank_list(comm.ranks) + "\"";
     if (by_operator) args += ", \"Rank\": " + std::to_string(comm.peer);
     if (comm.message) {
-      args += r == comm.sender ? ", \"Dst Rank\": " + std::to_string(comm.receiver) : ", \"Src Rank\": " + std::to_string(comm.sender);
+      args += r == comm.sender ? ", \"Dst Rank\": " + std::to_string(comm.receiver)
+                               : ", \"Src Rank\": " + std::to_string(comm.sender);
     }
     return args;
   }
 
   // The same call on all its ranks, on a stream that waits for `after`.
-  void communicate(std::vector<std::pair<uint32_t, Comm>> calls, uint64_t thread, int stream, std::optional<int> after, int64_t duration) {
+  void communicate(std::vector<std::pair<uint32_t, Comm>> calls, uint64_t thread, int stream, std::optional<int> after,
+                   int64_t duration) {
     struct Begun {
       uint32_t rank;
       int64_t start;
@@ -327,9 +344,11 @@ class Run {
       }
       const auto kernels = static_cast<int64_t>(one.correlations.size());
       for (int64_t k = 0; k < kernels; ++k) {
-        const int64_t from = one.start + (end_at - one.start) * k / kernels, to = one.start + (end_at - one.start) * (k + 1) / kernels;
-        put(one.rank, "kernel", comm.kernel, stream, from, to - from - (k + 1 < kernels ? 500 : 0), one.correlations[static_cast<size_t>(k)],
-            one.external, options_.kernel_args ? comm_args(one.rank, comm, false) : "");
+        const int64_t from = one.start + (end_at - one.start) * k / kernels,
+                      to = one.start + (end_at - one.start) * (k + 1) / kernels;
+        put(one.rank, "kernel", comm.kernel, stream, from, to - from - (k + 1 < kernels ? 500 : 0),
+            one.correlations[static_cast<size_t>(k)], one.external,
+            options_.kernel_args ? comm_args(one.rank, comm, false) : "");
       }
     }
   }
@@ -338,8 +357,9 @@ class Run {
   int64_t own(uint32_t r) const { return base(r) - 1000 * r - 1'700'000'000'000'000'000; }
   int64_t common(uint32_t r, int64_t time) const { return time - own(r); }
 
-  void collective(JobCollective kind, const std::string& name, const std::string& kernel, uint64_t elements, uint32_t root, bool pairs,
-                  uint64_t thread, int stream, std::optional<int> after, uint32_t kernels = 1) {
+  void collective(JobCollective kind, const std::string& name, const std::string& kernel, uint64_t elements,
+                  uint32_t root, bool pairs, uint64_t thread, int stream, std::optional<int> after,
+                  uint32_t kernels = 1) {
     std::map<std::vector<uint32_t>, std::vector<std::pair<uint32_t, Comm>>> by_group;
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       Comm comm{.name = name, .kernel = kernel, .in = elements, .out = elements, .ranks = {}, .kernels = kernels};
@@ -375,8 +395,15 @@ class Run {
       std::vector<std::pair<uint32_t, Comm>> calls;
       std::vector<uint32_t> all;
       for (uint32_t other = 0; other < ranks_.size(); ++other) all.push_back(other);
-      Comm send{.name = "send", .kernel = "ncclDevKernel_SendRecv(ncclDevKernelArgs)", .in = elements, .out = elements, .ranks = all,
-                .peer = r + 1, .message = true, .sender = r, .receiver = r + 1};
+      Comm send{.name = "send",
+                .kernel = "ncclDevKernel_SendRecv(ncclDevKernelArgs)",
+                .in = elements,
+                .out = elements,
+                .ranks = all,
+                .peer = r + 1,
+                .message = true,
+                .sender = r,
+                .receiver = r + 1};
       Comm receive = send;
       receive.name = "recv";
       receive.peer = r;
@@ -392,17 +419,21 @@ class Run {
       rank.step_begin[s] = rank.host[kMain];
       plain(r, kMain, "aten::zeros", 11'000 + 300 * r);
     }
-    collective(JobCollective::broadcast, "broadcast", "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgs)", 512 + 64, 1 % options_.ranks, false, kMain, 20, 7);
+    collective(JobCollective::broadcast, "broadcast", "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgs)", 512 + 64,
+               1 % options_.ranks, false, kMain, 20, 7);
     for (uint32_t l = 0; l < options_.layers; ++l) {
       for (uint32_t r = 0; r < ranks_.size(); ++r) {
-        kernel(r, kMain, "aten::mm", "sgemm_forward_" + std::to_string(s) + "_" + std::to_string(l), 7, 9'000 + 100 * r, 130'000 + 5'000 * l + 900 * r);
+        kernel(r, kMain, "aten::mm", "sgemm_forward_" + std::to_string(s) + "_" + std::to_string(l), 7, 9'000 + 100 * r,
+               130'000 + 5'000 * l + 900 * r);
       }
-      collective(JobCollective::all_gather, "_allgather_base", "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgs)", 4'000 + 8 * l, 0, true, kMain, 24, 7);
+      collective(JobCollective::all_gather, "_allgather_base", "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgs)",
+                 4'000 + 8 * l, 0, true, kMain, 24, 7);
       // The next layer needs it.
       for (uint32_t r = 0; r < ranks_.size(); ++r) wait(r, kMain, 7, 24);
     }
-    collective(JobCollective::reduce_scatter, "_reduce_scatter_base", "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgs)",
-               options_.ranks * 1'024, 0, false, kMain, 20, 7);
+    collective(JobCollective::reduce_scatter, "_reduce_scatter_base",
+               "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgs)", options_.ranks * 1'024, 0, false,
+               kMain, 20, 7);
     message(2'048, kMain);
     // Autograd's thread takes over, and the main one waits for it.
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
@@ -410,10 +441,11 @@ class Run {
     }
     for (uint32_t l = options_.layers; l-- > 0;) {
       for (uint32_t r = 0; r < ranks_.size(); ++r) {
-        kernel(r, kAutograd, "MmBackward0", "sgemm_backward_" + std::to_string(s) + "_" + std::to_string(l), 7, 70'000, 210'000 - 3'000 * l + 700 * r);
+        kernel(r, kAutograd, "MmBackward0", "sgemm_backward_" + std::to_string(s) + "_" + std::to_string(l), 7, 70'000,
+               210'000 - 3'000 * l + 700 * r);
       }
-      collective(JobCollective::all_reduce, "allreduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", 30'000 + 1'000 * l, 0, false,
-                 kAutograd, 20, 7);
+      collective(JobCollective::all_reduce, "allreduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)",
+                 30'000 + 1'000 * l, 0, false, kAutograd, 20, 7);
     }
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       plain(r, kAutograd, "aten::detach", 150'000);
@@ -421,7 +453,8 @@ class Run {
       plain(r, kMain, "aten::item", 4'000);
       wait(r, kMain, 7, 20);
     }
-    collective(JobCollective::all_to_all, "all_to_all", "ncclDevKernel_SendRecv(ncclDevKernelArgs)", 6'000, 0, false, kMain, 20, std::nullopt, 2);
+    collective(JobCollective::all_to_all, "all_to_all", "ncclDevKernel_SendRecv(ncclDevKernelArgs)", 6'000, 0, false,
+               kMain, 20, std::nullopt, 2);
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       kernel(r, kMain, "aten::add_", "adam_" + std::to_string(s), 7, 12'000, 95'000);
       finish_step(r, s);
@@ -434,28 +467,33 @@ class Run {
     const Scope scope = begin(r, kMain);
     const int64_t correlation = rank.correlation++;
     const int64_t launched = launch(r, kMain, "cudaMemcpyAsync", correlation);
-    put(r, "gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", 7, earliest(r, 7, launched), 7'000, correlation, scope.external, "\"bytes\": 4096");
+    put(r, "gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", 7, earliest(r, 7, launched), 7'000, correlation,
+        scope.external, "\"bytes\": 4096");
     const int64_t sync = rank.correlation++;
     const int64_t until = std::max(rank.stream[7], rank.host[kMain]) + 6'000;
     rank.events.push_back(call(r, kMain, "cudaStreamSynchronize", until - rank.host[kMain], sync));
     sync_event(r, "Stream Sync", sync, 7, std::nullopt);
     end(r, kMain, "aten::_local_scalar_dense", scope);
     plain(r, kMain, "aten::sum", 20'000);
-    rank.events.push_back("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#" + std::to_string(s) + "\", \"pid\": 77, \"tid\": " +
-                          std::to_string(kMain) + ", \"ts\": " + us(rank.step_begin[s]) + ", \"dur\": " +
-                          us(rank.host[kMain] - rank.step_begin[s]) + ", \"args\": {}}");
+    rank.events.push_back("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#" +
+                          std::to_string(s) + "\", \"pid\": 77, \"tid\": " + std::to_string(kMain) +
+                          ", \"ts\": " + us(rank.step_begin[s]) +
+                          ", \"dur\": " + us(rank.host[kMain] - rank.step_begin[s]) + ", \"args\": {}}");
     rank.host[kMain] += 30'000;
   }
 
   // ---- files
 
   std::string group_table() const {
-    std::string out = "[{\"pg_name\": \"0\", \"pg_desc\": \"default_pg\", \"backend_config\": \"cuda:nccl\", \"ranks\": [], \"group_size\": " +
-                      std::to_string(ranks_.size()) + ", \"group_count\": 3}";
+    std::string out =
+        "[{\"pg_name\": \"0\", \"pg_desc\": \"default_pg\", \"backend_config\": \"cuda:nccl\", \"ranks\": [], "
+        "\"group_size\": " +
+        std::to_string(ranks_.size()) + ", \"group_count\": 3}";
     for (uint32_t first = 0; first < ranks_.size(); first += 2) {
       std::vector<uint32_t> pair = {first};
       if (first + 1 < ranks_.size()) pair.push_back(first + 1);
-      out += ", {\"pg_name\": \"" + std::to_string(1 + first / 2) + "\", \"pg_desc\": \"tp\", \"ranks\": " + list(pair, ", ") +
+      out += ", {\"pg_name\": \"" + std::to_string(1 + first / 2) +
+             "\", \"pg_desc\": \"tp\", \"ranks\": " + list(pair, ", ") +
              ", \"group_size\": " + std::to_string(pair.size()) + "}";
     }
     return out + "]";
@@ -489,20 +527,27 @@ class Run {
     std::string& out = out_.ranks[r].kineto;
     out = "{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H100\"}],\n";
     if (options_.distributed_info) {
-      out += "\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": " + std::to_string(r) + ", \"world_size\": " + std::to_string(ranks_.size()) +
+      out += "\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": " + std::to_string(r) +
+             ", \"world_size\": " + std::to_string(ranks_.size()) +
              ", \"pg_count\": 3, \"pg_config\": " + group_table() + "},\n";
     }
     out += "\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n";
-    out += "{\"name\": \"process_name\", \"ph\": \"M\", \"ts\": 0, \"pid\": 77, \"tid\": 0, \"args\": {\"name\": \"python\"}}";
+    out +=
+        "{\"name\": \"process_name\", \"ph\": \"M\", \"ts\": 0, \"pid\": 77, \"tid\": 0, \"args\": {\"name\": "
+        "\"python\"}}";
     for (const std::string& event : rank.events) out += ",\n" + event;
     for (const Kernel& kernel : rank.gpu) out += ",\n" + kernel.json;
     out += "\n],\n\"traceName\": \"sample\"}\n";
     std::string& host = out_.ranks[r].host;
     if (options_.host != SampleOptions::Host::none) {
-      host = std::string("{\"schema\": \"") + (options_.host == SampleOptions::Host::positional ? "1.0.3" : "1.1.1-chakra.0.0.4") +
-             "\", \"pid\": 77, \"nodes\": [\n{\"id\": 2, \"name\": \"[pytorch|profiler|execution_trace|thread]\", \"ctrl_deps\": 1}";
+      host = std::string("{\"schema\": \"") +
+             (options_.host == SampleOptions::Host::positional ? "1.0.3" : "1.1.1-chakra.0.0.4") +
+             "\", \"pid\": 77, \"nodes\": [\n{\"id\": 2, \"name\": \"[pytorch|profiler|execution_trace|thread]\", "
+             "\"ctrl_deps\": 1}";
       for (const std::string& node : rank.nodes) host += ",\n" + node;
-      host += ",\n{\"id\": 1, \"name\": \"[pytorch|profiler|execution_trace|process]\", \"ctrl_deps\": 1}\n], \"finish_ts\": 5}\n";
+      host +=
+          ",\n{\"id\": 1, \"name\": \"[pytorch|profiler|execution_trace|process]\", \"ctrl_deps\": 1}\n], "
+          "\"finish_ts\": 5}\n";
     }
     rank.last = std::max({rank.last, rank.host[kMain] - 30'000, rank.host[kAutograd]});
     out_.ranks[r].end_ns = common(r, rank.last) - first();
@@ -634,7 +679,9 @@ class Replay {
 
 }  // namespace
 
-std::string sample_key(JobCollective kind, uint64_t bytes) { return std::string(to_string(kind)) + " " + std::to_string(bytes); }
+std::string sample_key(JobCollective kind, uint64_t bytes) {
+  return std::string(to_string(kind)) + " " + std::to_string(bytes);
+}
 
 Sample make_sample(const SampleOptions& options) { return Run(options).make(); }
 

@@ -24,8 +24,8 @@ struct SampleOptions {
   uint32_t steps = 1;
 
   // Who tells of communications.
-  bool kernel_args = true;    // NCCL kernels (new Kineto)
-  bool operator_args = true;  // record_param_comms in the Kineto trace
+  bool kernel_args = true;                                             // NCCL kernels (new Kineto)
+  bool operator_args = true;                                           // record_param_comms in the Kineto trace
   enum class Host { none, positional, attributes } host = Host::none;  // schemas 1.0.x and 1.1.x
 
   // How the files can be linked.
@@ -39,13 +39,13 @@ struct SampleOptions {
 
   // Damage. Collectives are counted per rank in the order of launch, over all groups.
   std::set<std::pair<uint32_t, uint32_t>> lost_kernels = {};  // rank, collective: kernel and launch are not there
-  std::set<uint32_t> lost_tails = {};       // ranks whose last quarter of GPU events is not there
-  bool missing_parents = false;             // the host's nodes of broadcasts hang on nodes that are not there
-  bool without_ends = false;                // every seventh operator has no duration
-  bool overlapping = false;                 // kernels end after the next one's start
-  int64_t gpu_clock = 0;                    // ns added to what GPUs say
-  std::map<uint32_t, int64_t> clocks = {};       // by rank: ns added to all
-  uint32_t skipped_operators = 0;           // of the Kineto trace, at its beginning
+  std::set<uint32_t> lost_tails = {};                         // ranks whose last quarter of GPU events is not there
+  bool missing_parents = false;                   // the host's nodes of broadcasts hang on nodes that are not there
+  bool without_ends = false;                      // every seventh operator has no duration
+  bool overlapping = false;                       // kernels end after the next one's start
+  int64_t gpu_clock = 0;                          // ns added to what GPUs say
+  std::map<uint32_t, int64_t> clocks = {};        // by rank: ns added to all
+  uint32_t skipped_operators = 0;                 // of the Kineto trace, at its beginning
   std::map<uint32_t, uint64_t> other_bytes = {};  // by rank: elements of the first all-reduce
 };
 

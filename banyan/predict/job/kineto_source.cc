@@ -18,6 +18,10 @@ namespace {
 
 constexpr size_t kPiece = size_t{1} << 16;
 
+// Traces are packed ten to forty times. What is packed more than this is made to keep readers busy.
+constexpr uint64_t kMostPacked = 300;
+constexpr uint64_t kLeastLimit = uint64_t{1} << 24;
+
 Error cannot_read(const std::string& name, int code) {
   return Error(code == ENOENT ? ErrorCode::not_found : ErrorCode::io,
                std::string("cannot read it: ") + std::strerror(code), name);
@@ -147,11 +151,9 @@ bool TraceSource::refill() {
   at_ = unpacked_.data();
   end_ = at_ + (unpacked_.size() - stream.avail_out);
   given_ += static_cast<uint64_t>(end_ - at_);
-  if (given_ > kMaxText) {
-    throw Error(ErrorCode::unsupported,
-                "unpacks to more than " + std::to_string(kMaxText >> 30) +
-                    " GiB; record fewer steps, or without stacks and shapes",
-                name_);
+  if (given_ > kLeastLimit && given_ / kMostPacked > packed_->read) {
+    throw damaged("the gzip data unpacks to more than " + std::to_string(kMostPacked) +
+                  " times its size, which no trace does");
   }
   return true;
 }

@@ -16,8 +16,6 @@ namespace banyan {
 
 class TraceSource {
  public:
-  static constexpr uint64_t kMaxText = uint64_t{1} << 36;  // 64 GiB
-
   // Throws Error{not_found} or Error{io} naming the path.
   static TraceSource from_file(const std::string& path);
   // `text` is borrowed; `name` is how errors call it.

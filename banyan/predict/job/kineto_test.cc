@@ -18,14 +18,14 @@
 namespace banyan {
 namespace {
 
-using testing::make_sample;
-using testing::Sample;
-using testing::SampleCall;
-using testing::SampleOptions;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::make_sample;
+using testing::Sample;
+using testing::SampleCall;
+using testing::SampleOptions;
 using Host = SampleOptions::Host;
 
 KinetoJob read(const Sample& sample, const KinetoOptions& options = {}) {
@@ -55,8 +55,8 @@ std::string error_of(std::string_view kineto, std::string_view host = "") {
 // Of each group, such as "group 1: 0 1 ", its calls in order. Groups have no order among each other.
 using Calls = std::map<std::string, std::vector<std::string>>;
 
-void add_call(Calls& calls, const std::string& name, const std::vector<uint32_t>& ranks, JobCollective kind, uint64_t bytes,
-              uint32_t root) {
+void add_call(Calls& calls, const std::string& name, const std::vector<uint32_t>& ranks, JobCollective kind,
+              uint64_t bytes, uint32_t root) {
   std::string group = name + ": ";
   for (const uint32_t member : ranks) group += std::to_string(member) + " ";
   calls[group].push_back(std::string(to_string(kind)) + " " + std::to_string(bytes) + " root " + std::to_string(root));
@@ -75,7 +75,8 @@ Calls calls_of(const Job& job, uint32_t rank) {
 
 Calls true_calls(const Sample& sample, uint32_t rank) {
   Calls out;
-  for (const SampleCall& call : sample.ranks[rank].calls) add_call(out, "group " + std::to_string(call.group), call.ranks, call.kind, call.bytes, call.root);
+  for (const SampleCall& call : sample.ranks[rank].calls)
+    add_call(out, "group " + std::to_string(call.group), call.ranks, call.kind, call.bytes, call.root);
   return out;
 }
 
@@ -102,7 +103,8 @@ void expect_truth(const Sample& sample, const KinetoJob& read, int64_t within_ns
     expect_kernels(read.job, sample, r);
   }
   EXPECT_THAT(check_job(read.job), IsEmpty());
-  EXPECT_NEAR(static_cast<double>(testing::replay(read.job, sample)), static_cast<double>(sample.end_ns), static_cast<double>(within_ns));
+  EXPECT_NEAR(static_cast<double>(testing::replay(read.job, sample)), static_cast<double>(sample.end_ns),
+              static_cast<double>(within_ns));
 }
 
 bool has_line(const LinkReport& report, const std::string& text) {
@@ -149,9 +151,9 @@ struct Told {
   int groups;  // 0: rank lists, 1: distributedInfo, 2: process_group:init, 3: progressions
 };
 
-class KineteFields : public ::testing::TestWithParam<Told> {};
+class KinetoFields : public ::testing::TestWithParam<Told> {};
 
-TEST_P(KineteFields, LeadToTheSameTruth) {
+TEST_P(KinetoFields, LeadToTheSameTruth) {
   const Told told = GetParam();
   SampleOptions options;
   options.kernel_args = told.kernel_args;
@@ -168,13 +170,18 @@ TEST_P(KineteFields, LeadToTheSameTruth) {
   expect_truth(sample, job);
   const LinkCounts counts = job.report.total();
   if (told.host != Host::none) {
-    const uint64_t linked = told.link == 0 ? counts.linked_by_record_id : told.link == 1 ? counts.linked_by_index : counts.linked_by_name;
+    const uint64_t linked = told.link == 0   ? counts.linked_by_record_id
+                            : told.link == 1 ? counts.linked_by_index
+                                             : counts.linked_by_name;
     EXPECT_EQ(linked, counts.operators);
     EXPECT_EQ(counts.linked_by_record_id + counts.linked_by_index + counts.linked_by_name, linked);
     EXPECT_EQ(counts.links_taken_back + counts.contradicted_links, 0u);
   }
   const uint64_t all = counts.collectives + counts.messages;
-  EXPECT_EQ(told.kernel_args ? counts.comm_by_kernel : told.operator_args ? counts.comm_by_operator : counts.comm_by_host, all);
+  EXPECT_EQ(told.kernel_args     ? counts.comm_by_kernel
+            : told.operator_args ? counts.comm_by_operator
+                                 : counts.comm_by_host,
+            all);
 }
 
 std::vector<Told> all_told() {
@@ -198,16 +205,24 @@ std::vector<Told> all_told() {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kineto, KineteFields, ::testing::ValuesIn(all_told()), [](const auto& given) {
+INSTANTIATE_TEST_SUITE_P(Kineto, KinetoFields, ::testing::ValuesIn(all_told()), [](const auto& given) {
   const Told& told = given.param;
   return std::string(told.kernel_args ? "kernel_" : "") + (told.operator_args ? "operator_" : "") +
-         (told.host == Host::none ? "alone" : told.host == Host::positional ? "host10" : "host11") + "_link" +
-         std::to_string(told.link) + "_groups" + std::to_string(told.groups);
+         (told.host == Host::none         ? "alone"
+          : told.host == Host::positional ? "host10"
+                                          : "host11") +
+         "_link" + std::to_string(told.link) + "_groups" + std::to_string(told.groups);
 });
 
 TEST(Kineto, GroupsThatAreAddressesAreToldApartByTheirMembers) {
-  const Sample sample = make_sample({.kernel_args = false, .operator_args = false, .host = Host::positional, .rank_lists = false,
-                                     .distributed_info = false, .group_init = false, .progressions = true, .group_names = false});
+  const Sample sample = make_sample({.kernel_args = false,
+                                     .operator_args = false,
+                                     .host = Host::positional,
+                                     .rank_lists = false,
+                                     .distributed_info = false,
+                                     .group_init = false,
+                                     .progressions = true,
+                                     .group_names = false});
   const KinetoJob job = read(sample);
   for (uint32_t r = 0; r < 4; ++r) {
     // Their names are gone, as each is the first of its members.
@@ -234,6 +249,12 @@ TEST(Kineto, KernelsFindTheirLaunchWithoutCorrelation) {
   EXPECT_GT(other.report.total().launched_by_arrow, 40u);
   EXPECT_EQ(other.report.total().without_launcher, 0u);
   for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(other.job, r), true_calls(by_arrow, r));
+
+  // The arrow's head names the kernel by its stream and start.
+  const Sample by_head = make_sample({.external_ids = false, .correlations = false});
+  const KinetoJob third = read(by_head);
+  EXPECT_EQ(third.report.total().launched_by_arrow, 76u);
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(third.job, r), true_calls(by_head, r));
 }
 
 TEST(Kineto, KernelsWithoutAnyLaunchAreCountedAndKept) {
@@ -261,8 +282,8 @@ TEST(Kineto, WaitsThatDoNotSayForWhichStreamAreInferred) {
   EXPECT_TRUE(has_line(job.report, "do not say for which stream"));
 }
 
-// That the waits are in the graph, and not only the times: with a kernel on one stream made longer, what waits for it is
-// late by as much.
+// That the waits are in the graph, and not only the times: with a kernel on one stream made longer, what waits for it
+// is late by as much.
 TEST(Kineto, StreamsWaitForOneAnotherAndTheHostForThem) {
   const Sample sample = make_sample({.ranks = 2, .layers = 1});
   const KinetoJob job = read(sample);
@@ -270,7 +291,8 @@ TEST(Kineto, StreamsWaitForOneAnotherAndTheHostForThem) {
   for (auto& [key, ns] : slow.durations) {
     if (key.starts_with("allgather")) ns += 5'000'000;
   }
-  EXPECT_NEAR(static_cast<double>(testing::replay(job.job, slow)), static_cast<double>(sample.end_ns + 5'000'000), 400'000);
+  EXPECT_NEAR(static_cast<double>(testing::replay(job.job, slow)), static_cast<double>(sample.end_ns + 5'000'000),
+              400'000);
   // A sum that the host waits for at the end holds back what the host does afterwards.
   slow = sample;
   for (auto& [key, ns] : slow.durations) {
@@ -284,13 +306,15 @@ TEST(Kineto, LostCollectivesAreProvedByTheOtherRanks) {
   // The broadcast (number 0), a gather in the middle, the last all-reduce but one.
   for (const bool with_host : {false, true}) {
     SCOPED_TRACE(with_host);
-    const Sample sample = make_sample({.host = with_host ? Host::attributes : Host::none, .lost_kernels = {{1, 0}, {2, 2}, {0, 7}}});
+    const Sample sample =
+        make_sample({.host = with_host ? Host::attributes : Host::none, .lost_kernels = {{1, 0}, {2, 2}, {0, 7}}});
     const KinetoJob job = read(sample);
     expect_truth(sample, job, 60'000);
     EXPECT_EQ(job.report.total().inserted, 3u);
     EXPECT_EQ(job.report.ranks[1].counts.inserted_head, 1u);
     EXPECT_EQ(job.report.ranks[3].counts.inserted, 0u);
-    EXPECT_TRUE(has_line(job.report, "3 communications that a rank's trace lost and others prove: put back (ranks 0, 1, 2)"));
+    EXPECT_TRUE(
+        has_line(job.report, "3 communications that a rank's trace lost and others prove: put back (ranks 0, 1, 2)"));
     EXPECT_TRUE(has_line(job.report, "rank 1: group 0: put back broadcast of 2304 bytes"));
   }
 }
@@ -314,15 +338,20 @@ TEST(Kineto, LostTailsAreCompleted) {
 }
 
 TEST(Kineto, MissingParentsOfTheHostTraceLoseNoBroadcast) {
-  const Sample sample = make_sample({.kernel_args = false, .operator_args = false, .host = Host::attributes, .missing_parents = true});
+  const Sample sample =
+      make_sample({.kernel_args = false, .operator_args = false, .host = Host::attributes, .missing_parents = true});
   const KinetoJob job = read(sample);
   expect_truth(sample, job);
   EXPECT_EQ(job.report.total().missing_parents, 4u);
 }
 
 TEST(Kineto, OperatorsThatTheProfilerMissedDoNotShiftTheLinksOfOthers) {
-  const Sample sample = make_sample({.kernel_args = false, .operator_args = false, .host = Host::positional, .record_ids = false,
-                                     .indices = false, .skipped_operators = 5});
+  const Sample sample = make_sample({.kernel_args = false,
+                                     .operator_args = false,
+                                     .host = Host::positional,
+                                     .record_ids = false,
+                                     .indices = false,
+                                     .skipped_operators = 5});
   const KinetoJob job = read(sample);
   const LinkCounts counts = job.report.total();
   EXPECT_EQ(counts.linked_by_name, counts.operators);
@@ -381,19 +410,22 @@ TEST(Kineto, ARankWithoutMostOfTheCollectivesIsRefused) {
 TEST(Kineto, ARankWithoutATraceIsNamed) {
   Sample sample = make_sample({});
   sample.ranks.pop_back();
-  EXPECT_THAT(error_of(sample), AllOf(HasSubstr("rank 3 belongs, and there is no trace of it"), HasSubstr("give the traces of all ranks")));
+  EXPECT_THAT(error_of(sample), AllOf(HasSubstr("rank 3 belongs, and there is no trace of it"),
+                                      HasSubstr("give the traces of all ranks")));
 }
 
 TEST(Kineto, ACommunicationThatNobodyDescribesIsNamed) {
   const Sample sample = make_sample({.ranks = 2, .kernel_args = false, .operator_args = false});
-  EXPECT_THAT(error_of(sample), AllOf(HasSubstr("kineto 0 event "), HasSubstr("no rank's trace says how large it is"), HasSubstr("give the host trace")));
+  EXPECT_THAT(error_of(sample), AllOf(HasSubstr("kineto 0 event "), HasSubstr("no rank's trace says how large it is"),
+                                      HasSubstr("give the host trace")));
 }
 
 TEST(Kineto, WhatOneRankKnowsHelpsTheOthers) {
   Sample sample = make_sample({});
   for (const uint32_t rank : {0u, 1u, 3u}) {
     std::string& text = sample.ranks[rank].kineto;
-    for (size_t at = text.find("\"Float\""); at != std::string::npos; at = text.find("\"Float\"")) text.replace(at, 7, "\"Odd\"");
+    for (size_t at = text.find("\"Float\""); at != std::string::npos; at = text.find("\"Float\""))
+      text.replace(at, 7, "\"Odd\"");
   }
   EXPECT_THAT(error_of(sample), HasSubstr("no rank's trace says how large it is"));  // of the gathers of ranks 0 and 1
   sample.ranks[1] = make_sample({}).ranks[1];
@@ -402,13 +434,100 @@ TEST(Kineto, WhatOneRankKnowsHelpsTheOthers) {
   EXPECT_EQ(job.report.total().comm_by_peers, 20u);
 }
 
+// One rank of two that exchange 4 KiB by one kernel: batch_isend_irecv.
+std::string coalesced(uint32_t rank) {
+  const std::string peer = std::to_string(1 - rank);
+  const auto call = [&](const char* name, const char* key, int64_t ts) {
+    return "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"record_param_comms\", \"pid\": 1, \"tid\": 1, \"ts\": " +
+           std::to_string(ts) + ", \"dur\": 2, \"args\": {\"Collective name\": \"" + name +
+           "\", \"In msg nelems\": 1024, " +
+           "\"Out msg nelems\": 1024, \"dtype\": \"Float\", \"Group size\": 2, \"Process Group Name\": \"0\", " +
+           "\"Process Group Ranks\": \"[0, 1]\", \"" + key + "\": " + peer + "}},";
+  };
+  return "{\"distributedInfo\": {\"rank\": " + std::to_string(rank) + ", \"world_size\": 2}, \"traceEvents\": [" +
+             call("send", "Dst Rank", 100) + call("recv", "Src Rank", 110) + R"(
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": 1, "tid": 1, "ts": 120, "dur": 5, "args": {"correlation": 7}},
+    {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv(ncclDevKernelArgs)",
+         "pid" : 0, "tid" : 20, "ts" : 130, "dur" : 40, "args" : {
+    "device" : 0, "stream" : 20, "correlation" : 7
+  }
+},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 1, "tid": 1, "ts": 200, "dur": 60, "args": {"correlation": 8}},
+    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pageable)", "pid": 0, "tid": 7, "ts": 230, "dur": 20,
+     "args": {"device": 0, "stream": 7, "correlation": 8, "bytes": 65536}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "pid": 1, "tid": 1, "ts": 300, "dur": 10, "args": {"correlation": 9}},
+    {"ph": "X", "cat": "kernel", "name": "graph_a", "pid": 0, "tid": 7, "ts": 320, "dur": 5, "args": {"device": 0, "stream": 7, "correlation": 9}},
+    {"ph": "X", "cat": "kernel", "name": "graph_b", "pid": 0, "tid": 7, "ts": 0, "dur": 0, "args": {"device": 0, "stream": 7, "correlation": 9}}]
+})";
+}
+
+const JobNode& node_named(const Job& job, uint32_t rank, std::string_view name, uint32_t& place) {
+  const auto& nodes = job.program(rank).nodes;
+  for (place = 0; place < nodes.size(); ++place) {
+    if (job.name_of(nodes[place]) == name && nodes[place].kind != JobNodeKind::marker) return nodes[place];
+  }
+  throw Error(ErrorCode::not_found, std::string(name));
+}
+
+TEST(Kineto, AKernelOfSeveralCallsSendsAndReceivesAtOnce) {
+  const std::string a = coalesced(0), b = coalesced(1);
+  const KinetoJob read =
+      read_kineto_job(std::vector<RankTraceTexts>{{.kineto = a, .host = {}}, {.kineto = b, .host = {}}});
+  const LinkCounts counts = read.report.total();
+  EXPECT_EQ(counts.calls_coalesced, 4u);
+  EXPECT_EQ(counts.messages, 4u);
+  // In the order of one stream, both would send first and wait for ever.
+  EXPECT_THAT(check_job(read.job), IsEmpty());
+  for (uint32_t r = 0; r < 2; ++r) {
+    uint32_t sends = 0, receives = 0;
+    for (const JobNode& node : read.job.program(r).nodes) {
+      if (node.kind != JobNodeKind::send && node.kind != JobNodeKind::receive) continue;
+      ++(node.kind == JobNodeKind::send ? sends : receives);
+      EXPECT_EQ(node.bytes, 4096u);
+      EXPECT_EQ(read.job.peer(r, node.slot), 1 - r);
+    }
+    EXPECT_EQ(sends, 1u);
+    EXPECT_EQ(receives, 1u);
+  }
+}
+
+TEST(Kineto, BlockingCopiesHoldTheHostAndGraphsLaunchAllTheirKernels) {
+  const std::string a = coalesced(0), b = coalesced(1);
+  const KinetoJob read =
+      read_kineto_job(std::vector<RankTraceTexts>{{.kineto = a, .host = {}}, {.kineto = b, .host = {}}});
+  const JobProgram& program = read.job.program(0);
+  uint32_t copy = 0, first = 0, second = 0;
+  const JobNode& memory = node_named(read.job, 0, "Memcpy DtoH (Device -> Pageable)", copy);
+  EXPECT_EQ(memory.kind, JobNodeKind::memory);
+  EXPECT_EQ(memory.bytes, 65536u);
+  // A marker of the host needs the copy.
+  bool held = false;
+  for (uint32_t i = 0; i < program.nodes.size(); ++i) {
+    const auto needs = program.needs(i);
+    held = held || (program.nodes[i].kind == JobNodeKind::marker &&
+                    program.streams[program.nodes[i].stream].name == "host thread 1" &&
+                    std::find(needs.begin(), needs.end(), copy) != needs.end());
+  }
+  EXPECT_TRUE(held);
+  EXPECT_EQ(read.report.total().syncs, 2u);
+  // Both kernels of the graph need the same node of the host; the one that lost its times begins with the launch.
+  node_named(read.job, 0, "graph_a", first);
+  node_named(read.job, 0, "graph_b", second);
+  ASSERT_EQ(program.needs(first).size(), 1u);
+  ASSERT_EQ(program.needs(second).size(), 1u);
+  EXPECT_EQ(program.needs(first)[0], program.needs(second)[0]);
+  EXPECT_EQ(read.report.total().without_gpu_time, 2u);
+}
+
 TEST(Kineto, ReadsGzipAndPlainFiles) {
   const Sample sample = make_sample({.host = Host::attributes});
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("kineto_test_" + std::to_string(::getpid()));
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("kineto_test_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   std::vector<RankTraces> files;
   for (uint32_t r = 0; r < 4; ++r) {
-    const std::string kineto = folder / ("k" + std::to_string(r) + ".json.gz"), host = folder / ("h" + std::to_string(r) + ".json");
+    const std::string kineto = folder / ("k" + std::to_string(r) + ".json.gz"),
+                      host = folder / ("h" + std::to_string(r) + ".json");
     gzFile out = ::gzopen(kineto.c_str(), "wb");
     ASSERT_EQ(::gzwrite(out, sample.ranks[r].kineto.data(), static_cast<unsigned>(sample.ranks[r].kineto.size())),
               static_cast<int>(sample.ranks[r].kineto.size()));
@@ -424,7 +543,8 @@ TEST(Kineto, ReadsGzipAndPlainFiles) {
     read_kineto_job(files);
     ADD_FAILURE() << "was read";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("k1.json.gz byte " + std::to_string(packed.size() / 2)), HasSubstr("ends in the middle")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("k1.json.gz byte " + std::to_string(packed.size() / 2)),
+                                    HasSubstr("ends in the middle")));
   }
   files[2].kineto = folder / "none.json";
   write_file(files[1].kineto, packed);
@@ -454,10 +574,12 @@ TEST(Kineto, WhatIsNoTraceIsRefusedWithItsPlace) {
   EXPECT_THAT(error_of(""), HasSubstr("kineto 0 byte 0"));
   EXPECT_THAT(error_of("{\"traceEvents\": []}"), HasSubstr("holds no events"));
   EXPECT_THAT(error_of("{\"nodes\": [{\"id\": 1}]}"), HasSubstr("holds no events"));
-  EXPECT_THAT(error_of("[{\"name\": \"x\", \"ph\": \"X\", \"ts\": 1}, 7]"), HasSubstr("kineto 0 event 1: is not an object"));
+  EXPECT_THAT(error_of("[{\"name\": \"x\", \"ph\": \"X\", \"ts\": 1}, 7]"),
+              HasSubstr("kineto 0 event 1: is not an object"));
   EXPECT_THAT(error_of("{\"traceEvents\": [{\"name\": \"x\"}]}"), HasSubstr("event 0: has no phase"));
   EXPECT_THAT(error_of("{\"traceEvents\": [{\"ph\": \"M\"}]}"), HasSubstr("has no operators, kernels or calls"));
-  EXPECT_THAT(error_of("{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\" \"ts\": 1}]}"), AllOf(HasSubstr("event 0 byte "), HasSubstr("JSON")));
+  EXPECT_THAT(error_of("{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\" \"ts\": 1}]}"),
+              AllOf(HasSubstr("event 0 byte "), HasSubstr("JSON")));
   EXPECT_THAT(error_of("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 5, \"dur\": 1}, "
                        "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 2000000000000, \"dur\": 1}]"),
               HasSubstr("event 1 ends more than 12 days after event 0 begins"));
@@ -476,7 +598,9 @@ TEST(Kineto, ARealPairOfPyTorchAndGlooIsLinkedByNames) {
   const std::string folder = std::string(BANYAN_SOURCE_DIR) + "/banyan/predict/job/fixtures/";
   std::vector<RankTraces> files;
   for (const char* rank : {"0", "1"}) {
-    files.push_back({.kineto = folder + "torch113_gloo_kineto" + rank + ".json.gz", .host = folder + "torch113_gloo_host" + rank + ".json.gz", .rank = {}});
+    files.push_back({.kineto = folder + "torch113_gloo_kineto" + rank + ".json.gz",
+                     .host = folder + "torch113_gloo_host" + rank + ".json.gz",
+                     .rank = {}});
   }
   const KinetoJob read = read_kineto_job(files);
   const LinkCounts counts = read.report.total();
@@ -484,11 +608,14 @@ TEST(Kineto, ARealPairOfPyTorchAndGlooIsLinkedByNames) {
   EXPECT_GE(counts.linked_by_name, counts.operators);
   EXPECT_EQ(counts.links_taken_back, 0u);
   // What the program called: DDP's bucket of 64 * 128 + 128 + 128 * 16 + 16 floats, then 1,000 floats each.
-  const Calls expected = {{"group 0: 0 1 ", {"allreduce 41536 root 0", "allreduce 4000 root 0", "broadcast 4000 root 1", "allgather 8000 root 0", "barrier 0 root 0"}}};
+  const Calls expected = {{"group 0: 0 1 ",
+                           {"allreduce 41536 root 0", "allreduce 4000 root 0", "broadcast 4000 root 1",
+                            "allgather 8000 root 0", "barrier 0 root 0"}}};
   for (uint32_t r = 0; r < 2; ++r) EXPECT_EQ(calls_of(read.job, r), expected);
   for (const auto& [rank, kind] : {std::pair(0, JobNodeKind::send), std::pair(1, JobNodeKind::receive)}) {
     const auto& nodes = read.job.program(static_cast<uint32_t>(rank)).nodes;
-    const auto at = std::find_if(nodes.begin(), nodes.end(), [kind = kind](const JobNode& node) { return node.kind == kind; });
+    const auto at =
+        std::find_if(nodes.begin(), nodes.end(), [kind = kind](const JobNode& node) { return node.kind == kind; });
     ASSERT_NE(at, nodes.end());
     EXPECT_EQ(at->bytes, 4000u);
     EXPECT_EQ(read.job.peer(static_cast<uint32_t>(rank), at->slot), 1u - static_cast<uint32_t>(rank));

@@ -76,13 +76,15 @@ TEST(KinetoTrace, NegativeDurationsAndMissingTimesAreCounted) {
 }
 
 TEST(KinetoTrace, TextThatIsNoJsonIsMendedAndCounted) {
-  const KinetoTrace trace = read("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"C:\\path \xff\x01 \xc3\xa9\", \"ts\": 1, \"dur\": 1}]");
+  const KinetoTrace trace =
+      read("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"C:\\path \xff\x01 \xc3\xa9\", \"ts\": 1, \"dur\": 1}]");
   EXPECT_EQ(trace.mended_text, 3u);
   EXPECT_EQ(trace.names.back(), "C:\\path ?  \xc3\xa9");
 }
 
 TEST(KinetoTrace, OnlyWhatEndsWithinTheEventsIsCut) {
-  const std::string text = R"({"a": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1}, {"ph": "X", "cat")";
+  const std::string text =
+      R"({"a": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1}, {"ph": "X", "cat")";
   const KinetoTrace trace = read(text);
   EXPECT_TRUE(trace.cut);
   EXPECT_EQ(trace.position, text.size());
@@ -101,15 +103,18 @@ TEST(KinetoTrace, GzipIsToldByItsContentAndMembersAreJoined) {
 }
 
 TEST(KinetoTrace, AGzipBombEndsInAnErrorAndNotInMemory) {
-  // A text of 80 MiB, packed a thousand to one.
+  const auto error_of = [](std::string_view text) {
+    try {
+      read(text);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
   std::string text = "[{\"ph\": \"";
   text.append(size_t{80} << 20, 'x');
-  try {
-    read(packed(text));
-    ADD_FAILURE() << "was read";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("longer than 64 MiB"));
-  }
+  EXPECT_THAT(error_of(text), ::testing::HasSubstr("a single text is longer than 64 MiB"));
+  EXPECT_THAT(error_of(packed(text)), ::testing::HasSubstr("unpacks to more than 300 times its size"));
 }
 
 TEST(KinetoTrace, DeepNestingIsRefused) {
@@ -119,12 +124,14 @@ TEST(KinetoTrace, DeepNestingIsRefused) {
 }
 
 TEST(KinetoTrace, GroupTablesComeInThreeSpellings) {
-  const auto now = read_group_table(R"([{"pg_name": "0", "ranks": [], "group_size": 8}, {"pg_name": "3", "ranks": [1, 3], "pg_size": 2}])");
+  const auto now = read_group_table(
+      R"([{"pg_name": "0", "ranks": [], "group_size": 8}, {"pg_name": "3", "ranks": [1, 3], "pg_size": 2}])");
   ASSERT_EQ(now.size(), 2u);
   EXPECT_THAT(now[0].ranks, IsEmpty());
   EXPECT_EQ(now[0].size, 8u);
   EXPECT_THAT(now[1].ranks, ElementsAre(1, 3));
-  const auto literal = read_group_table("[{'pg_id': 140538064364672, 'backend_config': 'cuda:nccl', 'ranks': {5: 1, 2: 0}, 'x': None}]");
+  const auto literal =
+      read_group_table("[{'pg_id': 140538064364672, 'backend_config': 'cuda:nccl', 'ranks': {5: 1, 2: 0}, 'x': None}]");
   ASSERT_EQ(literal.size(), 1u);
   EXPECT_EQ(literal[0].name, "140538064364672");
   EXPECT_THAT(literal[0].ranks, ElementsAre(2, 5));
@@ -149,7 +156,9 @@ TEST(KinetoComm, ShortenedRankListsAreCompletedWhereTheyAreEven) {
 TEST(KinetoComm, NamesOfCallsAndKernelsAreKnown) {
   const auto kind = [](std::string_view name) {
     CommCall call;
-    return read_comm_name(name, call) == CommName::call && call.kind == CommCall::Kind::collective ? std::string(to_string(call.collective)) : "-";
+    return read_comm_name(name, call) == CommName::call && call.kind == CommCall::Kind::collective
+               ? std::string(to_string(call.collective))
+               : "-";
   };
   EXPECT_EQ(kind("allreduce_coalesced"), "allreduce");
   EXPECT_EQ(kind("_allgather_base"), "allgather");
@@ -205,9 +214,20 @@ TEST(KinetoComm, BytesAreTotals) {
 }
 
 TEST(KinetoComm, WidthsOfElementsAreKnownInAllSpellings) {
-  for (const auto& [type, width] : std::initializer_list<std::pair<const char*, uint32_t>>{
-           {"Float", 4}, {"BFloat16", 2}, {"c10::BFloat16", 2}, {"Tensor(float)", 4}, {"Tensor(long int)", 8}, {"Half", 2}, {"Byte", 1},
-           {"Float8_e4m3fn", 1}, {"Double", 8}, {"ComplexFloat", 8}, {"Bool", 1}, {"UInt16", 2}, {"", 0}, {"string", 0}}) {
+  for (const auto& [type, width] : std::initializer_list<std::pair<const char*, uint32_t>>{{"Float", 4},
+                                                                                           {"BFloat16", 2},
+                                                                                           {"c10::BFloat16", 2},
+                                                                                           {"Tensor(float)", 4},
+                                                                                           {"Tensor(long int)", 8},
+                                                                                           {"Half", 2},
+                                                                                           {"Byte", 1},
+                                                                                           {"Float8_e4m3fn", 1},
+                                                                                           {"Double", 8},
+                                                                                           {"ComplexFloat", 8},
+                                                                                           {"Bool", 1},
+                                                                                           {"UInt16", 2},
+                                                                                           {"", 0},
+                                                                                           {"string", 0}}) {
     EXPECT_EQ(element_width(type), width) << type;
   }
 }

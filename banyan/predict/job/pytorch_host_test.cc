@@ -63,14 +63,16 @@ TEST(PytorchHost, ParamCommsByPosition) {
 }
 
 TEST(PytorchHost, WrappersAreNoCommunications) {
-  const HostTrace trace = read(R"({"id": 5, "name": "record_param_comms", "parent": 2, "inputs": [44,94251234,3,"wait",[],[],8]},
+  const HostTrace trace =
+      read(R"({"id": 5, "name": "record_param_comms", "parent": 2, "inputs": [44,94251234,3,"wait",[],[],8]},
                                   {"id": 6, "name": "record_param_comms", "parent": 2, "inputs": [0,94251234,3,"init",[],[],8]})");
   EXPECT_EQ(trace.nodes.size(), 2u);
   for (const HostNode& node : trace.nodes) EXPECT_EQ(node.comm, HostNode::kNone);
 }
 
 TEST(PytorchHost, GlooTakesRootAndPeerFromTheCallAround) {
-  const HostTrace trace = read(R"({"id": 243, "name": "gloo:broadcast", "parent": 242, "inputs": [[53,60,0,1000,4,"cpu"]]},
+  const HostTrace trace =
+      read(R"({"id": 243, "name": "gloo:broadcast", "parent": 242, "inputs": [[53,60,0,1000,4,"cpu"]]},
     {"id": 242, "name": "c10d::broadcast_", "parent": 8, "inputs": [[[53,60,0,1000,4,"cpu"]],"<Object>",1,0,-1]},
     {"id": 268, "name": "gloo:recv", "parent": 267, "inputs": [[5,6,0,77,8,"cpu"]]},
     {"id": 267, "name": "c10d::recv_", "parent": 8, "inputs": [[[5,6,0,77,8,"cpu"]],"<Object>",3,0]})");
@@ -87,7 +89,8 @@ TEST(PytorchHost, GlooTakesRootAndPeerFromTheCallAround) {
 }
 
 TEST(PytorchHost, NodesAreSortedAndProcessAndThreadsLeftOut) {
-  const HostTrace trace = read(R"({"id": 9, "name": "b", "ctrl_deps": 4}, {"id": 4, "name": "a", "ctrl_deps": 2}, {"id": 9, "name": "again", "ctrl_deps": 2},
+  const HostTrace trace = read(
+      R"({"id": 9, "name": "b", "ctrl_deps": 4}, {"id": 4, "name": "a", "ctrl_deps": 2}, {"id": 9, "name": "again", "ctrl_deps": 2},
     {"id": 2, "name": "[pytorch|profiler|execution_trace|thread]", "ctrl_deps": 1},
     {"id": 1, "name": "[pytorch|profiler|execution_trace|process]", "ctrl_deps": 1})");
   ASSERT_EQ(trace.nodes.size(), 2u);
@@ -116,7 +119,8 @@ TEST(PytorchHost, WhatIsNoHostTraceIsRefusedWithItsPlace) {
     return std::string("no error");
   };
   EXPECT_THAT(error_of("{}"), HasSubstr("host.json: holds no nodes"));
-  EXPECT_THAT(error_of("{\"nodes\": [{\"id\": 1, \"name\": \"a\"}, {\"name\": \"b\"}]}"), HasSubstr("host.json event 1: has no id"));
+  EXPECT_THAT(error_of("{\"nodes\": [{\"id\": 1, \"name\": \"a\"}, {\"name\": \"b\"}]}"),
+              HasSubstr("host.json event 1: has no id"));
   EXPECT_THAT(error_of("{\"nodes\": [7]}"), HasSubstr("event 0: is not an object"));
   EXPECT_THAT(error_of("{\"nodes\": [{\"id\" 1}]}"), HasSubstr("host.json event 0 byte "));
 }

@@ -1,0 +1,217 @@
+#include "apps/job_prediction.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "apps/timed_plan.h"
+#include "banyan/base/file.h"
+#include "banyan/predict/costed_plans.h"
+#include "banyan/predict/report/chrome_trace.h"
+#include "banyan/predict/report/html_report.h"
+#include "banyan/predict/report/prediction_json.h"
+#include "banyan/predict/report/summary.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr size_t kLinksShown = 5, kJobsShown = 20;
+
+double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+PlansFor plans_of(const Going& going) {
+  return [going](const Fabric& fabric, double latency) {
+    LinkEfficiency links = going.links;
+    std::vector<CollectiveCost> measured = going.measured;
+    const auto scale = [&](Picoseconds& time) {
+      time = Picoseconds(static_cast<int64_t>(static_cast<double>(time.count()) * latency));
+    };
+    scale(links.latency);
+    for (CollectiveCost& cost : measured) {
+      for (CollectiveCostPiece& piece : cost.pieces) scale(piece.alpha);
+    }
+    return make_costed_plans(fabric, make_ring_plans(fabric, {}), links, std::move(measured));
+  };
+}
+
+JobSimulationOptions options_of(const JobQuestion& question, const JobTexts& texts) {
+  JobSimulationOptions options;
+  options.message_latency = question.going.links.latency;
+  options.message_efficiency = std::min(1.0, question.going.links.network);
+  options.fold = !texts.unfolded;
+  if (!texts.window.empty()) options.window = parse_option("--window", [&] { return parse_duration(texts.window); });
+  return options;
+}
+
+ReportInput report_input(const JobQuestion& question, JobAnswer& answer) {
+  return {
+      .prediction = answer.simulation.prediction, .fabric = question.fabric, .points = {}, .what_if = answer.what_if};
+}
+
+}  // namespace
+
+void declare_job_options(CLI::App& command, JobTexts& texts) {
+  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+    command.add_option(name, value, help)->type_name(type);
+  };
+  add("--fabric", texts.fabric, "FABRIC", "a fabric as everywhere: dgx-a100:64, a file, text");
+  add("--placement", texts.placement, "RULE", "packed, random or round-robin over boxes (default packed)");
+  add("--seed", texts.seed, "N", "of random placement (default 1)");
+  add("--window", texts.window, "TIME", "let flows that end within so long end together: quicker, less exact");
+  add("--costs", texts.costs, "FILE", "measured collectives, as 'predict calibrate' writes them");
+  command.add_flag("--what-if", texts.what_if, "simulate again with each resource doubled: what would help");
+  command.add_flag("--unfolded", texts.unfolded, "simulate every rank, also those that are alike");
+  add("--html", texts.html, "FILE", "write a page with pictures, which needs nothing else");
+  add("--trace", texts.trace, "FILE", "write a trace for Perfetto or chrome://tracing");
+  add("-o,--output", texts.output, "FILE", "write the prediction as JSON");
+  command.add_flag("--json", texts.json, "one JSON object on standard output");
+}
+
+std::vector<CollectiveCost> load_costs(const JobTexts& texts) {
+  if (texts.costs.empty()) return {};
+  return parse_option("--costs", [&] { return read_collective_costs(texts.costs); });
+}
+
+JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, const Terminal& terminal) {
+  for (const std::string* path : {&texts.output, &texts.html, &texts.trace}) {
+    if (!path->empty()) check_output_place(*path);
+  }
+  Progress progress(terminal, "simulating");
+  WatchedSimulation watch(progress);
+  const PlansFor plans_for = plans_of(question.going);
+  const auto plans = plans_for(question.fabric, 1);
+  JobSimulationOptions options = options_of(question, texts);
+  options.plans = plans.get();
+  options.observer = &watch;
+  JobAnswer answer{.simulation = simulate_jobs(question.fabric, question.jobs, options), .what_if = {}};
+  Prediction& prediction = answer.simulation.prediction;
+  prediction.title = question.title;
+  if (!prediction.complete) return answer;
+  if (question.jobs.size() > 1) {
+    progress.say("simulating each job alone");
+    JobSimulationOptions alone = options;
+    alone.most_spans = 0;
+    for (size_t j = 0; j < question.jobs.size() && prediction.complete; ++j) {
+      const Prediction own = simulate_jobs(question.fabric, {question.jobs[j]}, alone).prediction;
+      if (own.complete) prediction.jobs[j].alone = own.jobs.front().end - own.jobs.front().begin;
+    }
+  }
+  if (texts.what_if) {
+    progress.say("asking what would help");
+    answer.what_if = what_if(question.fabric, question.jobs, options, plans_for, prediction.time);
+  }
+  return answer;
+}
+
+std::string write_reports(const JobQuestion& question, JobAnswer& answer, const JobTexts& texts,
+                          const Terminal& terminal) {
+  std::string text;
+  const ReportInput input = report_input(question, answer);
+  if (!texts.output.empty()) {
+    write_file(texts.output, format_prediction(input));
+    text += labelled(terminal, "written", texts.output);
+  }
+  if (!texts.html.empty()) {
+    write_file(texts.html, html_report(input));
+    text += labelled(terminal, "written", texts.html);
+  }
+  if (!texts.trace.empty()) {
+    write_file(texts.trace, chrome_trace(input));
+    text += labelled(terminal, "written", texts.trace);
+  }
+  return text;
+}
+
+std::string format_answer(const JobQuestion& question, const JobAnswer& answer, const Terminal& terminal) {
+  const Prediction& prediction = answer.simulation.prediction;
+  const ReportInput input{.prediction = prediction, .fabric = question.fabric, .points = {}, .what_if = answer.what_if};
+  std::string text =
+      labelled(terminal, "time",
+               format_seconds(seconds_of(prediction.time)) + (prediction.complete ? "" : ", when it was interrupted"));
+  text += labelled(terminal, "in words", in_words(input));
+  const TimeShares shares = time_shares(prediction);
+  text += labelled(terminal, "ranks",
+                   format_percent(shares.compute) + " computing, " + format_percent(shares.exposed) +
+                       " exposed communication, " + format_percent(shares.waiting) + " waiting, " +
+                       format_percent(shares.bubble) + " bubble");
+  text += labelled(terminal, "simulated",
+                   std::to_string(answer.simulation.nodes_simulated) + " nodes of " +
+                       counted(answer.simulation.rank_kinds, "kind") + " of ranks for " +
+                       std::to_string(answer.simulation.nodes) + " of " + counted(prediction.ranks.size(), "rank"));
+  if (prediction.window.bytes > 0) {
+    text += labelled(terminal, "window", "sizes are off by " + format_percent(prediction.window.of_all) + " in all");
+  }
+  if (prediction.jobs.size() > 1) {
+    Table table({"job", "tenant", "begins", "ends", "takes", "slower than alone"});
+    for (size_t j = 0; j < std::min(kJobsShown, prediction.jobs.size()); ++j) {
+      const PredictedJob& job = prediction.jobs[j];
+      const double takes = seconds_of(job.end - job.begin);
+      table.add({job.name, job.tenant.empty() ? "-" : job.tenant, format_seconds(seconds_of(job.begin)),
+                 format_seconds(seconds_of(job.end)), format_seconds(takes),
+                 job.alone ? format_decimals(takes / seconds_of(*job.alone), 3) + " times" : "?"});
+    }
+    text += "\n" + table.format(terminal);
+  }
+  Table links({"busiest links", "bandwidth", "used", "full"});
+  for (const LinkStanding& standing : busiest_links(input, kLinksShown)) {
+    const Link& link = question.fabric.links()[standing.link];
+    links.add({question.fabric.name(link.from) + " -> " + question.fabric.name(link.to), link.bandwidth.to_string(),
+               format_percent(standing.load), format_percent(standing.full)});
+  }
+  text += "\n" + links.format(terminal);
+  if (!answer.what_if.empty()) {
+    Table table({"if doubled", "time", "gain"});
+    for (const WhatIf& row : answer.what_if) {
+      table.add({row.resource, format_seconds(seconds_of(row.time)), format_decimals(100 * row.gain, 1) + " %"});
+    }
+    text += "\n" + table.format(terminal);
+  }
+  return text;
+}
+
+Json answer_json(const JobQuestion& question, const JobAnswer& answer) {
+  const Prediction& prediction = answer.simulation.prediction;
+  const ReportInput input{.prediction = prediction, .fabric = question.fabric, .points = {}, .what_if = answer.what_if};
+  const TimeShares shares = time_shares(prediction);
+  Json jobs = Json::array();
+  for (const PredictedJob& job : prediction.jobs) {
+    Json row = {
+        {"name", job.name}, {"tenant", job.tenant}, {"begin_ps", job.begin.count()}, {"end_ps", job.end.count()}};
+    if (job.alone) {
+      row["alone_ps"] = job.alone->count();
+      row["slow_down"] = seconds_of(job.end - job.begin) / seconds_of(*job.alone);
+    }
+    jobs.push_back(row);
+  }
+  Json links = Json::array();
+  for (const LinkStanding& standing : busiest_links(input, SIZE_MAX)) {
+    const Link& link = question.fabric.links()[standing.link];
+    links.push_back({{"from", question.fabric.name(link.from)},
+                     {"to", question.fabric.name(link.to)},
+                     {"bytes", prediction.links[standing.link].bytes},
+                     {"utilisation", standing.load},
+                     {"full", standing.full}});
+  }
+  Json what_if = Json::array();
+  for (const WhatIf& row : answer.what_if) {
+    what_if.push_back({{"resource", row.resource}, {"time_ps", row.time.count()}, {"gain", row.gain}});
+  }
+  return {{"title", prediction.title},
+          {"time_ps", prediction.time.count()},
+          {"complete", prediction.complete},
+          {"in_words", in_words(input)},
+          {"shares",
+           {{"compute", shares.compute},
+            {"exposed", shares.exposed},
+            {"waiting", shares.waiting},
+            {"bubble", shares.bubble}}},
+          {"ranks", prediction.ranks.size()},
+          {"rank_kinds", answer.simulation.rank_kinds},
+          {"nodes", answer.simulation.nodes},
+          {"nodes_simulated", answer.simulation.nodes_simulated},
+          {"window_error", prediction.window.of_all},
+          {"jobs", jobs},
+          {"links", links},
+          {"what_if", what_if}};
+}
+
+}  // namespace banyan::app

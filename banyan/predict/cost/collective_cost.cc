@@ -1,0 +1,180 @@
+#include "banyan/predict/cost/collective_cost.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "banyan/base/check.h"
+#include "banyan/base/file.h"
+#include "banyan/predict/cost/json_object.h"
+#include "banyan/predict/cost/operators.h"
+
+namespace banyan {
+namespace {
+
+using cost_json::invalid;
+using cost_json::Json;
+using cost_json::Object;
+
+constexpr const char* kFormat = "collective-cost/1";
+constexpr uint64_t kMaxFileBytes = 16 << 20;
+constexpr double kLeastEfficiency = 1e-6, kMostEfficiency = 100;
+
+constexpr std::array<JobCollective, 9> kCollectives = {
+    JobCollective::all_reduce, JobCollective::reduce,         JobCollective::all_gather,
+    JobCollective::gather,     JobCollective::scatter,        JobCollective::broadcast,
+    JobCollective::all_to_all, JobCollective::reduce_scatter, JobCollective::barrier};
+
+JobCollective parse_collective(const std::string& text, const std::string& place) {
+  for (const JobCollective kind : kCollectives) {
+    if (to_string(kind) == text) return kind;
+  }
+  throw invalid(place + ": '" + text.substr(0, 40) + "' is no collective");
+}
+
+CollectiveCost read_cost(const Json& json, const std::string& place) {
+  const Object object(json, place, {"collective", "ranks", "link", "source", "pieces"});
+  CollectiveCost cost;
+  cost.collective = parse_collective(object.text("collective"), object.at_key("collective"));
+  cost.ranks = static_cast<uint32_t>(object.whole("ranks", 2, Job::kMaxRanks));
+  cost.link = object.bandwidth("link");
+  if (object.has("source")) cost.source = object.text("source");
+  for (const Json& entry : object.array("pieces")) {
+    const Object piece(entry, place + ".pieces[" + std::to_string(cost.pieces.size()) + "]",
+                       {"from", "alpha", "efficiency"});
+    const CollectiveCostPiece read = {.from = piece.bytes("from").count(),
+                                      .alpha = piece.duration("alpha"),
+                                      .efficiency = piece.ratio("efficiency", kLeastEfficiency, kMostEfficiency)};
+    if (!cost.pieces.empty() && read.from <= cost.pieces.back().from)
+      throw invalid(piece.at_key("from") + " is not above that of the piece before");
+    cost.pieces.push_back(read);
+  }
+  if (cost.pieces.empty()) throw invalid(place + ".pieces is empty");
+  return cost;
+}
+
+bool is_summing_or_gathering(JobCollective kind) {
+  return kind == JobCollective::all_reduce || kind == JobCollective::all_gather ||
+         kind == JobCollective::reduce_scatter;
+}
+
+}  // namespace
+
+const CollectiveCostPiece& CollectiveCost::piece(uint64_t bytes) const {
+  const auto after = std::upper_bound(pieces.begin(), pieces.end(), bytes,
+                                      [](uint64_t size, const CollectiveCostPiece& next) { return size < next.from; });
+  return after == pieces.begin() ? pieces.front() : *(after - 1);
+}
+
+double CollectiveCost::seconds(uint64_t bytes, double busiest, uint32_t n) const {
+  const CollectiveCostPiece& at = piece(bytes);
+  const double steps = n > 1 ? std::log2(n) / std::log2(ranks) : 0;
+  return static_cast<double>(at.alpha.count()) * 1e-12 * steps + busiest / at.efficiency;
+}
+
+double busiest_share(JobCollective collective, uint32_t ranks) {
+  if (ranks < 2) return 0;
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (collective) {
+    case JobCollective::all_reduce:
+      return 2 * others;
+    case JobCollective::all_gather:
+    case JobCollective::reduce_scatter:
+    case JobCollective::gather:
+    case JobCollective::scatter:
+    case JobCollective::all_to_all:
+      return others;
+    case JobCollective::broadcast:
+    case JobCollective::reduce:
+      return 1;
+    case JobCollective::barrier:
+      return 0;
+  }
+  CHECK(false) << "collective " << static_cast<int>(collective);
+}
+
+CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFromCurve& options) {
+  if (options.ranks < 2) throw invalid("a measured collective needs its number of ranks, 2 or more (--ranks)");
+  CollectiveCost cost{options.collective, options.ranks, options.link, {}, options.source};
+  const double share = busiest_share(options.collective, options.ranks);
+  if (share == 0) throw invalid("a barrier moves no bytes, so it has no curve over size");
+  if (cost.link.bytes_per_second() == 0) {
+    const double beta = curve.pieces().back().beta;
+    const double rate = beta > 0 ? share / beta : static_cast<double>(Bandwidth::kMaxBytesPerSecond);
+    cost.link = Bandwidth::bytes_per_second(
+        static_cast<uint64_t>(std::llround(std::clamp(rate, 1.0, static_cast<double>(Bandwidth::kMaxBytesPerSecond)))));
+  }
+  const double per_byte = share / static_cast<double>(cost.link.bytes_per_second());
+  for (const CurvePiece& piece : curve.pieces()) {
+    const double efficiency = piece.beta > 0 ? per_byte / piece.beta : kMostEfficiency;
+    cost.pieces.push_back({.from = piece.from,
+                           .alpha = to_picoseconds(piece.alpha),
+                           .efficiency = std::clamp(efficiency, kLeastEfficiency, kMostEfficiency)});
+  }
+  return cost;
+}
+
+CollectiveCost default_collective_cost(JobCollective collective, const LinkEfficiency& links, bool leaves_the_box) {
+  return {
+      .collective = collective,
+      .ranks = 2,
+      .link = {},
+      .pieces = {{.from = 0, .alpha = links.latency, .efficiency = leaves_the_box ? links.network : links.scale_up}},
+      .source = "the device's link efficiencies"};
+}
+
+std::string format_collective_costs(std::span<const CollectiveCost> costs) {
+  Json list = Json::array();
+  for (const CollectiveCost& cost : costs) {
+    Json pieces = Json::array();
+    for (const CollectiveCostPiece& piece : cost.pieces) {
+      pieces.push_back({{"from", std::to_string(piece.from) + " B"},
+                        {"alpha", to_string(piece.alpha)},
+                        {"efficiency", piece.efficiency}});
+    }
+    list.push_back({{"collective", to_string(cost.collective)},
+                    {"ranks", cost.ranks},
+                    {"link", cost.link.to_string()},
+                    {"source", cost.source},
+                    {"pieces", pieces}});
+  }
+  const Json root = {{"banyan", kFormat}, {"collectives", list}};
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::vector<CollectiveCost> parse_collective_costs(std::string_view json) {
+  const Json root_json = cost_json::parse(json);
+  const Object root(root_json, "the file", {"banyan", "note", "collectives"});
+  if (root.text("banyan") != kFormat)
+    throw invalid("is not a file of collective costs: \"banyan\" is '" + root.text("banyan").substr(0, 60) +
+                  "', not '" + kFormat + "'");
+  std::vector<CollectiveCost> costs;
+  for (const Json& entry : root.array("collectives"))
+    costs.push_back(read_cost(entry, "collectives[" + std::to_string(costs.size()) + "]"));
+  return costs;
+}
+
+std::vector<CollectiveCost> read_collective_costs(const std::string& path) {
+  const std::string text = read_file(path, kMaxFileBytes);
+  try {
+    return parse_collective_costs(text);
+  } catch (const Error& error) {
+    throw error.within(path);
+  }
+}
+
+const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, JobCollective collective, uint32_t ranks) {
+  const CollectiveCost* best = nullptr;
+  double best_distance = INFINITY;
+  for (const CollectiveCost& cost : costs) {
+    const bool stands_in = is_summing_or_gathering(cost.collective) && is_summing_or_gathering(collective);
+    if (cost.collective != collective && !stands_in) continue;
+    // Another collective's is taken only when there is none of this one.
+    const double distance = std::abs(std::log2(static_cast<double>(std::max(ranks, 1u)) / cost.ranks)) +
+                            (cost.collective == collective ? 0 : 1000);
+    if (distance < best_distance) best = &cost, best_distance = distance;
+  }
+  return best;
+}
+
+}  // namespace banyan

@@ -1,0 +1,71 @@
+// What a collective costs beyond the time of its bytes at the busiest link, by size: the form in which measured curves
+// are taken to other fabrics.
+//
+//   time = alpha + (time that the busiest link needs for its bytes) / efficiency
+//
+// alpha and efficiency hold from a size on, as the library switches protocols. The busiest link's bytes come from the
+// schedule that is simulated (or the closed form of a ring, busiest_share); so a curve measured on a box of 8 says how
+// well the library uses links, and another fabric says which links there are. Sizes are those of the whole collective
+// (the total M of job.h), at the number of ranks it was measured with; alpha at n ranks is alpha * log2(n) /
+// log2(ranks): the steps of trees grow so, and rings pipeline theirs.
+//
+// File: JSON, "banyan": "collective-cost/1", units in texts. Values; pure.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/base/units.h"
+#include "banyan/predict/cost/curve.h"
+#include "banyan/predict/cost/devices.h"
+#include "banyan/predict/job/job.h"
+
+namespace banyan {
+
+struct CollectiveCostPiece {
+  uint64_t from = 0;  // bytes; the first piece holds below it, too
+  Picoseconds alpha{0};
+  double efficiency = 1;  // of the bottleneck link, above 0. May exceed 1 where switches reduce.
+};
+
+struct CollectiveCost {
+  JobCollective collective = JobCollective::all_reduce;
+  uint32_t ranks = 2;                       // it was measured with, 2 or more
+  Bandwidth link;                           // that the efficiencies are of
+  std::vector<CollectiveCostPiece> pieces;  // by ascending `from`, at least one
+  std::string source;
+
+  const CollectiveCostPiece& piece(uint64_t bytes) const;
+  // `busiest`: seconds that the busiest link needs at its full bandwidth. `n`: ranks that take part.
+  double seconds(uint64_t bytes, double busiest, uint32_t n) const;
+};
+
+// Bytes at each rank's own link over the total M, one direction, of the bandwidth-optimal algorithms: 2 (n-1)/n for
+// all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for broadcast and reduce (nccl-tests,
+// doc/PERFORMANCE.md, "bus bandwidth").
+double busiest_share(JobCollective collective, uint32_t ranks);
+
+struct CostFromCurve {
+  JobCollective collective = JobCollective::all_reduce;
+  uint32_t ranks = 0;
+  Bandwidth link;  // of a rank, one direction. Zero: the bandwidth that the curve itself reaches at last
+  std::string source;
+};
+// Throws Error{invalid_input} with fewer than two ranks.
+CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFromCurve& options);
+
+// One piece, from a device's efficiencies: what is used where nothing was measured.
+CollectiveCost default_collective_cost(JobCollective collective, const LinkEfficiency& links, bool leaves_the_box);
+
+std::string format_collective_costs(std::span<const CollectiveCost> costs);
+// Throws Error{invalid_input} with the place in the file.
+std::vector<CollectiveCost> parse_collective_costs(std::string_view json);
+std::vector<CollectiveCost> read_collective_costs(const std::string& path);  // also Error{not_found, io}
+
+// Of the costs, the one of this collective whose number of ranks is nearest (in ratio); nullptr when there is none. A
+// reduce-scatter, all-gather or all-reduce stands in for another of the three.
+const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, JobCollective collective, uint32_t ranks);
+
+}  // namespace banyan

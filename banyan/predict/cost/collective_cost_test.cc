@@ -1,0 +1,106 @@
+#include "banyan/predict/cost/collective_cost.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.h"
+
+namespace banyan {
+namespace {
+
+using ::testing::HasSubstr;
+constexpr uint64_t kMiB = 1 << 20;
+
+CollectiveCost sample() {
+  const CollectiveCurve curve({{kMiB, 40e-6, 1 / 50e9}, {8 * kMiB, 100e-6, 1 / 120e9}});
+  return make_collective_cost(curve, {.collective = JobCollective::all_reduce,
+                                      .ranks = 8,
+                                      .link = Bandwidth::gigabytes_per_second(300),
+                                      .source = "test"});
+}
+
+TEST(CollectiveCost, GivesBackTheCurveOnTheFabricItWasMeasuredOn) {
+  const CollectiveCost cost = sample();
+  for (const uint64_t bytes : {kMiB, 3 * kMiB, 8 * kMiB, 200 * kMiB}) {
+    const double x = static_cast<double>(bytes);
+    const double busiest = busiest_share(JobCollective::all_reduce, 8) * x / 300e9;
+    const double measured = bytes < 8 * kMiB ? 40e-6 + x / 50e9 : 100e-6 + x / 120e9;
+    EXPECT_NEAR(cost.seconds(bytes, busiest, 8), measured, 1e-11) << bytes;
+  }
+  EXPECT_NEAR(cost.pieces[1].efficiency, 1.75 * 120 / 300, 1e-9);  // bus bandwidth over the link's
+}
+
+TEST(CollectiveCost, GoesToOtherFabrics) {
+  const CollectiveCost cost = sample();
+  const uint64_t bytes = 100 * kMiB;
+  const double busiest = 1e-3;
+  // Half the bandwidth: the bytes take twice as long, alpha stays; 64 ranks: twice as many doublings as 8.
+  EXPECT_NEAR(cost.seconds(bytes, 2 * busiest, 8) - cost.seconds(bytes, busiest, 8), busiest / 0.7, 1e-9);
+  EXPECT_NEAR(cost.seconds(bytes, busiest, 64) - cost.seconds(bytes, busiest, 8), 100e-6, 1e-10);
+}
+
+TEST(CollectiveCost, KnowsTheSharesOfNcclTests) {
+  EXPECT_DOUBLE_EQ(busiest_share(JobCollective::all_reduce, 4), 1.5);
+  EXPECT_DOUBLE_EQ(busiest_share(JobCollective::all_gather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(busiest_share(JobCollective::reduce_scatter, 2), 0.5);
+  EXPECT_DOUBLE_EQ(busiest_share(JobCollective::broadcast, 16), 1);
+  EXPECT_DOUBLE_EQ(busiest_share(JobCollective::all_reduce, 1), 0);
+}
+
+TEST(CollectiveCost, RoundTripsThroughItsFile) {
+  const CollectiveCost cost = sample();
+  const std::vector<CollectiveCost> read = parse_collective_costs(format_collective_costs({&cost, 1}));
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_EQ(read[0].ranks, cost.ranks);
+  EXPECT_EQ(read[0].link, cost.link);
+  EXPECT_EQ(read[0].collective, cost.collective);
+  ASSERT_EQ(read[0].pieces.size(), cost.pieces.size());
+  for (size_t i = 0; i < cost.pieces.size(); ++i) {
+    EXPECT_EQ(read[0].pieces[i].from, cost.pieces[i].from);
+    EXPECT_EQ(read[0].pieces[i].alpha, cost.pieces[i].alpha);
+    EXPECT_EQ(read[0].pieces[i].efficiency, cost.pieces[i].efficiency);
+  }
+  EXPECT_EQ(format_collective_costs(read), format_collective_costs({&cost, 1}));
+}
+
+TEST(CollectiveCost, NamesWhatIsWrongInAFile) {
+  const auto error_of = [](const std::string& pieces, const std::string& rest = R"("ranks": 8, "link": "1 GB/s")") {
+    try {
+      parse_collective_costs(R"({"banyan": "collective-cost/1", "collectives": [{"collective": "allreduce", )" + rest +
+                             R"(, "pieces": [)" + pieces + "]}]}");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string good = R"({"from": "4096 B", "alpha": "5 us", "efficiency": 0.5})";
+  EXPECT_EQ(error_of(good), "");
+  EXPECT_THAT(error_of(good + "," + good), HasSubstr("collectives[0].pieces[1].from is not above"));
+  EXPECT_THAT(error_of(""), HasSubstr("pieces is empty"));
+  EXPECT_THAT(error_of(good, R"("ranks": 1, "link": "1 GB/s")"), HasSubstr("collectives[0].ranks"));
+  EXPECT_THAT(error_of(good, R"("ranks": 8, "link": "1")"), HasSubstr("no unit"));
+  EXPECT_THAT(error_of(R"({"from": "1 B", "alpha": "5 us", "efficency": 0.5})"),
+              HasSubstr("did you mean 'efficiency'?"));
+}
+
+TEST(CollectiveCost, TheNearestMeasurementIsUsed) {
+  std::vector<CollectiveCost> costs = {sample(), sample(), sample()};
+  costs[0].ranks = 2, costs[1].ranks = 64;
+  costs[2].collective = JobCollective::all_to_all;
+  EXPECT_EQ(nearest_cost(costs, JobCollective::all_reduce, 4), &costs[0]);
+  EXPECT_EQ(nearest_cost(costs, JobCollective::all_reduce, 1024), &costs[1]);
+  EXPECT_EQ(nearest_cost(costs, JobCollective::reduce_scatter, 32), &costs[1]);
+  EXPECT_EQ(nearest_cost(costs, JobCollective::all_to_all, 2), &costs[2]);
+  EXPECT_EQ(nearest_cost(costs, JobCollective::broadcast, 2), nullptr);
+}
+
+TEST(CollectiveCost, TheDefaultIsOfTheDevice) {
+  const LinkEfficiency links{.scale_up = 0.8, .network = 0.5, .latency = Picoseconds(10'000'000)};
+  EXPECT_NEAR(default_collective_cost(JobCollective::all_reduce, links, false).seconds(kMiB, 1e-3, 8),
+              30e-6 + 1e-3 / 0.8, 1e-12);
+  EXPECT_NEAR(default_collective_cost(JobCollective::all_reduce, links, true).seconds(kMiB, 1e-3, 16),
+              40e-6 + 1e-3 / 0.5, 1e-12);
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,244 @@
+#include "banyan/predict/cost/curve_log.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "banyan/base/error.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMaxPoints = 1'000'000;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 50;
+
+Error invalid(size_t line, const std::string& message) {
+  return Error(ErrorCode::invalid_input, message, "line " + std::to_string(line));
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  const size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+std::vector<std::string_view> split_blanks(std::string_view text) {
+  std::vector<std::string_view> words;
+  size_t at = 0;
+  while ((at = text.find_first_not_of(" \t\r", at)) != std::string_view::npos) {
+    const size_t end = std::min(text.find_first_of(" \t\r", at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+std::vector<std::string_view> split_commas(std::string_view text) {
+  std::vector<std::string_view> cells;
+  while (true) {
+    const size_t comma = text.find(',');
+    cells.push_back(trim(text.substr(0, comma)));
+    if (comma == std::string_view::npos) return cells;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+// "time(ns)", "time_us", "Size [MiB]" -> name "time", unit "ns".
+struct Heading {
+  std::string name, unit;
+};
+Heading parse_heading(std::string_view text) {
+  Heading heading;
+  const size_t bracket = text.find_first_of("([");
+  std::string_view name = trim(text.substr(0, bracket));
+  if (bracket != std::string_view::npos) {
+    const std::string_view rest = text.substr(bracket + 1);
+    heading.unit = std::string(trim(rest.substr(0, rest.find_first_of(")]"))));
+  } else if (const size_t underscore = name.rfind('_'); underscore != std::string_view::npos) {
+    heading.unit = std::string(name.substr(underscore + 1));
+    name = name.substr(0, underscore);
+  }
+  for (const char c : name) heading.name += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  return heading;
+}
+
+struct Scale {
+  std::string_view unit;
+  double factor;
+};
+constexpr std::array<Scale, 6> kTimes = {
+    {{"ps", 1e-12}, {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"sec", 1}}};
+constexpr std::array<Scale, 9> kSizes = {{{"B", 1},
+                                          {"bytes", 1},
+                                          {"KiB", 1024},
+                                          {"MiB", 1024.0 * 1024},
+                                          {"GiB", 1024.0 * 1024 * 1024},
+                                          {"kB", 1e3},
+                                          {"KB", 1e3},
+                                          {"MB", 1e6},
+                                          {"GB", 1e9}}};
+template <size_t kCount>
+double factor_of(const std::array<Scale, kCount>& scales, std::string_view unit) {
+  for (const Scale& scale : scales) {
+    if (scale.unit == unit) return scale.factor;
+  }
+  return 0;
+}
+
+bool is_size(const Heading& heading) {
+  return heading.name == "size" || heading.name == "bytes" || heading.name == "message size" ||
+         heading.name == "message_size";
+}
+bool is_time(const Heading& heading) {
+  return heading.name == "time" || heading.name == "latency" || heading.name == "duration";
+}
+
+double number(std::string_view text, size_t line, const char* what) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
+    throw invalid(line, "'" + std::string(text.substr(0, 40)) + "' is no " + what);
+  return value;
+}
+
+class Reader {
+ public:
+  explicit Reader(const CurveLogOptions& options) : options_(options) {}
+
+  void line(std::string_view text, size_t number) {
+    line_ = number;
+    text = trim(text);
+    if (text.empty()) return;
+    if (text.front() == '#') {
+      comment(text.substr(1));
+    } else if (text.find(',') != std::string_view::npos) {
+      const std::vector<std::string_view> cells = split_commas(text);
+      if (size_column_ < 0) return csv_heading(cells);
+      row(cells);
+    } else {
+      plain(split_blanks(text));
+    }
+  }
+
+  CurveLog finish() {
+    if (log_.points.empty())
+      throw Error(ErrorCode::invalid_input,
+                  "holds no measurements; expected is what nccl-tests prints, or CSV headed like 'size(B),time(us)'");
+    if (ranks_ > 1) log_.ranks = ranks_;
+    return std::move(log_);
+  }
+
+ private:
+  void comment(std::string_view text) {
+    const std::vector<std::string_view> words = split_blanks(text);
+    take_collective(text);
+    if (words.size() > 2 && words[0] == "Rank") ++ranks_;
+    int size = -1, time = -1, second_time = -1;
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (size < 0 && (words[i] == "size" || words[i] == "bytes")) size = static_cast<int>(i);
+      if (words[i] == "time") (time < 0 ? time : second_time) = static_cast<int>(i);
+    }
+    if (size >= 0 && time > size) {
+      size_column_ = size;
+      time_column_ = options_.in_place && second_time >= 0 ? second_time : time;
+      size_factor_ = 1, time_factor_ = 1e-6;  // what nccl-tests prints, should no line of units follow
+      return;
+    }
+    if (size_column_ >= 0 && !words.empty() && words[0] == "(B)") take_units(words);
+  }
+
+  void take_units(const std::vector<std::string_view>& words) {
+    for (const std::string_view word : words) {
+      const double factor = word.size() > 2 ? factor_of(kTimes, word.substr(1, word.size() - 2)) : 0;
+      if (factor > 0) {
+        time_factor_ = factor;
+        return;
+      }
+    }
+  }
+
+  void take_collective(std::string_view text) {
+    static const std::map<std::string_view, JobCollective> kPrograms = {
+        {"all_reduce_perf", JobCollective::all_reduce},
+        {"all_gather_perf", JobCollective::all_gather},
+        {"reduce_scatter_perf", JobCollective::reduce_scatter},
+        {"broadcast_perf", JobCollective::broadcast},
+        {"reduce_perf", JobCollective::reduce},
+        {"alltoall_perf", JobCollective::all_to_all}};
+    for (const auto& [name, kind] : kPrograms) {
+      const size_t at = text.find(name);
+      if (at == std::string_view::npos) continue;
+      if (at > 0 && text[at - 1] == '_') continue;  // "reduce_perf" within "all_reduce_perf"
+      log_.collective = kind;
+    }
+  }
+
+  void csv_heading(const std::vector<std::string_view>& cells) {
+    int size = -1;
+    std::vector<int> times;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const Heading heading = parse_heading(cells[i]);
+      if (size < 0 && is_size(heading)) {
+        size = static_cast<int>(i);
+        size_factor_ = heading.unit.empty() ? 1 : factor_of(kSizes, heading.unit);
+        if (size_factor_ == 0)
+          throw invalid(line_, "column '" + std::string(cells[i]) + "' has an unknown unit of size");
+      } else if (is_time(heading)) {
+        times.push_back(static_cast<int>(i));
+        time_factor_ = factor_of(kTimes, heading.unit);
+        if (time_factor_ == 0)
+          throw invalid(line_,
+                        "column '" + std::string(cells[i].substr(0, 40)) + "' needs a unit: time(us), or ns, ms, s");
+      }
+    }
+    if (size < 0 || times.empty())
+      throw invalid(line_, "the heading has no columns of size and time; write it as in 'size(B),time(us)'");
+    size_column_ = size;
+    time_column_ = options_.in_place && times.size() > 1 ? times[1] : times[0];
+  }
+
+  void plain(const std::vector<std::string_view>& words) {
+    for (const std::string_view word : words) take_collective(word);
+    const bool is_row = !words.front().empty() && words.front().front() >= '0' && words.front().front() <= '9';
+    if (size_column_ < 0 || !is_row) return;  // what a program printed besides
+    row(words);
+  }
+
+  void row(const std::vector<std::string_view>& cells) {
+    const size_t needed = static_cast<size_t>(std::max(size_column_, time_column_)) + 1;
+    if (cells.size() < needed)
+      throw invalid(line_, "has " + std::to_string(cells.size()) + " column(s) where the heading has " +
+                               std::to_string(needed) + " or more");
+    const double bytes = number(cells[static_cast<size_t>(size_column_)], line_, "size") * size_factor_;
+    const double seconds = number(cells[static_cast<size_t>(time_column_)], line_, "time") * time_factor_;
+    if (bytes > static_cast<double>(kMaxBytes)) throw invalid(line_, "a size above 1 PiB; check its unit");
+    if (bytes < 1 || seconds <= 0) return;  // nccl-tests measures 0 bytes when asked to; it says nothing about a curve
+    if (log_.points.size() == kMaxPoints)
+      throw invalid(line_, "is one measurement more than the 1,000,000 that are read");
+    log_.points.push_back({static_cast<uint64_t>(std::llround(bytes)), seconds});
+  }
+
+  const CurveLogOptions& options_;
+  CurveLog log_;
+  size_t line_ = 0;
+  uint32_t ranks_ = 0;
+  int size_column_ = -1, time_column_ = -1;
+  double size_factor_ = 1, time_factor_ = 1e-6;
+};
+
+}  // namespace
+
+CurveLog parse_curve_log(std::string_view text, const CurveLogOptions& options) {
+  Reader reader(options);
+  size_t number = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    reader.line(text.substr(0, end), ++number);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return reader.finish();
+}
+
+}  // namespace banyan

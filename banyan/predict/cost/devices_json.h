@@ -1,0 +1,10 @@
+// devices.json, as it was when this was built.
+#pragma once
+
+#include <string_view>
+
+namespace banyan {
+
+std::string_view devices_json();
+
+}  // namespace banyan

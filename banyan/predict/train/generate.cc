@@ -1,0 +1,482 @@
+#include "banyan/predict/train/generate.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/predict/cost/operators.h"
+#include "banyan/predict/train/layers.h"
+#include "banyan/predict/train/pipeline.h"
+#include "banyan/predict/train/step_costs.h"
+
+namespace banyan {
+namespace {
+
+enum GroupKind : size_t { kTensor, kData, kExpert, kExpertData, kNorm, kEmbedding, kGroupKinds };
+enum PeerKind : size_t { kNext, kPrevious, kPeerKinds };
+enum StreamKind : uint16_t { kCompute, kGradients, kSendForward, kReceiveForward, kSendBackward, kReceiveBackward };
+constexpr std::array<const char*, 6> kStreamNames = {"compute",         "gradients",     "send forward",
+                                                     "receive forward", "send backward", "receive backward"};
+constexpr std::array<const char*, kGroupKinds> kGroupNames = {"tp", "dp", "ep", "expert dp", "norm", "embedding"};
+constexpr uint32_t kNone = UINT32_MAX;
+
+uint32_t group_size(const TrainConfig& config, GroupKind kind) {
+  switch (kind) {
+    case kTensor:
+      return config.tp;
+    case kData:
+      return config.dp;
+    case kExpert:
+      return config.ep;
+    case kExpertData:
+      return config.dp / config.ep;
+    case kNorm:
+      return config.zero > 0 ? static_cast<uint32_t>(config.ranks()) : config.tp * config.pp;
+    case kEmbedding:
+      return config.pp > 1 ? 2 : 1;
+    case kGroupKinds:
+      break;
+  }
+  CHECK(false);
+}
+
+uint64_t whole_bytes(double bytes) { return static_cast<uint64_t>(std::llround(bytes)); }
+
+// Writes the program of one stage.
+class StageWriter {
+ public:
+  StageWriter(Job::Builder& builder, const TrainConfig& config, const Device& device, const StepCosts& costs,
+              uint32_t stage)
+      : builder_(builder), config_(config), device_(device), costs_(costs), stage_(stage) {
+    group_slots_.fill(kNone);
+    peer_slots_.fill(kNone);
+  }
+
+  void write() {
+    builder_.begin_program();
+    for (const char* name : kStreamNames) builder_.add_stream({.name = name, .order = JobStream::Order::program});
+    const PipelineShape shape{.stages = config_.pp,
+                              .chunks = config_.interleave,
+                              .micro_batches = static_cast<uint32_t>(config_.micro_batches())};
+    for (const PipelineStep& step : pipeline_order(shape, stage_)) {
+      last_micro_batch_ = step.micro_batch + 1 == shape.micro_batches;
+      chunk_ = step.chunk * config_.pp + stage_;
+      step.backward ? backward() : forward();
+    }
+    finish();
+  }
+
+  const std::array<uint32_t, kGroupKinds>& group_slots() const { return group_slots_; }
+  const std::array<uint32_t, kPeerKinds>& peer_slots() const { return peer_slots_; }
+  uint32_t group_slot_count() const { return next_group_slot_; }
+  uint32_t peer_slot_count() const { return next_peer_slot_; }
+
+ private:
+  bool is_first_chunk() const { return chunk_ == 0; }
+  bool is_last_chunk() const { return chunk_ + 1 == config_.chunks(); }
+
+  uint32_t add(const JobNode& node, std::initializer_list<uint32_t> needs = {}) {
+    const uint32_t number = builder_.add_node(node);
+    for (const uint32_t need : needs) {
+      if (need != kNone) builder_.add_need(number, need);
+    }
+    if (node.stream == kCompute) last_compute_ = number;
+    return number;
+  }
+
+  uint32_t compute(const char* name, double seconds, double flop, uint32_t need = kNone) {
+    return add({.kind = JobNodeKind::compute,
+                .stream = kCompute,
+                .name = builder_.add_name(name),
+                .duration = to_picoseconds(seconds),
+                .flop = flop},
+               {need, take_arrival()});
+  }
+
+  // Nothing, where the group is one rank. Returns the node, or kNone.
+  uint32_t collective(const char* name, JobCollective kind, GroupKind group, uint64_t bytes, uint16_t stream = kCompute,
+                      uint32_t need = kNone) {
+    if (group_size(config_, group) < 2 || bytes == 0) return kNone;
+    if (group_slots_[group] == kNone) group_slots_[group] = next_group_slot_++;
+    return add({.kind = JobNodeKind::collective,
+                .collective = kind,
+                .stream = stream,
+                .name = builder_.add_name(name),
+                .slot = group_slots_[group],
+                .bytes = bytes},
+               {need, stream == kCompute ? take_arrival() : kNone});
+  }
+
+  uint32_t message(JobNodeKind kind, StreamKind stream, PeerKind peer, uint32_t tag, uint32_t need) {
+    if (peer_slots_[peer] == kNone) peer_slots_[peer] = next_peer_slot_++;
+    const bool share = config_.sequence_parallel || config_.scatter_gather;
+    return add({.kind = kind,
+                .stream = stream,
+                .name = builder_.add_name(kStreamNames[stream]),
+                .slot = peer_slots_[peer],
+                .tag = tag,
+                .bytes = std::max<uint64_t>(1, hidden_bytes(config_) / (share ? config_.tp : 1))},
+               {need});
+  }
+
+  // What was received last and is not yet needed by anything.
+  uint32_t take_arrival() {
+    const uint32_t node = arrival_;
+    arrival_ = kNone;
+    return node;
+  }
+
+  void arrive(StreamKind stream, PeerKind from, uint32_t tag) {
+    arrival_ = message(JobNodeKind::receive, stream, from, tag, kNone);
+    // What came in shares is put together again.
+    if (config_.scatter_gather && !config_.sequence_parallel)
+      collective("gather input", JobCollective::all_gather, kTensor, hidden_bytes(config_));
+  }
+
+  // The collective in front of a column-split matrix; its counterpart behind a row-split one, in both passes.
+  void enter() {
+    if (config_.sequence_parallel)
+      collective("gather sequence", JobCollective::all_gather, kTensor, hidden_bytes(config_));
+  }
+  void leave() {
+    if (config_.sequence_parallel)
+      collective("scatter sequence", JobCollective::reduce_scatter, kTensor, hidden_bytes(config_));
+    else
+      collective("tensor all-reduce", JobCollective::all_reduce, kTensor, hidden_bytes(config_));
+  }
+
+  // A block whose parameters may have to be gathered first (ZeRO 3).
+  void layer_compute(const char* name, double seconds, double flop) {
+    const uint32_t parameters = gathered_;
+    gathered_ = kNone;
+    const uint32_t node = compute(name, seconds, flop, parameters);
+    if (parameters != kNone) layer_begin_ = node;
+  }
+
+  void dense_block(const char* name, double seconds, double flop) {
+    enter();
+    layer_compute(name, seconds, flop);
+    leave();
+  }
+
+  void experts(const char* name, double seconds, double flop) {
+    collective("dispatch tokens", JobCollective::all_to_all, kExpert, dispatch_bytes(config_));
+    // Slices of an expert need each other's tokens.
+    const uint64_t bytes = hidden_bytes(config_) * config_.model.top_k;
+    if (config_.sequence_parallel) collective("gather tokens", JobCollective::all_gather, kTensor, bytes);
+    layer_compute(name, seconds, flop);
+    collective("expert sum", config_.sequence_parallel ? JobCollective::reduce_scatter : JobCollective::all_reduce,
+               kTensor, bytes);
+    collective("return tokens", JobCollective::all_to_all, kExpert, dispatch_bytes(config_));
+  }
+
+  void layer_forward(const char* attention, const char* mlp, const char* expert) {
+    gather_parameters();
+    dense_block(attention, costs_.attention.forward, costs_.attention.forward_flop);
+    if (config_.model.experts == 0) return dense_block(mlp, costs_.mlp.forward, costs_.mlp.forward_flop);
+    compute(mlp, costs_.mlp.forward, costs_.mlp.forward_flop);
+    experts(expert, costs_.experts.forward, costs_.experts.forward_flop);
+  }
+
+  void layer_backward() {
+    if (config_.recompute == Recompute::full)
+      layer_forward("recompute attention", "recompute MLP", "recompute experts");
+    else
+      gather_parameters();
+    if (config_.model.experts == 0) {
+      dense_block("backward MLP", costs_.mlp.backward, costs_.mlp.backward_flop);
+    } else {
+      experts("backward experts", costs_.experts.backward, costs_.experts.backward_flop);
+      compute("backward router", costs_.mlp.backward, costs_.mlp.backward_flop);
+    }
+    dense_block("backward attention", costs_.attention.backward, costs_.attention.backward_flop);
+    reduce(layer_dense_parameters(config_), layer_expert_parameters(config_));
+  }
+
+  void forward() {
+    if (is_first_chunk()) {
+      compute("embedding", costs_.embedding.forward, 0);
+      leave();
+    } else {
+      arrive(kReceiveForward, kPrevious, tag(chunk_ - 1, false));
+    }
+    for (uint32_t layer = 0; layer < config_.layers_of_chunk(chunk_); ++layer)
+      layer_forward("forward attention", config_.model.experts > 0 ? "forward router" : "forward MLP",
+                    "forward experts");
+    if (!is_last_chunk()) {
+      message(JobNodeKind::send, kSendForward, kNext, tag(chunk_, false), last_compute_);
+      return;
+    }
+    enter();
+    compute("output layer", costs_.head.forward, costs_.head.forward_flop);
+    // Cross entropy over a split vocabulary: maximum, sum of exponentials, the right word's logit.
+    for (const char* name : {"loss maximum", "loss sum", "loss target"})
+      collective(name, JobCollective::all_reduce, kTensor, whole_bytes(4 * config_.tokens()));
+  }
+
+  void backward() {
+    if (is_last_chunk()) {
+      compute("backward output layer", costs_.head.backward, costs_.head.backward_flop);
+      leave();
+      reduce(head_parameters(), 0);
+    } else {
+      arrive(kReceiveBackward, kNext, tag(chunk_ + 1, true));
+    }
+    for (uint32_t layer = 0; layer < config_.layers_of_chunk(chunk_); ++layer) layer_backward();
+    if (is_first_chunk()) {
+      enter();
+      compute("backward embedding", costs_.embedding.backward, 0);
+      reduce(embedding_slice(config_), 0);
+    } else {
+      message(JobNodeKind::send, kSendBackward, kPrevious, tag(chunk_, true), last_compute_);
+    }
+  }
+
+  // Of a message that chunk `producer` sends.
+  static uint32_t tag(uint32_t producer, bool backward_pass) { return 1 + 2 * producer + (backward_pass ? 1 : 0); }
+
+  // The last norm, and an output matrix of its own or a copy of the embedding's.
+  double head_parameters() const {
+    const bool has_matrix = !config_.model.tied || config_.pp > 1;
+    return (config_.model.biases ? 2.0 : 1.0) * config_.model.hidden +
+           (has_matrix ? static_cast<double>(config_.vocabulary_slice()) * config_.model.hidden : 0);
+  }
+
+  // ZeRO 3: all-gather of a layer's parameters while the layer before it is at work.
+  void gather_parameters() {
+    if (config_.zero < 3) return;
+    const double element = bytes_of(config_.precision);
+    const uint32_t dense = collective("gather parameters", JobCollective::all_gather, kData,
+                                      whole_bytes(layer_dense_parameters(config_) * element), kGradients);
+    const uint32_t expert = collective("gather experts", JobCollective::all_gather, kExpertData,
+                                       whole_bytes(layer_expert_parameters(config_) * element), kGradients);
+    for (const uint32_t node : {dense, expert}) {
+      if (node != kNone && layer_begin_ != kNone) builder_.add_follow(node, layer_begin_);
+    }
+    gathered_ = expert != kNone ? expert : dense;
+  }
+
+  // Gradients of so many parameters are there.
+  void reduce(double dense, double expert) {
+    // ZeRO 0 and 1 add up the gradients of all micro-batches first. (Chunks take turns: others may not be at their
+    // last.)
+    if (config_.zero < 2 && !last_micro_batch_) return;
+    dense_ready_ += dense, experts_ready_ += expert;
+    const bool at_once = config_.zero == 3 || config_.overlap_gradients;
+    const double bucket = static_cast<double>(config_.bucket.count());
+    if (at_once && (dense_ready_ * config_.gradient_bytes() >= bucket || config_.zero == 3))
+      flush(dense_ready_, "reduce gradients", kData);
+    if (at_once && (experts_ready_ * config_.gradient_bytes() >= bucket || config_.zero == 3))
+      flush(experts_ready_, "reduce experts", kExpertData);
+  }
+
+  void flush(double& ready, const char* name, GroupKind group) {
+    const JobCollective kind = config_.zero > 0 ? JobCollective::reduce_scatter : JobCollective::all_reduce;
+    const uint32_t node =
+        collective(name, kind, group, whole_bytes(ready * config_.gradient_bytes()), kGradients, last_compute_);
+    if (node != kNone) last_gradients_ = node;
+    ready = 0;
+  }
+
+  void finish() {
+    flush(dense_ready_, "reduce gradients", kData);
+    flush(experts_ready_, "reduce experts", kExpertData);
+    const TrainModel& model = config_.model;
+    const uint32_t grad = config_.gradient_bytes();
+    arrival_ = last_gradients_;  // what comes next on the compute stream waits for all gradients
+    if (config_.sequence_parallel) {
+      // Norms and biases behind row-split matrices see a part of the sequence each.
+      const double each = (model.biases ? 6.0 : 2.0) * model.hidden;
+      collective("reduce norms", JobCollective::all_reduce, kTensor,
+                 whole_bytes(each * config_.layers_of_stage(stage_) * grad));
+    }
+    const bool ends = stage_ == 0 || stage_ + 1 == config_.pp;
+    if (model.tied && config_.pp > 1 && ends)
+      collective("reduce embedding", JobCollective::all_reduce, kEmbedding,
+                 whole_bytes(static_cast<double>(config_.vocabulary_slice()) * model.hidden * grad));
+    collective("gradient norm", JobCollective::all_reduce, kNorm, 8);
+    const double updated = updated_parameters(config_, stage_);
+    add({.kind = JobNodeKind::memory,
+         .stream = kCompute,
+         .name = builder_.add_name("optimizer"),
+         .bytes = whole_bytes(updated * optimizer_bytes_per_parameter(config_)),
+         .duration = to_picoseconds(optimizer_seconds(config_, device_, updated))},
+        {take_arrival()});
+    if (config_.zero == 1 || config_.zero == 2) {
+      const StageParameters parameters = stage_parameters(config_, stage_);
+      const double element = bytes_of(config_.precision);
+      collective("gather parameters", JobCollective::all_gather, kData, whole_bytes(parameters.dense * element));
+      collective("gather experts", JobCollective::all_gather, kExpertData, whole_bytes(parameters.experts * element));
+    }
+  }
+
+  Job::Builder& builder_;
+  const TrainConfig& config_;
+  const Device& device_;
+  const StepCosts& costs_;
+  uint32_t stage_;
+
+  std::array<uint32_t, kGroupKinds> group_slots_{};
+  std::array<uint32_t, kPeerKinds> peer_slots_{};
+  uint32_t next_group_slot_ = 0, next_peer_slot_ = 0;
+
+  uint32_t chunk_ = 0;  // of the model, of the pass that is being written
+  bool last_micro_batch_ = false;
+  uint32_t last_compute_ = kNone, arrival_ = kNone;
+  uint32_t last_gradients_ = kNone;
+  uint32_t gathered_ = kNone, layer_begin_ = kNone;
+  double dense_ready_ = 0, experts_ready_ = 0;  // parameters whose gradients wait to be reduced
+};
+
+// The groups that programs use, each made once.
+class Groups {
+ public:
+  Groups(Job::Builder& builder, const TrainConfig& config) : builder_(builder), config_(config) {}
+
+  uint32_t number(GroupKind kind, const TrainRank& rank) {
+    const uint64_t which = place(kind, rank);
+    std::vector<uint32_t>& numbers = numbers_[kind];
+    if (which >= numbers.size()) numbers.resize(which + 1, kNone);
+    if (numbers[which] == kNone)
+      numbers[which] =
+          builder_.add_group(std::string(kGroupNames[kind]) + " " + std::to_string(which), members(kind, rank));
+    return numbers[which];
+  }
+
+ private:
+  // Groups of a kind are numbered by what their members share.
+  uint64_t place(GroupKind kind, const TrainRank& rank) const {
+    switch (kind) {
+      case kTensor:
+        return uint64_t{rank.stage} * config_.dp + rank.replica;
+      case kData:
+        return uint64_t{rank.stage} * config_.tp + rank.slice;
+      case kExpert:
+        return (uint64_t{rank.stage} * (config_.dp / config_.ep) + rank.replica / config_.ep) * config_.tp + rank.slice;
+      case kExpertData:
+        return (uint64_t{rank.stage} * config_.ep + rank.replica % config_.ep) * config_.tp + rank.slice;
+      case kNorm:
+        return config_.zero > 0 ? 0 : rank.replica;
+      case kEmbedding:
+        return uint64_t{rank.replica} * config_.tp + rank.slice;
+      case kGroupKinds:
+        break;
+    }
+    CHECK(false);
+  }
+
+  std::vector<uint32_t> members(GroupKind kind, const TrainRank& of) const {
+    std::vector<uint32_t> ranks;
+    const auto take = [&](uint32_t stage, uint32_t replica, uint32_t slice) {
+      ranks.push_back(rank_number(config_, {stage, replica, slice}));
+    };
+    switch (kind) {
+      case kTensor:
+        for (uint32_t slice = 0; slice < config_.tp; ++slice) take(of.stage, of.replica, slice);
+        break;
+      case kData:
+        for (uint32_t replica = 0; replica < config_.dp; ++replica) take(of.stage, replica, of.slice);
+        break;
+      case kExpert: {
+        const uint32_t first = of.replica / config_.ep * config_.ep;
+        for (uint32_t i = 0; i < config_.ep; ++i) take(of.stage, first + i, of.slice);
+        break;
+      }
+      case kExpertData:
+        for (uint32_t replica = of.replica % config_.ep; replica < config_.dp; replica += config_.ep)
+          take(of.stage, replica, of.slice);
+        break;
+      case kNorm:
+        for (uint32_t stage = 0; stage < config_.pp; ++stage) {
+          const uint32_t first = config_.zero > 0 ? 0 : of.replica,
+                         last = config_.zero > 0 ? config_.dp - 1 : of.replica;
+          for (uint32_t replica = first; replica <= last; ++replica) {
+            for (uint32_t slice = 0; slice < config_.tp; ++slice) take(stage, replica, slice);
+          }
+        }
+        break;
+      case kEmbedding:
+        take(0, of.replica, of.slice);
+        take(config_.pp - 1, of.replica, of.slice);
+        break;
+      case kGroupKinds:
+        CHECK(false);
+    }
+    return ranks;
+  }
+
+  Job::Builder& builder_;
+  const TrainConfig& config_;
+  std::array<std::vector<uint32_t>, kGroupKinds> numbers_;
+};
+
+struct StageSlots {
+  std::array<uint32_t, kGroupKinds> groups{};
+  std::array<uint32_t, kPeerKinds> peers{};
+  uint32_t group_count = 0, peer_count = 0;
+};
+
+void add_ranks(Job::Builder& builder, const TrainConfig& config, const std::vector<StageSlots>& stages) {
+  Groups groups(builder, config);
+  for (uint32_t number = 0; number < config.ranks(); ++number) {
+    const TrainRank rank = train_rank(config, number);
+    const StageSlots& slots = stages[rank.stage];
+    std::vector<uint32_t> of_groups(slots.group_count), of_peers(slots.peer_count);
+    for (size_t kind = 0; kind < kGroupKinds; ++kind) {
+      if (slots.groups[kind] != kNone)
+        of_groups[slots.groups[kind]] = groups.number(static_cast<GroupKind>(kind), rank);
+    }
+    const auto stage_at = [&](uint32_t step) {
+      return rank_number(config, {(rank.stage + step) % config.pp, rank.replica, rank.slice});
+    };
+    if (slots.peers[kNext] != kNone) of_peers[slots.peers[kNext]] = stage_at(1);
+    if (slots.peers[kPrevious] != kNone) of_peers[slots.peers[kPrevious]] = stage_at(config.pp - 1);
+    builder.add_rank(rank.stage, of_groups, of_peers);
+  }
+}
+
+}  // namespace
+
+TrainRank train_rank(const TrainConfig& config, uint32_t rank) {
+  return {.stage = rank / (config.tp * config.dp), .replica = rank / config.tp % config.dp, .slice = rank % config.tp};
+}
+
+uint32_t rank_number(const TrainConfig& config, const TrainRank& rank) {
+  return (rank.stage * config.dp + rank.replica) * config.tp + rank.slice;
+}
+
+Job generate_training_step(const TrainConfig& config, const Device& device) {
+  check_config(config);
+  // Two blocks forward and two backward for each layer and micro-batch at the least; said before memory is filled.
+  if (config.micro_batches() * config.model.layers > Job::kMaxNodes / 4)
+    throw Error(ErrorCode::unsupported, std::to_string(config.micro_batches()) + " micro-batches through " +
+                                            std::to_string(config.model.layers) +
+                                            " layers are more nodes than a job can have; use a larger --micro-batch");
+  const StepCosts costs = step_costs(config, device);
+  Job::Builder builder("train " + config.model.name);
+  std::vector<StageSlots> slots;
+  for (uint32_t stage = 0; stage < config.pp; ++stage) {
+    StageWriter writer(builder, config, device, costs, stage);
+    writer.write();
+    slots.push_back({writer.group_slots(), writer.peer_slots(), writer.group_slot_count(), writer.peer_slot_count()});
+  }
+  add_ranks(builder, config, slots);
+  return std::move(builder).build();
+}
+
+double total_flop(const Job& job) {
+  std::vector<double> of_program;
+  for (const JobProgram& program : job.programs()) {
+    double sum = 0;
+    for (const JobNode& node : program.nodes) sum += node.flop;
+    of_program.push_back(sum);
+  }
+  double sum = 0;
+  for (uint32_t rank = 0; rank < job.rank_count(); ++rank) sum += of_program[job.program_number(rank)];
+  return sum;
+}
+
+}  // namespace banyan

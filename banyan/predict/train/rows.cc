@@ -1,0 +1,220 @@
+#include "banyan/predict/train/rows.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "banyan/base/error.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMaxRows = 100'000;
+
+enum Column : size_t {
+  kTime,
+  kRanks,
+  kGlobal,
+  kMicro,
+  kHidden,
+  kHeads,
+  kLayers,
+  kSequence,
+  kTp,
+  kDp,
+  kPp,
+  kVocabulary,
+  kRecompute,
+  kColumns
+};
+struct ColumnName {
+  Column column;
+  std::string_view name;  // lower case letters only
+};
+constexpr std::array kNames = {ColumnName{kTime, "time"},
+                               ColumnName{kTime, "iterationtime"},
+                               ColumnName{kTime, "steptime"},
+                               ColumnName{kRanks, "gpus"},
+                               ColumnName{kRanks, "ranks"},
+                               ColumnName{kRanks, "devices"},
+                               ColumnName{kGlobal, "globalbatch"},
+                               ColumnName{kGlobal, "globalbatchsize"},
+                               ColumnName{kMicro, "microbatch"},
+                               ColumnName{kMicro, "microbatchsize"},
+                               ColumnName{kHidden, "hidden"},
+                               ColumnName{kHidden, "hiddensize"},
+                               ColumnName{kHeads, "heads"},
+                               ColumnName{kHeads, "attentionheads"},
+                               ColumnName{kLayers, "layers"},
+                               ColumnName{kLayers, "numlayers"},
+                               ColumnName{kSequence, "sequencelength"},
+                               ColumnName{kSequence, "sequence"},
+                               ColumnName{kSequence, "seq"},
+                               ColumnName{kSequence, "seqlen"},
+                               ColumnName{kTp, "tp"},
+                               ColumnName{kTp, "tensorparallelism"},
+                               ColumnName{kTp, "tensorparallel"},
+                               ColumnName{kDp, "dp"},
+                               ColumnName{kDp, "dataparallelism"},
+                               ColumnName{kDp, "dataparallel"},
+                               ColumnName{kPp, "pp"},
+                               ColumnName{kPp, "pipelineparallelism"},
+                               ColumnName{kPp, "pipelineparallel"},
+                               ColumnName{kVocabulary, "vocabulary"},
+                               ColumnName{kVocabulary, "vocab"},
+                               ColumnName{kVocabulary, "vocabsize"},
+                               ColumnName{kRecompute, "recompute"},
+                               ColumnName{kRecompute, "recomputation"}};
+constexpr std::array<std::string_view, kColumns> kWords = {"time",
+                                                           "GPUs",
+                                                           "global batch",
+                                                           "micro batch",
+                                                           "hidden size",
+                                                           "attention heads",
+                                                           "layers",
+                                                           "sequence length",
+                                                           "tensor parallelism",
+                                                           "data parallelism",
+                                                           "pipeline parallelism",
+                                                           "vocabulary",
+                                                           "recompute"};
+
+Error invalid(uint32_t line, const std::string& message) {
+  return Error(ErrorCode::invalid_input, message, "line " + std::to_string(line));
+}
+
+std::string letters(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c >= 'A' && c <= 'Z') result += static_cast<char>(c + 32);
+    if (c >= 'a' && c <= 'z') result += c;
+  }
+  return result;
+}
+
+std::vector<std::string_view> split(std::string_view line) {
+  std::vector<std::string_view> cells;
+  while (true) {
+    const size_t comma = line.find(',');
+    std::string_view cell = line.substr(0, comma);
+    while (!cell.empty() && (cell.front() == ' ' || cell.front() == '\t')) cell.remove_prefix(1);
+    while (!cell.empty() && (cell.back() == ' ' || cell.back() == '\t' || cell.back() == '\r')) cell.remove_suffix(1);
+    cells.push_back(cell);
+    if (comma == std::string_view::npos) return cells;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(const TrainConfig& base) : base_(base) { places_.fill(-1); }
+
+  void line(std::string_view text, uint32_t number) {
+    line_ = number;
+    if (text.find_first_not_of(" \t\r") == std::string_view::npos) return;
+    const std::vector<std::string_view> cells = split(text);
+    if (places_[kTime] < 0) return heading(cells);
+    if (rows_.size() == kMaxRows) throw invalid(line_, "is one row more than the 100,000 that are read");
+    row(cells);
+  }
+
+  std::vector<TrainRow> finish() {
+    if (rows_.empty())
+      throw Error(ErrorCode::invalid_input,
+                  "holds no rows; expected is CSV with a heading such as 'global batch,micro batch,"
+                  "hidden size,attention heads,layers,sequence length,tp,dp,pp,time (ms)'");
+    return std::move(rows_);
+  }
+
+ private:
+  void heading(const std::vector<std::string_view>& cells) {
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const size_t bracket = cells[i].find('(');
+      const std::string name = letters(cells[i].substr(0, bracket));
+      for (const ColumnName& known : kNames) {
+        if (known.name != name || places_[known.column] >= 0) continue;
+        places_[known.column] = static_cast<int>(i);
+        if (known.column == kTime) time_unit(cells[i], bracket);
+      }
+    }
+    for (const Column column : {kTime, kGlobal, kMicro, kHidden, kHeads, kLayers, kSequence}) {
+      if (places_[column] < 0) throw invalid(line_, "the heading has no column '" + std::string(kWords[column]) + "'");
+    }
+  }
+
+  void time_unit(std::string_view cell, size_t bracket) {
+    const std::string unit = bracket == std::string_view::npos ? "" : letters(cell.substr(bracket));
+    time_factor_ = unit == "ms" ? 1e-3 : unit == "s" ? 1 : unit == "us" ? 1e-6 : 0;
+    if (time_factor_ == 0)
+      throw invalid(line_, "column '" + std::string(cell.substr(0, 40)) + "' needs a unit: time (ms), or s, us");
+  }
+
+  std::string_view cell(const std::vector<std::string_view>& cells, Column column) const {
+    const size_t place = static_cast<size_t>(places_[column]);
+    if (place >= cells.size()) throw invalid(line_, "has no column '" + std::string(kWords[column]) + "'");
+    return cells[place];
+  }
+
+  template <typename Number>
+  Number number(const std::vector<std::string_view>& cells, Column column) const {
+    const std::string_view text = cell(cells, column);
+    Number value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+      throw invalid(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" + std::string(kWords[column]) +
+                               "' is no number that fits");
+    return value;
+  }
+
+  uint32_t number_or(const std::vector<std::string_view>& cells, Column column, uint32_t otherwise) const {
+    return places_[column] < 0 ? otherwise : number<uint32_t>(cells, column);
+  }
+
+  void row(const std::vector<std::string_view>& cells) {
+    TrainRow row{.config = base_, .line = line_};
+    TrainConfig& config = row.config;
+    config.model = gpt_model({.layers = number<uint32_t>(cells, kLayers),
+                              .hidden = number<uint32_t>(cells, kHidden),
+                              .heads = number<uint32_t>(cells, kHeads),
+                              .sequence = number<uint32_t>(cells, kSequence),
+                              .vocabulary = number_or(cells, kVocabulary, base_.model.vocabulary)});
+    config.tp = number_or(cells, kTp, 1), config.dp = number_or(cells, kDp, 1), config.pp = number_or(cells, kPp, 1);
+    config.global_batch = number<uint64_t>(cells, kGlobal), config.micro_batch = number<uint64_t>(cells, kMicro);
+    if (places_[kRecompute] >= 0) {
+      row.says_recompute = true;
+      config.recompute = parse_recompute(cell(cells, kRecompute));
+    }
+    row.seconds = number<double>(cells, kTime) * time_factor_;
+    if (!(row.seconds > 0) || !std::isfinite(row.seconds)) throw invalid(line_, "a step takes no time");
+    try {
+      check_config(config);
+    } catch (const Error& error) {
+      throw invalid(line_, error.message());
+    }
+    if (const uint32_t ranks = number_or(cells, kRanks, static_cast<uint32_t>(config.ranks())); ranks != config.ranks())
+      throw invalid(line_,
+                    "says " + std::to_string(ranks) + " GPUs, and tp * dp * pp is " + std::to_string(config.ranks()));
+    rows_.push_back(std::move(row));
+  }
+
+  const TrainConfig& base_;
+  std::vector<TrainRow> rows_;
+  std::array<int, kColumns> places_{};
+  double time_factor_ = 0;
+  uint32_t line_ = 0;
+};
+
+}  // namespace
+
+std::vector<TrainRow> parse_train_rows(std::string_view csv, const TrainConfig& base) {
+  Reader reader(base);
+  uint32_t number = 0;
+  while (!csv.empty()) {
+    const size_t end = std::min(csv.find('\n'), csv.size());
+    reader.line(csv.substr(0, end), ++number);
+    csv.remove_prefix(std::min(end + 1, csv.size()));
+  }
+  return reader.finish();
+}
+
+}  // namespace banyan
