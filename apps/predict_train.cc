@@ -147,7 +147,7 @@ TrainSetup make_train_setup(const TrainTexts& texts) {
 double model_flop(const TrainConfig& config) {
   TrainConfig plain = config;
   plain.recompute = Recompute::none;
-  const auto both = [](const Block& block) { return block.forward.flop() + block.backward.flop(); };
+  const auto both = [](const LayerBlock& block) { return block.forward.flop() + block.backward.flop(); };
   double layer = both(attention_block(plain));
   layer += plain.model.experts == 0 ? both(mlp_block(plain)) : both(router_block(plain)) + both(experts_block(plain));
   // Slices of the vocabulary are rounded down; the whole is counted.

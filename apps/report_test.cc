@@ -54,11 +54,5 @@ TEST(Report, SaysWhenAnAllreduceBeatsTheSumOfItsPhases) {
   EXPECT_THAT(describe_distance(Fraction(1), bound), ::testing::StartsWith("1.500 times the bound"));
 }
 
-TEST(Report, CorrectsBusbwAsNcclTestsDoes) {
-  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::allreduce, 4), 1.5);
-  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::allgather, 4), 0.75);
-  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::broadcast, 4), 1);
-}
-
 }  // namespace
 }  // namespace banyan::app

@@ -16,72 +16,97 @@ uint64_t mixed(uint64_t x) {
 
 }  // namespace
 
-Routing::Signs Routing::search(NodeId to, bool through_ranks) const {
-  struct Reach {
-    uint32_t hops = UINT32_MAX;  // to the destination; UINT32_MAX: none
-    uint64_t width = 0;          // bytes per second of the narrowest link of the widest shortest way
-  };
-  std::vector<Reach> reaches(fabric_.nodes().size());
-  reaches[index(to)] = {.hops = 0, .width = UINT64_MAX};
-  const auto may_be_passed = [&](NodeId node) { return node == to || through_ranks || !fabric_.is_rank(node); };
+Routing::Routing(Fabric fabric) : fabric_(std::move(fabric)), reaches_(fabric_.nodes().size()) {}
+
+const Routing::Stop* Routing::Ways::at(NodeId node) const {
+  const auto found =
+      std::lower_bound(stops.begin(), stops.end(), node, [](const Stop& stop, NodeId id) { return stop.node < id; });
+  return found != stops.end() && found->node == node ? &*found : nullptr;
+}
+
+Routing::Reach Routing::look_out(NodeId node, NodeId to, const Ways& ways, bool through_ranks,
+                                 std::vector<LinkId>& links) const {
+  Reach best;
+  const size_t begin = links.size();
+  for (const LinkId out : fabric_.out_links(node)) {
+    const Link& link = fabric_.link(out);
+    Reach reach{.hops = 1, .width = link.bandwidth.bytes_per_second()};
+    if (link.to != to) {
+      if (!through_ranks && fabric_.is_rank(link.to)) continue;
+      const Stop* stop = ways.at(link.to);
+      if (stop == nullptr) continue;
+      reach = {.hops = stop->reach.hops + 1, .width = std::min(reach.width, stop->reach.width)};
+    }
+    if (reach.hops > best.hops || (reach.hops == best.hops && reach.width < best.width)) continue;
+    if (reach.hops < best.hops || reach.width > best.width) links.resize(begin);
+    best = reach;
+    links.push_back(out);
+  }
+  return best;
+}
+
+Routing::Ways Routing::search(NodeId to, bool through_ranks) {
+  std::vector<NodeId> reached;  // level by level, from the destination
+  reaches_[index(to)] = {.hops = 0, .width = UINT64_MAX};
   std::vector<NodeId> level{to}, next;
   for (uint32_t hops = 1; !level.empty(); ++hops, level.swap(next), next.clear()) {
     for (const NodeId node : level) {
-      if (!may_be_passed(node)) continue;
       for (const LinkId in : fabric_.in_links(node)) {
         const Link& link = fabric_.link(in);
-        Reach& reach = reaches[index(link.from)];
+        if (!through_ranks && fabric_.is_rank(link.from)) continue;
+        Reach& reach = reaches_[index(link.from)];
         if (reach.hops < hops) continue;
         if (reach.hops > hops) next.push_back(link.from);
         reach.hops = hops;
-        reach.width = std::max(reach.width, std::min(link.bandwidth.bytes_per_second(), reaches[index(node)].width));
+        reach.width = std::max(reach.width, std::min(link.bandwidth.bytes_per_second(), reaches_[index(node)].width));
       }
     }
+    reached.insert(reached.end(), next.begin(), next.end());
   }
-  Signs signs;
-  signs.start.push_back(0);
-  for (uint32_t node = 0; node < reaches.size(); ++node) {
-    const Reach& here = reaches[node];
-    for (const LinkId out : fabric_.out_links(NodeId{node})) {
-      const Link& link = fabric_.link(out);
-      const Reach& there = reaches[index(link.to)];
-      const bool is_best = here.hops != UINT32_MAX && there.hops < here.hops && may_be_passed(link.to) &&
-                           std::min(link.bandwidth.bytes_per_second(), there.width) >= here.width;
-      if (is_best) signs.links.push_back(out);
-    }
-    signs.start.push_back(static_cast<uint32_t>(signs.links.size()));
+  Ways ways;
+  for (const NodeId node : reached) ways.stops.push_back({.node = node, .reach = reaches_[index(node)]});
+  std::sort(ways.stops.begin(), ways.stops.end(), [](const Stop& a, const Stop& b) { return a.node < b.node; });
+  for (Stop& stop : ways.stops) {
+    stop.first = static_cast<uint32_t>(ways.links.size());
+    look_out(stop.node, to, ways, through_ranks, ways.links);
+    stop.count = static_cast<uint32_t>(ways.links.size()) - stop.first;
   }
-  return signs;
+  reaches_[index(to)] = {};
+  for (const NodeId node : reached) reaches_[index(node)] = {};
+  return ways;
 }
 
-const Routing::Ways& Routing::ways_to(NodeId to) {
-  if (const auto found = ways_.find(index(to)); found != ways_.end()) return found->second;
-  Ways ways{.by_switches = search(to, false), .by_ranks = {}};
-  const auto is_cut_off = [&](NodeId rank) { return rank != to && !ways.by_switches.leads_on(rank); };
-  if (std::any_of(fabric_.ranks().begin(), fabric_.ranks().end(), is_cut_off)) ways.by_ranks = search(to, true);
-  size_t bytes = 0;
-  for (const Signs* signs : {&ways.by_switches, &ways.by_ranks}) {
-    bytes += signs->start.size() * sizeof(uint32_t) + signs->links.size() * sizeof(LinkId);
-  }
+const Routing::Ways& Routing::ways_to(NodeId to, bool through_ranks) {
+  const uint64_t key = uint64_t{index(to)} << 1 | uint64_t{through_ranks};
+  if (const auto found = ways_.find(key); found != ways_.end()) return found->second;
+  Ways ways = search(to, through_ranks);
+  const size_t bytes = ways.stops.size() * sizeof(Stop) + ways.links.size() * sizeof(LinkId);
   if (kept_ + bytes > kMostKept) {
     ways_.clear();
     kept_ = 0;
   }
   kept_ += bytes;
-  return ways_.emplace(index(to), std::move(ways)).first->second;
+  return ways_.emplace(key, std::move(ways)).first->second;
 }
 
 void Routing::find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way) {
   CHECK(from != to) << fabric_.name(from) << " to itself";
-  const Ways& ways = ways_to(to);
-  const Signs& signs = ways.by_switches.leads_on(from) ? ways.by_switches : ways.by_ranks;
-  const std::span<const Link> links = fabric_.links();
+  const Ways* ways = &ways_to(to, false);
+  first_links_.clear();
+  if (look_out(from, to, *ways, false, first_links_).hops == UINT32_MAX) {
+    ways = &ways_to(to, true);
+    look_out(from, to, *ways, true, first_links_);
+  }
   uint64_t hash = mixed(salt ^ mixed(uint64_t{index(from)} << 32 | index(to)));
-  for (NodeId at = from; at != to; at = links[index(way.back())].to) {
-    const uint32_t first = signs.start[index(at)], count = signs.start[index(at) + 1] - first;
-    CHECK(count > 0) << fabric_.name(at) << " has no way to " << fabric_.name(to);
+  std::span<const LinkId> choices = first_links_;
+  for (;;) {
+    CHECK(!choices.empty()) << fabric_.name(from) << " has no way to " << fabric_.name(to);
     hash = mixed(hash + 1);
-    way.push_back(signs.links[first + static_cast<uint32_t>((hash >> 32) * count >> 32)]);
+    way.push_back(choices[(hash >> 32) * choices.size() >> 32]);
+    const NodeId at = fabric_.link(way.back()).to;
+    if (at == to) return;
+    const Stop* stop = ways->at(at);
+    choices = std::span(ways->links).subspan(stop->first, stop->count);
   }
 }
 

@@ -5,9 +5,9 @@
 // same pair with the same salt always takes the same. It goes through switches only; where no such way exists (tori),
 // through ranks as well.
 //
-// Complexity: the first way to a rank costs a search over the whole fabric, O(links); further ones to the same rank
-// only their own length. Memory: for each destination 4 bytes a node and 4 for each link that leads there, of the
-// destinations asked for last, kMostKept bytes in all. One thread.
+// Complexity: the first way to a rank costs a search over the switches that lead there and their links, further ones
+// the links of the sender and a logarithm for every switch. (Through ranks: a search over the whole fabric for every
+// rank.) Memory: what was found for the destinations asked for last, kMostKept bytes in all. One thread.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +23,39 @@ class Routing {
  public:
   static constexpr size_t kMostKept = size_t{256} << 20;
 
-  explicit Routing(Fabric fabric) : fabric_(std::move(fabric)) {}
+  explicit Routing(Fabric fabric);
 
   // Appends the links to `way`. `from` and `to` are different ranks.
   void find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way);
 
  private:
-  // Where to go on, for one destination: by node, the first links of all its best ways.
-  struct Signs {
-    std::vector<uint32_t> start;  // one longer than nodes
-    std::vector<LinkId> links;
-    bool leads_on(NodeId node) const { return start[index(node)] < start[index(node) + 1]; }
+  // How good the best way on from a node is.
+  struct Reach {
+    uint32_t hops = UINT32_MAX;  // to the destination; UINT32_MAX: none
+    uint64_t width = 0;          // bytes per second of the narrowest link of the widest shortest way
+  };
+  // A node on ways to a destination, and the first links of its best ways: a run in Ways::links.
+  struct Stop {
+    NodeId node{};
+    Reach reach;
+    uint32_t first = 0, count = 0;
   };
   struct Ways {
-    Signs by_switches, by_ranks;  // the second where the first does not lead from all ranks
+    std::vector<Stop> stops;  // by node; switches alone, or all nodes where that does not lead from everywhere
+    std::vector<LinkId> links;
+    const Stop* at(NodeId node) const;
   };
 
-  const Ways& ways_to(NodeId to);
-  Signs search(NodeId to, bool through_ranks) const;
+  const Ways& ways_to(NodeId to, bool through_ranks);
+  Ways search(NodeId to, bool through_ranks);
+  // Of the links out of `node`, those that begin its best ways; appended to `links`.
+  Reach look_out(NodeId node, NodeId to, const Ways& ways, bool through_ranks, std::vector<LinkId>& links) const;
 
   Fabric fabric_;
-  std::unordered_map<uint32_t, Ways> ways_;  // by destination
+  std::unordered_map<uint64_t, Ways> ways_;  // by destination, and whether through ranks
   size_t kept_ = 0;                          // bytes in ways_
+  std::vector<Reach> reaches_;               // by node: scratch of search()
+  std::vector<LinkId> first_links_;          // scratch of find()
 };
 
 }  // namespace banyan

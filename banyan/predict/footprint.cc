@@ -30,7 +30,7 @@ class Loads {
 
 class RingPlans : public CollectivePlans {
  public:
-  RingPlans(const Fabric& fabric, const StepCosts& costs)
+  RingPlans(const Fabric& fabric, const RingCosts& costs)
       : fabric_(fabric), costs_(costs), boxes_(find_boxes(fabric)), routing_(fabric) {}
 
   Footprint footprint(const CollectiveCall& call) override {
@@ -148,7 +148,7 @@ class RingPlans : public CollectivePlans {
   }
 
   const Fabric fabric_;
-  const StepCosts costs_;
+  const RingCosts costs_;
   const Boxes boxes_;
   Routing routing_;
   std::vector<LinkId> way_;
@@ -156,7 +156,7 @@ class RingPlans : public CollectivePlans {
 
 }  // namespace
 
-std::unique_ptr<CollectivePlans> make_ring_plans(const Fabric& fabric, const StepCosts& costs) {
+std::unique_ptr<CollectivePlans> make_ring_plans(const Fabric& fabric, const RingCosts& costs) {
   return std::make_unique<RingPlans>(fabric, costs);
 }
 

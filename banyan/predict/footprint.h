@@ -43,7 +43,7 @@ class CollectivePlans {
 };
 
 // What a step and a byte cost, besides what the links say.
-struct StepCosts {
+struct RingCosts {
   Picoseconds launch = std::chrono::microseconds(5);        // of a collective, whatever its size
   Picoseconds step_inside = std::chrono::microseconds(1);   // of a message inside a box
   Picoseconds step_between = std::chrono::microseconds(5);  // of one between boxes
@@ -55,7 +55,7 @@ struct StepCosts {
 // one, so that every network card carries one of them each way, and rails stay rails. All-to-all, gather and scatter go
 // straight from rank to rank. Small all-reduces, broadcasts and reduces take trees instead, whose steps are the
 // logarithm of the boxes, where that is quicker.
-std::unique_ptr<CollectivePlans> make_ring_plans(const Fabric& fabric, const StepCosts& costs);
+std::unique_ptr<CollectivePlans> make_ring_plans(const Fabric& fabric, const RingCosts& costs);
 
 // Of a schedule for the same call: bytes by its trees, and `alpha` with its links' latency for each hop of the highest.
 Footprint footprint_of(const Schedule& schedule, uint64_t bytes, Picoseconds alpha);

@@ -12,7 +12,7 @@
 namespace banyan {
 namespace {
 
-constexpr StepCosts kFree{.launch = Picoseconds(0), .step_inside = Picoseconds(0), .step_between = Picoseconds(0)};
+constexpr RingCosts kFree{.launch = Picoseconds(0), .step_inside = Picoseconds(0), .step_between = Picoseconds(0)};
 
 std::map<std::string, double> by_name(const Fabric& fabric, const Footprint& footprint) {
   std::map<std::string, double> bytes;

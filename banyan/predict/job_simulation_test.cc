@@ -14,7 +14,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr StepCosts kFree{.launch = Picoseconds(0), .step_inside = Picoseconds(0), .step_between = Picoseconds(0)};
+constexpr RingCosts kFree{.launch = Picoseconds(0), .step_inside = Picoseconds(0), .step_between = Picoseconds(0)};
 
 JobNode compute(Picoseconds duration, uint16_t stream = 0) {
   return {.kind = JobNodeKind::compute, .stream = stream, .duration = duration};

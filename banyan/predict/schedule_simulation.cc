@@ -20,7 +20,7 @@ class Run {
         network_(std::vector<double>(graph.capacities().begin(), graph.capacities().end()), {.window = options.window}),
         states_(graph.transfers().size()) {
     list_dependents();
-    for (const Transfer& transfer : graph.transfers()) {
+    for (const FoldedTransfer& transfer : graph.transfers()) {
       if (transfer.stands_for > 0) slices_left_ += transfer.slices;
     }
     slices_ = slices_left_;
@@ -81,7 +81,7 @@ class Run {
   // Sends the next slice if it may.
   void go_on(uint32_t t) {
     State& state = states_[t];
-    const Transfer& transfer = graph_.transfers()[t];
+    const FoldedTransfer& transfer = graph_.transfers()[t];
     if (transfer.stands_for == 0) {  // a joint: its slices are there as soon as they are ready
       while (state.arrived < state.ready) arrive(t);
       return;
@@ -175,7 +175,7 @@ ScheduleSimulation simulate_schedule(const Schedule& schedule, const ScheduleSim
     result.link_bytes.push_back(kind == TransferGraph::kUnused ? 0 : network.bytes_carried(kind));
     result.link_full.push_back(kind == TransferGraph::kUnused ? Picoseconds(0) : network.time_full(kind));
   }
-  for (const Transfer& transfer : graph.transfers()) result.messages += transfer.stands_for * transfer.slices;
+  for (const FoldedTransfer& transfer : graph.transfers()) result.messages += transfer.stands_for * transfer.slices;
   result.messages_simulated = run.messages_done();
   result.window = network.window_error();
   return result;

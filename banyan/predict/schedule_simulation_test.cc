@@ -252,5 +252,11 @@ TEST(ScheduleSimulation, EndsEarlyWhenAsked) {
   EXPECT_LT(result.messages_simulated, result.messages);
 }
 
+TEST(ScheduleSimulation, CorrectsBusbwAsNcclTestsDoes) {
+  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::allreduce, 4), 1.5);
+  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::allgather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::broadcast, 4), 1);
+}
+
 }  // namespace
 }  // namespace banyan

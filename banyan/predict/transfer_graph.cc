@@ -228,7 +228,7 @@ class TransferGraphBuilder {
     }
   }
 
-  uint32_t add(const Transfer& transfer, std::span<const uint32_t> needs) {
+  uint32_t add(const FoldedTransfer& transfer, std::span<const uint32_t> needs) {
     graph_.transfers_.push_back(transfer);
     scratch_.assign(needs.begin(), needs.end());
     std::sort(scratch_.begin(), scratch_.end());

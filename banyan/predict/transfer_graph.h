@@ -28,7 +28,7 @@
 
 namespace banyan {
 
-struct Transfer {
+struct FoldedTransfer {
   double bytes = 0;     // of a slice
   uint32_t slices = 1;  // 0: nothing to send, it only waits for all that it needs
   Picoseconds alpha{0};
@@ -48,7 +48,7 @@ class TransferGraph {
   // tied; a schedule with steps is not folded.
   static TransferGraph of(const Schedule& schedule, const Options& options);
 
-  std::span<const Transfer> transfers() const { return transfers_; }
+  std::span<const FoldedTransfer> transfers() const { return transfers_; }
   std::span<const FluidHop> hops(uint32_t transfer) const { return part(hops_, hops_start_, transfer); }
   std::span<const uint32_t> needs(uint32_t transfer) const { return part(needs_, needs_start_, transfer); }
 
@@ -68,7 +68,7 @@ class TransferGraph {
     return std::span(all).subspan(start[i], start[i + 1] - start[i]);
   }
 
-  std::vector<Transfer> transfers_;
+  std::vector<FoldedTransfer> transfers_;
   std::vector<FluidHop> hops_;
   std::vector<uint32_t> needs_;
   std::vector<uint64_t> hops_start_{0}, needs_start_{0};

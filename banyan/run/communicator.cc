@@ -57,11 +57,13 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
 
 // ---- The interface ----
 
-Communicator::Communicator(std::shared_ptr<Job> job, uint64_t id, std::vector<uint32_t> members, Options options)
+Communicator::Communicator(std::shared_ptr<JoinedProcesses> job, uint64_t id, std::vector<uint32_t> members,
+                           Options options)
     : impl_(std::make_shared<Impl>(std::move(job), id, std::move(members), std::move(options))) {}
 
-Communicator Communicator::join(RegionPool& pool, const Job::Invitation& invitation, Options options) {
-  std::shared_ptr<Job> job = Job::join(pool, invitation, Secret::from_environment(), options.join_timeout);
+Communicator Communicator::join(RegionPool& pool, const JoinedProcesses::Invitation& invitation, Options options) {
+  std::shared_ptr<JoinedProcesses> job =
+      JoinedProcesses::join(pool, invitation, Secret::from_environment(), options.join_timeout);
   std::vector<uint32_t> members(invitation.size);
   std::iota(members.begin(), members.end(), 0u);
   return {std::move(job), 1, std::move(members), std::move(options)};
@@ -96,8 +98,8 @@ Communicator::~Communicator() {
 uint32_t Communicator::rank() const { return impl_->rank_; }
 uint32_t Communicator::size() const { return static_cast<uint32_t>(impl_->members_.size()); }
 const std::string& Communicator::name() const { return impl_->options_.name; }
-const Job& Communicator::job() const { return *impl_->job_; }
-const std::shared_ptr<Job>& Communicator::shared_job() const { return impl_->job_; }
+const JoinedProcesses& Communicator::job() const { return *impl_->job_; }
+const std::shared_ptr<JoinedProcesses>& Communicator::shared_job() const { return impl_->job_; }
 bool Communicator::is_on_one_host() const { return impl_->is_on_one_host_; }
 
 void Communicator::run(const Call& call) { impl_->run(call); }

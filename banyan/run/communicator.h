@@ -24,7 +24,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/call.h"
-#include "banyan/run/job.h"
+#include "banyan/run/joined_processes.h"
 #include "banyan/run/plan_source.h"
 
 namespace banyan {
@@ -92,14 +92,14 @@ class Communicator {
   };
 
   // Collective over `members` (ranks of the job, this process among them; rank i of the communicator is members[i]).
-  // `id` is equal on all of them and used once in a job. Throws what Job::meet_on_host throws.
-  Communicator(std::shared_ptr<Job> job, uint64_t id, std::vector<uint32_t> members, Options options);
+  // `id` is equal on all of them and used once in a job. Throws what JoinedProcesses::meet_on_host throws.
+  Communicator(std::shared_ptr<JoinedProcesses> job, uint64_t id, std::vector<uint32_t> members, Options options);
   // Collective over all processes that the launcher started (join/environment.h), or alone when there is no launcher.
-  // `pool` outlives the communicator. Throws what Job::join throws.
+  // `pool` outlives the communicator. Throws what JoinedProcesses::join throws.
   static Communicator join(RegionPool& pool, Options options);
   static Communicator join(RegionPool& pool) { return join(pool, {}); }
   // The same by an explicit invitation.
-  static Communicator join(RegionPool& pool, const Job::Invitation& invitation, Options options);
+  static Communicator join(RegionPool& pool, const JoinedProcesses::Invitation& invitation, Options options);
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
@@ -109,8 +109,8 @@ class Communicator {
   uint32_t rank() const;
   uint32_t size() const;
   const std::string& name() const;
-  const Job& job() const;
-  const std::shared_ptr<Job>& shared_job() const;
+  const JoinedProcesses& job() const;
+  const std::shared_ptr<JoinedProcesses>& shared_job() const;
   // Whether the ranks exchange through shared memory, all being on one host.
   bool is_on_one_host() const;
 

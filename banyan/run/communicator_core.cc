@@ -53,7 +53,8 @@ std::optional<Mismatch> difference_between(const Answers& answers) {
 
 }  // namespace
 
-Communicator::Impl::Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint32_t> members, Options options)
+Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std::vector<uint32_t> members,
+                         Options options)
     : job_(std::move(job)),
       id_(id),
       members_(std::move(members)),

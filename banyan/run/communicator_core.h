@@ -31,7 +31,7 @@ namespace banyan {
 // progress thread, which gives way to the others.
 class Communicator::Impl : public Watch, public std::enable_shared_from_this<Impl> {
  public:
-  Impl(std::shared_ptr<Job> job, uint64_t id, std::vector<uint32_t> members, Options options);
+  Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std::vector<uint32_t> members, Options options);
   ~Impl() override;
 
   void run(const Call& call);
@@ -54,7 +54,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   static uint64_t mix(uint64_t a, uint64_t b);
   uint64_t next_id(uint64_t salt) { return mix(mix(id_, ++children_), salt); }
 
-  const std::shared_ptr<Job> job_;
+  const std::shared_ptr<JoinedProcesses> job_;
   const uint64_t id_;
   const std::vector<uint32_t> members_;
   const Options options_;

@@ -14,7 +14,7 @@
 using banyan::Communicator;
 using banyan::Error;
 using banyan::ErrorCode;
-using banyan::Job;
+using banyan::JoinedProcesses;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
 
@@ -63,7 +63,7 @@ void expect_rank(int size, int rank) {
 
 banyan_comm_t wrap(Communicator communicator) { return new banyan_comm{.communicator = std::move(communicator)}; }
 
-banyan_comm_t join(const Job::Invitation& invitation, Communicator::Options options) {
+banyan_comm_t join(const JoinedProcesses::Invitation& invitation, Communicator::Options options) {
   return wrap(Communicator::join(banyan::region_pool(), invitation, std::move(options)));
 }
 

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <utility>
 
-#include "banyan/run/job.h"
+#include "banyan/run/joined_processes.h"
 #include "bindings/torch/buffers.h"
 #include "bindings/torch/checks.h"
 #include "bindings/torch/elements.h"
@@ -21,7 +21,7 @@ namespace {
 
 // The default group's processes, from which other groups are made.
 struct World {
-  std::weak_ptr<Job> job;
+  std::weak_ptr<JoinedProcesses> job;
   std::map<std::string, uint64_t> uses;  // of names of groups
 };
 
@@ -57,8 +57,8 @@ uint64_t number_of(const std::string& name) {
   return hash;
 }
 
-std::shared_ptr<Job> join(const c10::intrusive_ptr<c10d::Store>& store, const ProcessGroupBanyan::Members& members,
-                          std::chrono::milliseconds at_most) {
+std::shared_ptr<JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>& store,
+                                      const ProcessGroupBanyan::Members& members, std::chrono::milliseconds at_most) {
   const Deadline deadline = Deadline::after(at_most);
   TorchStore meeting(store);
   const auto rank = static_cast<uint32_t>(members.rank);
@@ -66,15 +66,15 @@ std::shared_ptr<Job> join(const c10::intrusive_ptr<c10d::Store>& store, const Pr
   const int64_t meetings = meeting.add("banyan/meetings/" + std::to_string(rank), 1, deadline);
   const std::string prefix = "banyan/" + std::to_string(meetings) + "/";
   const Secret secret = members.size > 1 ? job_secret(meeting, prefix, rank, deadline) : Secret();
-  return Job::join(region_pool(), meeting,
-                   {.url = {}, .rank = rank, .size = static_cast<uint32_t>(members.size), .name = prefix}, secret,
-                   deadline.left());
+  return JoinedProcesses::join(region_pool(), meeting,
+                               {.url = {}, .rank = rank, .size = static_cast<uint32_t>(members.size), .name = prefix},
+                               secret, deadline.left());
 }
 
 // The job of the default group, if these are ranks of it.
-std::shared_ptr<Job> job_around(const ProcessGroupBanyan::Members& members) {
+std::shared_ptr<JoinedProcesses> job_around(const ProcessGroupBanyan::Members& members) {
   if (members.global_ranks.empty()) return nullptr;
-  std::shared_ptr<Job> job = world().job.lock();
+  std::shared_ptr<JoinedProcesses> job = world().job.lock();
   if (job == nullptr || static_cast<size_t>(members.size) != members.global_ranks.size()) return nullptr;
   if (job->rank() != members.global_ranks[static_cast<size_t>(members.rank)]) return nullptr;
   const bool are_in_it = std::all_of(members.global_ranks.begin(), members.global_ranks.end(),
@@ -93,7 +93,7 @@ c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::create(const c10::int
                                                                   Members members, const Settings& settings) {
   return guarded([&] {
     Communicator::Options options = options_from(settings);
-    std::shared_ptr<Job> job;
+    std::shared_ptr<JoinedProcesses> job;
     uint64_t id = 1;
     {
       const std::lock_guard lock(worlds_mutex());

@@ -445,20 +445,16 @@ std::string coalesced(uint32_t rank) {
            "\"Process Group Ranks\": \"[0, 1]\", \"" + key + "\": " + peer + "}},";
   };
   return "{\"distributedInfo\": {\"rank\": " + std::to_string(rank) + ", \"world_size\": 2}, \"traceEvents\": [" +
-             call("send", "Dst Rank", 100) + call("recv", "Src Rank", 110) + R"(
+         call("send", "Dst Rank", 100) + call("recv", "Src Rank", 110) + R"json(
     {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": 1, "tid": 1, "ts": 120, "dur": 5, "args": {"correlation": 7}},
-    {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv(ncclDevKernelArgs)",
-         "pid" : 0, "tid" : 20, "ts" : 130, "dur" : 40, "args" : {
-    "device" : 0, "stream" : 20, "correlation" : 7
-  }
-},
-    {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 1, "tid": 1, "ts": 200, "dur": 60, "args": {"correlation": 8}},
-    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pageable)", "pid": 0, "tid": 7, "ts": 230, "dur": 20,
+    {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv(ncclDevKernelArgs)", "pid": 0, "tid": 20, "ts": 130, "dur": 40,
+     "args": {"device": 0, "stream": 20, "correlation": 7}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 1, "tid": 1, "ts": 1200, "dur": 60, "args": {"correlation": 8}},
+    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pageable)", "pid": 0, "tid": 7, "ts": 1230, "dur": 20,
      "args": {"device": 0, "stream": 7, "correlation": 8, "bytes": 65536}},
-    {"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "pid": 1, "tid": 1, "ts": 300, "dur": 10, "args": {"correlation": 9}},
-    {"ph": "X", "cat": "kernel", "name": "graph_a", "pid": 0, "tid": 7, "ts": 320, "dur": 5, "args": {"device": 0, "stream": 7, "correlation": 9}},
-    {"ph": "X", "cat": "kernel", "name": "graph_b", "pid": 0, "tid": 7, "ts": 0, "dur": 0, "args": {"device": 0, "stream": 7, "correlation": 9}}]
-})";
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "pid": 1, "tid": 1, "ts": 1300, "dur": 10, "args": {"correlation": 9}},
+    {"ph": "X", "cat": "kernel", "name": "graph_a", "pid": 0, "tid": 7, "ts": 1320, "dur": 5, "args": {"stream": 7, "correlation": 9}},
+    {"ph": "X", "cat": "kernel", "name": "graph_b", "pid": 0, "tid": 7, "ts": 0, "dur": 0, "args": {"stream": 7, "correlation": 9}}]})json";
 }
 
 const JobNode& node_named(const Job& job, uint32_t rank, std::string_view name, uint32_t& place) {

@@ -26,24 +26,24 @@ struct Sizes {
 };
 
 // y = x W, forward and backward (dx = dy W', dW = x' dy).
-void add_product(Block& block, const MatrixProduct& product) {
+void add_product(LayerBlock& block, const MatrixProduct& product) {
   block.forward.add(product);
   block.backward.add({.m = product.m, .n = product.k, .k = product.n, .batch = product.batch});
   block.backward.add({.m = product.k, .n = product.n, .k = product.m, .batch = product.batch});
 }
 
 // Gradients of a matrix are added to those of the micro-batches before: read, read, write.
-void add_accumulation(Block& block, const TrainConfig& config, double parameters, uint32_t kernels) {
+void add_accumulation(LayerBlock& block, const TrainConfig& config, double parameters, uint32_t kernels) {
   block.backward.add_memory(parameters * (bytes_of(config.precision) + 2.0 * config.gradient_bytes()), kernels);
 }
 
-void add_norm(Block& block, const Sizes& sizes) {
+void add_norm(LayerBlock& block, const Sizes& sizes) {
   block.forward.add_memory(2 * sizes.element * sizes.outer);
   block.backward.add_memory(4 * sizes.element * sizes.outer, 2);
 }
 
 // Bias, dropout and residual in one kernel: reads input and residual, writes output and a mask of one byte.
-void add_dropout_residual(Block& block, const Sizes& sizes) {
+void add_dropout_residual(LayerBlock& block, const Sizes& sizes) {
   block.forward.add_memory((3 * sizes.element + 1) * sizes.outer);
   block.backward.add_memory((3 * sizes.element + 1) * sizes.outer, 3);
 }
@@ -79,13 +79,13 @@ Operator attention_core_backward(const Sizes& sizes, bool fused) {
 
 }  // namespace
 
-Block attention_block(const TrainConfig& config) {
+LayerBlock attention_block(const TrainConfig& config) {
   const Sizes sizes(config);
   const double slice = sizes.hidden / config.tp;
   const uint64_t kv_width = sizes.kv_heads * sizes.head, width = sizes.heads * sizes.head;
   const uint64_t qkv = width + 2 * kv_width;
   const double qkv_elements = static_cast<double>(sizes.tokens) * static_cast<double>(qkv);
-  Block block;
+  LayerBlock block;
   add_norm(block, sizes);
   add_product(block, {.m = sizes.tokens, .n = qkv, .k = sizes.h});
   if (config.model.biases) {
@@ -108,7 +108,7 @@ Block attention_block(const TrainConfig& config) {
 namespace {
 
 // The matrices and the activation of an MLP that `tokens` pass through in `batch` equal parts (one part per expert).
-void add_mlp(Block& block, const TrainConfig& config, uint64_t tokens, uint64_t batch) {
+void add_mlp(LayerBlock& block, const TrainConfig& config, uint64_t tokens, uint64_t batch) {
   const Sizes sizes(config);
   const uint64_t width = config.model.ffn / config.tp;
   const double inner = static_cast<double>(tokens) * static_cast<double>(batch) * static_cast<double>(width);
@@ -128,20 +128,20 @@ void add_mlp(Block& block, const TrainConfig& config, uint64_t tokens, uint64_t 
 
 }  // namespace
 
-Block mlp_block(const TrainConfig& config) {
+LayerBlock mlp_block(const TrainConfig& config) {
   const Sizes sizes(config);
-  Block block;
+  LayerBlock block;
   add_norm(block, sizes);
   add_mlp(block, config, sizes.tokens, 1);
   add_dropout_residual(block, sizes);
   return block;
 }
 
-Block router_block(const TrainConfig& config) {
+LayerBlock router_block(const TrainConfig& config) {
   const Sizes sizes(config);
   const uint64_t tokens = std::max<uint64_t>(1, static_cast<uint64_t>(sizes.outer) / sizes.h);
   const double routed = static_cast<double>(dispatch_bytes(config));
-  Block block;
+  LayerBlock block;
   add_norm(block, sizes);
   add_product(block, {.m = tokens, .n = config.model.experts, .k = sizes.h});
   block.forward.add_memory(8 * static_cast<double>(tokens) * config.model.experts, 4);  // softmax, best k
@@ -152,20 +152,20 @@ Block router_block(const TrainConfig& config) {
   return block;
 }
 
-Block experts_block(const TrainConfig& config) {
+LayerBlock experts_block(const TrainConfig& config) {
   const uint64_t here = config.model.experts / config.ep;
   // Each of the ep replicas sends a share of its tokens; in balance as many come as go. Tensor-parallel slices of an
   // expert see all tokens of the expert.
   const double tokens = config.tokens() * config.model.top_k;
-  Block block;
+  LayerBlock block;
   add_mlp(block, config, std::max<uint64_t>(1, static_cast<uint64_t>(std::llround(tokens / static_cast<double>(here)))),
           here);
   return block;
 }
 
-Block embedding_block(const TrainConfig& config) {
+LayerBlock embedding_block(const TrainConfig& config) {
   const Sizes sizes(config);
-  Block block;
+  LayerBlock block;
   // Look up and mask words, add positions, dropout; the gradient is added into the words' rows.
   block.forward.add_memory(8 * sizes.element * sizes.hidden, 6);
   block.backward.add_memory(6 * sizes.element * sizes.hidden, 6);
@@ -173,11 +173,11 @@ Block embedding_block(const TrainConfig& config) {
   return block;
 }
 
-Block head_block(const TrainConfig& config) {
+LayerBlock head_block(const TrainConfig& config) {
   const Sizes sizes(config);
   const uint64_t words = config.vocabulary_slice();
   const double logits = static_cast<double>(sizes.tokens) * static_cast<double>(words);
-  Block block;
+  LayerBlock block;
   add_norm(block, sizes);
   add_product(block, {.m = sizes.tokens, .n = words, .k = sizes.h});
   // Cross entropy in fp32: convert (2 + 4 bytes), maximum (4), subtract (8), exponential and sum (8); backward: softmax

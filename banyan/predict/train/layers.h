@@ -18,18 +18,19 @@
 
 namespace banyan {
 
-struct Block {
+struct LayerBlock {
   Operator forward;
   Operator backward;        // without what is recomputed
   Operator recompute_core;  // selective: what of the forward pass is computed again
 };
 
-Block attention_block(const TrainConfig& config);
-Block mlp_block(const TrainConfig& config);      // the dense one
-Block router_block(const TrainConfig& config);   // experts: norm, router, and sorting tokens by expert
-Block experts_block(const TrainConfig& config);  // experts of this rank, with as many tokens as balanced routing gives
-Block embedding_block(const TrainConfig& config);
-Block head_block(const TrainConfig& config);  // last norm, output matrix, loss
+LayerBlock attention_block(const TrainConfig& config);
+LayerBlock mlp_block(const TrainConfig& config);     // the dense one
+LayerBlock router_block(const TrainConfig& config);  // experts: norm, router, and sorting tokens by expert
+LayerBlock experts_block(
+    const TrainConfig& config);  // experts of this rank, with as many tokens as balanced routing gives
+LayerBlock embedding_block(const TrainConfig& config);
+LayerBlock head_block(const TrainConfig& config);  // last norm, output matrix, loss
 
 // Bytes that a micro-batch's hidden state takes: s * b * h elements.
 uint64_t hidden_bytes(const TrainConfig& config);

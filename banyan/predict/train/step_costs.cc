@@ -3,7 +3,7 @@
 namespace banyan {
 namespace {
 
-BlockCosts cost(const Block& block, const TrainConfig& config, const Device& device) {
+BlockCosts cost(const LayerBlock& block, const TrainConfig& config, const Device& device) {
   Operator backward = block.backward;
   if (config.recompute == Recompute::selective) backward.add(block.recompute_core);
   const OperatorTime forward = operator_time(block.forward, device, config.precision);

@@ -1,4 +1,4 @@
-#include "banyan/run/job.h"
+#include "banyan/run/joined_processes.h"
 
 #include <algorithm>
 #include <charconv>
@@ -34,7 +34,7 @@ Segment::Options segment_options(uint32_t ranks) {
 // Looks again and again, with growing pauses, until `is_there` says so.
 class Wait {
  public:
-  Wait(const Job& job, const std::vector<uint32_t>& ranks, Clock::time_point deadline)
+  Wait(const JoinedProcesses& job, const std::vector<uint32_t>& ranks, Clock::time_point deadline)
       : job_(job), ranks_(ranks), deadline_(deadline) {}
 
   template <typename IsThere>
@@ -61,7 +61,7 @@ class Wait {
                 what + ": process " + std::to_string(*gone) + " of the job is gone: " + liveness.why(*gone));
   }
 
-  const Job& job_;
+  const JoinedProcesses& job_;
   const std::vector<uint32_t>& ranks_;
   const Clock::time_point deadline_;
 };
@@ -75,10 +75,8 @@ std::string mark_of(const Secret& secret) {
 
 Card card_of(const RegionPool& pool, uint32_t rank, const Listener& listener, const Secret& secret,
              std::vector<std::string> addresses) {
-  Card card{.rank = rank,
-            .member = describe_self(listener.port(), std::move(addresses)),
-            .cores = own_cores(),
-            .extras = {}};
+  Card card{
+      .rank = rank, .member = describe_self(listener.port(), std::move(addresses)), .cores = own_cores(), .extras = {}};
   card.extras[kRegions] = std::to_string(pool.directory_fd());
   card.extras[kSecretMark] = mark_of(secret);
   return card;
@@ -119,8 +117,8 @@ int directory_of(const Card& card) {
   throw Error(ErrorCode::mismatch, card.described() + " did not say where its shared memory is");
 }
 
-std::shared_ptr<Job> from_cards(RegionPool& pool, const std::vector<Card>& cards, Listener listener, uint32_t rank,
-                                const Secret& secret, const Deadline& deadline) {
+std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, const std::vector<Card>& cards, Listener listener,
+                                            uint32_t rank, const Secret& secret, const Deadline& deadline) {
   std::vector<Process> processes;
   World world{.rank = rank, .members = {}};
   expect_one_secret(cards);
@@ -129,13 +127,13 @@ std::shared_ptr<Job> from_cards(RegionPool& pool, const std::vector<Card>& cards
     world.members.push_back(card.member);
   }
   auto agent = std::make_unique<Agent>(std::move(listener), secret, std::move(world), Agent::Options(), deadline.at());
-  return std::make_shared<Job>(pool, std::move(processes), std::move(agent));
+  return std::make_shared<JoinedProcesses>(pool, std::move(processes), std::move(agent));
 }
 
 }  // namespace
 
-std::shared_ptr<Job> Job::join(RegionPool& pool, const Invitation& invitation, const Secret& secret,
-                               std::chrono::milliseconds at_most) {
+std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const Invitation& invitation,
+                                                       const Secret& secret, std::chrono::milliseconds at_most) {
   const Deadline deadline = Deadline::after(at_most);
   Rendezvous rendezvous(Place::parse(invitation.url), secret, {.rank = invitation.rank, .job = invitation.name},
                         deadline);
@@ -148,8 +146,8 @@ std::shared_ptr<Job> Job::join(RegionPool& pool, const Invitation& invitation, c
                     rendezvous.secret(), deadline);
 }
 
-std::shared_ptr<Job> Job::join(RegionPool& pool, Store& store, const Invitation& invitation, const Secret& secret,
-                               std::chrono::milliseconds at_most) {
+std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& store, const Invitation& invitation,
+                                                       const Secret& secret, std::chrono::milliseconds at_most) {
   const Deadline deadline = Deadline::after(at_most);
   Listener listener = Listener::on(secret.is_empty() ? "127.0.0.1" : "0.0.0.0");
   std::vector<std::string> addresses = given_addresses();
@@ -160,7 +158,7 @@ std::shared_ptr<Job> Job::join(RegionPool& pool, Store& store, const Invitation&
                     invitation.rank, secret, deadline);
 }
 
-bool Job::are_cores_short() const {
+bool JoinedProcesses::are_cores_short() const {
   std::vector<Cores> here;
   for (uint32_t rank = 0; rank < size(); ++rank) {
     if (is_here(rank)) here.push_back(process(rank).cores);
@@ -168,10 +166,10 @@ bool Job::are_cores_short() const {
   return are_crowded(here);
 }
 
-Job::~Job() { agent_->leave(Clock::now() + kGoodBye); }
+JoinedProcesses::~JoinedProcesses() { agent_->leave(Clock::now() + kGoodBye); }
 
-std::unique_ptr<HostGroup> Job::meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
-                                             Clock::time_point deadline) const {
+std::unique_ptr<HostGroup> JoinedProcesses::meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
+                                                         Clock::time_point deadline) const {
   const auto own = static_cast<uint32_t>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
   CHECK(own < ranks.size()) << "process " << rank() << " is not in the group";
   Exchange::Options options{.rank = own, .own_regions = &pool_};

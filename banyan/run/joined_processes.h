@@ -1,5 +1,5 @@
-// Job: the processes that have joined together, and what this one knows of them. Communicators are made of its
-// members and hold it by shared_ptr; it says good-bye to the others when the last of them is gone.
+// JoinedProcesses: the processes that have joined together, and what this one knows of them. Communicators are made of
+// its members and hold it by shared_ptr; it says good-bye to the others when the last of them is gone.
 //
 // Any thread.
 #pragma once
@@ -26,10 +26,10 @@ struct Process {
   Cores cores;            // that it may use
 };
 
-class Job {
+class JoinedProcesses {
  public:
   // `pool` belongs to this process and outlives the job.
-  Job(RegionPool& pool, std::vector<Process> processes, std::unique_ptr<Agent> agent)
+  JoinedProcesses(RegionPool& pool, std::vector<Process> processes, std::unique_ptr<Agent> agent)
       : pool_(pool), processes_(std::move(processes)), agent_(std::move(agent)), is_crowded_(are_cores_short()) {}
   struct Invitation {
     std::string url;  // see join/rendezvous.h
@@ -38,16 +38,16 @@ class Job {
   };
   // Collective over `invitation.size` processes: finds the others and watches over them from then on. Throws
   // Error{timed_out} naming who has not come, Error{mismatch}, Error{invalid_input}, Error{io}.
-  static std::shared_ptr<Job> join(RegionPool& pool, const Invitation& invitation, const Secret& secret,
-                                   std::chrono::milliseconds at_most);
+  static std::shared_ptr<JoinedProcesses> join(RegionPool& pool, const Invitation& invitation, const Secret& secret,
+                                               std::chrono::milliseconds at_most);
   // The same in a store that the processes share already, under keys that begin with `prefix`. Listens on the addresses
   // by which this host is reached (BANYAN_ADDRESS), or on the loopback without a secret.
-  static std::shared_ptr<Job> join(RegionPool& pool, Store& store, const Invitation& invitation, const Secret& secret,
-                                   std::chrono::milliseconds at_most);
+  static std::shared_ptr<JoinedProcesses> join(RegionPool& pool, Store& store, const Invitation& invitation,
+                                               const Secret& secret, std::chrono::milliseconds at_most);
 
-  ~Job();
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
+  ~JoinedProcesses();
+  JoinedProcesses(const JoinedProcesses&) = delete;
+  JoinedProcesses& operator=(const JoinedProcesses&) = delete;
 
   uint32_t rank() const { return agent_->rank(); }
   uint32_t size() const { return static_cast<uint32_t>(processes_.size()); }
