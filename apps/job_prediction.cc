@@ -29,14 +29,14 @@ PlansFor plans_of(const Going& going) {
     for (CollectiveCost& cost : measured) {
       for (CollectiveCostPiece& piece : cost.pieces) scale(piece.alpha);
     }
-    return make_costed_plans(fabric, make_ring_plans(fabric, {}), links, std::move(measured));
+    return make_costed_plans(make_ring_plans(fabric, {}), links, std::move(measured));
   };
 }
 
 JobSimulationOptions options_of(const JobQuestion& question, const JobTexts& texts) {
   JobSimulationOptions options;
   options.message_latency = question.going.links.latency;
-  options.message_efficiency = std::min(1.0, question.going.links.network);
+  options.link_efficiency = link_efficiencies(question.fabric, question.going.links, !question.going.measured.empty());
   options.fold = !texts.unfolded;
   if (!texts.window.empty()) options.window = parse_option("--window", [&] { return parse_duration(texts.window); });
   return options;

@@ -13,13 +13,8 @@ Picoseconds times(Picoseconds time, double factor) {
 
 class CostedPlans : public CollectivePlans {
  public:
-  CostedPlans(const Fabric& fabric, std::unique_ptr<CollectivePlans> plans, const LinkEfficiency& links,
-              std::vector<CollectiveCost> measured)
-      : fabric_(fabric),
-        boxes_(find_boxes(fabric)),
-        plans_(std::move(plans)),
-        links_(links),
-        measured_(std::move(measured)) {}
+  CostedPlans(std::unique_ptr<CollectivePlans> plans, const LinkEfficiency& links, std::vector<CollectiveCost> measured)
+      : plans_(std::move(plans)), links_(links), measured_(std::move(measured)) {}
 
   Footprint footprint(const CollectiveCall& call) override {
     Footprint footprint = plans_->footprint(call);
@@ -32,26 +27,10 @@ class CostedPlans : public CollectivePlans {
       return footprint;
     }
     footprint.latency = times(links_.latency, doublings);
-    // What the link that takes longest at its own efficiency leaves of the rate of the one that takes longest at full.
-    double full = 0, real = 0;
-    for (const FluidHop& hop : footprint.hops) {
-      const Link& link = fabric_.links()[hop.link];
-      const double seconds = hop.coefficient / static_cast<double>(link.bandwidth.bytes_per_second());
-      full = std::max(full, seconds);
-      real = std::max(real, seconds / (is_inside(link) ? links_.scale_up : links_.network));
-    }
-    footprint.efficiency = real > 0 ? full / real : 1;
     return footprint;
   }
 
  private:
-  bool is_inside(const Link& link) const {
-    const uint32_t box = boxes_.box_of[index(link.from)];
-    return box != Boxes::kNone && box == boxes_.box_of[index(link.to)];
-  }
-
-  const Fabric fabric_;
-  const Boxes boxes_;
   const std::unique_ptr<CollectivePlans> plans_;
   const LinkEfficiency links_;
   const std::vector<CollectiveCost> measured_;
@@ -59,9 +38,20 @@ class CostedPlans : public CollectivePlans {
 
 }  // namespace
 
-std::unique_ptr<CollectivePlans> make_costed_plans(const Fabric& fabric, std::unique_ptr<CollectivePlans> plans,
-                                                   const LinkEfficiency& links, std::vector<CollectiveCost> measured) {
-  return std::make_unique<CostedPlans>(fabric, std::move(plans), links, std::move(measured));
+std::unique_ptr<CollectivePlans> make_costed_plans(std::unique_ptr<CollectivePlans> plans, const LinkEfficiency& links,
+                                                   std::vector<CollectiveCost> measured) {
+  return std::make_unique<CostedPlans>(std::move(plans), links, std::move(measured));
+}
+
+std::vector<double> link_efficiencies(const Fabric& fabric, const LinkEfficiency& links, bool are_measured) {
+  const Boxes boxes = find_boxes(fabric);
+  std::vector<double> efficiencies;
+  for (const Link& link : fabric.links()) {
+    const uint32_t box = boxes.box_of[index(link.from)];
+    const bool is_inside = box != Boxes::kNone && box == boxes.box_of[index(link.to)];
+    efficiencies.push_back(are_measured ? 1 : is_inside ? links.scale_up : links.network);
+  }
+  return efficiencies;
 }
 
 }  // namespace banyan

@@ -48,6 +48,10 @@ void number_colours(const std::vector<Colour>& colours, std::vector<uint32_t>& k
 
 JobKinds::JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, const JobSimulationOptions& options)
     : jobs_(jobs) {
+  for (size_t link = 0; link < fabric.links().size(); ++link) {
+    const double efficiency = options.link_efficiency.empty() ? 1 : options.link_efficiency[link];
+    usable_.push_back(static_cast<double>(fabric.links()[link].bandwidth.bytes_per_second()) * efficiency);
+  }
   number();
   bool may_fold = options.fold && any_program_is_shared();
   find_uses(&may_fold);
@@ -119,7 +123,7 @@ void JobKinds::keep_apart(const Fabric& fabric) {
   links_like_.assign(fabric.links().size(), 1);
   for (uint32_t link = 0; link < links_like_.size(); ++link) {
     kind_of_link_.push_back(link);
-    capacities_.push_back(static_cast<double>(fabric.links()[link].bandwidth.bytes_per_second()));
+    capacities_.push_back(usable_[link]);
   }
 }
 
@@ -197,8 +201,7 @@ void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options) {
     }
     programs_before += job.programs().size();
   }
-  for (size_t link = 0; link < links.size(); ++link)
-    links[link] = mixed(fabric.links()[link].bandwidth.bytes_per_second());
+  for (size_t link = 0; link < links.size(); ++link) links[link] = mixed(std::bit_cast<Colour>(usable_[link]));
 
   size_t kinds = 0;
   for (int round = 0;; ++round) {
@@ -238,7 +241,7 @@ void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options) {
   std::vector<uint32_t> firsts;
   number_colours(links, kind_of_link_, &firsts, links_like_);
   for (const uint32_t link : firsts) {
-    capacities_.push_back(static_cast<double>(fabric.links()[link].bandwidth.bytes_per_second()));
+    capacities_.push_back(usable_[link]);
   }
 }
 

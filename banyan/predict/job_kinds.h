@@ -46,6 +46,8 @@ class JobKinds {
   uint32_t ranks_like(uint32_t kind) const { return ranks_like_[kind]; }
   uint32_t groups_like(uint32_t kind) const { return groups_like_[kind]; }
   const std::vector<double>& capacities() const { return capacities_; }
+  // Bytes per second of a link of the fabric, as protocols reach it.
+  double usable(uint32_t link) const { return usable_[link]; }
 
   // Bytes on links of one group's footprint, or one message's way, as bytes on links of kinds when all alike do it.
   std::vector<FluidHop> folded(std::span<const FluidHop> hops, uint32_t times) const;
@@ -65,7 +67,7 @@ class JobKinds {
   std::vector<std::vector<bool>> sends_;  // by program of all jobs: by peer slot, whether it sends there
   std::vector<uint32_t> kind_of_rank_, kind_of_group_, kind_of_link_;
   std::vector<uint32_t> ranks_, groups_, ranks_like_, groups_like_, links_like_;
-  std::vector<double> capacities_;
+  std::vector<double> capacities_, usable_;
 };
 
 }  // namespace banyan

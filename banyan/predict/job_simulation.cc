@@ -410,8 +410,7 @@ class Simulation {
     double most = 0, seconds = 0;  // at the busiest link, at its full bandwidth
     for (const FluidHop& hop : hops) {
       most = std::max(most, hop.coefficient);
-      const Bandwidth bandwidth = fabric_.links()[hop.link].bandwidth;
-      seconds = std::max(seconds, hop.coefficient / static_cast<double>(bandwidth.bytes_per_second()));
+      seconds = std::max(seconds, hop.coefficient / kinds_.usable(hop.link));
     }
     flow.hops = kinds_.folded(hops, alike);
     for (FluidHop& hop : flow.hops) hop.coefficient /= most;
@@ -698,7 +697,8 @@ class Simulation {
   PredictedLink link_of(uint32_t link) {
     const uint32_t kind = kinds_.kind_of_link(link);
     PredictedLink result{.bytes = network_.bytes_carried(kind), .full = network_.time_full(kind), .load = {}};
-    const double most = network_.capacity(kind) * static_cast<double>(loads_.step().count()) * kSecondsPerPicosecond;
+    const double most = static_cast<double>(fabric_.links()[link].bandwidth.bytes_per_second()) *
+                        static_cast<double>(loads_.step().count()) * kSecondsPerPicosecond;
     for (const float bytes : loads_.bytes(kind)) result.load.push_back(static_cast<float>(bytes / most));
     return result;
   }

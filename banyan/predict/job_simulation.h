@@ -42,8 +42,10 @@ struct PlacedJob {
 struct JobSimulationOptions {
   CollectivePlans* plans = nullptr;                            // not nullptr
   Picoseconds message_latency = std::chrono::microseconds(5);  // besides that of links
-  double message_efficiency = 1;                               // of the narrowest link
-  Bytes eager{64 << 10};                                       // messages up to this need no receive to begin
+  // By link of the fabric, what protocols reach of its bandwidth, above 0; empty: all of it.
+  std::vector<double> link_efficiency = {};
+  double message_efficiency = 1;  // of the narrowest link
+  Bytes eager{64 << 10};          // messages up to this need no receive to begin
   Picoseconds window{0};
   double compute_speed = 1;  // durations of compute and memory nodes are divided by it
   bool fold = true;
