@@ -16,33 +16,35 @@ uint64_t mixed(uint64_t x) {
 
 }  // namespace
 
-Routing::Routing(Fabric fabric) : fabric_(std::move(fabric)), reaches_(fabric_.nodes().size()) {}
+Routing::Routing(Fabric fabric)
+    : fabric_(std::move(fabric)), reaches_(fabric_.nodes().size()), stop_of_(fabric_.nodes().size()) {}
 
-const Routing::Stop* Routing::Ways::at(NodeId node) const {
-  const auto found =
-      std::lower_bound(stops.begin(), stops.end(), node, [](const Stop& stop, NodeId id) { return stop.node < id; });
-  return found != stops.end() && found->node == node ? &*found : nullptr;
+NodeId Routing::gate_of(NodeId to) const {
+  const NodeId gate = fabric_.link(fabric_.in_links(to).front()).from;
+  const auto comes_from_it = [&](LinkId in) { return fabric_.link(in).from == gate; };
+  const std::span<const LinkId> in = fabric_.in_links(to);
+  return !fabric_.is_rank(gate) && std::all_of(in.begin(), in.end(), comes_from_it) ? gate : to;
 }
 
-Routing::Reach Routing::look_out(NodeId node, NodeId to, const Ways& ways, bool through_ranks,
-                                 std::vector<LinkId>& links) const {
+void Routing::look_out(NodeId node, NodeId to, const Ways& ways) {
+  first_steps_.clear();
   Reach best;
-  const size_t begin = links.size();
   for (const LinkId out : fabric_.out_links(node)) {
     const Link& link = fabric_.link(out);
     Reach reach{.hops = 1, .width = link.bandwidth.bytes_per_second()};
+    uint32_t number = kThere;
     if (link.to != to) {
-      if (!through_ranks && fabric_.is_rank(link.to)) continue;
-      const Stop* stop = ways.at(link.to);
-      if (stop == nullptr) continue;
+      const auto stop = std::lower_bound(ways.stops.begin(), ways.stops.end(), link.to,
+                                         [](const Stop& other, NodeId id) { return other.node < id; });
+      if (stop == ways.stops.end() || stop->node != link.to) continue;
       reach = {.hops = stop->reach.hops + 1, .width = std::min(reach.width, stop->reach.width)};
+      number = static_cast<uint32_t>(stop - ways.stops.begin());
     }
     if (reach.hops > best.hops || (reach.hops == best.hops && reach.width < best.width)) continue;
-    if (reach.hops < best.hops || reach.width > best.width) links.resize(begin);
+    if (reach.hops < best.hops || reach.width > best.width) first_steps_.clear();
     best = reach;
-    links.push_back(out);
+    first_steps_.push_back({out, number});
   }
-  return best;
 }
 
 Routing::Ways Routing::search(NodeId to, bool through_ranks) {
@@ -63,13 +65,23 @@ Routing::Ways Routing::search(NodeId to, bool through_ranks) {
     }
     reached.insert(reached.end(), next.begin(), next.end());
   }
+  std::sort(reached.begin(), reached.end());
   Ways ways;
-  for (const NodeId node : reached) ways.stops.push_back({.node = node, .reach = reaches_[index(node)]});
-  std::sort(ways.stops.begin(), ways.stops.end(), [](const Stop& a, const Stop& b) { return a.node < b.node; });
+  for (const NodeId node : reached) {
+    stop_of_[index(node)] = static_cast<uint32_t>(ways.stops.size());
+    ways.stops.push_back({.node = node, .reach = reaches_[index(node)]});
+  }
+  stop_of_[index(to)] = kThere;
   for (Stop& stop : ways.stops) {
-    stop.first = static_cast<uint32_t>(ways.links.size());
-    look_out(stop.node, to, ways, through_ranks, ways.links);
-    stop.count = static_cast<uint32_t>(ways.links.size()) - stop.first;
+    stop.first = static_cast<uint32_t>(ways.steps.size());
+    for (const LinkId out : fabric_.out_links(stop.node)) {
+      const Link& link = fabric_.link(out);
+      const Reach& there = reaches_[index(link.to)];
+      if (there.hops >= stop.reach.hops) continue;
+      if (std::min(link.bandwidth.bytes_per_second(), there.width) < stop.reach.width) continue;
+      ways.steps.push_back({out, stop_of_[index(link.to)]});
+    }
+    stop.count = static_cast<uint32_t>(ways.steps.size()) - stop.first;
   }
   reaches_[index(to)] = {};
   for (const NodeId node : reached) reaches_[index(node)] = {};
@@ -80,7 +92,7 @@ const Routing::Ways& Routing::ways_to(NodeId to, bool through_ranks) {
   const uint64_t key = uint64_t{index(to)} << 1 | uint64_t{through_ranks};
   if (const auto found = ways_.find(key); found != ways_.end()) return found->second;
   Ways ways = search(to, through_ranks);
-  const size_t bytes = ways.stops.size() * sizeof(Stop) + ways.links.size() * sizeof(LinkId);
+  const size_t bytes = ways.stops.size() * sizeof(Stop) + ways.steps.size() * sizeof(Step);
   if (kept_ + bytes > kMostKept) {
     ways_.clear();
     kept_ = 0;
@@ -91,23 +103,37 @@ const Routing::Ways& Routing::ways_to(NodeId to, bool through_ranks) {
 
 void Routing::find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way) {
   CHECK(from != to) << fabric_.name(from) << " to itself";
-  const Ways* ways = &ways_to(to, false);
-  first_links_.clear();
-  if (look_out(from, to, *ways, false, first_links_).hops == UINT32_MAX) {
-    ways = &ways_to(to, true);
-    look_out(from, to, *ways, true, first_links_);
+  const NodeId gate = gate_of(to);
+  const Ways* ways = &ways_to(gate, false);
+  look_out(from, gate, *ways);
+  if (first_steps_.empty()) {
+    ways = &ways_to(gate, true);
+    look_out(from, gate, *ways);
   }
   uint64_t hash = mixed(salt ^ mixed(uint64_t{index(from)} << 32 | index(to)));
-  std::span<const LinkId> choices = first_links_;
-  for (;;) {
-    CHECK(!choices.empty()) << fabric_.name(from) << " has no way to " << fabric_.name(to);
+  const auto pick = [&](size_t count) {
     hash = mixed(hash + 1);
-    way.push_back(choices[(hash >> 32) * choices.size() >> 32]);
-    const NodeId at = fabric_.link(way.back()).to;
-    if (at == to) return;
-    const Stop* stop = ways->at(at);
-    choices = std::span(ways->links).subspan(stop->first, stop->count);
+    return static_cast<size_t>((hash >> 32) * count >> 32);
+  };
+  for (std::span<const Step> choices = first_steps_;;) {
+    CHECK(!choices.empty()) << fabric_.name(from) << " has no way to " << fabric_.name(to);
+    const Step& step = choices[pick(choices.size())];
+    way.push_back(step.link);
+    if (step.stop == kThere) break;
+    const Stop& stop = ways->stops[step.stop];
+    choices = std::span(ways->steps).subspan(stop.first, stop.count);
   }
+  if (gate == to) return;
+  // The widest of the last links.
+  first_steps_.clear();
+  uint64_t widest = 0;
+  for (const LinkId in : fabric_.in_links(to)) {
+    const uint64_t width = fabric_.link(in).bandwidth.bytes_per_second();
+    if (width > widest) first_steps_.clear();
+    if (width >= widest) first_steps_.push_back({in, kThere});
+    widest = std::max(widest, width);
+  }
+  way.push_back(first_steps_[pick(first_steps_.size())].link);
 }
 
 }  // namespace banyan

@@ -5,9 +5,10 @@
 // same pair with the same salt always takes the same. It goes through switches only; where no such way exists (tori),
 // through ranks as well.
 //
-// Complexity: the first way to a rank costs a search over the switches that lead there and their links, further ones
-// the links of the sender and a logarithm for every switch. (Through ranks: a search over the whole fabric for every
-// rank.) Memory: what was found for the destinations asked for last, kMostKept bytes in all. One thread.
+// All ranks behind one switch share what is found for it. Complexity: the first way to a rank costs a search over the
+// switches that lead there and their links, further ones the links of the sender and a logarithm for every switch.
+// (Through ranks: a search over the whole fabric for every rank.) Memory: what was found for the destinations asked for
+// last, kMostKept bytes in all. One thread.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,12 @@ class Routing {
     uint32_t hops = UINT32_MAX;  // to the destination; UINT32_MAX: none
     uint64_t width = 0;          // bytes per second of the narrowest link of the widest shortest way
   };
-  // A node on ways to a destination, and the first links of its best ways: a run in Ways::links.
+  // A link that begins a best way, and the stop at its end (kThere: the destination).
+  struct Step {
+    LinkId link{};
+    uint32_t stop = 0;
+  };
+  // A node on ways to a destination, and its best steps: a run in Ways::steps.
   struct Stop {
     NodeId node{};
     Reach reach;
@@ -42,20 +48,23 @@ class Routing {
   };
   struct Ways {
     std::vector<Stop> stops;  // by node; switches alone, or all nodes where that does not lead from everywhere
-    std::vector<LinkId> links;
-    const Stop* at(NodeId node) const;
+    std::vector<Step> steps;
   };
+  static constexpr uint32_t kThere = UINT32_MAX;
 
+  // The switch that every way to a rank passes last, or the rank itself.
+  NodeId gate_of(NodeId to) const;
   const Ways& ways_to(NodeId to, bool through_ranks);
   Ways search(NodeId to, bool through_ranks);
-  // Of the links out of `node`, those that begin its best ways; appended to `links`.
-  Reach look_out(NodeId node, NodeId to, const Ways& ways, bool through_ranks, std::vector<LinkId>& links) const;
+  // Puts the best first steps from `node` into first_steps_; none when no way leads on.
+  void look_out(NodeId node, NodeId to, const Ways& ways);
 
   Fabric fabric_;
   std::unordered_map<uint64_t, Ways> ways_;  // by destination, and whether through ranks
   size_t kept_ = 0;                          // bytes in ways_
-  std::vector<Reach> reaches_;               // by node: scratch of search()
-  std::vector<LinkId> first_links_;          // scratch of find()
+  std::vector<Reach> reaches_;               // by node: scratch of search(),
+  std::vector<uint32_t> stop_of_;            // as this
+  std::vector<Step> first_steps_;
 };
 
 }  // namespace banyan
