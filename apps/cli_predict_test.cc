@@ -1,0 +1,159 @@
+// `banyan predict`: what it says about plans, training steps and traces, and how it refuses what is wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/banyan_process.h"
+
+namespace banyan::app {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+Json json_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run_banyan(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return Json::parse(outcome.out);
+}
+
+void expect_refused(const std::vector<std::string>& arguments, const std::string& reason) {
+  const Outcome outcome = run_banyan(arguments);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_THAT(outcome.err, HasSubstr(reason));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+TEST(CliPredict, TellsTimeThroughputAndBusiestLinksOfAPlan) {
+  const TemporaryFolder folder;
+  const std::string plan = folder.path("plan.json");
+  ASSERT_EQ(run_banyan({"plan", "allgather", "ring:4@1GB/s", "-o", plan}).exit_code, 0);
+  const Outcome outcome = run_banyan({"predict", plan, "--bytes", "64MB"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("64 MB"), HasSubstr("algbw"), HasSubstr("gpu0 -> gpu1")));
+  // Both directions, three quarters of 64 MB over two links of 1 GB/s: 24 ms, and a little for filling the trees.
+  const Json json = json_of({"predict", plan, "--bytes", "64MB", "--alpha", "0 us", "--json"});
+  const double seconds = json["predictions"][0]["time_ps"].get<double>() * 1e-12;
+  EXPECT_GE(seconds, 24e-3);
+  EXPECT_LT(seconds, 26e-3);
+  EXPECT_EQ(json["predictions"][0]["links"].size(), 8u);
+}
+
+TEST(CliPredict, FindsTheBestPlanForEverySize) {
+  const Json json = json_of({"predict", "allreduce", "dgx-a100:2", "--sweep", "1KiB:64MiB", "--json"});
+  size_t best = 0;
+  for (const Json& row : json["predictions"]) best += row["best"].get<bool>();
+  EXPECT_EQ(best, 17u);  // 2^10 to 2^26
+  const Outcome table = run_banyan({"predict", "allreduce", "dgx-a100:2", "--sweep", "1KiB:4KiB"});
+  EXPECT_THAT(table.out, AllOf(HasSubstr("best plan"), HasSubstr("1 KiB"), HasSubstr("4 KiB")));
+}
+
+TEST(CliPredict, GivesFoldedTheAnswerOfUnfolded) {
+  const std::vector<std::string> folded = {"predict", "allreduce", "dgx-a100:2", "--bytes",
+                                           "8MiB",    "--slice",   "512KiB",     "--json"};
+  std::vector<std::string> unfolded = folded;
+  unfolded.push_back("--unfolded");
+  const Json a = json_of(folded), b = json_of(unfolded);
+  ASSERT_EQ(a["predictions"].size(), b["predictions"].size());
+  for (size_t i = 0; i < a["predictions"].size(); ++i) {
+    EXPECT_NEAR(a["predictions"][i]["time_ps"].get<double>(), b["predictions"][i]["time_ps"].get<double>(), 100);
+  }
+}
+
+TEST(CliPredict, LetsPlanChooseBySimulation) {
+  const Json small = json_of({"plan", "allreduce", "ring:16@1GB/s", "--bytes", "1KiB", "--json"});
+  const Json large = json_of({"plan", "allreduce", "ring:16@1GB/s", "--bytes", "1GiB", "--json"});
+  for (const Json& plan : {small, large}) {
+    int64_t least = INT64_MAX;
+    for (const Json& row : plan["chosen_for"]["simulated"]) least = std::min(least, row["time_ps"].get<int64_t>());
+    EXPECT_EQ(plan["chosen_for"]["simulated"][0]["time_ps"].get<int64_t>(), least);
+    EXPECT_EQ(plan["chosen_for"]["planner"], plan["chosen_for"]["simulated"][0]["planner"]);
+  }
+}
+
+TEST(CliPredict, SimulatesATrainingStep) {
+  const TemporaryFolder folder;
+  const std::string page = folder.path("step.html"), trace = folder.path("step.trace"), file = folder.path("step.json");
+  const Json json = json_of({"predict",  "train",      "--layers",  "8",      "--hidden", "1024",           "--tp",
+                             "2",        "--pp",       "2",         "--dp",   "4",        "--global-batch", "32",
+                             "--fabric", "dgx-a100:2", "--what-if", "--html", page,       "--trace",        trace,
+                             "-o",       file,         "--json"});
+  const Json& prediction = json["prediction"];
+  EXPECT_TRUE(prediction["complete"].get<bool>());
+  EXPECT_EQ(prediction["ranks"], 16);
+  EXPECT_LT(prediction["rank_kinds"].get<int>(), 16);
+  EXPECT_EQ(prediction["what_if"].size(), 4u);
+  double sum = 0;
+  for (const auto& [name, share] : prediction["shares"].items()) sum += share.get<double>();
+  EXPECT_NEAR(sum, 1, 1e-6);
+  EXPECT_THAT(folder.read("step.html"), AllOf(HasSubstr("<!doctype html>"), Not(HasSubstr("http://localhost"))));
+  EXPECT_TRUE(Json::accept(folder.read("step.trace")));
+  EXPECT_EQ(Json::parse(folder.read("step.json"))["banyan"], "prediction/1");
+  const Outcome text = run_banyan({"predict", "train", "--model", "gpt3-175b", "--tp", "8", "--pp", "8", "--dp", "8",
+                                   "--global-batch", "64", "--fabric", "dgx-a100:64"});
+  EXPECT_THAT(text.out, AllOf(HasSubstr("TFLOP/s a device"), HasSubstr("memory"), HasSubstr("busiest links")));
+}
+
+constexpr const char* kGoal =
+    "num_ranks 2\n"
+    "rank 0 {\n  a: calc 1000000\n  b: send 1000000b to 1\n  b requires a\n}\n"
+    "rank 1 {\n  recv 1000000b from 0\n}\n";
+
+TEST(CliPredict, SimulatesTraces) {
+  const TemporaryFolder folder;
+  const std::string goal = folder.write("pair.goal", kGoal);
+  const Json json = json_of({"predict", "job", goal, "--fabric", "star:2@1GB/s", "--json"});
+  // 1 ms of work, 1 ms for 1 MB over links that give 55 % of 1 GB/s, and a latency.
+  EXPECT_NEAR(json["time_ps"].get<double>(), 1e9 + 1e9 / 0.8, 0.3e9);
+  EXPECT_EQ(json["nodes"], 3);
+}
+
+TEST(CliPredict, SimulatesJobsTogetherAndAlone) {
+  const TemporaryFolder folder;
+  const std::string goal = folder.write("pair.goal", kGoal);
+  const std::string jobs =
+      folder.write("jobs.json", R"({"banyan": "jobs/1", "jobs": [
+    {"name": "one", "goal": ")" + goal +
+                                    R"(", "ranks": ["gpu0", "gpu2"], "tenant": "a"},
+    {"name": "two", "goal": ")" + goal +
+                                    R"(", "ranks": ["gpu1", "gpu3"], "tenant": "b", "weight": 2, "start": "0.5 ms"},
+    {"name": "step", "train": {"layers": 2, "hidden": 512, "dp": 4, "global-batch": 4}}]})");
+  const Json json =
+      json_of({"predict", "job", "--jobs", jobs, "--fabric", "leaf-spine:leaves=2,hosts=4,spines=1", "--json"});
+  ASSERT_EQ(json["jobs"].size(), 3u);
+  for (const Json& job : json["jobs"]) EXPECT_GE(job["slow_down"].get<double>(), 1 - 1e-9) << job;
+  EXPECT_EQ(json["jobs"][1]["begin_ps"], 500'000'000);
+  EXPECT_EQ(json["ranks"], 8);
+}
+
+TEST(CliPredict, RefusesWhatIsWrongInOneLine) {
+  const TemporaryFolder folder;
+  expect_refused({"predict"}, "WHAT is required");
+  expect_refused({"predict", "nowhere.json"}, "nowhere.json");
+  expect_refused({"predict", "allreduce", "dgx-a100:2", "--sweep", "1KiB"}, "--sweep: '1KiB' has no ':'");
+  expect_refused({"predict", "allreduce", "dgx-a100:2", "--sweep", "1MiB:1KiB"}, "ends before it begins");
+  expect_refused({"predict", "allreduce", "dgx-a100:2", "--bytes", "0"}, "zero bytes");
+  expect_refused({"predict", "train", "--model", "gpt3-175b"}, "--fabric");
+  expect_refused({"predict", "train", "--model", "gpt5", "--fabric", "dgx-a100:1"}, "--model");
+  expect_refused({"predict", "train", "--layers", "4", "--hidden", "512", "--dp", "64", "--fabric", "dgx-a100:1"},
+                 "take a larger fabric");
+  expect_refused({"predict", "job", "--fabric", "star:2"}, "give one of");
+  expect_refused({"predict", "job", folder.write("x.goal", "num_ranks 2\nrank 0 { a: calc 5\n a requires b\n}\n"),
+                  "--fabric", "star:2"},
+                 "x.goal line");
+  expect_refused({"predict", "job", folder.write("y.goal", "num_ranks 2\nrank 0 { send 5b to 1 }\nrank 1 { }\n"),
+                  "--fabric", "star:2"},
+                 "never received");
+  expect_refused({"predict", "job", "--jobs",
+                  folder.write("j.json", "{\"banyan\": \"jobs/1\", \"jobs\": [{\"gaol\": 1}]}"), "--fabric", "star:2"},
+                 "'gaol'");
+  expect_refused({"predict", "calibrate", folder.write("c.csv", "size,time\n")}, "c.csv");
+}
+
+}  // namespace
+}  // namespace banyan::app
