@@ -8,7 +8,10 @@
 #include "apps/predict_train.h"
 #include "apps/report.h"
 #include "apps/timed_plan.h"
+#include "banyan/base/file.h"
 #include "banyan/fabric/read.h"
+#include "banyan/predict/report/html_report.h"
+#include "banyan/predict/report/prediction_json.h"
 #include "banyan/predict/train/generate.h"
 
 namespace banyan::app {
@@ -40,6 +43,13 @@ constexpr const char* kTrainFooter =
     "      --global-batch 2048 --sequence-parallel --zero 1 --what-if\n"
     "  banyan predict train --layers 24 --hidden 2048 --dp 8 --fabric dgx-a100:1 --html step.html";
 
+constexpr const char* kCalibrateFooter =
+    "Examples:\n"
+    "  banyan predict calibrate nccl.log -o costs.json         # then: predict train ... --costs costs.json\n"
+    "  banyan predict calibrate steps.csv --gpu a100-80g -o a100.json --check other.csv\n"
+    "\n"
+    "Printed is how well the fit holds on what it has not seen: every second point, models that were left out.";
+
 constexpr const char* kJobFooter =
     "Examples:\n"
     "  banyan predict job trace.goal --fabric fat-tree:k=8\n"
@@ -49,7 +59,7 @@ constexpr const char* kJobFooter =
 
 struct Texts {
   std::vector<std::string> what;
-  std::string bytes, sweep, slice, alpha, window;
+  std::string bytes, sweep, slice, alpha, window, html, output;
   bool unfolded = false, json = false;
 };
 
@@ -83,6 +93,8 @@ class PredictCommand : public Command {
     add("--alpha", texts_.alpha, "TIME", "what a message costs besides its bytes (default 5us)");
     add("--window", texts_.window, "TIME", "let messages that end within so long end together: quicker, less exact");
     command->add_flag("--unfolded", texts_.unfolded, "simulate every message, also those that are alike");
+    add("--html", texts_.html, "FILE", "write a page with links by load and throughput by size");
+    add("-o,--output", texts_.output, "FILE", "write the prediction as JSON");
     command->add_flag("--json", texts_.json, "one JSON object on standard output");
     command->footer(kFooter);
     train_ = command->add_subcommand("train", "simulate a training step of a transformer");
@@ -95,6 +107,7 @@ class PredictCommand : public Command {
     job_->footer(kJobFooter);
     calibrate_ = command->add_subcommand("calibrate", "fit costs to measured collectives, devices to measured steps");
     declare_calibrate_options(*calibrate_, calibrate_texts_);
+    calibrate_->footer(kCalibrateFooter);
     return command;
   }
 
@@ -108,6 +121,9 @@ class PredictCommand : public Command {
     }
     const TimingOptions options = timing_options();
     const std::vector<Bytes> sizes = wanted_sizes();
+    for (const std::string* path : {&texts_.html, &texts_.output}) {
+      if (!path->empty()) check_output_place(*path);
+    }
     std::vector<NamedPlan> plans;
     std::vector<Point> points;
     {
@@ -125,11 +141,13 @@ class PredictCommand : public Command {
         if (!point.timed.back().simulation.complete) break;
       }
     }
+    const std::string written = write_plan_reports(terminal, plans, points);
     if (texts_.json) {
       terminal.print(as_json(plans, points));
     } else {
-      terminal.print(texts_.sweep.empty() ? as_text(terminal, plans, points.front())
-                                          : as_table(terminal, plans, points));
+      terminal.print(
+          (texts_.sweep.empty() ? as_text(terminal, plans, points.front()) : as_table(terminal, plans, points)) +
+          written);
     }
     return ExitCode::success;
   }
@@ -143,10 +161,11 @@ class PredictCommand : public Command {
     }
     const Fabric fabric = parse_option("--fabric", [&] { return load_fabric({.fabric = job_texts_.fabric}); });
     const Job job = generate_training_step(setup.config, setup.device);
-    JobQuestion question{.title = describe(setup.config) + " on " + job_texts_.fabric,
-                         .fabric = fabric,
-                         .jobs = {place_job(job, fabric, job_texts_)},
-                         .going = {.links = setup.device.links, .measured = load_costs(job_texts_)}};
+    JobQuestion question{
+        .title = describe(setup.config) + " on " + job_texts_.fabric,
+        .fabric = fabric,
+        .jobs = {place_job(job, fabric, job_texts_)},
+        .going = {.links = setup.device.links, .measured = load_costs(job_texts_), .algorithm = job_texts_.algorithm}};
     JobAnswer answer = simulate_question(question, job_texts_, terminal);
     const std::string written = write_reports(question, answer, job_texts_, terminal);
     const double seconds = seconds_of(answer.simulation.prediction.time);
@@ -225,6 +244,45 @@ class PredictCommand : public Command {
     } catch (const Error&) {
       return std::nullopt;  // then it is the name of a file
     }
+  }
+
+  // The links are those of the largest size, under its best plan.
+  std::string write_plan_reports(const Terminal& terminal, const std::vector<NamedPlan>& plans,
+                                 const std::vector<Point>& points) const {
+    const Point& last = points.back();
+    const ScheduleSimulation& simulation = last.timed[last.best].simulation;
+    const Schedule& schedule = plans[last.best].schedule;
+    ReportInput input{.prediction = {}, .fabric = schedule.fabric(), .points = {}, .what_if = {}};
+    input.prediction.title = std::string(to_string(schedule.collective().kind())) + " of " + last.total.to_string() +
+                             " on " + fabric_text_ + ", " + plans[last.best].name;
+    input.prediction.time = simulation.time;
+    input.prediction.complete = simulation.complete;
+    input.prediction.window = simulation.window;
+    for (size_t link = 0; link < simulation.link_bytes.size(); ++link) {
+      input.prediction.links.push_back(
+          {.bytes = simulation.link_bytes[link], .full = simulation.link_full[link], .load = {}});
+    }
+    for (const Point& point : points) {
+      for (size_t p = 0; p < point.timed.size(); ++p) {
+        const ScheduleSimulation& timed = point.timed[p].simulation;
+        if (!timed.complete) continue;
+        input.points.push_back({.total = point.total,
+                                .plan = plans[p].name,
+                                .time = timed.time,
+                                .algbw = timed.algbw,
+                                .busbw = timed.busbw});
+      }
+    }
+    std::string text;
+    if (!texts_.html.empty()) {
+      write_file(texts_.html, html_report(input));
+      text += labelled(terminal, "written", texts_.html);
+    }
+    if (!texts_.output.empty()) {
+      write_file(texts_.output, format_prediction(input));
+      text += labelled(terminal, "written", texts_.output);
+    }
+    return text;
   }
 
   static Json link_json(const Fabric& fabric, size_t link, const ScheduleSimulation& simulation) {

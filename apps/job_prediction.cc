@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "apps/planned_footprints.h"
 #include "apps/timed_plan.h"
 #include "banyan/base/file.h"
 #include "banyan/predict/costed_plans.h"
@@ -29,7 +30,7 @@ PlansFor plans_of(const Going& going) {
     for (CollectiveCost& cost : measured) {
       for (CollectiveCostPiece& piece : cost.pieces) scale(piece.alpha);
     }
-    return make_costed_plans(make_ring_plans(fabric, {}), links, std::move(measured));
+    return make_costed_plans(make_plans_by(going.algorithm, fabric), links, std::move(measured));
   };
 }
 
@@ -58,6 +59,8 @@ void declare_job_options(CLI::App& command, JobTexts& texts) {
   add("--seed", texts.seed, "N", "of random placement (default 1)");
   add("--window", texts.window, "TIME", "let flows that end within so long end together: quicker, less exact");
   add("--costs", texts.costs, "FILE", "measured collectives, as 'predict calibrate' writes them");
+  add("--algorithm", texts.algorithm, "NAME",
+      "of collectives: rings (default), forest, or a baseline of 'plan --compare'");
   command.add_flag("--what-if", texts.what_if, "simulate again with each resource doubled: what would help");
   command.add_flag("--unfolded", texts.unfolded, "simulate every rank, also those that are alike");
   add("--html", texts.html, "FILE", "write a page with pictures, which needs nothing else");

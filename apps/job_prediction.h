@@ -18,7 +18,7 @@ namespace banyan::app {
 
 // As the user wrote them.
 struct JobTexts {
-  std::string fabric, placement = "packed", seed, window, costs, output, html, trace;
+  std::string fabric, placement = "packed", seed, window, costs, algorithm = "rings", output, html, trace;
   bool what_if = false, unfolded = false, json = false;
 };
 void declare_job_options(CLI::App& command, JobTexts& texts);
@@ -27,6 +27,7 @@ void declare_job_options(CLI::App& command, JobTexts& texts);
 struct Going {
   LinkEfficiency links;
   std::vector<CollectiveCost> measured;
+  std::string algorithm = "rings";  // planned_footprints.h
 };
 
 struct JobQuestion {

@@ -282,7 +282,7 @@ ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, 
   JobQuestion question{.title = (job ? job->name() : counted(file.placed.size(), "job")) + " on " + texts.fabric,
                        .fabric = fabric,
                        .jobs = file.placed,
-                       .going = {.links = file.links, .measured = load_costs(texts)}};
+                       .going = {.links = file.links, .measured = load_costs(texts), .algorithm = texts.algorithm}};
   JobAnswer answer = simulate_question(question, texts, terminal);
   const std::string written = write_reports(question, answer, texts, terminal);
   if (texts.json) {
