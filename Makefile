@@ -1,5 +1,5 @@
 # Two commands set everything up: `make demo` and `make test`. Both install what is missing (tools/deps) first.
-.PHONY: all configure deps deps-torch demo test test-all install-torch asan tsan fuzz bench bench-peers bench-torch clean
+.PHONY: all configure deps deps-torch deps-page demo test test-all install-torch asan tsan fuzz bench bench-peers bench-torch clean
 
 BUILD := build
 SEED_SECONDS ?= 60
@@ -21,6 +21,9 @@ deps:
 test test-all install-torch bench-torch: TORCH = ON
 deps-torch: deps
 	@tools/deps torch
+# A browser, for the tests of the page of predictions; without one they are skipped.
+deps-page: deps
+	@tools/deps page
 
 demo: all
 	tools/demo $(BUILD)/banyan
@@ -28,7 +31,7 @@ demo: all
 test: deps-torch all
 	ctest --test-dir $(BUILD) --output-on-failure -j 2 -LE slow
 
-test-all: deps-torch all
+test-all: deps-torch deps-page all
 	ctest --test-dir $(BUILD) --output-on-failure -j 2
 
 # The package banyan_torch, to where the system's python3 finds it, or to DEST=folder.

@@ -6,6 +6,7 @@
 #include "apps/launch_option.h"
 #include "apps/plan_source.h"
 #include "apps/report.h"
+#include "apps/run_prediction.h"
 #include "banyan/predict/schedule_simulation.h"
 #include "banyan/run/local.h"
 
@@ -24,11 +25,13 @@ constexpr const char* kFooter =
     "  banyan run allgather --fabric dgx-h100:1 --bytes 64MB --transport tcp\n"
     "  banyan run broadcast --fabric torus:3x3 --root 4 --type float64 --repeat 20 --json\n"
     "  banyan run reduce-scatter --plan plan.json --bytes 4MiB --op max\n"
+    "  banyan run allreduce --fabric torus:3x3 --predict --alpha 2us\n"
     "  banyan run -n 4 -- ./program --its-option\n"
     "  banyan run --hosts node0:2,node1:2 --prefix -- python3 train.py\n"
     "\n"
     "The fabric gives the shape of the trees; the bytes move through this machine's memory or loopback, so\n"
-    "the times are this machine's. With -n fewer than the fabric has ranks, the first n take part.\n"
+    "the times are this machine's, also beside those of --predict; the bytes on each link are what is predicted\n"
+    "for the fabric. With -n fewer than the fabric has ranks, the first n take part.\n"
     "Exit code: 0 every element is right, 1 some are wrong, 2 bad input.\n"
     "\n"
     "A program after -- is started once for each rank, with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,\n"
@@ -36,8 +39,9 @@ constexpr const char* kFooter =
     "Exit code: 0 all have succeeded, else that of the first that failed, 128 + signal when it was killed.";
 
 struct RunTexts {
-  std::string plan, processes, bytes = "16MiB", type = "float32", op = "sum", transport = "shm", slice, repeat, timeout;
-  bool json = false;
+  std::string plan, processes, bytes = "16MiB", type = "float32", op = "sum", transport = "shm", slice, repeat, timeout,
+                               alpha;
+  bool predict = false, json = false;
 };
 
 struct Prepared {
@@ -65,6 +69,10 @@ class RunCommand : public Command {
     add("--slice", texts_.slice, "SIZE", "the piece that moves at once along a tree (default 128KiB)");
     add("--repeat", texts_.repeat, "TIMES", "timed executions, after one that is checked (default 5)");
     add("--timeout", texts_.timeout, "SECONDS", "give up after so long (default 60)");
+    CLI::Option* predict = command->add_flag("--predict", texts_.predict,
+                                             "show time and bytes on each link beside those of the simulator");
+    add("--alpha", texts_.alpha, "TIME", "what a message costs besides its bytes, for --predict (default 5us)")
+        ->needs(predict);
     command->add_flag("--json", texts_.json, "one JSON object on standard output");
     fabric_.declare(*command, "--fabric", FabricOption::Place::optional);
     add("--plan", texts_.plan, "FILE", "execute this plan instead of planning one")->excludes("--fabric");
@@ -92,6 +100,9 @@ class RunCommand : public Command {
       throw Error(ErrorCode::invalid_input, "COLLECTIVE is required, or a program after '--'; see 'banyan run --help'");
     }
     const LocalRunOptions options = run_options();
+    const Picoseconds alpha = texts_.alpha.empty()
+                                  ? TimingOptions().alpha
+                                  : parse_option("--alpha", [&] { return parse_duration(texts_.alpha); });
     std::optional<Prepared> prepared;
     {
       Progress progress(terminal, "planning");
@@ -102,7 +113,14 @@ class RunCommand : public Command {
       Progress progress(terminal, "running");
       report = run_locally(prepared->schedule, options);
     }
-    terminal.print(texts_.json ? as_json(*prepared, options, report) : as_text(terminal, *prepared, options, report));
+    std::optional<RunPrediction> prediction;
+    if (texts_.predict) {
+      Progress progress(terminal, "simulating");
+      prediction = predict_run(prepared->schedule, bytes_moved(options, report), report, alpha, progress);
+    }
+    const RunPrediction* predicted = prediction ? &*prediction : nullptr;
+    terminal.print(texts_.json ? as_json(*prepared, options, report, predicted)
+                               : as_text(terminal, *prepared, options, report, predicted));
     return report.wrong_elements == 0 ? ExitCode::success : ExitCode::answer_is_no;
   }
 
@@ -221,11 +239,12 @@ class RunCommand : public Command {
                                      : 0;
   }
 
-  std::string as_json(const Prepared& prepared, const LocalRunOptions& options, const LocalRunReport& report) const {
+  std::string as_json(const Prepared& prepared, const LocalRunOptions& options, const LocalRunReport& report,
+                      const RunPrediction* prediction) const {
     const Collective& collective = prepared.schedule.collective();
     const size_t ranks = collective.participants().size();
     const Heights height = heights(prepared.schedule);
-    const Json object = {
+    Json object = {
         {"collective", to_string(collective.kind())},
         {"name", prepared.name},
         {"fabric", counts_json(prepared.schedule.fabric())},
@@ -245,11 +264,14 @@ class RunCommand : public Command {
         {"seconds", {{"median", report.median_seconds}, {"min", report.min_seconds}}},
         {"algbw_GBps", algbw(options, report)},
         {"busbw_GBps", algbw(options, report) * busbw_factor(collective.kind(), ranks)}};
+    if (prediction != nullptr) {
+      object["predicted"] = run_prediction_json(prepared.schedule.fabric(), report, *prediction);
+    }
     return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
   std::string as_text(const Terminal& terminal, const Prepared& prepared, const LocalRunOptions& options,
-                      const LocalRunReport& report) const {
+                      const LocalRunReport& report, const RunPrediction* prediction) const {
     const Collective& collective = prepared.schedule.collective();
     const size_t ranks = collective.participants().size();
     const bool right = report.wrong_elements == 0;
@@ -272,6 +294,9 @@ class RunCommand : public Command {
     text +=
         labelled(terminal, "algbw",
                  format_gigabytes(rate) + ", busbw " + format_gigabytes(rate * busbw_factor(collective.kind(), ranks)));
+    if (prediction != nullptr) {
+      text += format_run_prediction(terminal, prepared.schedule.fabric(), report, *prediction);
+    }
     return text;
   }
 

@@ -20,6 +20,9 @@ constexpr uint64_t kMaxJobsFile = 64 << 20;
 constexpr size_t kMostJobs = 10'000;
 constexpr size_t kFindingsShown = 5;
 
+// Links as they are, and a usual cost of a message, where no device is named.
+constexpr LinkEfficiency kPlainLinks{.scale_up = 1, .network = 1, .latency = std::chrono::microseconds(5)};
+
 Error in_jobs_file(const std::string& place, const std::string& message) {
   return Error(ErrorCode::invalid_input, place + ": " + message);
 }
@@ -41,11 +44,22 @@ double rate(const std::string& text, const char* option) {
 }
 
 ChakraOptions chakra_options(const TracedJobTexts& traced) {
+  std::vector<uint32_t> dimensions;
+  if (!traced.dimensions.empty()) {
+    for (const std::string& size : split_list(traced.dimensions, "--dimensions")) {
+      dimensions.push_back(static_cast<uint32_t>(parse_count(size, "--dimensions", {1, Job::kMaxRanks})));
+    }
+  }
   return {.control_dependencies = !traced.no_control,
           .gather_size = traced.gathered_total ? ChakraOptions::GatherSize::total : ChakraOptions::GatherSize::shard,
           .flop_per_second = rate(traced.flops, "--flops"),
           .bytes_per_second = rate(traced.memory, "--memory-bandwidth"),
-          .dimensions = {}};
+          .dimensions = std::move(dimensions)};
+}
+
+LinkEfficiency links_of(const TracedJobTexts& traced) {
+  if (traced.gpu.empty()) return kPlainLinks;
+  return parse_option("--gpu", [&] { return DeviceTable::builtin().at(traced.gpu).links; });
 }
 
 Job read_kineto(const TracedJobTexts& traced, std::string& notes) {
@@ -152,7 +166,7 @@ TrainSetup train_setup_of(const Json& options, const std::string& place) {
 struct JobsFile {
   std::deque<Job> jobs;
   std::vector<PlacedJob> placed;
-  LinkEfficiency links;
+  LinkEfficiency links = kPlainLinks;
 };
 
 std::vector<NodeId> place_one(const Fields& fields, const Fabric& fabric, Placement& placement, const Job& job,
@@ -186,7 +200,7 @@ void read_one(const Json& json, const std::string& place, const Fabric& fabric, 
   }
   if (fields.has("train")) {
     const TrainSetup setup = train_setup_of(fields["train"], fields.at("train"));
-    file.links = setup.device.links;
+    if (traced.gpu.empty()) file.links = setup.device.links;
     file.jobs.push_back(generate_training_step(setup.config, setup.device));
   } else if (fields.has("goal")) {
     file.jobs.push_back(read_goal(fields.text("goal", "")));
@@ -220,6 +234,7 @@ JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJo
       throw in_jobs_file("jobs", "is no list of 1 to " + std::to_string(kMostJobs) + " jobs");
     }
     JobsFile result;
+    result.links = links_of(traced);
     Placement placement(fabric);
     for (size_t i = 0; i < file["jobs"].size(); ++i) {
       const std::string place = "jobs[" + std::to_string(i) + "]";
@@ -252,9 +267,11 @@ void declare_traced_job_options(CLI::App& command, TracedJobTexts& texts) {
                    "of Chakra: sizes of all-gathers are of all shards together");
   add("--flops", texts.flops, "RATE", "of Chakra: FLOP/s for nodes without a duration");
   add("--memory-bandwidth", texts.memory, "RATE", "of Chakra: bytes/s for nodes without a duration");
+  add("--dimensions", texts.dimensions, "LIST", "of Chakra: sizes of the logical dimensions of old traces, 2,4");
   add("--kineto", texts.kineto, "LIST", "PyTorch traces (Kineto), one for each rank");
   add("--host", texts.host, "LIST", "PyTorch host traces beside them, in the same order");
   add("--jobs", texts.jobs, "FILE", "several jobs with places, times and tenants");
+  add("--gpu", texts.gpu, "NAME", "what links give and messages cost with this device (default: all of it, 5 us)");
   command.add_flag("--no-check", texts.no_check, "simulate without looking for mismatches first");
 }
 
@@ -272,6 +289,7 @@ ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, 
   std::string notes;
   std::optional<Job> job;
   JobsFile file;
+  file.links = links_of(traced);
   if (traced.jobs.empty()) {
     job = read_job(traced, notes);
     if (!traced.no_check) expect_sound(*job, job->name());

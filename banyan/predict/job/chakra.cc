@@ -202,15 +202,15 @@ class RankReader {
     if (node.duration_micros > 0) return std::chrono::microseconds(static_cast<int64_t>(node.duration_micros));
     // A kernel of less than a microsecond reads as 0, too, and says nothing more.
     const auto needs_rate = [](const char* what, const char* option) {
-      return invalid(std::string("has no duration but ") + what + "; give the option `" + option + "`");
+      return invalid(std::string("has no duration but ") + what + "; give a rate, " + option);
     };
     double seconds = 0;
     if (const uint64_t flop = node.num_ops ? natural(node.num_ops, "num_ops") : 0; flop > 0) {
-      if (!(options_.flop_per_second > 0)) throw needs_rate("num_ops", "flop_per_second");
+      if (!(options_.flop_per_second > 0)) throw needs_rate("num_ops", "flop_per_second (--flops)");
       seconds = static_cast<double>(flop) / options_.flop_per_second;
     }
     if (const uint64_t bytes = node.tensor_size ? natural(node.tensor_size, "tensor_size") : 0; bytes > 0) {
-      if (!(options_.bytes_per_second > 0)) throw needs_rate("tensor_size", "bytes_per_second");
+      if (!(options_.bytes_per_second > 0)) throw needs_rate("tensor_size", "bytes_per_second (--memory-bandwidth)");
       seconds = std::max(seconds, static_cast<double>(bytes) / options_.bytes_per_second);
     }
     return picoseconds(seconds);

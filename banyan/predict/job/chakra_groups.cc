@@ -84,7 +84,8 @@ uint32_t ChakraGroups::find(uint32_t rank, const std::string& pg_name, const std
     for (const uint32_t size : dimensions_) product = std::min<uint64_t>(product * size, UINT32_MAX);
     if (dimensions_.empty() || product != rank_count_) {
       throw invalid(
-          "the collective involves some dimensions only (involved_dim), so the option `dimensions` must give their " +
+          "the collective involves some dimensions only (involved_dim), so `dimensions` (--dimensions) must give "
+          "their " +
           std::string("sizes, whose product is the number of ranks, ") + std::to_string(rank_count_));
     }
     std::string name = "dimensions";

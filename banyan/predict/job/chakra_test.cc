@@ -263,8 +263,8 @@ TEST(Chakra, UnfoldsInvolvedDimensions) {
   EXPECT_THAT(job.groups()[job.group(4, 2)].ranks, ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_THAT(check_job(job), IsEmpty());
   EXPECT_THAT(error_of(files, "", {}),
-              HasSubstr("the option `dimensions` must give their sizes, whose product is the number of ranks, 6"));
-  EXPECT_THAT(error_of(files, "", {.dimensions = {2, 2}}), HasSubstr("option `dimensions`"));
+              HasSubstr("`dimensions` (--dimensions) must give their sizes, whose product is the number of ranks, 6"));
+  EXPECT_THAT(error_of(files, "", {.dimensions = {2, 2}}), HasSubstr("`dimensions`"));
 }
 
 TEST(Chakra, ComputesDurationsFromWorkByARoofline) {
@@ -276,9 +276,9 @@ TEST(Chakra, ComputesDurationsFromWorkByARoofline) {
   };
   EXPECT_EQ(duration(1e12, 1e12), Picoseconds(3000));
   EXPECT_EQ(duration(1e12, 1e11), Picoseconds(5000));
-  EXPECT_THAT(error_of({node}),
-              HasSubstr("node 1 'n1': has no duration but num_ops; give the option `flop_per_second`"));
-  EXPECT_THAT(error_of({node}, {.flop_per_second = 1}), HasSubstr("tensor_size; give the option `bytes_per_second`"));
+  EXPECT_THAT(error_of({node}), HasSubstr("node 1 'n1': has no duration but num_ops; give the rate of FLOP (--flops)"));
+  EXPECT_THAT(error_of({node}, {.flop_per_second = 1}),
+              HasSubstr("tensor_size; give a rate, bytes_per_second (--memory-bandwidth)"));
   EXPECT_THAT(error_of({node}, {.flop_per_second = 1e-9, .bytes_per_second = 1}), HasSubstr("more than 11 days"));
   node.duration_micros = 9;
   EXPECT_EQ(job_of({node}).program(0).nodes[0].duration, std::chrono::microseconds(9));
