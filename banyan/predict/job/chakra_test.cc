@@ -276,7 +276,8 @@ TEST(Chakra, ComputesDurationsFromWorkByARoofline) {
   };
   EXPECT_EQ(duration(1e12, 1e12), Picoseconds(3000));
   EXPECT_EQ(duration(1e12, 1e11), Picoseconds(5000));
-  EXPECT_THAT(error_of({node}), HasSubstr("node 1 'n1': has no duration but num_ops; give the rate of FLOP (--flops)"));
+  EXPECT_THAT(error_of({node}),
+              HasSubstr("node 1 'n1': has no duration but num_ops; give a rate, flop_per_second (--flops)"));
   EXPECT_THAT(error_of({node}, {.flop_per_second = 1}),
               HasSubstr("tensor_size; give a rate, bytes_per_second (--memory-bandwidth)"));
   EXPECT_THAT(error_of({node}, {.flop_per_second = 1e-9, .bytes_per_second = 1}), HasSubstr("more than 11 days"));
