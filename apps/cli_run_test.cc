@@ -93,6 +93,46 @@ TEST(RunText, SaysWhatWasCheckedAndHowFastItWas) {
   EXPECT_THAT(outcome.out, HasSubstr("busbw"));
 }
 
+TEST(RunPredict, StandsBesideTheSimulation) {
+  const Outcome outcome =
+      run_banyan({"run", "allreduce", "--fabric", "torus:3x3", "--bytes", "300kB", "--predict", "--alpha", "3us"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("as predicted on 36 of 36 links\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("the fabric's links are not this machine's"));
+  EXPECT_THAT(outcome.out, HasSubstr("error "));
+}
+
+// The same time as `predict` says about the same plan, size and slice.
+TEST(RunPredict, SaysWhatPredictSays) {
+  const TemporaryFolder folder;
+  const std::string plan = folder.path("plan.json");
+  ASSERT_EQ(run_banyan({"plan", "reduce-scatter", "dgx-a100:1", "-o", plan}).exit_code, 0);
+  // 1,000,003 bytes hold 250,000 whole elements; 10,001 bytes 2,500.
+  const Outcome run = run_banyan({"run", "reduce-scatter", "--plan", plan, "--bytes", "1000003", "--slice", "10001",
+                                  "--alpha", "2us", "--predict", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json predicted = Json::parse(run.out)["predicted"];
+  const Outcome predict =
+      run_banyan({"predict", plan, "--bytes", "1000000", "--slice", "10000", "--alpha", "2us", "--json"});
+  ASSERT_EQ(predict.exit_code, 0) << predict.err;
+  const Json row = Json::parse(predict.out)["predictions"][0];
+  EXPECT_DOUBLE_EQ(predicted["seconds"].get<double>(), row["time_ps"].get<double>() * 1e-12);
+  EXPECT_EQ(predicted["slice"], 10'000u);
+  EXPECT_EQ(predicted["complete"], true);
+  EXPECT_EQ(predicted["links_agreeing"], predicted["links"]);
+  EXPECT_EQ(predicted["first_other"], nullptr);
+  const double measured = Json::parse(run.out)["seconds"]["median"].get<double>();
+  EXPECT_NEAR(predicted["error_percent"].get<double>(), 100 * (predicted["seconds"].get<double>() / measured - 1),
+              1e-6);
+}
+
+TEST(RunPredict, RefusesAnAlphaOfNothing) {
+  EXPECT_THAT(run_banyan({"run", "allreduce", "-n", "2", "--alpha", "2us"}).err, HasSubstr("--predict"));
+  const Outcome unitless = run_banyan({"run", "allreduce", "-n", "2", "--predict", "--alpha", "2"});
+  EXPECT_EQ(unitless.exit_code, 2);
+  EXPECT_THAT(unitless.err, HasSubstr("--alpha"));
+}
+
 TEST(RunPlan, RefusesWhatThePlanIsNotFor) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json");

@@ -158,6 +158,20 @@ double busbw_factor(CollectiveKind kind, size_t participants) {
   return 1;
 }
 
+std::vector<uint64_t> exact_link_bytes(const Schedule& schedule, uint64_t elements, uint64_t element_bytes) {
+  std::vector<uint64_t> bytes(schedule.fabric().links().size());
+  for (size_t i = 0; i < schedule.chunk_count(); ++i) {
+    const Chunk chunk = schedule.chunk(i);
+    const auto [begin, end] = schedule.element_range(i, elements);
+    for (const std::span<const RouteId> tree : {chunk.in_tree, chunk.out_tree}) {
+      for (const RouteId edge : tree) {
+        for (const LinkId link : schedule.route(edge).links) bytes[index(link)] += (end - begin) * element_bytes;
+      }
+    }
+  }
+  return bytes;
+}
+
 ScheduleSimulation simulate_schedule(const Schedule& schedule, const ScheduleSimulationOptions& options) {
   const TransferGraph graph = TransferGraph::of(
       schedule, {.total = options.total, .slice = options.slice, .alpha = options.alpha, .fold = options.fold});

@@ -28,7 +28,7 @@ struct ScheduleSimulation {
   Picoseconds time{0};  // until the last byte is where it belongs
   bool complete = true;
   double algbw = 0, busbw = 0;         // bytes per second; see schedule/collective.h, busbw as in nccl-tests
-  std::vector<double> link_bytes;      // by link of the fabric
+  std::vector<double> link_bytes;      // by link of the fabric, as shares of the total: see exact_link_bytes()
   std::vector<Picoseconds> link_full;  // for how long it was a bottleneck
   uint64_t messages = 0;               // of the schedule
   uint64_t messages_simulated = 0;     // what they folded into
@@ -46,6 +46,12 @@ struct ScheduleSimulationOptions {
 
 // Complexity: a fluid event (fluid_network.h) for each message that is simulated.
 ScheduleSimulation simulate_schedule(const Schedule& schedule, const ScheduleSimulationOptions& options);
+
+// By link of the fabric, what a run carries over it: chunks end with whole elements there, as Schedule::element_range
+// says, where the simulation shares the total out to fractions of a byte. So the two differ by less than an element for
+// each tree edge that crosses the link, and not at all when every chunk holds a whole number of elements.
+// O(edges * hops of routes). The product of both numbers must fit a uint64_t.
+std::vector<uint64_t> exact_link_bytes(const Schedule& schedule, uint64_t elements, uint64_t element_bytes);
 
 // algbw times this is busbw (nccl-tests, PERFORMANCE.md): 2 (n-1)/n for allreduce, (n-1)/n for allgather and
 // reduce-scatter, 1 for broadcast and reduce.

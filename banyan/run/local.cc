@@ -16,6 +16,7 @@
 #include "banyan/base/nearest.h"
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/engine/sample_data.h"
+#include "banyan/run/lane_meter.h"
 #include "banyan/run/system/futex.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/run/system/shared_memory.h"
@@ -94,12 +95,15 @@ class Track {
   Line* line_;
 };
 
-// What a rank tells its parent, as bytes.
+// What a rank tells its parent.
 struct RankReport {
-  uint64_t wrong = 0;
-  uint64_t first_wrong = 0;
-  double got = 0, expected = 0;
-  uint64_t bytes_sent = 0;
+  struct Answer {
+    uint64_t wrong = 0;
+    uint64_t first_wrong = 0;
+    double got = 0, expected = 0;
+  };
+  Answer answer;
+  std::vector<uint64_t> lane_bytes;  // that it sent in one execution, by RankPlan::lanes
 };
 
 // One rank's whole life.
@@ -121,17 +125,19 @@ class Runner {
 
   RankReport run(Transport& transport, Track& track, uint32_t repeats) {
     data_.fill(input_, plan_->rank, parts_.input_begin, parts_.input_end);
-    Engine engine(transport, task_.engine);
-    report_.bytes_sent = elements_sent(*plan_) * size_of(task_.reduction.type);
+    LaneMeter meter(transport, *plan_);
+    Engine engine(meter, task_.engine);
     data_.spoil(output_);
-    execute(engine, transport);
+    execute(engine, meter);
+    report_.lane_bytes = meter.take();
     check();
     for (uint32_t lap = 0; lap < repeats; ++lap) {
       if (lap + 1 == repeats) data_.spoil(output_);
       track.line_up();
       const uint64_t begin = nanoseconds_now();
-      execute(engine, transport);
+      execute(engine, meter);
       track.record(lap, begin, nanoseconds_now());
+      CHECK(meter.take() == report_.lane_bytes) << "execution " << executions_ << " sent other bytes than the first";
     }
     if (repeats > 0) check();
     return report_;
@@ -168,12 +174,13 @@ class Runner {
     const std::span<const std::byte> part =
         std::span(output_).subspan((begin - parts_.output_begin) * size, (end - begin) * size);
     const SampleData::Comparison comparison = data_.compare(part, owner, begin, end);
-    if (comparison.wrong > 0 && report_.wrong == 0) {
-      report_.first_wrong = comparison.first;
-      report_.got = comparison.got;
-      report_.expected = comparison.expected;
+    RankReport::Answer& answer = report_.answer;
+    if (comparison.wrong > 0 && answer.wrong == 0) {
+      answer.first_wrong = comparison.first;
+      answer.got = comparison.got;
+      answer.expected = comparison.expected;
     }
-    report_.wrong += comparison.wrong;
+    answer.wrong += comparison.wrong;
   }
 
   const Task& task_;
@@ -185,12 +192,18 @@ class Runner {
   RankReport report_;
 };
 
-std::string to_bytes(const RankReport& report) { return {reinterpret_cast<const char*>(&report), sizeof report}; }
+std::string to_bytes(const RankReport& report) {
+  std::string bytes(reinterpret_cast<const char*>(&report.answer), sizeof report.answer);
+  return bytes.append(reinterpret_cast<const char*>(report.lane_bytes.data()),
+                      report.lane_bytes.size() * sizeof(uint64_t));
+}
 
-RankReport from_bytes(const std::string& bytes) {
-  CHECK_EQ(bytes.size(), sizeof(RankReport));
-  RankReport report;
-  std::memcpy(&report, bytes.data(), sizeof report);
+RankReport from_bytes(const std::string& bytes, size_t lanes) {
+  RankReport report{.answer = {}, .lane_bytes = std::vector<uint64_t>(lanes)};
+  CHECK_EQ(bytes.size(), sizeof report.answer + lanes * sizeof(uint64_t));
+  std::memcpy(&report.answer, bytes.data(), sizeof report.answer);
+  std::copy_n(bytes.data() + sizeof report.answer, lanes * sizeof(uint64_t),
+              reinterpret_cast<char*>(report.lane_bytes.data()));
   return report;
 }
 
@@ -226,23 +239,34 @@ EngineOptions engine_options(const LocalRunOptions& options) {
                                             " is a sum that is divided at its end or scaled at its start, which "
                                             "a run of a plan does not do; give sum");
   expect_reducible(options.type, options.op);
-  return {.slice_bytes = slice};
+  return {.slice_bytes = slice - slice % size_of(options.type)};
 }
 
 std::unique_ptr<Meeting> make_meeting(TransportKind kind, std::span<const RankPlan> plans) {
   return kind == TransportKind::tcp ? make_tcp_meeting(peer_lists(plans)) : make_shm_meeting(peer_lists(plans));
 }
 
-LocalRunReport summarize(const std::vector<std::string>& reports, const Track& track) {
+// Counts what a rank sent along its lanes for the links that they cross.
+void add_sent(const RankPlan& plan, std::span<const uint64_t> lane_bytes, LocalRunReport& summary) {
+  for (size_t i = 0; i < plan.lanes.size(); ++i) {
+    summary.bytes_sent += lane_bytes[i];
+    for (const LinkId link : plan.lanes[i].to_peer) summary.link_bytes[index(link)] += lane_bytes[i];
+  }
+}
+
+LocalRunReport summarize(const std::vector<std::string>& reports, std::span<const RankPlan> plans, size_t links,
+                         const Track& track) {
   LocalRunReport summary;
+  summary.link_bytes.resize(links);
   for (size_t rank = 0; rank < reports.size(); ++rank) {
-    const RankReport report = from_bytes(reports[rank]);
-    summary.bytes_sent += report.bytes_sent;
-    if (report.wrong > 0 && summary.wrong_elements == 0) {
-      summary.first_wrong = "rank " + std::to_string(rank) + " element " + std::to_string(report.first_wrong) +
-                            ": got " + number(report.got) + ", expected " + number(report.expected);
+    const RankReport report = from_bytes(reports[rank], plans[rank].lanes.size());
+    const RankReport::Answer& answer = report.answer;
+    add_sent(plans[rank], report.lane_bytes, summary);
+    if (answer.wrong > 0 && summary.wrong_elements == 0) {
+      summary.first_wrong = "rank " + std::to_string(rank) + " element " + std::to_string(answer.first_wrong) +
+                            ": got " + number(answer.got) + ", expected " + number(answer.expected);
     }
-    summary.wrong_elements += report.wrong;
+    summary.wrong_elements += answer.wrong;
   }
   if (const std::vector<double> times = track.times(); !times.empty()) {
     const size_t half = times.size() / 2;
@@ -285,8 +309,9 @@ LocalRunReport run_locally(const Schedule& schedule, const LocalRunOptions& opti
     const std::unique_ptr<Transport> transport = meeting->join(rank);
     return to_bytes(Runner(task, plans[rank], data).run(*transport, track, options.repeats));
   });
-  LocalRunReport report = summarize(reports, track);
+  LocalRunReport report = summarize(reports, plans, schedule.fabric().links().size(), track);
   report.elements = elements;
+  report.slice_bytes = task.engine.slice_bytes;
   return report;
 }
 

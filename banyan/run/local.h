@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "banyan/run/element/data_type.h"
 #include "banyan/schedule/schedule.h"
@@ -34,11 +35,14 @@ struct LocalRunOptions {
 
 struct LocalRunReport {
   uint64_t elements = 0;
+  uint64_t slice_bytes = 0;  // as it was rounded
   // Of one execution, from when the first rank starts to when the last has finished. Zero without repeats.
   double median_seconds = 0, min_seconds = 0;
   uint64_t wrong_elements = 0;  // over all ranks and both checks, against a serially computed answer
   std::string first_wrong;      // "rank 3 element 17: got 5, expected 6"; empty when none. Counted in the whole buffer.
-  uint64_t bytes_sent = 0;      // over all tree edges of one execution
+  // Of elements, in one execution; counted by the ranks as their bytes go out (lane_meter.h), not taken from the plan.
+  uint64_t bytes_sent = 0;                // along all routes
+  std::vector<uint64_t> link_bytes = {};  // by link of the fabric: of all routes that cross it
 };
 
 // Forks one process per participant of the schedule, runs, checks the first and the last execution of every rank

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -110,6 +111,9 @@ TEST_P(EveryRun, ReportsWhatItMoved) {
                   {.total = Bytes(80'003), .transport = GetParam(), .slice = Bytes(1000), .repeats = 4});
   EXPECT_EQ(report.elements, 20'000u);
   EXPECT_EQ(report.bytes_sent, 80'000u * 6);
+  EXPECT_EQ(report.slice_bytes, 1000u);
+  ASSERT_EQ(report.link_bytes.size(), 12u);  // every route is one of these links
+  EXPECT_EQ(std::accumulate(report.link_bytes.begin(), report.link_bytes.end(), uint64_t{0}), report.bytes_sent);
   EXPECT_GT(report.min_seconds, 0);
   EXPECT_GE(report.median_seconds, report.min_seconds);
   EXPECT_LT(report.median_seconds, 60);
