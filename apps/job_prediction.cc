@@ -40,8 +40,15 @@ JobSimulationOptions options_of(const JobQuestion& question, const JobTexts& tex
   options.link_efficiency = link_efficiencies(question.fabric, question.going.links, !question.going.measured.empty());
   options.fold = !texts.unfolded;
   if (!texts.window.empty()) options.window = parse_option("--window", [&] { return parse_duration(texts.window); });
+  for (const std::string& text : texts.events) {
+    const auto events = parse_option("--event", [&] { return parse_link_events(question.fabric, text); });
+    options.events.insert(options.events.end(), events.begin(), events.end());
+  }
+  options.on_failure = parse_option("--on-failure", [&] { return parse_on_failure(texts.on_failure); });
   return options;
 }
+
+bool has_failed(const PredictedJob& job) { return job.failed_at.has_value(); }
 
 ReportInput report_input(const JobQuestion& question, JobAnswer& answer) {
   return {
@@ -61,6 +68,13 @@ void declare_job_options(CLI::App& command, JobTexts& texts) {
   add("--costs", texts.costs, "FILE", "measured collectives, as 'predict calibrate' writes them");
   add("--algorithm", texts.algorithm, "NAME",
       "of collectives: rings (default), forest, or a baseline of 'plan --compare'");
+  command
+      .add_option("--event", texts.events,
+                  "what happens to a cable: '10ms a-b=10GB/s', '10ms a-b fail' or '20ms a-b returns' (repeatable)")
+      ->type_name("EVENT")
+      ->allow_extra_args(false);
+  add("--on-failure", texts.on_failure, "WHAT",
+      "of what crosses a failed cable: stop until it returns, move to other ways, fail with its job (default stop)");
   command.add_flag("--what-if", texts.what_if, "simulate again with each resource doubled: what would help");
   command.add_flag("--unfolded", texts.unfolded, "simulate every rank, also those that are alike");
   add("--html", texts.html, "FILE", "write a page with pictures, which needs nothing else");
@@ -84,6 +98,7 @@ JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, 
   const auto plans = plans_for(question.fabric, 1);
   JobSimulationOptions options = options_of(question, texts);
   options.plans = plans.get();
+  options.plans_for = [&](const Fabric& left) { return plans_for(left, 1); };
   options.observer = &watch;
   JobAnswer answer{.simulation = simulate_jobs(question.fabric, question.jobs, options), .what_if = {}};
   Prediction& prediction = answer.simulation.prediction;
@@ -95,10 +110,11 @@ JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, 
     alone.most_spans = 0;
     for (size_t j = 0; j < question.jobs.size() && prediction.complete; ++j) {
       const Prediction own = simulate_jobs(question.fabric, {question.jobs[j]}, alone).prediction;
-      if (own.complete) prediction.jobs[j].alone = own.jobs.front().end - own.jobs.front().begin;
+      if (own.complete && !has_failed(own.jobs.front()) && !has_failed(prediction.jobs[j]))
+        prediction.jobs[j].alone = own.jobs.front().end - own.jobs.front().begin;
     }
   }
-  if (texts.what_if) {
+  if (texts.what_if && std::none_of(prediction.jobs.begin(), prediction.jobs.end(), has_failed)) {
     progress.say("asking what would help");
     answer.what_if = what_if(question.fabric, question.jobs, options, plans_for, prediction.time);
   }
@@ -143,6 +159,12 @@ std::string format_answer(const JobQuestion& question, const JobAnswer& answer, 
   if (prediction.window.bytes > 0) {
     text += labelled(terminal, "window", "sizes are off by " + format_percent(prediction.window.of_all) + " in all");
   }
+  size_t failed_shown = 0;
+  for (const PredictedJob& job : prediction.jobs) {
+    if (!has_failed(job) || ++failed_shown > kJobsShown) continue;
+    text += labelled(terminal, "failed",
+                     job.name + " at " + format_seconds(seconds_of(*job.failed_at)) + ", with a link that it used");
+  }
   if (prediction.jobs.size() > 1) {
     Table table({"job", "tenant", "begins", "ends", "takes", "slower than alone"});
     for (size_t j = 0; j < std::min(kJobsShown, prediction.jobs.size()); ++j) {
@@ -150,7 +172,9 @@ std::string format_answer(const JobQuestion& question, const JobAnswer& answer, 
       const double takes = seconds_of(job.end - job.begin);
       table.add({job.name, job.tenant.empty() ? "-" : job.tenant, format_seconds(seconds_of(job.begin)),
                  format_seconds(seconds_of(job.end)), format_seconds(takes),
-                 job.alone ? format_decimals(takes / seconds_of(*job.alone), 3) + " times" : "?"});
+                 has_failed(job) ? "failed"
+                 : job.alone     ? format_decimals(takes / seconds_of(*job.alone), 3) + " times"
+                                 : "?"});
     }
     text += "\n" + table.format(terminal);
   }
@@ -179,6 +203,7 @@ Json answer_json(const JobQuestion& question, const JobAnswer& answer) {
   for (const PredictedJob& job : prediction.jobs) {
     Json row = {
         {"name", job.name}, {"tenant", job.tenant}, {"begin_ps", job.begin.count()}, {"end_ps", job.end.count()}};
+    if (job.failed_at) row["failed_at_ps"] = job.failed_at->count();
     if (job.alone) {
       row["alone_ps"] = job.alone->count();
       row["slow_down"] = seconds_of(job.end - job.begin) / seconds_of(*job.alone);

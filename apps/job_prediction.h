@@ -19,6 +19,8 @@ namespace banyan::app {
 // As the user wrote them.
 struct JobTexts {
   std::string fabric, placement = "packed", seed, window, costs, algorithm = "rings", output, html, trace;
+  std::vector<std::string> events;
+  std::string on_failure = "stop";
   bool what_if = false, unfolded = false, json = false;
 };
 void declare_job_options(CLI::App& command, JobTexts& texts);
@@ -42,7 +44,8 @@ struct JobAnswer {
   std::vector<WhatIf> what_if;
 };
 
-// Simulates, alone as well where there are several jobs, and asks what would help where that is wanted.
+// Simulates, alone as well where there are several jobs, and asks what would help where that is wanted and no job has
+// failed.
 JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, const Terminal& terminal);
 
 // Writes what was asked for (--output, --html, --trace); a line for each.

@@ -46,7 +46,8 @@ void number_colours(const std::vector<Colour>& colours, std::vector<uint32_t>& k
 
 }  // namespace
 
-JobKinds::JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, const JobSimulationOptions& options)
+JobKinds::JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, const JobSimulationOptions& options,
+                   const LinkTimeline& timeline, Detours* detours)
     : jobs_(jobs) {
   for (size_t link = 0; link < fabric.links().size(); ++link) {
     const double efficiency = options.link_efficiency.empty() ? 1 : options.link_efficiency[link];
@@ -56,7 +57,7 @@ JobKinds::JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, con
   bool may_fold = options.fold && any_program_is_shared();
   find_uses(&may_fold);
   if (may_fold) {
-    fold(fabric, options);
+    fold(fabric, options, timeline, detours);
   } else {
     keep_apart(fabric);
   }
@@ -135,10 +136,11 @@ uint32_t JobKinds::first_slot_of(const Job& job, uint32_t rank, uint32_t peer) {
   return kUnused;
 }
 
-void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options) {
+void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options, const LinkTimeline& timeline,
+                    Detours* detours) {
   struct Crossing {
     uint32_t link;
-    Colour what;  // how much, of which use
+    Colour what;  // how much, of which use, while which links are down
   };
   struct Membership {
     uint32_t rank, group;
@@ -153,6 +155,14 @@ void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options) {
   std::vector<Membership> memberships;
   std::vector<Talk> talks;
   std::vector<Colour> ranks(kind_of_rank_.size()), groups(kind_of_group_.size()), links(fabric.links().size());
+  // The states of the fabric in which what crosses `hops` otherwise goes round a link that is down.
+  const auto for_each_detour = [&](const auto& hops, auto link_of, auto visit) {
+    for (uint32_t state = 1; detours != nullptr && state < timeline.states().size(); ++state) {
+      const bool is_down =
+          std::any_of(hops.begin(), hops.end(), [&](const auto& hop) { return timeline.is_down(state, link_of(hop)); });
+      if (is_down) visit(state);
+    }
+  };
 
   Routing routing(fabric);
   size_t programs_before = 0;
@@ -169,11 +179,24 @@ void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options) {
         const Use& use = uses_[group][u];
         groups[group] = mixed(mixed(groups[group], static_cast<Colour>(use.kind)), use.bytes);
         if (on.size() < 2) continue;
-        const Footprint footprint =
-            options.plans->footprint({.kind = use.kind, .members = on, .root = use.root, .bytes = use.bytes});
-        for (const FluidHop& hop : footprint.hops) {
-          crossings[group].push_back({hop.link, mixed(std::bit_cast<Colour>(hop.coefficient), u)});
-        }
+        const CollectiveCall call{.kind = use.kind, .members = on, .root = use.root, .bytes = use.bytes};
+        const Footprint footprint = options.plans->footprint(call);
+        const auto cross = [&](const Footprint& by, uint32_t state) {
+          for (const FluidHop& hop : by.hops) {
+            crossings[group].push_back({hop.link, mixed(mixed(std::bit_cast<Colour>(hop.coefficient), u), state)});
+          }
+        };
+        cross(footprint, 0);
+        for_each_detour(
+            footprint.hops, [](const FluidHop& hop) { return LinkId{hop.link}; },
+            [&](uint32_t state) {
+              const std::optional<Footprint> detour = detours->footprint(state, call);
+              groups[group] = mixed(groups[group], state);
+              if (!detour) return;
+              groups[group] = mixed(mixed(groups[group], static_cast<Colour>(detour->latency.count())),
+                                    std::bit_cast<Colour>(detour->efficiency));
+              cross(*detour, state);
+            });
       }
     }
     for (uint32_t r = 0; r < job.rank_count(); ++r) {
@@ -195,13 +218,31 @@ void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options) {
           std::vector<LinkId> way;
           routing.find(nodes[r], nodes[peer], 0, way);
           for (const LinkId link : way) talk.way.push_back({index(link), 0});
+          for_each_detour(
+              way, [](LinkId link) { return link; },
+              [&](uint32_t state) {
+                const auto detour = detours->way(state, nodes[r], nodes[peer]);
+                talk.how = mixed(mixed(talk.how, state), detour.has_value());
+                if (!detour) return;
+                for (const LinkId link : *detour) talk.way.push_back({index(link), state});
+              });
         }
         talks.push_back(std::move(talk));
       }
     }
     programs_before += job.programs().size();
   }
-  for (size_t link = 0; link < links.size(); ++link) links[link] = mixed(std::bit_cast<Colour>(usable_[link]));
+  for (size_t link = 0; link < links.size(); ++link) {
+    links[link] =
+        mixed(mixed(std::bit_cast<Colour>(usable_[link])), static_cast<Colour>(fabric.links()[link].latency.count()));
+  }
+  for (const LinkTimeline::Moment& moment : timeline.moments()) {
+    for (const LinkEvent& change : moment.changes) {
+      const Colour what = change.bandwidth ? change.bandwidth->bytes_per_second() : ~Colour{0};
+      Colour& link = links[index(change.link)];
+      link = mixed(mixed(link, static_cast<Colour>(moment.time.count())), what);
+    }
+  }
 
   size_t kinds = 0;
   for (int round = 0;; ++round) {
@@ -219,14 +260,16 @@ void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options) {
     }
     for (const Talk& talk : talks) {
       Colour way = ranks[talk.peer];
-      for (const Crossing& crossing : talk.way) way += mixed(links[crossing.link], 1);
+      for (const Crossing& crossing : talk.way) way += mixed(links[crossing.link], crossing.what);
       of_ranks[talk.rank] += mixed(way, talk.how);
     }
     for (size_t g = 0; g < groups.size(); ++g) {
       for (const Crossing& crossing : crossings[g]) of_links[crossing.link] += mixed(groups[g], crossing.what);
     }
     for (const Talk& talk : talks) {
-      for (const Crossing& crossing : talk.way) of_links[crossing.link] += mixed(ranks[talk.rank], talk.how);
+      for (const Crossing& crossing : talk.way) {
+        of_links[crossing.link] += mixed(ranks[talk.rank], mixed(talk.how, crossing.what));
+      }
     }
     for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = mixed(ranks[r], of_ranks[r]);
     for (size_t link = 0; link < links.size(); ++link) links[link] = mixed(links[link], of_links[link]);

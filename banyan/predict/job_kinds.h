@@ -8,7 +8,9 @@
 
 #include "banyan/fabric/fabric.h"
 #include "banyan/fabric/routing.h"
+#include "banyan/predict/detours.h"
 #include "banyan/predict/job_simulation.h"
+#include "banyan/predict/link_events.h"
 
 namespace banyan {
 
@@ -25,7 +27,9 @@ class JobKinds {
     friend auto operator<=>(const Use&, const Use&) = default;
   };
 
-  JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, const JobSimulationOptions& options);
+  // `detours`: where flows move off failed links; nullptr where they do not.
+  JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, const JobSimulationOptions& options,
+           const LinkTimeline& timeline, Detours* detours);
 
   uint32_t rank_count() const { return static_cast<uint32_t>(kind_of_rank_.size()); }
   uint32_t first_rank(size_t job) const { return first_rank_[job]; }
@@ -46,7 +50,7 @@ class JobKinds {
   uint32_t ranks_like(uint32_t kind) const { return ranks_like_[kind]; }
   uint32_t groups_like(uint32_t kind) const { return groups_like_[kind]; }
   const std::vector<double>& capacities() const { return capacities_; }
-  // Bytes per second of a link of the fabric, as protocols reach it.
+  // Bytes per second of a link of the fabric, as protocols reach it, before any event.
   double usable(uint32_t link) const { return usable_[link]; }
 
   // Bytes on links of one group's footprint, or one message's way, as bytes on links of kinds when all alike do it.
@@ -56,7 +60,7 @@ class JobKinds {
   void number();
   bool any_program_is_shared() const;
   void find_uses(bool* may_fold);
-  void fold(const Fabric& fabric, const JobSimulationOptions& options);
+  void fold(const Fabric& fabric, const JobSimulationOptions& options, const LinkTimeline& timeline, Detours* detours);
   void keep_apart(const Fabric& fabric);
 
   const std::vector<PlacedJob>& jobs_;

@@ -15,6 +15,7 @@
 #include "banyan/predict/job/message_match.h"
 #include "banyan/predict/job_kinds.h"
 #include "banyan/predict/load_series.h"
+#include "banyan/predict/program_plan.h"
 
 namespace banyan {
 namespace {
@@ -23,80 +24,9 @@ constexpr uint32_t kNone = UINT32_MAX;
 constexpr uint64_t kNodesBetweenLooks = 1 << 14;
 constexpr double kSecondsPerPicosecond = 1e-12;
 
-// What of a program does not depend on the rank that carries it out.
-struct ProgramPlan {
-  struct Lists {
-    std::vector<uint64_t> start;
-    std::vector<uint32_t> all;
-    std::span<const uint32_t> of(uint32_t node) const {
-      if (start.empty()) return {};
-      return std::span(all).subspan(start[node], start[node + 1] - start[node]);
-    }
-  };
-  Lists ended, started;                          // by node: who needs it, who follows it
-  std::vector<uint32_t> waits_for;               // by node: how many it needs and follows
-  std::vector<std::vector<uint32_t>> of_stream;  // by stream of Order::program: its nodes
-
-  explicit ProgramPlan(const JobProgram& program) : waits_for(program.nodes.size()), of_stream(program.streams.size()) {
-    const auto turn_round = [&](Lists& lists, auto list_of) {
-      std::vector<uint64_t> start(program.nodes.size() + 1, 0);
-      for (uint32_t node = 0; node < program.nodes.size(); ++node) {
-        for (const uint32_t other : list_of(node)) ++start[other + 1];
-        waits_for[node] += static_cast<uint32_t>(list_of(node).size());
-      }
-      for (size_t i = 1; i < start.size(); ++i) start[i] += start[i - 1];
-      if (start.back() == 0) return;
-      lists.all.resize(start.back());
-      std::vector<uint64_t> at(start.begin(), start.end() - 1);
-      for (uint32_t node = 0; node < program.nodes.size(); ++node) {
-        for (const uint32_t other : list_of(node)) lists.all[at[other]++] = node;
-      }
-      lists.start = std::move(start);
-    };
-    turn_round(ended, [&](uint32_t node) { return program.needs(node); });
-    turn_round(started, [&](uint32_t node) { return program.follows(node); });
-    for (uint32_t node = 0; node < program.nodes.size(); ++node) {
-      const uint16_t stream = program.nodes[node].stream;
-      if (program.streams[stream].order == JobStream::Order::program) of_stream[stream].push_back(node);
-    }
-  }
-};
-
 // A node of a rank that is simulated. `rank` is its number among these: its kind.
 struct Place {
   uint32_t rank = 0, node = 0;
-};
-
-// Where the time of a rank goes, as counts of what is under way.
-class Account {
- public:
-  enum Of { computing, moving, waiting };
-
-  void change(Of of, int by, Picoseconds now) {
-    book(now);
-    counts_[of] += by;
-  }
-  void finish(PredictedRank& rank, Picoseconds now) {
-    book(now);
-    rank.compute = sums_[computing];
-    rank.exposed = sums_[moving];
-    rank.waiting = sums_[waiting];
-    rank.bubble = idle_;
-  }
-
- private:
-  void book(Picoseconds now) {
-    const Picoseconds passed = now - std::exchange(last_, now);
-    for (const Of of : {computing, moving, waiting}) {
-      if (counts_[of] == 0) continue;
-      sums_[of] += passed;
-      return;
-    }
-    idle_ += passed;
-  }
-
-  int counts_[3] = {0, 0, 0};
-  Picoseconds sums_[3] = {}, idle_{0}, last_{0};
 };
 
 class Simulation {
@@ -105,11 +35,18 @@ class Simulation {
       : fabric_(fabric),
         jobs_(jobs),
         options_(options),
-        kinds_(fabric, jobs, options),
+        timeline_(fabric, options.events),
+        detours_(make_detours()),
+        kinds_(fabric, jobs, options, timeline_, detours_.get()),
         routing_(fabric),
         network_(kinds_.capacities(), {.window = options.window}),
         loads_(kinds_.capacities().size()),
-        group_kinds_(kinds_.groups().size()) {
+        group_kinds_(kinds_.groups().size()),
+        nodes_left_of_(jobs.size(), 0),
+        failed_at_(jobs.size()) {
+    for (uint32_t link = 0; link < fabric.links().size() && !options.events.empty(); ++link) {
+      usable_.push_back(kinds_.usable(link));
+    }
     for (const PlacedJob& placed : jobs) {
       plans_.emplace_back();
       for (const JobProgram& program : placed.job->programs()) plans_.back().emplace_back(program);
@@ -127,14 +64,18 @@ class Simulation {
     bool complete = true;
     while (nodes_left_ > 0) {
       const Picoseconds timer = timers_.empty() ? FluidNetwork::kNever : Picoseconds(timers_.top().time);
-      const Picoseconds time = std::min(network_.next(), timer);
+      const Picoseconds event =
+          next_moment_ == timeline_.moments().size() ? FluidNetwork::kNever : timeline_.moments()[next_moment_].time;
+      const Picoseconds time = std::min({network_.next(), timer, event});
       if (time == FluidNetwork::kNever) throw stuck();
       ended_flows_.clear();
       for (const FluidEnd& end : network_.advance(time)) ended_flows_.push_back(static_cast<uint32_t>(end.tag));
       for (const uint32_t flow : ended_flows_) flow_ended(flow);
+      if (event == time) change_links(timeline_.moments()[next_moment_++]);
       while (!timers_.empty() && timers_.top().time == time.count()) {
         const Place place = timers_.top().place;
         timers_.pop();
+        if (has_failed(place)) continue;
         if (place.node == kNone) {
           begin_rank(place.rank);
         } else {
@@ -142,6 +83,7 @@ class Simulation {
         }
       }
       go_on();
+      give_up_failing();
       if (options_.observer != nullptr && nodes_ - nodes_left_ >= next_look_ && !look()) {
         complete = false;
         break;
@@ -181,6 +123,9 @@ class Simulation {
     uint64_t first_open = 0;
     std::deque<Call> open;
     std::map<JobKinds::Use, Footprint> footprints;
+    // Round what is down in this state of the timeline; nothing: there is no way round.
+    std::map<JobKinds::Use, std::optional<Footprint>> detours;
+    uint32_t state_of_detours = 0;
   };
   struct Message {
     std::optional<Arrival> send, receive;
@@ -191,10 +136,16 @@ class Simulation {
   struct Flow {
     uint32_t group = kNone;  // a collective of this kind of groups,
     Call call;
-    uint32_t message = kNone;  // or this message
-    Picoseconds begin{0};
-    std::vector<FluidHop> hops;
-    double bytes = 0;
+    uint32_t message = kNone;     // or this message
+    uint32_t job = 0, alike = 1;  // how many equal ones it stands for
+    Picoseconds begin{0}, moves_from{0};
+    FlowId fluid{};
+    double efficiency = 1;
+    std::vector<FluidHop> way;   // of one of them, by link of the fabric; kept where links change
+    std::vector<FluidHop> hops;  // of all of them, by kind of link
+    double bytes = 0, booked = 0;
+    Picoseconds booked_until{0};
+    bool is_under_way = false;
   };
   struct Timer {
     int64_t time;
@@ -227,6 +178,7 @@ class Simulation {
     rank.calls.resize(rank.program->group_slots);
     nodes_ += rank.program->nodes.size();
     nodes_left_ = nodes_;
+    nodes_left_of_[rank.job] += rank.program->nodes.size();
     ranks_.push_back(std::move(rank));
   }
 
@@ -260,6 +212,7 @@ class Simulation {
   // ---- Going on
 
   const JobNode& node_of(Place place) const { return ranks_[place.rank].program->nodes[place.node]; }
+  bool has_failed(Place place) const { return failed_at_[ranks_[place.rank].job].has_value(); }
   NodeId site(const Rank& rank, uint32_t in_job) const { return jobs_[rank.job].nodes[in_job]; }
 
   void begin_rank(uint32_t r) {
@@ -366,6 +319,7 @@ class Simulation {
   void end(Place place) {
     Rank& rank = ranks_[place.rank];
     --nodes_left_;
+    --nodes_left_of_[rank.job];
     rank.ended = network_.now();
     const uint16_t number = node_of(place).stream;
     if (rank.program->streams[number].order != JobStream::Order::free) {
@@ -406,39 +360,162 @@ class Simulation {
   void move(uint32_t number, std::span<const FluidHop> hops, uint32_t alike, Picoseconds latency, double efficiency,
             uint32_t job) {
     Flow& flow = flows_[number];
+    flow.job = job;
+    flow.alike = alike;
     flow.begin = network_.now();
+    flow.moves_from = flow.begin + latency;
+    flow.is_under_way = true;
+    set_out(number, hops, efficiency);
+    if (options_.on_failure == OnFailure::fail && is_blocked(flow)) failing_.push_back(job);
+  }
+
+  // Puts what is left of a flow, `fraction` of all, on links.
+  void set_out(uint32_t number, std::span<const FluidHop> hops, double efficiency, double fraction = 1) {
+    Flow& flow = flows_[number];
     double most = 0, seconds = 0;  // at the busiest link, at its full bandwidth
     for (const FluidHop& hop : hops) {
       most = std::max(most, hop.coefficient);
-      seconds = std::max(seconds, hop.coefficient / kinds_.usable(hop.link));
+      seconds = std::max(seconds, hop.coefficient / usable(hop.link));
     }
-    flow.hops = kinds_.folded(hops, alike);
+    flow.efficiency = efficiency;
+    if (!usable_.empty()) flow.way.assign(hops.begin(), hops.end());
+    flow.hops = kinds_.folded(hops, flow.alike);
     for (FluidHop& hop : flow.hops) hop.coefficient /= most;
-    flow.bytes = most / std::max(1.0, efficiency);  // above 1: switches reduce, and links carry less
+    flow.bytes = bytes_of(most, efficiency) * fraction;
+    flow.booked = 0;
+    flow.booked_until = network_.now();
     Bandwidth cap;
     if (efficiency < 1 && seconds > 0) {
       cap = Bandwidth::bytes_per_second(static_cast<uint64_t>(std::max(1.0, std::round(most / seconds * efficiency))));
     }
-    network_.start({.hops = flow.hops,
-                    .bytes = flow.bytes,
-                    .latency = latency,
-                    .weight = jobs_[job].weight,
-                    .cap = cap,
-                    .priority = jobs_[job].priority,
-                    .tag = number});
+    flow.fluid = network_.start({.hops = flow.hops,
+                                 .bytes = flow.bytes,
+                                 .latency = std::max(Picoseconds(0), flow.moves_from - network_.now()),
+                                 .weight = jobs_[flow.job].weight,
+                                 .cap = cap,
+                                 .priority = jobs_[flow.job].priority,
+                                 .tag = number});
+  }
+
+  // Above an efficiency of 1, switches reduce, and links carry less.
+  static double bytes_of(double most, double efficiency) { return most / std::max(1.0, efficiency); }
+
+  double usable(uint32_t link) const { return usable_.empty() ? kinds_.usable(link) : usable_[link]; }
+
+  // Adds to the loads what the flow has moved since it was booked last, `left` of its bytes being left.
+  void book(Flow& flow, double left) {
+    const double moved = flow.bytes - left - std::exchange(flow.booked, flow.bytes - left);
+    const Picoseconds since = std::exchange(flow.booked_until, network_.now());
+    for (const FluidHop& hop : flow.hops) loads_.add(hop.link, hop.coefficient * moved, since, network_.now());
   }
 
   void flow_ended(uint32_t number) {
+    book(flows_[number], 0);
     Flow flow = std::move(flows_[number]);
+    flows_[number].is_under_way = false;
     free_flows_.push_back(number);
-    for (const FluidHop& hop : flow.hops)
-      loads_.add(hop.link, hop.coefficient * flow.bytes, flow.begin, network_.now());
     if (flow.message != kNone) return message_arrived(flow.message, flow.begin);
     for (const Arrival& member : flow.call.members) {
       ranks_[member.place.rank].account.change(Account::moving, -1, network_.now());
       span(member.place, PredictedSpan::Kind::wait, member.at, flow.begin);
       span(member.place, PredictedSpan::Kind::collective, flow.begin, network_.now());
       end(member.place);
+    }
+  }
+
+  // ---- Links that change
+
+  std::unique_ptr<Detours> make_detours() const {
+    if (options_.on_failure != OnFailure::move || timeline_.states().size() == 1) return nullptr;
+    CHECK(options_.plans_for != nullptr) << "no plans for what is left of the fabric";
+    return std::make_unique<Detours>(fabric_, timeline_, options_.plans_for);
+  }
+
+  bool is_blocked(std::span<const FluidHop> way) const {
+    return state_ != 0 && std::any_of(way.begin(), way.end(),
+                                      [&](const FluidHop& hop) { return timeline_.is_down(state_, LinkId{hop.link}); });
+  }
+  bool is_blocked(const Flow& flow) const { return is_blocked(flow.way); }
+
+  void change_links(const LinkTimeline::Moment& moment) {
+    state_ = moment.state;
+    std::vector<bool> has_changed(usable_.size(), false);
+    std::vector<std::pair<uint32_t, double>> affected;  // flows, and what they have left
+    for (const LinkEvent& change : moment.changes) has_changed[index(change.link)] = true;
+    for (uint32_t number = 0; number < flows_.size(); ++number) {
+      Flow& flow = flows_[number];
+      const bool is_touched =
+          std::any_of(flow.way.begin(), flow.way.end(), [&](const FluidHop& hop) { return has_changed[hop.link]; });
+      if (!flow.is_under_way || (!is_touched && !is_blocked(flow))) continue;
+      affected.emplace_back(number, network_.remaining(flow.fluid));
+      book(flow, affected.back().second);
+    }
+    for (const LinkEvent& change : moment.changes) set_bandwidth(change);
+    for (const auto& [number, left] : affected) {
+      const Flow& flow = flows_[number];
+      if (is_blocked(flow)) {
+        if (options_.on_failure == OnFailure::fail) failing_.push_back(flow.job);
+        if (detours_ != nullptr) go_round(number, left);
+      } else if (flow.efficiency < 1) {
+        go_on_along(number, left, std::vector(flow.way), flow.efficiency);  // its cap is another one now
+      }
+    }
+  }
+
+  void set_bandwidth(const LinkEvent& change) {
+    const uint32_t link = index(change.link);
+    const Bandwidth own = fabric_.link(change.link).bandwidth;
+    usable_[link] = kinds_.usable(link) * static_cast<double>(change.bandwidth.value_or(own).bytes_per_second()) /
+                    static_cast<double>(own.bytes_per_second());
+    network_.set_capacity(kinds_.kind_of_link(link), usable_[link]);
+  }
+
+  void go_round(uint32_t number, double left) {
+    const Flow& flow = flows_[number];
+    if (flow.message != kNone) {
+      const std::vector<FluidHop> way = find_way(messages_[flow.message].send->place).hops;
+      if (!is_blocked(way)) go_on_along(number, left, way, flow.efficiency);
+    } else {
+      const Place first = flow.call.members.front().place;
+      const Footprint& footprint = footprint_of_call(first, group_kinds_[flow.group]);
+      if (!is_blocked(footprint.hops)) go_on_along(number, left, footprint.hops, footprint.efficiency);
+    }
+  }
+
+  void go_on_along(uint32_t number, double left, const std::vector<FluidHop>& way, double efficiency) {
+    const auto bytes_along = [](std::span<const FluidHop> hops, double at) {
+      double most = 0;
+      for (const FluidHop& hop : hops) most = std::max(most, hop.coefficient);
+      return bytes_of(most, at);
+    };
+    const double all = bytes_along(flows_[number].way, flows_[number].efficiency);
+    network_.stop(flows_[number].fluid);
+    set_out(number, way, efficiency, left / all);
+  }
+
+  void give_up_failing() {
+    for (const uint32_t job : failing_) {
+      if (!failed_at_[job]) give_up(job);
+    }
+    failing_.clear();
+  }
+
+  // Ends a job here. What is under way of it stops; what waits for its partners is left where it is.
+  void give_up(uint32_t job) {
+    failed_at_[job] = network_.now();
+    nodes_left_ -= nodes_left_of_[job];
+    nodes_given_up_ += nodes_left_of_[job];
+    for (uint32_t number = 0; number < flows_.size(); ++number) {
+      Flow& flow = flows_[number];
+      if (!flow.is_under_way || flow.job != job) continue;
+      book(flow, network_.stop(flow.fluid));
+      flow.is_under_way = false;
+      free_flows_.push_back(number);
+    }
+    for (Rank& rank : ranks_) {
+      if (rank.job != job) continue;
+      rank.account.abandon(network_.now());
+      rank.ended = network_.now();
     }
   }
 
@@ -502,21 +579,38 @@ class Simulation {
     const uint32_t flow = new_flow(std::move(moving));
     const std::vector<uint32_t>& members = job.groups()[job.group(rank.in_job, node.slot)].ranks;
     if (members.size() == 1) return move(flow, {}, 1, Picoseconds(0), 1, rank.job);
-    const Footprint& footprint = footprint_of_call(rank, node, group_kinds_[kind], members);
+    const Footprint& footprint = footprint_of_call(first, group_kinds_[kind]);
     move(flow, footprint.hops, kinds_.groups_like(kind), footprint.latency, footprint.efficiency, rank.job);
   }
 
-  const Footprint& footprint_of_call(const Rank& rank, const JobNode& node, GroupKind& group,
-                                     const std::vector<uint32_t>& members) {
+  // Of the call of the member at `place`. Where flows move, round links that are down, if there is a way.
+  const Footprint& footprint_of_call(Place place, GroupKind& group) {
+    const Rank& rank = ranks_[place.rank];
+    const JobNode& node = node_of(place);
     const JobKinds::Use use{node.collective, node.tag, node.bytes};
-    if (const auto known = group.footprints.find(use); known != group.footprints.end()) return known->second;
-    std::vector<NodeId> sites;
-    for (const uint32_t member : members) sites.push_back(site(rank, member));
-    if (group.footprints.size() >= kMostFootprints) group.footprints.clear();
-    return group.footprints
-        .emplace(use, options_.plans->footprint(
-                          {.kind = node.collective, .members = sites, .root = node.tag, .bytes = node.bytes}))
-        .first->second;
+    const auto ask = [&](auto&& plans) {
+      const Job& job = *jobs_[rank.job].job;
+      std::vector<NodeId> sites;
+      for (const uint32_t member : job.groups()[job.group(rank.in_job, node.slot)].ranks) {
+        sites.push_back(site(rank, member));
+      }
+      return plans({.kind = use.kind, .members = sites, .root = use.root, .bytes = use.bytes});
+    };
+    auto ordinary = group.footprints.find(use);
+    if (ordinary == group.footprints.end()) {
+      if (group.footprints.size() >= kMostFootprints) group.footprints.clear();
+      Footprint made = ask([&](const CollectiveCall& call) { return options_.plans->footprint(call); });
+      ordinary = group.footprints.emplace(use, std::move(made)).first;
+    }
+    if (detours_ == nullptr || !is_blocked(ordinary->second.hops)) return ordinary->second;
+    const bool is_other_state = std::exchange(group.state_of_detours, state_) != state_;
+    auto detour = group.detours.find(use);
+    if (is_other_state || detour == group.detours.end()) {
+      if (is_other_state || group.detours.size() >= kMostFootprints) group.detours.clear();
+      auto made = ask([&](const CollectiveCall& call) { return detours_->footprint(state_, call); });
+      detour = group.detours.emplace(use, std::move(made)).first;
+    }
+    return detour->second ? *detour->second : ordinary->second;
   }
 
   // ---- Messages
@@ -592,20 +686,35 @@ class Simulation {
     }
     const Place from = message.send->place;
     const Rank& rank = ranks_[from.rank];
-    const JobNode& node = node_of(from);
-    const uint32_t peer = jobs_[rank.job].job->peer(rank.in_job, node.slot);
-    std::vector<FluidHop> hops;
-    Picoseconds latency = options_.message_latency;
-    way_.clear();
-    if (site(rank, rank.in_job) != site(rank, peer)) routing_.find(site(rank, rank.in_job), site(rank, peer), 0, way_);
-    for (const LinkId link : way_) {
-      latency += fabric_.link(link).latency;
-      if (node.bytes > 0) hops.push_back({index(link), static_cast<double>(node.bytes)});
-    }
+    const Way way = find_way(from);
     Flow moving;
     moving.message = number;
     message.flow = new_flow(std::move(moving));
-    move(message.flow, hops, kinds_.ranks_like(from.rank), latency, options_.message_efficiency, rank.job);
+    move(message.flow, way.hops, kinds_.ranks_like(from.rank), way.latency, options_.message_efficiency, rank.job);
+  }
+
+  struct Way {
+    std::vector<FluidHop> hops;
+    Picoseconds latency{0};
+  };
+  // Of the message of a send. Where flows move, round links that are down, if there is a way.
+  Way find_way(Place send) {
+    const Rank& rank = ranks_[send.rank];
+    const JobNode& node = node_of(send);
+    const NodeId from = site(rank, rank.in_job);
+    const NodeId to = site(rank, jobs_[rank.job].job->peer(rank.in_job, node.slot));
+    way_.clear();
+    if (from != to) routing_.find(from, to, 0, way_);
+    const auto is_down = [&](LinkId link) { return timeline_.is_down(state_, link); };
+    if (detours_ != nullptr && std::any_of(way_.begin(), way_.end(), is_down)) {
+      if (const auto detour = detours_->way(state_, from, to)) way_ = *detour;
+    }
+    Way way{.hops = {}, .latency = options_.message_latency};
+    for (const LinkId link : way_) {
+      way.latency += fabric_.link(link).latency;
+      if (node.bytes > 0) way.hops.push_back({index(link), static_cast<double>(node.bytes)});
+    }
+    return way;
   }
 
   void message_arrived(uint32_t number, Picoseconds begin) {
@@ -634,20 +743,32 @@ class Simulation {
     size_t named = 0;
     for (const GroupKind& group : group_kinds_) {
       for (const Call& call : group.open) {
-        if (call.is_complete || call.members.empty() || ++named > kMostNamed) continue;
+        if (call.is_complete || call.members.empty()) continue;
+        if (has_failed(call.members.front().place) || ++named > kMostNamed) continue;
         text += "; " + described(call.members.front().place) + " on '" + group_name(call.members.front().place) +
                 "' and waits for " + std::to_string(group.members - call.members.size()) + " more";
       }
     }
     for (const Message& message : messages_) {
-      if (message.send.has_value() == message.receive.has_value() || message.has_arrived || ++named > kMostNamed)
-        continue;
+      if (message.send.has_value() == message.receive.has_value() || message.has_arrived) continue;
       const Place place = message.send ? message.send->place : message.receive->place;
+      if (has_failed(place) || ++named > kMostNamed) continue;
       const Rank& rank = ranks_[place.rank];
       text += "; rank " + std::to_string(rank.in_job) + " waits in " + (message.send ? "send" : "receive") + " '" +
               jobs_[rank.job].job->name_of(node_of(place)) + "'";
     }
+    for (const LinkId link : timeline_.states()[state_]) {
+      if (std::none_of(flows_.begin(), flows_.end(), [&](const Flow& flow) { return crosses(flow, link); })) continue;
+      if (++named > kMostNamed) break;
+      text += "; something waits for the link '" + fabric_.name(fabric_.link(link).from) + "' -> '" +
+              fabric_.name(fabric_.link(link).to) + "', which fails and does not return; let it, or its flows move";
+    }
     return Error(ErrorCode::invalid_input, text, jobs_.size() == 1 ? jobs_.front().job->name() : "");
+  }
+
+  static bool crosses(const Flow& flow, LinkId link) {
+    return flow.is_under_way &&
+           std::any_of(flow.way.begin(), flow.way.end(), [&](const FluidHop& hop) { return hop.link == index(link); });
   }
 
   bool look() {
@@ -658,7 +779,7 @@ class Simulation {
 
   JobSimulation report(bool complete) {
     JobSimulation result;
-    result.nodes_simulated = nodes_ - nodes_left_;
+    result.nodes_simulated = nodes_ - nodes_left_ - nodes_given_up_;
     result.rank_kinds = static_cast<uint32_t>(ranks_.size());
     prediction_.time = network_.now();
     prediction_.complete = complete;
@@ -667,7 +788,8 @@ class Simulation {
                                   .tenant = jobs_[j].tenant,
                                   .begin = jobs_[j].start,
                                   .end = jobs_[j].start,
-                                  .alone = {}});
+                                  .alone = {},
+                                  .failed_at = failed_at_[j]});
       result.nodes += jobs_[j].job->node_count();
     }
     std::vector<PredictedRank> of_kind(ranks_.size());
@@ -697,10 +819,33 @@ class Simulation {
   PredictedLink link_of(uint32_t link) {
     const uint32_t kind = kinds_.kind_of_link(link);
     PredictedLink result{.bytes = network_.bytes_carried(kind), .full = network_.time_full(kind), .load = {}};
-    const double most = static_cast<double>(fabric_.links()[link].bandwidth.bytes_per_second()) *
-                        static_cast<double>(loads_.step().count()) * kSecondsPerPicosecond;
-    for (const float bytes : loads_.bytes(kind)) result.load.push_back(static_cast<float>(bytes / most));
+    const std::vector<float>& loads = loads_.bytes(kind);
+    if (loads.empty()) return result;
+    const std::vector<double> most = most_bytes(link);
+    const double least = 1e-9 * *std::max_element(most.begin(), most.end());  // below it is rounding
+    for (size_t step = 0; step < loads.size(); ++step) {
+      result.load.push_back(most[step] > least ? static_cast<float>(loads[step] / most[step]) : 0);
+    }
     return result;
+  }
+
+  // By step of the loads, the bytes that the link could carry, as its bandwidth was then.
+  std::vector<double> most_bytes(uint32_t link) const {
+    const double own = static_cast<double>(fabric_.links()[link].bandwidth.bytes_per_second());
+    const double step = static_cast<double>(loads_.step().count());
+    double bandwidth = own;
+    std::vector<double> most(LoadSeries::kSteps, own * step * kSecondsPerPicosecond);
+    for (const LinkTimeline::Moment& moment : timeline_.moments()) {
+      const auto change = std::lower_bound(moment.changes.begin(), moment.changes.end(), LinkId{link},
+                                           [](const LinkEvent& event, LinkId id) { return event.link < id; });
+      if (change == moment.changes.end() || change->link != LinkId{link}) continue;
+      const double next = change->bandwidth ? static_cast<double>(change->bandwidth->bytes_per_second()) : own;
+      const double more = (next - std::exchange(bandwidth, next)) * step * kSecondsPerPicosecond;
+      const double at = static_cast<double>(moment.time.count()) / step;
+      for (size_t i = 0; i < most.size(); ++i)
+        most[i] += more * (1 - std::clamp(at - static_cast<double>(i), 0.0, 1.0));
+    }
+    return most;
   }
 
   static constexpr size_t kMostFootprints = 64, kMostNamed = 4;
@@ -708,6 +853,8 @@ class Simulation {
   const Fabric fabric_;
   const std::vector<PlacedJob>& jobs_;
   const JobSimulationOptions options_;
+  const LinkTimeline timeline_;
+  const std::unique_ptr<Detours> detours_;  // where flows move off failed links
   const JobKinds kinds_;
   Routing routing_;
   FluidNetwork network_;
@@ -716,6 +863,12 @@ class Simulation {
   std::deque<MessageMatch> matches_;            // by job, where receives take from anybody
   std::vector<Rank> ranks_;
   std::vector<GroupKind> group_kinds_;
+  std::vector<uint64_t> nodes_left_of_;                // by job
+  std::vector<std::optional<Picoseconds>> failed_at_;  // by job
+  std::vector<uint32_t> failing_;                      // jobs that have something on a failed link now
+  size_t next_moment_ = 0;                             // of the timeline
+  uint32_t state_ = 0;                                 // of the timeline: which links are down
+  std::vector<double> usable_;                         // by link, now; empty when there are no events
   std::vector<Flow> flows_;
   std::vector<uint32_t> free_flows_, ended_flows_;
   std::vector<Message> messages_;
@@ -728,7 +881,7 @@ class Simulation {
   std::deque<std::pair<uint32_t, uint16_t>> streams_;  // that may be able to go on
   std::vector<uint32_t> first_name_;                   // by job
   std::vector<LinkId> way_;
-  uint64_t nodes_ = 0, nodes_left_ = 0, next_look_ = kNodesBetweenLooks;
+  uint64_t nodes_ = 0, nodes_left_ = 0, nodes_given_up_ = 0, next_look_ = kNodesBetweenLooks;
   Prediction prediction_;
 };
 

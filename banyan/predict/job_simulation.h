@@ -12,8 +12,21 @@
 // argument holds here): 16,384 ranks of a training job are as many kinds as it has pipeline stages. Jobs with receives
 // from anybody are not folded.
 //
+// Links that change. Events (link_events.h) set the bandwidth of links, take them down and bring them back. Links are
+// alike only when the same happens to them at the same times. While a link is down,
+//   stop: what crosses it waits until it returns.
+//   move: a message takes another way of what is left of the fabric, a collective is expanded again on it; what was
+//     under way keeps what it had still to move, as bytes of a message and as a fraction of a collective, and its
+//     latency is not paid again. Where there is no way (detours.h says when) it waits: for its own way, or for another.
+//     What has moved does not move back, what starts after the return goes the ordinary way.
+//   fail: jobs that have something on it end, at the failure or as soon as something of theirs would cross it. What
+//     they had still to do is left out, and links carry what had moved by then.
+// At one time, what ends comes first, then events, then what begins. What moves no bytes (a barrier) loads no link and
+// does not notice its failure.
+//
 // Complexity: O(log n) a node, and a fluid event for each collective and message that is simulated. Memory: 8 bytes for
-// each node that is simulated, and the footprints of what is under way.
+// each node that is simulated, and the footprints of what is under way. A moment at which links change costs the hops
+// of all that is under way, and, to move, a routing and plans of the fabric that is left for each set of failed links.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +35,10 @@
 #include <vector>
 
 #include "banyan/fabric/fabric.h"
+#include "banyan/predict/detours.h"
 #include "banyan/predict/footprint.h"
 #include "banyan/predict/job/job.h"
+#include "banyan/predict/link_events.h"
 #include "banyan/predict/prediction.h"
 #include "banyan/predict/schedule_simulation.h"
 
@@ -47,7 +62,10 @@ struct JobSimulationOptions {
   double message_efficiency = 1;  // of the narrowest link
   Bytes eager{64 << 10};          // messages up to this need no receive to begin
   Picoseconds window{0};
-  double compute_speed = 1;  // durations of compute and memory nodes are divided by it
+  std::vector<LinkEvent> events = {};
+  OnFailure on_failure = OnFailure::stop;
+  PlansOnFabric plans_for = {};  // of collectives that move: plans like `plans`, for what is left of the fabric
+  double compute_speed = 1;      // durations of compute and memory nodes are divided by it
   bool fold = true;
   size_t most_spans = 1'000'000;  // kept for pictures; 0: none
   SimulationObserver* observer = nullptr;
@@ -60,7 +78,8 @@ struct JobSimulation {
 };
 
 // Throws Error{invalid_input} when a job does not come to its end, with the ranks and nodes that wait (check.h says
-// more, and sooner), Error{mismatch} when members of a group call different collectives, and what `plans` throws.
+// more, and sooner), or the links that have failed for good, Error{mismatch} when members of a group call different
+// collectives, and what `plans` throws.
 JobSimulation simulate_jobs(const Fabric& fabric, const std::vector<PlacedJob>& jobs,
                             const JobSimulationOptions& options);
 

@@ -42,7 +42,8 @@ struct PredictedRank {
 struct PredictedJob {
   std::string name, tenant;
   Picoseconds begin{0}, end{0};
-  std::optional<Picoseconds> alone;  // how long it would have taken with the fabric to itself
+  std::optional<Picoseconds> alone;           // how long it would have taken with the fabric to itself
+  std::optional<Picoseconds> failed_at = {};  // a link that it used failed, and the rest of it was given up
 };
 
 struct PredictedLink {

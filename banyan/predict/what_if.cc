@@ -31,6 +31,7 @@ std::vector<WhatIf> what_if(const Fabric& fabric, const std::vector<PlacedJob>& 
     const std::unique_ptr<CollectivePlans> plans = plans_for(changed, latency);
     JobSimulationOptions other = options;
     other.plans = plans.get();
+    other.plans_for = [&](const Fabric& left) { return plans_for(left, latency); };
     other.compute_speed = speed;
     other.message_latency =
         Picoseconds(static_cast<int64_t>(static_cast<double>(options.message_latency.count()) * latency));
