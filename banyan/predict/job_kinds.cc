@@ -136,8 +136,49 @@ uint32_t JobKinds::first_slot_of(const Job& job, uint32_t rank, uint32_t peer) {
   return kUnused;
 }
 
-void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options, const LinkTimeline& timeline,
-                    Detours* detours) {
+// Colours of ranks, groups and links, made of those of what they depend on until no more of them differ.
+class JobKinds::Colours {
+ public:
+  Colours(const JobKinds& kinds, const Fabric& fabric, const JobSimulationOptions& options,
+          const LinkTimeline& timeline, Detours* detours)
+      : kinds_(kinds),
+        options_(options),
+        timeline_(timeline),
+        detours_(detours),
+        routing_(fabric),
+        crossings_(kinds.kind_of_group_.size()),
+        ranks_(kinds.kind_of_rank_.size()),
+        groups_(kinds.kind_of_group_.size()),
+        links_(fabric.links().size()) {
+    size_t programs_before = 0;
+    for (size_t j = 0; j < kinds.jobs_.size(); ++j) {
+      const Job& job = *kinds.jobs_[j].job;
+      for (uint32_t group = 0; group < job.groups().size(); ++group) add_group(j, group);
+      for (uint32_t rank = 0; rank < job.rank_count(); ++rank) {
+        add_rank(j, rank, kinds.sends_[programs_before + job.program_number(rank)]);
+      }
+      programs_before += job.programs().size();
+    }
+    add_links(fabric);
+  }
+
+  // False when it takes more rounds than are worth it.
+  bool refine() {
+    size_t kinds = 0;
+    for (int round = 0; round < kMostRounds; ++round) {
+      refine_once();
+      const size_t now = count_different(ranks_) + count_different(groups_) + count_different(links_);
+      if (now == kinds) return true;
+      kinds = now;
+    }
+    return false;
+  }
+
+  const std::vector<Colour>& ranks() const { return ranks_; }
+  const std::vector<Colour>& groups() const { return groups_; }
+  const std::vector<Colour>& links() const { return links_; }
+
+ private:
   struct Crossing {
     uint32_t link;
     Colour what;  // how much, of which use, while which links are down
@@ -151,141 +192,144 @@ void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options, c
     Colour how;  // slots at both ends
     std::vector<Crossing> way;
   };
-  std::vector<std::vector<Crossing>> crossings(kind_of_group_.size());
-  std::vector<Membership> memberships;
-  std::vector<Talk> talks;
-  std::vector<Colour> ranks(kind_of_rank_.size()), groups(kind_of_group_.size()), links(fabric.links().size());
-  // The states of the fabric in which what crosses `hops` otherwise goes round a link that is down.
-  const auto for_each_detour = [&](const auto& hops, auto link_of, auto visit) {
-    for (uint32_t state = 1; detours != nullptr && state < timeline.states().size(); ++state) {
-      const bool is_down =
-          std::any_of(hops.begin(), hops.end(), [&](const auto& hop) { return timeline.is_down(state, link_of(hop)); });
+
+  // Visits the states of the fabric in which what crosses `hops` otherwise goes round a link that is down.
+  template <typename Hops, typename LinkOf, typename Visit>
+  void for_each_detour(const Hops& hops, LinkOf link_of, Visit visit) const {
+    for (uint32_t state = 1; detours_ != nullptr && state < timeline_.states().size(); ++state) {
+      const bool is_down = std::any_of(hops.begin(), hops.end(),
+                                       [&](const auto& hop) { return timeline_.is_down(state, link_of(hop)); });
       if (is_down) visit(state);
     }
-  };
+  }
 
-  Routing routing(fabric);
-  size_t programs_before = 0;
-  for (size_t j = 0; j < jobs_.size(); ++j) {
-    const Job& job = *jobs_[j].job;
-    const std::vector<NodeId>& nodes = jobs_[j].nodes;
-    for (uint32_t g = 0; g < job.groups().size(); ++g) {
-      const uint32_t group = first_group_[j] + g;
-      const JobGroup& members = job.groups()[g];
-      std::vector<NodeId> on;
-      for (const uint32_t rank : members.ranks) on.push_back(nodes[rank]);
-      groups[group] = mixed(members.ranks.size(), j);
-      for (size_t u = 0; u < uses_[group].size(); ++u) {
-        const Use& use = uses_[group][u];
-        groups[group] = mixed(mixed(groups[group], static_cast<Colour>(use.kind)), use.bytes);
-        if (on.size() < 2) continue;
-        const CollectiveCall call{.kind = use.kind, .members = on, .root = use.root, .bytes = use.bytes};
-        const Footprint footprint = options.plans->footprint(call);
-        const auto cross = [&](const Footprint& by, uint32_t state) {
-          for (const FluidHop& hop : by.hops) {
-            crossings[group].push_back({hop.link, mixed(mixed(std::bit_cast<Colour>(hop.coefficient), u), state)});
-          }
-        };
-        cross(footprint, 0);
-        for_each_detour(
-            footprint.hops, [](const FluidHop& hop) { return LinkId{hop.link}; },
-            [&](uint32_t state) {
-              const std::optional<Footprint> detour = detours->footprint(state, call);
-              groups[group] = mixed(groups[group], state);
-              if (!detour) return;
-              groups[group] = mixed(mixed(groups[group], static_cast<Colour>(detour->latency.count())),
-                                    std::bit_cast<Colour>(detour->efficiency));
-              cross(*detour, state);
-            });
-      }
-    }
-    for (uint32_t r = 0; r < job.rank_count(); ++r) {
-      const uint32_t rank = first_rank_[j] + r;
-      ranks[rank] = mixed(job.program_number(r), j);
-      const JobProgram& program = job.program(r);
-      for (uint32_t slot = 0; slot < program.group_slots; ++slot) {
-        const JobGroup& group = job.groups()[job.group(r, slot)];
-        const uint32_t number = first_group_[j] + job.group(r, slot);
-        Colour how = slot;
-        for (const Use& use : uses_[number]) how = mixed(how, is_rooted(use.kind) && group.ranks[use.root] == r);
-        memberships.push_back({rank, number, how});
-      }
-      const std::vector<bool>& sends = sends_[programs_before + job.program_number(r)];
-      for (uint32_t slot = 0; slot < program.peer_slots; ++slot) {
-        const uint32_t peer = job.peer(r, slot);
-        Talk talk{rank, first_rank_[j] + peer, mixed(slot, first_slot_of(job, peer, r)), {}};
-        if (sends[slot] && nodes[r] != nodes[peer]) {
-          std::vector<LinkId> way;
-          routing.find(nodes[r], nodes[peer], 0, way);
-          for (const LinkId link : way) talk.way.push_back({index(link), 0});
-          for_each_detour(
-              way, [](LinkId link) { return link; },
-              [&](uint32_t state) {
-                const auto detour = detours->way(state, nodes[r], nodes[peer]);
-                talk.how = mixed(mixed(talk.how, state), detour.has_value());
-                if (!detour) return;
-                for (const LinkId link : *detour) talk.way.push_back({index(link), state});
-              });
-        }
-        talks.push_back(std::move(talk));
-      }
-    }
-    programs_before += job.programs().size();
-  }
-  for (size_t link = 0; link < links.size(); ++link) {
-    links[link] =
-        mixed(mixed(std::bit_cast<Colour>(usable_[link])), static_cast<Colour>(fabric.links()[link].latency.count()));
-  }
-  for (const LinkTimeline::Moment& moment : timeline.moments()) {
-    for (const LinkEvent& change : moment.changes) {
-      const Colour what = change.bandwidth ? change.bandwidth->bytes_per_second() : ~Colour{0};
-      Colour& link = links[index(change.link)];
-      link = mixed(mixed(link, static_cast<Colour>(moment.time.count())), what);
+  void add_group(size_t j, uint32_t g) {
+    const JobGroup& members = kinds_.jobs_[j].job->groups()[g];
+    const uint32_t group = kinds_.first_group_[j] + g;
+    std::vector<NodeId> on;
+    for (const uint32_t rank : members.ranks) on.push_back(kinds_.jobs_[j].nodes[rank]);
+    groups_[group] = mixed(members.ranks.size(), j);
+    for (size_t u = 0; u < kinds_.uses_[group].size(); ++u) {
+      const Use& use = kinds_.uses_[group][u];
+      groups_[group] = mixed(mixed(groups_[group], static_cast<Colour>(use.kind)), use.bytes);
+      if (on.size() < 2) continue;
+      const CollectiveCall call{.kind = use.kind, .members = on, .root = use.root, .bytes = use.bytes};
+      const Footprint footprint = options_.plans->footprint(call);
+      add_footprint(group, footprint, u, 0);
+      for_each_detour(
+          footprint.hops, [](const FluidHop& hop) { return LinkId{hop.link}; },
+          [&](uint32_t state) {
+            groups_[group] = mixed(groups_[group], state);
+            if (const std::optional<Footprint> detour = detours_->footprint(state, call)) {
+              add_footprint(group, *detour, u, state);
+            }
+          });
     }
   }
 
-  size_t kinds = 0;
-  for (int round = 0;; ++round) {
-    if (round == kMostRounds) return keep_apart(fabric);
-    std::vector<Colour> of_groups(groups.size(), 0), of_ranks(ranks.size(), 0), of_links(links.size(), 0);
-    for (const Membership& membership : memberships) {
-      of_groups[membership.group] += mixed(ranks[membership.rank], membership.how);
+  void add_footprint(uint32_t group, const Footprint& footprint, size_t use, uint32_t state) {
+    groups_[group] = mixed(mixed(groups_[group], static_cast<Colour>(footprint.latency.count())),
+                           std::bit_cast<Colour>(footprint.efficiency));
+    for (const FluidHop& hop : footprint.hops) {
+      crossings_[group].push_back({hop.link, mixed(mixed(std::bit_cast<Colour>(hop.coefficient), use), state)});
     }
-    for (size_t g = 0; g < groups.size(); ++g) {
-      for (const Crossing& crossing : crossings[g]) of_groups[g] += mixed(links[crossing.link], crossing.what);
-      groups[g] = mixed(groups[g], of_groups[g]);
+  }
+
+  void add_rank(size_t j, uint32_t r, const std::vector<bool>& sends) {
+    const Job& job = *kinds_.jobs_[j].job;
+    const uint32_t rank = kinds_.first_rank_[j] + r;
+    ranks_[rank] = mixed(job.program_number(r), j);
+    const JobProgram& program = job.program(r);
+    for (uint32_t slot = 0; slot < program.group_slots; ++slot) {
+      const JobGroup& group = job.groups()[job.group(r, slot)];
+      const uint32_t number = kinds_.first_group_[j] + job.group(r, slot);
+      Colour how = slot;
+      for (const Use& use : kinds_.uses_[number]) how = mixed(how, is_rooted(use.kind) && group.ranks[use.root] == r);
+      memberships_.push_back({rank, number, how});
     }
-    for (const Membership& membership : memberships) {
-      of_ranks[membership.rank] += mixed(groups[membership.group], membership.how);
+    for (uint32_t slot = 0; slot < program.peer_slots; ++slot) {
+      const uint32_t peer = job.peer(r, slot);
+      Talk talk{rank, kinds_.first_rank_[j] + peer, mixed(slot, first_slot_of(job, peer, r)), {}};
+      if (sends[slot]) add_way(talk, kinds_.jobs_[j].nodes[r], kinds_.jobs_[j].nodes[peer]);
+      talks_.push_back(std::move(talk));
     }
-    for (const Talk& talk : talks) {
-      Colour way = ranks[talk.peer];
-      for (const Crossing& crossing : talk.way) way += mixed(links[crossing.link], crossing.what);
+  }
+
+  void add_way(Talk& talk, NodeId from, NodeId to) {
+    if (from == to) return;
+    std::vector<LinkId> way;
+    routing_.find(from, to, 0, way);
+    for (const LinkId link : way) talk.way.push_back({index(link), 0});
+    for_each_detour(
+        way, [](LinkId link) { return link; },
+        [&](uint32_t state) {
+          const auto detour = detours_->way(state, from, to);
+          talk.how = mixed(mixed(talk.how, state), detour.has_value());
+          if (!detour) return;
+          for (const LinkId link : *detour) talk.way.push_back({index(link), state});
+        });
+  }
+
+  void add_links(const Fabric& fabric) {
+    for (size_t link = 0; link < links_.size(); ++link) {
+      links_[link] = mixed(mixed(std::bit_cast<Colour>(kinds_.usable_[link])),
+                           static_cast<Colour>(fabric.links()[link].latency.count()));
+    }
+    for (const LinkTimeline::Moment& moment : timeline_.moments()) {
+      for (const LinkEvent& change : moment.changes) {
+        const Colour what = change.bandwidth ? change.bandwidth->bytes_per_second() : ~Colour{0};
+        Colour& link = links_[index(change.link)];
+        link = mixed(mixed(link, static_cast<Colour>(moment.time.count())), what);
+      }
+    }
+  }
+
+  void refine_once() {
+    std::vector<Colour> of_groups(groups_.size(), 0), of_ranks(ranks_.size(), 0), of_links(links_.size(), 0);
+    for (const Membership& membership : memberships_) {
+      of_groups[membership.group] += mixed(ranks_[membership.rank], membership.how);
+    }
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (const Crossing& crossing : crossings_[g]) of_groups[g] += mixed(links_[crossing.link], crossing.what);
+      groups_[g] = mixed(groups_[g], of_groups[g]);
+      for (const Crossing& crossing : crossings_[g]) of_links[crossing.link] += mixed(groups_[g], crossing.what);
+    }
+    for (const Membership& membership : memberships_) {
+      of_ranks[membership.rank] += mixed(groups_[membership.group], membership.how);
+    }
+    for (const Talk& talk : talks_) {
+      Colour way = ranks_[talk.peer];
+      for (const Crossing& crossing : talk.way) {
+        way += mixed(links_[crossing.link], crossing.what);
+        of_links[crossing.link] += mixed(ranks_[talk.rank], mixed(talk.how, crossing.what));
+      }
       of_ranks[talk.rank] += mixed(way, talk.how);
     }
-    for (size_t g = 0; g < groups.size(); ++g) {
-      for (const Crossing& crossing : crossings[g]) of_links[crossing.link] += mixed(groups[g], crossing.what);
-    }
-    for (const Talk& talk : talks) {
-      for (const Crossing& crossing : talk.way) {
-        of_links[crossing.link] += mixed(ranks[talk.rank], mixed(talk.how, crossing.what));
-      }
-    }
-    for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = mixed(ranks[r], of_ranks[r]);
-    for (size_t link = 0; link < links.size(); ++link) links[link] = mixed(links[link], of_links[link]);
-    const size_t now = count_different(ranks) + count_different(groups) + count_different(links);
-    if (now == kinds) break;
-    kinds = now;
+    for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r] = mixed(ranks_[r], of_ranks[r]);
+    for (size_t link = 0; link < links_.size(); ++link) links_[link] = mixed(links_[link], of_links[link]);
   }
 
-  number_colours(ranks, kind_of_rank_, &ranks_, ranks_like_);
-  number_colours(groups, kind_of_group_, &groups_, groups_like_);
-  kind_of_link_.resize(links.size());
+  const JobKinds& kinds_;
+  const JobSimulationOptions& options_;
+  const LinkTimeline& timeline_;
+  Detours* const detours_;
+  Routing routing_;
+  std::vector<std::vector<Crossing>> crossings_;  // by group
+  std::vector<Membership> memberships_;
+  std::vector<Talk> talks_;
+  std::vector<Colour> ranks_, groups_, links_;
+};
+
+void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options, const LinkTimeline& timeline,
+                    Detours* detours) {
+  Colours colours(*this, fabric, options, timeline, detours);
+  if (!colours.refine()) return keep_apart(fabric);
+  number_colours(colours.ranks(), kind_of_rank_, &ranks_, ranks_like_);
+  number_colours(colours.groups(), kind_of_group_, &groups_, groups_like_);
+  kind_of_link_.resize(colours.links().size());
   std::vector<uint32_t> firsts;
-  number_colours(links, kind_of_link_, &firsts, links_like_);
-  for (const uint32_t link : firsts) {
-    capacities_.push_back(usable_[link]);
-  }
+  number_colours(colours.links(), kind_of_link_, &firsts, links_like_);
+  for (const uint32_t link : firsts) capacities_.push_back(usable_[link]);
 }
 
 std::vector<FluidHop> JobKinds::folded(std::span<const FluidHop> hops, uint32_t times) const {

@@ -57,6 +57,8 @@ class JobKinds {
   std::vector<FluidHop> folded(std::span<const FluidHop> hops, uint32_t times) const;
 
  private:
+  class Colours;
+
   void number();
   bool any_program_is_shared() const;
   void find_uses(bool* may_fold);
