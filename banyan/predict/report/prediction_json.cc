@@ -26,6 +26,7 @@ void write_jobs(JsonWriter& json, const std::vector<PredictedJob>& jobs) {
     json.line().open('{').key("name").text(job.name).key("tenant").text(job.tenant);
     json.key("begin_ps").number(job.begin.count()).key("end_ps").number(job.end.count());
     if (job.alone) json.key("alone_ps").number(job.alone->count());
+    if (job.failed_at) json.key("failed_at_ps").number(job.failed_at->count());
     json.close();
   }
   json.close();

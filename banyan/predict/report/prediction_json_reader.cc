@@ -207,13 +207,14 @@ void PredictionReader::read_fabric() {
 void PredictionReader::read_jobs() {
   const Value jobs = root_.at("jobs");
   for (size_t i = 0; i < jobs.size(); ++i) {
-    const Value job = jobs[i].with_keys({"name", "tenant", "begin_ps", "end_ps", "alone_ps"});
+    const Value job = jobs[i].with_keys({"name", "tenant", "begin_ps", "end_ps", "alone_ps", "failed_at_ps"});
     prediction_.jobs.push_back({.name = job.at("name").text(),
                                 .tenant = job.at("tenant").text(),
                                 .begin = job.at("begin_ps").time(),
                                 .end = job.at("end_ps").time(),
                                 .alone = {}});
     if (job.has("alone_ps")) prediction_.jobs.back().alone = job.at("alone_ps").time();
+    if (job.has("failed_at_ps")) prediction_.jobs.back().failed_at = job.at("failed_at_ps").time();
     if (prediction_.jobs.back().end < prediction_.jobs.back().begin) {
       throw invalid(job.in_words() + " ends before it begins");
     }

@@ -31,6 +31,7 @@ void expect_same(const Prediction& a, const Prediction& b) {
     EXPECT_EQ(a.jobs[i].begin, b.jobs[i].begin);
     EXPECT_EQ(a.jobs[i].end, b.jobs[i].end);
     EXPECT_EQ(a.jobs[i].alone, b.jobs[i].alone);
+    EXPECT_EQ(a.jobs[i].failed_at, b.jobs[i].failed_at);
   }
   ASSERT_EQ(a.ranks.size(), b.ranks.size());
   for (size_t i = 0; i < a.ranks.size(); ++i) {
@@ -56,6 +57,7 @@ void expect_same(const Prediction& a, const Prediction& b) {
 
 TEST(PredictionJson, ReadsBackAsTheSameToTheLastBit) {
   ReportInput input = sample::three_jobs();
+  input.prediction.jobs[2].failed_at = Picoseconds(12'345);
   input.prediction.window = {.bytes = 1.0 / 3, .of_all = 1e-7, .worst_flow = 0.004};
   input.points = sample::sweep_only().points;
   input.what_if = {{"links \"up\"", Picoseconds(17), 1.0 / 7}, {"compute", Picoseconds(99), -0.02}};

@@ -113,6 +113,16 @@ std::string about_points(const std::vector<PredictedPoint>& points) {
          ").";
 }
 
+// The first job that a failed link has ended, and how many more.
+std::string about_failures(const Prediction& prediction) {
+  const auto has_failed = [](const PredictedJob& job) { return job.failed_at.has_value(); };
+  const auto first = std::find_if(prediction.jobs.begin(), prediction.jobs.end(), has_failed);
+  if (first == prediction.jobs.end()) return "";
+  const auto more = std::count_if(std::next(first), prediction.jobs.end(), has_failed);
+  return "A failed link ended " + first->name + " after " + short_time(*first->failed_at) +
+         (more > 0 ? ", and " + std::to_string(more) + " more" : "") + ".";
+}
+
 }  // namespace
 
 TimeShares time_shares(const Prediction& prediction) {
@@ -173,6 +183,7 @@ std::string in_words(const ReportInput& input) {
     sentences.push_back(prediction.complete
                             ? "It takes " + short_time(prediction.time) + "."
                             : "Stopped early: this is what happens in the first " + short_time(prediction.time) + ".");
+    sentences.push_back(about_failures(prediction));
     sentences.push_back(about_ranks(prediction));
     sentences.push_back(about_links(input));
   }

@@ -92,6 +92,15 @@ TEST(Summary, SaysWhatWouldHelpMost) {
   EXPECT_THAT(in_words(input), HasSubstr("Doubling no resource alone would help."));
 }
 
+TEST(Summary, NamesAJobThatAFailedLinkHasEnded) {
+  ReportInput input = sample::three_jobs();
+  EXPECT_THAT(in_words(input), Not(HasSubstr("failed link")));
+  input.prediction.jobs[1].failed_at = Picoseconds(7'500'000'000);
+  EXPECT_THAT(in_words(input), HasSubstr("A failed link ended finetune after 7.5 ms."));
+  input.prediction.jobs[2].failed_at = Picoseconds(8'000'000'000);
+  EXPECT_THAT(in_words(input), HasSubstr("ended finetune after 7.5 ms, and 1 more."));
+}
+
 TEST(Summary, OfNothingSaysSo) { EXPECT_EQ(in_words(sample::nothing()), "Nothing was simulated."); }
 
 TEST(Summary, WritesTimesAndRatesWithThreeDigits) {
