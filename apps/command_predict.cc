@@ -81,7 +81,6 @@ class PredictCommand : public Command {
   CLI::App* declare(CLI::App& program) override {
     CLI::App* command = program.add_subcommand("predict", "simulate plans: time, throughput and busiest links by size");
     command->add_option("WHAT", texts_.what, "plan files, or a collective and a fabric, whose plans are then compared");
-    command_ = command;
     const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
       return command->add_option(name, value, help)->type_name(type);
     };
@@ -410,7 +409,7 @@ class PredictCommand : public Command {
     return table.format(terminal) + (complete ? "" : "interrupted; the last line is not complete\n");
   }
 
-  CLI::App *command_ = nullptr, *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
+  CLI::App *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
   Texts texts_;
   JobTexts job_texts_;
   TrainTexts train_texts_;

@@ -1,6 +1,6 @@
 // `banyan predict job`: traces, and several jobs at once.
 //
-// A file of jobs, "banyan": "jobs/1" (docs/formats/jobs.md), names for each job what it is (a trace, or the options of
+// A file of jobs, "banyan": "jobs/1" (docs/predict.md), names for each job what it is (a trace, or the options of
 // `predict train`), where it stands, when it starts, and whose it is.
 #pragma once
 

@@ -127,9 +127,15 @@ TEST(ScheduleSimulation, AddsTheLatencyOfLinksOnceForEachHopOfTheLastSlice) {
   EXPECT_EQ(result.time, microseconds(5007));
 }
 
-TEST(ScheduleSimulation, ReachesTheBoundWithManySlices) {
-  for (const char* spec :
-       {"dgx-a100:2", "torus:4x4", "mi250:1", "random:n=12,links=40,seed=3", "leaf-spine:leaves=2,hosts=4,spines=2"}) {
+// Where trees that share a link have unequal ways to go, fair shares are not what the plan meant: the link is full, but
+// some trees come late. That is what a network does, and no slice is small enough to help.
+TEST(ScheduleSimulation, ComesNearTheBoundWithManySlices) {
+  const std::map<std::string, double> most{{"dgx-a100:2", 1.006},
+                                           {"random:n=12,links=40,seed=3", 1.006},
+                                           {"leaf-spine:leaves=2,hosts=4,spines=2", 1.002},
+                                           {"torus:4x4", 1.12},
+                                           {"mi250:1", 1.17}};
+  for (const auto& [spec, times] : most) {
     const Fabric fabric = generate_fabric(spec);
     for (const CollectiveKind kind :
          {CollectiveKind::allgather, CollectiveKind::allreduce, CollectiveKind::broadcast}) {
@@ -137,10 +143,10 @@ TEST(ScheduleSimulation, ReachesTheBoundWithManySlices) {
       const Bytes total(uint64_t{1} << 30);
       const double least = plan.seconds_per_byte.to_double() * static_cast<double>(total.count());
       const ScheduleSimulation result =
-          simulate_schedule(plan.schedule, {.total = total, .slice = Bytes(1 << 20), .alpha = Picoseconds(0)});
+          simulate_schedule(plan.schedule, {.total = total, .slice = Bytes(1 << 18), .alpha = Picoseconds(0)});
       const double seconds = static_cast<double>(result.time.count()) * 1e-12;
       EXPECT_GE(seconds, least * (1 - 1e-9)) << spec << ", " << to_string(kind);
-      EXPECT_LE(seconds, least * 1.6) << spec << ", " << to_string(kind);
+      EXPECT_LE(seconds, least * times) << spec << ", " << to_string(kind);
     }
   }
 }

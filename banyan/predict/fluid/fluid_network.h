@@ -13,7 +13,7 @@
 //
 // Multiplicity. A flow may stand for m equal ones on the same links; `bytes`, `weight`, cap and rate are of one of
 // them. By symmetry it may stand for equal ones on *different* links, too, if the links given here are representatives
-// of classes: see fold.h.
+// of classes: see transfer_graph.h.
 //
 // Windows. With a window w > 0, flows that would end, at their rates of now, within w of the first that ends, all end
 // together, at the mean of their own ends weighted by rate. So what some send too little others send too much, and in
