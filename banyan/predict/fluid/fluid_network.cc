@@ -7,22 +7,20 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
-#include "banyan/predict/fluid/end_times.h"
+#include "banyan/predict/fluid/holder_clocks.h"
 #include "banyan/predict/fluid/max_min.h"
 
 namespace banyan {
 namespace {
 
-constexpr double kSecondsPerPicosecond = 1e-12, kPicosecondsPerSecond = 1e12;
-// What rounding may add to a time that is a whole number of picoseconds; it must not cost another one.
-constexpr double kSlack = 1e-3;
+constexpr double kSecondsPerPicosecond = 1e-12;
 
 }  // namespace
 
 class FluidNetwork::Impl {
  public:
   Impl(std::vector<double> capacities, const Options& options)
-      : window_(options.window.count()), levels_(std::move(capacities)), links_(levels_.link_count()) {
+      : window_(options.window.count()), capacities_(std::move(capacities)), links_(capacities_.size()) {
     CHECK(window_ >= 0) << "a window of " << window_ << " ps";
   }
 
@@ -37,9 +35,9 @@ class FluidNetwork::Impl {
   FlowId start(const FluidFlow& flow) {
     CHECK(flow.bytes >= 0 && flow.latency.count() >= 0)
         << flow.bytes << " bytes after " << flow.latency.count() << " ps";
+    const int64_t begins = later(now_, flow.latency.count());
     const uint32_t id = take_slot();
     FlowRow& row = flows_[id];
-    motions_[id] = {.remaining = flow.bytes};
     row = {
         .asked = flow.bytes,
         .weight = flow.weight,
@@ -50,18 +48,15 @@ class FluidNetwork::Impl {
         .state = State::waits};
     ++under_way_;
     is_stale_ = true;
-    const int64_t begins = later(now_, flow.latency.count());
     const bool has_a_way = !flow.hops.empty() || row.cap < MaxMin::kUnlimited;
     if (flow.bytes <= 0 || !has_a_way) {
       row.state = State::passes;
-      motions_[id].remaining = 0;
-      ends_.set(id, begins);
+      wait(id, begins);
     } else if (begins == now_) {
       activate(id, flow.hops);
     } else {
       row.hops.assign(flow.hops.begin(), flow.hops.end());
-      starts_.emplace_back(begins, id);
-      std::push_heap(starts_.begin(), starts_.end(), std::greater<>());
+      wait(id, begins);
     }
     return FlowId{id};
   }
@@ -81,19 +76,18 @@ class FluidNetwork::Impl {
       return;
     }
     settle();
-    bring_up(index(flow));
-    const double moved = row.asked - motions_[index(flow)].remaining;
-    carry(index(flow), moved);
-    row.carried = moved;
-    levels_.remove(index(flow));
-    ends_.set(index(flow), kEndless);
+    const double left = row.layer->clocks.release(index(flow), now_) * row.weight;
+    carry(index(flow), row.asked - left);
+    row.carried = row.asked - left;
+    row.layer->levels.remove(index(flow));
     activate(index(flow), hops);
     is_stale_ = true;
   }
 
   void set_capacity(uint32_t link, double capacity) {
     is_stale_ = true;
-    levels_.set_capacity(link, capacity);
+    capacities_[link] = capacity;
+    if (!layers_.empty()) layers_.front()->levels.set_capacity(link, capacity);
   }
 
   int64_t next() {
@@ -109,39 +103,55 @@ class FluidNetwork::Impl {
     now_ = time;
     if (time < next_ || time == kEndless) return {};
     is_stale_ = true;
-    begin_flows();
-    if (group_ends_ == time) end_group();
+    ending_.clear();
+    if (group_ends_ == time) {
+      visit_up_to(group_limit_, [&](Layer&, uint32_t id, int64_t) { ending_.push_back(id); });
+    }
+    stop_waiting();
+    end_flows();
     return ended_;
   }
 
   double rate(FlowId flow) {
     settle();
-    return row_of(flow).state == State::moves ? levels_.rate(index(flow)) : 0;
+    const FlowRow& row = row_of(flow);
+    return row.state == State::moves ? row.layer->levels.rate(index(flow)) : 0;
   }
   double remaining(FlowId flow) {
     settle();
     const FlowRow& row = row_of(flow);
-    return row.state == State::moves ? std::max(0.0, left_at(index(flow), now_)) : motions_[index(flow)].remaining;
+    switch (row.state) {
+      case State::moves:
+        return std::max(0.0, left(row, index(flow)));
+      case State::passes:
+        return 0;
+      default:
+        return row.asked;
+    }
   }
   std::span<const FlowId> flows_on(uint32_t link) {
     on_link_.clear();
-    for (const auto& crossing : levels_.crossing(link)) on_link_.push_back(FlowId{crossing.flow});
+    for (const auto& layer : layers_) {
+      for (const auto& crossing : layer->levels.crossing(link)) on_link_.push_back(FlowId{crossing.flow});
+    }
     std::sort(on_link_.begin(), on_link_.end());
     return on_link_;
   }
   double used(uint32_t link) {
     settle();
-    return levels_.used(link);
+    double used = 0;
+    for (const auto& layer : layers_) used += layer->levels.used(link);
+    return used;
   }
-  double capacity(uint32_t link) const { return levels_.capacity(link); }
+  double capacity(uint32_t link) const { return capacities_[link]; }
 
   double bytes_carried(uint32_t link) {
     settle();
     double bytes = links_[link].bytes;
-    for (const auto& crossing : levels_.crossing(link)) {
-      const FlowRow& row = flows_[crossing.flow];
-      const double moved = row.asked - row.carried - std::max(0.0, left_at(crossing.flow, now_));
-      for (const FluidHop& hop : levels_.hops(crossing.flow)) {
+    for (const FlowId flow : flows_on(link)) {
+      const FlowRow& row = row_of(flow);
+      const double moved = row.asked - row.carried - std::max(0.0, left(row, index(flow)));
+      for (const FluidHop& hop : row.layer->levels.hops(index(flow))) {
         if (hop.link == link) bytes += moved * hop.coefficient * row.multiplicity;
       }
     }
@@ -153,25 +163,28 @@ class FluidNetwork::Impl {
   }
 
  private:
-  static constexpr int64_t kEndless = EndTimes::kNever;
+  static constexpr int64_t kEndless = HolderClocks::kNever;
   enum class State : uint8_t {
     unused,
-    waits,   // for its latency, in starts_
-    moves,   // in levels_
-    passes,  // has nothing to move, and ends when its latency is over
+    waits,   // for its latency, in waiting_
+    moves,   // in its layer
+    passes,  // has nothing to move, and ends when its latency is over; in waiting_
   };
 
-  // What changes with every event, apart from what does not.
-  struct Motion {
-    double remaining = 0;  // as of `as_of`
-    double rate = 0;       // since then
-    int64_t as_of = 0;
+  // The flows of one priority, on what those of higher ones leave them.
+  struct Layer {
+    Layer(uint8_t of, const std::vector<double>& capacities) : priority(of), levels(capacities) {}
+    const uint8_t priority;
+    MaxMin levels;
+    HolderClocks clocks;
+    bool is_fed = false;  // knows what the layer before it leaves
   };
   struct FlowRow {
     double asked = 0;
     double carried = 0;  // counted on links already
     double weight = 1, cap = 0;
     uint64_t tag = 0;
+    Layer* layer = nullptr;  // while it moves
     uint32_t multiplicity = 1;
     uint8_t priority = 0;
     State state = State::unused;
@@ -180,6 +193,7 @@ class FluidNetwork::Impl {
   struct LinkRow {
     double bytes = 0;
     int64_t full = 0, full_since = -1;
+    uint32_t busy_layers = 0;
   };
 
   FlowRow& row_of(FlowId flow) {
@@ -196,8 +210,6 @@ class FluidNetwork::Impl {
     if (free_.empty()) {
       CHECK(flows_.size() < UINT32_MAX) << "flows at once";
       flows_.emplace_back();
-      motions_.emplace_back();
-      ends_.resize(flows_.size());
       return static_cast<uint32_t>(flows_.size() - 1);
     }
     const uint32_t id = free_.back();
@@ -205,107 +217,141 @@ class FluidNetwork::Impl {
     return id;
   }
 
+  void wait(uint32_t id, int64_t until) {
+    waiting_.emplace_back(until, id);
+    std::push_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+  }
+
   void release(uint32_t id) {
     FlowRow& row = flows_[id];
     if (row.state == State::moves) {
-      levels_.remove(id);
-    } else if (row.state == State::waits) {
-      std::erase_if(starts_, [&](const auto& start) { return start.second == id; });
-      std::make_heap(starts_.begin(), starts_.end(), std::greater<>());
+      row.layer->clocks.release(id, now_);
+      row.layer->levels.remove(id);
+    } else {
+      std::erase_if(waiting_, [&](const auto& waiting) { return waiting.second == id; });
+      std::make_heap(waiting_.begin(), waiting_.end(), std::greater<>());
       row.hops.clear();
     }
-    row.state = State::unused;
-    ends_.set(id, kEndless);
+    set_free(id);
+  }
+  void set_free(uint32_t id) {
+    flows_[id].state = State::unused;
     free_.push_back(id);
     --under_way_;
     is_stale_ = true;
   }
 
+  Layer& layer_of(uint8_t priority) {
+    const auto at =
+        std::find_if(layers_.begin(), layers_.end(), [&](const auto& l) { return l->priority >= priority; });
+    if (at != layers_.end() && (*at)->priority == priority) return **at;
+    if (at != layers_.end()) (*at)->is_fed = false;
+    return **layers_.insert(at, std::make_unique<Layer>(priority, capacities_));
+  }
+
   void activate(uint32_t id, std::span<const FluidHop> hops) {
     FlowRow& row = flows_[id];
     row.state = State::moves;
-    motions_[id].as_of = now_;
-    motions_[id].rate = 0;
-    levels_.add(id, {.hops = hops,
-                     .weight = row.weight,
-                     .cap = row.cap,
-                     .multiplicity = row.multiplicity,
-                     .priority = row.priority});
+    row.layer = &layer_of(row.priority);
+    row.layer->levels.add(id, {.hops = hops, .weight = row.weight, .cap = row.cap, .multiplicity = row.multiplicity});
   }
 
-  // May be below zero within a window.
-  double left_at(uint32_t id, int64_t time) const {
-    const Motion& motion = motions_[id];
-    return motion.remaining - motion.rate * static_cast<double>(time - motion.as_of) * kSecondsPerPicosecond;
-  }
-  void bring_up(uint32_t id) {
-    motions_[id].remaining = left_at(id, now_);
-    motions_[id].as_of = now_;
+  // Of one of its multiplicity; may be below zero within a window.
+  double left(const FlowRow& row, uint32_t id) const { return row.layer->clocks.left(id, now_) * row.weight; }
+
+  template <typename Visit>
+  void visit_up_to(int64_t limit, Visit visit) {
+    for (const auto& layer : layers_) {
+      layer->clocks.visit_up_to(limit, [&](uint32_t id, int64_t end) { visit(*layer, id, end); });
+    }
   }
 
-  // Rates, ends and the next event as of now_.
+  // Levels, ends and the next event as of now_.
   void settle() {
     if (!is_stale_) return;
     is_stale_ = false;
-    levels_.solve();
-    for (const uint32_t id : levels_.changed()) {
-      Motion& motion = motions_[id];
-      // Within a window it may be over already, and keeps its end.
-      const bool is_over = motion.rate > 0 && ends_[id] <= now_;
-      bring_up(id);
-      motion.rate = levels_.rate(id);
-      if (!is_over) ends_.set(id, end_of(motion));
-    }
-    for (const uint32_t link : levels_.turned()) {
-      LinkRow& row = links_[link];
-      if (levels_.is_busy(link)) {
-        row.full_since = now_;
-      } else if (row.full_since >= 0) {
-        row.full += now_ - std::exchange(row.full_since, -1);
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      Layer& layer = *layers_[i];
+      if (!std::exchange(layer.is_fed, true)) {
+        for (uint32_t link = 0; link < links_.size(); ++link) feed(i, link);
+      }
+      solve(layer);
+      if (i + 1 == layers_.size() || !layers_[i + 1]->is_fed) continue;
+      for (const uint32_t link : layer.levels.touched()) {
+        if (link < links_.size()) feed(i + 1, link);
       }
     }
     find_next();
   }
 
-  int64_t end_of(const Motion& motion) const {
-    if (motion.remaining <= 0) return now_;
-    const double takes = std::ceil(motion.remaining / motion.rate * kPicosecondsPerSecond - kSlack);
-    if (!(takes < static_cast<double>(kEndless))) return kEndless;  // nor when the rate is zero
-    return later(now_, static_cast<int64_t>(takes));
+  // Tells a layer what those before it leave of a link.
+  void feed(size_t layer, uint32_t link) {
+    double capacity = capacities_[link];
+    if (layer > 0) {
+      const MaxMin& before = layers_[layer - 1]->levels;
+      capacity = before.is_busy(link) ? 0 : before.capacity(link) - before.used(link);
+    }
+    MaxMin& levels = layers_[layer]->levels;
+    if (levels.capacity(link) != capacity) levels.set_capacity(link, std::max(0.0, capacity));
+  }
+
+  void solve(Layer& layer) {
+    MaxMin& levels = layer.levels;
+    HolderClocks& clocks = layer.clocks;
+    levels.solve();
+    clocks.resize(flows_.size(), levels.holder_count());
+    for (const auto& [flow, from] : levels.moved()) {
+      const FlowRow& row = flows_[flow];
+      const double work = from == MaxMin::kNoLink ? (row.asked - row.carried) / row.weight : clocks.release(flow, now_);
+      clocks.hold(flow, levels.holder(flow), work, now_);
+    }
+    for (const uint32_t holder : levels.changed()) clocks.set_level(holder, levels.level(holder), now_);
+    for (const uint32_t link : levels.turned()) {
+      LinkRow& row = links_[link];
+      if (levels.is_busy(link)) {
+        if (row.busy_layers++ == 0) row.full_since = now_;
+      } else if (--row.busy_layers == 0) {
+        row.full += now_ - std::exchange(row.full_since, -1);
+      }
+    }
   }
 
   void find_next() {
-    const int64_t first = ends_.least();
-    group_limit_ = first;
-    group_ends_ = first;
+    int64_t first = kEndless;
+    for (const auto& layer : layers_) first = std::min(first, layer->clocks.first_end());
+    group_limit_ = group_ends_ = first;
     if (window_ > 0 && first < kEndless) {
       group_limit_ = first + window_;
       double rates = 0, moments = 0;
-      ends_.visit_up_to(group_limit_, [&](uint32_t id) {
-        const double rate = motions_[id].rate * flows_[id].multiplicity;
+      visit_up_to(group_limit_, [&](Layer& layer, uint32_t id, int64_t end) {
+        const double rate = layer.levels.rate(id) * flows_[id].multiplicity;
         rates += rate;
-        moments += rate * static_cast<double>(ends_[id] - first);
+        moments += rate * static_cast<double>(end - first);
       });
       if (rates > 0) group_ends_ = first + std::llround(moments / rates);
-      group_ends_ = std::max(now_, group_ends_);
     }
-    next_ = starts_.empty() ? group_ends_ : std::min(group_ends_, starts_.front().first);
+    // Within a window it may be over already.
+    group_ends_ = std::max(now_, group_ends_);
+    next_ = waiting_.empty() ? group_ends_ : std::min(group_ends_, waiting_.front().first);
   }
 
-  void begin_flows() {
-    while (!starts_.empty() && starts_.front().first == now_) {
-      std::pop_heap(starts_.begin(), starts_.end(), std::greater<>());
-      const uint32_t id = starts_.back().second;
-      starts_.pop_back();
+  void stop_waiting() {
+    while (!waiting_.empty() && waiting_.front().first == now_) {
+      std::pop_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+      const uint32_t id = waiting_.back().second;
+      waiting_.pop_back();
+      if (flows_[id].state == State::passes) {
+        ending_.push_back(id);
+        continue;
+      }
       const std::vector<FluidHop> hops = std::move(flows_[id].hops);
       flows_[id].hops.clear();
       activate(id, hops);
     }
   }
 
-  void end_group() {
-    ending_.clear();
-    ends_.visit_up_to(group_limit_, [&](uint32_t id) { ending_.push_back(id); });
+  void end_flows() {
+    std::sort(ending_.begin(), ending_.end());
     for (const uint32_t id : ending_) {
       FlowRow& row = flows_[id];
       double moved = row.asked;
@@ -313,18 +359,20 @@ class FluidNetwork::Impl {
         if (window_ > 0) moved = count_error(id);
         carry(id, row.asked);
         asked_ += row.asked * row.multiplicity;
+        row.layer->clocks.release(id, now_);
+        row.layer->levels.remove(id);
       }
       ended_.push_back({FlowId{id}, row.tag, moved});
-      release(id);
+      set_free(id);
     }
   }
 
   // Returns what the flow has moved.
   double count_error(uint32_t id) {
     const FlowRow& row = flows_[id];
-    const double off = left_at(id, now_);
+    const double off = left(row, id);
     // What rounding an end up to a picosecond makes is none.
-    if (std::abs(off) <= motions_[id].rate * kSecondsPerPicosecond) return row.asked;
+    if (std::abs(off) <= row.layer->levels.rate(id) * kSecondsPerPicosecond) return row.asked;
     error_.bytes += std::abs(off) * row.multiplicity;
     error_.worst_flow = std::max(error_.worst_flow, std::abs(off) / row.asked);
     return row.asked - off;
@@ -333,21 +381,20 @@ class FluidNetwork::Impl {
   // Counts `bytes` of the flow, from its beginning, on its links.
   void carry(uint32_t id, double bytes) {
     const FlowRow& row = flows_[id];
-    for (const FluidHop& hop : levels_.hops(id)) {
+    for (const FluidHop& hop : row.layer->levels.hops(id)) {
       links_[hop.link].bytes += (bytes - row.carried) * hop.coefficient * row.multiplicity;
     }
   }
 
   const int64_t window_;
   int64_t now_ = 0;
-  MaxMin levels_;
+  std::vector<double> capacities_;
+  std::vector<std::unique_ptr<Layer>> layers_;  // by priority
   std::vector<LinkRow> links_;
   std::vector<FlowRow> flows_;
-  std::vector<Motion> motions_;
   std::vector<uint32_t> free_;
   size_t under_way_ = 0;
-  EndTimes ends_;
-  std::vector<std::pair<int64_t, uint32_t>> starts_;  // a heap of those that wait for their latency
+  std::vector<std::pair<int64_t, uint32_t>> waiting_;  // a heap of those that wait for their latency
   bool is_stale_ = true;
   int64_t next_ = kEndless;         // the next event
   int64_t group_ends_ = kEndless;   // when the next flows end,

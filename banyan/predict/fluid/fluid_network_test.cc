@@ -61,6 +61,25 @@ TEST(FluidNetwork, KeepsToCapsWeightsAndPriorities) {
                                                       milliseconds(3), milliseconds(2)));
 }
 
+TEST(FluidNetwork, ServesHigherPrioritiesAsIfOthersWereNotThere) {
+  FluidNetwork network({10}, {});
+  const FlowId last = network.start({.hops = on({0}), .bytes = 1e3, .priority = 2});
+  EXPECT_DOUBLE_EQ(network.rate(last), 10);
+  const FlowId first =
+      network.start({.hops = on({0}), .bytes = 1e3, .cap = Bandwidth::bytes_per_second(4), .priority = 0});
+  EXPECT_DOUBLE_EQ(network.rate(last), 6);
+  const FlowId second = network.start({.hops = on({0}), .bytes = 1e3, .priority = 1});
+  EXPECT_DOUBLE_EQ(network.rate(first), 4);
+  EXPECT_DOUBLE_EQ(network.rate(second), 6);
+  EXPECT_DOUBLE_EQ(network.rate(last), 0);
+  EXPECT_DOUBLE_EQ(network.used(0), 10);
+  network.stop(second);
+  EXPECT_DOUBLE_EQ(network.rate(last), 6);
+  network.set_capacity(0, 3);
+  EXPECT_DOUBLE_EQ(network.rate(first), 3);
+  EXPECT_DOUBLE_EQ(network.rate(last), 0);
+}
+
 TEST(FluidNetwork, FollowsLinksThatChangeFailAndReturn) {
   FluidNetwork network({1e9}, {});
   const FlowId flow = network.start({.hops = on({0}), .bytes = 4e6});

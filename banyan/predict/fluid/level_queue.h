@@ -3,13 +3,14 @@
 // A monotone bucket queue: 256 buckets per octave of level, so that a push and a pop cost a few nanoseconds and no
 // comparison; what falls into the bucket that the sweep stands in is ordered by a heap. A link that is pushed again is
 // held once, at the new place; levels may come out later than they were put in (the caller looks again, and pushes it
-// again when its level has grown), never earlier than the sweep stands.
+// again when its level has grown), never earlier than the sweep stands. A link whose level is infinite is out.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,13 @@ namespace banyan {
 class LevelQueue {
  public:
   explicit LevelQueue(size_t links) : bucket_of_(links, kNone) {}
+  void resize(size_t links) { bucket_of_.resize(links, kNone); }
 
   void push(uint32_t link, double level) {
+    if (level == std::numeric_limits<double>::infinity()) {
+      bucket_of_[link] = kNone;
+      return;
+    }
     const uint32_t bucket = std::max(bucket_at(level), sweep_);
     bucket_of_[link] = bucket;
     if (bucket == sweep_ && sweeping_) {
@@ -54,8 +60,6 @@ class LevelQueue {
       if (!open_next(level_now)) return false;
     }
   }
-
-  void remove(uint32_t link) { bucket_of_[link] = kNone; }
 
   // Ready for another sweep, from the lowest level.
   void clear() {

@@ -1,0 +1,111 @@
+#include "banyan/predict/fluid/holder_clocks.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "banyan/base/check.h"
+
+namespace banyan {
+namespace {
+
+constexpr double kSecondsPerPicosecond = 1e-12, kPicosecondsPerSecond = 1e12;
+// What rounding may add to a time that is a whole number of picoseconds; it must not cost another one.
+constexpr double kSlack = 1e-3;
+
+}  // namespace
+
+void HolderClocks::resize(size_t flows, size_t holders) {
+  if (flows > flows_.size()) flows_.resize(flows);
+  if (holders <= clocks_.size()) return;
+  clocks_.resize(holders);
+  ends_.resize(holders);
+}
+
+double HolderClocks::shows_at(const Clock& clock, int64_t now) {
+  return clock.shows + clock.level * (static_cast<double>(now - clock.as_of) * kSecondsPerPicosecond);
+}
+
+int64_t HolderClocks::end_at(const Clock& clock, double finish) {
+  const double left = finish - clock.shows;
+  // One whose end was let pass, and whose holder stands still, ends at once.
+  if (clock.level <= 0) return left > 0 ? kNever : clock.as_of;
+  const double takes = std::ceil(left / clock.level * kPicosecondsPerSecond - kSlack);
+  if (!(takes < static_cast<double>(kNever - clock.as_of))) return kNever;
+  return clock.as_of + static_cast<int64_t>(takes);
+}
+
+void HolderClocks::bring_up(Clock& clock, int64_t now) {
+  clock.shows = clock.held.empty() ? 0 : shows_at(clock, now);
+  clock.as_of = now;
+  if (clock.shows < kLongest) return;
+  for (Held& held : clock.held) held.finish -= clock.shows;
+  clock.shows = 0;
+}
+
+void HolderClocks::put(Clock& clock, uint32_t place, const Held& held) {
+  clock.held[place] = held;
+  flows_[held.flow].place = place;
+}
+
+void HolderClocks::sift_up(Clock& clock, uint32_t place, const Held& held) {
+  for (; place > 0 && held.finish < clock.held[(place - 1) / 2].finish; place = (place - 1) / 2) {
+    put(clock, place, clock.held[(place - 1) / 2]);
+  }
+  put(clock, place, held);
+}
+
+void HolderClocks::sift_down(Clock& clock, uint32_t place, const Held& held) {
+  const uint32_t size = static_cast<uint32_t>(clock.held.size());
+  for (uint32_t child; (child = 2 * place + 1) < size; place = child) {
+    if (child + 1 < size && clock.held[child + 1].finish < clock.held[child].finish) ++child;
+    if (!(clock.held[child].finish < held.finish)) break;
+    put(clock, place, clock.held[child]);
+  }
+  put(clock, place, held);
+}
+
+void HolderClocks::set_end(uint32_t holder) {
+  const Clock& clock = clocks_[holder];
+  ends_.set(holder, clock.held.empty() ? kNever : end_at(clock, clock.held.front().finish));
+}
+
+void HolderClocks::hold(uint32_t flow, uint32_t holder, double work, int64_t now) {
+  Clock& clock = clocks_[holder];
+  bring_up(clock, now);
+  flows_[flow].holder = holder;
+  clock.held.emplace_back();
+  sift_up(clock, static_cast<uint32_t>(clock.held.size() - 1), {clock.shows + work, flow});
+  set_end(holder);
+}
+
+double HolderClocks::release(uint32_t flow, int64_t now) {
+  const auto [holder, place] = flows_[flow];
+  Clock& clock = clocks_[holder];
+  CHECK(place < clock.held.size() && clock.held[place].flow == flow) << "flow " << flow << " of holder " << holder;
+  const double left = clock.held[place].finish - shows_at(clock, now);
+  const Held last = clock.held.back();
+  clock.held.pop_back();
+  if (last.flow != flow) {
+    if (place > 0 && last.finish < clock.held[(place - 1) / 2].finish) {
+      sift_up(clock, place, last);
+    } else {
+      sift_down(clock, place, last);
+    }
+  }
+  set_end(holder);
+  return left;
+}
+
+void HolderClocks::set_level(uint32_t holder, double level, int64_t now) {
+  Clock& clock = clocks_[holder];
+  bring_up(clock, now);
+  clock.level = level;
+  set_end(holder);
+}
+
+double HolderClocks::left(uint32_t flow, int64_t now) const {
+  const auto [holder, place] = flows_[flow];
+  return clocks_[holder].held[place].finish - shows_at(clocks_[holder], now);
+}
+
+}  // namespace banyan
