@@ -20,7 +20,10 @@ constexpr double kSecondsPerPicosecond = 1e-12;
 class FluidNetwork::Impl {
  public:
   Impl(std::vector<double> capacities, const Options& options)
-      : window_(options.window.count()), capacities_(std::move(capacities)), links_(capacities_.size()) {
+      : window_(options.window.count()),
+        capacities_(std::move(capacities)),
+        links_(capacities_.size()),
+        carried_(capacities_.size()) {
     CHECK(window_ >= 0) << "a window of " << window_ << " ps";
   }
 
@@ -147,12 +150,12 @@ class FluidNetwork::Impl {
 
   double bytes_carried(uint32_t link) {
     settle();
-    double bytes = links_[link].bytes;
+    double bytes = carried_[link];
     for (const FlowId flow : flows_on(link)) {
       const FlowRow& row = row_of(flow);
       const double moved = row.asked - row.carried - std::max(0.0, left(row, index(flow)));
-      for (const FluidHop& hop : row.layer->levels.hops(index(flow))) {
-        if (hop.link == link) bytes += moved * hop.coefficient * row.multiplicity;
+      for (const MaxMin::Hop& hop : row.layer->levels.hops(index(flow))) {
+        if (hop.link == link) bytes += moved / row.weight * hop.use;
       }
     }
     return bytes;
@@ -191,7 +194,6 @@ class FluidNetwork::Impl {
     std::vector<FluidHop> hops = {};  // until it begins to move
   };
   struct LinkRow {
-    double bytes = 0;
     int64_t full = 0, full_since = -1;
     uint32_t busy_layers = 0;
   };
@@ -381,9 +383,8 @@ class FluidNetwork::Impl {
   // Counts `bytes` of the flow, from its beginning, on its links.
   void carry(uint32_t id, double bytes) {
     const FlowRow& row = flows_[id];
-    for (const FluidHop& hop : row.layer->levels.hops(id)) {
-      links_[hop.link].bytes += (bytes - row.carried) * hop.coefficient * row.multiplicity;
-    }
+    const double work = (bytes - row.carried) / row.weight;
+    for (const MaxMin::Hop& hop : row.layer->levels.hops(id)) carried_[hop.link] += work * hop.use;
   }
 
   const int64_t window_;
@@ -391,6 +392,7 @@ class FluidNetwork::Impl {
   std::vector<double> capacities_;
   std::vector<std::unique_ptr<Layer>> layers_;  // by priority
   std::vector<LinkRow> links_;
+  std::vector<double> carried_;  // bytes by link
   std::vector<FlowRow> flows_;
   std::vector<uint32_t> free_;
   size_t under_way_ = 0;

@@ -73,6 +73,10 @@ void HolderClocks::hold(uint32_t flow, uint32_t holder, double work, int64_t now
   Clock& clock = clocks_[holder];
   bring_up(clock, now);
   flows_[flow].holder = holder;
+  if (clock.held.empty() && !spare_.empty()) {
+    clock.held = std::move(spare_.back());
+    spare_.pop_back();
+  }
   clock.held.emplace_back();
   sift_up(clock, static_cast<uint32_t>(clock.held.size() - 1), {clock.shows + work, flow});
   set_end(holder);
@@ -92,6 +96,7 @@ double HolderClocks::release(uint32_t flow, int64_t now) {
       sift_down(clock, place, last);
     }
   }
+  if (clock.held.empty()) spare_.push_back(std::move(clock.held));
   set_end(holder);
   return left;
 }

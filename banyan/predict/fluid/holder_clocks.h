@@ -84,6 +84,7 @@ class HolderClocks {
   std::vector<FlowRow> flows_;  // by flow
   EndTimes ends_;               // of each holder's first
   std::vector<uint32_t> below_;
+  std::vector<std::vector<Held>> spare_;  // empty heaps, used again while they are in a cache
 };
 
 }  // namespace banyan

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -29,8 +28,8 @@ class LevelQueue {
     const uint32_t bucket = std::max(bucket_at(level), sweep_);
     bucket_of_[link] = bucket;
     if (bucket == sweep_ && sweeping_) {
-      heap_.emplace_back(level, link);
-      std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+      heap_.push_back({level, link});
+      std::push_heap(heap_.begin(), heap_.end());
       return;
     }
     entries_.push_back({link, heads_[bucket]});
@@ -44,7 +43,7 @@ class LevelQueue {
   bool pop(uint32_t* link, LevelNow level_now) {
     for (;;) {
       while (!heap_.empty()) {
-        std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+        std::pop_heap(heap_.begin(), heap_.end());
         const auto [level, candidate] = heap_.back();
         heap_.pop_back();
         if (bucket_of_[candidate] != sweep_) continue;  // was pushed again, to a later place, or taken out
@@ -88,6 +87,15 @@ class LevelQueue {
     uint32_t next;  // place + 1 in entries_; 0 ends a bucket
   };
 
+  // In a heap whose front is the lowest.
+  struct Ready {
+    double level;
+    uint32_t link;
+    friend bool operator<(const Ready& a, const Ready& b) {
+      return a.level > b.level || (a.level == b.level && a.link > b.link);
+    }
+  };
+
   static uint32_t bucket_at(double level) {
     constexpr int64_t kLowest = static_cast<int64_t>(1023 - kOctaves / 2) << kMantissaBits;
     const int64_t place = static_cast<int64_t>(std::bit_cast<uint64_t>(level) >> (52 - kMantissaBits)) - kLowest;
@@ -115,7 +123,7 @@ class LevelQueue {
   std::vector<uint32_t> heads_ = std::vector<uint32_t>(kBuckets, 0);
   std::vector<uint64_t> words_ = std::vector<uint64_t>(kBuckets / 64, 0);  // which buckets are not empty
   std::vector<Entry> entries_;
-  std::vector<std::pair<double, uint32_t>> heap_;
+  std::vector<Ready> heap_;
   uint32_t sweep_ = 0;
   bool sweeping_ = false;
 };

@@ -24,7 +24,6 @@ uint32_t MaxMin::allot_hops(uint32_t count) {
   const size_t first = hops_.size();
   CHECK(first + count < UINT32_MAX) << "hops of all flows: " << first;
   hops_.resize(first + count);
-  given_hops_.resize(first + count);
   return static_cast<uint32_t>(first);
 }
 
@@ -66,7 +65,6 @@ void MaxMin::add(uint32_t flow, const Terms& terms) {
     const double use = is_cap ? 1 : hop.coefficient * terms.weight * terms.multiplicity;
     LinkFlows& on = link_flows_[hop.link];
     const uint32_t at = row.first_hop + i;
-    given_hops_[at] = hop;
     hops_[at] = {.use = use, .link = hop.link, .place = links_[hop.link].crossing++, .share = 0};
     on.crossing.push_back({flow, at});
     on.total_use += use;
@@ -109,9 +107,9 @@ void MaxMin::set_capacity(uint32_t link, double capacity) {
   mark_dirty(link);
 }
 
-std::span<const FluidHop> MaxMin::hops(uint32_t flow) const {
+std::span<const MaxMin::Hop> MaxMin::hops(uint32_t flow) const {
   const FlowRow& row = flows_[flow];
-  return std::span(given_hops_).subspan(row.first_hop, row.hop_count - (row.cap_link == kNoLink ? 0 : 1));
+  return std::span(hops_).subspan(row.first_hop, row.hop_count - (row.cap_link == kNoLink ? 0 : 1));
 }
 
 MaxMin::LinkRow& MaxMin::touch(uint32_t number) {
@@ -178,7 +176,7 @@ void MaxMin::join_late(const Share& share, double level, bool is_again) {
 
 void MaxMin::join_whoever_is_affected() {
   for (;;) {
-    if (!is_sweeping_ && joined_ > present_ / 2) return join_all();
+    if (!is_sweeping_ && joined_ > present_ / 2 && joined_ < present_) return join_all();
     if (!to_join_.empty()) {
       const uint32_t holder = to_join_.back();
       to_join_.pop_back();
@@ -250,6 +248,7 @@ void MaxMin::let_go(uint32_t flow) {
   LinkFlows& holder = link_flows_[number];
   if (--links_[number].held == 0) {
     holder.shares.clear();
+    spare_shares_.push_back(std::move(holder.shares));
     holder.dead_shares = 0;
     return;
   }
@@ -266,7 +265,13 @@ void MaxMin::let_go(uint32_t flow) {
 void MaxMin::hold(uint32_t flow, uint32_t number) {
   holder_of_[flow] = number;
   LinkFlows& holder = link_flows_[number];
-  if (links_[number].held++ == 0) holder.most_shares = kFewShares;
+  if (links_[number].held++ == 0) {
+    holder.most_shares = kFewShares;
+    if (!spare_shares_.empty()) {
+      holder.shares = std::move(spare_shares_.back());
+      spare_shares_.pop_back();
+    }
+  }
   const FlowRow& row = flows_[flow];
   for (uint32_t at = row.first_hop; at < row.first_hop + row.hop_count; ++at) {
     hops_[at].share = static_cast<uint32_t>(holder.shares.size());
@@ -358,11 +363,10 @@ void MaxMin::refresh(uint32_t number) {
     link.free = link.capacity;
     return;
   }
-  LinkFlows& on = link_flows_[number];
-  if (++on.solves <= kRefresh) return;
-  on.solves = 0;
+  if (++link.solves <= kRefresh) return;
+  link.solves = 0;
   link.free = link.capacity;
-  for (const Crossing& crossing : on.crossing) {
+  for (const Crossing& crossing : link_flows_[number].crossing) {
     const uint32_t holder = holder_of_[crossing.flow];
     if (holder != kNoLink && !is_member(holder)) link.free -= hops_[crossing.hop].use * links_[holder].level;
   }
@@ -373,11 +377,9 @@ void MaxMin::sweep() {
     refresh(number);
     if (links_[number].held > 0) requeue(number);
   }
+  // By one of its links a new flow is found.
   for (const uint32_t flow : joining_) {
-    if (!flows_[flow].is_present) continue;
-    for (uint32_t at = flows_[flow].first_hop; at < flows_[flow].first_hop + flows_[flow].hop_count; ++at) {
-      requeue(hops_[at].link);
-    }
+    if (flows_[flow].is_present) requeue(hops_[flows_[flow].first_hop].link);
   }
   is_sweeping_ = true;
   const auto level_of = [this](uint32_t link) { return level_now(link); };

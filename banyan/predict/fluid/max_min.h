@@ -95,23 +95,23 @@ class MaxMin {
     uint32_t hop;  // of this flow, in the pool
   };
   std::span<const Crossing> crossing(uint32_t link) const { return link_flows_[link].crossing; }
-  std::span<const FluidHop> hops(uint32_t flow) const;
-
- private:
-  static constexpr uint32_t kRefresh = 1000;
-  static constexpr double kRounding = 1e-9;     // of capacity, that a busy link may seem to have left
-  static constexpr double kCancelled = 1e-9;    // of all use, below which what is left of a sum may be its rounding
-  static constexpr double kAsGood = 1 - 1e-14;  // levels that differ by less are the same
-  static constexpr uint64_t kMostTries = 1000;  // of a link, before it is our own mistake
-  static constexpr uint32_t kFewShares = 8;     // not worth tidying
-  static constexpr uint32_t kLately = 16, kMostUnseen = 8;
-
   struct Hop {
     double use;  // bytes per second on the link for a unit of level
     uint32_t link;
     uint32_t place;  // in the link's crossing
     uint32_t share;  // in the holder's shares
   };
+  std::span<const Hop> hops(uint32_t flow) const;
+
+ private:
+  static constexpr uint16_t kRefresh = 1000;
+  static constexpr double kRounding = 1e-9;     // of capacity, that a busy link may seem to have left
+  static constexpr double kCancelled = 1e-9;    // of all use, below which what is left of a sum may be its rounding
+  static constexpr double kAsGood = 1 - 1e-14;  // levels that differ by less are the same
+  static constexpr uint64_t kMostTries = 1000;  // of a link, before it is our own mistake
+  static constexpr uint32_t kFewShares = 16;    // not worth tidying
+  static constexpr uint32_t kLately = 16, kMostUnseen = 8;
+
   struct FlowRow {
     double weight = 1;
     uint32_t first_hop = 0, hop_count = 0;  // the hop over its cap, if it has one, is the last
@@ -134,6 +134,7 @@ class MaxMin {
     uint32_t filled = 0;    // ... in which it filled
     bool is_busy = false;
     bool is_dirty = false;  // since the last solve
+    uint16_t solves = 0;    // since `free` was computed from nothing
   };
   // Of a holder: what its flows use of a link for a unit of level, and how many there are. Now and then two for a link.
   struct Share {
@@ -141,13 +142,12 @@ class MaxMin {
     uint32_t link = 0;
     uint32_t flows = 0;
   };
-  struct LinkFlows {
+  struct alignas(64) LinkFlows {
     std::vector<Crossing> crossing = {};
+    std::vector<Share> shares = {};
     double total_use = 0;      // of all flows on it
-    uint32_t solves = 0;       // since `free` was computed from nothing
     uint32_t dead_shares = 0;  // of no flow
     uint32_t most_shares = 0;  // beyond which they are tidied
-    std::vector<Share> shares = {};
   };
 
   bool is_member(uint32_t holder) const { return all_joined_ || links_[holder].member == solving_; }
@@ -209,8 +209,9 @@ class MaxMin {
   std::vector<FlowRow> flows_;
   std::vector<uint32_t> holder_of_;  // by flow; kNoLink for those that are new
   std::vector<Hop> hops_;
-  std::vector<FluidHop> given_hops_;              // parallel to hops_
   std::vector<std::vector<uint32_t>> free_hops_;  // first hops of unused runs, by length
+
+  std::vector<std::vector<Share>> spare_shares_;  // empty, of those who held; used again while they are in a cache
 
   LevelQueue queue_;
   uint32_t solving_ = 0;
