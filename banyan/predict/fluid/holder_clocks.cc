@@ -1,7 +1,6 @@
 #include "banyan/predict/fluid/holder_clocks.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "banyan/base/check.h"
 
@@ -29,9 +28,10 @@ int64_t HolderClocks::end_at(const Clock& clock, double finish) {
   const double left = finish - clock.shows;
   // One whose end was let pass, and whose holder stands still, ends at once.
   if (clock.level <= 0) return left > 0 ? kNever : clock.as_of;
-  const double takes = std::ceil(left / clock.level * kPicosecondsPerSecond - kSlack);
+  const double takes = left / clock.level * kPicosecondsPerSecond - kSlack;
   if (!(takes < static_cast<double>(kNever - clock.as_of))) return kNever;
-  return clock.as_of + static_cast<int64_t>(takes);
+  const int64_t whole = static_cast<int64_t>(takes);
+  return clock.as_of + whole + (static_cast<double>(whole) < takes ? 1 : 0);
 }
 
 void HolderClocks::bring_up(Clock& clock, int64_t now) {
@@ -79,7 +79,7 @@ void HolderClocks::hold(uint32_t flow, uint32_t holder, double work, int64_t now
   }
   clock.held.emplace_back();
   sift_up(clock, static_cast<uint32_t>(clock.held.size() - 1), {clock.shows + work, flow});
-  set_end(holder);
+  if (flows_[flow].place == 0) set_end(holder);
 }
 
 double HolderClocks::release(uint32_t flow, int64_t now) {
@@ -97,7 +97,7 @@ double HolderClocks::release(uint32_t flow, int64_t now) {
     }
   }
   if (clock.held.empty()) spare_.push_back(std::move(clock.held));
-  set_end(holder);
+  if (place == 0) set_end(holder);
   return left;
 }
 

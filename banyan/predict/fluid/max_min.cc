@@ -41,7 +41,7 @@ uint32_t MaxMin::allot_cap(double capacity) {
 }
 
 void MaxMin::mark_dirty(uint32_t link) {
-  if (!std::exchange(links_[link].is_dirty, true)) dirty_links_.push_back(link);
+  if (std::exchange(links_[link].touched, solving_ + 1) != solving_ + 1) dirty_links_.push_back(link);
 }
 
 void MaxMin::add(uint32_t flow, const Terms& terms) {
@@ -184,9 +184,18 @@ void MaxMin::join_whoever_is_affected() {
     } else if (!is_sweeping_ && seen_ < touched_.size()) {
       const uint32_t link = touched_[seen_++];
       if (links_[link].held > 0) join_holder(link);
+      if (links_[link].free < 0) queue_all_on(link);
     } else {
       return;
     }
+  }
+}
+
+// Of a link that has become too small for what is on it.
+void MaxMin::queue_all_on(uint32_t number) {
+  for (const Crossing& crossing : link_flows_[number].crossing) {
+    const uint32_t holder = holder_of_[crossing.flow];
+    if (holder != kNoLink && !is_member(holder)) to_join_.push_back(holder);
   }
 }
 
@@ -195,7 +204,7 @@ void MaxMin::join_all() {
   to_join_.clear();
   for (uint32_t number = 0; number < links_.size(); ++number) {
     LinkRow& link = links_[number];
-    if (link.crossing == 0 && !link.is_busy) continue;
+    if (link.crossing == 0) continue;
     touch(number);
     link.demand = link_flows_[number].total_use;
     link.rising = link.crossing;
@@ -396,13 +405,6 @@ void MaxMin::sweep() {
 
 void MaxMin::find_who_changes() {
   unseen_ = 0;
-  for (const uint32_t number : dirty_links_) {
-    if (links_[number].free >= 0) continue;
-    for (const Crossing& crossing : link_flows_[number].crossing) {
-      const uint32_t holder = holder_of_[crossing.flow];
-      if (holder != kNoLink) to_join_.push_back(holder);
-    }
-  }
   for (const uint32_t flow : joining_) join_new(flow);
   join_whoever_is_affected();
   if (all_joined_ && large_lately_ < kLately) ++large_lately_;
@@ -421,12 +423,12 @@ void MaxMin::solve() {
   turned_.clear();
   touched_.clear();
   if (is_solved()) return;
+  touched_.swap(dirty_links_);
   CHECK(++solving_ != 0) << "more solves than can be counted";
   all_joined_ = false;
   joined_ = 0;
   highest_ = 0;
   seen_ = 0;
-  for (const uint32_t link : dirty_links_) touch(link);
   if (large_lately_ > kLately / 2 && unseen_ < kMostUnseen) {
     ++unseen_;
     join_all();
@@ -438,8 +440,6 @@ void MaxMin::solve() {
     links_[link].demand = 0;
     if (link < link_count_) see_whether_busy(link);
   }
-  for (const uint32_t link : dirty_links_) links_[link].is_dirty = false;
-  dirty_links_.clear();
   joining_.clear();
 }
 

@@ -129,12 +129,11 @@ class MaxMin {
     uint32_t joined = 0;    // flows of S
     uint32_t crossing = 0;  // all flows
     uint32_t held = 0;      // flows that it holds back
-    uint32_t touched = 0;   // the last solve that looked at it
+    uint32_t touched = 0;   // the last solve that looked, or is to look, at it
     uint32_t member = 0;    // ... for which it was, with its flows, in S
     uint32_t filled = 0;    // ... in which it filled
     bool is_busy = false;
-    bool is_dirty = false;  // since the last solve
-    uint16_t solves = 0;    // since `free` was computed from nothing
+    uint16_t solves = 0;  // since `free` was computed from nothing
   };
   // Of a holder: what its flows use of a link for a unit of level, and how many there are. Now and then two for a link.
   struct Share {
@@ -176,6 +175,7 @@ class MaxMin {
   void join_holder(uint32_t holder);
   void join_late(const Share& share, double level, bool is_again);
   void join_whoever_is_affected();
+  void queue_all_on(uint32_t link);
   void join_all();
   // Whether there are links that fill below `level` on the ways of flows that rise on a link that is about to fill
   // there; they are queued.
