@@ -9,7 +9,7 @@
 #include <string>
 
 #include "banyan/predict/job/chakra_node.h"
-#include "banyan/predict/job/kineto_source.h"
+#include "banyan/predict/job/trace_source.h"
 
 namespace banyan {
 

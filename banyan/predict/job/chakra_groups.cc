@@ -1,11 +1,11 @@
 #include "banyan/predict/job/chakra_groups.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "banyan/base/error.h"
-#include "banyan/predict/job/kineto_trace.h"
+#include "banyan/base/json_reader.h"
+#include "banyan/predict/job/kineto/trace.h"
 
 namespace banyan {
 namespace {
@@ -17,17 +17,18 @@ Error invalid(const std::string& message) { return Error(ErrorCode::invalid_inpu
 ChakraGroups::ChakraGroups(uint32_t rank_count, std::string_view json, std::vector<uint32_t> dimensions)
     : rank_count_(rank_count), dimensions_(std::move(dimensions)) {
   if (json.empty()) return;
-  const nlohmann::json table = nlohmann::json::parse(json, nullptr, false);
-  if (!table.is_object()) throw invalid("is not a table of groups such as {\"0\": [0, 1]}");
-  for (const auto& [name, ranks] : table.items()) {
-    if (!ranks.is_array()) throw invalid("group '" + name.substr(0, 60) + "' is not a list of ranks");
-    std::vector<uint32_t>& members = named_[name];
-    for (const nlohmann::json& rank : ranks) {
-      if (!rank.is_number_unsigned() || rank.get<uint64_t>() >= rank_count) {
-        throw invalid("group '" + name.substr(0, 60) + "' names rank " + rank.dump().substr(0, 30) +
-                      ", but there are traces of ranks 0 to " + std::to_string(rank_count - 1));
+  const JsonDocument document(json, {.name = "table of groups", .format = "", .depth = 2});
+  if (!document.root().is_object()) throw invalid("is not a table of groups such as {\"0\": [0, 1]}");
+  for (const auto& [name, ranks] : document.root().members()) {
+    std::vector<uint32_t>& members = named_[std::string(name)];
+    const std::string group = "group '" + std::string(name.substr(0, 60)) + "'";
+    if (!ranks.is_array()) throw invalid(group + " is not a list of ranks");
+    for (const JsonNode rank : ranks.items()) {
+      if (!rank.is_whole(0, rank_count - 1)) {
+        throw invalid(group + " names rank " + rank.in_words() + ", but there are traces of ranks 0 to " +
+                      std::to_string(rank_count - 1));
       }
-      members.push_back(rank.get<uint32_t>());
+      members.push_back(static_cast<uint32_t>(rank.whole()));
     }
   }
 }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "banyan/base/error.h"
-#include "banyan/predict/job/kineto_json.h"
+#include "banyan/predict/job/json_stream.h"
 
 namespace banyan {
 namespace {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 #include <utility>
 
 #include "banyan/base/error.h"
-#include "banyan/predict/job/kineto_draft.h"
+#include "banyan/predict/job/kineto/draft.h"
+#include "banyan/predict/job/kineto/emit.h"
+#include "banyan/predict/job/kineto/match.h"
 
 namespace banyan {
 namespace {
@@ -24,6 +25,12 @@ RankDraft read_rank(const Opened& files, uint32_t place, const KinetoOptions& op
   const std::optional<uint32_t> own = trace.rank;
   RankDraft draft = make_rank_draft(std::move(trace), std::move(host), options);
   draft.rank = files.rank.value_or(own.value_or(place));
+  if (draft.rank >= Job::kMaxRanks) {
+    throw Error(ErrorCode::unsupported,
+                "is given as the trace of rank " + std::to_string(draft.rank) + ", and ranks go up to " +
+                    std::to_string(Job::kMaxRanks - 1),
+                draft.source);
+  }
   if (files.rank && own && *own != *files.rank) {
     throw Error(ErrorCode::mismatch,
                 "is the trace of rank " + std::to_string(*own) + " (distributedInfo), but was given as that of rank " +
@@ -41,13 +48,16 @@ void refuse_repeated(const std::vector<RankDraft>& drafts) {
   }
 }
 
-// How much later than the first each rank's trace begins, by clocks that are set right. Where ranks have no clock in
-// common, none is late.
-std::vector<int64_t> lateness(const std::vector<RankDraft>& drafts, const std::vector<int64_t>& offsets) {
+// How much later than the first each rank's trace begins, by clocks that are set right. Ranks without a clock in common
+// are not compared: the first of each clock is not late.
+std::vector<int64_t> lateness(const std::vector<RankDraft>& drafts, const RankClocks& clocks) {
   std::vector<int64_t> begins;
-  for (size_t d = 0; d < drafts.size(); ++d) begins.push_back(drafts[d].origin - offsets[d]);
-  const int64_t first = *std::min_element(begins.begin(), begins.end());
-  for (int64_t& begin : begins) begin -= first;
+  std::vector<int64_t> first(drafts.size(), INT64_MAX);  // by clock
+  for (uint32_t d = 0; d < drafts.size(); ++d) {
+    begins.push_back(drafts[d].origin - clocks.offset(d));
+    first[clocks.clock(d)] = std::min(first[clocks.clock(d)], begins[d]);
+  }
+  for (uint32_t d = 0; d < drafts.size(); ++d) begins[d] -= first[clocks.clock(d)];
   return begins;
 }
 
@@ -58,22 +68,20 @@ KinetoJob read_all(std::vector<Opened> ranks, const KinetoOptions& options) {
   std::stable_sort(drafts.begin(), drafts.end(),
                    [](const RankDraft& a, const RankDraft& b) { return a.rank < b.rank; });
   refuse_repeated(drafts);
-  std::vector<int64_t> offsets;
-  std::vector<JobGroup> groups = match_ranks(drafts, offsets);
-  const bool in_common =
-      std::any_of(groups.begin(), groups.end(), [](const JobGroup& g) { return g.ranks.size() > 1; });
-  const std::vector<int64_t> late = in_common ? lateness(drafts, offsets) : std::vector<int64_t>(drafts.size(), 0);
+  const auto [groups, clocks] = match_ranks(drafts);
+  const std::vector<int64_t> late = lateness(drafts, clocks);
 
   Job::Builder builder(options.name);
   for (const JobGroup& group : groups) builder.add_group(group.name, group.ranks);
   LinkReport report;
   for (uint32_t d = 0; d < drafts.size(); ++d) {
-    emit_rank(drafts[d], groups, d, late[d], options, builder);
+    emit_rank(drafts[d], d, late[d], options, builder);
+    const int64_t offset = clocks.are_common(0, d) ? clocks.offset(d) - clocks.offset(0) : 0;
     report.ranks.push_back({.rank = drafts[d].rank,
                             .kineto = drafts[d].source,
                             .host = drafts[d].host_source,
                             .counts = drafts[d].counts,
-                            .clock_offset = std::chrono::nanoseconds(offsets[d] - offsets[0]),
+                            .clock_offset = std::chrono::nanoseconds(offset),
                             .notes = std::move(drafts[d].notes)});
     drafts[d] = RankDraft();
   }

@@ -10,8 +10,7 @@
 //   host thread              a stream of compute nodes: the host's time between two launches, so that what the host
 //                            held up in the trace is held up in the prediction
 //   launch                   the kernel needs the host's node that ends with the launching call: by correlation, else
-//   by
-//                            External id, else by arrow (ac2g)
+//                            by External id, else by arrow (ac2g)
 //   cudaStreamSynchronize, DeviceSynchronize, EventSynchronize, blocking copies
 //                            the host waits for the last work that was launched to the stream before; its time in the
 //                            call does not count as compute
@@ -26,8 +25,8 @@
 // Times. A node lasts as long as in the trace; up to 20 us between the moment when nothing held a kernel back any more
 // and its start (launch latency) count to it. A longer pause that nothing explains is a node of its own ("idle").
 //
-// Memory: 80 bytes an event of the rank that is being read, and 120 bytes for what is kept of an event that becomes a
-// node. Texts stream through. Complexity O(events log events).
+// Memory: 80 bytes an event of the rank that is being read, some 50 more while it is linked, and 120 bytes for what is
+// kept of an event that becomes a node. Texts stream through. Complexity O(events log events).
 #pragma once
 
 #include <chrono>
@@ -87,6 +86,8 @@ struct LinkCounts {
   int64_t idle_ns = 0, latency_ns = 0, overlap_ns = 0;
 
   LinkCounts& operator+=(const LinkCounts& other);
+  // To idle_ns, latency_ns or overlap_ns. Damaged traces may hold more than counts: the sum stays at its most then.
+  void add_time(int64_t LinkCounts::*sum, int64_t ns);
   // Everything above that is a mend, a guess or a loss rather than a plain reading.
   uint64_t repairs() const;
 };
@@ -95,8 +96,9 @@ struct RankLinkReport {
   uint32_t rank = 0;
   std::string kineto, host;
   LinkCounts counts;
-  std::chrono::nanoseconds clock_offset{0};  // against rank 0's, from the ends of collectives
-  std::vector<std::string> notes;            // the first repairs by name, for a person to look at
+  // Ahead of the first rank's, from the ends of collectives; 0 where the two have none in common.
+  std::chrono::nanoseconds clock_offset{0};
+  std::vector<std::string> notes;  // the first repairs by name, for a person to look at
 };
 
 struct LinkReport {

@@ -1,13 +1,13 @@
 #include "banyan/predict/job/pytorch_host.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "banyan/base/error.h"
-#include "banyan/predict/job/kineto_json.h"
+#include "banyan/predict/job/id_table.h"
+#include "banyan/predict/job/json_stream.h"
 
 namespace banyan {
 namespace {
@@ -35,12 +35,7 @@ class Fields {
     return nullptr;
   }
 
-  // The values, types of the inputs.
   const JsonValue* inputs() const { return part("inputs", "values"); }
-  const JsonValue* input_types() const {
-    const JsonValue* inputs = node_.find("inputs");
-    return inputs && inputs->type == JsonValue::Type::object ? inputs->find("types") : node_.find("input_types");
-  }
   const JsonValue* outputs() const { return part("outputs", "values"); }
 
  private:
@@ -53,10 +48,31 @@ class Fields {
   const JsonValue* attributes_;
 };
 
-struct Tensors {
-  uint64_t elements = 0;
-  uint32_t width = 0;
-  bool any = false;
+// Elements of several tensors together. Of different types, they are counted as bytes.
+class Tensors {
+ public:
+  void add(uint64_t elements, uint32_t width) {
+    if (any() && width != width_) {
+      elements_ = times(elements_, std::exchange(width_, 1));
+      elements = times(elements, std::exchange(width, 1));
+    }
+    width_ = width;
+    if (__builtin_add_overflow(elements_, elements, &elements_)) elements_ = UINT64_MAX;
+  }
+
+  bool any() const { return width_ > 0; }
+  uint64_t elements() const { return elements_; }
+  uint32_t width() const { return width_; }  // bytes of an element
+
+ private:
+  // What overflows stays too large, and is refused with its event when it is looked at.
+  static uint64_t times(uint64_t a, uint64_t b) {
+    uint64_t out = 0;
+    return __builtin_mul_overflow(a, b, &out) ? UINT64_MAX : out;
+  }
+
+  uint64_t elements_ = 0;
+  uint32_t width_ = 0;
 };
 
 // Tensors are written as [id, storage, offset, elements, bytes of an element, "cuda:0"], newer ones with a few more
@@ -67,9 +83,7 @@ void add_tensors(const JsonValue& value, Tensors& sum) {
   if (items.size() >= 6 && items[5].type == JsonValue::Type::text) {
     const auto elements = items[3].as_integer(), width = items[4].as_integer();
     if (elements && width && *elements >= 0 && *width > 0 && *width <= 64) {
-      sum.any = true;
-      sum.elements += static_cast<uint64_t>(*elements);
-      sum.width = static_cast<uint32_t>(*width);
+      sum.add(static_cast<uint64_t>(*elements), static_cast<uint32_t>(*width));
     }
     return;
   }
@@ -91,18 +105,18 @@ class Reader {
     if (!id || *id < 0 || name.empty()) {
       throw Error(ErrorCode::invalid_input, "has no id or no name; is this a PyTorch execution trace?");
     }
-    const int64_t parent = parent_of(value);
-    if (!all_ids_.insert(static_cast<uint64_t>(*id)).second) {
+    // The process is its own parent; threads hang on it. They are no operators.
+    const bool is_operator = !name.starts_with("[pytorch|profiler|");
+    const auto number = is_operator ? static_cast<uint32_t>(trace_.nodes.size()) : kNoOperator;
+    if (!numbers_.add(static_cast<uint64_t>(*id), number)) {
       ++trace_.repeated_ids;
       return;
     }
-    // The process is its own parent; threads hang on it. They are no operators.
-    if (name.starts_with("[pytorch|profiler|")) return;
+    if (!is_operator) return;
     HostNode node;
     node.id = static_cast<uint64_t>(*id);
     node.record_id = whole(fields.find("rf_id")).value_or(-1);
-    node.thread = static_cast<int32_t>(std::clamp<int64_t>(whole(fields.find("tid")).value_or(0), 0, INT32_MAX));
-    node.name = name_of(name);
+    node.name = trace_.names.add(name);
     if (name == kParamComms) {
       param_comms(fields, node);
     } else if (name == kGroupInit) {
@@ -110,12 +124,8 @@ class Reader {
     } else if (name.starts_with("gloo:") || name.starts_with("nccl:") || name.starts_with("c10d::")) {
       tensors_of(name, fields, node);
     }
-    parents_.push_back(parent);
+    parents_.push_back(parent_of(value));
     trace_.nodes.push_back(node);
-  }
-
-  void member(std::string_view key, const JsonValue& value) {
-    if (key == "schema") trace_.schema = std::string(text(&value)).substr(0, 80);
   }
 
   HostTrace finish(const JsonStreamResult& result) {
@@ -132,12 +142,6 @@ class Reader {
     if (parent == nullptr) parent = value.find("parent");
     if (parent && is_list(*parent)) parent = parent->items.empty() ? nullptr : &parent->items.front();
     return whole(parent).value_or(-1);
-  }
-
-  uint32_t name_of(std::string_view name) {
-    const auto [at, added] = numbers_.try_emplace(std::string(name), static_cast<uint32_t>(trace_.names.size()));
-    if (added) trace_.names.emplace_back(name);
-    return at->second;
   }
 
   void add(CommCall call, HostNode& node) {
@@ -164,9 +168,9 @@ class Reader {
       for (size_t i = 0; i < at; ++i) add_tensors(inputs->items[i], in);
     }
     if (const JsonValue* outputs = fields.outputs()) add_tensors(*outputs, out);
-    if (in.any) call.in_elements = in.elements;
-    if (out.any) call.out_elements = out.elements;
-    call.width = in.any ? in.width : out.width;
+    if (in.any()) call.in_elements = in.elements();
+    if (out.any()) call.out_elements = out.elements();
+    call.width = in.any() ? in.width() : out.width();
     if (const auto given = elements(fields.find("in_msg_nelems"))) call.in_elements = given;
     if (const auto given = elements(either(fields, "out_msg_nelems", "Out msg nelems"))) call.out_elements = given;
     if (const uint32_t width = element_width(text(fields.find("dtype")))) call.width = width;
@@ -248,9 +252,7 @@ class Reader {
       // The first whole number is the root or the peer where there is one.
       for (const JsonValue& input : inputs->items) {
         if (input.type != JsonValue::Type::whole) continue;
-        const bool pointed = call.kind != CommCall::Kind::collective || call.collective == JobCollective::broadcast ||
-                             call.collective == JobCollective::reduce || call.collective == JobCollective::gather ||
-                             call.collective == JobCollective::scatter;
+        const bool pointed = call.kind != CommCall::Kind::collective || is_rooted(call.collective);
         if (pointed && input.integer >= 0 && input.integer < int64_t{Job::kMaxRanks}) {
           call.peer = static_cast<uint32_t>(input.integer);
         }
@@ -258,33 +260,32 @@ class Reader {
       }
     } else {
       for (const JsonValue& input : inputs->items) add_tensors(input, in);
-      if (in.any) call.in_elements = in.elements;
-      call.width = in.width;
+      if (in.any()) call.in_elements = in.elements();
+      call.width = in.width();
       if (call.kind == CommCall::Kind::receive) std::swap(call.in_elements, call.out_elements);
     }
     add(std::move(call), node);
   }
 
   void link_parents() {
-    std::vector<size_t> order(trace_.nodes.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return trace_.nodes[a].id < trace_.nodes[b].id; });
+    std::vector<uint32_t> order(trace_.nodes.size()), place(trace_.nodes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return trace_.nodes[a].id < trace_.nodes[b].id; });
     std::vector<HostNode> sorted;
     sorted.reserve(order.size());
-    std::unordered_map<uint64_t, uint32_t> places;
-    for (const size_t i : order) {
-      places[trace_.nodes[i].id] = static_cast<uint32_t>(sorted.size());
-      sorted.push_back(trace_.nodes[i]);
+    for (const uint32_t number : order) {
+      place[number] = static_cast<uint32_t>(sorted.size());
+      sorted.push_back(trace_.nodes[number]);
     }
-    for (size_t place = 0; place < order.size(); ++place) {
-      const int64_t parent = parents_[order[place]];
-      if (parent < 0) continue;
-      const auto at = places.find(static_cast<uint64_t>(parent));
-      // A parent began earlier, so no node is above itself.
-      if (at != places.end() && at->second < place) {
-        sorted[place].parent = at->second;
-      } else if (at == places.end() && !all_ids_.contains(static_cast<uint64_t>(parent))) {
+    for (uint32_t number = 0; number < order.size(); ++number) {
+      if (parents_[number] < 0) continue;
+      const auto parent = numbers_.find(static_cast<uint64_t>(parents_[number]));
+      if (!parent) {
         ++trace_.missing_parents;
+      } else if (*parent != kNoOperator && place[*parent] < place[number]) {
+        // A parent began earlier, so no node is above itself.
+        sorted[place[number]].parent = place[*parent];
       }
     }
     trace_.nodes = std::move(sorted);
@@ -326,10 +327,11 @@ class Reader {
     }
   }
 
+  static constexpr uint32_t kNoOperator = UINT32_MAX - 1;  // the number of a process or thread
+
   HostTrace trace_;
   std::vector<int64_t> parents_;  // ids, like nodes before they are sorted
-  std::unordered_set<uint64_t> all_ids_;
-  std::unordered_map<std::string, uint32_t> numbers_;
+  IdTable numbers_;               // by id: of the node before they are sorted
 };
 
 }  // namespace
@@ -339,7 +341,7 @@ HostTrace read_host_trace(TraceSource source) {
   const JsonStreamResult result =
       stream_json(source, {.streamed = "nodes",
                            .element = [&](const JsonValue& value, uint64_t) { reader.element(value); },
-                           .member = [&](std::string_view key, const JsonValue& value) { reader.member(key, value); },
+                           .member = {},
                            .accept_cut = true});
   HostTrace trace = reader.finish(result);
   if (trace.node_count == 0) {
