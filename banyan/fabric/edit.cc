@@ -1,19 +1,14 @@
 #include "banyan/fabric/edit.h"
 
-#include <algorithm>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/fabric/node_pair.h"
 
 namespace banyan {
 namespace {
-
-struct Pair {
-  NodeId a, b;
-};
 
 std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 100)) + "'"; }
 
@@ -24,7 +19,9 @@ class Draft {
       : fabric_(fabric),
         links_(fabric.links().begin(), fabric.links().end()),
         link_gone_(fabric.links().size(), false),
-        node_gone_(fabric.nodes().size(), false) {}
+        node_gone_(fabric.nodes().size(), false),
+        pairs_(fabric, {.nodes = &node_gone_, .links = &link_gone_}) {}
+  Draft(const Draft&) = delete;
 
   void apply(const FabricEdit& edit) {
     switch (edit.kind) {
@@ -42,101 +39,14 @@ class Draft {
   void fail(std::string_view text);
   void degrade(std::string_view text);
   void remove(std::string_view text);
-
-  std::optional<NodeId> find(std::string_view name) const;
-  NodeId at(std::string_view name) const;
-  std::optional<Pair> find_pair(std::string_view text) const;
-  [[noreturn]] void refuse_pair(std::string_view text) const;
-  std::vector<LinkId> links_between(Pair pair) const;
-  std::string neighbours(NodeId id) const;
   void drop_links_of(NodeId id);
 
   const Fabric& fabric_;
   std::vector<Link> links_;
   std::vector<bool> link_gone_, node_gone_;
+  const NodePairs pairs_;
   bool nodes_unchanged_ = true;
 };
-
-std::optional<NodeId> Draft::find(std::string_view name) const {
-  const auto id = fabric_.find(name);
-  return id && !node_gone_[index(*id)] ? id : std::nullopt;
-}
-
-NodeId Draft::at(std::string_view name) const {
-  const NodeId id = fabric_.at(name);
-  if (node_gone_[index(id)]) {
-    throw Error(ErrorCode::not_found, "node " + in_quotes(name) + " has been removed by an earlier edit");
-  }
-  return id;
-}
-
-// Nothing when no dash splits `text` into two nodes that are there.
-std::optional<Pair> Draft::find_pair(std::string_view text) const {
-  std::optional<Pair> found;
-  size_t found_at = 0;
-  for (size_t dash = text.find('-'); dash != std::string_view::npos; dash = text.find('-', dash + 1)) {
-    const auto a = find(text.substr(0, dash)), b = find(text.substr(dash + 1));
-    if (!a || !b) continue;
-    if (found) {
-      throw Error(ErrorCode::invalid_input,
-                  in_quotes(text) + " is ambiguous: it may be " + in_quotes(text.substr(0, found_at)) + " and " +
-                      in_quotes(text.substr(found_at + 1)) + ", or " + in_quotes(text.substr(0, dash)) + " and " +
-                      in_quotes(text.substr(dash + 1)) + "; rename a node");
-    }
-    found = Pair{*a, *b};
-    found_at = dash;
-  }
-  return found;
-}
-
-// Says what is wrong with a pair that find_pair did not find: where one side is a node, the other is to blame.
-void Draft::refuse_pair(std::string_view text) const {
-  const size_t first = text.find('-');
-  for (size_t dash = first; dash != std::string_view::npos; dash = text.find('-', dash + 1)) {
-    const std::string_view a = text.substr(0, dash), b = text.substr(dash + 1);
-    if (find(a)) at(b);
-    if (find(b)) at(a);
-  }
-  if (first != std::string_view::npos && text.find('-', first + 1) == std::string_view::npos) at(text.substr(0, first));
-  throw Error(ErrorCode::invalid_input, in_quotes(text) + " names no two nodes; write them as in 'gpu3-gpu7'");
-}
-
-std::vector<LinkId> Draft::links_between(Pair pair) const {
-  std::vector<LinkId> between;
-  const auto collect = [&](NodeId from, NodeId to) {
-    for (const LinkId id : fabric_.out_links(from)) {
-      if (links_[index(id)].to == to && !link_gone_[index(id)]) between.push_back(id);
-    }
-  };
-  if (pair.a == pair.b) {
-    throw Error(ErrorCode::invalid_input,
-                "names node " + in_quotes(fabric_.name(pair.a)) + " twice; no link joins a node to itself");
-  }
-  collect(pair.a, pair.b);
-  collect(pair.b, pair.a);
-  if (between.empty()) {
-    throw Error(ErrorCode::not_found, "no link joins " + in_quotes(fabric_.name(pair.a)) + " and " +
-                                          in_quotes(fabric_.name(pair.b)) + "; " + neighbours(pair.a));
-  }
-  return between;
-}
-
-std::string Draft::neighbours(NodeId id) const {
-  std::vector<NodeId> near;
-  for (const LinkId link : fabric_.out_links(id)) {
-    if (!link_gone_[index(link)]) near.push_back(links_[index(link)].to);
-  }
-  for (const LinkId link : fabric_.in_links(id)) {
-    if (!link_gone_[index(link)]) near.push_back(links_[index(link)].from);
-  }
-  std::sort(near.begin(), near.end());
-  near.erase(std::unique(near.begin(), near.end()), near.end());
-  if (near.empty()) return in_quotes(fabric_.name(id)) + " has no links left";
-  constexpr size_t kShown = 6;
-  std::string text = in_quotes(fabric_.name(id)) + " is joined to ";
-  for (size_t i = 0; i < std::min(near.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + fabric_.name(near[i]);
-  return near.size() > kShown ? text + " and " + std::to_string(near.size() - kShown) + " more" : text;
-}
 
 void Draft::drop_links_of(NodeId id) {
   for (const LinkId link : fabric_.out_links(id)) link_gone_[index(link)] = true;
@@ -144,18 +54,15 @@ void Draft::drop_links_of(NodeId id) {
 }
 
 void Draft::fail(std::string_view text) {
-  const auto node = find(text);
-  const auto pair = find_pair(text);
+  const auto node = pairs_.find_node(text);
+  const auto pair = pairs_.find(text);
   if (node && pair) {
     throw Error(ErrorCode::invalid_input,
                 in_quotes(text) + " is ambiguous: a node has that name, and so has a pair of nodes");
   }
   if (node) return drop_links_of(*node);
-  if (!pair) {
-    if (text.find('-') == std::string_view::npos || fabric_.find(text)) at(text);
-    refuse_pair(text);
-  }
-  for (const LinkId id : links_between(*pair)) link_gone_[index(id)] = true;
+  if (!pair && (text.find('-') == std::string_view::npos || fabric_.find(text))) pairs_.node_at(text);
+  for (const LinkId id : pairs_.links_between(pairs_.at(text))) link_gone_[index(id)] = true;
 }
 
 void Draft::degrade(std::string_view text) {
@@ -164,14 +71,12 @@ void Draft::degrade(std::string_view text) {
     throw Error(ErrorCode::invalid_input, in_quotes(text) + " has no bandwidth; write it as in 'gpu0-nvsw0=100GB/s'");
   }
   const Bandwidth bandwidth = Bandwidth::parse(text.substr(equals + 1));
-  const std::string_view names = text.substr(0, equals);
-  const auto pair = find_pair(names);
-  if (!pair) refuse_pair(names);
-  for (const LinkId id : links_between(*pair)) links_[index(id)].bandwidth = bandwidth;
+  const NodePair pair = pairs_.at(text.substr(0, equals));
+  for (const LinkId id : pairs_.links_between(pair)) links_[index(id)].bandwidth = bandwidth;
 }
 
 void Draft::remove(std::string_view text) {
-  const NodeId id = at(text);
+  const NodeId id = pairs_.node_at(text);
   drop_links_of(id);
   node_gone_[index(id)] = true;
   nodes_unchanged_ = false;

@@ -1,7 +1,6 @@
 // Edits of a fabric: what a failed cable, a slow port or a missing machine leaves.
 //
-// A pair of nodes is written "a-b". Names may contain '-' themselves ("pci0-0000:06:00.0"), so a pair is split at the
-// dash that has a declared name on both sides; when two dashes do, the edit is refused as ambiguous.
+// A pair of nodes is written "a-b", as node_pair.h reads it.
 #pragma once
 
 #include <cstdint>

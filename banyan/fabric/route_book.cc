@@ -7,60 +7,41 @@
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/base/json_reader.h"
 
 namespace banyan {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kFormat = "routes/1";
-
-Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
+constexpr JsonForm kForm{.name = "list of routes", .format = "routes/1", .depth = 8};  // the format needs 4
 
 bool is_address(const std::string& text) {
   in6_addr address;  // room for either kind
   return inet_pton(AF_INET, text.c_str(), &address) == 1 || inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
-void expect_keys(const Json& object, std::initializer_list<std::string_view> known) {
-  if (!object.is_object()) throw invalid("must be an object");
-  for (const auto& entry : object.items()) {
-    if (std::find(known.begin(), known.end(), entry.key()) == known.end()) {
-      throw invalid("has the unknown key '" + entry.key() + "'");
-    }
-  }
-}
-
-const Json& array_at(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_array()) throw invalid(std::string("needs an array '") + key + "'");
-  return *found;
-}
-
-std::string string_of(const Json& value, const char* what) {
-  if (!value.is_string()) throw invalid(std::string(what) + " must be strings");
-  return value.get<std::string>();
-}
-
-RouteBook::Path read_path(const Json& entry, const Fabric& fabric, const Cables& cables) {
+std::vector<NodeId> read_nodes(JsonNode path, const Fabric& fabric) {
   std::vector<NodeId> nodes;
-  for (const Json& name : array_at(entry, "path")) nodes.push_back(fabric.at(string_of(name, "the nodes of 'path'")));
-  if (nodes.size() < 2) throw invalid("'path' must name at least two nodes");
-  for (const NodeId end : {nodes.front(), nodes.back()}) {
-    if (!fabric.is_rank(end))
-      throw invalid("'path' must begin and end at ranks, and '" + fabric.name(end) + "' is none");
+  for (const JsonNode name : path.items()) {
+    nodes.push_back(name.parsed([&](const std::string& text) { return fabric.at(text); }));
   }
+  if (nodes.size() < 2) throw path.error("must name at least two nodes");
+  for (const NodeId end : {nodes.front(), nodes.back()}) {
+    if (!fabric.is_rank(end)) throw path.error("must begin and end at ranks, and '" + fabric.name(end) + "' is none");
+  }
+  return nodes;
+}
+
+RouteBook::Path read_path(JsonNode entry, const Fabric& fabric, const Cables& cables) {
+  const std::vector<NodeId> nodes = read_nodes(entry.at("path"), fabric);
   std::vector<uint64_t> ordinals(nodes.size() - 1, 0);
-  if (entry.contains("cables")) {
-    const Json& given = array_at(entry, "cables");
-    if (given.size() != ordinals.size()) {
-      throw invalid("'cables' must have one number for each of the " + std::to_string(ordinals.size()) +
-                    " cables of 'path'");
+  if (const auto given = entry.find("cables")) {
+    if (given->size() != ordinals.size()) {
+      throw given->error("must have one number for each of the " + std::to_string(ordinals.size()) +
+                         " cables of 'path'");
     }
-    for (size_t i = 0; i < ordinals.size(); ++i) {
-      if (!given[i].is_number_unsigned()) throw invalid("'cables' must be numbers from 0");
-      ordinals[i] = given[i].get<uint64_t>();
-    }
+    for (size_t i = 0; i < ordinals.size(); ++i) ordinals[i] = (*given)[i].whole();
   }
   RouteBook::Path path{.from = nodes.front(), .to = nodes.back(), .cables = {}};
   for (size_t i = 0; i + 1 < nodes.size(); ++i) {
@@ -71,22 +52,22 @@ RouteBook::Path read_path(const Json& entry, const Fabric& fabric, const Cables&
     const auto out = fabric.out_links(nodes[i]), in = fabric.in_links(nodes[i]);
     auto found = std::find_if(out.begin(), out.end(), is_meant);
     if (found == out.end() && (found = std::find_if(in.begin(), in.end(), is_meant)) == in.end()) {
-      throw Error(ErrorCode::mismatch, "the fabric has no cable " + std::to_string(ordinals[i]) + " between '" +
-                                           fabric.name(nodes[i]) + "' and '" + fabric.name(nodes[i + 1]) + "'");
+      throw Error(ErrorCode::mismatch, entry.place() + ": the fabric has no cable " + std::to_string(ordinals[i]) +
+                                           " between '" + fabric.name(nodes[i]) + "' and '" +
+                                           fabric.name(nodes[i + 1]) + "'");
     }
     path.cables.push_back(cables.of(*found));
   }
   return path;
 }
 
-RouteBook::Addresses read_addresses(const Json& entry) {
-  const Json& both = array_at(entry, "addresses");
-  if (both.size() != 2) throw invalid("'addresses' must be the two of the ends of 'path'");
-  RouteBook::Addresses addresses{.from = string_of(both[0], "'addresses'"), .to = string_of(both[1], "'addresses'")};
-  for (const std::string& address : {addresses.from, addresses.to}) {
-    if (!is_address(address)) throw invalid("'" + address + "' is no IP address; write one such as 10.1.0.1");
-  }
-  return addresses;
+RouteBook::Addresses read_addresses(JsonNode both) {
+  if (both.size() != 2) throw both.error("must be the two of the ends of 'path'");
+  const auto address = [](const std::string& text) {
+    if (is_address(text)) return text;
+    throw Error(ErrorCode::invalid_input, "'" + text.substr(0, 60) + "' is no IP address; write one such as 10.1.0.1");
+  };
+  return {.from = both[0].parsed(address), .to = both[1].parsed(address)};
 }
 
 }  // namespace
@@ -114,32 +95,25 @@ std::optional<RouteBook::Addresses> RouteBook::find(Path path) const {
 }
 
 RouteBook RouteBook::parse(std::string_view json, const Fabric& fabric, const std::string& where) {
-  RouteBook book;
-  std::string place = where;
   try {
-    const Json document = Json::parse(json);
-    expect_keys(document, {"banyan", "routes"});
-    if (document.value("banyan", Json()) != kFormat) {
-      throw invalid("is no list of routes; it must say \"banyan\": \"" + std::string(kFormat) + "\"");
-    }
+    const JsonDocument document(json, kForm);
+    const JsonNode root = document.root().with_keys({"banyan", "routes"});
     const Cables cables(fabric);
-    size_t number = 0;
-    for (const Json& entry : array_at(document, "routes")) {
-      place = where + (where.empty() ? "" : " ") + "routes[" + std::to_string(number++) + "]";
-      expect_keys(entry, {"path", "cables", "addresses"});
-      book.add(read_path(entry, fabric, cables), read_addresses(entry));
+    RouteBook book;
+    for (const JsonNode entry : root.at("routes").items()) {
+      entry.with_keys({"path", "cables", "addresses"});
+      book.add(read_path(entry, fabric, cables), read_addresses(entry.at("addresses")));
     }
-  } catch (const Json::exception& error) {
-    throw invalid("is not JSON: " + std::string(error.what()).substr(0, 200)).within(place);
+    return book;
   } catch (const Error& error) {
-    throw error.within(place);
+    throw error.within(where);
   }
-  return book;
 }
 
 std::string RouteBook::format(const Fabric& fabric) const {
+  using Json = nlohmann::ordered_json;
   const Cables cables(fabric);
-  std::string text = "{\"banyan\": \"" + std::string(kFormat) + "\",\n \"routes\": [";
+  std::string text = "{\"banyan\": \"" + std::string(kForm.format) + "\",\n \"routes\": [";
   const char* separator = "\n  ";
   for (const auto& [key, addresses] : routes_) {
     Json path = Json::array({fabric.name(key.from)}), ordinals = Json::array();

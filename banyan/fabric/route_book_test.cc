@@ -61,7 +61,7 @@ TEST(RouteBook, NamesWhatIsWrong) {
   };
   EXPECT_EQ(refused(R"({"path": ["a", "sw", "b"], "addresses": ["10.0.0.1", "10.0.0.2"]})"), "accepted");
   EXPECT_THAT(refused(R"({"path": ["a", "sv", "b"], "addresses": ["10.0.0.1", "10.0.0.2"]})"),
-              HasSubstr("routes.json routes[0]: node 'sv' is not declared"));
+              HasSubstr("routes.json: routes[0].path[1]: node 'sv' is not declared"));
   EXPECT_THAT(refused(R"({"path": ["a", "b"], "addresses": ["10.0.0.1", "10.0.0.2"]})"), HasSubstr("no cable 0"));
   EXPECT_THAT(refused(R"({"path": ["a", "sw"], "addresses": ["10.0.0.1", "10.0.0.2"]})"), HasSubstr("end at ranks"));
   EXPECT_THAT(refused(R"({"path": ["a"], "addresses": ["10.0.0.1", "10.0.0.2"]})"), HasSubstr("at least two"));

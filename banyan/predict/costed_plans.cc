@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
+
+#include "banyan/base/error.h"
 
 namespace banyan {
 namespace {
@@ -11,7 +14,7 @@ Picoseconds times(Picoseconds time, double factor) {
   return Picoseconds(std::llround(static_cast<double>(time.count()) * factor));
 }
 
-class CostedPlans : public CollectivePlans {
+class CostedPlans : public CollectivePlans, public CollectiveMessages {
  public:
   CostedPlans(std::unique_ptr<CollectivePlans> plans, const LinkEfficiency& links, std::vector<CollectiveCost> measured)
       : plans_(std::move(plans)), links_(links), measured_(std::move(measured)) {}
@@ -19,8 +22,7 @@ class CostedPlans : public CollectivePlans {
   Footprint footprint(const CollectiveCall& call) override {
     Footprint footprint = plans_->footprint(call);
     const double doublings = std::log2(static_cast<double>(call.members.size()));
-    const uint32_t members = static_cast<uint32_t>(call.members.size());
-    if (const CollectiveCost* cost = nearest_cost(measured_, call.kind, members)) {
+    if (const CollectiveCost* cost = find_cost(call)) {
       const CollectiveCostPiece& piece = cost->piece(call.bytes);
       footprint.latency = times(piece.alpha, doublings / std::log2(cost->ranks));
       footprint.efficiency = piece.efficiency;
@@ -30,7 +32,23 @@ class CostedPlans : public CollectivePlans {
     return footprint;
   }
 
+  CollectiveMessages* messages() override { return plans_->messages() == nullptr ? nullptr : this; }
+
+  TransferGraph transfers(const CollectiveCall& call, Picoseconds alpha) override {
+    if (find_cost(call) != nullptr) {
+      throw Error(ErrorCode::unsupported,
+                  std::string(to_string(call.kind)) + " of " + std::to_string(call.members.size()) +
+                      " ranks has a cost that was measured as a whole (--costs), which says nothing of its messages; "
+                      "use --collectives flow, or leave --costs out");
+    }
+    return plans_->messages()->transfers(call, alpha);
+  }
+
  private:
+  const CollectiveCost* find_cost(const CollectiveCall& call) const {
+    return nearest_cost(measured_, call.kind, static_cast<uint32_t>(call.members.size()));
+  }
+
   const std::unique_ptr<CollectivePlans> plans_;
   const LinkEfficiency links_;
   const std::vector<CollectiveCost> measured_;

@@ -100,6 +100,7 @@ Detours::Part* Detours::part(uint32_t state_number, std::span<const NodeId> node
     if (!is_inside || timeline_.is_down(state_number, LinkId{i})) continue;
     link.from = node_of[index(link.from)];
     link.to = node_of[index(link.to)];
+    link.bandwidth = timeline_.bandwidth(state_number, LinkId{i}, link.bandwidth);
     builder.add_link(link);
     link_of.push_back(LinkId{i});
   }

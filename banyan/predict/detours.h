@@ -2,8 +2,8 @@
 //
 // A fabric must join all of its ranks, and a failure may cut some off. So what is left is taken apart: nodes that reach
 // each other both ways are a fabric of their own, with a routing and plans of its own, made when it is first asked for.
-// Ranks in different parts have no way to each other here, not even where one direction is left. Bandwidths are those
-// of the fabric, not those that events have set.
+// Ranks in different parts have no way to each other here, not even where one direction is left. Links have the
+// bandwidth that events have given them by then, so that of equally short ways the one that is widest now is taken.
 //
 // Complexity: for each state, one search for its parts; for each part, what its routing and plans cost. One thread.
 #pragma once

@@ -54,7 +54,7 @@ JobKinds::JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, con
     usable_.push_back(static_cast<double>(fabric.links()[link].bandwidth.bytes_per_second()) * efficiency);
   }
   number();
-  bool may_fold = options.fold && any_program_is_shared();
+  bool may_fold = options.fold && options.collectives == CollectivesAs::flow && any_program_is_shared();
   find_uses(&may_fold);
   if (may_fold) {
     fold(fabric, options, timeline, detours);
@@ -324,6 +324,7 @@ void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options, c
                     Detours* detours) {
   Colours colours(*this, fabric, options, timeline, detours);
   if (!colours.refine()) return keep_apart(fabric);
+  is_folded_ = true;
   number_colours(colours.ranks(), kind_of_rank_, &ranks_, ranks_like_);
   number_colours(colours.groups(), kind_of_group_, &groups_, groups_like_);
   kind_of_link_.resize(colours.links().size());
@@ -333,6 +334,11 @@ void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options, c
 }
 
 std::vector<FluidHop> JobKinds::folded(std::span<const FluidHop> hops, uint32_t times) const {
+  if (!is_folded_) {
+    std::vector<FluidHop> result(hops.begin(), hops.end());
+    std::sort(result.begin(), result.end(), [](const FluidHop& a, const FluidHop& b) { return a.link < b.link; });
+    return result;
+  }
   std::map<uint32_t, double> sums;
   for (const FluidHop& hop : hops) sums[kind_of_link_[hop.link]] += hop.coefficient;
   std::vector<FluidHop> result;

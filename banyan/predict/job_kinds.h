@@ -39,6 +39,7 @@ class JobKinds {
   uint32_t kind_of_rank(uint32_t rank) const { return kind_of_rank_[rank]; }
   uint32_t kind_of_group(uint32_t group) const { return kind_of_group_[group]; }
   uint32_t kind_of_link(uint32_t link) const { return kind_of_link_[link]; }
+  size_t link_count() const { return kind_of_link_.size(); }  // of the fabric
   // Whether some receive takes from anybody, or any tag; then all are of kinds of their own.
   bool has_any() const { return has_any_; }
   // The first peer slot of a rank that means `peer`; kUnused when none does.
@@ -53,7 +54,8 @@ class JobKinds {
   // Bytes per second of a link of the fabric, as protocols reach it, before any event.
   double usable(uint32_t link) const { return usable_[link]; }
 
-  // Bytes on links of one group's footprint, or one message's way, as bytes on links of kinds when all alike do it.
+  // Bytes on links of one group's footprint, or one message's way, as bytes on links of kinds when all alike do it; no
+  // link twice.
   std::vector<FluidHop> folded(std::span<const FluidHop> hops, uint32_t times) const;
 
  private:
@@ -66,7 +68,7 @@ class JobKinds {
   void keep_apart(const Fabric& fabric);
 
   const std::vector<PlacedJob>& jobs_;
-  bool has_any_ = false;
+  bool has_any_ = false, is_folded_ = false;
   std::vector<uint32_t> first_rank_, first_group_;
   std::vector<uint32_t> job_of_rank_;
   std::vector<std::vector<Use>> uses_;    // by group

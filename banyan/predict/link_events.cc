@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/fabric/node_pair.h"
 
 namespace banyan {
 namespace {
@@ -63,52 +63,6 @@ std::optional<Bandwidth> take_change(std::string_view& text) {
   return Bandwidth::parse(figure);
 }
 
-struct Pair {
-  NodeId a, b;
-};
-
-Pair parse_pair(const Fabric& fabric, std::string_view text) {
-  std::optional<Pair> found;
-  std::optional<std::string_view> stranger;  // where the other side is a node
-  for (size_t dash = text.find('-'); dash != std::string_view::npos; dash = text.find('-', dash + 1)) {
-    const std::string_view one = text.substr(0, dash), other = text.substr(dash + 1);
-    const auto a = fabric.find(one), b = fabric.find(other);
-    if (a && b && found) {
-      throw Error(ErrorCode::invalid_input, in_quotes(text) +
-                                                " is ambiguous: more than one '-' has a node on both sides; "
-                                                "rename a node");
-    }
-    if (a && b) found = Pair{*a, *b};
-    if (a.has_value() != b.has_value()) stranger = a ? other : one;
-  }
-  if (found) return *found;
-  if (stranger) fabric.at(*stranger);
-  throw Error(ErrorCode::invalid_input, in_quotes(text) + " names no two nodes; " + kHowTo);
-}
-
-std::vector<LinkId> links_between(const Fabric& fabric, Pair pair) {
-  std::vector<LinkId> links;
-  std::set<std::string> near;
-  for (const LinkId link : fabric.out_links(pair.a)) {
-    near.insert(fabric.name(fabric.link(link).to));
-    if (fabric.link(link).to == pair.b) links.push_back(link);
-  }
-  for (const LinkId link : fabric.in_links(pair.a)) {
-    near.insert(fabric.name(fabric.link(link).from));
-    if (fabric.link(link).from == pair.b) links.push_back(link);
-  }
-  if (!links.empty()) return links;
-  constexpr size_t kShown = 6;
-  std::string text = "no link joins " + in_quotes(fabric.name(pair.a)) + " and " + in_quotes(fabric.name(pair.b)) +
-                     "; " + in_quotes(fabric.name(pair.a)) + " is joined to ";
-  size_t shown = 0;
-  for (const std::string& name : near) {
-    if (shown++ < kShown) text += (shown == 1 ? "" : ", ") + name;
-  }
-  if (near.size() > kShown) text += " and " + std::to_string(near.size() - kShown) + " more";
-  throw Error(ErrorCode::not_found, text);
-}
-
 }  // namespace
 
 std::vector<LinkEvent> parse_link_events(const Fabric& fabric, std::string_view text) {
@@ -116,8 +70,9 @@ std::vector<LinkEvent> parse_link_events(const Fabric& fabric, std::string_view 
     std::string_view left = trimmed(text);
     const Picoseconds time = take_time(left);
     const std::optional<Bandwidth> change = take_change(left);
+    const NodePairs pairs(fabric);
     std::vector<LinkEvent> events;
-    for (const LinkId link : links_between(fabric, parse_pair(fabric, left))) {
+    for (const LinkId link : pairs.links_between(pairs.at(left))) {
       events.push_back({.time = time, .link = link, .bandwidth = change});
     }
     return events;
@@ -140,28 +95,50 @@ LinkTimeline::LinkTimeline(const Fabric& fabric, std::span<const LinkEvent> even
         << "link " << index(event.link) << " at " << event.time.count() << " ps";
     by_time[event.time].insert_or_assign(event.link, event);
   }
-  std::set<LinkId> down;
-  std::map<std::vector<LinkId>, uint32_t> numbers{{{}, 0}};
+  std::map<LinkId, Bandwidth> changed;
+  std::map<State, uint32_t> numbers{{{}, 0}};
   for (const auto& [time, changes] : by_time) {
     Moment moment{.time = time, .changes = {}, .state = 0};
     for (const auto& [link, event] : changes) {
       moment.changes.push_back(event);
-      if (event.bandwidth == Bandwidth()) {
-        down.insert(link);
+      const Bandwidth own = fabric.link(link).bandwidth;
+      if (event.bandwidth.value_or(own) == own) {
+        changed.erase(link);
       } else {
-        down.erase(link);
+        changed[link] = *event.bandwidth;
       }
     }
-    const auto [known, is_new] =
-        numbers.emplace(std::vector(down.begin(), down.end()), static_cast<uint32_t>(states_.size()));
+    State state;
+    for (const auto& [link, bandwidth] : changed) state.push_back({link, bandwidth});
+    const auto [known, is_new] = numbers.emplace(std::move(state), static_cast<uint32_t>(states_.size()));
     if (is_new) states_.push_back(known->first);
     moment.state = known->second;
     moments_.push_back(std::move(moment));
   }
 }
 
+const LinkTimeline::Changed* LinkTimeline::find(uint32_t state, LinkId link) const {
+  const State& all = states_[state];
+  const auto found =
+      std::lower_bound(all.begin(), all.end(), link, [](const Changed& row, LinkId id) { return row.link < id; });
+  return found != all.end() && found->link == link ? &*found : nullptr;
+}
+
 bool LinkTimeline::is_down(uint32_t state, LinkId link) const {
-  return state != 0 && std::binary_search(states_[state].begin(), states_[state].end(), link);
+  if (state == 0) return false;
+  const Changed* changed = find(state, link);
+  return changed != nullptr && changed->bandwidth == Bandwidth();
+}
+
+bool LinkTimeline::any_ever_down() const {
+  const auto is_zero = [](const Changed& row) { return row.bandwidth == Bandwidth(); };
+  return std::any_of(states_.begin(), states_.end(),
+                     [&](const State& state) { return std::any_of(state.begin(), state.end(), is_zero); });
+}
+
+Bandwidth LinkTimeline::bandwidth(uint32_t state, LinkId link, Bandwidth own) const {
+  const Changed* changed = find(state, link);
+  return changed == nullptr ? own : changed->bandwidth;
 }
 
 }  // namespace banyan

@@ -6,7 +6,7 @@
 //   10ms gpu0-ib0 fail      they carry nothing
 //   20ms gpu0-ib0 returns   they have what the fabric says, again
 //
-// A pair of nodes is split as in fabric/edit.h.
+// A pair of nodes is read as fabric/node_pair.h says.
 #pragma once
 
 #include <compare>
@@ -38,7 +38,7 @@ enum class OnFailure : uint8_t {
 std::vector<LinkEvent> parse_link_events(const Fabric& fabric, std::string_view text);
 OnFailure parse_on_failure(std::string_view text);  // "stop", "move", "fail"
 
-// Events in order: moments at which links change, and which links are down together after each.
+// Events in order: moments at which links change, and how all of them are after each.
 class LinkTimeline {
  public:
   struct Moment {
@@ -46,18 +46,30 @@ class LinkTimeline {
     std::vector<LinkEvent> changes;  // one for a link, by ascending link; of several at one time the last holds
     uint32_t state = 0;              // from then on: into states()
   };
+  struct Changed {
+    LinkId link{};
+    Bandwidth bandwidth;  // zero: it is down
+    friend auto operator<=>(const Changed&, const Changed&) = default;
+  };
+  // Links that are not as the fabric says, ascending.
+  using State = std::vector<Changed>;
 
   // Every event is of a link of the fabric, at a time of 0 or later.
   LinkTimeline(const Fabric& fabric, std::span<const LinkEvent> events);
 
   const std::vector<Moment>& moments() const { return moments_; }  // by ascending time
-  // Each set of links that are down together at some time, ascending; the first is the empty one.
-  const std::vector<std::vector<LinkId>>& states() const { return states_; }
+  // Each that there is at some time, once; the first is the empty one.
+  const std::vector<State>& states() const { return states_; }
   bool is_down(uint32_t state, LinkId link) const;
+  bool any_ever_down() const;
+  // What the link has; `own` is what the fabric says.
+  Bandwidth bandwidth(uint32_t state, LinkId link, Bandwidth own) const;
 
  private:
+  const Changed* find(uint32_t state, LinkId link) const;
+
   std::vector<Moment> moments_;
-  std::vector<std::vector<LinkId>> states_;
+  std::vector<State> states_;
 };
 
 }  // namespace banyan

@@ -52,14 +52,15 @@ TEST(LinkEvents, SayWhatIsWrongAndHowToMendIt) {
   EXPECT_THAT(error_of("10ms a-sw-s=0GB/s"), HasSubstr("write 'a-sw-s fail'"));
   EXPECT_THAT(error_of("10ms a-sw-s=4"), HasSubstr("300 GB/s"));
   EXPECT_THAT(error_of("10 a-sw-s fail"), HasSubstr("1 us"));
-  for (const char* text : {"", "10ms", "10ms a-sw-s", "10ms fail", "10ms a fail", "10 ms"}) {
+  for (const char* text : {"", "10ms", "10ms a-sw-s", "10ms fail", "10 ms"}) {
     EXPECT_THAT(error_of(text), HasSubstr("write it as")) << text;
   }
+  EXPECT_THAT(error_of("10ms a fail"), HasSubstr("'a' names no two nodes; write them as in"));
   EXPECT_THROW(parse_on_failure("wait"), Error);
   EXPECT_EQ(parse_on_failure("move"), OnFailure::move);
 }
 
-TEST(LinkTimeline, GathersWhatHappensAtOneTimeAndNumbersWhatIsDownTogether) {
+TEST(LinkTimeline, GathersWhatHappensAtOneTimeAndNumbersHowLinksAreTogether) {
   const LinkTimeline timeline(pair_with_two_switches(), std::vector<LinkEvent>{
                                                             {milliseconds(3), LinkId{1}, std::nullopt},
                                                             {milliseconds(1), LinkId{4}, Bandwidth()},
@@ -75,6 +76,27 @@ TEST(LinkTimeline, GathersWhatHappensAtOneTimeAndNumbersWhatIsDownTogether) {
   EXPECT_FALSE(timeline.is_down(timeline.moments()[1].state, LinkId{1}));
   EXPECT_TRUE(timeline.is_down(timeline.moments()[1].state, LinkId{4}));
   EXPECT_FALSE(timeline.is_down(0, LinkId{4}));
+}
+
+TEST(LinkTimeline, TellsWhatEachLinkHas) {
+  const Fabric fabric = pair_with_two_switches();
+  const auto gigabytes = [](uint64_t count) { return Bandwidth::bytes_per_second(count * 1'000'000'000); };
+  const LinkTimeline timeline(fabric, std::vector<LinkEvent>{
+                                          {milliseconds(1), LinkId{1}, gigabytes(1)},
+                                          {milliseconds(2), LinkId{1}, gigabytes(3)},
+                                          {milliseconds(3), LinkId{1}, fabric.link(LinkId{1}).bandwidth},
+                                          {milliseconds(4), LinkId{1}, gigabytes(1)},
+                                      });
+  EXPECT_EQ(timeline.states().size(), 3u);  // as it is, and twice changed
+  EXPECT_FALSE(timeline.any_ever_down());
+  const auto has_after = [&](size_t moment, uint32_t link) {
+    return timeline.bandwidth(timeline.moments()[moment].state, LinkId{link}, fabric.link(LinkId{link}).bandwidth);
+  };
+  EXPECT_EQ(has_after(0, 1), gigabytes(1));
+  EXPECT_EQ(has_after(1, 1), gigabytes(3));
+  EXPECT_EQ(has_after(2, 1), gigabytes(4));
+  EXPECT_EQ(has_after(3, 1), gigabytes(1));
+  EXPECT_EQ(has_after(0, 4), gigabytes(2));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "banyan/base/units.h"
 #include "banyan/fabric/fabric.h"
 #include "banyan/predict/fluid/fluid_network.h"
+#include "banyan/predict/link_events.h"
 
 namespace banyan {
 
@@ -61,6 +62,7 @@ struct Prediction {
   std::vector<std::string> names;
   std::vector<PredictedSpan> spans;  // by begin
   std::vector<PredictedLink> links;  // by number of the fabric's link
+  std::vector<LinkEvent> events;     // of links, until `time`; by time and link, of one link one at a time
   Picoseconds load_step{0};
   WindowError window;
 };

@@ -3,27 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/predict/transfer_colours.h"
 
 namespace banyan {
 namespace {
 
-using Colour = uint64_t;
-
-constexpr int kMostRounds = 40;
-
-// The finaliser of splitmix64, and what it makes of two: the order matters.
-Colour mixed(Colour x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-Colour mixed(Colour a, Colour b) { return mixed(a * 0x9e3779b97f4a7c15 + b + 0x632be59bd9b4e019); }
+using Colour = TransferColours::Colour;
 
 // A hash map whose keys are hashes already.
 class NumberOfColour {
@@ -58,7 +49,16 @@ class NumberOfColour {
   size_t count_ = 0;
 };
 
-enum Mark : Colour { kInEdge = 1, kOutEdge, kJoint, kLink };
+struct Slicing {
+  double bytes;
+  uint32_t slices;
+};
+// Into equal slices that are no longer than `most`.
+Slicing slicing_of(double bytes, Bytes most) {
+  const double slices = std::max(1.0, std::ceil(bytes / static_cast<double>(most.count()) - 1e-9));
+  CHECK(slices < UINT32_MAX) << bytes << " bytes in slices of " << most.count();
+  return {bytes / slices, static_cast<uint32_t>(slices)};
+}
 
 }  // namespace
 
@@ -84,126 +84,25 @@ class TransferGraphBuilder {
   TransferGraph build() {
     if (has_steps_) {
       build_tied();
+      graph_.list_dependents();
       return std::move(graph_);
     }
-    if (options_.fold) fold();
+    if (options_.fold) {
+      colours_.emplace(schedule_, routes_);
+      if (!colours_->refine()) colours_.reset();
+    }
     make_links();
     make_transfers();
+    graph_.list_dependents();
     return std::move(graph_);
   }
 
  private:
-  struct RouteRow {
-    uint32_t from, to;
-    Picoseconds delay;
-  };
-  struct Slicing {
-    double bytes;
-    uint32_t slices;
-  };
-
-  Slicing slicing(double bytes) const {
-    const double slices = std::max(1.0, std::ceil(bytes / static_cast<double>(options_.slice.count()) - 1e-9));
-    CHECK(slices < UINT32_MAX) << bytes << " bytes in slices of " << options_.slice.count();
-    return {bytes / slices, static_cast<uint32_t>(slices)};
-  }
+  using RouteRow = TransferColours::RouteRow;
+  Slicing slicing(double bytes) const { return slicing_of(bytes, options_.slice); }
   double bytes_of(const Chunk& chunk) const {
     return static_cast<double>(options_.total.count()) * static_cast<double>(chunk.units) /
            static_cast<double>(schedule_.total_units());
-  }
-
-  // ---- Folding
-
-  // The colours of a chunk's edges, to be asked for in the order of its lists: from those of their routes and of what
-  // they need.
-  class ChunkColours {
-   public:
-    ChunkColours(const TransferGraphBuilder& builder, std::vector<Colour>& at_node, const Chunk& chunk)
-        : builder_(builder),
-          at_node_(at_node),
-          chunk_(chunk),
-          in_base_(mixed(chunk.units, kInEdge)),
-          out_base_(mixed(chunk.units, kOutEdge)) {}
-    Colour in_edge(RouteId route) {
-      const RouteRow& row = builder_.routes_[index(route)];
-      const Colour colour =
-          mixed(in_base_ + builder_.route_colours_[index(route)], std::exchange(at_node_[row.from], 0));
-      at_node_[row.to] += mixed(colour);
-      return colour;
-    }
-    void root() { at_node_[index(chunk_.root)] = mixed(at_node_[index(chunk_.root)], kJoint); }
-    Colour out_edge(RouteId route) {
-      const RouteRow& row = builder_.routes_[index(route)];
-      return at_node_[row.to] = mixed(out_base_ + builder_.route_colours_[index(route)], at_node_[row.from]);
-    }
-    void end() {
-      at_node_[index(chunk_.root)] = 0;
-      for (const RouteId route : chunk_.out_tree) at_node_[builder_.routes_[index(route)].to] = 0;
-    }
-
-   private:
-    const TransferGraphBuilder& builder_;
-    std::vector<Colour>& at_node_;  // by node, what has arrived there; all zero between chunks
-    const Chunk& chunk_;
-    const Colour in_base_, out_base_;
-  };
-
-  void colour_routes() {
-    for (uint32_t r = 0; r < routes_.size(); ++r) {
-      Colour sum = static_cast<Colour>(routes_[r].delay.count());
-      for (const LinkId link : schedule_.route(RouteId{r}).links) sum += mixed(link_colours_[index(link)]);
-      route_colours_[r] = mixed(sum);
-    }
-  }
-
-  // The sum of the colours of the edges on each route.
-  void colour_edges() {
-    std::fill(on_route_.begin(), on_route_.end(), 0);
-    for (size_t i = 0; i < schedule_.chunk_count(); ++i) {
-      const Chunk chunk = schedule_.chunk(i);
-      ChunkColours colours(*this, at_node_, chunk);
-      for (const RouteId route : chunk.in_tree) on_route_[index(route)] += mixed(colours.in_edge(route));
-      colours.root();
-      for (const RouteId route : chunk.out_tree) on_route_[index(route)] += mixed(colours.out_edge(route));
-      colours.end();
-    }
-  }
-
-  void colour_links() {
-    std::vector<Colour> sums(fabric_.links().size(), 0);
-    for (uint32_t r = 0; r < routes_.size(); ++r) {
-      for (const LinkId link : schedule_.route(RouteId{r}).links) sums[index(link)] += on_route_[r];
-    }
-    for (size_t link = 0; link < sums.size(); ++link) {
-      link_colours_[link] =
-          sums[link] == 0 ? 0 : mixed(mixed(kLink, fabric_.links()[link].bandwidth.bytes_per_second()), sums[link]);
-    }
-    colour_routes();
-  }
-
-  static size_t count_kinds(const std::vector<Colour>& colours) {
-    return std::unordered_set<Colour>(colours.begin(), colours.end()).size();
-  }
-
-  void fold() {
-    at_node_.assign(fabric_.nodes().size(), 0);
-    on_route_.resize(routes_.size());
-    route_colours_.resize(routes_.size());
-    link_colours_.resize(fabric_.links().size());
-    for (size_t link = 0; link < link_colours_.size(); ++link) {
-      link_colours_[link] = mixed(kLink, fabric_.links()[link].bandwidth.bytes_per_second());
-    }
-    colour_routes();
-    size_t link_kinds = 0;
-    for (int round = 0; round < kMostRounds; ++round) {
-      colour_edges();
-      colour_links();
-      // Colours are made of those of the round before, so they can only split. When the links' do not, nothing will.
-      const size_t kinds = count_kinds(link_colours_);
-      is_folded_ = round > 0 && kinds == link_kinds;
-      if (is_folded_) return;
-      link_kinds = kinds;
-    }
   }
 
   // ---- The graph
@@ -216,11 +115,12 @@ class TransferGraphBuilder {
     }
     std::unordered_map<Colour, uint32_t> kinds;
     for (uint32_t link = 0; link < is_used.size(); ++link) {
-      if (!is_used[link] || (is_folded_ && link_colours_[link] == 0)) continue;
+      if (!is_used[link] || (colours_ && colours_->link(link) == 0)) continue;
       uint32_t kind = static_cast<uint32_t>(graph_.capacities_.size());
-      if (is_folded_) kind = kinds.emplace(link_colours_[link], kind).first->second;
+      if (colours_) kind = kinds.emplace(colours_->link(link), kind).first->second;
       if (kind == graph_.capacities_.size()) {
         graph_.capacities_.push_back(static_cast<double>(fabric_.links()[link].bandwidth.bytes_per_second()));
+        graph_.first_links_.push_back(link);
         links_of_kind_.push_back(0);
       }
       ++links_of_kind_[kind];
@@ -255,7 +155,7 @@ class TransferGraphBuilder {
 
   // The transfer of an edge: one for each colour, or, unfolded, one for each edge.
   uint32_t edge(Colour colour, RouteId route, const Slicing& slicing, std::span<const uint32_t> needs) {
-    if (is_folded_) {
+    if (colours_) {
       const uint32_t known = of_colour_.find_or_add(colour, static_cast<uint32_t>(graph_.transfers_.size()));
       if (known < graph_.transfers_.size()) {
         ++graph_.transfers_[known].stands_for;
@@ -266,7 +166,9 @@ class TransferGraphBuilder {
     return add({.bytes = slicing.bytes,
                 .slices = slicing.slices,
                 .alpha = options_.alpha,
-                .delay = routes_[index(route)].delay},
+                .delay = routes_[index(route)].delay,
+                .from = routes_[index(route)].from,
+                .to = routes_[index(route)].to},
                needs);
   }
 
@@ -281,17 +183,18 @@ class TransferGraphBuilder {
     std::map<std::vector<uint32_t>, uint32_t> joints;
     for (size_t i = 0; i < schedule_.chunk_count(); ++i) {
       const Chunk chunk = schedule_.chunk(i);
-      ChunkColours colours(*this, at_node_, chunk);
+      std::optional<TransferColours::OfChunk> colours;
+      if (colours_) colours.emplace(*colours_, chunk);
       const Slicing slices = slicing(bytes_of(chunk));
       for (const RouteId route : chunk.in_tree) {
         const RouteRow& row = routes_[index(route)];
-        const uint32_t transfer = edge(is_folded_ ? colours.in_edge(route) : 0, route, slices, arrived[row.from]);
+        const uint32_t transfer = edge(colours ? colours->in_edge(route) : 0, route, slices, arrived[row.from]);
         arrived[row.from].clear();
         std::vector<uint32_t>& there = arrived[row.to];
         if (std::find(there.begin(), there.end(), transfer) == there.end()) there.push_back(transfer);
       }
       std::vector<uint32_t>& root = arrived[index(chunk.root)];
-      if (is_folded_) colours.root();
+      if (colours) colours->root();
       if (root.size() > 1) {
         std::sort(root.begin(), root.end());
         auto known = joints.find(root);
@@ -300,13 +203,12 @@ class TransferGraphBuilder {
       }
       for (const RouteId route : chunk.out_tree) {
         const RouteRow& row = routes_[index(route)];
-        arrived[row.to].assign(1, edge(is_folded_ ? colours.out_edge(route) : 0, route, slices, arrived[row.from]));
+        arrived[row.to].assign(1, edge(colours ? colours->out_edge(route) : 0, route, slices, arrived[row.from]));
       }
       root.clear();
       for (const RouteId route : chunk.out_tree) arrived[routes_[index(route)].to].clear();
-      if (is_folded_) colours.end();
     }
-    if (!is_folded_) return;
+    if (!colours_) return;
     for (uint32_t transfer = 0; transfer < graph_.transfers_.size(); ++transfer) {
       const double members = static_cast<double>(graph_.transfers_[transfer].stands_for);
       for (uint64_t h = graph_.hops_start_[transfer]; h < graph_.hops_start_[transfer + 1]; ++h) {
@@ -388,6 +290,8 @@ class TransferGraphBuilder {
          .slices = slices,
          .alpha = options_.alpha,
          .delay = delay,
+         .from = routes_[index(tie.routes.front())].from,
+         .to = routes_[index(tie.routes.front())].to,
          .stands_for = tie.routes.size()},
         needs);
   }
@@ -397,13 +301,55 @@ class TransferGraphBuilder {
   const TransferGraph::Options options_;
   std::vector<RouteRow> routes_;
   size_t edges_ = 0;
-  bool has_steps_ = false, is_folded_ = false;
-  std::vector<Colour> at_node_, on_route_, route_colours_, link_colours_;
+  bool has_steps_ = false;
+  std::optional<TransferColours> colours_;  // where it is folded
   NumberOfColour of_colour_;
   std::vector<uint64_t> links_of_kind_;
   std::vector<uint32_t> scratch_;
   TransferGraph graph_;
 };
+
+void TransferGraph::list_dependents() {
+  const uint32_t count = static_cast<uint32_t>(transfers_.size());
+  dependents_start_.assign(count + 1, 0);
+  for (const uint32_t needed : needs_) ++dependents_start_[needed + 1];
+  for (uint32_t t = 0; t < count; ++t) dependents_start_[t + 1] += dependents_start_[t];
+  dependents_.resize(dependents_start_[count]);
+  std::vector<uint64_t> at(dependents_start_.begin(), dependents_start_.end() - 1);
+  for (uint32_t t = 0; t < count; ++t) {
+    for (const uint32_t needed : needs(t)) dependents_[at[needed]++] = t;
+  }
+}
+
+TransferGraph TransferGraph::of(const Fabric& fabric, std::span<const Direct> transfers, const Messages& messages) {
+  CHECK(messages.slice.count() > 0) << "slices of no bytes";
+  TransferGraph graph;
+  graph.edge_count_ = transfers.size();
+  graph.kind_of_link_.assign(fabric.links().size(), kUnused);
+  for (const Direct& transfer : transfers) {
+    const Slicing slicing = slicing_of(transfer.bytes, messages.slice);
+    FoldedTransfer row{.bytes = slicing.bytes,
+                       .slices = slicing.slices,
+                       .alpha = messages.alpha,
+                       .from = index(transfer.from),
+                       .to = index(transfer.to)};
+    for (const LinkId link : transfer.way) {
+      uint32_t& number = graph.kind_of_link_[index(link)];
+      if (number == kUnused) {
+        number = static_cast<uint32_t>(graph.capacities_.size());
+        graph.capacities_.push_back(static_cast<double>(fabric.link(link).bandwidth.bytes_per_second()));
+        graph.first_links_.push_back(index(link));
+      }
+      graph.hops_.push_back({number, 1});
+      row.delay += fabric.link(link).latency;
+    }
+    graph.transfers_.push_back(row);
+    graph.hops_start_.push_back(graph.hops_.size());
+    graph.needs_start_.push_back(0);
+  }
+  graph.list_dependents();
+  return graph;
+}
 
 TransferGraph TransferGraph::of(const Schedule& schedule, const Options& options) {
   CHECK(options.slice.count() > 0) << "slices of no bytes";

@@ -33,7 +33,8 @@ struct FoldedTransfer {
   uint32_t slices = 1;  // 0: nothing to send, it only waits for all that it needs
   Picoseconds alpha{0};
   Picoseconds delay{0};
-  uint64_t stands_for = 1;  // transfers of the schedule
+  uint32_t from = 0, to = 0;  // nodes of the fabric; of the first that it stands for
+  uint64_t stands_for = 1;    // transfers of the schedule
 };
 
 class TransferGraph {
@@ -48,12 +49,31 @@ class TransferGraph {
   // tied; a schedule with steps is not folded.
   static TransferGraph of(const Schedule& schedule, const Options& options);
 
+  // Transfers that need none of the others; nothing is folded.
+  struct Direct {
+    NodeId from{}, to{};
+    std::vector<LinkId> way = {};
+    double bytes = 0;
+  };
+  struct Messages {
+    Bytes slice;           // none is longer
+    Picoseconds alpha{0};  // of each
+  };
+  static TransferGraph of(const Fabric& fabric, std::span<const Direct> transfers, const Messages& messages);
+
   std::span<const FoldedTransfer> transfers() const { return transfers_; }
   std::span<const FluidHop> hops(uint32_t transfer) const { return part(hops_, hops_start_, transfer); }
   std::span<const uint32_t> needs(uint32_t transfer) const { return part(needs_, needs_start_, transfer); }
 
+  // Those that need it.
+  std::span<const uint32_t> dependents(uint32_t transfer) const {
+    return part(dependents_, dependents_start_, transfer);
+  }
+
   // Links of the graph: kinds of the fabric's links, or these themselves when nothing was folded.
   std::span<const double> capacities() const { return capacities_; }
+  // By link of the graph: the first of the fabric's that it stands for.
+  std::span<const uint32_t> first_links() const { return first_links_; }
   // By link of the fabric: the kind it is of, kUnused for one that no transfer crosses.
   static constexpr uint32_t kUnused = UINT32_MAX;
   std::span<const uint32_t> kind_of_link() const { return kind_of_link_; }
@@ -68,10 +88,12 @@ class TransferGraph {
     return std::span(all).subspan(start[i], start[i + 1] - start[i]);
   }
 
+  void list_dependents();
+
   std::vector<FoldedTransfer> transfers_;
   std::vector<FluidHop> hops_;
-  std::vector<uint32_t> needs_;
-  std::vector<uint64_t> hops_start_{0}, needs_start_{0};
+  std::vector<uint32_t> needs_, dependents_, first_links_;
+  std::vector<uint64_t> hops_start_{0}, needs_start_{0}, dependents_start_;
   std::vector<double> capacities_;
   std::vector<uint32_t> kind_of_link_;
   uint64_t edge_count_ = 0;

@@ -1,0 +1,96 @@
+// `banyan predict --collectives messages`: training steps, traces and several jobs whose collectives are carried out
+// message by message.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/banyan_process.h"
+
+namespace banyan::app {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+Json json_of(std::vector<std::string> arguments, const std::string& collectives) {
+  arguments.insert(arguments.end(), {"--collectives", collectives, "--json"});
+  const Outcome outcome = run_banyan(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return Json::parse(outcome.out);
+}
+
+const std::vector<std::string> kStep = {"predict",        "train",
+                                        "--layers",       "2",
+                                        "--hidden",       "512",
+                                        "--tp",           "2",
+                                        "--dp",           "2",
+                                        "--global-batch", "4",
+                                        "--fabric",       "leaf-spine:leaves=2,hosts=2,spines=1@10GB/s"};
+
+TEST(CliPredictCollectives, CarryOutMessagesWhenAsked) {
+  for (const char* algorithm : {"rings", "forest", "ring", "double-binary-tree"}) {
+    std::vector<std::string> step = kStep;
+    step.insert(step.end(), {"--algorithm", algorithm});
+    const Json flow = json_of(step, "flow")["prediction"], messages = json_of(step, "messages")["prediction"];
+    EXPECT_FALSE(flow.contains("collective_messages")) << algorithm;
+    EXPECT_GT(messages["collective_messages"].get<int>(), 20) << algorithm;
+    EXPECT_EQ(messages["rank_kinds"], 4) << algorithm;
+    // The same bytes on every link.
+    ASSERT_EQ(flow["links"].size(), messages["links"].size());
+    double sum = 0, sum_of_messages = 0;
+    for (const Json& link : flow["links"]) sum += link["bytes"].get<double>();
+    for (const Json& link : messages["links"]) sum_of_messages += link["bytes"].get<double>();
+    EXPECT_NEAR(sum_of_messages / sum, 1, 1e-9) << algorithm;
+  }
+  std::vector<std::string> words = kStep;
+  words.insert(words.end(), {"--collectives", "messages"});
+  const Outcome text = run_banyan(words);
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("messages of collectives"));
+}
+
+TEST(CliPredictCollectives, GoForSeveralJobs) {
+  const TemporaryFolder folder;
+  const std::string jobs = folder.write("jobs.json", R"({"banyan": "jobs/1", "jobs": [
+    {"name": "one", "train": {"layers": 2, "hidden": 512, "dp": 4, "global-batch": 4}, "weight": 2},
+    {"name": "two", "train": {"layers": 2, "hidden": 512, "dp": 4, "experts": 4, "global-batch": 4}}]})");
+  const Json json = json_of({"predict", "job", "--jobs", jobs, "--placement", "round-robin", "--fabric",
+                             "leaf-spine:leaves=2,hosts=4,spines=1@10GB/s"},
+                            "messages");
+  ASSERT_EQ(json["jobs"].size(), 2u);
+  for (const Json& job : json["jobs"]) EXPECT_GE(job["slow_down"].get<double>(), 1 - 1e-9) << job;
+  EXPECT_GT(json["collective_messages"].get<int>(), 100);
+}
+
+TEST(CliPredictCollectives, AreRefusedInOneLineWhereThereAreNoMessages) {
+  const TemporaryFolder folder;
+  const auto refused = [](std::vector<std::string> arguments) {
+    const Outcome outcome = run_banyan(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    return outcome.err;
+  };
+  std::vector<std::string> step = kStep;
+  step.insert(step.end(), {"--collectives", "packets"});
+  EXPECT_THAT(refused(step), HasSubstr("--collectives: 'packets' is neither flow nor messages"));
+
+  std::string curve = "size(B),time(us)\n";
+  for (int i = 1; i <= 64; ++i) curve += std::to_string(i << 20) + "," + std::to_string(30 + i * 10.0) + "\n";
+  const std::string costs = folder.path("costs.json");
+  ASSERT_EQ(run_banyan(
+                {"predict", "calibrate", folder.write("allreduce_2ranks.csv", curve), "--link", "300GB/s", "-o", costs})
+                .exit_code,
+            0);
+  step.back() = "messages";
+  step.insert(step.end(), {"--costs", costs});
+  EXPECT_THAT(refused(step), AllOf(HasSubstr("of group '"), HasSubstr("(--costs)"), HasSubstr("--collectives flow"),
+                                   Not(HasSubstr("internal"))));
+}
+
+}  // namespace
+}  // namespace banyan::app
