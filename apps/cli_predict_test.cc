@@ -131,6 +131,47 @@ TEST(CliPredict, SimulatesJobsTogetherAndAlone) {
   EXPECT_EQ(json["ranks"], 8);
 }
 
+TEST(CliPredict, WritesWhatHappenedToLinks) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("pair.json"), page = folder.path("pair.html");
+  const std::string fabric = folder.write("pair.txt", "a <-> s 1GB/s; s <-> b 1GB/s");
+  // As above, but the link is down for 1 ms, and has half of its bandwidth for what is left: 0.5 MB in 1 ms.
+  const Json json = json_of({"predict", "job", folder.write("pair.goal", kGoal), "--fabric", fabric, "--event",
+                             "1.005 ms a-s fail", "--event", "2.005 ms a-s returns", "--event", "2.505 ms a-s=500MB/s",
+                             "--event", "9 ms s-b fail", "-o", file, "--html", page, "--json"});
+  EXPECT_EQ(json["time_ps"], 3'505'000'000);
+  const Json events = Json::parse(folder.read("pair.json"))["link_events"];
+  ASSERT_EQ(events.size(), 6u) << "both directions, and none after the end";
+  EXPECT_EQ(events[0], (Json{{"time_ps", 1'005'000'000}, {"link", 0}, {"bytes_per_second", 0}}));
+  EXPECT_EQ(events[3], (Json{{"time_ps", 2'005'000'000}, {"link", 1}}));
+  EXPECT_EQ(events[4], (Json{{"time_ps", 2'505'000'000}, {"link", 0}, {"bytes_per_second", 500'000'000}}));
+  EXPECT_THAT(folder.read("pair.html"), HasSubstr("\"kind\":\"down\""));
+}
+
+TEST(CliPredict, TakesDevicesForTracesAndJobs) {
+  const TemporaryFolder folder;
+  const std::string goal = folder.write("pair.goal", kGoal);
+  // Links that give half of their bandwidth, messages that cost 20 us: 1 ms of work, 20 us, 1 MB at 0.5 GB/s.
+  const std::string devices = folder.write("devices.json", R"({"banyan": "devices/1", "devices": [
+    {"name": "slow-card", "like": "h100", "links": {"scale_up": 0.5, "network": 0.5, "latency": "20 us"}}]})");
+  const std::vector<std::string> question = {"predict",   "job",   goal,    "--fabric",  "star:2@1GB/s",
+                                             "--devices", devices, "--gpu", "slow-card", "--json"};
+  EXPECT_EQ(json_of(question)["time_ps"], 3'020'000'000);
+  const std::string jobs = folder.write(
+      "jobs.json", R"({"banyan": "jobs/1", "jobs": [{"train": {"gpu": "slow-card", "layers": 2, "hidden": 512, "dp": 2,
+    "global-batch": 2}}]})");
+  const Json json =
+      json_of({"predict", "job", "--jobs", jobs, "--devices", devices, "--fabric", "star:2@1GB/s", "--json"});
+  EXPECT_TRUE(json["complete"].get<bool>());
+  EXPECT_EQ(json["ranks"], 2);
+  expect_refused({"predict", "job", goal, "--fabric", "star:2", "--devices", devices},
+                 "--devices: says nothing without --gpu");
+  expect_refused({"predict", "job", goal, "--fabric", "star:2", "--devices", devices, "--gpu", "slow-car"},
+                 "did you mean 'slow-card'?");
+  expect_refused({"predict", "job", "--jobs", jobs, "--fabric", "star:2"},
+                 "jobs[0] --gpu: device 'slow-card' is not known");
+}
+
 TEST(CliPredict, RefusesWhatIsWrongInOneLine) {
   const TemporaryFolder folder;
   expect_refused({"predict"}, "WHAT is required");
@@ -151,7 +192,11 @@ TEST(CliPredict, RefusesWhatIsWrongInOneLine) {
                  "never received");
   expect_refused({"predict", "job", "--jobs",
                   folder.write("j.json", "{\"banyan\": \"jobs/1\", \"jobs\": [{\"gaol\": 1}]}"), "--fabric", "star:2"},
-                 "'gaol'");
+                 "j.json: jobs[0] has unknown key 'gaol' (did you mean 'goal'?)");
+  expect_refused(
+      {"predict", "job", "--jobs",
+       folder.write("k.json", "{\"banyan\": \"jobs/1\", \"jobs\": [{\"goal\": \"none.goal\"}]}"), "--fabric", "star:2"},
+      "k.json jobs[0]");
   expect_refused({"predict", "calibrate", folder.write("c.csv", "size,time\n")}, "c.csv");
 }
 

@@ -39,6 +39,7 @@ JobSimulationOptions options_of(const JobQuestion& question, const JobTexts& tex
   options.message_latency = question.going.links.latency;
   options.link_efficiency = link_efficiencies(question.fabric, question.going.links, !question.going.measured.empty());
   options.fold = !texts.unfolded;
+  options.collectives = parse_option("--collectives", [&] { return parse_collectives_as(texts.collectives); });
   if (!texts.window.empty()) options.window = parse_option("--window", [&] { return parse_duration(texts.window); });
   for (const std::string& text : texts.events) {
     const auto events = parse_option("--event", [&] { return parse_link_events(question.fabric, text); });
@@ -68,6 +69,9 @@ void declare_job_options(CLI::App& command, JobTexts& texts) {
   add("--costs", texts.costs, "FILE", "measured collectives, as 'predict calibrate' writes them");
   add("--algorithm", texts.algorithm, "NAME",
       "of collectives: rings (default), forest, or a baseline of 'plan --compare'");
+  add("--collectives", texts.collectives, "HOW",
+      "flow: a collective is one flow (default); messages: all that its plan sends, which is slower, folds no ranks "
+      "and takes no --costs");
   command
       .add_option("--event", texts.events,
                   "what happens to a cable: '10ms a-b=10GB/s', '10ms a-b fail' or '20ms a-b returns' (repeatable)")
@@ -155,7 +159,10 @@ std::string format_answer(const JobQuestion& question, const JobAnswer& answer, 
   text += labelled(terminal, "simulated",
                    std::to_string(answer.simulation.nodes_simulated) + " nodes of " +
                        counted(answer.simulation.rank_kinds, "kind") + " of ranks for " +
-                       std::to_string(answer.simulation.nodes) + " of " + counted(prediction.ranks.size(), "rank"));
+                       std::to_string(answer.simulation.nodes) + " of " + counted(prediction.ranks.size(), "rank") +
+                       (answer.simulation.collective_messages == 0
+                            ? ""
+                            : ", " + counted(answer.simulation.collective_messages, "message") + " of collectives"));
   if (prediction.window.bytes > 0) {
     text += labelled(terminal, "window", "sizes are off by " + format_percent(prediction.window.of_all) + " in all");
   }
@@ -223,23 +230,25 @@ Json answer_json(const JobQuestion& question, const JobAnswer& answer) {
   for (const WhatIf& row : answer.what_if) {
     what_if.push_back({{"resource", row.resource}, {"time_ps", row.time.count()}, {"gain", row.gain}});
   }
-  return {{"title", prediction.title},
-          {"time_ps", prediction.time.count()},
-          {"complete", prediction.complete},
-          {"in_words", in_words(input)},
-          {"shares",
-           {{"compute", shares.compute},
-            {"exposed", shares.exposed},
-            {"waiting", shares.waiting},
-            {"bubble", shares.bubble}}},
-          {"ranks", prediction.ranks.size()},
-          {"rank_kinds", answer.simulation.rank_kinds},
-          {"nodes", answer.simulation.nodes},
-          {"nodes_simulated", answer.simulation.nodes_simulated},
-          {"window_error", prediction.window.of_all},
-          {"jobs", jobs},
-          {"links", links},
-          {"what_if", what_if}};
+  Json json = {{"title", prediction.title},
+               {"time_ps", prediction.time.count()},
+               {"complete", prediction.complete},
+               {"in_words", in_words(input)},
+               {"shares",
+                {{"compute", shares.compute},
+                 {"exposed", shares.exposed},
+                 {"waiting", shares.waiting},
+                 {"bubble", shares.bubble}}},
+               {"ranks", prediction.ranks.size()},
+               {"rank_kinds", answer.simulation.rank_kinds},
+               {"nodes", answer.simulation.nodes},
+               {"nodes_simulated", answer.simulation.nodes_simulated},
+               {"window_error", prediction.window.of_all},
+               {"jobs", jobs},
+               {"links", links},
+               {"what_if", what_if}};
+  if (answer.simulation.collective_messages > 0) json["collective_messages"] = answer.simulation.collective_messages;
+  return json;
 }
 
 }  // namespace banyan::app

@@ -18,7 +18,8 @@ namespace banyan::app {
 
 // As the user wrote them.
 struct JobTexts {
-  std::string fabric, placement = "packed", seed, window, costs, algorithm = "rings", output, html, trace;
+  std::string fabric, placement = "packed", seed, window, costs, algorithm = "rings", collectives = "flow", output,
+                      html, trace;
   std::vector<std::string> events;
   std::string on_failure = "stop";
   bool what_if = false, unfolded = false, json = false;

@@ -3,11 +3,13 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 #include "banyan/plan/baselines.h"
+#include "banyan/plan/choose.h"
 #include "banyan/plan/forest.h"
 
 namespace banyan::app {
@@ -18,38 +20,24 @@ constexpr const char* kForest = "forest";
 // Latency of a hop; the costs of the device come on top (costed_plans.h puts theirs in its place).
 constexpr Picoseconds kHop = std::chrono::microseconds(5);
 
-std::optional<CollectiveKind> planned_kind(JobCollective kind) {
-  switch (kind) {
-    case JobCollective::all_reduce:
-      return CollectiveKind::allreduce;
-    case JobCollective::all_gather:
-      return CollectiveKind::allgather;
-    case JobCollective::reduce_scatter:
-      return CollectiveKind::reduce_scatter;
-    case JobCollective::broadcast:
-      return CollectiveKind::broadcast;
-    case JobCollective::reduce:
-      return CollectiveKind::reduce;
-    case JobCollective::gather:
-    case JobCollective::scatter:
-    case JobCollective::all_to_all:
-    case JobCollective::barrier:
-      return std::nullopt;
-  }
-  return std::nullopt;
-}
+// Slices of a prediction may be as long as a message can be.
+constexpr Bytes kMostSliceOfPrediction{uint64_t{1} << 30};
 
-class PlannedFootprints : public CollectivePlans {
+// A barrier moves no bytes, and no planner knows it.
+bool is_planned(JobCollective kind) { return scheduled_kind(kind).has_value() && kind != JobCollective::barrier; }
+
+class PlannedFootprints : public CollectivePlans, public CollectiveMessages {
  public:
   PlannedFootprints(const Fabric& fabric, std::optional<Baseline> baseline)
       : fabric_(fabric), baseline_(baseline), rings_(make_ring_plans(fabric, {})) {}
 
   Footprint footprint(const CollectiveCall& call) override {
-    const std::optional<CollectiveKind> kind = planned_kind(call.kind);
-    if (!kind) return rings_->footprint(call);
-    const Key key{*kind, call.root, {call.members.begin(), call.members.end()}};
+    if (!is_planned(call.kind)) return rings_->footprint(call);
+    const Key key = key_of(call);
     auto known = of_planned_bytes_.find(key);
-    if (known == of_planned_bytes_.end()) known = of_planned_bytes_.emplace(key, plan(key)).first;
+    if (known == of_planned_bytes_.end()) {
+      known = of_planned_bytes_.emplace(key, footprint_of(schedule(key, call), kPlannedBytes, kHop)).first;
+    }
     Footprint footprint = known->second;
     for (FluidHop& hop : footprint.hops) {
       hop.coefficient *= static_cast<double>(call.bytes) / static_cast<double>(kPlannedBytes);
@@ -58,23 +46,42 @@ class PlannedFootprints : public CollectivePlans {
     return footprint;
   }
 
+  CollectiveMessages* messages() override { return this; }
+
+  TransferGraph transfers(const CollectiveCall& call, Picoseconds alpha) override {
+    if (!scheduled_kind(call.kind)) return rings_->messages()->transfers(call, alpha);
+    const Schedule& plan = schedule(key_of(call), call);
+    uint64_t edges = 0;
+    for (size_t i = 0; i < plan.chunk_count(); ++i)
+      edges += plan.chunk(i).in_tree.size() + plan.chunk(i).out_tree.size();
+    expect_few_transfers(call, edges);
+    const Bytes total(call.bytes);
+    const Bytes slice = choose_slice(plan, total, {.per_message = alpha}, kMostSliceOfPrediction);
+    return TransferGraph::of(plan, {.total = total, .slice = slice, .alpha = alpha, .fold = false});
+  }
+
  private:
   using Key = std::tuple<CollectiveKind, uint32_t, std::vector<NodeId>>;
   static constexpr uint64_t kPlannedBytes = uint64_t{1} << 30;
 
-  Footprint plan(const Key& key) const {
-    const auto& [kind, root, members] = key;
-    Collective::Options options{.kind = kind, .ranks = members};
-    if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) options.root = members[root];
-    const Collective collective = Collective::make(fabric_, options);
-    const Schedule schedule =
+  static Key key_of(const CollectiveCall& call) {
+    return {*scheduled_kind(call.kind), call.root, {call.members.begin(), call.members.end()}};
+  }
+
+  // Good as long as this.
+  const Schedule& schedule(const Key& key, const CollectiveCall& call) {
+    const auto known = schedules_.find(key);
+    if (known != schedules_.end()) return known->second;
+    const Collective collective = collective_of(fabric_, call);
+    Schedule made =
         baseline_ ? plan_baseline(*baseline_, fabric_, collective) : plan_forest(fabric_, collective).schedule;
-    return footprint_of(schedule, kPlannedBytes, kHop);
+    return schedules_.emplace(key, std::move(made)).first->second;
   }
 
   const Fabric fabric_;
   const std::optional<Baseline> baseline_;
   const std::unique_ptr<CollectivePlans> rings_;
+  std::map<Key, Schedule> schedules_;
   std::map<Key, Footprint> of_planned_bytes_;
 };
 

@@ -1,9 +1,8 @@
 #include "apps/predict_job.h"
 
 #include <deque>
-#include <set>
 
-#include "apps/predict_train.h"
+#include "apps/jobs_file.h"
 #include "banyan/base/file.h"
 #include "banyan/fabric/read.h"
 #include "banyan/predict/job/chakra.h"
@@ -17,18 +16,17 @@ namespace banyan::app {
 namespace {
 
 constexpr uint64_t kMaxJobsFile = 64 << 20;
-constexpr size_t kMostJobs = 10'000;
 constexpr size_t kFindingsShown = 5;
 
 // Links as they are, and a usual cost of a message, where no device is named.
 constexpr LinkEfficiency kPlainLinks{.scale_up = 1, .network = 1, .latency = std::chrono::microseconds(5)};
 
-Error in_jobs_file(const std::string& place, const std::string& message) {
-  return Error(ErrorCode::invalid_input, place + ": " + message);
-}
-
 uint64_t seed_of(const JobTexts& texts) {
   return texts.seed.empty() ? 1 : parse_count(texts.seed, "--seed", {0, UINT64_MAX});
+}
+
+PlacementRule placement_rule_of(const JobTexts& texts) {
+  return parse_option("--placement", [&] { return parse_placement_rule(texts.placement); });
 }
 
 // Peaks per second for nodes that say FLOP and bytes but no time: "312T" is no bandwidth, so both take plain numbers.
@@ -58,8 +56,12 @@ ChakraOptions chakra_options(const TracedJobTexts& traced) {
 }
 
 LinkEfficiency links_of(const TracedJobTexts& traced) {
+  if (!traced.devices.empty() && traced.gpu.empty() && traced.jobs.empty()) {
+    throw Error(ErrorCode::invalid_input, "says nothing without --gpu; name one of its devices", "--devices");
+  }
+  const DeviceTable devices = load_devices(traced.devices);
   if (traced.gpu.empty()) return kPlainLinks;
-  return parse_option("--gpu", [&] { return DeviceTable::builtin().at(traced.gpu).links; });
+  return parse_option("--gpu", [&] { return devices.at(traced.gpu).links; });
 }
 
 Job read_kineto(const TracedJobTexts& traced, std::string& notes) {
@@ -104,64 +106,6 @@ void expect_sound(const Job& job, const std::string& name) {
 
 // ---- Several jobs
 
-// The keys of an object, and nothing else.
-class Fields {
- public:
-  Fields(const Json& json, std::string place, std::set<std::string> known) : json_(json), place_(std::move(place)) {
-    if (!json.is_object()) throw in_jobs_file(place_, "is no object");
-    for (const auto& [key, value] : json.items()) {
-      if (known.count(key) == 0) throw in_jobs_file(place_, "key '" + key.substr(0, 40) + "' is not known");
-    }
-  }
-  bool has(const std::string& key) const { return json_.contains(key); }
-  std::string text(const std::string& key, const std::string& otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!json_[key].is_string()) throw in_jobs_file(at(key), "is no text");
-    return json_[key].get<std::string>();
-  }
-  double number(const std::string& key, double least, double most, double otherwise) const {
-    if (!has(key)) return otherwise;
-    if (json_[key].is_number() && json_[key].get<double>() >= least && json_[key].get<double>() <= most) {
-      return json_[key].get<double>();
-    }
-    throw in_jobs_file(at(key), "is no number from " + format_decimals(least, 3) + " to " + format_decimals(most, 0));
-  }
-  const Json& operator[](const std::string& key) const { return json_[key]; }
-  std::string at(const std::string& key) const { return place_ + "." + key; }
-
- private:
-  const Json& json_;
-  const std::string place_;
-};
-
-// {"model": "gpt3-175b", "tp": 8, "sequence-parallel": true} is `train --model gpt3-175b --tp 8 --sequence-parallel`.
-TrainSetup train_setup_of(const Json& options, const std::string& place) {
-  if (!options.is_object()) throw in_jobs_file(place, "is no object of options of 'banyan predict train'");
-  CLI::App command("train", "train");
-  TrainTexts texts;
-  declare_train_options(command, texts);
-  std::vector<std::string> words;
-  for (const auto& [key, value] : options.items()) {
-    if (value.is_boolean()) {
-      if (value.get<bool>()) words.push_back("--" + key);
-      continue;
-    }
-    words.push_back("--" + key);
-    words.push_back(value.is_string() ? value.get<std::string>() : value.dump());
-  }
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
-  try {
-    command.parse(words);
-  } catch (const CLI::ParseError& error) {
-    throw in_jobs_file(place, error.what());
-  }
-  try {
-    return make_train_setup(texts);
-  } catch (const Error& error) {
-    throw error.within(place);
-  }
-}
-
 // Jobs must stay where they are while they are simulated.
 struct JobsFile {
   std::deque<Job> jobs;
@@ -169,88 +113,56 @@ struct JobsFile {
   LinkEfficiency links = kPlainLinks;
 };
 
-std::vector<NodeId> place_one(const Fields& fields, const Fabric& fabric, Placement& placement, const Job& job,
+std::vector<NodeId> place_one(const JobEntry& entry, const Fabric& fabric, Placement& placement, const Job& job,
                               const JobTexts& texts) {
-  if (!fields.has("ranks")) {
-    const PlacementRule rule = parse_placement_rule(fields.text("placement", texts.placement));
-    const double seed = fields.number("seed", 0, 1e15, static_cast<double>(seed_of(texts)));
-    return placement.take(job.rank_count(), rule, static_cast<uint64_t>(seed));
+  if (entry.ranks.empty()) {
+    const PlacementRule rule = entry.placement ? *entry.placement : placement_rule_of(texts);
+    return placement.take(job.rank_count(), rule, entry.seed ? *entry.seed : seed_of(texts));
   }
   std::vector<NodeId> nodes;
-  if (!fields["ranks"].is_array()) throw in_jobs_file(fields.at("ranks"), "is no list of names");
-  for (const Json& name : fields["ranks"]) {
-    if (!name.is_string()) throw in_jobs_file(fields.at("ranks"), "holds something that is no name");
-    nodes.push_back(fabric.at(name.get<std::string>()));
-  }
+  for (const std::string& name : entry.ranks) nodes.push_back(fabric.at(name));
   if (nodes.size() != job.rank_count()) {
-    throw in_jobs_file(fields.at("ranks"), std::to_string(nodes.size()) + " names for a job of " +
-                                               std::to_string(job.rank_count()) + " ranks");
+    throw Error(ErrorCode::invalid_input, "\"ranks\" has " + counted(nodes.size(), "name") + " for a job of " +
+                                              counted(job.rank_count(), "rank"));
   }
   placement.take(nodes);
   return nodes;
 }
 
-void read_one(const Json& json, const std::string& place, const Fabric& fabric, Placement& placement,
-              const TracedJobTexts& traced, const JobTexts& texts, JobsFile& file) {
-  const Fields fields(json, place,
-                      {"name", "train", "goal", "chakra", "groups", "ranks", "placement", "seed", "start", "tenant",
-                       "weight", "priority"});
-  if (fields.has("train") + fields.has("goal") + fields.has("chakra") != 1) {
-    throw in_jobs_file(place, "give one of 'train', 'goal' and 'chakra'");
+Job make_job(const JobEntry& entry, const TracedJobTexts& traced, LinkEfficiency& links) {
+  if (entry.train) {
+    TrainTexts train = *entry.train;
+    if (train.devices.empty()) train.devices = traced.devices;
+    const TrainSetup setup = make_train_setup(train);
+    if (traced.gpu.empty()) links = setup.device.links;
+    return generate_training_step(setup.config, setup.device);
   }
-  if (fields.has("train")) {
-    const TrainSetup setup = train_setup_of(fields["train"], fields.at("train"));
-    if (traced.gpu.empty()) file.links = setup.device.links;
-    file.jobs.push_back(generate_training_step(setup.config, setup.device));
-  } else if (fields.has("goal")) {
-    file.jobs.push_back(read_goal(fields.text("goal", "")));
-  } else {
-    file.jobs.push_back(
-        read_chakra(find_chakra_files(fields.text("chakra", "")), fields.text("groups", ""), chakra_options(traced)));
-  }
-  const Job& job = file.jobs.back();
-  if (!fields.has("train") && !traced.no_check) expect_sound(job, place);
-  PlacedJob placed{.job = &job, .nodes = place_one(fields, fabric, placement, job, texts)};
-  placed.name = fields.text("name", job.name());
-  placed.tenant = fields.text("tenant", "");
-  placed.weight = fields.number("weight", 1e-3, 1e6, 1);
-  placed.priority = static_cast<uint8_t>(fields.number("priority", 0, 255, 0));
-  if (fields.has("start")) placed.start = parse_duration(fields.text("start", ""));
-  file.placed.push_back(std::move(placed));
+  if (!entry.goal.empty()) return read_goal(entry.goal);
+  return read_chakra(find_chakra_files(entry.chakra), entry.groups, chakra_options(traced));
 }
 
 JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJobTexts& traced, const JobTexts& texts) {
+  JobsFile file;
+  file.links = links_of(traced);
+  Placement placement(fabric);
   const std::string text = read_file(path, kMaxJobsFile);
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::invalid_input, error.what(), path);
+  const std::vector<JobEntry> entries = parse_option(path, [&] { return parse_jobs_file(text); });
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const JobEntry& entry = entries[i];
+    const auto add = [&] {
+      const Job& job = file.jobs.emplace_back(make_job(entry, traced, file.links));
+      if (!entry.train && !traced.no_check) expect_sound(job, "");
+      file.placed.push_back({.job = &job,
+                             .nodes = place_one(entry, fabric, placement, job, texts),
+                             .name = entry.name.empty() ? job.name() : entry.name,
+                             .tenant = entry.tenant,
+                             .start = entry.start,
+                             .weight = entry.weight,
+                             .priority = entry.priority});
+    };
+    parse_option(path + " jobs[" + std::to_string(i) + "]", add);
   }
-  const auto read = [&] {
-    const Fields file(json, "the file", {"banyan", "jobs"});
-    if (file.text("banyan", "") != "jobs/1") throw in_jobs_file("banyan", "is not \"jobs/1\"");
-    if (!file.has("jobs") || !file["jobs"].is_array() || file["jobs"].empty() || file["jobs"].size() > kMostJobs) {
-      throw in_jobs_file("jobs", "is no list of 1 to " + std::to_string(kMostJobs) + " jobs");
-    }
-    JobsFile result;
-    result.links = links_of(traced);
-    Placement placement(fabric);
-    for (size_t i = 0; i < file["jobs"].size(); ++i) {
-      const std::string place = "jobs[" + std::to_string(i) + "]";
-      try {
-        read_one(file["jobs"][i], place, fabric, placement, traced, texts, result);
-      } catch (const Error& error) {
-        throw error.where().starts_with(place) || error.message().starts_with(place) ? error : error.within(place);
-      }
-    }
-    return result;
-  };
-  try {
-    return read();
-  } catch (const Error& error) {
-    throw error.within(path);
-  }
+  return file;
 }
 
 }  // namespace
@@ -272,12 +184,13 @@ void declare_traced_job_options(CLI::App& command, TracedJobTexts& texts) {
   add("--host", texts.host, "LIST", "PyTorch host traces beside them, in the same order");
   add("--jobs", texts.jobs, "FILE", "several jobs with places, times and tenants");
   add("--gpu", texts.gpu, "NAME", "what links give and messages cost with this device (default: all of it, 5 us)");
+  add("--devices", texts.devices, "FILE", "devices that add to those built in, for --gpu and training steps of --jobs");
   command.add_flag("--no-check", texts.no_check, "simulate without looking for mismatches first");
 }
 
 PlacedJob place_job(const Job& job, const Fabric& fabric, const JobTexts& texts) {
-  const PlacementRule rule = parse_option("--placement", [&] { return parse_placement_rule(texts.placement); });
-  PlacedJob placed{.job = &job, .nodes = Placement(fabric).take(job.rank_count(), rule, seed_of(texts))};
+  PlacedJob placed{.job = &job,
+                   .nodes = Placement(fabric).take(job.rank_count(), placement_rule_of(texts), seed_of(texts))};
   placed.name = job.name();
   return placed;
 }

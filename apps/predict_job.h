@@ -13,7 +13,7 @@
 namespace banyan::app {
 
 struct TracedJobTexts {
-  std::string goal, chakra, groups, kineto, host, jobs, flops, memory, dimensions, gpu;
+  std::string goal, chakra, groups, kineto, host, jobs, flops, memory, dimensions, gpu, devices;
   bool no_control = false, gathered_total = false, no_check = false;
 };
 void declare_traced_job_options(CLI::App& command, TracedJobTexts& texts);

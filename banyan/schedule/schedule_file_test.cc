@@ -110,7 +110,7 @@ TEST(ScheduleFile, NamesWhatIsWrong) {
               HasSubstr("chunks[0]: a tree uses route 9"));
   EXPECT_THAT(error_of(replaced(good, "\n[0,3]", "\n[0,4]")), HasSubstr("routes[0]: a route jumps"));
   EXPECT_THAT(error_of(replaced(good, "\n[0,3]", "\n[0,99999999999]")),
-              HasSubstr("routes[0][1] is not a whole number below 2^32"));
+              HasSubstr("routes[0][1] is not a whole number from 0 to 4294967295"));
   EXPECT_THAT(error_of(replaced(good, "\"broadcast\"", "\"gossip\"")), HasSubstr("unknown collective 'gossip'"));
   EXPECT_THAT(error_of(replaced(good, "{\"root\": \"a\"", "{\"root\": \"aa\"")), HasSubstr("'aa' is not declared"));
   EXPECT_THAT(error_of(replaced(good, "\"seconds_per_byte\": \"1/", "\"seconds_per_byte\": \"-1/")),

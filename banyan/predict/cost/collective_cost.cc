@@ -3,20 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "banyan/base/check.h"
 #include "banyan/base/file.h"
-#include "banyan/predict/cost/json_object.h"
+#include "banyan/base/json_reader.h"
 #include "banyan/predict/cost/operators.h"
 
 namespace banyan {
 namespace {
 
-using cost_json::invalid;
-using cost_json::Json;
-using cost_json::Object;
+using Json = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "collective-cost/1";
+constexpr JsonForm kForm{.name = "file of collective costs", .format = "collective-cost/1", .depth = 16};
 constexpr uint64_t kMaxFileBytes = 16 << 20;
 constexpr double kLeastEfficiency = 1e-6, kMostEfficiency = 100;
 
@@ -25,31 +24,32 @@ constexpr std::array<JobCollective, 9> kCollectives = {
     JobCollective::gather,     JobCollective::scatter,        JobCollective::broadcast,
     JobCollective::all_to_all, JobCollective::reduce_scatter, JobCollective::barrier};
 
-JobCollective parse_collective(const std::string& text, const std::string& place) {
+Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
+
+JobCollective parse_collective(const std::string& text) {
   for (const JobCollective kind : kCollectives) {
     if (to_string(kind) == text) return kind;
   }
-  throw invalid(place + ": '" + text.substr(0, 40) + "' is no collective");
+  throw invalid("'" + text.substr(0, 40) + "' is no collective");
 }
 
-CollectiveCost read_cost(const Json& json, const std::string& place) {
-  const Object object(json, place, {"collective", "ranks", "link", "source", "pieces"});
+CollectiveCost read_cost(JsonNode object) {
+  object.with_keys({"collective", "ranks", "link", "source", "pieces"});
   CollectiveCost cost;
-  cost.collective = parse_collective(object.text("collective"), object.at_key("collective"));
-  cost.ranks = static_cast<uint32_t>(object.whole("ranks", 2, Job::kMaxRanks));
-  cost.link = object.bandwidth("link");
-  if (object.has("source")) cost.source = object.text("source");
-  for (const Json& entry : object.array("pieces")) {
-    const Object piece(entry, place + ".pieces[" + std::to_string(cost.pieces.size()) + "]",
-                       {"from", "alpha", "efficiency"});
-    const CollectiveCostPiece read = {.from = piece.bytes("from").count(),
-                                      .alpha = piece.duration("alpha"),
-                                      .efficiency = piece.ratio("efficiency", kLeastEfficiency, kMostEfficiency)};
+  cost.collective = object.at("collective").parsed(parse_collective);
+  cost.ranks = static_cast<uint32_t>(object.at("ranks").whole(2, Job::kMaxRanks));
+  cost.link = object.at("link").bandwidth();
+  if (const auto source = object.find("source")) cost.source = source->text();
+  for (const JsonNode piece : object.at("pieces").items()) {
+    piece.with_keys({"from", "alpha", "efficiency"});
+    const CollectiveCostPiece read = {.from = piece.at("from").bytes().count(),
+                                      .alpha = piece.at("alpha").duration(),
+                                      .efficiency = piece.at("efficiency").number(kLeastEfficiency, kMostEfficiency)};
     if (!cost.pieces.empty() && read.from <= cost.pieces.back().from)
-      throw invalid(piece.at_key("from") + " is not above that of the piece before");
+      throw piece.at("from").error("is not above that of the piece before");
     cost.pieces.push_back(read);
   }
-  if (cost.pieces.empty()) throw invalid(place + ".pieces is empty");
+  if (cost.pieces.empty()) throw object.at("pieces").error("is empty");
   return cost;
 }
 
@@ -138,19 +138,15 @@ std::string format_collective_costs(std::span<const CollectiveCost> costs) {
                     {"source", cost.source},
                     {"pieces", pieces}});
   }
-  const Json root = {{"banyan", kFormat}, {"collectives", list}};
+  const Json root = {{"banyan", kForm.format}, {"collectives", list}};
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::vector<CollectiveCost> parse_collective_costs(std::string_view json) {
-  const Json root_json = cost_json::parse(json);
-  const Object root(root_json, "the file", {"banyan", "note", "collectives"});
-  if (root.text("banyan") != kFormat)
-    throw invalid("is not a file of collective costs: \"banyan\" is '" + root.text("banyan").substr(0, 60) +
-                  "', not '" + kFormat + "'");
+  const JsonDocument document(json, kForm);
+  const JsonNode root = document.root().with_keys({"banyan", "note", "collectives"});
   std::vector<CollectiveCost> costs;
-  for (const Json& entry : root.array("collectives"))
-    costs.push_back(read_cost(entry, "collectives[" + std::to_string(costs.size()) + "]"));
+  for (const JsonNode entry : root.at("collectives").items()) costs.push_back(read_cost(entry));
   return costs;
 }
 

@@ -4,22 +4,24 @@
 #include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "banyan/base/file.h"
+#include "banyan/base/json_reader.h"
+#include "banyan/base/nearest.h"
 #include "banyan/predict/cost/devices_json.h"
-#include "banyan/predict/cost/json_object.h"
 
 namespace banyan {
 namespace {
 
-using cost_json::invalid;
-using cost_json::Json;
-using cost_json::Object;
+using Json = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "devices/1";
+constexpr JsonForm kForm{.name = "file of devices", .format = "devices/1", .depth = 16};
 constexpr std::array<std::string_view, kPrecisions> kPrecisionNames = {"fp32", "fp16", "bf16", "fp8"};
 constexpr uint64_t kMaxFileBytes = 16 << 20;
+
+Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -28,7 +30,7 @@ std::string lower(std::string_view text) {
 }
 
 // "312 TFLOP/s", "0.5 PFLOP/s".
-double parse_rate(const std::string& text, const std::string& place) {
+double parse_rate(const std::string& text) {
   double number = 0;
   char unit[16] = "";
   int end = 0;
@@ -37,49 +39,47 @@ double parse_rate(const std::string& text, const std::string& place) {
   const std::string_view name = unit;
   const double scale = name == "GFLOP/s" ? 1e9 : name == "TFLOP/s" ? 1e12 : name == "PFLOP/s" ? 1e15 : 0;
   if (!good || scale == 0 || number * scale > 1e18)
-    throw invalid(place + ": '" + text.substr(0, 60) + "' is not a rate with a unit, such as 312 TFLOP/s");
+    throw invalid("'" + text.substr(0, 60) + "' is not a rate with a unit, such as 312 TFLOP/s");
   return number * scale;
 }
 
-void read_peak(const Json& json, const std::string& place, Device& device) {
-  const Object object(json, place, {"fp32", "fp16", "bf16", "fp8"});
+double ratio(JsonNode node) { return node.number(0.001, 1); }
+
+void read_peak(JsonNode object, Device& device) {
+  object.with_keys({"fp32", "fp16", "bf16", "fp8"});
   for (size_t i = 0; i < kPrecisions; ++i) {
-    const char* key = kPrecisionNames[i].data();
-    if (object.has(key)) device.peak[i] = parse_rate(object.text(key), object.at_key(key));
+    if (const auto peak = object.find(kPrecisionNames[i])) device.peak[i] = peak->parsed(parse_rate);
   }
 }
 
-void read_efficiency(const Json& json, const std::string& place, DeviceEfficiency& to) {
-  const Object object(json, place, {"matrix", "matrix_fill", "unaligned", "memory", "kernel_gap", "host_launch"});
-  if (object.has("matrix")) to.matrix = object.ratio("matrix", 0.001, 1);
-  if (object.has("matrix_fill")) to.matrix_fill = object.ratio("matrix_fill", 0, 100'000);
-  if (object.has("unaligned")) to.unaligned = object.ratio("unaligned", 0.001, 1);
-  if (object.has("memory")) to.memory = object.ratio("memory", 0.001, 1);
-  if (object.has("kernel_gap")) to.kernel_gap = object.duration("kernel_gap");
-  if (object.has("host_launch")) to.host_launch = object.duration("host_launch");
+void read_efficiency(JsonNode object, DeviceEfficiency& to) {
+  object.with_keys({"matrix", "matrix_fill", "unaligned", "memory", "kernel_gap", "host_launch"});
+  if (const auto matrix = object.find("matrix")) to.matrix = ratio(*matrix);
+  if (const auto fill = object.find("matrix_fill")) to.matrix_fill = fill->number(0, 100'000);
+  if (const auto unaligned = object.find("unaligned")) to.unaligned = ratio(*unaligned);
+  if (const auto memory = object.find("memory")) to.memory = ratio(*memory);
+  if (const auto gap = object.find("kernel_gap")) to.kernel_gap = gap->duration();
+  if (const auto launch = object.find("host_launch")) to.host_launch = launch->duration();
 }
 
-void read_links(const Json& json, const std::string& place, LinkEfficiency& to) {
-  const Object object(json, place, {"scale_up", "network", "latency"});
-  if (object.has("scale_up")) to.scale_up = object.ratio("scale_up", 0.001, 1);
-  if (object.has("network")) to.network = object.ratio("network", 0.001, 1);
-  if (object.has("latency")) to.latency = object.duration("latency");
+void read_links(JsonNode object, LinkEfficiency& to) {
+  object.with_keys({"scale_up", "network", "latency"});
+  if (const auto scale_up = object.find("scale_up")) to.scale_up = ratio(*scale_up);
+  if (const auto network = object.find("network")) to.network = ratio(*network);
+  if (const auto latency = object.find("latency")) to.latency = latency->duration();
 }
 
-void read_cluster(const Json& json, const std::string& place, ClusterShape& to) {
-  const Object object(json, place, {"box", "scale_up", "network"});
-  if (object.has("box")) to.box = static_cast<uint32_t>(object.whole("box", 1, 1'000'000));
-  if (object.has("scale_up")) to.scale_up = object.bandwidth("scale_up");
-  if (object.has("network")) to.network = object.bandwidth("network");
+void read_cluster(JsonNode object, ClusterShape& to) {
+  object.with_keys({"box", "scale_up", "network"});
+  if (const auto box = object.find("box")) to.box = static_cast<uint32_t>(box->whole(1, 1'000'000));
+  if (const auto scale_up = object.find("scale_up")) to.scale_up = scale_up->bandwidth();
+  if (const auto network = object.find("network")) to.network = network->bandwidth();
 }
 
-std::vector<std::string> texts(const Object& object, const char* key) {
-  std::vector<std::string> list;
-  for (const Json& value : object.array(key)) {
-    if (!value.is_string()) throw invalid(object.at_key(key) + " holds something that is not a text");
-    list.push_back(value.get<std::string>());
-  }
-  return list;
+std::vector<std::string> texts(JsonNode list) {
+  std::vector<std::string> texts;
+  for (const JsonNode text : list.items()) texts.push_back(text.text());
+  return texts;
 }
 
 // By name before by alias.
@@ -108,38 +108,35 @@ Error unknown_device(std::string_view name, std::span<const Device> known) {
                                          "; known are " + list);
 }
 
-Device read_device(const Json& json, const std::string& place, std::span<const Device> known) {
-  const Object object(json, place,
-                      {"name", "like", "aliases", "description", "peak", "multiprocessors", "memory",
-                       "memory_bandwidth", "efficiency", "links", "cluster", "sources"});
+Device read_device(JsonNode object, std::span<const Device> known) {
+  object.with_keys({"name", "like", "aliases", "description", "peak", "multiprocessors", "memory", "memory_bandwidth",
+                    "efficiency", "links", "cluster", "sources"});
   Device device;
-  const std::string name = object.text("name");
-  if (name.empty() || name.size() > 60) throw invalid(object.at_key("name") + " is empty or longer than 60 bytes");
-  if (object.has("like")) {
-    const std::optional<size_t> like = find(known, object.text("like"));
-    if (!like) throw unknown_device(object.text("like"), known).within(object.at_key("like"));
-    device = known[*like];
+  const std::string name = object.at("name").text();
+  if (name.empty() || name.size() > 60) throw object.at("name").error("is empty or longer than 60 bytes");
+  if (const auto like = object.find("like")) {
+    const std::optional<size_t> number = find(known, like->text());
+    if (!number) throw unknown_device(like->text(), known).within(like->place());
+    device = known[*number];
     if (lower(device.name) != lower(name)) device.aliases.clear();
   }
   device.name = name;
-  if (object.has("aliases")) device.aliases = texts(object, "aliases");
-  if (object.has("description")) device.description = object.text("description");
-  if (object.has("peak")) read_peak(object.at("peak"), object.at_key("peak"), device);
-  if (object.has("multiprocessors"))
-    device.multiprocessors = static_cast<uint32_t>(object.whole("multiprocessors", 1, 1'000'000));
-  if (object.has("memory")) device.memory = object.bytes("memory");
-  if (object.has("memory_bandwidth")) device.memory_bandwidth = object.bandwidth("memory_bandwidth");
-  if (object.has("efficiency"))
-    read_efficiency(object.at("efficiency"), object.at_key("efficiency"), device.efficiency);
-  if (object.has("links")) read_links(object.at("links"), object.at_key("links"), device.links);
-  if (object.has("cluster")) read_cluster(object.at("cluster"), object.at_key("cluster"), device.cluster);
-  if (object.has("sources")) device.sources = texts(object, "sources");
+  if (const auto aliases = object.find("aliases")) device.aliases = texts(*aliases);
+  if (const auto description = object.find("description")) device.description = description->text();
+  if (const auto peak = object.find("peak")) read_peak(*peak, device);
+  if (const auto count = object.find("multiprocessors"))
+    device.multiprocessors = static_cast<uint32_t>(count->whole(1, 1'000'000));
+  if (const auto memory = object.find("memory")) device.memory = memory->bytes();
+  if (const auto bandwidth = object.find("memory_bandwidth")) device.memory_bandwidth = bandwidth->bandwidth();
+  if (const auto efficiency = object.find("efficiency")) read_efficiency(*efficiency, device.efficiency);
+  if (const auto links = object.find("links")) read_links(*links, device.links);
+  if (const auto cluster = object.find("cluster")) read_cluster(*cluster, device.cluster);
+  if (const auto sources = object.find("sources")) device.sources = texts(*sources);
   const bool computes = std::any_of(device.peak.begin(), device.peak.end(), [](double rate) { return rate > 0; });
   if (!computes || device.memory.count() == 0 || device.memory_bandwidth.bytes_per_second() == 0 ||
       device.cluster.scale_up.bytes_per_second() == 0 || device.cluster.network.bytes_per_second() == 0)
-    throw invalid(
-        place +
-        " needs \"peak\", \"memory\", \"memory_bandwidth\" and \"cluster\", or \"like\" a device that has them");
+    throw object.error(
+        "needs \"peak\", \"memory\", \"memory_bandwidth\" and \"cluster\", or \"like\" a device that has them");
   return device;
 }
 
@@ -162,15 +159,11 @@ const DeviceTable& DeviceTable::builtin() {
 }
 
 DeviceTable DeviceTable::parse(std::string_view json, const DeviceTable& base) {
-  const Json root_json = cost_json::parse(json);
-  const Object root(root_json, "the file", {"banyan", "note", "devices"});
-  if (root.text("banyan") != kFormat)
-    throw invalid("is not a file of devices: \"banyan\" is '" + root.text("banyan").substr(0, 60) + "', not '" +
-                  kFormat + "'");
+  const JsonDocument document(json, kForm);
+  const JsonNode root = document.root().with_keys({"banyan", "note", "devices"});
   DeviceTable table = base;
-  size_t number = 0;
-  for (const Json& entry : root.array("devices")) {
-    Device device = read_device(entry, "devices[" + std::to_string(number++) + "]", table.devices_);
+  for (const JsonNode entry : root.at("devices").items()) {
+    Device device = read_device(entry, table.devices_);
     const std::optional<size_t> known = find(table.devices_, device.name);
     if (known && lower(table.devices_[*known].name) == lower(device.name)) {
       table.devices_[*known] = std::move(device);
@@ -213,7 +206,7 @@ std::string format_calibrated(const Device& device, const std::string& source) {
                         {"network", rounded(device.links.network)},
                         {"latency", nanoseconds(device.links.latency)}}},
                       {"sources", Json::array({source})}};
-  const Json root = {{"banyan", kFormat}, {"devices", Json::array({entry})}};
+  const Json root = {{"banyan", kForm.format}, {"devices", Json::array({entry})}};
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -8,12 +8,17 @@
 
 #include "banyan/predict/report/json_writer.h"
 #include "banyan/predict/report/link_names.h"
+#include "banyan/predict/report/page_events.h"
+#include "banyan/predict/report/plural.h"
 
 namespace banyan {
 namespace {
 
 using report::append_json_text;
+using report::LinkMark;
 using report::LinkNames;
+using report::PageEvents;
+using report::plural;
 
 constexpr size_t kBlock = 64 << 10;
 
@@ -45,6 +50,7 @@ class TraceWriter {
     write_ranks();
     write_spans();
     write_loads();
+    write_events();
     out_ += "\n]}\n";
     sink_(out_);
   }
@@ -84,6 +90,8 @@ class TraceWriter {
   void write_ranks();
   void write_spans();
   void write_loads();
+  void write_events();
+  void instant(std::string_view name, Picoseconds time);
   void name_thread(uint32_t rank, uint32_t stream, size_t lane, uint64_t thread);
 
   const ReportInput& input_;
@@ -178,6 +186,33 @@ void TraceWriter::write_loads() {
     }
     if (load.back() != 0) sample(std::max(trace_.time, static_cast<int64_t>(load.size() - 1) * trace_.load_step), 0);
   }
+}
+
+// Across all processes, what happens to links and which jobs fail.
+void TraceWriter::write_events() {
+  const LinkNames names(input_.fabric ? &*input_.fabric : nullptr);
+  const PageEvents events(input_, names, SIZE_MAX);
+  for (const LinkMark& mark : events.marks()) {
+    std::string text;
+    for (const std::string& name : mark.names) text += (text.empty() ? "" : ", ") + name;
+    if (mark.names.size() == PageEvents::kMostNames) text += " and more, " + plural(mark.links, "link") + " in all";
+    text += mark.kind == LinkMark::Kind::down ? " fails"
+            : mark.kind == LinkMark::Kind::up ? " returns"
+                                              : " changes to " + mark.bandwidth.to_string();
+    instant(text, mark.time);
+  }
+  for (const PredictedJob& job : trace_.jobs) {
+    if (job.failed_at) instant(job.name + " fails", *job.failed_at);
+  }
+}
+
+void TraceWriter::instant(std::string_view name, Picoseconds time) {
+  begin('i', trace_.ranks.size() + 1, 0);
+  out_ += ",\"s\":\"g\",\"name\":";
+  append_json_text(out_, name);
+  out_ += ",\"ts\":";
+  append_microseconds(out_, time);
+  out_ += '}';
 }
 
 }  // namespace

@@ -65,6 +65,20 @@ TEST(ChromeTrace, KeepsEveryPicosecondInItsText) {
   EXPECT_THAT(text, HasSubstr("\"ts\":2305843009213.693952,\"dur\":0.000007}"));
 }
 
+TEST(ChromeTrace, TellsWhatHappensToLinksAndWhichJobsFail) {
+  const ReportInput input = sample::links_that_change();
+  const double time = static_cast<double>(input.prediction.time.count()) * 1e-6;
+  const std::vector<json> instants = events(input, "i");
+  ASSERT_EQ(instants.size(), 8u);
+  EXPECT_EQ(instants[0]["name"], "gpu3 – ib0 fails");
+  EXPECT_EQ(instants[0]["s"], "g");
+  EXPECT_NEAR(instants[0]["ts"].get<double>(), time / 5, 1e-3);
+  EXPECT_EQ(instants[1]["name"], "gpu9 – ib0 changes to 5 GB/s");
+  EXPECT_EQ(instants[2]["name"], "gpu3 – ib0 returns");
+  EXPECT_EQ(instants[7]["name"], "evaluate fails");
+  EXPECT_NEAR(instants[7]["ts"].get<double>(), time * 11 / 20, 1e-3);
+}
+
 TEST(ChromeTrace, NamesProcessesAndThreads) {
   const ReportInput input = two_ranks();
   std::map<std::pair<int, int>, std::string> names;

@@ -8,6 +8,7 @@
 #include "banyan/predict/report/drawing.h"
 #include "banyan/predict/report/json_writer.h"
 #include "banyan/predict/report/link_names.h"
+#include "banyan/predict/report/page_events.h"
 #include "banyan/predict/report/page_series.h"
 #include "banyan/predict/report/page_spans.h"
 #include "banyan/predict/report/plural.h"
@@ -19,7 +20,9 @@ namespace {
 
 constexpr size_t kLeastSteps = 24;  // a coarser series shows nothing
 constexpr size_t kMostSteps = 600;
-constexpr size_t kLinkSeries = 64;  // rows of links in the timeline
+constexpr size_t kLinkSeries = 64;   // rows of links in the timeline
+constexpr size_t kChangedRows = 32;  // of these for links that change
+constexpr size_t kMostStates = 100;  // times of one link or line
 
 class PageWriter {
  public:
@@ -40,6 +43,8 @@ class PageWriter {
     json_.key("window_error").number(prediction_.window.of_all);
     if (input_.fabric) prepare_drawing();
     prepare_series();
+    if (!events_.note().empty()) notes_.push_back(events_.note());
+    write_events();
     write_jobs();
     write_ranks();
     write_spans();
@@ -55,6 +60,9 @@ class PageWriter {
  private:
   void prepare_drawing();
   void prepare_series();
+  std::vector<LinkStanding> link_rows() const;
+  void write_events();
+  void write_states(const char* key, std::span<const LinkState> states, bool with_bandwidth);
   void write_jobs();
   void write_ranks();
   void write_spans();
@@ -72,6 +80,7 @@ class PageWriter {
   const Prediction& prediction_;
   const ReportLimits& limits_;
   const LinkNames names_;
+  const PageEvents events_{input_, names_, limits_.events};
   std::string text_;
   JsonWriter json_{text_};
   std::vector<std::string> notes_;
@@ -120,6 +129,31 @@ void PageWriter::prepare_series() {
   json_.key("step_ps").number(series_->step_ps()).close();
 }
 
+void PageWriter::write_events() {
+  static constexpr const char* kKinds[] = {"down", "bandwidth", "up"};
+  json_.line().key("events").open('[');
+  for (const LinkMark& mark : events_.marks()) {
+    json_.line().open('{').key("time_ps").number(mark.time.count());
+    json_.key("kind").text(kKinds[static_cast<size_t>(mark.kind)]);
+    json_.key("bytes_per_second").number(mark.bandwidth.bytes_per_second()).key("links").number(mark.links);
+    json_.key("names").open('[');
+    for (const std::string& name : mark.names) json_.text(name);
+    json_.close().close();
+  }
+  json_.close();
+}
+
+// Begin, end and, where it is asked for, bytes per second of each, one after the other.
+void PageWriter::write_states(const char* key, std::span<const LinkState> states, bool with_bandwidth) {
+  if (states.empty()) return;
+  json_.key(key).open('[');
+  for (const LinkState& state : states.first(std::min(states.size(), kMostStates))) {
+    json_.number(state.begin.count()).number(state.end.count());
+    if (with_bandwidth) json_.number(state.bandwidth.bytes_per_second());
+  }
+  json_.close();
+}
+
 void PageWriter::write_jobs() {
   json_.line().key("jobs").open('[');
   struct Sum {
@@ -139,6 +173,8 @@ void PageWriter::write_jobs() {
     json_.open('{').key("name").text(job.name).key("tenant").text(job.tenant).key("ranks").number(sums[i].ranks);
     json_.key("begin_ps").number(job.begin.count()).key("end_ps").number(job.end.count()).key("alone_ps");
     job.alone ? json_.number(job.alone->count()) : json_.null();
+    json_.key("failed_at_ps");
+    job.failed_at ? json_.number(job.failed_at->count()) : json_.null();
     json_.key("parts_ps").open('[');
     for (const double part : sums[i].parts)
       json_.number(std::round(part / static_cast<double>(std::max<size_t>(sums[i].ranks, 1))));
@@ -208,14 +244,32 @@ void PageWriter::write_spans() {
   json_.close();
 }
 
+// The busiest, and some of those that change, whether they carried anything or not.
+std::vector<LinkStanding> PageWriter::link_rows() const {
+  std::vector<LinkStanding> rows = busiest_links(input_, limits_.links);
+  std::vector<bool> is_there(standings_.size(), false);
+  for (const LinkStanding& row : rows) is_there[row.link] = true;
+  std::vector<LinkStanding> more;
+  for (const uint32_t link : events_.changed_links()) {
+    if (more.size() < std::min(kChangedRows, limits_.links) && link < standings_.size() && !is_there[link])
+      more.push_back(standings_[link]);
+  }
+  rows.resize(std::min(rows.size(), limits_.links - more.size()));
+  rows.insert(rows.end(), more.begin(), more.end());
+  return rows;
+}
+
 void PageWriter::write_links() {
-  const std::vector<LinkStanding> rows = busiest_links(input_, limits_.links);
+  const std::vector<LinkStanding> rows = link_rows();
+  const auto changes = [&](uint32_t link) { return !events_.states(link).empty(); };
+  const auto changed = static_cast<size_t>(
+      std::count_if(rows.begin(), rows.end(), [&](const LinkStanding& row) { return changes(row.link); }));
+  size_t changed_left = std::min(changed, kChangedRows), others_left = kLinkSeries - changed_left;
   const auto busy = std::count_if(prediction_.links.begin(), prediction_.links.end(),
                                   [](const PredictedLink& link) { return link.bytes > 0; });
   json_.line().key("link_count").number(prediction_.links.size()).key("busy_links").number(busy);
   json_.key("tight_links").number(tight_links(standings_));
   json_.line().key("links").open('[');
-  size_t with_series = 0;
   for (const LinkStanding& row : rows) {
     const PredictedLink& link = prediction_.links[row.link];
     json_.line().open('{').key("name").text(names_.name(row.link)).key("bytes").number(link.bytes);
@@ -224,9 +278,12 @@ void PageWriter::write_links() {
       json_.key("bytes_per_second").number(input_.fabric->links()[row.link].bandwidth.bytes_per_second());
       if (const uint32_t edge = edge_of_link_[row.link]; edge != UINT32_MAX) json_.key("line").number(edge);
     }
-    if (!series_->empty() && !link.load.empty() && with_series++ < kLinkSeries) {
+    size_t& left = changes(row.link) ? changed_left : others_left;
+    if (left > 0 && !series_->empty() && !link.load.empty()) {
+      --left;
       json_.key("series").text(series_->highest(std::array{row.link}));
     }
+    write_states("states", events_.states(row.link), true);
     json_.close();
   }
   json_.close();
@@ -291,6 +348,7 @@ void PageWriter::write_lane(const std::vector<LinkId>& links) {
     return index(link) < prediction_.links.size() && !prediction_.links[index(link)].load.empty();
   });
   if (moves && !series_->empty()) json_.key("series").text(series_->highest(numbers));
+  write_states("down", events_.down(numbers), false);
   json_.close();
 }
 

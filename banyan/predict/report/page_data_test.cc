@@ -140,6 +140,45 @@ TEST(PageData, GivesEveryLineTheLoadOfItsLinks) {
   FAIL() << name;
 }
 
+TEST(PageData, TellsOfLinksThatChangeAndJobsThatFail) {
+  const ReportInput input = sample::links_that_change();
+  const json data = data_of(input);
+  const int64_t time = input.prediction.time.count();
+  ASSERT_EQ(data["events"].size(), 7u);
+  const json& first = data["events"][0];
+  EXPECT_EQ(first["kind"], "down");
+  EXPECT_EQ(first["time_ps"], time / 5);
+  EXPECT_EQ(first["links"], 2);
+  ASSERT_EQ(first["names"].size(), 1u);
+  EXPECT_THAT(first["names"][0].get<std::string>(), ::testing::StartsWith("gpu3 – ib"));
+  EXPECT_EQ(data["events"][1]["kind"], "bandwidth");
+  EXPECT_EQ(data["events"][1]["bytes_per_second"], 5'000'000'000);
+  EXPECT_EQ(data["events"][2]["kind"], "up");
+  EXPECT_EQ(data["jobs"][2]["failed_at_ps"], time * 11 / 20);
+  EXPECT_TRUE(data["jobs"][0]["failed_at_ps"].is_null());
+  // Links that changed have their rows with their times, whether they are among the busiest or not.
+  std::map<std::string, json> rows;
+  for (const json& row : data["links"]) {
+    if (row.contains("states")) rows[row["name"]] = row;
+  }
+  EXPECT_EQ(rows.size(), 8u);
+  size_t lanes = 0;
+  for (const auto& [name, row] : rows) {
+    const json& states = row["states"];
+    ASSERT_EQ(states.size(), 3u) << name;
+    if (states[2] != 0) continue;
+    const json& line = data["drawing"]["lines"][row["line"].get<size_t>()];
+    for (const char* side : {"forth", "back"}) {
+      if (line[side]["hottest"] != name) continue;
+      ++lanes;
+      EXPECT_EQ(line[side]["down"], json::array({states[0], states[1]})) << name;
+    }
+  }
+  EXPECT_GE(lanes, 4u);
+  EXPECT_EQ(data_of(input, {.events = 3})["events"].size(), 3u);
+  EXPECT_THAT(notes_of(data_of(input, {.events = 3})), HasSubstr("marks the first 3"));
+}
+
 TEST(PageData, OfAnyPartAloneIsWhole) {
   ReportInput only_links = sample::all_reduce_on_one_box();
   only_links.fabric.reset();

@@ -78,6 +78,16 @@ void write_links(JsonWriter& json, const Prediction& prediction) {
   json.close().close();
 }
 
+void write_events(JsonWriter& json, const std::vector<LinkEvent>& events) {
+  json.line().key("link_events").open('[');
+  for (const LinkEvent& event : events) {
+    json.line().open('{').key("time_ps").number(event.time.count()).key("link").number(index(event.link));
+    if (event.bandwidth) json.key("bytes_per_second").number(event.bandwidth->bytes_per_second());
+    json.close();
+  }
+  json.close();
+}
+
 }  // namespace
 
 std::string format_prediction(const ReportInput& input) {
@@ -90,6 +100,7 @@ std::string format_prediction(const ReportInput& input) {
   write_ranks(json, prediction.ranks);
   write_spans(json, prediction);
   write_links(json, prediction);
+  write_events(json, prediction.events);
   json.line().key("window").open('{').key("bytes").number(prediction.window.bytes);
   json.key("of_all").number(prediction.window.of_all).key("worst_flow").number(prediction.window.worst_flow).close();
   json.line().key("points").open('[');

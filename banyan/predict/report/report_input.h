@@ -25,6 +25,7 @@ struct ReportLimits {
   size_t ranks = 4'096;      // rows of the breakdown; beyond, neighbours share one
   size_t links = 300;        // rows of the table, the busiest
   size_t lines = 6'000;      // lines of the drawing, the busiest
+  size_t events = 2'000;     // marks of links that change; of one link or line the first times it is down
   size_t samples = 400'000;  // of load over time, of all lines and links
 };
 

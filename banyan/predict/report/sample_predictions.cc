@@ -178,6 +178,55 @@ ReportInput three_jobs() {
   return input;
 }
 
+ReportInput links_that_change() {
+  ReportInput input = three_jobs();
+  Prediction& prediction = input.prediction;
+  const Fabric& fabric = *input.fabric;
+  prediction.title = "Three jobs on dgx-a100:4 while links change";
+  const Picoseconds time = prediction.time;
+  // Both directions of the first cable of a rank to a switch of the network.
+  const auto happens = [&](uint32_t rank, Picoseconds at, std::optional<Bandwidth> bandwidth) {
+    const NodeId node = fabric.ranks()[rank];
+    NodeId other = node;
+    for (const LinkId link : fabric.out_links(node)) {
+      if (other == node && fabric.name(fabric.link(link).to).starts_with("ib")) other = fabric.link(link).to;
+    }
+    for (uint32_t number = 0; number < fabric.links().size(); ++number) {
+      const Link& link = fabric.links()[number];
+      if ((link.from == node && link.to == other) || (link.from == other && link.to == node))
+        prediction.events.push_back({.time = at, .link = LinkId{number}, .bandwidth = bandwidth});
+    }
+  };
+  happens(3, time / 5, Bandwidth());
+  happens(9, time * 3 / 10, Bandwidth::gigabytes_per_second(5));
+  happens(3, time * 9 / 20, std::nullopt);
+  happens(30, time * 11 / 20, Bandwidth());
+  happens(12, time * 111 / 200, Bandwidth());
+  happens(12, time * 112 / 200, std::nullopt);
+  happens(9, time * 4 / 5, std::nullopt);
+  prediction.jobs[2].failed_at = prediction.jobs[2].end = time * 11 / 20;
+  std::sort(prediction.events.begin(), prediction.events.end(), [](const LinkEvent& a, const LinkEvent& b) {
+    return std::pair(a.time, a.link) < std::pair(b.time, b.link);
+  });
+  for (size_t i = 0; i < prediction.events.size(); ++i) {
+    const LinkEvent& event = prediction.events[i];
+    if (event.bandwidth != Bandwidth()) continue;
+    Picoseconds back = time;
+    for (size_t k = prediction.events.size(); k-- > i + 1;) {
+      if (prediction.events[k].link == event.link) back = prediction.events[k].time;
+    }
+    std::vector<float>& load = prediction.links[index(event.link)].load;
+    for (size_t step = 0; step < load.size(); ++step) {
+      const Picoseconds at = static_cast<int64_t>(step) * prediction.load_step;
+      if (at >= event.time && at < back) load[step] = 0;
+    }
+  }
+  std::erase_if(prediction.spans, [&](const PredictedSpan& span) {
+    return prediction.ranks[span.rank].job == 2 && span.end > *prediction.jobs[2].failed_at;
+  });
+  return input;
+}
+
 ReportInput stopped_early() {
   ReportInput input = training_step({.fabric = "mi250:2", .stages = 2, .micro_batches = 6});
   Prediction& prediction = input.prediction;
@@ -226,6 +275,7 @@ std::vector<Named> all_samples() {
   samples.push_back({"box", all_reduce_on_one_box()});
   samples.push_back({"sweep", sweep_only()});
   samples.push_back({"jobs", three_jobs()});
+  samples.push_back({"events", links_that_change()});
   samples.push_back({"partial", stopped_early()});
   samples.push_back({"hostile", hostile_names()});
   samples.push_back({"nothing", nothing()});

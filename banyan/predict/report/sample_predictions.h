@@ -24,6 +24,7 @@ ReportInput training_step(const StepShape& shape);
 ReportInput all_reduce_on_one_box();  // 8 ranks, with points of a sweep and what-if
 ReportInput sweep_only();             // points of three plans, nothing else
 ReportInput three_jobs();             // of two tenants, on four boxes, with slow-downs
+ReportInput links_that_change();      // three jobs; cables fail, return and slow down, one job fails
 ReportInput stopped_early();          // incomplete
 ReportInput hostile_names();          // markup, quotes, control characters, right-to-left, broken UTF-8
 ReportInput nothing();                // an empty prediction

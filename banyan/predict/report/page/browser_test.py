@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser as chromium  # noqa: E402
 
-ALL = ("box", "sweep", "jobs", "partial", "hostile", "nothing", "ranks1024", "fattree1024", "spans100k", "torus",
+ALL = ("box", "sweep", "jobs", "events", "partial", "hostile", "nothing", "ranks1024", "fattree1024", "spans100k", "torus",
        "ranks16384")
 BROWSER = None
 FOLDER = None
@@ -324,6 +324,88 @@ class PageTest(unittest.TestCase):
         self.open("box")
         self.set_value("#timeline select", "link", "change")
         self.assertEqual(self.data(".timeline-canvas", "rows"), "16")
+
+    # What happens to links and jobs.
+
+    def signs(self):
+        """x of every sign of the timeline's strip, and how many events it stands for."""
+        return [(float(x), int(many)) for x, many in
+                (sign.split(":") for sign in self.data(".timeline-canvas", "groups").split())]
+
+    def test_events_have_signs_with_words(self):
+        self.open("events")
+        self.assertEqual(self.data(".timeline-canvas", "marks"), "13")
+        legend = self.run_js("[...document.querySelectorAll('#timeline [data-mark]')].map(e => e.dataset.mark)")
+        self.assertEqual(legend, ["fail", "down", "bandwidth", "up", "start", "end"])
+        left, top, _, _ = self.into_view(".timeline-canvas")
+        signs = self.signs()
+        self.assertEqual(sum(many for _, many in signs), 13)
+        said = []
+        for x, many in signs:
+            BROWSER.mouse("mouseMoved", left + x, top + 34)
+            BROWSER.settle()
+            said.append(self.text(".tooltip"))
+            self.assertIn(f"{many} events" if many > 1 else "At", said[-1])
+        for wanted in ("gpu3 – ib0: fails", "gpu3 – ib0: returns", "gpu9 – ib0: changes to 5 GB/s", "gpu12 – ib0: fails",
+                       "pretrain of research starts", "evaluate of product fails", "finetune of product ends"):
+            self.assertEqual(sum(wanted in tip for tip in said), 1, wanted)
+        # Close together they are one sign, apart when looked at closely.
+        x = next(x for x, many in signs if many == 3)
+        self.wheel(left + x, top + 60, -600)
+        self.assertGreater(len([x for x, _ in self.signs()]), 1)
+        self.assertLess(max(many for _, many in self.signs()), 3)
+
+    def test_events_are_listed_and_reached_by_keys(self):
+        self.open("events")
+        self.into_view(".timeline-canvas")
+        self.run_js("document.querySelector('.timeline-canvas').focus()")
+        said = []
+        for _ in range(3):
+            BROWSER.key("]")
+            said.append(self.text("#timeline footer"))
+        self.assertIn("pretrain of research starts", said[0])
+        self.assertIn("finetune of product starts", said[1])
+        self.assertIn("gpu3 – ib0: fails", said[2])
+        BROWSER.key("[")
+        self.assertIn("finetune of product starts", self.text("#timeline footer"))
+        self.assertEqual(self.count(".events tbody tr"), 13)
+        self.run_js("document.querySelectorAll('.events tbody button')[4].click()")
+        BROWSER.settle()
+        self.assertIn("gpu9 – ib0: changes to 5 GB/s", self.text("#timeline footer"))
+
+    def test_links_that_were_down_are_drawn_so(self):
+        self.open("events")
+        self.assertEqual(self.count("svg.fabric path.was-down"), 6, "both directions of three cables")
+        self.assertEqual(self.count("svg.fabric path.down"), 0)
+        self.run_js("document.querySelector('input[name=metric][value=moment]').click()")
+        BROWSER.settle()
+        crossed = """[...document.querySelectorAll('svg.fabric .cross')]
+            .filter(c => c.getAttribute('visibility') == 'visible').length"""
+        steps = int(self.run_js("document.querySelector('.slider input').max")) + 1
+        for part, down in ((0.1, 0), (0.3, 2), (0.5, 0), (0.9, 2)):
+            self.set_value(".slider input", str(int(part * steps)), "input")
+            self.assertEqual(self.count("svg.fabric path.down"), down, part)
+            self.assertEqual(self.run_js(crossed), down // 2, part)
+        self.set_value("#timeline select", "link", "change")
+        self.type_into("#timeline header > input[type=search]", "→ gpu3")
+        left, top, width, _ = self.into_view(".timeline-canvas")
+        high = 5 if self.count("#timeline button[aria-pressed=true]") else 20
+        tips = []
+        for row in range(int(self.data(".timeline-canvas", "rows"))):
+            BROWSER.mouse("mouseMoved", left + 190 + (width - 190) * 0.3, top + 44 + (row + 0.5) * high)
+            BROWSER.settle()
+            tips.append(self.text(".tooltip"))
+        self.assertTrue(any("ib0 → gpu3" in tip and "Down1.26 ms – 2.83 ms" in tip for tip in tips), tips)
+
+    def test_failed_jobs_say_so(self):
+        self.open("events")
+        cells = self.run_js("[...document.querySelectorAll('#jobs tbody tr')].map(r => r.children[6].textContent)")
+        self.assertEqual(cells, ["1.23 ×", "1.05 ×", "failed"])
+
+    def test_without_events_there_is_no_strip(self):
+        self.open("box")
+        self.assertEqual(self.data(".timeline-canvas", "marks"), "0")
+        self.assertEqual(self.count("#timeline [data-mark], .events"), 0)
 
     # The rest.
 

@@ -9,6 +9,7 @@ export interface Lane {
   full: number; // the part of the time that one of them was a bottleneck, at most
   hottest: string;
   series?: string;
+  down?: number[]; // begin and end of each time that one of its links was down
 }
 
 export interface Line {
@@ -50,6 +51,7 @@ export interface LinkRow {
   bytes_per_second?: number;
   line?: number; // of the drawing
   series?: string;
+  states?: number[]; // begin, end, bytes per second (0: down) of each time that it was not as the fabric says
 }
 
 export interface Job {
@@ -59,6 +61,7 @@ export interface Job {
   begin_ps: number;
   end_ps: number;
   alone_ps: number | null;
+  failed_at_ps: number | null;
   parts_ps: number[];
 }
 
@@ -77,6 +80,14 @@ export interface Point {
   busbw: number;
 }
 
+export interface LinkEvent {
+  time_ps: number;
+  kind: "down" | "bandwidth" | "up";
+  bytes_per_second: number; // of kind bandwidth
+  links: number;
+  names: string[]; // the first few
+}
+
 export interface PageData {
   title: string;
   complete: boolean;
@@ -85,6 +96,7 @@ export interface PageData {
   shares: number[];
   window_error: number;
   series: { steps: number; step_ps: number };
+  events: LinkEvent[];
   jobs: Job[];
   ranks: [string, number, number, number, number, number][]; // name, job, compute, exposed, waiting, bubble
   tracks: Track[];

@@ -9,7 +9,7 @@ import { scaleGradient } from "./theme";
 export function Fabric({ data }: { data: PageData }) {
   const drawing = data.drawing!;
   const host = useRef<HTMLDivElement>(null);
-  const view = useMemo(() => new FabricView(drawing), [drawing]);
+  const view = useMemo(() => new FabricView(drawing, data.series.step_ps), [drawing]);
   const [metric, setMetric] = useState<Metric>("load");
   const [step, setStep] = useState(0);
   const now = useTheme();
@@ -81,6 +81,17 @@ export function Fabric({ data }: { data: PageData }) {
           <span class="gradient" style={{ background: scaleGradient() }} />
           <span>100 % {metric === "full" ? "of the time a bottleneck" : "of bandwidth"}</span>
         </span>
+        {drawing.lines.some((line) => line.forth?.down ?? line.back?.down) && (
+          <span class="legend">
+            <span>
+              <svg class="dash" viewBox="0 0 26 10" aria-hidden="true">
+                <path d="M1 5H25" stroke={metric === "moment" ? now.marks.down : "currentColor"} />
+                {metric === "moment" && <path class="cross" d="M9 1L17 9M9 9L17 1" stroke={now.marks.down} />}
+              </svg>
+              {metric === "moment" ? "down at this moment" : "down for some of the time"}
+            </span>
+          </span>
+        )}
         {metric === "moment" && (
           <label class="slider">
             <input

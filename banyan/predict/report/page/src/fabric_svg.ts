@@ -1,8 +1,9 @@
 // The drawing of the fabric as SVG: built once, recoloured and moved afterwards.
 import { level, type Drawing, type Lane, type Unit } from "./data";
 import { bytes, count, counted, percent, rate } from "./format";
+import { isWithin, periods } from "./marks";
 import { chosenUnit, shownLine } from "./state";
-import { loadColour } from "./theme";
+import { loadColour, theme } from "./theme";
 import { hideTooltip, showTooltip, type Row } from "./tooltip";
 
 export type Metric = "load" | "full" | "moment";
@@ -38,12 +39,35 @@ function pathOf(points: number[], push: number, curved: boolean): string {
   return curved ? `M${words[0]} Q${words[1]} ${words[2]}` : "M" + words.join(" L");
 }
 
+// Half of the way along the line.
+function middleOf(points: number[], curved: boolean): [number, number] {
+  // Of a curve with one control point: a quarter, a half and a quarter of its three points.
+  if (curved)
+    return [
+      points[0] / 4 + points[2] / 2 + points[4] / 4,
+      points[1] / 4 + points[3] / 2 + points[5] / 4,
+    ];
+  const lengths: number[] = [];
+  for (let i = 2; i < points.length; i += 2)
+    lengths.push(Math.hypot(points[i] - points[i - 2], points[i + 1] - points[i - 1]));
+  let left = lengths.reduce((sum, length) => sum + length, 0) / 2,
+    piece = 0;
+  while (piece + 1 < lengths.length && left > lengths[piece]) left -= lengths[piece++];
+  const part = lengths[piece] > 0 ? left / lengths[piece] : 0,
+    at = 2 * piece;
+  return [
+    points[at] + (points[at + 2] - points[at]) * part,
+    points[at + 1] + (points[at + 3] - points[at + 1]) * part,
+  ];
+}
+
 const shortened = (text: string, most: number) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 
 export class FabricView {
   readonly svg = make("svg", { class: "fabric", tabindex: 0, role: "group" });
   private readonly world = make("g", { class: "world" });
   private readonly strokes: Stroke[] = [];
+  private readonly crosses: { cross: SVGPathElement; lanes: Lane[] }[] = []; // on lines that were down
   private readonly bodies: { shape: SVGElement; lane: Lane | null }[] = [];
   private readonly unitGroups: SVGGElement[] = [];
   private readonly halo = make("path", { class: "halo", fill: "none" });
@@ -54,7 +78,11 @@ export class FabricView {
   private metric: Metric = "load";
   private step = 0;
 
-  constructor(private readonly drawing: Drawing) {
+  // `stepTime` is how long a step of a series lasts, in ps.
+  constructor(
+    private readonly drawing: Drawing,
+    private readonly stepTime: number,
+  ) {
     const lines = drawing.lines.length;
     this.svg.dataset.units = String(drawing.units.length);
     this.svg.setAttribute(
@@ -64,6 +92,7 @@ export class FabricView {
     );
     const panels = make("g", { class: "panels" }),
       cables = make("g", { class: "lines" }),
+      crosses = make("g", { class: "crosses" }),
       units = make("g", { class: "units" });
     for (const [x, y, width, height] of drawing.panels)
       panels.append(make("rect", { class: "panel", x, y, width, height, rx: 8 }));
@@ -89,10 +118,21 @@ export class FabricView {
         cables.append(path);
         this.strokes.push({ path, lane, line: number });
       }
+      const fallen = [line.forth, line.back].filter((lane) => lane?.down !== undefined) as Lane[];
+      if (fallen.length > 0) {
+        const [x, y] = middleOf(line.path, line.curved);
+        const cross = make("path", {
+          class: "cross",
+          d: "M-4 -4L4 4M-4 4L4 -4",
+          transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
+        });
+        crosses.append(cross);
+        this.crosses.push({ cross, lanes: fallen });
+      }
     });
     const inside = new Map(drawing.lines.filter((line) => line.a === line.b).map((line) => [line.a, line.forth]));
     drawing.units.forEach((unit, number) => units.append(this.drawUnit(unit, number, inside.get(number) ?? null)));
-    this.world.append(panels, this.halo, cables, units);
+    this.world.append(panels, this.halo, cables, crosses, units);
     this.svg.append(this.world);
     this.listen();
   }
@@ -153,13 +193,26 @@ export class FabricView {
     return this.metric === "full" ? lane.full : lane.load;
   }
 
+  // At the moment that is looked at.
+  private isDown(lane: Lane): boolean {
+    return this.metric === "moment" && isWithin(lane.down, (this.step + 0.5) * this.stepTime);
+  }
+
   colour(metric: Metric, step: number) {
     this.metric = metric;
     this.step = step;
     for (const { path, lane } of this.strokes) {
       const value = this.value(lane);
-      path.setAttribute("stroke", loadColour(value));
+      const down = this.isDown(lane);
+      path.setAttribute("stroke", down ? theme().marks.down : loadColour(value));
+      path.classList.toggle("down", down);
+      path.classList.toggle("was-down", lane.down !== undefined && metric !== "moment");
       path.dataset.load = value.toFixed(3);
+    }
+    for (const { cross, lanes } of this.crosses) {
+      const down = lanes.some((lane) => this.isDown(lane));
+      cross.setAttribute("visibility", down ? "visible" : "hidden");
+      cross.setAttribute("stroke", theme().marks.down);
     }
     for (const { shape, lane } of this.bodies) {
       if (lane === null) continue;
@@ -238,7 +291,9 @@ export class FabricView {
       rows.push(["Mean load", percent(lane.mean)], ["Hottest", `${lane.hottest}: ${percent(lane.load)}`]);
     else rows.push(["Load", percent(lane.load)]);
     rows.push(["Bottleneck for", percent(lane.full) + " of the time"]);
-    if (this.metric === "moment") rows.push(["Load at the moment", percent(level(lane.series, this.step))]);
+    if (this.metric === "moment")
+      rows.push(["Load at the moment", this.isDown(lane) ? "down" : percent(level(lane.series, this.step))]);
+    if (lane.down !== undefined) rows.push([lane.links > 1 ? "One of them down" : "Down", periods(lane.down)]);
     return rows;
   }
 

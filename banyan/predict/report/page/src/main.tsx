@@ -98,10 +98,12 @@ function Figures({ data }: { data: PageData }) {
 function Page({ data }: { data: PageData }) {
   const has = {
     fabric: data.drawing !== null,
-    timeline: data.tracks.length > 0 || data.links.some((link) => link.series !== undefined),
+    timeline: data.tracks.length > 0 ||
+      data.events.length > 0 ||
+      data.links.some((link) => link.series !== undefined || link.states !== undefined),
     ranks: data.ranks.length > 0,
     // One unnamed job that ran from beginning to end says nothing new.
-    jobs: data.jobs.length > 1 || data.jobs.some((job) => job.alone_ps !== null),
+    jobs: data.jobs.length > 1 || data.jobs.some((job) => job.alone_ps !== null || job.failed_at_ps !== null),
     links: data.link_count > 0,
     whatIf: data.what_if.length > 0,
     throughput: data.points.length > 0,

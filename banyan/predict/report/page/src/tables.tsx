@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { PageData } from "./data";
 import { bytes, count, counted, percent, rate, time } from "./format";
 import { useShared, useTheme } from "./hooks";
+import { downOf, periods } from "./marks";
 import { Bar, PartLegend } from "./ranks";
 import { chosenUnit, shownLine } from "./state";
 import { loadColour } from "./theme";
@@ -41,7 +42,14 @@ export function Jobs({ data }: { data: PageData }) {
                   <td class="n">{time(takes)}</td>
                   <td class="n">{job.alone_ps === null ? "–" : time(job.alone_ps)}</td>
                   <td class="n">
-                    {slow === null ? "–" : <strong class={slow > 1.005 ? "slow" : ""}>{slow.toFixed(2)} ×</strong>}
+                    {job.failed_at_ps !== null ? (
+                      <strong class="failed" title="A link that it used failed, and the rest of it was given up">
+                        failed
+                      </strong>
+                    ) : slow === null ? (
+                      "–"
+                    ) : ( <strong class={slow > 1.005 ? "slow" : ""}>{slow.toFixed(2)} ×</strong>
+                    )}
                   </td>
                   <td class="wide">
                     <Bar parts={job.parts_ps} whole={data.time_ps} label={job.name} />
@@ -141,6 +149,12 @@ export function Links({ data }: { data: PageData }) {
                   >
                     {row.name}
                   </button>
+                  {row.states?.some((value, i) => i % 3 === 2 && value === 0) && (
+                    <span class="failed" title={`Down ${periods(downOf(row.states))}`}>
+                      {" "}
+                      was down
+                    </span>
+                  )}
                 </td>
                 <td class="meters">
                   <Meter value={row.full} colour={loadColour(row.full)} />

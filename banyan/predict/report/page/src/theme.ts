@@ -12,6 +12,7 @@ export interface Theme {
   accent: string;
   kinds: Record<string, string>;
   onKind: Record<string, string>;
+  marks: Record<string, string>;
   parts: string[];
   plans: string[];
   scale: [number, number, number][];
@@ -41,6 +42,14 @@ const light: Theme = {
     send: "#ffffff",
     receive: "#0b2a20",
     wait: "#3a4452",
+  },
+  marks: {
+    down: "#c01f2f",
+    fail: "#c01f2f",
+    bandwidth: "#a86a00",
+    up: "#0f7a4d",
+    start: "#0a5fb4",
+    end: "#5a6675",
   },
   parts: ["#2c6cb0", "#d4691e", "#ecc04b", "#d3d8df"],
   plans: ["#0072b2", "#d55e00", "#009e73", "#aa4f8c", "#8a6d00", "#4b5563", "#56a0d3", "#7a4419"],
@@ -77,6 +86,14 @@ const dark: Theme = {
     send: "#03170f",
     receive: "#d3f2e6",
     wait: "#c9d1db",
+  },
+  marks: {
+    down: "#ff6b6b",
+    fail: "#ff6b6b",
+    bandwidth: "#f0b440",
+    up: "#3ecf8e",
+    start: "#74b6ff",
+    end: "#98a4b3",
   },
   parts: ["#4f8fd6", "#e98a44", "#caa53b", "#39424e"],
   plans: ["#56b4e9", "#f08a3c", "#2fc79a", "#d88fc0", "#e2c044", "#a9b4c2", "#9bd0f5", "#c98d5d"],
@@ -120,6 +137,7 @@ function announce() {
   for (const key of ["page", "panel", "raised", "line", "text", "dim", "accent"] as const)
     root.style.setProperty("--" + key, now[key]);
   now.parts.forEach((colour, i) => root.style.setProperty("--part" + i, colour));
+  root.style.setProperty("--failed", now.marks.fail);
   listeners.forEach((listener) => listener());
 }
 

@@ -1,13 +1,30 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PageData } from "./data";
-import { count, counted } from "./format";
+import { count, counted, moment, time } from "./format";
 import { useTheme } from "./hooks";
-import { kAxis, TimelineCanvas } from "./timeline_canvas";
+import { isStroked, markKinds, markNames, markShapes, type Mark, type MarkKind } from "./marks";
+import { TimelineCanvas } from "./timeline_canvas";
 import { TimelineModel, type Hit } from "./timeline_model";
 
 const kTallest = 520,
   kRow = 20,
-  kThin = 5;
+  kThin = 5,
+  kMostListed = 500;
+
+export function MarkSign({ kind }: { kind: MarkKind }) {
+  const colour = useTheme().marks[kind];
+  return (
+    <svg class="sign" viewBox="-6 -6 12 12" aria-hidden="true">
+      <path
+        d={markShapes[kind]}
+        fill={isStroked(kind) ? "none" : colour}
+        stroke={isStroked(kind) ? colour : "none"}
+        stroke-width="2.4"
+        stroke-linecap="round"
+      />
+    </svg>
+  );
+}
 
 // The whole time at a glance: how many tracks are busy with what, and which part of it is shown below.
 function Overview({
@@ -56,6 +73,11 @@ function Overview({
         context.fillRect(i * step, (y -= tall), step + 0.3, tall);
       });
     }
+    for (const mark of model.marks) {
+      if (mark.kind === "start" || mark.kind === "end") continue;
+      context.fillStyle = now.marks[mark.kind];
+      context.fillRect(Math.min(width - 2, (mark.at / model.end) * width), 0, 2, 6);
+    }
     const [left, right] = view.map((ps) => (ps / model.end) * width);
     context.fillStyle = now.page;
     context.globalAlpha = 0.72;
@@ -87,6 +109,7 @@ export function Timeline({ data }: { data: PageData }) {
   const [thin, setThin] = useState(model.rows.length > 150);
   const [hit, setHit] = useState<Hit | null>(null);
   const [place, setPlace] = useState(-1);
+  const [mark, setMark] = useState<Mark | null>(null);
   const now = useTheme();
 
   const [type, setType] = useState<"all" | "track" | "link">("all");
@@ -94,12 +117,16 @@ export function Timeline({ data }: { data: PageData }) {
   const wanted = useMemo(() => model.matching(sought), [model, sought]);
   const matches = useMemo(() => (wanted === null ? [] : model.matches(rows, wanted)), [wanted, rows]);
   const rowHeight = thin ? kThin : kRow;
-  const height = Math.min(kTallest, Math.max(3 * kRow, rows.length * rowHeight) + kAxis + 4);
+  const height = Math.min(kTallest, Math.max(3 * kRow, rows.length * rowHeight) + timeline.top + 4);
 
   useEffect(() => {
     stage.current!.append(timeline.canvas);
     timeline.onView = (t0, t1) => setView([t0, t1]);
-    timeline.onSelect = setHit;
+    timeline.onSelect = (chosen) => {
+      setHit(chosen);
+      setMark(null);
+    };
+    timeline.onMark = setMark;
     const observer = new ResizeObserver(() =>
       timeline.resize(scroller.current!.clientWidth, scroller.current!.clientHeight),
     );
@@ -120,7 +147,7 @@ export function Timeline({ data }: { data: PageData }) {
     setPlace(next);
     timeline.select(match, true);
     const top = timeline.rowTop(match.row);
-    if (top < scroller.current!.scrollTop || top > scroller.current!.scrollTop + height - kAxis - rowHeight)
+    if (top < scroller.current!.scrollTop || top > scroller.current!.scrollTop + height - timeline.top - rowHeight)
       scroller.current!.scrollTop = top - height / 3;
   };
   const kinds = data.kinds.filter((_, kind) =>
@@ -130,14 +157,17 @@ export function Timeline({ data }: { data: PageData }) {
   timeline.canvas.setAttribute(
     "aria-label",
     `Timeline of ${counted(model.rows.length - links, "stream")} with ${counted(model.spans, "span")} and of ${counted(links, "link")}. ` +
-      "W and S zoom, A and D move, 0 shows all, comma and full stop go from span to span.",
+      "W and S zoom, A and D move, 0 shows all, comma and full stop go from span to span" +
+      (model.marks.length > 0 ? `, square brackets through its ${counted(model.marks.length, "event")}.` : "."),
   );
+  const marked = markKinds.filter((kind) => model.marks.some((one) => one.kind === kind));
   const [name, details] = hit === null ? ["", []] : timeline.describe(hit);
   return (
     <section class="card" id="timeline" aria-labelledby="timeline-title">
       <header>
         <h2 id="timeline-title">Timeline</h2>
         <span class="dim">{counted(model.spans, "span")}</span>
+        {marked.length > 0 && <span class="dim">{counted(model.marks.length, "event")}</span>}
         <span class="legend kinds">
           {kinds.map((kind) => (
             <span key={kind}>
@@ -145,6 +175,18 @@ export function Timeline({ data }: { data: PageData }) {
               {kind}
             </span>
           ))}
+          {marked.map((kind) => (
+            <span key={kind} data-mark={kind}>
+              <MarkSign kind={kind} />
+              {markNames[kind]}
+            </span>
+          ))}
+          {model.rows.some((row) => row.type === "link" && row.states.some((state) => state[2] === 0)) && (
+            <span>
+              <i class="hatched" style={{ "--hatch": now.marks.down }} />
+              link is down
+            </span>
+          )}
         </span>
         <span class="grow" />
         {links > 0 && links < model.rows.length && (
@@ -209,15 +251,23 @@ export function Timeline({ data }: { data: PageData }) {
         style={{ height: height + "px" }}
         onScroll={() => timeline.scrollTo(scroller.current!.scrollTop)}
       >
-        <div style={{ height: Math.max(height, rows.length * rowHeight + kAxis) + "px" }}>
+        <div style={{ height: Math.max(height, rows.length * rowHeight + timeline.top) + "px" }}>
           <div class="stage" ref={stage} />
         </div>
       </div>
       <footer aria-live="polite">
-        {hit === null ? (
+        {mark !== null ? (
+          <span class="details">
+            <MarkSign kind={mark.kind} />
+            <strong>{mark.text}</strong>
+            <span>
+              <em>At</em> {moment(mark.at, mark.at / 10000)}
+            </span>
+          </span>
+        ) : hit === null ? (
           <span class="dim hint">
             Drag to move, Ctrl + wheel to zoom, Shift + drag to zoom to a range, double-click a span to fill the view;
-            keys W A S D 0.
+            keys W A S D 0{marked.length > 0 ? " and [ ] from event to event" : ""}.
           </span>
         ) : (
           <span class="details">
@@ -230,6 +280,39 @@ export function Timeline({ data }: { data: PageData }) {
           </span>
         )}
       </footer>
+      {marked.length > 0 && (
+        <details class="events">
+          <summary>List of {counted(model.marks.length, "event")}</summary>
+          <div class="scroll tall">
+            <table>
+              <thead>
+                <tr>
+                  <th class="n">At</th>
+                  <th>Event</th>
+                </tr>
+              </thead>
+              <tbody>
+                {model.marks.slice(0, kMostListed).map((one, i) => (
+                  <tr key={i}>
+                    <td class="n">{time(one.at)}</td>
+                    <td>
+                      <button
+                        type="button"
+                        class="plain"
+                        title="Show it in the timeline"
+                        onClick={() => timeline.showMark(one)}
+                      >
+                        <MarkSign kind={one.kind} /> {one.text}
+                      </button>
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+          {model.marks.length > kMostListed && <p class="dim">The first {count(kMostListed)}.</p>}
+        </details>
+      )}
     </section>
   );
 }

@@ -1,13 +1,17 @@
 // The timeline on a canvas: draws only what is on the screen, and per pixel no more than a few spans, so that its cost
 // depends on the screen and not on how many spans there are.
 import { level } from "./data";
-import { count, moment as momentText, percent, tickStep, time } from "./format";
+import { count, counted, moment as momentText, percent, rate, tickStep, time } from "./format";
+import { isStroked, markKinds, markShapes, type Mark, type MarkKind, type State } from "./marks";
 import { moment, shownLine } from "./state";
 import { loadColour, theme } from "./theme";
-import { firstAbove, type Hit, type Row, type TimelineModel, type TrackRow } from "./timeline_model";
+import { firstAbove, type Hit, type LinkRow, type MarkGroup, type Row, type TimelineModel, type TrackRow } from "./timeline_model";
 import { hideTooltip, showTooltip } from "./tooltip";
 
-export const kAxis = 24;
+const kAxis = 24,
+  kMarks = 20; // height of the strip of marks, where there are any
+const kNear = 9; // pixels: marks closer than that are drawn as one
+const kListed = 10; // in a tooltip
 const kFont = '11px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
 
 // A shade per name, so that neighbours of one kind are told apart.
@@ -31,6 +35,9 @@ function shaded(colour: string, shade: number): string {
 export class TimelineCanvas {
   readonly canvas = document.createElement("canvas");
   private readonly context = this.canvas.getContext("2d")!;
+  readonly top: number; // where the rows begin
+  private readonly paths = new Map<MarkKind, Path2D>();
+  private groups: MarkGroup[] = []; // of marks, as they are drawn
   private rows: Row[];
   private rowHeight = 20;
   private wanted: Uint8Array | null = null;
@@ -46,8 +53,11 @@ export class TimelineCanvas {
   private frame = 0;
   onView: (t0: number, t1: number) => void = () => {};
   onSelect: (hit: Hit | null) => void = () => {};
+  onMark: (mark: Mark) => void = () => {};
 
   constructor(private readonly model: TimelineModel) {
+    this.top = kAxis + (model.marks.length > 0 ? kMarks : 0);
+    for (const kind of markKinds) this.paths.set(kind, new Path2D(markShapes[kind]));
     this.rows = model.rows;
     this.t1 = model.end;
     this.canvas.tabIndex = 0;
@@ -55,6 +65,7 @@ export class TimelineCanvas {
     this.canvas.setAttribute("role", "img");
     this.canvas.dataset.rows = String(this.rows.length);
     this.canvas.dataset.spans = String(model.spans);
+    this.canvas.dataset.marks = String(model.marks.length);
     this.listen();
   }
 
@@ -147,25 +158,28 @@ export class TimelineCanvas {
     context.fillStyle = now.panel;
     context.fillRect(0, 0, this.width, this.height);
     const first = Math.max(0, Math.floor(this.scrollTop / this.rowHeight));
-    const last = Math.min(this.rows.length, Math.ceil((this.scrollTop + this.height - kAxis) / this.rowHeight));
+    const last = Math.min(this.rows.length, Math.ceil((this.scrollTop + this.height - this.top) / this.rowHeight));
     let drawn = 0;
     context.save();
     context.beginPath();
-    context.rect(0, kAxis, this.width, this.height - kAxis);
+    context.rect(0, this.top, this.width, this.height - this.top);
     context.clip();
     this.drawGrid(now.line);
     for (let i = first; i < last; ++i) {
-      const y = kAxis + i * this.rowHeight - this.scrollTop,
+      const y = this.top + i * this.rowHeight - this.scrollTop,
         row = this.rows[i];
-      drawn += row.type === "track" ? this.drawTrack(row, y) : this.drawSeries(row.series, y);
+      drawn += row.type === "track" ? this.drawTrack(row, y) : this.drawLink(row, y);
       if (row.first && i > 0) {
         context.fillStyle = now.line;
         context.fillRect(0, y, this.width, row.type === "link" ? 2 : 1);
       }
     }
+    this.groups = this.groupMarks();
+    this.drawGuides();
     this.drawLabels(first, last);
     context.restore();
     this.drawAxis();
+    this.drawMarks();
     this.drawCursor();
     this.canvas.dataset.view = `${this.t0} ${this.t1}`;
     this.canvas.dataset.drawn = String(drawn);
@@ -181,7 +195,7 @@ export class TimelineCanvas {
     this.context.fillStyle = colour;
     this.context.globalAlpha = 0.6;
     for (let at = from; at <= this.t1; at += step)
-      this.context.fillRect(Math.round(this.xOf(at)), kAxis, 1, this.height);
+      this.context.fillRect(Math.round(this.xOf(at)), this.top, 1, this.height);
     this.context.globalAlpha = 1;
   }
   private drawAxis() {
@@ -209,7 +223,7 @@ export class TimelineCanvas {
       context.globalAlpha = 0.16;
       context.fillRect(Math.min(a, b), 0, Math.abs(b - a), this.height);
       context.globalAlpha = 1;
-      context.fillText(time(Math.abs(this.range[1] - this.range[0])), Math.min(a, b) + 6, kAxis + 10);
+      context.fillText(time(Math.abs(this.range[1] - this.range[0])), Math.min(a, b) + 6, this.top + 10);
     }
     if (this.cursor === null) return;
     const x = this.xOf(this.cursor);
@@ -278,6 +292,151 @@ export class TimelineCanvas {
     return drawn;
   }
 
+  private drawLink(row: LinkRow, y: number): number {
+    const drawn = this.drawSeries(row.series, y);
+    for (const state of row.states) this.drawState(state, y);
+    return drawn;
+  }
+
+  // Down: hatched. Another bandwidth: a bar along the top.
+  private drawState([begin, end, bandwidth]: State, y: number) {
+    const { context } = this,
+      now = theme();
+    const left = Math.max(this.gutter, this.xOf(begin)),
+      right = Math.min(this.width, this.xOf(end));
+    if (right <= left) return;
+    const wide = Math.max(2, right - left),
+      high = this.rowHeight - 1;
+    if (bandwidth > 0) {
+      context.fillStyle = now.marks.bandwidth;
+      context.fillRect(left, y + 1, wide, this.rowHeight > 8 ? 2.5 : 1);
+      return;
+    }
+    context.fillStyle = context.strokeStyle = now.marks.down;
+    context.globalAlpha = 0.14;
+    context.fillRect(left, y + 1, wide, high);
+    context.globalAlpha = 1;
+    // A thin row has no room for hatching: a line along its middle.
+    if (this.rowHeight <= 8) {
+      context.fillRect(left, y + this.rowHeight / 2 - 0.5, wide, 1.5);
+      return;
+    }
+    context.save();
+    context.beginPath();
+    context.rect(left, y + 1, wide, high);
+    context.clip();
+    context.beginPath();
+    for (let x = left - (left % 7) - high; x < right; x += 7) {
+      context.moveTo(x, y + 1 + high);
+      context.lineTo(x + high, y + 1);
+    }
+    context.lineWidth = 1.3;
+    context.stroke();
+    context.restore();
+  }
+
+  // Marks that are in view, those close together as one.
+  private groupMarks(): MarkGroup[] {
+    const groups: MarkGroup[] = [];
+    let lastX = -Infinity;
+    for (const mark of this.model.marks) {
+      if (mark.at < this.t0 || mark.at > this.t1) continue;
+      // At the ends of the time their shapes are still whole.
+      const x = Math.min(this.width - 7, Math.max(this.gutter + 7, this.xOf(mark.at)));
+      if (groups.length > 0 && x - lastX < kNear) groups[groups.length - 1].marks.push(mark);
+      else groups.push({ marks: [mark], x: (lastX = x) });
+    }
+    return groups;
+  }
+  private static foremost(group: MarkGroup): Mark {
+    return group.marks.reduce((best, mark) =>
+      markKinds.indexOf(mark.kind) < markKinds.indexOf(best.kind) ? mark : best,
+    );
+  }
+
+  // Down through the rows, what happens to links and failures; not starts and ends of jobs, whose rows show them.
+  private drawGuides() {
+    const { context } = this,
+      now = theme();
+    context.setLineDash([3, 3]);
+    context.lineWidth = 1;
+    for (const group of this.groups) {
+      const mark = TimelineCanvas.foremost(group);
+      if (mark.kind === "start" || mark.kind === "end") continue;
+      const x = Math.round(this.xOf(mark.at)) + 0.5;
+      context.strokeStyle = now.marks[mark.kind];
+      context.globalAlpha = 0.65;
+      context.beginPath();
+      context.moveTo(x, this.top);
+      context.lineTo(x, this.height);
+      context.stroke();
+    }
+    context.globalAlpha = 1;
+    context.setLineDash([]);
+  }
+
+  private drawMarks() {
+    if (this.top === kAxis) return;
+    const { context } = this,
+      now = theme(),
+      middle = kAxis + kMarks / 2;
+    context.fillStyle = now.panel;
+    context.fillRect(0, kAxis, this.width, kMarks);
+    context.fillStyle = now.line;
+    context.fillRect(0, this.top - 1, this.width, 1);
+    context.fillRect(this.gutter - 1, kAxis, 1, kMarks);
+    context.fillStyle = now.dim;
+    this.fillText("events", 8, middle, this.gutter - 16);
+    for (const group of this.groups) {
+      const { kind } = TimelineCanvas.foremost(group),
+        path = this.paths.get(kind)!;
+      context.save();
+      context.translate(group.x, middle - 0.5);
+      context.fillStyle = context.strokeStyle = now.marks[kind];
+      context.lineWidth = 2.4;
+      context.lineCap = "round";
+      if (isStroked(kind)) context.stroke(path);
+      else context.fill(path);
+      // That there is more than one: a second mark looks out from behind.
+      if (group.marks.length > 1) {
+        context.lineWidth = 1.2;
+        context.globalAlpha = 0.75;
+        context.strokeRect(-7.5, -7.5, 15, 15);
+      }
+      context.restore();
+    }
+    this.canvas.dataset.groups = this.groups.map((group) => `${group.x.toFixed(1)}:${group.marks.length}`).join(" ");
+  }
+
+  private groupAt(x: number, y: number): MarkGroup | undefined {
+    if (y < kAxis || y >= this.top) return undefined;
+    const near = [...this.groups].sort((a, b) => Math.abs(a.x - x) - Math.abs(b.x - x))[0];
+    return near !== undefined && Math.abs(near.x - x) <= kNear ? near : undefined;
+  }
+  private describeGroup(group: MarkGroup): [string, [string, string][]] {
+    const step = (this.t1 - this.t0) / 2000,
+      [first] = group.marks;
+    if (group.marks.length === 1) return [first.text, [["At", momentText(first.at, step)]]];
+    const rows = group.marks.slice(0, kListed).map((mark): [string, string] => [momentText(mark.at, step), mark.text]);
+    if (group.marks.length > kListed) rows.push(["", `and ${count(group.marks.length - kListed)} more`]);
+    return [counted(group.marks.length, "event"), rows];
+  }
+  // To the next mark, or the one before: it comes to the middle if it was not in view, and is told of.
+  private goToMark(by: number) {
+    const { marks } = this.model,
+      at = this.cursor ?? (by > 0 ? this.t0 - 1 : this.t1 + 1);
+    const next = by > 0 ? marks.find((mark) => mark.at > at) : [...marks].reverse().find((mark) => mark.at < at);
+    if (next !== undefined) this.showMark(next);
+  }
+  showMark(mark: Mark) {
+    const half = (this.t1 - this.t0) / 2;
+    if (mark.at < this.t0 || mark.at > this.t1) this.view(mark.at - half, mark.at + half);
+    this.cursor = mark.at;
+    moment.set(mark.at);
+    this.onMark(mark);
+    this.redraw();
+  }
+
   private drawSeries(series: string, y: number): number {
     const { context } = this,
       step = this.model.data.series.step_ps,
@@ -320,21 +479,21 @@ export class TimelineCanvas {
     const { context } = this,
       now = theme();
     context.fillStyle = now.panel;
-    context.fillRect(0, kAxis, this.gutter - 1, this.height);
+    context.fillRect(0, this.top, this.gutter - 1, this.height);
     context.fillStyle = now.line;
-    context.fillRect(this.gutter - 1, kAxis, 1, this.height);
+    context.fillRect(this.gutter - 1, this.top, 1, this.height);
     let free = -Infinity; // where the last label ends, when rows are thin
     for (let i = first; i < last; ++i) {
       const row = this.rows[i],
-        middle = kAxis + i * this.rowHeight - this.scrollTop + this.rowHeight / 2;
-      const y = this.rowHeight < 12 ? Math.max(middle, kAxis + 7) : middle;
+        middle = this.top + i * this.rowHeight - this.scrollTop + this.rowHeight / 2;
+      const y = this.rowHeight < 12 ? Math.max(middle, this.top + 7) : middle;
       const half = this.gutter * 0.5;
       if (this.rowHeight < 12) {
         if (!row.first && row.type === "track") continue;
         if (y < free) continue;
         context.fillStyle = now.text;
         this.fillText(row.rank, 8, y, this.gutter - 16);
-        free = middle + 13;
+        free = y + 13;
         continue;
       }
       const shown = row.first || i === first || row.type === "link";
@@ -346,7 +505,7 @@ export class TimelineCanvas {
   }
 
   private rowAt(y: number): Row | undefined {
-    return y < kAxis ? undefined : this.rows[Math.floor((y - kAxis + this.scrollTop) / this.rowHeight)];
+    return y < this.top ? undefined : this.rows[Math.floor((y - this.top + this.scrollTop) / this.rowHeight)];
   }
   private hitAt(x: number, y: number): Hit | null {
     const row = this.rowAt(y);
@@ -381,18 +540,21 @@ export class TimelineCanvas {
     moment.set(this.cursor);
     this.redraw();
     const hit = this.hitAt(x, y),
-      row = this.rowAt(y);
+      row = this.rowAt(y),
+      group = this.groupAt(x, y);
+    if (group !== undefined) return showTooltip(event.clientX, event.clientY, ...this.describeGroup(group));
     if (hit !== null) return showTooltip(event.clientX, event.clientY, ...this.describe(hit));
     if (row?.type === "link" && x >= this.gutter) {
-      const load = level(
-        row.series,
-        Math.min(row.series.length - 1, Math.floor(this.timeAt(x) / this.model.data.series.step_ps)),
-      );
+      const at = this.timeAt(x),
+        load = level(row.series, Math.min(row.series.length - 1, Math.floor(at / this.model.data.series.step_ps))),
+        state = row.states.find(([begin, end]) => begin <= at && at < end);
       shownLine.set(row.line ?? null);
-      return showTooltip(event.clientX, event.clientY, row.rank, [
-        ["Load", percent(load)],
-        ["At", time(this.timeAt(x))],
-      ]);
+      const rows: [string, string][] = [["At", time(at)]];
+      if (state?.[2] === 0) rows.unshift(["Down", `${time(state[0])} – ${time(state[1])}`]);
+      else rows.unshift(["Load", percent(load)]);
+      if (state !== undefined && state[2] > 0)
+        rows.splice(1, 0, ["Bandwidth", `${rate(state[2])} from ${time(state[0])} to ${time(state[1])}`]);
+      return showTooltip(event.clientX, event.clientY, row.rank, rows);
     }
     if (row !== undefined && x < this.gutter)
       return showTooltip(
@@ -481,6 +643,8 @@ export class TimelineCanvas {
         "0": () => this.fit(),
         ".": () => step(1),
         ",": () => step(-1),
+        "]": () => this.goToMark(1),
+        "[": () => this.goToMark(-1),
         Escape: () => this.select(null),
       };
       if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;

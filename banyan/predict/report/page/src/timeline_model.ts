@@ -1,5 +1,6 @@
 // Spans by track in flat arrays, so that what is on the screen is found by bisection.
 import type { PageData } from "./data";
+import { marksOf, statesOf, type Mark, type State } from "./marks";
 
 export interface TrackRow {
   type: "track";
@@ -17,7 +18,8 @@ export interface LinkRow {
   type: "link";
   rank: string;
   stream: string;
-  series: string;
+  series: string; // may be empty
+  states: State[];
   first: boolean;
   line?: number;
 }
@@ -31,6 +33,7 @@ export interface Hit {
 
 export class TimelineModel {
   readonly rows: Row[] = [];
+  readonly marks: Mark[];
   readonly end: number;
   readonly spans: number;
 
@@ -63,18 +66,22 @@ export class TimelineModel {
       before = track.rank;
       this.rows.push(row);
     }
-    data.links
-      .filter((link) => link.series !== undefined)
+    // Those to which something happened come first.
+    const shown = data.links.filter((link) => link.series !== undefined || link.states !== undefined);
+    shown
+      .sort((a, b) => Number(b.states !== undefined) - Number(a.states !== undefined))
       .forEach((link, i) => {
         this.rows.push({
           type: "link",
           rank: link.name,
           stream: "",
-          series: link.series!,
+          series: link.series ?? "",
+          states: statesOf(link.states),
           first: i === 0,
           line: link.line,
         });
       });
+    this.marks = marksOf(data);
     this.end = Math.max(1, end);
     this.spans = spans;
   }
@@ -121,6 +128,12 @@ export class TimelineModel {
     for (const sums of byKind) for (let i = 0; i < steps; ++i) sums[i] /= Math.max(1, tracks);
     return byKind;
   }
+}
+
+// Marks that lie so near one another that they are drawn as one.
+export interface MarkGroup {
+  marks: Mark[];
+  x: number; // where it is drawn
 }
 
 // The first place from `low` on whose value is above `value`; values ascend.
