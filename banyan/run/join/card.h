@@ -14,7 +14,7 @@ namespace banyan {
 
 struct Card {
   // Of cards that are not understood by those of another number.
-  static constexpr uint32_t kVersion = 2;
+  static constexpr uint32_t kVersion = 3;
 
   uint32_t rank = 0;
   Member member;

@@ -120,7 +120,7 @@ Json Meeting::roster() {
   std::vector<uint32_t> absent;
   for (uint32_t rank = 0; rank < size_; ++rank) {
     if (const auto card = store_.try_get(key("card-" + std::to_string(rank)), late())) {
-      cards.push_back(Json::parse(*card, nullptr, false));
+      cards.push_back(*card);  // as the text that it is: whatever it holds, nobody has to write it out again
     } else {
       absent.push_back(rank);
     }
@@ -147,7 +147,7 @@ std::vector<Card> Meeting::cards_of(const std::string& verdict) {
       throw Error(code == static_cast<int>(ErrorCode::timed_out) ? ErrorCode::timed_out : ErrorCode::mismatch,
                   object.at("error").at("message").get<std::string>());
     }
-    for (const Json& card : object.at("cards")) cards.push_back(Card::decode(card.dump()));
+    for (const Json& card : object.at("cards")) cards.push_back(Card::decode(card.get_ref<const std::string&>()));
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::invalid_input, std::string("somebody wrote a strange verdict: ") + error.what(),
                 store_.place());

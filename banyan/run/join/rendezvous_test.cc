@@ -136,6 +136,25 @@ TEST_P(RendezvousTest, NamesBothWhenTwoExpectAnotherNumber) {
   }
 }
 
+TEST_P(RendezvousTest, EndsInAnErrorWhenACardIsNone) {
+  // Somebody who knows the secret took the seat of rank 1.
+  for (const std::string& card :
+       {std::string("no card"), std::string(1 << 20, '['), std::string(1 << 19, '[') + std::string(1 << 19, ']')}) {
+    const Deadline deadline = Deadline::after(std::chrono::seconds(30));
+    Rendezvous rendezvous(Place::parse(url_), kSecret, {.rank = 0}, deadline);
+    for (const char* name : {"seat-1", "came"}) rendezvous.store().add(card.substr(0, 3) + name, 1, deadline);
+    rendezvous.store().set(card.substr(0, 3) + "card-1", card, deadline);
+    try {
+      meet(rendezvous.store(), card_of(0, rendezvous), 2, deadline, card.substr(0, 3));
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+      EXPECT_THAT(error.what(), HasSubstr("no card of a process"));
+    }
+    std::filesystem::remove_all(parent_ + "/meet");
+  }
+}
+
 TEST_P(RendezvousTest, HoldsMeetingsOneAfterTheOther) {
   run_processes(4, std::chrono::minutes(1), [&](uint32_t rank) {
     for (int i = 0; i < 5; ++i) {
@@ -298,15 +317,15 @@ TEST(Card, SaysWhatItWasTold) {
 
 TEST(Card, RefusesOtherVersionsAndOtherThings) {
   std::string text = Card{}.encode();
-  text.replace(text.find("\"version\":2"), 11, "\"version\":9");
+  text.replace(text.find("\"version\":3"), 11, "\"version\":9");
   try {
     Card::decode(text);
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);
-    EXPECT_THAT(error.what(), HasSubstr("version 9, and this process reads 2"));
+    EXPECT_THAT(error.what(), HasSubstr("version 9, and this process reads 3"));
   }
-  for (const std::string wrong : {"", "[]", "{\"version\":2}", "nonsense", "{\"version\":\"1\"}"}) {
+  for (const std::string wrong : {"", "[]", "{\"version\":3}", "nonsense", "{\"version\":\"1\"}"}) {
     EXPECT_THROW(Card::decode(wrong), Error) << wrong;
   }
 }
