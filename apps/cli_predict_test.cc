@@ -131,6 +131,14 @@ TEST(CliPredict, SimulatesJobsTogetherAndAlone) {
   EXPECT_EQ(json["ranks"], 8);
 }
 
+TEST(CliPredict, SimulatesTheJobsOfTheExample) {
+  const Json json = json_of({"predict", "job", "--jobs", BANYAN_SOURCE_DIR "/examples/jobs.json", "--fabric",
+                             "dgx-a100:16", "--event", "10ms gpu0-ib0 fail", "--on-failure", "move", "--json"});
+  ASSERT_EQ(json["jobs"].size(), 2u);
+  EXPECT_EQ(json["jobs"][1]["begin_ps"], 200'000'000'000);
+  EXPECT_EQ(json["ranks"], 96);
+}
+
 TEST(CliPredict, WritesWhatHappenedToLinks) {
   const TemporaryFolder folder;
   const std::string file = folder.path("pair.json"), page = folder.path("pair.html");
