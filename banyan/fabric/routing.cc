@@ -34,11 +34,11 @@ void Routing::look_out(NodeId node, NodeId to, const Ways& ways) {
     Reach reach{.hops = 1, .width = link.bandwidth.bytes_per_second()};
     uint32_t number = kThere;
     if (link.to != to) {
-      const auto stop = std::lower_bound(ways.stops.begin(), ways.stops.end(), link.to,
-                                         [](const Stop& other, NodeId id) { return other.node < id; });
-      if (stop == ways.stops.end() || stop->node != link.to) continue;
-      reach = {.hops = stop->reach.hops + 1, .width = std::min(reach.width, stop->reach.width)};
-      number = static_cast<uint32_t>(stop - ways.stops.begin());
+      const auto node_at = std::lower_bound(ways.nodes.begin(), ways.nodes.end(), link.to);
+      if (node_at == ways.nodes.end() || *node_at != link.to) continue;
+      number = static_cast<uint32_t>(node_at - ways.nodes.begin());
+      const Reach& there = ways.stops[number].reach;
+      reach = {.hops = there.hops + 1, .width = std::min(reach.width, there.width)};
     }
     if (reach.hops > best.hops || (reach.hops == best.hops && reach.width < best.width)) continue;
     if (reach.hops < best.hops || reach.width > best.width) first_steps_.clear();
@@ -69,12 +69,13 @@ Routing::Ways Routing::search(NodeId to, bool through_ranks) {
   Ways ways;
   for (const NodeId node : reached) {
     stop_of_[index(node)] = static_cast<uint32_t>(ways.stops.size());
-    ways.stops.push_back({.node = node, .reach = reaches_[index(node)]});
+    ways.stops.push_back({.reach = reaches_[index(node)]});
   }
   stop_of_[index(to)] = kThere;
-  for (Stop& stop : ways.stops) {
+  for (size_t i = 0; i < reached.size(); ++i) {
+    Stop& stop = ways.stops[i];
     stop.first = static_cast<uint32_t>(ways.steps.size());
-    for (const LinkId out : fabric_.out_links(stop.node)) {
+    for (const LinkId out : fabric_.out_links(reached[i])) {
       const Link& link = fabric_.link(out);
       const Reach& there = reaches_[index(link.to)];
       if (there.hops >= stop.reach.hops) continue;
@@ -85,6 +86,7 @@ Routing::Ways Routing::search(NodeId to, bool through_ranks) {
   }
   reaches_[index(to)] = {};
   for (const NodeId node : reached) reaches_[index(node)] = {};
+  ways.nodes = std::move(reached);
   return ways;
 }
 
@@ -92,7 +94,7 @@ const Routing::Ways& Routing::ways_to(NodeId to, bool through_ranks) {
   const uint64_t key = uint64_t{index(to)} << 1 | uint64_t{through_ranks};
   if (const auto found = ways_.find(key); found != ways_.end()) return found->second;
   Ways ways = search(to, through_ranks);
-  const size_t bytes = ways.stops.size() * sizeof(Stop) + ways.steps.size() * sizeof(Step);
+  const size_t bytes = ways.stops.size() * (sizeof(Stop) + sizeof(NodeId)) + ways.steps.size() * sizeof(Step);
   if (kept_ + bytes > kMostKept) {
     ways_.clear();
     kept_ = 0;

@@ -42,12 +42,12 @@ class Routing {
   };
   // A node on ways to a destination, and its best steps: a run in Ways::steps.
   struct Stop {
-    NodeId node{};
     Reach reach;
     uint32_t first = 0, count = 0;
   };
   struct Ways {
-    std::vector<Stop> stops;  // by node; switches alone, or all nodes where that does not lead from everywhere
+    std::vector<NodeId> nodes;  // in order; switches alone, or all nodes where that does not lead from everywhere
+    std::vector<Stop> stops;    // of these
     std::vector<Step> steps;
   };
   static constexpr uint32_t kThere = UINT32_MAX;

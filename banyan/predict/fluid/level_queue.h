@@ -114,8 +114,15 @@ class LevelQueue {
     for (uint32_t at = std::exchange(heads_[sweep_], 0); at != 0;) {
       const Entry entry = entries_[at - 1];
       at = entry.next;
-      if (bucket_of_[entry.link] == sweep_) push(entry.link, level_now(entry.link));
+      if (bucket_of_[entry.link] != sweep_) continue;
+      const double level = level_now(entry.link);
+      if (level < std::numeric_limits<double>::infinity() && bucket_at(level) <= sweep_) {
+        heap_.push_back({level, entry.link});
+      } else {
+        push(entry.link, level);
+      }
     }
+    std::make_heap(heap_.begin(), heap_.end());
     return true;
   }
 
