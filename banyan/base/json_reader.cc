@@ -4,11 +4,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "banyan/base/check.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/text_cursor.h"
 
 namespace banyan {
 namespace {
@@ -39,25 +39,6 @@ std::string append_number(std::string place, size_t number) {
   return place += ']';
 }
 
-// Walks over the text and leaves word of how far it came: nlohmann's SAX events do not say where they are.
-struct Cursor {
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  const char* at;
-  const char** reached;
-
-  reference operator*() const { return *at; }
-  Cursor& operator++() {
-    *reached = ++at;
-    return *this;
-  }
-  friend bool operator==(const Cursor& a, const Cursor& b) { return a.at == b.at; }
-};
-
 // nlohmann's words, without its own prefix.
 std::string problem_in(const std::string& what) {
   const size_t syntax = what.find("parse error");
@@ -77,7 +58,7 @@ class JsonTreeBuilder {
     const char* const begin = document_.text_.data();
     const char* const end = begin + document_.text_.size();
     reached_ = begin;
-    nlohmann::json::sax_parse(Cursor{begin, &reached_}, Cursor{end, &reached_}, this);
+    nlohmann::json::sax_parse(TextCursor{begin, &reached_}, TextCursor{end, &reached_}, this);
     CHECK(open_.empty() && waiting_.size() == 1);
     document_.values_.push_back(waiting_.front());
   }

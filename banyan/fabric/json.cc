@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -13,6 +12,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/text_cursor.h"
 
 namespace banyan {
 namespace {
@@ -71,25 +71,6 @@ class Fields {
   bool repeated_ = false;
 };
 
-// Walks over the text and leaves word of how far it came: nlohmann's SAX events do not say where they are.
-struct Cursor {
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  const char* at;
-  const char** reached;
-
-  reference operator*() const { return *at; }
-  Cursor& operator++() {
-    *reached = ++at;
-    return *this;
-  }
-  friend bool operator==(const Cursor& a, const Cursor& b) { return a.at == b.at; }
-};
-
 // Where in the format the reader is; every nesting that the format knows has its place, so there is no other depth.
 enum class Place : uint8_t { outside, document, nodes, node, links, link, symmetries, symmetry };
 
@@ -101,7 +82,7 @@ class FabricReader {
 
   Fabric read() {
     const char* end = text_.data() + text_.size();
-    nlohmann::json::sax_parse(Cursor{text_.data(), &reached_}, Cursor{end, &reached_}, this);
+    nlohmann::json::sax_parse(TextCursor{text_.data(), &reached_}, TextCursor{end, &reached_}, this);
     CHECK(place_ == Place::outside);
     return finish();
   }
