@@ -1,6 +1,6 @@
 // EndTimes: which of many numbered times is the least, where many of them change at once.
 //
-// A heap would pay a logarithm for each of the thousands of ends that one event moves. Here times lie in blocks of 64
+// A heap would pay a logarithm for each of the hundreds of ends that one event moves. Here times lie in blocks of 64
 // whose minima are recomputed when they are asked for: writing is a store, and finding costs the blocks written since
 // and a scan of the minima, both at the speed of memory.
 #pragma once

@@ -18,13 +18,13 @@
 // Windows. With a window w > 0, flows that would end, at their rates of now, within w of the first that ends, all end
 // together, at the mean of their own ends weighted by rate. So what some send too little others send too much, and in
 // sum no byte is lost. The answer is the exact one of flows whose sizes differ by window_error(): at most w seconds of
-// its own rate for any flow. That is how the error is bounded, and a test makes these sizes and compares.
+// the rate that it ends with for any flow. That is how the error is bounded, and a test makes these sizes and compares.
 //
 // Time is in whole picoseconds; an end is rounded up. Rates and remaining bytes are doubles, computed in an order that
 // depends on the input alone: same calls, same answers. Largest time 2^62 ps (53 days); beyond, Error{unsupported}.
 //
-// Complexity: an event costs O(log links) and, for the flows whose rates may change, their links and the flows on
-// these. One thread.
+// Complexity: an event costs, for each link whose level may change, the links that the flows which it holds back cross,
+// each once, however many flows these are; and the logarithm of how many a link holds (max_min.h). One thread.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ int64_t HolderClocks::end_at(const Clock& clock, double finish) {
 void HolderClocks::bring_up(Clock& clock, int64_t now) {
   clock.shows = clock.held.empty() ? 0 : shows_at(clock, now);
   clock.as_of = now;
-  if (clock.shows < kLongest) return;
+  if (clock.shows <= clock.level * kLongest) return;
   for (Held& held : clock.held) held.finish -= clock.shows;
   clock.shows = 0;
 }

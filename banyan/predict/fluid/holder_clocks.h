@@ -5,8 +5,9 @@
 // clock shows c + x, whatever becomes of the level. So a change of a level costs one clock, however many flows follow
 // it (virtual time; Zhang: VirtualClock, SIGCOMM 1990; Parekh, Gallager: GPS, 1993).
 //
-// Times in picoseconds; ends are rounded up. A clock begins anew when nobody is held, and at kLongest, so that its
-// rounding stays far below what moves in a picosecond. An operation costs O(log flows of the holder). One thread.
+// Times in picoseconds; ends are rounded up. A clock begins anew when nobody is held, and after what takes kLongest at
+// its level, so that its rounding stays far below what moves in a picosecond. An operation costs O(log flows of the
+// holder). One thread.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,7 @@ class HolderClocks {
   }
 
  private:
-  static constexpr double kLongest = 0x1p32;  // where the last place of a double is 2^-20 of a unit of work
+  static constexpr double kLongest = 1;  // seconds, of which the last place of a double is 2 * 10^-4 ps
 
   struct Held {
     double finish;  // what the clock will show at its end

@@ -50,19 +50,22 @@ TEST(HolderClocks, LetsEndsPassAndSaysByHowMuch) {
 }
 
 TEST(HolderClocks, BeginsAnewBeforeItsRoundingShows) {
-  HolderClocks clocks;
-  clocks.resize(2, 1);
-  clocks.set_level(0, 1e11, 0);
-  clocks.hold(0, 0, 4e15, 0);  // 40,000 s
-  int64_t now = 0;
-  // Small flows come and go beside it; each takes 1 ns to the picosecond, however far the clock is.
-  for (int i = 0; i < 1000; ++i) {
-    now += 7 * kSecond;
-    clocks.hold(1, 0, 100, now);
-    ASSERT_EQ(clocks.first_end(), now + 1000) << i;
-    clocks.release(1, now + 1000);
+  for (const double weight : {1.0, 1e6}) {
+    HolderClocks clocks;
+    clocks.resize(2, 1);
+    clocks.set_level(0, 1e11 / weight, 0);
+    clocks.hold(0, 0, 4e15 / weight, 0);  // 40,000 s
+    int64_t now = 0;
+    // Small flows come and go beside it; each takes 1 ns to the picosecond, however far the clock is.
+    for (int i = 0; i < 1000; ++i) {
+      now += 7 * kSecond;
+      clocks.hold(1, 0, 100 / weight, now);
+      ASSERT_EQ(clocks.first_end(), now + 1000) << i << ", weight " << weight;
+      clocks.release(1, now + 1000);
+    }
+    // Its own work has been counted down a thousand times, each right to one part in 10^16 of what was left.
+    EXPECT_NEAR(static_cast<double>(clocks.first_end()), 40'000e12, 1e4) << weight;
   }
-  EXPECT_EQ(clocks.first_end(), 40'000 * kSecond);
 }
 
 // Against flows that are counted one by one.

@@ -73,9 +73,9 @@ class MaxMin {
     uint32_t from;  // kNoLink: the flow is new
   };
   std::span<const Moved> moved() const { return moved_; }
-  // Holders whose level changed.
+  // Holders whose level changed, caps among them; now and then one twice.
   std::span<const uint32_t> changed() const { return changed_; }
-  // Links of which another amount may be used; among them those that became busy, or ceased to be.
+  // Links, and caps, of which another amount may be used; and those links that became busy, or ceased to be.
   std::span<const uint32_t> touched() const { return touched_; }
   std::span<const uint32_t> turned() const { return turned_; }
 
