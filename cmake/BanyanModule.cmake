@@ -16,6 +16,30 @@ if(BANYAN_WERROR)
   target_compile_options(banyan_warnings INTERFACE -Werror)
 endif()
 
+# Test programs: their bodies are compiled for a short build, not for speed, and share one precompiled header of gtest and
+# gmock. A target that is an executable creates it, since executables and libraries are compiled differently (-fPIE).
+add_executable(banyan_test_headers EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/empty_main.cc)
+target_link_libraries(banyan_test_headers PRIVATE GTest::gmock GTest::gtest)
+target_compile_options(banyan_test_headers PRIVATE -O1)
+target_precompile_headers(banyan_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+
+# banyan_test(TARGET SOURCES ... LIBRARIES ... [DEFINITIONS ...]): a test program without its ctest cases.
+function(banyan_test target)
+  cmake_parse_arguments(T "" "" "SOURCES;LIBRARIES;DEFINITIONS" ${ARGN})
+  add_executable(${target} ${T_SOURCES})
+  target_compile_options(${target} PRIVATE -O1)
+  target_precompile_headers(${target} REUSE_FROM banyan_test_headers)
+  target_compile_definitions(${target} PRIVATE ${T_DEFINITIONS})
+  target_link_libraries(${target} PRIVATE ${T_LIBRARIES} banyan_warnings GTest::gmock GTest::gtest_main)
+endfunction()
+
+# banyan_test_cases(TARGET PREFIX ...): every gtest case of TARGET as a ctest case PREFIX.SUITE.CASE. The rest is passed on
+# to gtest_discover_tests. Names are those of the tests only: what a parameter looks like in memory differs from build to
+# build.
+function(banyan_test_cases target prefix)
+  gtest_discover_tests(${target} TEST_PREFIX "${prefix}." DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES ${ARGN})
+endfunction()
+
 function(banyan_module)
   cmake_parse_arguments(M "" "NAME" "SOURCES;DEPS;PRIVATE;TESTS;TEST_DEPS;FUZZERS;BENCHES" ${ARGN})
   set(lib banyan_${M_NAME})
@@ -27,10 +51,9 @@ function(banyan_module)
     if(M_FUZZERS)
       list(APPEND M_TESTS ${M_FUZZERS} ${PROJECT_SOURCE_DIR}/banyan/testing/fuzz_replay_test.cc)
     endif()
-    add_executable(${lib}_test ${M_TESTS})
-    target_link_libraries(${lib}_test PRIVATE ${lib} ${M_TEST_DEPS} ${M_PRIVATE} banyan_warnings GTest::gmock GTest::gtest_main)
-    target_compile_definitions(${lib}_test PRIVATE BANYAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    gtest_discover_tests(${lib}_test TEST_PREFIX "${M_NAME}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+    banyan_test(${lib}_test SOURCES ${M_TESTS} LIBRARIES ${lib} ${M_TEST_DEPS} ${M_PRIVATE}
+      DEFINITIONS BANYAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    banyan_test_cases(${lib}_test ${M_NAME} PROPERTIES TIMEOUT 300)
   endif()
 
   foreach(fuzzer ${M_FUZZERS})
