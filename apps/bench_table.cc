@@ -1,10 +1,16 @@
 #include "apps/bench_table.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <map>
 
 #include "apps/report.h"
+#include "banyan/base/error.h"
+#include "banyan/base/units.h"
 
 namespace banyan::app {
 namespace {
@@ -122,6 +128,98 @@ std::string format_bench_json(const std::vector<BenchRow>& rows, uint32_t ranks)
   });
   const Json document{{"banyan", "bench/1"}, {"ranks", ranks}, {"wrong", wrong_elements(rows)}, {"rows", measured}};
   return document.dump(2) + "\n";
+}
+
+namespace {
+
+picture::Curve& curve_of(std::vector<picture::Curve>& curves, const std::string& label) {
+  const auto found =
+      std::find_if(curves.begin(), curves.end(), [&](const picture::Curve& each) { return each.label == label; });
+  if (found != curves.end()) return *found;
+  curves.push_back({.label = label, .points = {}});
+  return curves.back();
+}
+
+picture::Curve::Point point_of(double bytes, const BenchCell& cell, BenchAxis axis) {
+  return {.bytes = bytes,
+          .value = axis == BenchAxis::busbw ? cell.busbw : cell.microseconds,
+          .note = Bytes(static_cast<uint64_t>(std::max(bytes, 0.0))).to_string() +
+                  printed(", %.4g us, %.4g GB/s", cell.microseconds, cell.busbw)};
+}
+
+}  // namespace
+
+std::vector<picture::Curve> curves_of(const std::vector<BenchRow>& rows, BenchAxis axis, const std::string& prefix) {
+  std::vector<picture::Curve> curves;
+  const auto add = [&](const BenchRow& row, const std::optional<BenchCell>& cell, const char* suffix) {
+    if (!cell) return;
+    const std::string label = prefix + std::string(to_string(row.what.kind)) + suffix;
+    curve_of(curves, label).points.push_back(point_of(static_cast<double>(row.bytes), *cell, axis));
+  };
+  for (const BenchRow& row : rows) {
+    add(row, row.out_of_place, "");
+    add(row, row.in_place, ", in place");
+  }
+  return curves;
+}
+
+std::vector<picture::Curve> read_bench_csv(std::string_view text, BenchAxis axis, const std::string& name) {
+  std::vector<picture::Curve> curves;
+  std::map<std::string, size_t> columns;
+  size_t number_of_line = 0;
+  const auto fields_of = [](std::string_view line) {
+    std::vector<std::string> fields;
+    for (size_t begin = 0; begin <= line.size();) {
+      const size_t end = std::min(line.find(',', begin), line.size());
+      fields.emplace_back(line.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return fields;
+  };
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    ++number_of_line;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with('#')) continue;
+    const std::vector<std::string> fields = fields_of(line);
+    if (columns.empty()) {
+      for (size_t i = 0; i < fields.size(); ++i) columns.emplace(fields[i], i);
+      for (const char* needed : {"collective", "bytes", "ranks"}) {
+        if (columns.contains(needed)) continue;
+        throw Error(ErrorCode::invalid_input,
+                    std::string("has no column '") + needed + "' in its first line; give a CSV of 'banyan bench'",
+                    name);
+      }
+      continue;
+    }
+    const auto field = [&](const char* column) -> std::string {
+      const auto found = columns.find(column);
+      return found == columns.end() || found->second >= fields.size() ? "" : fields[found->second];
+    };
+    const auto value = [&](const char* column) {
+      const std::string word = field(column);
+      double result = 0;
+      const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), result);
+      if (error != std::errc() || rest != word.data() + word.size() || !std::isfinite(result)) {
+        throw Error(ErrorCode::invalid_input, "'" + word.substr(0, 40) + "' is no number for " + column,
+                    name + " line " + std::to_string(number_of_line));
+      }
+      return result;
+    };
+    // The comparison with other libraries (bench/) writes medians of each of its series.
+    const bool is_compared = columns.contains("series");
+    const std::string label = is_compared
+                                  ? field("series") + " " + field("collective")
+                                  : name + " " + field("collective") + (field("in_place") == "1" ? ", in place" : "");
+    const double bytes = value("bytes"), time = value(is_compared ? "median_us" : "time_us");
+    const double factor = busbw_factor(parse_bench_kind(field("collective")), static_cast<uint32_t>(value("ranks")));
+    const double algbw = bytes / time * 1e-3;
+    curve_of(curves, label)
+        .points.push_back(point_of(bytes, {.microseconds = time, .algbw = algbw, .busbw = algbw * factor, .wrong = {}}, axis));
+  }
+  return curves;
 }
 
 }  // namespace banyan::app

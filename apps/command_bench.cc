@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
+#include <set>
 
 #include "apps/bench_measure.h"
-#include "apps/bench_plot.h"
 #include "apps/bench_table.h"
 #include "apps/command.h"
 #include "apps/launch_plan.h"
@@ -162,7 +163,7 @@ class BenchCommand : public Command {
     }
     for (const std::string& path : texts_.against) {
       const std::string name = std::filesystem::path(path).stem().string();
-      for (BenchCurve& curve : read_bench_csv(read_file(path), name)) against_.push_back(std::move(curve));
+      for (picture::Curve& curve : read_bench_csv(read_file(path), axis(), name)) against_.push_back(std::move(curve));
     }
     for (const std::string& path : {texts_.csv, texts_.plot, texts_.json}) {
       if (!path.empty() && path != "-") check_output_place(path);
@@ -262,7 +263,7 @@ class BenchCommand : public Command {
       if (prints_table) terminal.print(format_bench_row(rows.back()));
     }
     if (prints_table) terminal.print(format_bench_end(rows));
-    if (prints) write_files(terminal, rows, runner.ranks());
+    if (prints) write_files(terminal, rows, runner.ranks(), who);
     return wrong_elements(rows) == 0 ? ExitCode::success : ExitCode::answer_is_no;
   }
 
@@ -287,18 +288,40 @@ class BenchCommand : public Command {
     return text;
   }
 
-  void write_files(const Terminal& terminal, const std::vector<BenchRow>& rows, uint32_t ranks) const {
+  void write_files(const Terminal& terminal, const std::vector<BenchRow>& rows, uint32_t ranks,
+                   const std::string& who) const {
     if (texts_.json == "-") {
       terminal.print(format_bench_json(rows, ranks));
     } else if (!texts_.json.empty()) {
       write_file(texts_.json, format_bench_json(rows, ranks));
     }
     if (!texts_.csv.empty()) write_file(texts_.csv, format_bench_csv(rows, ranks));
-    if (texts_.plot.empty()) return;
-    std::vector<BenchCurve> curves = curves_of(rows, against_.empty() ? "" : "now: ");
+    if (!texts_.plot.empty()) write_file(texts_.plot, picture::draw_curves(plot_of(rows, ranks, who)));
+  }
+
+  BenchAxis axis() const { return texts_.axis == "time" ? BenchAxis::time : BenchAxis::busbw; }
+
+  // `who` begins with our version, and names the host of each rank.
+  picture::CurvePlot plot_of(const std::vector<BenchRow>& rows, uint32_t ranks, const std::string& who) const {
+    std::string kinds;
+    for (const BenchKind kind : kinds_) kinds += std::string(to_string(kind)) + ", ";
+    std::set<std::string> hosts;
+    for (size_t at = who.find(" on "); at != std::string::npos; at = who.find(" on ", at + 1)) {
+      hosts.insert(who.substr(at + 4, who.find('\n', at) - at - 4));
+    }
+    const std::time_t now = std::time(nullptr);
+    std::tm day{};
+    gmtime_r(&now, &day);
+    std::array<char, 32> date{};
+    std::strftime(date.data(), date.size(), "%Y-%m-%d %H:%M UTC", &day);
+    const std::string version = who.substr(2, who.find(',') - 2);
+    std::vector<picture::Curve> curves = curves_of(rows, axis(), against_.empty() ? "" : "now: ");
     curves.insert(curves.end(), against_.begin(), against_.end());
-    const BenchAxis axis = texts_.axis == "time" ? BenchAxis::time : BenchAxis::busbw;
-    write_file(texts_.plot, draw_bench(curves, axis, counted(ranks, "rank")));
+    return {.title = (kinds_.size() > 3 ? counted(kinds_.size(), "collective") + ", " : kinds) + counted(ranks, "rank"),
+            .subtitle = version + " on " + (hosts.size() == 1 ? *hosts.begin() : counted(hosts.size(), "host")) + ", " +
+                        date.data(),
+            .value = axis() == BenchAxis::busbw ? "bus bandwidth (GB/s)" : "time (us)",
+            .curves = std::move(curves)};
   }
 
   BenchTexts texts_;
@@ -306,7 +329,7 @@ class BenchCommand : public Command {
   std::vector<DataType> types_;
   std::vector<ReduceOp> ops_;
   std::vector<uint64_t> sizes_;
-  std::vector<BenchCurve> against_;
+  std::vector<picture::Curve> against_;
   BenchOptions options_;
 };
 

@@ -12,7 +12,12 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  banyan export plan.json --format msccl -o allgather.xml\n"
     "  banyan export plan.json --format mscclpp -o allreduce.json --name forest --in-place\n"
-    "  banyan export plan.json --format msccl --min-bytes 1MB --max-bytes 256MB > allgather.xml\n"
+    "  banyan export plan.json --format msccl --min-bytes 1MiB --max-bytes 256MiB > allgather.xml\n"
+    "  banyan export plan.json --format msccl --chunks exact -o exact.xml\n"
+    "\n"
+    "A runtime uses the file only for counts of elements that its number of chunks divides. Shares are\n"
+    "therefore rounded to a power of two of chunks, at a loss of throughput that is printed; --chunks exact\n"
+    "keeps the shares of the plan.\n"
     "\n"
     "What the file needs of the runtime is compared with what the runtime has: as a table on standard\n"
     "error, or with --json on standard output (the file then needs -o). A plan that cannot fit is refused\n"
@@ -32,6 +37,7 @@ class ExportCommand : public Command {
     command->add_flag("--in-place", in_place_, "input and output are one buffer");
     add("--min-bytes", min_bytes_, "SIZE", "the runtime may use it from this size on");
     add("--max-bytes", max_bytes_, "SIZE", "the runtime may use it up to this size");
+    add("--chunks", chunks_, "HOW", "power-of-two: for sizes that are powers of two (default); exact: as planned");
     command->add_flag("--json", json_, "the fit table as one JSON object on standard output");
     command->footer(kFooter);
     return command;
@@ -53,10 +59,10 @@ class ExportCommand : public Command {
       if (!output_.empty()) write_file(output_, result.text);
     }
     if (json_) {
-      terminal.print(fit_json(result.fit));
+      terminal.print(report_json(result));
       return ExitCode::success;
     }
-    terminal.note(fit_text(result.fit));
+    terminal.note(report_text(result));
     if (output_.empty()) terminal.print(result.text);
     return ExitCode::success;
   }
@@ -65,6 +71,11 @@ class ExportCommand : public Command {
   ExportOptions export_options() const {
     ExportOptions options{.in_place = in_place_};
     if (!name_.empty()) options.name = name_;
+    if (chunks_ == "exact") {
+      options.chunks = ChunkCount::exact;
+    } else if (!chunks_.empty() && chunks_ != "power-of-two") {
+      throw Error(ErrorCode::invalid_input, "'" + chunks_ + "' is neither power-of-two nor exact", "--chunks");
+    }
     if (!min_bytes_.empty())
       options.min_bytes = parse_option("--min-bytes", [&] { return Bytes::parse(min_bytes_).count(); });
     if (!max_bytes_.empty())
@@ -76,23 +87,43 @@ class ExportCommand : public Command {
     return options;
   }
 
-  std::string fit_json(const ExportFit& fit) const {
+  std::string report_json(const Export& result) const {
     Json rows = Json::array();
-    for (const ExportFit::Row& row : fit.rows)
+    for (const ExportFit::Row& row : result.fit.rows)
       rows.push_back({{"limit", row.limit}, {"needed", row.needed}, {"allowed", row.allowed}});
-    const Json report = {{"format", format_}, {"file", output_}, {"fits", fit.fits()}, {"limits", rows}};
+    const ExportSizes& sizes = result.sizes;
+    const Json report = {{"format", format_},
+                         {"file", output_},
+                         {"fits", result.fit.fits()},
+                         {"limits", rows},
+                         {"sizes",
+                          {{"in_words", sizes.in_words()},
+                           {"count_of", sizes.per_rank ? "rank" : "buffer"},
+                           {"divisor", sizes.divisor},
+                           {"exact_divisor", sizes.exact_divisor},
+                           {"loss", sizes.loss}}}};
     return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
   // Goes to standard error, whose colours are not known: plain.
-  std::string fit_text(const ExportFit& fit) const {
+  std::string report_text(const Export& result) const {
+    const Terminal plain({});
     Table table({"limit of the runtime", "needed", "allowed"});
-    for (const ExportFit::Row& row : fit.rows)
+    for (const ExportFit::Row& row : result.fit.rows)
       table.add({row.limit, std::to_string(row.needed), std::to_string(row.allowed)});
-    return table.format(Terminal({}));
+    const ExportSizes& sizes = result.sizes;
+    std::string text = table.format(plain) + labelled(plain, "sizes", sizes.in_words());
+    if (sizes.divisor != sizes.exact_divisor) {
+      text += labelled(plain, "shares",
+                       "rounded, which costs " + format_decimals(100 * sizes.loss, 2) +
+                           " % of the throughput; --chunks exact needs counts that " +
+                           std::to_string(sizes.exact_divisor) + " divides");
+    }
+    if (!output_.empty()) text += labelled(plain, "written", output_);
+    return text;
   }
 
-  std::string plan_, format_, output_, name_, min_bytes_, max_bytes_;
+  std::string plan_, format_, output_, name_, min_bytes_, max_bytes_, chunks_;
   bool in_place_ = false, json_ = false;
 };
 

@@ -7,7 +7,7 @@
 #include "apps/ranks_option.h"
 #include "apps/report.h"
 #include "banyan/base/file.h"
-#include "banyan/schedule/picture.h"
+#include "banyan/picture/picture.h"
 
 namespace banyan::app {
 namespace {
@@ -54,27 +54,27 @@ class ShowCommand : public Command {
   }
 
   ExitCode run(const Terminal& terminal) override {
-    const PictureFormat format = picture_format();
+    const picture::Format format = picture_format();
     if (json_ && output_.empty()) {
       throw Error(ErrorCode::invalid_input,
                   "--json needs -o FILE: standard output cannot hold the object and the picture");
     }
     if (!output_.empty()) check_output_place(output_);
     bool plan = false;
-    std::string picture;
+    std::string drawn;
     {
       Progress progress(terminal, "drawing");
       plan = is_plan_file(source_.text());
-      picture = plan ? draw_plan(format) : draw_fabric_source(format);
-      if (!output_.empty()) write_file(output_, picture);
+      drawn = plan ? draw_plan(format) : draw_fabric_source(format);
+      if (!output_.empty()) write_file(output_, drawn);
     }
     if (output_.empty()) {
-      terminal.print(picture);
+      terminal.print(drawn);
     } else if (json_) {
       const Json report = {{"drawn", plan ? "plan" : "fabric"},
-                           {"format", format == PictureFormat::svg ? "svg" : "dot"},
+                           {"format", format == picture::Format::svg ? "svg" : "dot"},
                            {"file", output_},
-                           {"bytes", picture.size()}};
+                           {"bytes", drawn.size()}};
       terminal.print(report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
     } else {
       terminal.print(labelled(terminal, "written", output_));
@@ -83,37 +83,44 @@ class ShowCommand : public Command {
   }
 
  private:
-  PictureFormat picture_format() const {
-    if (format_ == "svg") return PictureFormat::svg;
-    if (format_ == "dot") return PictureFormat::dot;
+  picture::Format picture_format() const {
+    if (format_ == "svg") return picture::Format::svg;
+    if (format_ == "dot") return picture::Format::dot;
     if (!format_.empty())
       throw Error(ErrorCode::invalid_input, "unknown format '" + format_ + "' (known: svg, dot)", "--format");
     const std::string ending = std::filesystem::path(output_).extension().string();
-    if (ending == ".dot" || ending == ".gv") return PictureFormat::dot;
-    if (output_.empty() || ending == ".svg") return PictureFormat::svg;
+    if (ending == ".dot" || ending == ".gv") return picture::Format::dot;
+    if (output_.empty() || ending == ".svg") return picture::Format::svg;
     throw Error(ErrorCode::invalid_input,
                 "cannot tell the format from '" + output_ + "'; end it in .svg or .dot, or give --format", "-o");
   }
 
-  std::string draw_fabric_source(PictureFormat format) const {
+  std::string draw_fabric_source(picture::Format format) const {
     if (!root_.empty() || !trees_.empty()) {
       throw Error(ErrorCode::invalid_input,
                   "'" + source_.text() + "' is a fabric and has no trees; make a plan of it with 'banyan plan'",
                   root_.empty() ? "--trees" : "--root");
     }
-    return draw_fabric(source_.load(), format);
+    return picture::draw_fabric(source_.load(), format, shown_source());
   }
 
-  std::string draw_plan(PictureFormat format) const {
+  // The fabric or plan in a title: of a file, its name without folders.
+  std::string shown_source() const {
+    std::error_code ignored;
+    const bool is_file = std::filesystem::exists(source_.text(), ignored);
+    return is_file ? std::filesystem::path(source_.text()).filename().string() : source_.text();
+  }
+
+  std::string draw_plan(picture::Format format) const {
     if (source_.any_edit()) {
       throw Error(ErrorCode::invalid_input,
                   "'" + source_.text() + "' is a plan; options such as --fail and --boxes are for fabrics");
     }
-    TreePicture options;
+    picture::TreeOptions options{.name = shown_source()};
     if (!trees_.empty()) options.max_trees = parse_count(trees_, "--trees", {.most = kMaxTreesDrawn});
     const ScheduleFile file = read_valid_plan(source_.text());
     if (!root_.empty()) options.root = parse_rank(root_, file.schedule.fabric(), "--root");
-    return parse_option(source_.text(), [&] { return draw_trees(file.schedule, format, options); });
+    return parse_option(source_.text(), [&] { return picture::draw_trees(file.schedule, format, options); });
   }
 
   FabricOption source_;

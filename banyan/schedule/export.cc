@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "banyan/base/error.h"
+#include "banyan/schedule/cost.h"
 #include "banyan/schedule/export_msccl.h"
 #include "banyan/schedule/export_mscclpp.h"
+#include "banyan/schedule/export_shares.h"
 
 namespace banyan {
 
@@ -19,8 +21,65 @@ bool ExportFit::fits() const {
   return std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.needed <= row.allowed; });
 }
 
+std::string ExportSizes::in_words() const {
+  const std::string counts = per_rank ? "element counts per rank" : "element counts";
+  if (divisor == 1) return "all " + counts;
+  const std::string number = std::to_string(divisor);
+  const bool is_power = (divisor & (divisor - 1)) == 0;
+  return counts + " that " + number +
+         " divides: " + (is_power ? "all powers of two from " + number + " on" : "no power of two");
+}
+
+namespace {
+
+constexpr uint64_t kMostParts = 4096;
+
+double throughput_loss(const Schedule& rounded, const Fraction& planned) {
+  return std::max(0.0, 1 - (planned / seconds_per_byte(rounded)).to_double());
+}
+
+Export export_as_it_is(const Schedule& schedule, ExportFormat format, const ExportOptions& options,
+                       const ExportSizes& sizes) {
+  Export result = format == ExportFormat::msccl ? export_msccl(schedule, options, sizes.in_words())
+                                                : export_mscclpp(schedule, options);
+  result.sizes = sizes;
+  return result;
+}
+
+// Tries powers of two, fewest first, until one costs little enough. A number of chunks that the runtime has no room for
+// ends the search, since more chunks need more room.
+std::optional<Export> export_rounded(const Schedule& schedule, ExportFormat format, const ExportOptions& options,
+                                     ExportSizes sizes) {
+  const Fraction planned = seconds_per_byte(schedule);
+  std::optional<Export> best;
+  for (uint64_t parts = 1; parts <= kMostParts; parts *= 2) {
+    const Schedule rounded = round_shares(schedule, parts);
+    sizes.divisor = parts_of(rounded);
+    sizes.loss = throughput_loss(rounded, planned);
+    if (best && sizes.loss >= best->sizes.loss) continue;
+    try {
+      best = export_as_it_is(rounded, format, options, sizes);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported) throw;
+      break;
+    }
+    if (sizes.loss <= kRoundingLoss) break;
+  }
+  return best;
+}
+
+}  // namespace
+
 Export export_schedule(const Schedule& schedule, ExportFormat format, const ExportOptions& options) {
-  return format == ExportFormat::msccl ? export_msccl(schedule, options) : export_mscclpp(schedule, options);
+  const CollectiveKind kind = schedule.collective().kind();
+  ExportSizes sizes{.divisor = parts_of(schedule),
+                    .exact_divisor = parts_of(schedule),
+                    .per_rank = kind == CollectiveKind::allgather || kind == CollectiveKind::reduce_scatter};
+  const bool is_power = (sizes.divisor & (sizes.divisor - 1)) == 0;
+  if (options.chunks == ChunkCount::power_of_two && !is_power) {
+    if (std::optional<Export> rounded = export_rounded(schedule, format, options, sizes)) return *rounded;
+  }
+  return export_as_it_is(schedule, format, options, sizes);
 }
 
 }  // namespace banyan

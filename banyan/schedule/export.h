@@ -1,7 +1,8 @@
 // Hands a schedule to GPU runtimes, in files that fit the runtimes' limits.
 //
 // One exporter per format, in files of their own; this header is the manual of both. Every chunk of the schedule
-// becomes one or more chunks of the format, so the format's chunk is the largest unit that divides all shares.
+// becomes one or more chunks of the format, so the format's chunk is the largest unit that divides all shares. The
+// runtimes use a file only for counts of elements that its number of chunks divides; ChunkCount says how it is chosen.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,15 @@ namespace banyan {
 enum class ExportFormat : uint8_t { msccl, mscclpp };
 ExportFormat parse_export_format(std::string_view text);  // Error{invalid_input} with the known names
 
+enum class ChunkCount : uint8_t {
+  power_of_two,  // shares are rounded (export_shares.h), with the fewest chunks that cost at most kRoundingLoss, or
+                 // with the number of chunks that costs least among those that fit the runtime
+  exact,  // shares as planned
+};
+constexpr double kRoundingLoss = 0.01;  // of the throughput
+
 struct ExportOptions {
+  ChunkCount chunks = ChunkCount::power_of_two;
   std::string name = "banyan";            // the algorithm's name in the file
   bool in_place = false;                  // else out of place
   uint64_t min_bytes = 0, max_bytes = 0;  // the sizes the runtime may use it for; 0: no limit
@@ -32,9 +41,20 @@ struct ExportFit {
   bool fits() const;
 };
 
+// The sizes that the runtime takes the file for: counts of elements that `divisor` divides. The count is what the
+// collective's call is given: of each rank for an allgather or reduce-scatter, else of the whole buffer.
+struct ExportSizes {
+  uint64_t divisor = 1;
+  uint64_t exact_divisor = 1;  // with shares as planned
+  double loss = 0;             // of throughput, by rounding the shares: 0.01 is 1 %
+  bool per_rank = false;
+  std::string in_words() const;  // "element counts per rank that 64 divides: all powers of two from 64 on"
+};
+
 struct Export {
   std::string text;
   ExportFit fit;
+  ExportSizes sizes = {};
 };
 
 // Throws Error{unsupported} when the plan cannot fit, naming the limit, by how much, and the number of trees per rank

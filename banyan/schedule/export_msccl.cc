@@ -39,9 +39,10 @@ struct Gpu {
 
 class MscclWriter {
  public:
-  MscclWriter(const Schedule& schedule, const ExportOptions& options)
+  MscclWriter(const Schedule& schedule, const ExportOptions& options, const std::string& sizes)
       : schedule_(schedule),
         options_(options),
+        sizes_(sizes),
         kind_(schedule.collective().kind()),
         program_(make_export_program(schedule, kMaxCount)),
         buffers_(kind_, options.in_place, program_),
@@ -182,6 +183,7 @@ class MscclWriter {
 
   const Schedule& schedule_;
   const ExportOptions& options_;
+  const std::string& sizes_;  // that the file is for, in words
   const CollectiveKind kind_;
   const ExportProgram program_;
   BufferMap buffers_;
@@ -202,8 +204,9 @@ std::string attribute_or_none(const char* name, int64_t value) { return attribut
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text.substr(0, 200)) {
-    // What XML would have to escape has no place in an algorithm's name.
-    result += (c == '"' || c == '<' || c == '>' || c == '&' || c == '\'') ? '_' : c;
+    // Characters that XML would have to escape, and control characters, have no place in an algorithm's name.
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    result += (is_control || c == '"' || c == '<' || c == '>' || c == '&' || c == '\'') ? '_' : c;
   }
   return result;
 }
@@ -241,7 +244,7 @@ std::string MscclWriter::format() const {
                      attribute("ngpus", program_.ranks) + attribute("coll", std::string(kNames.at(kind_))) +
                      attribute("inplace", uint64_t{options_.in_place}) +
                      attribute("outofplace", uint64_t{!options_.in_place}) + attribute("minBytes", options_.min_bytes) +
-                     attribute("maxBytes", options_.max_bytes) + ">\n";
+                     attribute("maxBytes", options_.max_bytes) + ">\n  <!-- for " + sizes_ + " -->\n";
   for (size_t rank = 0; rank < gpus_.size(); ++rank) {
     text += "  <gpu" + attribute("id", rank) + attribute("i_chunks", inputs) + attribute("o_chunks", outputs) +
             attribute("s_chunks", buffers_.scratch_chunks(static_cast<uint32_t>(rank))) + ">\n";
@@ -253,8 +256,8 @@ std::string MscclWriter::format() const {
 
 }  // namespace
 
-Export export_msccl(const Schedule& schedule, const ExportOptions& options) {
-  return MscclWriter(schedule, options).write();
+Export export_msccl(const Schedule& schedule, const ExportOptions& options, const std::string& sizes) {
+  return MscclWriter(schedule, options, sizes).write();
 }
 
 }  // namespace banyan

@@ -6,6 +6,7 @@
 namespace banyan {
 
 // Errors as export_schedule.
-Export export_msccl(const Schedule& schedule, const ExportOptions& options);
+// `sizes`: that the file is for, in words, for a comment.
+Export export_msccl(const Schedule& schedule, const ExportOptions& options, const std::string& sizes);
 
 }  // namespace banyan

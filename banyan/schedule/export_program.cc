@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "banyan/base/error.h"
+#include "banyan/schedule/export_shares.h"
 
 namespace banyan {
 namespace {
@@ -35,18 +36,12 @@ class ProgramBuilder {
     const Collective& collective = schedule_.collective();
     const bool sharded =
         collective.kind() == CollectiveKind::allgather || collective.kind() == CollectiveKind::reduce_scatter;
-    const auto weights = collective.weights();
-    if (sharded && std::any_of(weights.begin(), weights.end(), [&](uint64_t weight) { return weight != weights[0]; })) {
-      throw Error(
-          ErrorCode::unsupported,
-          "shards of unequal size cannot be exported: the runtimes know equal ones only; plan without --weights");
-    }
-    unit_ = sharded ? schedule_.total_units() / program_.ranks : schedule_.total_units();
+    const uint64_t whole = sharded ? schedule_.total_units() / program_.ranks : schedule_.total_units();
+    unit_ = whole / parts_of(schedule_);
     std::vector<uint64_t> per_root(program_.ranks, 0);
     for (size_t i = 0; i < schedule_.chunk_count(); ++i) {
-      const Chunk chunk = schedule_.chunk(i);
-      unit_ = std::gcd(unit_, chunk.units);
-      program_.trees_per_rank = std::max(program_.trees_per_rank, ++per_root[participant_[index(chunk.root)]]);
+      uint64_t& trees = per_root[participant_[index(schedule_.chunk(i).root)]];
+      program_.trees_per_rank = std::max(program_.trees_per_rank, ++trees);
     }
     program_.total_chunks = schedule_.total_units() / unit_;
     program_.shard_chunks = sharded ? program_.total_chunks / program_.ranks : program_.total_chunks;

@@ -89,6 +89,9 @@ ScheduleFile read_document(JsonNode root) {
   root.with_keys({"banyan", "planner", "collective", "total_units", "seconds_per_byte", "bound_seconds_per_byte",
                   "fabric", "routes", "chunks"});
   const std::string planner = root.at("planner").text();
+  // It is printed on terminals, which obey control characters.
+  if (std::any_of(planner.begin(), planner.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    throw invalid("planner holds a control character; name it in plain text");
   if (planner.size() > kMaxPlanner)
     throw invalid("planner is longer than " + std::to_string(kMaxPlanner) + " characters");
   const Fabric fabric = parse_fabric_json(root.at("fabric").object_text(), "fabric");

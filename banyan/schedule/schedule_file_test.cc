@@ -100,6 +100,7 @@ TEST(ScheduleFile, NamesWhatIsWrong) {
   EXPECT_THAT(error_of("[]"), HasSubstr("not an object"));
   EXPECT_THAT(error_of(std::string(100000, '[')), HasSubstr("nested deeper"));
   EXPECT_THAT(error_of(replaced(good, "schedule/1", "schedule/9")), HasSubstr("schedule/9"));
+  EXPECT_THAT(error_of(replaced(good, "\"hand\"", "\"\\u001b[31mhand\"")), HasSubstr("control character"));
   EXPECT_THAT(error_of(replaced(good, "\"planner\"", "\"planer\"")), HasSubstr("did you mean 'planner'?"));
   EXPECT_THAT(error_of(replaced(good, "\"units\": 2", "\"units\": 0")), HasSubstr("chunks[0]: a chunk has zero units"));
   EXPECT_THAT(error_of(replaced(good, "\"units\": 2", "\"units\": -2")),

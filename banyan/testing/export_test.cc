@@ -129,6 +129,44 @@ TEST(Export, SaysWhichLimitAPlanBreaksAndWhatWouldFit) {
   }
 }
 
+TEST(Export, IsForPowersOfTwoAtASmallLoss) {
+  for (const char* spec : {"dgx-h100:3", "ring:5", "mi250:1"}) {
+    SCOPED_TRACE(spec);
+    const Fabric fabric = generate_fabric(spec);
+    for (const CollectiveKind kind : kAllKinds) {
+      const Schedule schedule = plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 3}).schedule;
+      for (const ExportFormat format : kFormats) {
+        const Export result = export_schedule(schedule, format);
+        EXPECT_EQ(result.sizes.divisor & (result.sizes.divisor - 1), 0u) << result.sizes.divisor;
+        EXPECT_LT(result.sizes.loss, 0.3);
+        check(schedule, format, 2);
+        const Export exact = export_schedule(schedule, format, {.chunks = ChunkCount::exact});
+        EXPECT_EQ(exact.sizes.divisor, exact.sizes.exact_divisor);
+        EXPECT_EQ(exact.sizes.loss, 0);
+      }
+    }
+  }
+}
+
+TEST(Export, SaysForWhichSizesItIs) {
+  const Fabric fabric = generate_fabric("ring:3");
+  const Schedule three = plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
+  const Export exact = export_schedule(three, ExportFormat::msccl, {.chunks = ChunkCount::exact});
+  ASSERT_EQ(exact.sizes.divisor % 3, 0u);
+  EXPECT_THAT(exact.text, HasSubstr("divides: no power of two -->"));
+  const Export rounded = export_schedule(three, ExportFormat::msccl);
+  EXPECT_THAT(rounded.text, HasSubstr("<!-- for element counts that " + std::to_string(rounded.sizes.divisor) +
+                                      " divides: all powers of two from "));
+  EXPECT_THAT(rounded.text, HasSubstr("nchunksperloop=\"" + std::to_string(rounded.sizes.divisor) + "\""));
+}
+
+TEST(Export, KeepsTheFileWholeWhateverTheName) {
+  const Fabric fabric = generate_fabric("ring:3");
+  const Schedule schedule = plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather})).schedule;
+  const Export result = export_schedule(schedule, ExportFormat::msccl, {.name = "two\nlines\x1b[31m\"<"});
+  EXPECT_THAT(result.text, HasSubstr("name=\"two_lines_[31m__\""));
+}
+
 TEST(Export, RefusesShardsOfUnequalSize) {
   const Fabric fabric = generate_fabric("full:3");
   const Schedule schedule = plan_forest(fabric, Collective::make(fabric, {.weights = {1, 2, 1}})).schedule;

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "banyan/predict/report/drawing.h"
+#include "banyan/picture/drawing.h"
 #include "banyan/predict/report/json_writer.h"
 #include "banyan/predict/report/link_names.h"
 #include "banyan/predict/report/page_events.h"
@@ -68,7 +68,7 @@ class PageWriter {
   void write_spans();
   void write_links();
   void write_drawing();
-  void write_unit(const Drawing::Unit& unit);
+  void write_unit(const picture::Unit& unit);
   void write_lane(const std::vector<LinkId>& links);
   void write_points();
   void write_parts(Picoseconds compute, Picoseconds exposed, Picoseconds waiting, Picoseconds bubble) {
@@ -85,7 +85,7 @@ class PageWriter {
   JsonWriter json_{text_};
   std::vector<std::string> notes_;
   std::vector<LinkStanding> standings_ = link_standings(input_);
-  std::optional<Drawing> drawing_;
+  std::optional<picture::Drawing> drawing_;
   std::vector<size_t> drawn_;           // edges of the drawing that the page shows, ascending
   std::vector<uint32_t> edge_of_link_;  // place in drawn_
   std::optional<PageSeries> series_;
@@ -93,11 +93,11 @@ class PageWriter {
 
 // The busiest lines, when there are too many: by their hottest link.
 void PageWriter::prepare_drawing() {
-  drawing_ = draw(*input_.fabric);
+  drawing_ = picture::draw(*input_.fabric);
   std::vector<std::pair<double, size_t>> order;
-  for (size_t i = 0; i < drawing_->edges.size(); ++i) {
+  for (size_t i = 0; i < drawing_->cables.size(); ++i) {
     double hottest = 0;
-    for (const auto* links : {&drawing_->edges[i].forth, &drawing_->edges[i].back}) {
+    for (const auto* links : {&drawing_->cables[i].forth, &drawing_->cables[i].back}) {
       for (const LinkId link : *links) hottest = std::max(hottest, load_of(link));
     }
     order.emplace_back(-hottest, i);
@@ -112,7 +112,7 @@ void PageWriter::prepare_drawing() {
   std::sort(drawn_.begin(), drawn_.end());
   edge_of_link_.assign(input_.fabric->links().size(), UINT32_MAX);
   for (uint32_t place = 0; place < drawn_.size(); ++place) {
-    const Drawing::Edge& edge = drawing_->edges[drawn_[place]];
+    const picture::Cable& edge = drawing_->cables[drawn_[place]];
     for (const auto* links : {&edge.forth, &edge.back}) {
       for (const LinkId link : *links) edge_of_link_[index(link)] = place;
     }
@@ -289,7 +289,7 @@ void PageWriter::write_links() {
   json_.close();
 }
 
-void PageWriter::write_unit(const Drawing::Unit& unit) {
+void PageWriter::write_unit(const picture::Unit& unit) {
   static constexpr const char* kKinds[] = {"rank", "tile", "switch"};
   json_.line().open('{').key("name").text(unit.name).key("kind").text(kKinds[static_cast<size_t>(unit.kind)]);
   json_.key("ranks")
@@ -299,11 +299,10 @@ void PageWriter::write_unit(const Drawing::Unit& unit) {
       .key("label")
       .boolean(unit.labelled);
   json_.key("at").open('[');
-  for (const double value : {unit.middle.x, unit.middle.y, unit.width, unit.height})
+  for (const double value : {unit.middle.x, unit.middle.y, unit.size.width, unit.size.height})
     json_.number(std::round(value * 10) / 10);
   json_.close();
-  if (unit.kind == Drawing::Unit::Kind::tile && unit.ranks.size() <= Drawing::kMaxCells &&
-      input_.fabric->ranks().size() <= Drawing::kMaxAllCells) {
+  if (drawing_->has_cells(unit)) {
     // Each rank of a tile by the hottest of its own links.
     std::string cells;
     for (const NodeId rank : unit.ranks) {
@@ -358,22 +357,31 @@ void PageWriter::write_drawing() {
     json_.null();
     return;
   }
-  json_.open('{').key("width").number(std::round(drawing_->width)).key("height").number(std::round(drawing_->height));
+  json_.open('{')
+      .key("width")
+      .number(std::round(drawing_->size.width))
+      .key("height")
+      .number(std::round(drawing_->size.height));
   json_.key("ranks").number(input_.fabric->ranks().size());
   json_.key("switches").number(input_.fabric->nodes().size() - input_.fabric->ranks().size());
   json_.key("links").number(input_.fabric->links().size());
   json_.key("units").open('[');
-  for (const Drawing::Unit& unit : drawing_->units) write_unit(unit);
+  for (const picture::Unit& unit : drawing_->units) write_unit(unit);
   json_.close().key("panels").open('[');
-  for (const Drawing::Panel& panel : drawing_->panels) {
-    json_.open('[').number(panel.corner.x).number(panel.corner.y).number(panel.width).number(panel.height).close();
+  for (const picture::Panel& panel : drawing_->panels) {
+    json_.open('[')
+        .number(panel.corner.x)
+        .number(panel.corner.y)
+        .number(panel.size.width)
+        .number(panel.size.height)
+        .close();
   }
   json_.close().key("lines").open('[');
   for (const size_t number : drawn_) {
-    const Drawing::Edge& edge = drawing_->edges[number];
+    const picture::Cable& edge = drawing_->cables[number];
     json_.line().open('{').key("a").number(edge.a).key("b").number(edge.b).key("curved").boolean(edge.curved);
     json_.key("path").open('[');
-    for (const Drawing::Point& point : edge.path) {
+    for (const picture::Point& point : edge.path) {
       json_.number(std::round(point.x * 10) / 10).number(std::round(point.y * 10) / 10);
     }
     json_.close().key("forth");

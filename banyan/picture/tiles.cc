@@ -1,22 +1,15 @@
 // Large fabrics: gather nodes into units, put tiles into pods, pods below the levels of switches, and lead the cables.
-#include "banyan/predict/report/drawing_tiles.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
 
-#include "banyan/fabric/boxes.h"
+#include "banyan/picture/layout.h"
 
-namespace banyan::report {
+namespace banyan::picture {
 namespace {
 
-using Point = Drawing::Point;
-using Unit = Drawing::Unit;
-
 constexpr uint32_t kNone = UINT32_MAX;
-constexpr size_t kMaxCells = Drawing::kMaxCells, kMaxAllCells = Drawing::kMaxAllCells;
-constexpr double kCell = 12, kTilePadding = 6, kTileTitle = 14;
 constexpr double kLane = 5;  // between cables side by side
 constexpr double kGap = 10;  // between tiles
 constexpr double kBarHeight = 18;
@@ -59,7 +52,7 @@ class TileMaker {
   Drawing make() && {
     gather_tiles();
     gather_switches();
-    gather_edges(fabric_, drawing_);
+    drawing_.cables = cables_between(fabric_, drawing_.unit_of);
     place();
     return std::move(drawing_);
   }
@@ -72,6 +65,7 @@ class TileMaker {
   void find_pods();
   void size_tiles();
   void place();
+  void place_on_ring();
   void place_level(const std::vector<uint32_t>& level, double width, double middle);
   std::vector<size_t> edges_up(uint32_t lower) const;
   void lead_up(uint32_t lower, const Grid& grid, size_t place);
@@ -110,19 +104,26 @@ void TileMaker::add_tile(const std::vector<NodeId>& ranks) {
 }
 
 void TileMaker::gather_tiles() {
+  drawing_.ranks = fabric_.ranks().size();
   drawing_.unit_of.assign(fabric_.nodes().size(), kNone);
-  const bool one_box = boxes_.count() == 1;
-  const size_t things = one_box ? fabric_.ranks().size() : boxes_.count();
-  const size_t most = one_box ? 64 : Drawing::kMaxTiles;
-  const size_t per_tile = std::max<size_t>((things + most - 1) / most, one_box ? 8 : 1);
-  std::vector<NodeId> ranks;
-  for (size_t i = 0; i < things; ++i) {
-    if (one_box) {
-      ranks.push_back(fabric_.ranks()[i]);
-    } else {
-      ranks.insert(ranks.end(), boxes_.ranks[i].begin(), boxes_.ranks[i].end());
+  std::vector<std::vector<NodeId>> things = boxes_.ranks;
+  const bool one_box = things.size() == 1;
+  if (one_box) {
+    things.clear();
+    for (const NodeId rank : fabric_.ranks()) things.push_back({rank});
+  } else if (const auto groups = groups_of_boxes(fabric_, boxes_); groups.size() > 1) {
+    things.assign(groups.size(), {});
+    for (size_t i = 0; i < groups.size(); ++i) {
+      for (const uint32_t box : groups[i])
+        things[i].insert(things[i].end(), boxes_.ranks[box].begin(), boxes_.ranks[box].end());
     }
-    if ((i + 1) % per_tile == 0 || i + 1 == things) add_tile(std::exchange(ranks, {}));
+  }
+  const size_t most = one_box ? 64 : Drawing::kMaxTiles;
+  const size_t per_tile = std::max<size_t>((things.size() + most - 1) / most, one_box ? 8 : 1);
+  std::vector<NodeId> ranks;
+  for (size_t i = 0; i < things.size(); ++i) {
+    ranks.insert(ranks.end(), things[i].begin(), things[i].end());
+    if ((i + 1) % per_tile == 0 || i + 1 == things.size()) add_tile(std::exchange(ranks, {}));
   }
   tiles_ = drawing_.units.size();
   if (one_box) return;
@@ -211,8 +212,8 @@ void TileMaker::find_pods() {
     for (const uint32_t unit : levels_[level]) height_of_[unit] = level + 1;
   }
   edges_of_.resize(drawing_.units.size());
-  for (size_t i = 0; i < drawing_.edges.size(); ++i) {
-    const Drawing::Edge& edge = drawing_.edges[i];
+  for (size_t i = 0; i < drawing_.cables.size(); ++i) {
+    const Cable& edge = drawing_.cables[i];
     if (edge.a == edge.b) continue;
     edges_of_[edge.a].push_back(i);
     edges_of_[edge.b].push_back(i);
@@ -223,7 +224,7 @@ void TileMaker::find_pods() {
     const std::vector<size_t> up = edges_up(tile);
     lanes_ = std::max(lanes_, up.size());
     one_each = one_each && up.size() == 1;
-    if (one_each) by_bar[drawing_.edges[up.front()].a + drawing_.edges[up.front()].b - tile].push_back(tile);
+    if (one_each) by_bar[drawing_.cables[up.front()].a + drawing_.cables[up.front()].b - tile].push_back(tile);
   }
   if (!one_each || by_bar.size() < 2) {
     pods_.emplace_back();
@@ -240,7 +241,7 @@ void TileMaker::find_pods() {
 std::vector<size_t> TileMaker::edges_up(uint32_t lower) const {
   std::vector<size_t> up;
   for (const size_t i : edges_of_[lower]) {
-    const uint32_t other = drawing_.edges[i].a + drawing_.edges[i].b - lower;
+    const uint32_t other = drawing_.cables[i].a + drawing_.cables[i].b - lower;
     if (height_of_[other] == height_of_[lower] + 1) up.push_back(i);
   }
   return up;
@@ -249,25 +250,28 @@ std::vector<size_t> TileMaker::edges_up(uint32_t lower) const {
 void TileMaker::size_tiles() {
   size_t most = 1;
   for (uint32_t tile = 0; tile < tiles_; ++tile) most = std::max(most, drawing_.units[tile].ranks.size());
-  const size_t cells = most <= kMaxCells && fabric_.ranks().size() <= kMaxAllCells ? most : 4;
+  const size_t cells = most <= Drawing::kMaxCells && drawing_.ranks <= Drawing::kMaxAllCells ? most : 4;
   const auto columns = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(cells))));
   const size_t rows = (cells + columns - 1) / columns;
   for (uint32_t tile = 0; tile < tiles_; ++tile) {
     Unit& unit = drawing_.units[tile];
-    unit.width = std::max(54.0, static_cast<double>(columns) * kCell + 2 * kTilePadding);
-    unit.height = static_cast<double>(rows) * kCell + 2 * kTilePadding + kTileTitle;
+    unit.size.width = std::max(54.0, static_cast<double>(columns) * Drawing::kCell + 2 * Drawing::kTilePadding);
+    unit.size.height = static_cast<double>(rows) * Drawing::kCell + 2 * Drawing::kTilePadding + Drawing::kTileTitle;
   }
 }
 
 void TileMaker::place() {
   find_pods();
   size_tiles();
+  if (levels_.empty()) {
+    place_on_ring();
+    return;
+  }
   const bool has_pods = !pod_bar_.empty();
   size_t largest = 0;
   for (const auto& pod : pods_) largest = std::max(largest, pod.size());
   const Unit& tile = drawing_.units.front();
-  const size_t lanes = levels_.empty() ? 0 : lanes_;
-  const Grid in_pod = grid_of(largest, tile.width, tile.height, lanes, has_pods ? 1.0 : 2.2);
+  const Grid in_pod = grid_of(largest, tile.size.width, tile.size.height, lanes_, has_pods ? 1.0 : 2.2);
   const double head = has_pods ? kPodPadding + kBarHeight + 22 : 0, padding = has_pods ? kPodPadding : 0;
   size_t pod_lanes = has_pods ? 1 : 0;
   for (const uint32_t bar : pod_bar_) pod_lanes = std::max(pod_lanes, edges_up(bar).size());
@@ -277,27 +281,27 @@ void TileMaker::place() {
   const size_t first_upper = has_pods ? 1 : 0;
   const size_t uppers = levels_.size() - std::min(levels_.size(), first_upper);
   const double top = static_cast<double>(uppers) * (kBarHeight + kLevelGap);
-  drawing_.width = of_pods.width();
-  drawing_.height = top + of_pods.height();
+  drawing_.size.width = of_pods.width();
+  drawing_.size.height = top + of_pods.height();
   for (size_t level = first_upper; level < levels_.size(); ++level) {
     const auto from_top = static_cast<double>(levels_.size() - 1 - level);
-    place_level(levels_[level], drawing_.width, from_top * (kBarHeight + kLevelGap) + kBarHeight / 2);
+    place_level(levels_[level], drawing_.size.width, from_top * (kBarHeight + kLevelGap) + kBarHeight / 2);
   }
   for (size_t pod = 0; pod < pods_.size(); ++pod) {
     const Point at = of_pods.corner(pod);
     const Point corner{at.x, at.y + top};
     const Point origin{corner.x + padding, corner.y + head};
     if (has_pods) {
-      drawing_.panels.push_back({.corner = corner, .width = of_pods.cell_width, .height = of_pods.cell_height});
+      drawing_.panels.push_back({.corner = corner, .size = {of_pods.cell_width, of_pods.cell_height}});
       Unit& bar = drawing_.units[pod_bar_[pod]];
-      bar.width = in_pod.width();
-      bar.height = kBarHeight;
-      bar.middle = {origin.x + bar.width / 2, corner.y + kPodPadding + kBarHeight / 2};
+      bar.size.width = in_pod.width();
+      bar.size.height = kBarHeight;
+      bar.middle = {origin.x + bar.size.width / 2, corner.y + kPodPadding + kBarHeight / 2};
     }
     for (size_t i = 0; i < pods_[pod].size(); ++i) {
       Unit& unit = drawing_.units[pods_[pod][i]];
       const Point place = in_pod.corner(i);
-      unit.middle = {origin.x + place.x + unit.width / 2, origin.y + place.y + unit.height / 2};
+      unit.middle = {origin.x + place.x + unit.size.width / 2, origin.y + place.y + unit.size.height / 2};
     }
   }
   for (size_t pod = 0; pod < pods_.size(); ++pod) {
@@ -307,23 +311,31 @@ void TileMaker::place() {
   join_levels();
 }
 
+// Tiles that are joined directly: no line between two of them crosses another.
+void TileMaker::place_on_ring() {
+  const Ring ring = ring_of(tiles_, drawing_.units.front().size, 0, kGap);
+  drawing_.size = ring.size;
+  for (size_t tile = 0; tile < tiles_; ++tile) drawing_.units[tile].middle = ring.middles[tile];
+  join_levels();
+}
+
 void TileMaker::place_level(const std::vector<uint32_t>& level, double width, double middle) {
   const double step = width / static_cast<double>(level.size());
   for (size_t i = 0; i < level.size(); ++i) {
     Unit& unit = drawing_.units[level[i]];
-    unit.width = level.size() == 1 ? width : std::clamp(step * 0.7, 6.0, 160.0);
-    unit.height = kBarHeight;
+    unit.size.width = level.size() == 1 ? width : std::clamp(step * 0.7, 6.0, 160.0);
+    unit.size.height = kBarHeight;
     unit.middle = {(static_cast<double>(i) + 0.5) * step, middle};
-    unit.labelled = unit.width > 40;
+    unit.labelled = unit.size.width > 40;
   }
 }
 
 // Where a cable that comes along at `x` meets a bar.
 Point TileMaker::fastening(uint32_t bar, double x, bool below) const {
   const Unit& unit = drawing_.units[bar];
-  const double reach = std::max(0.0, unit.width / 2 - 3);
+  const double reach = std::max(0.0, unit.size.width / 2 - 3);
   return {std::clamp(x, unit.middle.x - reach, unit.middle.x + reach),
-          unit.middle.y + (below ? 1 : -1) * unit.height / 2};
+          unit.middle.y + (below ? 1 : -1) * unit.size.height / 2};
 }
 
 // The cables of a block of a grid to the level above: from the first row straight up, from others through the lanes on
@@ -331,24 +343,24 @@ Point TileMaker::fastening(uint32_t bar, double x, bool below) const {
 void TileMaker::lead_up(uint32_t lower, const Grid& grid, size_t place) {
   const std::vector<size_t> up = edges_up(lower);
   const Unit& unit = drawing_.units[lower];
-  const double left = unit.middle.x - unit.width / 2;
+  const double left = unit.middle.x - unit.size.width / 2;
   const size_t row = place / grid.columns;
   // The top of the grid, in which `unit` may stand at the head of a pod.
   const double cell_top = drawing_.units[lower].kind == Unit::Kind::tile
-                              ? unit.middle.y - unit.height / 2
-                              : unit.middle.y - unit.height / 2 - kPodPadding;
+                              ? unit.middle.y - unit.size.height / 2
+                              : unit.middle.y - unit.size.height / 2 - kPodPadding;
   const double top = cell_top - static_cast<double>(row) * (grid.cell_height + kGap) - kGap;
   for (size_t i = 0; i < up.size(); ++i) {
-    Drawing::Edge& edge = drawing_.edges[up[i]];
+    Cable& edge = drawing_.cables[up[i]];
     const uint32_t upper = edge.a + edge.b - lower;
     const double nth = static_cast<double>(i), count = static_cast<double>(up.size());
     if (row == 0) {
-      const double x = unit.middle.x + (count > 1 ? (nth / (count - 1) - 0.5) * 0.7 * unit.width : 0);
-      edge.path = {{x, unit.middle.y - unit.height / 2}, {x, top}};
+      const double x = unit.middle.x + (count > 1 ? (nth / (count - 1) - 0.5) * 0.7 * unit.size.width : 0);
+      edge.path = {{x, unit.middle.y - unit.size.height / 2}, {x, top}};
     } else {
       const double lanes_left = static_cast<double>((grid.rows - row) * up.size()) - nth;
       const double x = left - (unit.kind == Unit::Kind::tile ? 0 : kPodPadding) - grid.lane_room + lanes_left * kLane;
-      const double y = unit.middle.y + (count > 1 ? (nth / (count - 1) - 0.5) * 0.6 * unit.height : 0);
+      const double y = unit.middle.y + (count > 1 ? (nth / (count - 1) - 0.5) * 0.6 * unit.size.height : 0);
       edge.path = {{left, y}, {x, y}, {x, top}};
     }
     edge.path.push_back(fastening(upper, edge.path.back().x, true));
@@ -358,7 +370,7 @@ void TileMaker::lead_up(uint32_t lower, const Grid& grid, size_t place) {
 
 // Between levels of bars, straight.
 void TileMaker::join_levels() {
-  for (Drawing::Edge& edge : drawing_.edges) {
+  for (Cable& edge : drawing_.cables) {
     if (edge.a == edge.b || !edge.path.empty()) continue;
     const Unit &a = drawing_.units[edge.a], &b = drawing_.units[edge.b];
     if (a.kind == Unit::Kind::tile || b.kind == Unit::Kind::tile || height_of_[edge.a] == height_of_[edge.b]) {
@@ -366,13 +378,13 @@ void TileMaker::join_levels() {
       continue;
     }
     const bool a_below = a.middle.y > b.middle.y;
-    const double x = a.width < b.width ? a.middle.x : b.middle.x;
+    const double x = a.size.width < b.size.width ? a.middle.x : b.middle.x;
     edge.path = {fastening(edge.a, x, !a_below), fastening(edge.b, x, a_below)};
   }
 }
 
 }  // namespace
 
-Drawing draw_tiles(const Fabric& fabric) { return TileMaker(fabric).make(); }
+Drawing lay_out_tiles(const Fabric& fabric) { return TileMaker(fabric).make(); }
 
-}  // namespace banyan::report
+}  // namespace banyan::picture

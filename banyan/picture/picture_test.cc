@@ -1,18 +1,21 @@
-#include "banyan/schedule/picture.h"
+#include "banyan/picture/picture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <pugixml.hpp>
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
+#include "banyan/picture/curves.h"
 
-namespace banyan {
+namespace banyan::picture {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -57,10 +60,10 @@ void expect_no_overlap(const std::string& svg) {
 
 TEST(FabricPicture, ShowsEveryNodeAndEveryCableOnce) {
   for (const char* spec : {"dgx-h100:2", "mi250:2", "torus:4x4", "torus:3x3x3", "ring:5", "fat-tree:k=4", "dgx1-v100:3",
-                           "rail:boxes=4,gpus=8", "star:20", "dgx-a100:16", "random:n=12,links=40,seed=7"}) {
+                           "rail:boxes=4,gpus=8", "star:20", "random:n=12,links=40,seed=7"}) {
     SCOPED_TRACE(spec);
     const Fabric fabric = generate_fabric(spec);
-    const pugi::xml_document document = parse(draw_fabric(fabric, PictureFormat::svg));
+    const pugi::xml_document document = parse(draw_fabric(fabric, Format::svg));
     std::map<std::string, int> nodes = count(document, "rank", "data-name");
     nodes.merge(count(document, "switch", "data-name"));
     EXPECT_EQ(nodes.size(), fabric.nodes().size());
@@ -78,10 +81,51 @@ TEST(FabricPicture, ShowsEveryNodeAndEveryCableOnce) {
 
 TEST(FabricPicture, DrawsUnequalAndOneWayLinksWithArrows) {
   const Fabric fabric = parse_fabric_text("a -> b 2GB/s; b -> a 1GB/s; b -> c 1GB/s; c -> a 1GB/s");
-  const pugi::xml_document document = parse(draw_fabric(fabric, PictureFormat::svg));
-  EXPECT_EQ(document.select_nodes("//path[@class='cable' and @marker-mid='url(#arrow)']").size(), 4u);
-  const std::string even = draw_fabric(generate_fabric("ring:4"), PictureFormat::svg);
-  EXPECT_THAT(even, Not(HasSubstr("url(#arrow)")));
+  const pugi::xml_document document = parse(draw_fabric(fabric, Format::svg));
+  EXPECT_EQ(document.select_nodes("//path[@class='arrow']").size(), 4u);
+  EXPECT_EQ(parse(draw_fabric(generate_fabric("ring:4"), Format::svg)).select_nodes("//path[@class='arrow']").size(),
+            0u);
+}
+
+TEST(FabricPicture, LeavesEveryArrowHeadVisibleAndSaysWhatArrowsMean) {
+  const std::string svg = draw_fabric(generate_fabric("kautz:n=12,d=2"), Format::svg);
+  const pugi::xml_document document = parse(svg);
+  for (const auto& arrow : document.select_nodes("//path[@class='arrow']")) {
+    double x = 0, y = 0;
+    ASSERT_EQ(std::sscanf(arrow.node().attribute("transform").value(), "translate(%lf %lf)", &x, &y), 2);
+    for (const auto& match : document.select_nodes("//g[@class='rank']/rect")) {
+      const pugi::xml_node node = match.node();
+      const bool is_inside = x > number(node, "x") - 2 && x < number(node, "x") + number(node, "width") + 2 &&
+                             y > number(node, "y") - 2 && y < number(node, "y") + number(node, "height") + 2;
+      EXPECT_FALSE(is_inside) << node.parent().attribute("data-name").value();
+    }
+  }
+  EXPECT_THAT(svg, HasSubstr(">each way; with an arrow: that way only<"));
+  const Fabric one_way = parse_fabric_text("a -> b 1GB/s; b -> c 1GB/s; c -> a 1GB/s");
+  EXPECT_THAT(draw_fabric(one_way, Format::svg), HasSubstr(">arrows: that way only<"));
+}
+
+TEST(FabricPicture, NamesTheFabricInItsTitle) {
+  const std::string svg = draw_fabric(generate_fabric("dgx-h100:2"), Format::svg, "dgx-h100:2");
+  EXPECT_THAT(svg, AllOf(HasSubstr("<title>dgx-h100:2: 16 ranks, 3 switches, 64 links</title>"),
+                         HasSubstr(">dgx-h100:2</text>"), HasSubstr(">16 ranks, 3 switches, 64 links</text>")));
+  EXPECT_THAT(draw_fabric(generate_fabric("dgx-h100:2"), Format::dot, "dgx-h100:2"),
+              HasSubstr("label=\"dgx-h100:2\";"));
+}
+
+TEST(FabricPicture, ShowsTheRanksOfLargeFabricsAsCellsOfTiles) {
+  const Fabric fabric = generate_fabric("fat-tree:k=12");
+  const pugi::xml_document document = parse(draw_fabric(fabric, Format::svg));
+  const std::map<std::string, int> cells = count(document, "cell", "data-name");
+  EXPECT_EQ(cells.size(), fabric.ranks().size());
+  for (const auto& [name, times] : cells) EXPECT_EQ(times, 1) << name;
+  EXPECT_EQ(document.select_nodes("//rect[@class='box']").size(), 12u);
+}
+
+TEST(FabricPicture, DrawsAFullMeshAsOneRanksCablesOverAllOthers) {
+  const pugi::xml_document document = parse(draw_fabric(generate_fabric("full:64"), Format::svg));
+  EXPECT_EQ(document.select_nodes("//path[@class='cable' and @stroke-opacity='0.8']").size(), 63u);
+  EXPECT_EQ(document.select_nodes("//path[@class='cable']").size(), 64u * 63 / 2);
 }
 
 TEST(FabricPicture, LabelsDoNotOverlap) {
@@ -89,15 +133,15 @@ TEST(FabricPicture, LabelsDoNotOverlap) {
        {"dgx-h100:8", "mi250:4", "torus:8x8", "torus:4x4x4", "ring:64", "star:64", "full:7", "hypercube:6",
         "fat-tree:k=4", "leaf-spine:leaves=8,hosts=8,spines=4", "dgx1-v100:8", "kautz:n=24,d=3"}) {
     SCOPED_TRACE(spec);
-    expect_no_overlap(draw_fabric(generate_fabric(spec), PictureFormat::svg));
+    expect_no_overlap(draw_fabric(generate_fabric(spec), Format::svg));
   }
   expect_no_overlap(draw_fabric(parse_fabric_text("a-rank-with-a-name-far-too-long <-> mmmmmmmmmmmmmmmm 1GB/s;"
                                                   "mmmmmmmmmmmmmmmm <-> WWWWWWWWWWWWWW 1GB/s"),
-                                PictureFormat::svg));
+                                Format::svg));
 }
 
 TEST(FabricPicture, HasALegendOfTheBandwidthsWidestFirst) {
-  const std::string svg = draw_fabric(generate_fabric("mi250:2"), PictureFormat::svg);
+  const std::string svg = draw_fabric(generate_fabric("mi250:2"), Format::svg);
   size_t at = 0;
   for (const char* label : {">200 GB/s<", ">100 GB/s<", ">50 GB/s<", ">16 GB/s<"}) {
     at = svg.find(label, at);
@@ -108,19 +152,19 @@ TEST(FabricPicture, HasALegendOfTheBandwidthsWidestFirst) {
   for (int i = 0; i < 20; ++i) {
     text += "r" + std::to_string(i) + " <-> r" + std::to_string((i + 1) % 20) + " " + std::to_string(100 + i) + "GB/s;";
   }
-  const pugi::xml_document many = parse(draw_fabric(parse_fabric_text(text), PictureFormat::svg));
+  const pugi::xml_document many = parse(draw_fabric(parse_fabric_text(text), Format::svg));
   EXPECT_EQ(many.select_nodes("//line[@class='legend']").size(), 6u);
 }
 
 TEST(FabricPicture, PutsEachBoxInAPanel) {
-  const pugi::xml_document boxes = parse(draw_fabric(generate_fabric("dgx-h100:3"), PictureFormat::svg));
+  const pugi::xml_document boxes = parse(draw_fabric(generate_fabric("dgx-h100:3"), Format::svg));
   EXPECT_EQ(boxes.select_nodes("//rect[@class='box']").size(), 3u);
-  const pugi::xml_document one = parse(draw_fabric(generate_fabric("dgx-h100:1"), PictureFormat::svg));
+  const pugi::xml_document one = parse(draw_fabric(generate_fabric("dgx-h100:1"), Format::svg));
   EXPECT_EQ(one.select_nodes("//rect[@class='box']").size(), 0u);
 }
 
 TEST(FabricPicture, LaysGridNamesOnAGrid) {
-  const pugi::xml_document document = parse(draw_fabric(generate_fabric("torus:3x4"), PictureFormat::svg));
+  const pugi::xml_document document = parse(draw_fabric(generate_fabric("torus:3x4"), Format::svg));
   const auto middle = [&](const char* name) {
     const pugi::xml_node rect =
         document.select_node(("//g[@data-name='" + std::string(name) + "']/rect").c_str()).node();
@@ -159,21 +203,20 @@ Schedule pair_exchange(const Fabric& fabric, CollectiveKind kind) {
 
 TEST(Picture, EscapesHostileNames) {
   const Fabric fabric = hostile_fabric();
-  const pugi::xml_document drawn = parse(draw_fabric(fabric, PictureFormat::svg));
+  const pugi::xml_document drawn = parse(draw_fabric(fabric, Format::svg));
   EXPECT_EQ(count(drawn, "rank", "data-name")["<script>alert('1')</script>&amp;\""], 1);
   EXPECT_EQ(drawn.select_nodes("//script").size(), 0u);
-  const pugi::xml_document trees =
-      parse(draw_trees(pair_exchange(fabric, CollectiveKind::allgather), PictureFormat::svg));
+  const pugi::xml_document trees = parse(draw_trees(pair_exchange(fabric, CollectiveKind::allgather), Format::svg));
   EXPECT_EQ(trees.select_nodes("//script").size(), 0u);
   // U+FFFE is UTF-8 but no XML.
-  EXPECT_THAT(draw_fabric(fabric, PictureFormat::svg), Not(HasSubstr("\xEF\xBF\xBE")));
-  const std::string dot = draw_fabric(fabric, PictureFormat::dot);
+  EXPECT_THAT(draw_fabric(fabric, Format::svg), Not(HasSubstr("\xEF\xBF\xBE")));
+  const std::string dot = draw_fabric(fabric, Format::dot);
   EXPECT_THAT(dot, HasSubstr("label=\"<script>alert('1')</script>&amp;\\\"\""));
   EXPECT_THAT(dot, HasSubstr("label=\"back\\\\slash\\\\\""));
 }
 
 TEST(Picture, IsTheSameEveryTime) {
-  for (const PictureFormat format : {PictureFormat::svg, PictureFormat::dot}) {
+  for (const Format format : {Format::svg, Format::dot}) {
     EXPECT_EQ(draw_fabric(generate_fabric("mi250:2"), format), draw_fabric(generate_fabric("mi250:2"), format));
     const Schedule schedule = pair_exchange(hostile_fabric(), CollectiveKind::allreduce);
     EXPECT_EQ(draw_trees(schedule, format), draw_trees(schedule, format));
@@ -181,14 +224,14 @@ TEST(Picture, IsTheSameEveryTime) {
 }
 
 TEST(Picture, RefusesWhatNobodyCouldSee) {
-  EXPECT_THROW(draw_fabric(generate_fabric("star:20001"), PictureFormat::svg), Error);
-  EXPECT_THROW(draw_fabric(generate_fabric("star:20001"), PictureFormat::dot), Error);
+  EXPECT_THROW(draw_fabric(generate_fabric("star:20001"), Format::svg), Error);
+  EXPECT_THROW(draw_fabric(generate_fabric("star:20001"), Format::dot), Error);
 }
 
 TEST(TreePictures, AnAllreduceShowsBothTreesOfAChunk) {
   const Fabric fabric = parse_fabric_text("a <-> sw 1GB/s; b <-> sw 2GB/s");
   const Schedule schedule = pair_exchange(fabric, CollectiveKind::allreduce);
-  const std::string svg = draw_trees(schedule, PictureFormat::svg, {.root = fabric.at("b")});
+  const std::string svg = draw_trees(schedule, Format::svg, {.root = fabric.at("b")});
   const pugi::xml_document document = parse(svg);
   const auto cards = document.select_nodes("//g[@class='tree']");
   ASSERT_EQ(cards.size(), 2u);
@@ -220,7 +263,7 @@ Schedule heap_broadcast(uint32_t ranks, size_t copies) {
 }
 
 TEST(TreePictures, ShowEveryRankAndEdgeOnceByLevel) {
-  const pugi::xml_document document = parse(draw_trees(heap_broadcast(15, 1), PictureFormat::svg));
+  const pugi::xml_document document = parse(draw_trees(heap_broadcast(15, 1), Format::svg));
   EXPECT_EQ(count(document, "root", "data-name").size(), 1u);
   EXPECT_EQ(count(document, "rank", "data-name").size(), 14u);
   const std::map<std::string, int> children = count(document, "edge", "data-to");
@@ -233,23 +276,33 @@ TEST(TreePictures, ShowEveryRankAndEdgeOnceByLevel) {
   EXPECT_THAT(sizes, ::testing::ElementsAre(1, 2, 4, 8));
 }
 
+TEST(TreePictures, ExplainEveryKindOfLineByItsOwnColour) {
+  const Fabric fabric = parse_fabric_text("a <-> sw 1GB/s; b <-> sw 2GB/s");
+  const std::string one_box =
+      draw_trees(pair_exchange(fabric, CollectiveKind::allgather), Format::svg, {.name = "p.json"});
+  EXPECT_THAT(one_box, AllOf(HasSubstr("through a switch<"), HasSubstr("<title>p.json: allgather among 2 ranks, ")));
+  EXPECT_EQ(parse(one_box).select_nodes("//line[@class='legend' and @stroke='#0072B2']").size(), 1u);
+  const pugi::xml_document direct = parse(draw_trees(heap_broadcast(15, 1), Format::svg));
+  EXPECT_EQ(direct.select_nodes("//line[@class='legend']").size(), 1u);
+  EXPECT_EQ(direct.select_nodes("//line[@class='legend' and @stroke='#0072B2']").size(), 1u);
+}
+
 TEST(TreePictures, StandSideBySideWithoutOverlap) {
-  const std::string four = draw_trees(heap_broadcast(7, 9), PictureFormat::svg);
+  const std::string four = draw_trees(heap_broadcast(7, 9), Format::svg);
   EXPECT_EQ(parse(four).select_nodes("//g[@class='tree']").size(), 4u);
   EXPECT_THAT(four, HasSubstr("4 of the 9 chunks of gpu0"));
-  EXPECT_EQ(parse(draw_trees(heap_broadcast(7, 9), PictureFormat::svg, {.max_trees = 20}))
-                .select_nodes("//g[@class='tree']")
-                .size(),
-            9u);
-  expect_no_overlap(draw_trees(heap_broadcast(64, 1), PictureFormat::svg));
-  expect_no_overlap(draw_trees(heap_broadcast(100, 1), PictureFormat::svg));
+  EXPECT_EQ(
+      parse(draw_trees(heap_broadcast(7, 9), Format::svg, {.max_trees = 20})).select_nodes("//g[@class='tree']").size(),
+      9u);
+  expect_no_overlap(draw_trees(heap_broadcast(64, 1), Format::svg));
+  expect_no_overlap(draw_trees(heap_broadcast(100, 1), Format::svg));
 }
 
 TEST(TreePictures, NameWhatIsMissingOrBroken) {
   const Schedule schedule = heap_broadcast(4, 1);
-  EXPECT_THROW(draw_trees(schedule, PictureFormat::svg, {.root = schedule.fabric().ranks()[2]}), Error);
-  EXPECT_THROW(draw_trees(schedule, PictureFormat::svg, {.root = NodeId{999}}), Error);
-  EXPECT_THROW(draw_trees(schedule, PictureFormat::svg, {.max_trees = 0}), Error);
+  EXPECT_THROW(draw_trees(schedule, Format::svg, {.root = schedule.fabric().ranks()[2]}), Error);
+  EXPECT_THROW(draw_trees(schedule, Format::svg, {.root = NodeId{999}}), Error);
+  EXPECT_THROW(draw_trees(schedule, Format::svg, {.max_trees = 0}), Error);
   // Well formed, but the edge into the root closes a cycle: what a file may hold.
   const Fabric fabric = generate_fabric("ring:3");
   Schedule::Builder builder(fabric, Collective::make(fabric, {.kind = CollectiveKind::broadcast}));
@@ -261,8 +314,8 @@ TEST(TreePictures, NameWhatIsMissingOrBroken) {
   }
   builder.add_chunk({.root = NodeId{0}, .units = 1, .out_tree = cycle});
   const Schedule broken = std::move(builder).build();
-  EXPECT_THROW(draw_trees(broken, PictureFormat::svg), Error);
-  EXPECT_THROW(draw_trees(broken, PictureFormat::dot), Error);
+  EXPECT_THROW(draw_trees(broken, Format::svg), Error);
+  EXPECT_THROW(draw_trees(broken, Format::dot), Error);
 }
 
 // Reads DOT as we write it: one statement a line, every name quoted. Returns the statements with quoted strings cut
@@ -295,24 +348,41 @@ std::map<std::string, int> dot_statements(const std::string& dot) {
   return statements;
 }
 
+TEST(Curves, StandAtPowersOfTwoAndPlainNumbers) {
+  Curve curve{.label = "allreduce", .points = {}};
+  for (int power = 10; power <= 26; ++power) {
+    curve.points.push_back({.bytes = std::exp2(power), .value = 12000.0 * (power - 9), .note = "n"});
+  }
+  curve.points.push_back({.bytes = 0, .value = 5, .note = "left out"});
+  const std::string svg = draw_curves({.title = "allreduce, 2 ranks",
+                                       .subtitle = "banyan 1.2.3 on host, 2030-01-02",
+                                       .value = "time (us)",
+                                       .curves = {curve}});
+  const pugi::xml_document document = parse(svg);
+  EXPECT_EQ(document.select_nodes("//circle").size(), 17u);
+  EXPECT_THAT(svg, AllOf(HasSubstr(">allreduce, 2 ranks<"), HasSubstr(">banyan 1.2.3 on host, 2030-01-02<"),
+                         HasSubstr(">1 KiB<"), HasSubstr(">10,000<"), Not(HasSubstr("e+0"))));
+  EXPECT_THAT(svg, Not(HasSubstr("left out")));
+  EXPECT_THROW(draw_curves({}), Error);
+}
+
 TEST(DotPicture, QuotesEveryNameAndHasEveryNodeAndEdge) {
   int nodes = 0, edges = 0;
-  for (const auto& [statement, times] :
-       dot_statements(draw_fabric(generate_fabric("dgx-h100:2"), PictureFormat::dot))) {
+  for (const auto& [statement, times] : dot_statements(draw_fabric(generate_fabric("dgx-h100:2"), Format::dot))) {
     if (statement.starts_with("\"[label=")) nodes += times;
     if (statement.starts_with("\"->\"[")) edges += times;
   }
   EXPECT_EQ(nodes, 19);
   EXPECT_EQ(edges, 32);
   nodes = edges = 0;
-  for (const auto& [statement, times] : dot_statements(draw_trees(heap_broadcast(7, 2), PictureFormat::dot))) {
+  for (const auto& [statement, times] : dot_statements(draw_trees(heap_broadcast(7, 2), Format::dot))) {
     if (statement.starts_with("\"[label=")) nodes += times;
     if (statement.starts_with("\"->\"[")) edges += times;
   }
   EXPECT_EQ(nodes, 14);
   EXPECT_EQ(edges, 12);
-  dot_statements(draw_fabric(hostile_fabric(), PictureFormat::dot));
+  dot_statements(draw_fabric(hostile_fabric(), Format::dot));
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::picture

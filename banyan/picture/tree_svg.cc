@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <map>
 
-#include "banyan/schedule/picture_canvas.h"
-#include "banyan/schedule/picture_layout.h"
-#include "banyan/schedule/picture_render.h"
+#include "banyan/picture/drawing.h"
+#include "banyan/picture/shades.h"
+#include "banyan/picture/trees.h"
 
 namespace banyan::picture {
 namespace {
@@ -18,7 +18,7 @@ constexpr double kUprightFrom = 900;  // a wider row of labels is turned
 class TreeCard {
  public:
   TreeCard(const Fabric& fabric, const Tree& tree) : fabric_(fabric), tree_(tree) {
-    labelled_ = tree.edges.size() < kMaxLabelled;
+    labelled_ = tree.edges.size() < Drawing::kMaxDetailed;
     children_[tree.root];
     for (const TreeEdge& edge : tree.edges) children_[edge.parent].push_back(edge.child);
     measure();
@@ -156,36 +156,37 @@ void TreeCard::draw_node(Canvas& canvas, NodeId node) const {
                        {"stroke", "#2D3748"},
                        {"stroke-width", is_root ? "2" : "1.2"}});
   if (labelled_) {
-    canvas.text(at, shortened(fabric_.name(node), kMaxNameShown),
-                {.size = kLabelSize, .bold = is_root, .upright = upright_});
+    canvas.text(at, shown_name(fabric_.name(node)), {.size = kLabelSize, .bold = is_root, .upright = upright_});
   }
   canvas.close("g");
 }
 
+// One entry for each kind of line that occurs, drawn as it is.
 Extent draw_legend(Canvas& canvas, const Grove& grove, Point corner) {
-  bool direct = false, switched = false;
-  for (const Tree& tree : grove.trees) {
-    for (const TreeEdge& edge : tree.edges) (edge.via.empty() ? direct : switched) = true;
-  }
   double x = corner.x;
-  const auto entry = [&](const char* colour, const char* dashes, std::string_view text) {
-    canvas.draw("line", {{"class", "legend"},
-                         {"x1", number(x)},
-                         {"y1", number(corner.y)},
-                         {"x2", number(x + 34)},
-                         {"y2", number(corner.y)},
-                         {"stroke", colour},
-                         {"stroke-width", "2"},
-                         {"stroke-dasharray", dashes}});
-    canvas.text({x + 42, corner.y}, text, {.anchor = "start"});
-    x += 42 + text_width(text, 12) + 24;
-  };
-  if (grove.several_boxes) {
-    entry(kBlue, "none", "inside a box");
-    entry(kVermillion, "none", "from box to box");
+  for (const bool crosses : {false, true}) {
+    for (const bool direct : {true, false}) {
+      const auto is_such = [&](const TreeEdge& edge) {
+        return edge.crosses_boxes == crosses && edge.via.empty() == direct;
+      };
+      const bool occurs = std::any_of(grove.trees.begin(), grove.trees.end(), [&](const Tree& tree) {
+        return std::any_of(tree.edges.begin(), tree.edges.end(), is_such);
+      });
+      if (!occurs) continue;
+      const std::string way = direct ? "by a direct link" : "through a switch";
+      const std::string where = crosses ? "from box to box, " : grove.several_boxes ? "inside a box, " : "";
+      canvas.draw("line", {{"class", "legend"},
+                           {"x1", number(x)},
+                           {"y1", number(corner.y)},
+                           {"x2", number(x + 34)},
+                           {"y2", number(corner.y)},
+                           {"stroke", crosses ? kVermillion : kBlue},
+                           {"stroke-width", "2"},
+                           {"stroke-dasharray", direct ? "none" : "6 3"}});
+      canvas.text({x + 42, corner.y}, where + way, {.anchor = "start"});
+      x += 42 + text_width(where + way, 12) + 24;
+    }
   }
-  if (direct) entry("#4A5568", "none", "direct link");
-  if (switched) entry("#4A5568", "6 3", "through a switch");
   return {x - corner.x, 20};
 }
 

@@ -1,4 +1,4 @@
-#include "banyan/predict/report/drawing.h"
+#include "banyan/picture/drawing.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,8 @@
 
 #include "banyan/fabric/generate.h"
 
-namespace banyan::report {
+namespace banyan::picture {
 namespace {
-
-using Unit = Drawing::Unit;
 
 size_t count_of(const Drawing& drawing, Unit::Kind kind) {
   return static_cast<size_t>(
@@ -32,11 +30,11 @@ void expect_sound(const Fabric& fabric, const std::string& spec) {
     EXPECT_EQ(ranks[unit], drawing.units[unit].ranks.size());
     EXPECT_EQ(switches[unit], drawing.units[unit].switches);
     EXPECT_FALSE(drawing.units[unit].name.empty());
-    EXPECT_GT(drawing.units[unit].width, 0);
-    EXPECT_GT(drawing.units[unit].height, 0);
+    EXPECT_GT(drawing.units[unit].size.width, 0);
+    EXPECT_GT(drawing.units[unit].size.height, 0);
   }
   std::vector<bool> seen(fabric.links().size());
-  for (const Drawing::Edge& edge : drawing.edges) {
+  for (const Cable& edge : drawing.cables) {
     for (const bool forth : {true, false}) {
       for (const LinkId id : forth ? edge.forth : edge.back) {
         EXPECT_FALSE(seen[index(id)]) << "link " << index(id) << " is in two edges";
@@ -46,13 +44,13 @@ void expect_sound(const Fabric& fabric, const std::string& spec) {
       }
     }
     EXPECT_EQ(edge.path.size() >= 2, edge.a != edge.b);
-    for (const Drawing::Point& point : edge.path) EXPECT_TRUE(std::isfinite(point.x) && std::isfinite(point.y));
+    for (const Point& point : edge.path) EXPECT_TRUE(std::isfinite(point.x) && std::isfinite(point.y));
     if (edge.path.empty() || edge.curved) continue;
     // It begins at one unit and ends at the other.
     for (const auto& [number, point] : {std::pair(edge.a, edge.path.front()), std::pair(edge.b, edge.path.back())}) {
       const Unit& unit = drawing.units[number];
-      EXPECT_LE(std::abs(point.x - unit.middle.x), unit.width / 2 + 1) << unit.name;
-      EXPECT_LE(std::abs(point.y - unit.middle.y), unit.height / 2 + 1) << unit.name;
+      EXPECT_LE(std::abs(point.x - unit.middle.x), unit.size.width / 2 + 1) << unit.name;
+      EXPECT_LE(std::abs(point.y - unit.middle.y), unit.size.height / 2 + 1) << unit.name;
     }
   }
   EXPECT_EQ(std::count(seen.begin(), seen.end(), false), 0);
@@ -61,8 +59,8 @@ void expect_sound(const Fabric& fabric, const std::string& spec) {
   for (size_t a = 0; a < drawing.units.size(); ++a) {
     for (size_t b = a + 1; b < drawing.units.size(); ++b) {
       const Unit &one = drawing.units[a], &other = drawing.units[b];
-      const bool apart = std::abs(one.middle.x - other.middle.x) >= (one.width + other.width) / 2 - 0.01 ||
-                         std::abs(one.middle.y - other.middle.y) >= (one.height + other.height) / 2 - 0.01;
+      const bool apart = std::abs(one.middle.x - other.middle.x) >= (one.size.width + other.size.width) / 2 - 0.01 ||
+                         std::abs(one.middle.y - other.middle.y) >= (one.size.height + other.size.height) / 2 - 0.01;
       EXPECT_TRUE(apart) << one.name << " lies on " << other.name;
     }
   }
@@ -72,7 +70,8 @@ TEST(Drawing, HoldsEveryNodeAndLinkOfAnyFabricOnce) {
   for (const char* spec :
        {"dgx-a100:1", "dgx-a100:4", "dgx-a100:16", "dgx-h100:128", "mi250:2", "mi250:16", "torus:8x8", "torus:16x16",
         "torus:4x4x4", "fat-tree:k=4", "fat-tree:k=8", "leaf-spine:leaves=4,hosts=4,spines=2",
-        "leaf-spine:leaves=16,hosts=16,spines=8", "hypercube:8"}) {
+        "leaf-spine:leaves=16,hosts=16,spines=8", "hypercube:8", "dragonfly:groups=3,routers=4,hosts=2",
+        "dragonfly:groups=17,routers=4,hosts=4", "dgx1-v100:1", "dgx1-v100:4", "full:100"}) {
     expect_sound(generate_fabric(spec), spec);
   }
 }
@@ -90,7 +89,7 @@ TEST(Drawing, ShowsSmallFabricsNodeByNode) {
   EXPECT_EQ(count_of(drawing, Unit::Kind::rank), 64u);
   EXPECT_EQ(count_of(drawing, Unit::Kind::switch_), 9u);
   EXPECT_EQ(drawing.panels.size(), 8u);
-  EXPECT_EQ(drawing.edges.size(), 128u);
+  EXPECT_EQ(drawing.cables.size(), 128u);
 }
 
 TEST(Drawing, ShowsABoxAsOneTile) {
@@ -101,7 +100,7 @@ TEST(Drawing, ShowsABoxAsOneTile) {
   EXPECT_EQ(drawing.units[1].ranks.size(), 8u);
   EXPECT_EQ(drawing.units[1].switches, 1u);
   // One edge inside each box, one to the switch above.
-  EXPECT_EQ(drawing.edges.size(), 256u);
+  EXPECT_EQ(drawing.cables.size(), 256u);
 }
 
 TEST(Drawing, GathersAFatTreeIntoPods) {
@@ -119,21 +118,67 @@ TEST(Drawing, GathersAFatTreeIntoPods) {
 TEST(Drawing, LeadsCablesPastTiles) {
   for (const char* spec : {"dgx-a100:128", "fat-tree:k=16", "dgx-h100:2048"}) {
     const Drawing drawing = draw(generate_fabric(spec));
-    for (const Drawing::Edge& edge : drawing.edges) {
+    for (const Cable& edge : drawing.cables) {
       for (size_t i = 1; i + 1 < edge.path.size(); ++i) {
         const auto &from = edge.path[i - 1], &to = edge.path[i];
         EXPECT_TRUE(from.x == to.x || from.y == to.y);
         for (uint32_t number = 0; number < drawing.units.size(); ++number) {
           const Unit& unit = drawing.units[number];
           if (number == edge.a || number == edge.b || unit.kind != Unit::Kind::tile) continue;
-          const bool apart = std::max(from.x, to.x) < unit.middle.x - unit.width / 2 ||
-                             std::min(from.x, to.x) > unit.middle.x + unit.width / 2 ||
-                             std::max(from.y, to.y) < unit.middle.y - unit.height / 2 ||
-                             std::min(from.y, to.y) > unit.middle.y + unit.height / 2;
+          const bool apart = std::max(from.x, to.x) < unit.middle.x - unit.size.width / 2 ||
+                             std::min(from.x, to.x) > unit.middle.x + unit.size.width / 2 ||
+                             std::max(from.y, to.y) < unit.middle.y - unit.size.height / 2 ||
+                             std::min(from.y, to.y) > unit.middle.y + unit.size.height / 2;
           ASSERT_TRUE(apart) << spec << ": a cable of " << drawing.units[edge.a].name << " crosses " << unit.name;
         }
       }
     }
+  }
+}
+
+const Unit& unit_named(const Drawing& drawing, std::string_view name) {
+  return *std::find_if(drawing.units.begin(), drawing.units.end(), [&](const Unit& unit) { return unit.name == name; });
+}
+
+TEST(Drawing, KeepsTheRoutersOfADragonflyGroupTogetherWithRoomBetweenThem) {
+  const Fabric fabric = generate_fabric("dragonfly:groups=3,routers=4,hosts=2");
+  const Drawing drawing = draw(fabric);
+  ASSERT_EQ(drawing.panels.size(), 3u);
+  for (size_t group = 0; group < 3; ++group) {
+    const Panel& panel = drawing.panels[group];
+    for (size_t router = 0; router < 4; ++router) {
+      const Unit& unit = unit_named(drawing, "g" + std::to_string(group) + "r" + std::to_string(router));
+      EXPECT_GT(unit.middle.x, panel.corner.x);
+      EXPECT_LT(unit.middle.x, panel.corner.x + panel.size.width);
+      EXPECT_GT(unit.middle.y, panel.corner.y);
+      EXPECT_LT(unit.middle.y, panel.corner.y + panel.size.height);
+    }
+    // No router hides the cable between two others: they are the corners of a square.
+    const Point a = unit_named(drawing, "g0r0").middle, b = unit_named(drawing, "g0r1").middle,
+                c = unit_named(drawing, "g0r2").middle;
+    EXPECT_GT(std::abs((b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x)), 500);
+  }
+}
+
+TEST(Drawing, ShowsPackagesAndTheCubeMesh) {
+  const Drawing mi250 = draw(generate_fabric("mi250:1"));
+  EXPECT_EQ(std::count_if(mi250.panels.begin(), mi250.panels.end(), [](const Panel& panel) { return panel.inner; }), 8);
+  // Ranks i and i + 4 are joined: all four of these cables run in parallel.
+  const Drawing v100 = draw(generate_fabric("dgx1-v100:1"));
+  for (size_t i = 1; i < 4; ++i) {
+    EXPECT_DOUBLE_EQ(v100.units[i + 4].middle.x - v100.units[i].middle.x,
+                     v100.units[4].middle.x - v100.units[0].middle.x);
+    EXPECT_DOUBLE_EQ(v100.units[i + 4].middle.y - v100.units[i].middle.y,
+                     v100.units[4].middle.y - v100.units[0].middle.y);
+  }
+}
+
+TEST(Drawing, OfAnyDataCentreHasTheShapeOfAPage) {
+  for (const char* spec : {"fat-tree:k=12", "fat-tree:k=16", "leaf-spine:leaves=32,hosts=16,spines=8", "dgx-h100:128",
+                           "dragonfly:groups=9,routers=4,hosts=4"}) {
+    const Extent size = draw(generate_fabric(spec)).size;
+    EXPECT_LT(size.width / size.height, 5) << spec;
+    EXPECT_GT(size.width / size.height, 0.3) << spec;
   }
 }
 
@@ -144,12 +189,13 @@ TEST(Drawing, BoundsWhatItDrawsOfHugeFabrics) {
 
 TEST(Drawing, IsTheSameForTheSameFabric) {
   const Drawing one = draw(generate_fabric("fat-tree:k=8")), other = draw(generate_fabric("fat-tree:k=8"));
-  ASSERT_EQ(one.edges.size(), other.edges.size());
-  for (size_t i = 0; i < one.edges.size(); ++i) {
-    ASSERT_EQ(one.edges[i].path.size(), other.edges[i].path.size());
-    for (size_t k = 0; k < one.edges[i].path.size(); ++k) EXPECT_EQ(one.edges[i].path[k].x, other.edges[i].path[k].x);
+  ASSERT_EQ(one.cables.size(), other.cables.size());
+  for (size_t i = 0; i < one.cables.size(); ++i) {
+    ASSERT_EQ(one.cables[i].path.size(), other.cables[i].path.size());
+    for (size_t k = 0; k < one.cables[i].path.size(); ++k)
+      EXPECT_EQ(one.cables[i].path[k].x, other.cables[i].path[k].x);
   }
 }
 
 }  // namespace
-}  // namespace banyan::report
+}  // namespace banyan::picture

@@ -11,6 +11,9 @@ namespace banyan::picture {
 struct Point {
   double x = 0, y = 0;
 };
+struct Extent {
+  double width = 0, height = 0;
+};
 
 // How wide the text becomes in the fonts we name, and never less: narrow fonts leave air, no overlap.
 double text_width(std::string_view text, double size);
@@ -45,9 +48,5 @@ class Canvas {
   void start(const char* element, Attributes attributes);
   std::string body_;
 };
-
-// A smooth line with a vertex in its middle, where an arrow head can sit; `bulge` pushes the middle to the left of the
-// way from `a` to `b`.
-std::string bent_path(Point a, Point b, double bulge);
 
 }  // namespace banyan::picture

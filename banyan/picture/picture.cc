@@ -1,76 +1,24 @@
-#include "banyan/schedule/picture.h"
+#include "banyan/picture/picture.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <utility>
 
-#include "banyan/base/check.h"
 #include "banyan/base/error.h"
-#include "banyan/schedule/picture_model.h"
-#include "banyan/schedule/picture_render.h"
+#include "banyan/fabric/boxes.h"
+#include "banyan/picture/shades.h"
+#include "banyan/picture/trees.h"
 
-namespace banyan {
-namespace picture {
+namespace banyan::picture {
+namespace {
+
+constexpr size_t kMaxNodes = 20'000;       // beyond this nobody sees anything
+constexpr size_t kMaxTreeNodes = 200'000;  // over all trees of one picture
 
 void check_drawable(const Fabric& fabric) {
   if (fabric.nodes().size() <= kMaxNodes) return;
   throw Error(ErrorCode::unsupported, "a picture of " + std::to_string(fabric.nodes().size()) +
                                           " nodes shows nothing; the limit is " + std::to_string(kMaxNodes));
 }
-
-std::string plural(size_t count, std::string_view noun) {
-  const bool hisses = noun.ends_with("ch") || noun.ends_with("x");
-  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : hisses ? "es" : "s");
-}
-
-std::string bandwidth_text(uint64_t bytes_per_second) {
-  return Bandwidth::bytes_per_second(bytes_per_second).to_string();
-}
-
-std::string Shade::label() const {
-  return least == most ? bandwidth_text(most) : bandwidth_text(least) + " to " + bandwidth_text(most);
-}
-
-double Wiring::line_width(const Cable& cable, double thin, double thick) const {
-  return thin + (thick - thin) * std::sqrt(static_cast<double>(cable.widest()) / static_cast<double>(widest));
-}
-
-Wiring wire(const Fabric& fabric) {
-  Wiring wiring;
-  std::map<std::pair<NodeId, NodeId>, size_t> known;
-  for (const Link& link : fabric.links()) {
-    const auto [entry, is_new] = known.try_emplace(std::minmax(link.from, link.to), wiring.cables.size());
-    if (is_new) wiring.cables.push_back({.a = link.from, .b = link.to});
-    Cable& cable = wiring.cables[entry->second];
-    (link.from == cable.a ? cable.forth : cable.back) += link.bandwidth.bytes_per_second();
-    ++cable.links;
-  }
-  std::vector<uint64_t> speeds;
-  for (const Cable& cable : wiring.cables) speeds.push_back(cable.widest());
-  std::sort(speeds.begin(), speeds.end(), std::greater<>());
-  speeds.erase(std::unique(speeds.begin(), speeds.end()), speeds.end());
-  wiring.widest = speeds.front();
-  const size_t shades = std::min(speeds.size(), kPalette.size());
-  for (size_t i = 0; i < shades; ++i) {
-    // Distinct bandwidths are dealt evenly when there are more than colours.
-    const size_t begin = i * speeds.size() / shades, end = (i + 1) * speeds.size() / shades;
-    wiring.shades.push_back({.least = speeds[end - 1], .most = speeds[begin], .colour = kPalette[i]});
-  }
-  for (Cable& cable : wiring.cables) {
-    while (cable.widest() < wiring.shades[cable.shade].least) ++cable.shade;
-  }
-  return wiring;
-}
-
-std::string describe(const Cable& cable, const Fabric& fabric) {
-  const std::string a = fabric.name(cable.a), b = fabric.name(cable.b);
-  if (cable.back == 0) return a + " → " + b + ": " + bandwidth_text(cable.forth);
-  if (cable.is_even()) return a + " – " + b + ": " + bandwidth_text(cable.forth) + " each way";
-  return a + " → " + b + ": " + bandwidth_text(cable.forth) + ", back: " + bandwidth_text(cable.back);
-}
-
-namespace {
 
 Tree read_tree(const Schedule& schedule, size_t number, bool gathers, const Boxes& boxes) {
   const Fabric& fabric = schedule.fabric();
@@ -104,7 +52,7 @@ Tree read_tree(const Schedule& schedule, size_t number, bool gathers, const Boxe
 
 }  // namespace
 
-Grove pick_trees(const Schedule& schedule, const TreePicture& options) {
+Grove pick_trees(const Schedule& schedule, const TreeOptions& options) {
   check_drawable(schedule.fabric());
   const Boxes boxes = find_boxes(schedule.fabric());
   const NodeId root = options.root.value_or(schedule.chunk(0).root);
@@ -128,8 +76,8 @@ Grove pick_trees(const Schedule& schedule, const TreePicture& options) {
                                           (known ? schedule.fabric().name(root) : std::to_string(index(root))) + "'");
   }
   const Collective& collective = schedule.collective();
-  grove.title = std::string(to_string(collective.kind())) + " among " +
-                plural(collective.participants().size(), "rank") + ": " +
+  grove.title = (options.name.empty() ? "" : options.name + ": ") + std::string(to_string(collective.kind())) +
+                " among " + plural(collective.participants().size(), "rank") + ", " +
                 (drawn < chunks ? std::to_string(drawn) + " of the " : std::string()) + plural(chunks, "chunk") +
                 " of " + schedule.fabric().name(root);
   for (const Tree& tree : grove.trees) {
@@ -138,17 +86,14 @@ Grove pick_trees(const Schedule& schedule, const TreePicture& options) {
   return grove;
 }
 
-}  // namespace picture
-
-std::string draw_fabric(const Fabric& fabric, PictureFormat format) {
-  picture::check_drawable(fabric);
-  return format == PictureFormat::svg ? picture::fabric_as_svg(fabric) : picture::fabric_as_dot(fabric);
+std::string draw_fabric(const Fabric& fabric, Format format, const std::string& name) {
+  check_drawable(fabric);
+  return format == Format::svg ? fabric_as_svg(fabric, name) : fabric_as_dot(fabric, name);
 }
 
-std::string draw_trees(const Schedule& schedule, PictureFormat format, const TreePicture& options) {
-  const picture::Grove grove = picture::pick_trees(schedule, options);
-  return format == PictureFormat::svg ? picture::trees_as_svg(schedule.fabric(), grove)
-                                      : picture::trees_as_dot(schedule.fabric(), grove);
+std::string draw_trees(const Schedule& schedule, Format format, const TreeOptions& options) {
+  const Grove grove = pick_trees(schedule, options);
+  return format == Format::svg ? trees_as_svg(schedule.fabric(), grove) : trees_as_dot(schedule.fabric(), grove);
 }
 
-}  // namespace banyan
+}  // namespace banyan::picture

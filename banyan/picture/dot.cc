@@ -1,7 +1,10 @@
 // Pictures as Graphviz DOT. Identifiers are numbers of our own; names appear as quoted labels only.
 #include <cmath>
+#include <numeric>
 
-#include "banyan/schedule/picture_render.h"
+#include "banyan/fabric/boxes.h"
+#include "banyan/picture/shades.h"
+#include "banyan/picture/trees.h"
 
 namespace banyan::picture {
 namespace {
@@ -42,11 +45,15 @@ constexpr const char* kHead =
 
 }  // namespace
 
-std::string fabric_as_dot(const Fabric& fabric) {
+std::string fabric_as_dot(const Fabric& fabric, const std::string& name) {
   const Boxes boxes = find_boxes(fabric);
-  const Wiring wiring = wire(fabric);
+  std::vector<uint32_t> every_node(fabric.nodes().size());
+  std::iota(every_node.begin(), every_node.end(), 0);
+  const std::vector<Cable> cables = cables_between(fabric, every_node);
+  const Shades shades(cables);
   const auto id = [](NodeId node) { return "n" + std::to_string(index(node)); };
   std::string dot = "digraph \"fabric\" {\n" + std::string(kHead);
+  if (!name.empty()) dot += "  label=" + quoted(name) + ";\n";
   for (uint32_t box = 0; boxes.count() > 1 && box < boxes.count(); ++box) {
     dot += "  subgraph \"cluster_" + std::to_string(box) + "\" {\n    label=\"box " + std::to_string(box) +
            "\"; style=\"rounded,filled\"; color=\"#CBD5E0\"; fillcolor=\"#F4F7FA\";\n";
@@ -59,23 +66,24 @@ std::string fabric_as_dot(const Fabric& fabric) {
     if (boxes.count() > 1 && boxes.box_of[node] != Boxes::kNone) continue;
     dot += "  " + node_line(fabric, NodeId{node}, id(NodeId{node}));
   }
-  for (const Cable& cable : wiring.cables) {
+  for (const Cable& cable : cables) {
+    const std::string a = id(NodeId{cable.a}), b = id(NodeId{cable.b});
     const auto attributes = [&](uint64_t bandwidth, const char* direction) {
-      return "dir=" + quoted(direction) + ", penwidth=" + quoted(tenths(wiring.line_width(cable, 0.8, 4.5))) +
-             ", color=" + quoted(wiring.shades[cable.shade].colour) + ", tooltip=" + quoted(bandwidth_text(bandwidth));
+      return "dir=" + quoted(direction) + ", penwidth=" + quoted(tenths(shades.line_width(cable.widest(), 0.8, 4.5))) +
+             ", color=" + quoted(shades.of(cable).colour) + ", tooltip=" + quoted(bandwidth_text(bandwidth));
     };
     if (cable.is_even()) {
-      dot += edge_line(id(cable.a), id(cable.b), attributes(cable.forth, "none"));
+      dot += edge_line(a, b, attributes(cable.forth_bandwidth, "none"));
       continue;
     }
-    dot += edge_line(id(cable.a), id(cable.b), attributes(cable.forth, "forward"));
-    if (cable.back > 0) dot += edge_line(id(cable.b), id(cable.a), attributes(cable.back, "forward"));
+    dot += edge_line(a, b, attributes(cable.forth_bandwidth, "forward"));
+    if (!cable.is_one_way()) dot += edge_line(b, a, attributes(cable.back_bandwidth, "forward"));
   }
   return dot + "}\n";
 }
 
 std::string trees_as_dot(const Fabric& fabric, const Grove& grove) {
-  std::string dot = "digraph \"trees\" {\n" + std::string(kHead);
+  std::string dot = "digraph \"trees\" {\n" + std::string(kHead) + "  label=" + quoted(grove.title) + ";\n";
   for (size_t t = 0; t < grove.trees.size(); ++t) {
     const Tree& tree = grove.trees[t];
     const auto id = [&](NodeId node) { return "t" + std::to_string(t) + "n" + std::to_string(index(node)); };

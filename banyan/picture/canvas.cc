@@ -1,4 +1,4 @@
-#include "banyan/schedule/picture_canvas.h"
+#include "banyan/picture/canvas.h"
 
 #include <cmath>
 
@@ -109,22 +109,6 @@ std::string Canvas::finish(double width, double height, std::string_view title) 
          "fill=\"#1A202C\"/></marker></defs>\n"
          "<rect width=\"100%\" height=\"100%\" fill=\"#FFFFFF\"/>\n" +
          body_ + "</svg>\n";
-}
-
-std::string bent_path(Point a, Point b, double bulge) {
-  const auto at = [](Point p) { return number(p.x) + " " + number(p.y); };
-  const Point middle{(a.x + b.x) / 2, (a.y + b.y) / 2};
-  const double dx = b.x - a.x, dy = b.y - a.y, length = std::hypot(dx, dy);
-  if (bulge == 0 || length == 0) return "M" + at(a) + " L" + at(middle) + " L" + at(b);
-  const Point side{dy / length * bulge, -dx / length * bulge};
-  // Near the ends the line leaves steeply, so that long lines clear the nodes between.
-  const double reach = std::min(0.25, 30 / length);
-  const Point top{middle.x + side.x, middle.y + side.y};
-  const Point out{a.x + dx * reach + side.x, a.y + dy * reach + side.y};
-  const Point in{b.x - dx * reach + side.x, b.y - dy * reach + side.y};
-  const Point before{(out.x + top.x) / 2, (out.y + top.y) / 2}, after{(in.x + top.x) / 2, (in.y + top.y) / 2};
-  return "M" + at(a) + " C" + at(out) + " " + at(before) + " " + at(top) + " C" + at(after) + " " + at(in) + " " +
-         at(b);
 }
 
 }  // namespace banyan::picture

@@ -1,0 +1,35 @@
+// The halves of drawing.h: fabrics node by node, and fabrics gathered into tiles.
+#pragma once
+
+#include "banyan/fabric/boxes.h"
+#include "banyan/picture/drawing.h"
+
+namespace banyan::picture {
+
+Drawing lay_out_nodes(const Fabric& fabric);  // layout.cc
+Drawing lay_out_tiles(const Fabric& fabric);  // tiles.cc
+
+// The rest of groups.cc: which things are joined to one another.
+
+// Parts things 0 .. count - 1 into cliques: each thing goes to the first clique of which it knows every member. `pairs`
+// are in any order and direction.
+std::vector<std::vector<uint32_t>> cliques_of(size_t count, const std::vector<std::pair<uint32_t, uint32_t>>& pairs);
+// Boxes by cliques of their own switches, where cables between these are all that joins boxes; else empty.
+std::vector<std::vector<uint32_t>> groups_of_boxes(const Fabric& fabric, const Boxes& boxes);
+// The ranks of one package each: those joined by the widest cables, where these make groups of two to four; else empty.
+std::vector<std::vector<NodeId>> packages_of(const Fabric& fabric, const std::vector<NodeId>& ranks);
+// Two quads, four ranks each of which all are joined, rank i of the first joined to rank i of the second; else empty.
+std::vector<std::vector<NodeId>> quads_of(const Fabric& fabric, const std::vector<NodeId>& ranks);
+
+// Whether the names of all ranks tell their place in a grid ("x2y3z1" -> {2, 3, 1}), by rank; else empty.
+std::vector<std::array<uint32_t, 3>> grid_places(const Fabric& fabric);
+
+// The middles of `count` things of this size around a circle so that none touches another, the first at the top or
+// `turn` steps further; and the extent of all, whose corner is {0, 0}.
+struct Ring {
+  std::vector<Point> middles;
+  Extent size;
+};
+Ring ring_of(size_t count, Extent thing, double turn, double gap);
+
+}  // namespace banyan::picture
