@@ -80,7 +80,7 @@ TEST(BenchTable, FilesGiveBackTheFigures) {
 TEST(BenchPlot, DrawsEveryPointAndNamesBrokenLines) {
   const std::vector<picture::Curve> curves = curves_of(kRows, BenchAxis::busbw, "");
   const std::string svg =
-      draw_curves({.title = "t", .subtitle = "s", .value = "bus bandwidth (GB/s)", .curves = curves});
+      picture::draw_curves({.title = "t", .subtitle = "s", .value = "bus bandwidth (GB/s)", .curves = curves});
   EXPECT_THAT(svg, AllOf(HasSubstr("<svg"), HasSubstr("allreduce, in place"), HasSubstr("bus bandwidth (GB/s)")));
   const auto refusal = [](const std::string& text) {
     try {
