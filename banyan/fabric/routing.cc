@@ -19,14 +19,14 @@ uint64_t mixed(uint64_t x) {
 Routing::Routing(Fabric fabric)
     : fabric_(std::move(fabric)), reaches_(fabric_.nodes().size()), stop_of_(fabric_.nodes().size()) {}
 
-NodeId Routing::gate_of(NodeId to) const {
+NodeId Routing::only_gate_of(NodeId to) const {
   const NodeId gate = fabric_.link(fabric_.in_links(to).front()).from;
   const auto comes_from_it = [&](LinkId in) { return fabric_.link(in).from == gate; };
   const std::span<const LinkId> in = fabric_.in_links(to);
   return !fabric_.is_rank(gate) && std::all_of(in.begin(), in.end(), comes_from_it) ? gate : to;
 }
 
-void Routing::look_out(NodeId node, NodeId to, const Ways& ways) {
+Routing::Reach Routing::look_out(NodeId node, NodeId to, const Ways& ways) {
   first_steps_.clear();
   Reach best;
   for (const LinkId out : fabric_.out_links(node)) {
@@ -45,9 +45,11 @@ void Routing::look_out(NodeId node, NodeId to, const Ways& ways) {
     best = reach;
     first_steps_.push_back({out, number});
   }
+  return best;
 }
 
 Routing::Ways Routing::search(NodeId to, bool through_ranks) {
+  ++searches_;
   std::vector<NodeId> reached;  // level by level, from the destination
   reaches_[index(to)] = {.hops = 0, .width = UINT64_MAX};
   std::vector<NodeId> level{to}, next;
@@ -103,39 +105,68 @@ const Routing::Ways& Routing::ways_to(NodeId to, bool through_ranks) {
   return ways_.emplace(key, std::move(ways)).first->second;
 }
 
-void Routing::find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way) {
-  CHECK(from != to) << fabric_.name(from) << " to itself";
-  const NodeId gate = gate_of(to);
-  const Ways* ways = &ways_to(gate, false);
-  look_out(from, gate, *ways);
-  if (first_steps_.empty()) {
-    ways = &ways_to(gate, true);
-    look_out(from, gate, *ways);
-  }
-  uint64_t hash = mixed(salt ^ mixed(uint64_t{index(from)} << 32 | index(to)));
-  const auto pick = [&](size_t count) {
-    hash = mixed(hash + 1);
-    return static_cast<size_t>((hash >> 32) * count >> 32);
-  };
-  for (std::span<const Step> choices = first_steps_;;) {
-    CHECK(!choices.empty()) << fabric_.name(from) << " has no way to " << fabric_.name(to);
-    const Step& step = choices[pick(choices.size())];
-    way.push_back(step.link);
-    if (step.stop == kThere) break;
-    const Stop& stop = ways->stops[step.stop];
-    choices = std::span(ways->steps).subspan(stop.first, stop.count);
-  }
-  if (gate == to) return;
-  // The widest of the last links.
+bool Routing::take_links(NodeId from, NodeId to) {
   first_steps_.clear();
   uint64_t widest = 0;
-  for (const LinkId in : fabric_.in_links(to)) {
-    const uint64_t width = fabric_.link(in).bandwidth.bytes_per_second();
+  for (const LinkId out : fabric_.out_links(from)) {
+    const Link& link = fabric_.link(out);
+    if (link.to != to) continue;
+    const uint64_t width = link.bandwidth.bytes_per_second();
     if (width > widest) first_steps_.clear();
-    if (width >= widest) first_steps_.push_back({in, kThere});
+    if (width >= widest) first_steps_.push_back({out, kThere});
     widest = std::max(widest, width);
   }
-  way.push_back(first_steps_[pick(first_steps_.size())].link);
+  return !first_steps_.empty();
+}
+
+void Routing::find_gates(NodeId from, NodeId to) {
+  gates_.clear();
+  Reach best;
+  for (const LinkId in : fabric_.in_links(to)) {
+    const Link& last = fabric_.link(in);
+    if (fabric_.is_rank(last.from)) continue;
+    Reach reach = look_out(from, last.from, ways_to(last.from, false));
+    reach.width = std::min(reach.width, last.bandwidth.bytes_per_second());
+    if (first_steps_.empty() || reach.hops > best.hops || (reach.hops == best.hops && reach.width < best.width)) {
+      continue;
+    }
+    if (reach.hops < best.hops || reach.width > best.width) gates_.clear();
+    best = reach;
+    if (std::find(gates_.begin(), gates_.end(), last.from) == gates_.end()) gates_.push_back(last.from);
+  }
+}
+
+void Routing::walk(NodeId from, NodeId to, bool through_ranks, Picker& pick, std::vector<LinkId>& way) {
+  const Ways& ways = ways_to(to, through_ranks);
+  look_out(from, to, ways);
+  for (std::span<const Step> choices = first_steps_;;) {
+    CHECK(!choices.empty()) << fabric_.name(from) << " has no way to " << fabric_.name(to);
+    const Step& step = choices[pick.one_of(choices.size())];
+    way.push_back(step.link);
+    if (step.stop == kThere) return;
+    const Stop& stop = ways.stops[step.stop];
+    choices = std::span(ways.steps).subspan(stop.first, stop.count);
+  }
+}
+
+void Routing::find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way) {
+  CHECK(from != to) << fabric_.name(from) << " to itself";
+  Picker pick{mixed(salt ^ mixed(uint64_t{index(from)} << 32 | index(to)))};
+  NodeId last = from;  // before the last link
+  if (!take_links(from, to)) {
+    find_gates(from, to);
+    const bool through_ranks = gates_.empty();
+    last = through_ranks ? only_gate_of(to) : gates_.size() == 1 ? gates_.front() : gates_[pick.one_of(gates_.size())];
+    walk(from, last, through_ranks, pick, way);
+    if (last == to) return;
+    take_links(last, to);
+  }
+  way.push_back(first_steps_[pick.one_of(first_steps_.size())].link);
+}
+
+size_t Routing::Picker::one_of(size_t count) {
+  hash = mixed(hash + 1);
+  return static_cast<size_t>((hash >> 32) * count >> 32);
 }
 
 }  // namespace banyan

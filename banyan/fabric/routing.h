@@ -5,10 +5,11 @@
 // same pair with the same salt always takes the same. It goes through switches only; where no such way exists (tori),
 // through ranks as well.
 //
-// All ranks behind one switch share what is found for it. Complexity: the first way to a rank costs a search over the
-// switches that lead there and their links, further ones the links of the sender and a logarithm for every switch.
-// (Through ranks: a search over the whole fabric for every rank.) Memory: what was found for the destinations asked for
-// last, kMostKept bytes in all. One thread.
+// What is found is kept by switch: a way to a rank is one to a switch that the rank has a link from (its gate; a GPU
+// may have two, NVSwitch and network), and a last link. So all ranks behind a switch share one search. Complexity: the
+// first way to a switch costs a search over the switches that lead there and their links, any other the links of both
+// ends and a logarithm for every switch. (Through ranks: a search over the whole fabric for every rank.) Memory: what
+// was found for the destinations asked for last, kMostKept bytes in all. One thread.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,8 @@ class Routing {
 
   // Appends the links to `way`. `from` and `to` are different ranks.
   void find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way);
+  // So many searches were made: what a way costs besides the links of its ends.
+  size_t searches() const { return searches_; }
 
  private:
   // How good the best way on from a node is.
@@ -52,19 +55,32 @@ class Routing {
   };
   static constexpr uint32_t kThere = UINT32_MAX;
 
+  // Draws equal choices, as the hash of a way says.
+  struct Picker {
+    uint64_t hash;
+    size_t one_of(size_t count);
+  };
+
   // The switch that every way to a rank passes last, or the rank itself.
-  NodeId gate_of(NodeId to) const;
+  NodeId only_gate_of(NodeId to) const;
   const Ways& ways_to(NodeId to, bool through_ranks);
   Ways search(NodeId to, bool through_ranks);
   // Puts the best first steps from `node` into first_steps_; none when no way leads on.
-  void look_out(NodeId node, NodeId to, const Ways& ways);
+  Reach look_out(NodeId node, NodeId to, const Ways& ways);
+  // Puts the widest links between the two into first_steps_. False when there is none.
+  bool take_links(NodeId from, NodeId to);
+  // Puts the switches that the best ways to a rank pass last into gates_; none when no way leads through switches.
+  void find_gates(NodeId from, NodeId to);
+  void walk(NodeId from, NodeId to, bool through_ranks, Picker& pick, std::vector<LinkId>& way);
 
   Fabric fabric_;
   std::unordered_map<uint64_t, Ways> ways_;  // by destination, and whether through ranks
   size_t kept_ = 0;                          // bytes in ways_
-  std::vector<Reach> reaches_;               // by node: scratch of search(),
-  std::vector<uint32_t> stop_of_;            // as this
+  size_t searches_ = 0;
+  std::vector<Reach> reaches_;     // by node: scratch of search(),
+  std::vector<uint32_t> stop_of_;  // as this
   std::vector<Step> first_steps_;
+  std::vector<NodeId> gates_;
 };
 
 }  // namespace banyan

@@ -59,6 +59,32 @@ TEST(Routing, GoesThroughRanksWhereNothingElseLeads) {
               ::testing::ElementsAre("gpu2", "gpu3"));
 }
 
+// A rank that has two switches shares what is found for each of them: the first way into a box of a fabric of 2,048
+// boxes costs a search from two switches, and any other none.
+TEST(Routing, SharesSearchesAmongRanksWithTwoSwitches) {
+  const Fabric fabric = generate_fabric("dgx-h100:2048");
+  Routing routing(fabric);
+  const size_t ranks = fabric.ranks().size();
+  for (size_t i = 0; i < ranks; ++i) {
+    const NodeId from = fabric.ranks()[i], neighbour = fabric.ranks()[i / 8 * 8 + (i + 1) % 8];
+    const NodeId far = fabric.ranks()[(i + ranks / 2) % ranks];
+    ASSERT_EQ(fabric.link(find(routing, from, neighbour).front()).bandwidth, Bandwidth::gigabytes_per_second(450));
+    ASSERT_EQ(fabric.link(find(routing, from, far).front()).bandwidth, Bandwidth::gigabytes_per_second(50));
+  }
+  EXPECT_LE(routing.searches(), 2048u + 8u) << "for " << ranks << " ranks";
+}
+
+TEST(Routing, SpreadsOverEqualSwitchesOfARank) {
+  const Fabric fabric = parse_fabric_text("a <-> s 1GB/s; a <-> t 1GB/s; b <-> s 1GB/s; b <-> t 1GB/s; c <-> a 1GB/s");
+  Routing routing(fabric);
+  std::set<std::vector<std::string>> ways;
+  for (uint64_t salt = 0; salt < 20; ++salt) {
+    ways.insert(names(fabric, find(routing, fabric.at("a"), fabric.at("b"), salt)));
+  }
+  EXPECT_THAT(ways, ::testing::ElementsAre(::testing::ElementsAre("s", "b"), ::testing::ElementsAre("t", "b")));
+  EXPECT_THAT(names(fabric, find(routing, fabric.at("c"), fabric.at("a"))), ::testing::ElementsAre("a"));
+}
+
 TEST(Routing, SpreadsPairsOverEqualWaysAndKeepsToOneForEach) {
   const Fabric fabric = generate_fabric("fat-tree:k=8");
   Routing routing(fabric);
