@@ -23,6 +23,10 @@ target_link_libraries(banyan_test_headers PRIVATE GTest::gmock GTest::gtest)
 target_compile_options(banyan_test_headers PRIVATE -O1)
 target_precompile_headers(banyan_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 
+# The main() of all of them.
+add_library(banyan_test_main STATIC ${CMAKE_CURRENT_LIST_DIR}/../banyan/testing/test_main.cc)
+target_link_libraries(banyan_test_main PUBLIC GTest::gmock GTest::gtest PRIVATE banyan_warnings)
+
 # banyan_test(TARGET SOURCES ... LIBRARIES ... [DEFINITIONS ...]): a test program without its ctest cases.
 function(banyan_test target)
   cmake_parse_arguments(T "" "" "SOURCES;LIBRARIES;DEFINITIONS" ${ARGN})
@@ -30,7 +34,7 @@ function(banyan_test target)
   target_compile_options(${target} PRIVATE -O1)
   target_precompile_headers(${target} REUSE_FROM banyan_test_headers)
   target_compile_definitions(${target} PRIVATE ${T_DEFINITIONS})
-  target_link_libraries(${target} PRIVATE ${T_LIBRARIES} banyan_warnings GTest::gmock GTest::gtest_main)
+  target_link_libraries(${target} PRIVATE ${T_LIBRARIES} banyan_warnings banyan_test_main)
 endfunction()
 
 # banyan_test_cases(TARGET PREFIX ...): every gtest case of TARGET as a ctest case PREFIX.SUITE.CASE. The rest is passed on
