@@ -27,8 +27,11 @@ class Reader {
     if (has("OMPI_COMM_WORLD_RANK")) return open_mpi();
     if (has("SLURM_PROCID") && has("SLURM_STEP_ID")) return slurm();
     if (has("PMI_RANK")) return pmi();
-    if (has("RANK")) refuse("RANK=" + text("RANK") + " is set, but WORLD_SIZE is not");
-    if (has("BANYAN_RENDEZVOUS")) refuse("BANYAN_RENDEZVOUS is set, but RANK and WORLD_SIZE are not");
+    if (has("RANK"))
+      refuse("RANK=" + text("RANK") + " is set, but WORLD_SIZE is not; set both, or start by a launcher");
+    if (has("BANYAN_RENDEZVOUS")) {
+      refuse("BANYAN_RENDEZVOUS is set, but RANK and WORLD_SIZE are not; set them, or start by a launcher");
+    }
     return {};
   }
 
@@ -75,6 +78,13 @@ class Reader {
     if (has("BANYAN_RENDEZVOUS")) {
       invitation.url = text("BANYAN_RENDEZVOUS");
       return invitation;
+    }
+    for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
+      const char* const value = surroundings_.variable(name);
+      if (value != nullptr && *value != '\0') continue;
+      refuse(std::string(name) +
+             " is not set; set MASTER_ADDR and MASTER_PORT, or BANYAN_RENDEZVOUS=tcp://HOST:PORT or "
+             "file:///FOLDER, to the same on all ranks");
     }
     const uint64_t port = number("MASTER_PORT", 65535);
     if (port == 0) refuse("MASTER_PORT=0 is no port");

@@ -132,9 +132,14 @@ TEST(Environment, NamesTheVariableThatIsWrong) {
   EXPECT_THAT(message_of(with(kTorch, {{"RANK", "99999999999999999999999"}})), HasSubstr("is no number from 0 to"));
   EXPECT_THAT(message_of(with(kTorch, {{"MASTER_PORT", "0"}})), HasSubstr("MASTER_PORT=0"));
   EXPECT_THAT(message_of(with(kTorch, {{"MASTER_PORT", "65536"}})), HasSubstr("MASTER_PORT=65536"));
-  EXPECT_EQ(message_of(with(kTorch, {{"MASTER_ADDR", ""}})), "MASTER_ADDR is not set");
-  EXPECT_EQ(message_of(without(kTorch, "MASTER_ADDR")), "MASTER_ADDR is not set");
-  EXPECT_EQ(message_of(without(kTorch, "WORLD_SIZE")), "RANK=3 is set, but WORLD_SIZE is not");
+  const std::string instead =
+      " is not set; set MASTER_ADDR and MASTER_PORT, or BANYAN_RENDEZVOUS=tcp://HOST:PORT or file:///FOLDER, to the "
+      "same on all ranks";
+  EXPECT_EQ(message_of(with(kTorch, {{"MASTER_ADDR", ""}})), "MASTER_ADDR" + instead);
+  EXPECT_EQ(message_of(without(kTorch, "MASTER_ADDR")), "MASTER_ADDR" + instead);
+  EXPECT_EQ(message_of(without(kTorch, "MASTER_PORT")), "MASTER_PORT" + instead);
+  EXPECT_EQ(message_of(without(kTorch, "WORLD_SIZE")),
+            "RANK=3 is set, but WORLD_SIZE is not; set both, or start by a launcher");
   EXPECT_EQ(message_of(without(kSlurm, "SLURM_JOB_ID")), "SLURM_JOB_ID is not set");
   EXPECT_THAT(message_of(with(kSlurm, {{"SLURM_JOB_NODELIST", "gpu[1"}})), HasSubstr("SLURM_JOB_NODELIST: "));
   EXPECT_EQ(message_of(without(kOpenMpi, "PMIX_SERVER_TMPDIR")), "PMIX_SERVER_TMPDIR is not set");

@@ -16,6 +16,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/join/reminder.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/run/system/system_error.h"
 
@@ -202,7 +203,9 @@ bool FileStore::move_in(const std::string& self) {
 
 std::unique_ptr<FileStore> FileStore::visit(const std::string& folder, const Deadline& deadline) {
   Pauses pauses(deadline);
+  Reminder reminder(deadline);
   do {
+    if (reminder.is_due()) reminder.tell("rank 0 at file://" + folder);
     look_anew(folder);
     const std::optional<std::string> name = read_if_there(folder + "/current");
     if (!name) continue;

@@ -5,6 +5,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/rank_list.h"
+#include "banyan/run/join/reminder.h"
 #include "banyan/run/join/rendezvous.h"
 
 namespace banyan {
@@ -34,7 +35,7 @@ class Meeting {
       compare_terms();
       take_seat();
       if (add("came") == size_) close(roster());
-      return cards_of(store_.get(key("verdict"), deadline_));
+      return cards_of(await_verdict());
     } catch (const Error& error) {
       if (error.code() != ErrorCode::timed_out || is_verdict_) throw;
       return decide_late();
@@ -50,6 +51,8 @@ class Meeting {
 
   void compare_terms();
   void take_seat();
+  std::string await_verdict();
+  void remind(Reminder& reminder);
   std::vector<Card> decide_late();
   Json roster();
   static Json failure(const Error& error) {
@@ -112,6 +115,30 @@ void Meeting::take_seat() {
   const Card other = Card::decode(store_.get(key("card-" + rank), deadline_));
   refuse(Error(ErrorCode::mismatch, "rank " + rank + " has come to " + store_.place() + " twice: " + other.described() +
                                         " and " + own_.described()));
+}
+
+std::string Meeting::await_verdict() {
+  Reminder reminder(deadline_);
+  while (true) {
+    try {
+      return store_.get(key("verdict"), reminder.until_next());
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::timed_out || deadline_.has_passed()) throw;
+    }
+    if (reminder.is_due()) remind(reminder);
+  }
+}
+
+// By the lowest rank that is here, so that a large job is not asked for all its cards by everybody.
+void Meeting::remind(Reminder& reminder) {
+  std::vector<uint32_t> absent;
+  for (uint32_t rank = 0; rank < size_; ++rank) {
+    const bool is_here = rank == own_.rank || store_.try_get(key("card-" + std::to_string(rank)), late()).has_value();
+    if (!is_here) absent.push_back(rank);
+    if (is_here && rank < own_.rank) return reminder.skip();
+  }
+  if (absent.empty()) return reminder.skip();
+  reminder.tell(list_ranks(absent) + " (of " + std::to_string(size_) + ") at " + store_.place());
 }
 
 // What there is to say about those who are here. Absent ones make it an error.

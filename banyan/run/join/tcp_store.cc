@@ -15,6 +15,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/network.h"
+#include "banyan/run/join/reminder.h"
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/wire.h"
 #include "banyan/run/system/system_error.h"
@@ -70,6 +71,7 @@ TcpStore::TcpStore(const Host& host, const Secret& secret, const std::string& jo
     : place_(host.place) {
   milliseconds pause = kFirstPause;
   std::string why;
+  Reminder reminder(deadline);
   while (true) {
     const std::optional<std::string> failure = try_to_connect(host, secret, job, deadline);
     if (!failure) return;
@@ -79,6 +81,7 @@ TcpStore::TcpStore(const Host& host, const Secret& secret, const std::string& jo
       throw Error(ErrorCode::timed_out,
                   "rank 0 has not come to " + place_ + " within " + deadline.text() + " (" + why + ")");
     }
+    if (reminder.is_due()) reminder.tell("rank 0 at " + place_ + " (" + why + ")");
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(pause * 2, kLongestPause);
   }
