@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "banyan/run/element/data_type.h"
-#include "bindings/c/banyan.h"
+#include <banyan/banyan.h>
 
 namespace banyan::app {
 

@@ -17,7 +17,7 @@
 #include "banyan/base/file.h"
 #include "banyan/base/units.h"
 #include "banyan/run/join/environment.h"
-#include "bindings/c/banyan.h"
+#include <banyan/banyan.h>
 
 namespace banyan::app {
 namespace {

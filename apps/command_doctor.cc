@@ -4,6 +4,7 @@
 
 #include "apps/command.h"
 #include "apps/report.h"
+#include "banyan/run/record/ask.h"
 #include "banyan/run/record/diagnosis.h"
 
 namespace banyan::app {
@@ -12,10 +13,13 @@ namespace {
 constexpr const char* kFooter =
     "DIR is the folder that the ranks wrote their flight records to: BANYAN_RECORDER_DIR, by default\n"
     "/tmp/banyan-recorder-<user number>. Records of several hosts are copied into one folder first.\n"
+    "With --ask, a running process of this host is asked, and all ranks of its job write their records;\n"
+    "those of this host are read, from the folder that the process writes to.\n"
     "\n"
     "Examples:\n"
     "  banyan doctor /tmp/banyan-recorder-1000\n"
     "  banyan doctor records --json\n"
+    "  banyan doctor --ask 4711\n"
     "\n"
     "Exit code: 0 nothing is wrong, 1 something is (it is printed), 2 no such folder, no record in it,\n"
     "or a broken one.";
@@ -99,13 +103,19 @@ class DoctorCommand : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
     CLI::App* command = program.add_subcommand("doctor", "say which rank is late at which call, from flight records");
-    command->add_option("DIR", folder_, "the folder with the records of all ranks")->required()->type_name("");
+    command->add_option("DIR", folder_, "the folder with the records of all ranks")->type_name("");
+    command->add_option("--ask", pid_, "the number of a process of the job that runs on this host")->type_name("PID");
     command->add_flag("--json", json_, "one JSON object on standard output");
     command->footer(kFooter);
     return command;
   }
 
   ExitCode run(const Terminal& terminal) override {
+    if (pid_ != 0 && folder_.empty()) folder_ = recorder_directory_of(pid_);
+    if (folder_.empty())
+      throw Error(ErrorCode::invalid_input,
+                  "name a folder of records, or a process (--ask PID); see 'banyan doctor --help'");
+    if (pid_ != 0) ask_for_records(pid_, folder_);
     const Diagnosis diagnosis = diagnose(read_dumps(folder_));
     terminal.print(json_ ? as_json(diagnosis) : as_text(terminal, diagnosis));
     return diagnosis.is_healthy() ? ExitCode::success : ExitCode::answer_is_no;
@@ -113,6 +123,7 @@ class DoctorCommand : public Command {
 
  private:
   std::string folder_;
+  int32_t pid_ = 0;
   bool json_ = false;
 };
 

@@ -3,7 +3,7 @@
  *   banyan run -n 4 -- ./build/examples/allreduce
  *
  * or by torchrun, srun or mpirun. */
-#include <banyan.h>
+#include <banyan/banyan.h>
 #include <stdio.h>
 #include <stdlib.h>
 

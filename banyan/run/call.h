@@ -15,8 +15,8 @@ namespace banyan {
 
 inline constexpr uint32_t kAnyRank = kNoRank;
 
-// Buffers, counts and displacements are as bindings/c/banyan.h says, counts in elements. The spans are empty where the
-// kind has none; empty displacements mean one piece after the other.
+// Buffers, counts and displacements are as include/banyan/banyan.h says, counts in elements. The spans are empty where
+// the kind has none; empty displacements mean one piece after the other.
 struct Call {
   OperationKind kind = OperationKind::barrier;
   DataType type = DataType::uint8;

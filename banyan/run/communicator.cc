@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <numeric>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -10,6 +12,7 @@
 #include "banyan/run/communicator_core.h"
 #include "banyan/run/join/environment.h"
 #include "banyan/run/join/rendezvous.h"
+#include "banyan/run/record/log.h"
 
 namespace banyan {
 
@@ -24,7 +27,7 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
                                         Options options) {
   const Error shrinks(ErrorCode::aborted,
                       "rank " + std::to_string(rank_) + " shrinks the communicator '" + options_.name + "'");
-  fail(shrinks);
+  end(shrinks);
   wishes_.fetch_add(1, std::memory_order_seq_cst);
   while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(100));
   end_all(shrinks);
@@ -79,6 +82,11 @@ Communicator Communicator::join(RegionPool& pool, Options options) {
                  .size = invitation->size,
                  .name = invitation->job + "#" + std::to_string(meetings.fetch_add(1))},
                 std::move(options));
+  }
+  const char* const is_meant = std::getenv("BANYAN_ALONE");
+  if (is_meant == nullptr || std::string_view(is_meant) != "1") {
+    BANYAN_LOG(warning) << "no launcher found: this process is alone in its communicator '" << options.name
+                        << "' (start it by banyan run, torchrun, srun or mpirun; BANYAN_ALONE=1 if that is meant)";
   }
   const UniqueId alone = make_unique_id();
   return join(pool, {.url = alone.text, .rank = 0, .size = 1, .name = {}}, std::move(options));
@@ -147,6 +155,8 @@ void Communicator::drain(std::chrono::milliseconds at_most) { impl_->drain(at_mo
 void Communicator::close() { impl_->close(); }
 
 void Communicator::abort(const std::string& why) { impl_->abort(why); }
+
+void Communicator::dump(const std::string& why) { impl_->dump(why); }
 
 uint32_t Communicator::reroutes() const { return impl_->reroutes(); }
 

@@ -1,5 +1,5 @@
-// Communicator: a group of processes that make the same calls in the same order. See bindings/c/banyan.h for what the
-// calls do; this is the same for C++.
+// Communicator: a group of processes that make the same calls in the same order. See include/banyan/banyan.h for what
+// the calls do; the interfaces for users (include/banyan, bindings/torch) stand on this one.
 //
 //   RegionPool pool;  // memory that ranks of this host share
 //   Communicator world = Communicator::join(pool);
@@ -139,6 +139,9 @@ class Communicator {
   void close();
   // Ends everything under way with Error{aborted}, here and, soon, at the other ranks. Any thread.
   void abort(const std::string& why);
+  // Writes the flight record of this rank, and has the others write theirs, where they can be reached; does not wait
+  // for them. What a failure has written stays. Any thread.
+  void dump(const std::string& why);
   // How often calls went on without a link that was lost. Any thread.
   uint32_t reroutes() const;
   // Why it is in error, if it is. Any thread; does not wait.

@@ -18,13 +18,20 @@
 namespace banyan {
 namespace {
 
+// The words by which texts to all ranks begin.
 constexpr const char* kFailure = "failed ";
+constexpr const char* kDump = "dump ";
+// Who is asked again so soon after it wrote a record has nothing new to tell.
+constexpr std::chrono::milliseconds kDumpPause{1000};
+
+// Of standing still, until a warning tells of it; each next one comes after twice the time.
+constexpr std::chrono::milliseconds kFirstReminder{10'000};
 
 // Of standing still, until the ranks compare what they called: for the first time, and how much longer for each next.
 constexpr std::chrono::milliseconds kFirstComparison{1000};
 constexpr int kRarer = 2;
 
-RankHealth health_of(PeerReport::Kind kind) {
+RankHealth health_after(PeerReport::Kind kind) {
   switch (kind) {
     case PeerReport::Kind::answered:
       return RankHealth::alive;
@@ -59,6 +66,7 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
       id_(id),
       members_(std::move(members)),
       options_(std::move(options)),
+      is_mute_(std::make_unique<std::atomic<bool>[]>(members_.size())),
       recorder_memory_(job_->pool().allocate(Recorder::kMemoryBytes)),
       recorder_({recorder_memory_, Recorder::kMemoryBytes}) {
   const auto own = std::find(members_.begin(), members_.end(), job_->rank());
@@ -88,6 +96,7 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
   hooks_ = job_->agent().attach(id_, {.state = [this] { return own_news().encode(); },
                                       .told = [this](const std::string& text) { hear(text); },
                                       .liveness_changed = [this] { executor_->wake(); }});
+  signal_ = on_dump_signal([this] { dump("a signal asked for it"); });
   changes_seen_ = 0;
 }
 
@@ -142,6 +151,8 @@ void Communicator::Impl::tell_of_failure(const Error& error) {
 void Communicator::Impl::hear(const std::string& text) {
   if (text.starts_with(kFailure)) {
     hear_of_failure(text.substr(std::string_view(kFailure).size()));
+  } else if (text.starts_with(kDump)) {
+    dump_when_asked(text.substr(std::string_view(kDump).size()));
   } else {
     executor_->hear(text);
     attention_.store(true, std::memory_order_release);
@@ -155,9 +166,11 @@ void Communicator::Impl::hear_of_failure(const std::string& reason) {
   if (failure != std::errc() || code < 0 || code > static_cast<int>(ErrorCode::invalid_usage)) return;
   const auto skipped = static_cast<size_t>(end - reason.data());
   const Error error(static_cast<ErrorCode>(code), reason.substr(std::min(skipped + 1, reason.size())));
+  // A rank that ends the communicator, or shrinks it, fails nothing where nothing is under way.
+  const bool is_under_way = busy_.load(std::memory_order_acquire) || pending_.load(std::memory_order_acquire) > 0;
   if (!note_failure(error)) return;
   executor_->wake();
-  if (error.code() == ErrorCode::timed_out) write_dump(DumpReason::asked, error.what());
+  if (error.code() != ErrorCode::aborted || is_under_way) record_failure(DumpReason::asked, error);
 }
 
 // Any thread.
@@ -166,20 +179,22 @@ RankNews Communicator::Impl::own_news() const {
 }
 
 // By rank; of this one too.
-std::vector<Communicator::Impl::Answer> Communicator::Impl::ask_ranks(std::chrono::milliseconds at_most) const {
+std::vector<Communicator::Impl::Answer> Communicator::Impl::ask_ranks(std::chrono::milliseconds at_most) {
   const std::vector<PeerReport> reports = job_->agent().ask_states(id_, Clock::now() + at_most);
   std::vector<Answer> answers;
   for (const uint32_t member : members_) {
     const PeerReport& report = reports.at(member);
     const bool has_answered = report.kind == PeerReport::Kind::answered;
+    is_mute_[answers.size()].store(report.kind == PeerReport::Kind::no_answer, std::memory_order_release);
     answers.push_back(
-        {.news = has_answered ? RankNews::decode(report.text) : RankNews(), .health = health_of(report.kind)});
+        {.news = has_answered ? RankNews::decode(report.text) : RankNews(), .health = health_after(report.kind)});
   }
   return answers;
 }
 
 Communicator::Impl::~Impl() {
   hooks_ = {};  // they use what goes now
+  signal_ = {};
   job_->pool().free(recorder_memory_);
 }
 
@@ -207,9 +222,10 @@ void Communicator::Impl::close() {
   }
   threads_.clear();
   hooks_ = {};
+  signal_ = {};
   // Who has only looked at the error of another rank, in no call of its own, has written no record of it yet.
   const std::optional<Error> why = executor_->broken();
-  if (why && note_failure(*why) && why->code() == ErrorCode::timed_out) write_dump(DumpReason::asked, why->what());
+  if (why && note_failure(*why) && why->code() != ErrorCode::aborted) record_failure(DumpReason::asked, *why);
   while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
   const Error closed(ErrorCode::aborted, "rank " + std::to_string(rank_) + " closed the communicator");
   const auto is_call = [](const std::shared_ptr<Operation>& operation) { return !operation->call().is_between_two(); };
@@ -219,9 +235,10 @@ void Communicator::Impl::close() {
     has_calls = has_calls || std::any_of(queue_.begin(), queue_.end(), is_call);
   }
   if (has_calls) {
+    end(closed);
     end_all(closed);
   } else {
-    note_failure(closed);
+    if (note_failure(closed)) has_failure_record_.store(true, std::memory_order_release);
     drop_all();
   }
   let_go();
@@ -229,11 +246,14 @@ void Communicator::Impl::close() {
 
 // ---- Errors ----
 
-void Communicator::Impl::expect_usable() const {
+void Communicator::Impl::expect_usable() {
   if (fork_guard_.is_in_child()) {
     throw Error(ErrorCode::invalid_usage, "a communicator cannot be used after fork(); join anew in the child process");
   }
-  if (failed_.load(std::memory_order_acquire)) throw *error_;
+  if (!failed_.load(std::memory_order_acquire)) return;
+  // What another rank has ended before this call fails the call.
+  if (!has_failure_record_.load(std::memory_order_acquire)) record_failure(DumpReason::error, *error_);
+  throw *error_;
 }
 
 std::optional<Error> Communicator::Impl::error() const {
@@ -250,15 +270,24 @@ bool Communicator::Impl::note_failure(const Error& error) {
   return true;
 }
 
-void Communicator::Impl::fail(const Error& error) {
-  if (!note_failure(error)) return;
+bool Communicator::Impl::break_with(const Error& error) {
+  if (!note_failure(error)) return false;
   BANYAN_LOG(info) << "communicator '" << options_.name << "' has failed: " << error.what();
   executor_->break_with(error);
-  if (error.code() == ErrorCode::timed_out) {
-    // Those who are late are in no call in which they could notice.
-    tell_of_failure(error);
-    write_dump(DumpReason::timeout, error.what());
-  }
+  return true;
+}
+
+// By the wish of this rank, which is no failure.
+void Communicator::Impl::end(const Error& error) {
+  if (break_with(error)) has_failure_record_.store(true, std::memory_order_release);
+}
+
+void Communicator::Impl::fail(const Error& error) {
+  if (!break_with(error)) return;
+  const bool is_timeout = error.code() == ErrorCode::timed_out;
+  // Those who are late are in no call in which they could notice.
+  if (is_timeout) tell_of_failure(error);
+  record_failure(is_timeout ? DumpReason::timeout : DumpReason::error, error);
 }
 
 // ---- The flight recorder ----
@@ -291,8 +320,25 @@ void Communicator::Impl::end_oldest(OperationState state) {
   --started_;
 }
 
-// What cannot be written is lost: it must not hide the error that it is about.
+// One judgement for the error's words and for the record: who has not answered is as silent as who gives no heartbeat.
+RankHealth Communicator::Impl::health_of(uint32_t rank) const {
+  switch (job_->agent().liveness().state(members_[rank])) {
+    case PeerState::alive:
+      return is_mute_[rank].load(std::memory_order_acquire) ? RankHealth::silent : RankHealth::alive;
+    case PeerState::silent:
+      return RankHealth::silent;
+    case PeerState::left:
+      return RankHealth::left;
+    case PeerState::dead:
+      return RankHealth::dead;
+  }
+  return RankHealth::unknown;
+}
+
+// What cannot be written is lost: it must not hide the error that it is about. Any thread.
 void Communicator::Impl::write_dump(DumpReason reason, const std::string& why) {
+  const std::lock_guard lock(dump_mutex_);
+  dumped_at_ = Clock::now();
   try {
     RankDump dump = begin_dump({recorder_memory_, Recorder::kMemoryBytes});
     dump.communicator = options_.name;
@@ -302,20 +348,37 @@ void Communicator::Impl::write_dump(DumpReason reason, const std::string& why) {
     dump.reason = reason;
     dump.message = why;
     for (uint32_t rank = 0; rank < dump.size; ++rank) {
-      if (rank == rank_) continue;
-      const PeerState state = job_->agent().liveness().state(members_[rank]);
-      dump.peers.push_back({.rank = rank,
-                            .health = state == PeerState::alive    ? RankHealth::alive
-                                      : state == PeerState::silent ? RankHealth::silent
-                                      : state == PeerState::left   ? RankHealth::left
-                                                                   : RankHealth::dead,
-                            .sequence = 0});
+      if (rank != rank_) dump.peers.push_back({.rank = rank, .health = health_of(rank), .sequence = 0});
     }
     const std::string path = banyan::write_dump(dump, recorder_directory());
     BANYAN_LOG(info) << "flight recorder written to " << path;
   } catch (const Error& error) {
     BANYAN_LOG(warning) << "the flight recorder could not be written: " << error.what();
   }
+}
+
+// The record of the failure stays: nothing happens after it.
+void Communicator::Impl::record_failure(DumpReason reason, const Error& error) {
+  has_failure_record_.store(true, std::memory_order_release);
+  write_dump(reason, error.what());
+}
+
+void Communicator::Impl::dump(const std::string& why) {
+  if (fork_guard_.is_in_child()) {
+    throw Error(ErrorCode::invalid_usage, "after fork() there is no flight record of a communicator of the parent");
+  }
+  if (!has_failure_record_.load(std::memory_order_acquire)) write_dump(DumpReason::asked, why);
+  job_->agent().tell(id_, kDump + why);
+}
+
+// By a rank; all of them may be asked at once, and then hear of it from each other.
+void Communicator::Impl::dump_when_asked(const std::string& why) {
+  if (has_failure_record_.load(std::memory_order_acquire)) return;
+  {
+    const std::lock_guard lock(dump_mutex_);
+    if (dumped_at_ != Clock::time_point::min() && Clock::now() - dumped_at_ < kDumpPause) return;
+  }
+  write_dump(DumpReason::asked, why);
 }
 
 // The error of an operation, once whatever is known of it elsewhere has been waited for.
@@ -332,10 +395,29 @@ Error Communicator::Impl::cause_of(const Error& error) {
   }
 }
 
+// Who did not answer just before the timeout need not be given as much time again. Who did, and is too busy to do so
+// once more, is as it was.
+std::vector<Communicator::Impl::Answer> Communicator::Impl::ask_about_timeout() {
+  constexpr std::chrono::milliseconds kPatience{100};
+  std::vector<bool> was_mute;
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) was_mute.push_back(is_mute_[rank]);
+  std::vector<Answer> answers = ask_ranks(kPatience);
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+    if (!is_mute_[rank] || was_mute[rank]) continue;
+    answers[rank] = last_answers_[rank];
+    is_mute_[rank].store(false, std::memory_order_release);
+  }
+  return answers;
+}
+
 // Who loses a connection learns only afterwards that the process at the other end died, or why it gave up.
 Error Communicator::Impl::cause_of_loss(const Error& error) const {
-  constexpr std::chrono::milliseconds kNewsTime{400}, kPause{2};
-  const Clock::time_point end = Clock::now() + kNewsTime;
+  constexpr std::chrono::milliseconds kNewsTime{400}, kLastNews{50}, kPause{2};
+  // Who has said good-bye may have gone because of a death, but then its own news of that is on the way.
+  const Liveness& liveness = job_->agent().liveness();
+  const bool has_anybody_left = std::any_of(members_.begin(), members_.end(),
+                                            [&](uint32_t member) { return liveness.state(member) == PeerState::left; });
+  const Clock::time_point end = Clock::now() + (has_anybody_left ? kLastNews : kNewsTime);
   while (!failed_.load(std::memory_order_acquire) && Clock::now() < end) {
     try {
       expect_nobody_dead();
@@ -349,9 +431,10 @@ Error Communicator::Impl::cause_of_loss(const Error& error) const {
 
 // A rank sees little of a difference between calls: what comes to it at the wrong time, or nothing at all. All of them
 // together know what each has called, and whom it waits for.
-Error Communicator::Impl::explained(const Error& error) const {
+Error Communicator::Impl::explained(const Error& error) {
   constexpr std::chrono::milliseconds kPatience{1000};
-  const std::vector<Answer> answers = ask_ranks(kPatience);
+  const bool has_asked = error.code() == ErrorCode::timed_out && has_asked_last_;
+  const std::vector<Answer> answers = has_asked ? ask_about_timeout() : ask_ranks(kPatience);
   if (const auto found = difference_between(answers)) return Error(ErrorCode::mismatch, found->sentence);
   if (failed_.load(std::memory_order_acquire)) return *error_;  // others may have gone because of that
   if (error.code() == ErrorCode::mismatch) return error;
@@ -380,35 +463,75 @@ void Communicator::Impl::waiting_for(uint32_t rank) {
   const Clock::time_point now = Clock::now();
   // A message that nobody waits for may be late as long as it likes.
   const bool may_time_out = started_ > 0 || hasty_.load(std::memory_order_relaxed) > 0;
-  const std::chrono::milliseconds timeout = started_ > 0 ? under_way_[oldest_].timeout : options_.timeout;
+  const std::chrono::milliseconds timeout = timeout_now();
   if (steps == steps_seen_ && started_ > 0) under_way_[oldest_].entry.wait_for(rank);
   if (steps != steps_seen_) {
     steps_seen_ = steps;
     moved_at_ = now;
     compare_after_ = std::min(kFirstComparison, timeout / 4);
+    remind_after_ = kFirstReminder;
+    has_asked_last_ = false;
     if (expects_) expectation_ = {};
     expects_ = false;
     return;
   }
   if (!may_time_out) return;
-  if (now - moved_at_ > timeout) {
+  if (now - moved_at_ >= timeout) {
     throw Error(ErrorCode::timed_out, "nothing has moved for " + std::to_string(timeout.count()) + " ms while rank " +
                                           std::to_string(rank_) + " waited for rank " + std::to_string(rank));
   }
-  if (now - moved_at_ > compare_after_) {
-    compare_after_ *= kRarer;
-    expect_equal_calls();
-  }
+  if (now - moved_at_ > remind_after_) remind(now, timeout, rank);
+  compare_calls(now, timeout);
   if (!expects_ && now - moved_at_ > timeout / 4) {
     expectation_ = job_->agent().expect();
     expects_ = true;
   }
 }
 
+// Of the oldest call under way, or of the messages, where there is none.
+std::chrono::milliseconds Communicator::Impl::timeout_now() const {
+  if (started_ > 0) return under_way_[oldest_].timeout;
+  std::optional<std::chrono::milliseconds> shortest;
+  for (const std::shared_ptr<Operation>& message : messages_) {
+    const std::chrono::milliseconds given = message->call().timeout;
+    const std::chrono::milliseconds timeout = given.count() > 0 ? given : options_.timeout;
+    shortest = shortest ? std::min(*shortest, timeout) : timeout;
+  }
+  return shortest.value_or(options_.timeout);
+}
+
+// Tells a person what this rank waits for, long before the timeout does.
+void Communicator::Impl::remind(Clock::time_point now, std::chrono::milliseconds timeout, uint32_t rank) {
+  const auto seconds = [](Clock::duration time) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
+  };
+  std::string call = "a message";
+  if (started_ > 0) {
+    const UnderWay& oldest = under_way_[oldest_];
+    call = describe(record_of(oldest.numbers, oldest.entry.sequence()));
+  }
+  BANYAN_LOG(warning) << "communicator '" << options_.name << "': still waiting for rank " << rank << " (" << call
+                      << "), " << seconds(now - moved_at_) << " of " << seconds(timeout);
+  remind_after_ *= 2;
+}
+
+// Now and then, and for the last time so long before the timeout that all answers are there when it comes.
+void Communicator::Impl::compare_calls(Clock::time_point now, std::chrono::milliseconds timeout) {
+  constexpr std::chrono::milliseconds kPatience{500}, kLastPatience{1000};
+  const std::chrono::milliseconds last = std::min(kLastPatience, timeout / 4);
+  const bool is_last = !has_asked_last_ && now - moved_at_ >= timeout - last;
+  if (!is_last && now - moved_at_ <= compare_after_) return;
+  compare_after_ *= kRarer;
+  if (has_asked_last_) return;
+  has_asked_last_ = is_last;
+  const std::chrono::milliseconds left = std::chrono::ceil<std::chrono::milliseconds>(moved_at_ + timeout - now);
+  expect_equal_calls(std::min(left, is_last ? last : kPatience));
+}
+
 // Ranks that call different things may wait for each other and never exchange a word.
-void Communicator::Impl::expect_equal_calls() const {
-  constexpr std::chrono::milliseconds kPatience{500};
-  if (const auto found = difference_between(ask_ranks(kPatience))) throw Error(ErrorCode::mismatch, found->sentence);
+void Communicator::Impl::expect_equal_calls(std::chrono::milliseconds at_most) {
+  last_answers_ = ask_ranks(at_most);
+  if (const auto found = difference_between(last_answers_)) throw Error(ErrorCode::mismatch, found->sentence);
 }
 
 void Communicator::Impl::expect_nobody_dead() const {

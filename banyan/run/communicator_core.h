@@ -20,6 +20,7 @@
 #include "banyan/run/executor.h"
 #include "banyan/run/operation.h"
 #include "banyan/run/record/dump.h"
+#include "banyan/run/record/dump_signal.h"
 #include "banyan/run/record/rank_news.h"
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/fork_guard.h"
@@ -46,7 +47,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void drain(std::chrono::milliseconds at_most);
   void abort(const std::string& why);
   void close();
-  void fail(const Error& error);
+  void dump(const std::string& why);
   std::optional<Error> error() const;
   uint32_t reroutes() const { return executor_->reroutes(); }
   Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
@@ -68,21 +69,29 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void tell_of_failure(const Error& error);
   void hear(const std::string& text);
   void hear_of_failure(const std::string& reason);
+  void fail(const Error& error);
+  void end(const Error& error);
+  bool break_with(const Error& error);
   bool note_failure(const Error& error);
   Error cause_of(const Error& error);
   Error cause_of_loss(const Error& error) const;
+  RankHealth health_of(uint32_t rank) const;
   struct Answer {
     RankNews news;
     RankHealth health = RankHealth::unknown;
   };
-  std::vector<Answer> ask_ranks(std::chrono::milliseconds at_most) const;
+  std::vector<Answer> ask_ranks(std::chrono::milliseconds at_most);
+  std::vector<Answer> ask_about_timeout();
   RankNews own_news() const;
-  Error explained(const Error& error) const;
-  void expect_usable() const;
+  Error explained(const Error& error);
+  void expect_usable();
   void waiting_for(uint32_t rank) override;
+  void remind(Clock::time_point now, std::chrono::milliseconds timeout, uint32_t rank);
+  std::chrono::milliseconds timeout_now() const;
   void expect_nobody_dead() const;
   void expect_present(uint32_t rank) const;
-  void expect_equal_calls() const;
+  void compare_calls(Clock::time_point now, std::chrono::milliseconds timeout);
+  void expect_equal_calls(std::chrono::milliseconds at_most);
 
   bool step();
   void rest(Patience& patience);
@@ -105,13 +114,18 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void begin(const Call& call);
   void end_oldest(OperationState state);
   void write_dump(DumpReason reason, const std::string& why);
+  void record_failure(DumpReason reason, const Error& error);
+  void dump_when_asked(const std::string& why);
 
   const ForkGuard fork_guard_;
+  // By rank: whether it left this rank's last question without an answer. Written by who drives, read by any.
+  std::unique_ptr<std::atomic<bool>[]> is_mute_;
   // In memory that outlives a killed process as long as a peer has it mapped.
   std::byte* const recorder_memory_;
   Recorder recorder_;
   std::unique_ptr<Executor> executor_;
   HookRegistration hooks_;
+  DumpRegistration signal_;
 
   std::atomic<bool> busy_{false};                 // somebody drives
   std::atomic<uint32_t> wishes_{0};               // threads that want to
@@ -146,6 +160,14 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   Agent::Expectation expectation_;
   bool expects_ = false;
   std::chrono::milliseconds compare_after_{0};  // of standing still
+  std::chrono::milliseconds remind_after_{0};   // of standing still
+  bool has_asked_last_ = false;                 // before the timeout
+  std::vector<Answer> last_answers_;            // to that question
+
+  // Of the records.
+  std::atomic<bool> has_failure_record_{false};  // or needs none, since it was ended by this rank's wish
+  std::mutex dump_mutex_;                        // protects the next one, and writing
+  Clock::time_point dumped_at_ = Clock::time_point::min();
 
   std::atomic<bool> failed_{false};
   std::optional<Error> error_;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "bench/peers/measure.h"
-#include "bindings/c/banyan.h"
+#include <banyan/banyan.h>
 
 static void check(banyan_result_t result, banyan_comm_t comm) {
   if (result != BANYAN_SUCCESS) peer_fail("banyan_peer", banyan_last_error(comm));

@@ -1,10 +1,13 @@
 // Collectives, messages, groups and requests.
+#include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "banyan/base/error.h"
 #include "bindings/c/handles.h"
+#include "bindings/common/settings.h"
 
 using banyan::Call;
 using banyan::DataType;
@@ -41,6 +44,7 @@ struct GroupedCall {
   Call call;
   std::vector<size_t> counts[4];
   banyan_request_t* request;
+  int* source;
 };
 thread_local int group_depth = 0;
 thread_local std::vector<GroupedCall> group;
@@ -64,23 +68,72 @@ void set_op(Call& call, banyan_op_t op, banyan_comm_t comm) {
   call.factor = *comm->factors[place];
 }
 
-void put_in_group(banyan_comm_t comm, const Call& call, banyan_request_t* request) {
-  GroupedCall& grouped = group.emplace_back(GroupedCall{.comm = comm, .call = call, .counts = {}, .request = request});
+void put_in_group(banyan_comm_t comm, const Call& call, banyan_request_t* request, int* source) {
+  GroupedCall& grouped =
+      group.emplace_back(GroupedCall{.comm = comm, .call = call, .counts = {}, .request = request, .source = source});
   std::span<const size_t>* const spans[] = {&grouped.call.send_counts, &grouped.call.send_displacements,
                                             &grouped.call.recv_counts, &grouped.call.recv_displacements};
   for (size_t i = 0; i < 4; ++i) grouped.counts[i].assign(spans[i]->begin(), spans[i]->end());
 }
 
+// Where this rank's part is in the buffer that has one for each rank.
+uint64_t own_offset(const Call& call, std::span<const size_t> counts, std::span<const size_t> displacements,
+                    uint32_t rank) {
+  if (counts.empty()) return call.count * rank * size_of(call.type);
+  const uint64_t elements = !displacements.empty()
+                                ? displacements[rank]
+                                : std::accumulate(counts.begin(), counts.begin() + rank, uint64_t{0});
+  return elements * size_of(call.type);
+}
+
+// Puts the address in the place of BANYAN_IN_PLACE.
+void resolve_in_place(Call& call, uint32_t rank) {
+  if (call.send == BANYAN_IN_PLACE && call.recv == BANYAN_IN_PLACE) {
+    throw Error(ErrorCode::invalid_input, "send and recv are both BANYAN_IN_PLACE");
+  }
+  const bool gathers = call.kind == OperationKind::all_gather || call.kind == OperationKind::all_gather_v ||
+                       call.kind == OperationKind::gather;
+  const bool scatters = call.kind == OperationKind::reduce_scatter || call.kind == OperationKind::reduce_scatter_v ||
+                        call.kind == OperationKind::scatter;
+  if (call.send == BANYAN_IN_PLACE) {
+    if (scatters || call.is_between_two()) {
+      throw Error(ErrorCode::invalid_input, std::string(to_string(call.kind)) + " takes no BANYAN_IN_PLACE as send");
+    }
+    const uint64_t offset = gathers ? own_offset(call, call.recv_counts, call.recv_displacements, rank) : 0;
+    call.send = call.recv == nullptr ? nullptr : call.recv + offset;
+  } else if (call.recv == BANYAN_IN_PLACE) {
+    if (!scatters) {
+      throw Error(ErrorCode::invalid_input, std::string(to_string(call.kind)) + " takes no BANYAN_IN_PLACE as recv");
+    }
+    const uint64_t offset = own_offset(call, call.send_counts, {}, rank);
+    call.recv = call.send == nullptr ? nullptr : const_cast<std::byte*>(call.send) + offset;
+  }
+}
+
+banyan_request_t new_request(banyan_comm_t comm, Request request, int* source) {
+  return new banyan_request{.request = std::move(request), .last_error = comm->last_error, .source = source};
+}
+
 // Makes the call now, begins it, or keeps it for the end of the group.
-banyan_result_t make(banyan_comm_t comm, banyan_request_t* request, Call& call, banyan_type_t type) {
+banyan_result_t make(banyan_comm_t comm, banyan_request_t* request, Call& call, banyan_type_t type,
+                     int* source = nullptr) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
     if (request != nullptr) *request = nullptr;
     if (comm->is_finalized) throw Error(ErrorCode::invalid_usage, "the communicator has been finalized");
     call.type = type_of(type);
-    if (group_depth > 0) return put_in_group(comm, call, request);
-    if (request == nullptr) return comm->communicator.run(call);
-    *request = new banyan_request{.request = comm->communicator.start(call), .last_error = comm->last_error};
+    call.timeout = comm->timeout;
+    resolve_in_place(call, comm->communicator.rank());
+    if (group_depth > 0) return put_in_group(comm, call, request, source);
+    if (request != nullptr) {
+      *request = new_request(comm, comm->communicator.start(call), source);
+    } else if (source == nullptr) {
+      comm->communicator.run(call);
+    } else {
+      Request received = comm->communicator.start(call);
+      Request(received).wait();
+      *source = static_cast<int>(received.peer());
+    }
   });
 }
 
@@ -102,10 +155,16 @@ std::span<const size_t> per_rank(const size_t* numbers, banyan_comm_t comm) {
 }
 uint32_t rank_of(int rank) { return static_cast<uint32_t>(rank); }  // negative ones become too large, and are refused
 
+struct Waited {
+  banyan_comm_t comm;
+  Request request;
+  int* source;
+};
+
 // Begins what belongs to one communicator and appends what is to be waited for.
-void begin_group(banyan_comm_t comm, std::vector<std::pair<banyan_comm_t, Request>>& waited) {
+void begin_group(banyan_comm_t comm, std::vector<Waited>& waited) {
   std::vector<Call> calls;
-  std::vector<banyan_request_t*> requests;
+  std::vector<const GroupedCall*> grouped_calls;
   for (GroupedCall& grouped : group) {
     if (grouped.comm != comm) continue;
     grouped.call.send_counts = grouped.counts[0];
@@ -113,16 +172,31 @@ void begin_group(banyan_comm_t comm, std::vector<std::pair<banyan_comm_t, Reques
     grouped.call.recv_counts = grouped.counts[2];
     grouped.call.recv_displacements = grouped.counts[3];
     calls.push_back(grouped.call);
-    requests.push_back(grouped.request);
+    grouped_calls.push_back(&grouped);
   }
   std::vector<Request> begun = comm->communicator.start_group(calls);
   for (size_t i = 0; i < begun.size(); ++i) {
-    if (requests[i] == nullptr) {
-      waited.emplace_back(comm, std::move(begun[i]));
+    const GroupedCall& grouped = *grouped_calls[i];
+    if (grouped.request == nullptr) {
+      waited.push_back({.comm = comm, .request = std::move(begun[i]), .source = grouped.source});
     } else {
-      *requests[i] = new banyan_request{.request = std::move(begun[i]), .last_error = comm->last_error};
+      *grouped.request = new_request(comm, std::move(begun[i]), grouped.source);
     }
   }
+}
+
+// Frees the request once `is_over` says so, or has thrown.
+template <typename IsOver>
+banyan_result_t end_when(banyan_request_t* request, const IsOver& is_over) {
+  if (request == nullptr || *request == nullptr) return BANYAN_SUCCESS;
+  const banyan_request& waited = **request;
+  Request running = waited.request;
+  bool done = true;
+  const banyan_result_t result = guarded(waited.last_error.get(), [&] { done = is_over(running); });
+  if (!done) return BANYAN_IN_PROGRESS;
+  if (result == BANYAN_SUCCESS && waited.source != nullptr) *waited.source = static_cast<int>(waited.request.peer());
+  delete std::exchange(*request, nullptr);
+  return result;
 }
 
 }  // namespace
@@ -228,6 +302,19 @@ banyan_result_t pbanyan_recv(void* recv, size_t count, banyan_type_t type, int p
   return make(comm, request, call, type);
 }
 
+banyan_result_t pbanyan_send_tagged(const void* send, size_t count, banyan_type_t type, int peer, uint32_t tag,
+                                    banyan_comm_t comm, banyan_request_t* request) {
+  Call call{.kind = OperationKind::send, .other = rank_of(peer), .send = in(send), .count = count, .tag = tag};
+  return make(comm, request, call, type);
+}
+
+banyan_result_t pbanyan_recv_tagged(void* recv, size_t count, banyan_type_t type, int peer, uint32_t tag, int* source,
+                                    banyan_comm_t comm, banyan_request_t* request) {
+  const uint32_t from = peer == BANYAN_ANY_RANK ? banyan::kAnyRank : rank_of(peer);
+  Call call{.kind = OperationKind::recv, .other = from, .recv = out(recv), .count = count, .tag = tag};
+  return make(comm, request, call, type, source);
+}
+
 banyan_result_t pbanyan_group_start(void) {
   ++group_depth;
   return BANYAN_SUCCESS;
@@ -241,7 +328,7 @@ banyan_result_t pbanyan_group_end(void) {
     for (const GroupedCall& grouped : group) {
       if (std::find(comms.begin(), comms.end(), grouped.comm) == comms.end()) comms.push_back(grouped.comm);
     }
-    std::vector<std::pair<banyan_comm_t, Request>> waited;
+    std::vector<Waited> waited;
     std::optional<Error> first;
     for (const banyan_comm_t comm : comms) {
       try {
@@ -251,9 +338,10 @@ banyan_result_t pbanyan_group_end(void) {
       }
     }
     group.clear();
-    for (auto& [comm, request] : waited) {
+    for (auto& [comm, request, source] : waited) {
       try {
-        request.wait();
+        Request(request).wait();
+        if (source != nullptr) *source = static_cast<int>(request.peer());
       } catch (const Error& error) {
         banyan::c::fail(comm->last_error.get(), banyan::c::result_of(error), error.what());
         if (!first) first = error;
@@ -264,25 +352,30 @@ banyan_result_t pbanyan_group_end(void) {
 }
 
 banyan_result_t pbanyan_test(banyan_request_t* request) {
-  if (request == nullptr || *request == nullptr) return BANYAN_SUCCESS;
-  bool done = true;
-  const banyan_result_t result = guarded((*request)->last_error.get(), [&] { done = (*request)->request.test(); });
-  if (!done) return BANYAN_IN_PROGRESS;
-  delete std::exchange(*request, nullptr);
-  return result;
+  return end_when(request, [](Request& of) { return of.test(); });
 }
 
 banyan_result_t pbanyan_wait(banyan_request_t* request) {
+  return end_when(request, [](Request& of) {
+    of.wait();
+    return true;
+  });
+}
+
+banyan_result_t pbanyan_wait_for(banyan_request_t* request, double seconds) {
   if (request == nullptr || *request == nullptr) return BANYAN_SUCCESS;
-  const banyan_result_t result = guarded((*request)->last_error.get(), [&] { (*request)->request.wait(); });
-  delete std::exchange(*request, nullptr);
-  return result;
+  if (seconds <= 0) return pbanyan_test(request);
+  std::chrono::milliseconds at_most{0};
+  const banyan_result_t result =
+      guarded((*request)->last_error.get(), [&] { at_most = banyan::milliseconds_of(seconds, "the time to wait"); });
+  if (result != BANYAN_SUCCESS) return result;
+  return end_when(request, [&](Request& of) { return of.wait_for(at_most); });
 }
 
 banyan_result_t pbanyan_wait_any(banyan_request_t* requests, int count, int* index) {
   std::vector<int> places;
   std::vector<Request> waited;
-  banyan_result_t result = guarded(nullptr, [&] {
+  const banyan_result_t result = guarded(nullptr, [&] {
     expect_pointer(index, "index");
     *index = -1;
     for (int i = 0; i < count; ++i) {
@@ -293,9 +386,7 @@ banyan_result_t pbanyan_wait_any(banyan_request_t* requests, int count, int* ind
   });
   if (result != BANYAN_SUCCESS || waited.empty()) return result;
   *index = places[Request::wait_for_any(waited)];
-  result = guarded(requests[*index]->last_error.get(), [&] { requests[*index]->request.wait(); });
-  delete std::exchange(requests[*index], nullptr);
-  return result;
+  return pbanyan_wait(&requests[*index]);
 }
 
 banyan_result_t pbanyan_wait_all(banyan_request_t* requests, int count) {
@@ -323,9 +414,12 @@ BANYAN_TWIN(banyan_scatter);
 BANYAN_TWIN(banyan_barrier);
 BANYAN_TWIN(banyan_send);
 BANYAN_TWIN(banyan_recv);
+BANYAN_TWIN(banyan_send_tagged);
+BANYAN_TWIN(banyan_recv_tagged);
 BANYAN_TWIN(banyan_group_start);
 BANYAN_TWIN(banyan_group_end);
 BANYAN_TWIN(banyan_test);
 BANYAN_TWIN(banyan_wait);
+BANYAN_TWIN(banyan_wait_for);
 BANYAN_TWIN(banyan_wait_any);
 BANYAN_TWIN(banyan_wait_all);

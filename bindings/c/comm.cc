@@ -231,6 +231,28 @@ banyan_result_t pbanyan_comm_user_rank(banyan_comm_t comm, int* rank) {
   });
 }
 
+banyan_result_t pbanyan_comm_get_name(banyan_comm_t comm, const char** name) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    expect_pointer(name, "name");
+    *name = comm->communicator.name().c_str();
+  });
+}
+
+banyan_result_t pbanyan_comm_set_timeout(banyan_comm_t comm, double seconds) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    comm->timeout = seconds <= 0 ? std::chrono::milliseconds(0) : banyan::milliseconds_of(seconds, "the timeout");
+  });
+}
+
+banyan_result_t pbanyan_comm_dump(banyan_comm_t comm, const char* why) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    comm->communicator.dump(why != nullptr ? why : "banyan_comm_dump was called");
+  });
+}
+
 }  // extern "C"
 
 BANYAN_TWIN(banyan_get_unique_id);
@@ -247,3 +269,6 @@ BANYAN_TWIN(banyan_comm_get_async_error);
 BANYAN_TWIN(banyan_comm_get_reroutes);
 BANYAN_TWIN(banyan_comm_count);
 BANYAN_TWIN(banyan_comm_user_rank);
+BANYAN_TWIN(banyan_comm_get_name);
+BANYAN_TWIN(banyan_comm_set_timeout);
+BANYAN_TWIN(banyan_comm_dump);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "banyan/run/communicator.h"
-#include "bindings/c/banyan.h"
+#include <banyan/banyan.h>
 
 namespace banyan::c {
 

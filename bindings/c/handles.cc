@@ -58,11 +58,13 @@ const char* last_error(banyan_comm* comm) {
 
 extern "C" {
 
-int pbanyan_get_version(void) {
-  return BANYAN_VERSION_MAJOR * 10000 + BANYAN_VERSION_MINOR * 100 + BANYAN_VERSION_PATCH;
-}
+int pbanyan_get_version(void) { return BANYAN_VERSION; }
 
 const char* pbanyan_last_error(banyan_comm_t comm) { return banyan::c::last_error(comm); }
+
+size_t pbanyan_type_size(banyan_type_t type) {
+  return type >= BANYAN_INT8 && type <= BANYAN_FLOAT64 ? size_of(static_cast<banyan::DataType>(type)) : 0;
+}
 
 const char* pbanyan_result_text(banyan_result_t result) {
   switch (result) {
@@ -97,3 +99,4 @@ const char* pbanyan_result_text(banyan_result_t result) {
 BANYAN_TWIN(banyan_get_version);
 BANYAN_TWIN(banyan_last_error);
 BANYAN_TWIN(banyan_result_text);
+BANYAN_TWIN(banyan_type_size);

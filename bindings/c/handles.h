@@ -1,6 +1,11 @@
 // What the handles of banyan.h stand for, and how errors become results. Known to bindings/c only.
 #pragma once
 
+#include <banyan/banyan.h>
+#include <banyan/profiling.h>
+
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -10,8 +15,6 @@
 #include <vector>
 
 #include "banyan/run/communicator.h"
-#include "bindings/c/banyan.h"
-#include "bindings/c/profiling.h"
 
 // The plain name of a function that is defined before in the same file: weak, so that a profiler may define its own.
 #define BANYAN_TWIN(name) extern "C" decltype(p##name) name __attribute__((weak, alias("p" #name)))
@@ -31,13 +34,15 @@ struct banyan_comm {
   bool is_finalized = false;
   // Shared with the requests, which may be waited for when the communicator is gone.
   std::shared_ptr<banyan::c::LastError> last_error = std::make_shared<banyan::c::LastError>();
-  std::mutex mutex = {};                            // protects factors
-  std::vector<std::optional<double>> factors = {};  // of premultiplied sums: that of op kFirstFactor + i
+  std::mutex mutex = {};                                // protects factors
+  std::vector<std::optional<double>> factors = {};      // of premultiplied sums: that of op kFirstFactor + i
+  std::atomic<std::chrono::milliseconds> timeout = {};  // of operations that begin now; 0: that of the config
 };
 
 struct banyan_request {
   banyan::Request request;
   std::shared_ptr<banyan::c::LastError> last_error;
+  int* source = nullptr;  // where to put the rank that sent
 };
 
 namespace banyan::c {

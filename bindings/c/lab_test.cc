@@ -2,6 +2,7 @@
 // Skipped by name where network namespaces are refused.
 #include "lab/lab.h"
 
+#include <banyan/banyan.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -19,7 +20,6 @@
 #include <vector>
 
 #include "banyan/fabric/read.h"
-#include "bindings/c/banyan.h"
 #include "lab/network_namespace.h"
 
 namespace banyan::lab {

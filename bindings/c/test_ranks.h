@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/c/banyan.h"
+#include <banyan/banyan.h>
 
 namespace banyan::c {
 

@@ -1,5 +1,8 @@
 #include "bindings/common/settings.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -7,9 +10,11 @@
 #include <mutex>
 
 #include "banyan/base/error.h"
+#include "banyan/base/nearest.h"
 #include "banyan/base/units.h"
 #include "banyan/run/element/isa.h"
 #include "banyan/run/net_plans.h"
+#include "banyan/run/record/dump_signal.h"
 #include "banyan/run/record/log.h"
 #include "bindings/common/planner.h"
 
@@ -18,15 +23,14 @@ namespace {
 
 constexpr double kLongest = 365.0 * 24 * 3600;
 
-std::chrono::milliseconds milliseconds(double seconds, const std::string& name) {
-  if (std::isnan(seconds) || seconds > kLongest) {
-    throw Error(ErrorCode::invalid_input, name + " is to be a number of seconds, at most a year");
-  }
-  if (seconds <= 0) {
-    throw Error(ErrorCode::invalid_input, name + " is to be a number of seconds above zero, such as 30 or 0.5");
-  }
-  return std::chrono::milliseconds(std::max<int64_t>(1, std::llround(seconds * 1000)));
-}
+// All that anything reads, the tests too; settings_test.cc compares them with the sources.
+constexpr const char* kVariables[] = {
+    "BANYAN_ADDRESS",     "BANYAN_ALONE",     "BANYAN_CHECKSUMS", "BANYAN_CONNECTIONS", "BANYAN_CROWDED",
+    "BANYAN_DUMP_SIGNAL", "BANYAN_FABRIC",    "BANYAN_HOST_ID",   "BANYAN_ISA",         "BANYAN_JOIN_TIMEOUT",
+    "BANYAN_LAB",         "BANYAN_LOG",       "BANYAN_LOG_FILE",  "BANYAN_PLAN",        "BANYAN_RECORDER_DIR",
+    "BANYAN_RENDEZVOUS",  "BANYAN_ROUTES",    "BANYAN_SECRET",    "BANYAN_SECRET_FILE", "BANYAN_SLICE",
+    "BANYAN_TIMEOUT",     "BANYAN_TRANSPORT", "BANYAN_ZERO_COPY"};
+constexpr std::string_view kOfTests = "BANYAN_TEST_";
 
 // Nothing where it is not set, or empty.
 std::optional<std::string> variable(const char* name) {
@@ -42,7 +46,7 @@ std::optional<std::chrono::milliseconds> time_from(const char* name) {
   const char* const end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, seconds);
   const std::string culprit = std::string(name) + "=" + *text;
-  return milliseconds(error == std::errc() && stop == end ? seconds : -1, culprit);
+  return milliseconds_of(error == std::errc() && stop == end ? seconds : -1, culprit);
 }
 
 std::string text_from(const std::optional<std::string>& field, const char* name) {
@@ -88,18 +92,50 @@ Communicator::Transports transports_from(const std::string& name) {
 
 }  // namespace
 
+std::chrono::milliseconds milliseconds_of(double seconds, const std::string& name) {
+  if (std::isnan(seconds) || seconds > kLongest) {
+    throw Error(ErrorCode::invalid_input, name + " is to be a number of seconds, at most a year");
+  }
+  if (seconds <= 0) {
+    throw Error(ErrorCode::invalid_input, name + " is to be a number of seconds above zero, such as 30 or 0.5");
+  }
+  return std::chrono::milliseconds(std::max<int64_t>(1, std::llround(seconds * 1000)));
+}
+
+std::vector<std::string> unknown_variables(const char* const* environment) {
+  constexpr std::string_view kPrefix = "BANYAN_";
+  std::vector<std::string> unknown;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view variable = *environment;
+    const std::string name(variable.substr(0, variable.find('=')));
+    const bool is_ours = name.starts_with(kPrefix) && !name.starts_with(kOfTests);
+    if (!is_ours || std::find(std::begin(kVariables), std::end(kVariables), name) != std::end(kVariables)) continue;
+    // What all names have in common makes none of them near.
+    NearestName nearest(name.substr(kPrefix.size()));
+    for (const std::string_view known : kVariables) nearest.offer(known.substr(kPrefix.size()));
+    const std::string& best = nearest.best();
+    const std::string hint = best.empty() ? "" : " (did you mean '" + std::string(kPrefix) + best + "'?)";
+    unknown.push_back(name + " is no variable of Banyan" + hint);
+  }
+  return unknown;
+}
+
 Communicator::Options options_from(const Settings& settings) {
   static std::once_flag once;
   std::call_once(once, [] {
     start_log(LogConfig::from_environment());
     active_isa();  // a wrong BANYAN_ISA is told now, not by the first sum
+    start_dump_signal(dump_signal_from_environment());
+    for (const std::string& text : unknown_variables(environ)) BANYAN_LOG(warning) << text;
   });
   Communicator::Options options;
   options.name = settings.name.value_or(options.name);
   if (const auto time = time_from("BANYAN_TIMEOUT")) options.timeout = *time;
-  if (settings.timeout) options.timeout = milliseconds(*settings.timeout, settings.where + "timeout");
-  if (settings.join_timeout)
-    options.join_timeout = milliseconds(*settings.join_timeout, settings.where + "join_timeout");
+  if (settings.timeout) options.timeout = milliseconds_of(*settings.timeout, settings.where + "timeout");
+  if (const auto time = time_from("BANYAN_JOIN_TIMEOUT")) options.join_timeout = *time;
+  if (settings.join_timeout) {
+    options.join_timeout = milliseconds_of(*settings.join_timeout, settings.where + "join_timeout");
+  }
   options.progress = settings.progress;
   options.transports = transports_from(text_from(settings.transport, "BANYAN_TRANSPORT"));
   const PlannerOptions planner{.fabric = text_from(settings.fabric, "BANYAN_FABRIC"),

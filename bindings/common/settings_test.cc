@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <regex>
+#include <set>
+
+#include "banyan/base/file.h"
 
 namespace banyan {
 namespace {
@@ -27,8 +32,8 @@ class SettingsTest : public ::testing::Test {
     return "accepted";
   }
 
-  static constexpr const char* kNames[] = {"BANYAN_TIMEOUT", "BANYAN_TRANSPORT", "BANYAN_CHECKSUMS", "BANYAN_SLICE",
-                                           "BANYAN_CONNECTIONS"};
+  static constexpr const char* kNames[] = {"BANYAN_TIMEOUT", "BANYAN_TRANSPORT",   "BANYAN_CHECKSUMS",
+                                           "BANYAN_SLICE",   "BANYAN_CONNECTIONS", "BANYAN_JOIN_TIMEOUT"};
 };
 
 TEST_F(SettingsTest, FieldsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
@@ -43,6 +48,9 @@ TEST_F(SettingsTest, FieldsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   EXPECT_EQ(options.transports, Communicator::Transports::tcp);
   EXPECT_TRUE(options.checks_sums);
   EXPECT_EQ(options.connections, 3u);
+  setenv("BANYAN_JOIN_TIMEOUT", "7", 1);
+  EXPECT_EQ(options_from(settings).join_timeout, milliseconds(7000));
+  settings.join_timeout = 3;
   settings.timeout = 0.25;
   settings.transport = "shm";
   settings.checksums = false;
@@ -52,6 +60,37 @@ TEST_F(SettingsTest, FieldsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   EXPECT_EQ(options.transports, Communicator::Transports::shared_memory);
   EXPECT_FALSE(options.checks_sums);
   EXPECT_EQ(options.connections, 2u);
+  EXPECT_EQ(options.join_timeout, milliseconds(3000));
+}
+
+TEST_F(SettingsTest, WarnsAboutVariablesThatNothingReads) {
+  const char* const environment[] = {"BANYAN_TRANSPRT=tcp", "BANYAN_TIMEOUT=3", "BANYAN_TEST_SEED=1",
+                                     "PATH=/bin",           "BANYAN_PARROT=1",  nullptr};
+  EXPECT_THAT(unknown_variables(environment),
+              ::testing::ElementsAre("BANYAN_TRANSPRT is no variable of Banyan (did you mean 'BANYAN_TRANSPORT'?)",
+                                     "BANYAN_PARROT is no variable of Banyan"));
+}
+
+// So that a new variable cannot be forgotten in the list of those that are known.
+TEST_F(SettingsTest, KnowsEveryVariableThatTheSourcesRead) {
+  const std::regex read(
+      R"re((getenv|variable|has|text|time_from|switch_from|text_from)\([^"();]*"(BANYAN_[A-Z_]+)")re");
+  std::set<std::string> names;
+  for (const char* const folder : {"banyan", "bindings", "apps", "lab"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(BANYAN_SOURCE_DIR "/" + std::string(folder))) {
+      if (entry.path().extension() != ".cc" || entry.path().stem().string().ends_with("_test")) continue;
+      const std::string text = read_file(entry.path());
+      for (std::sregex_iterator found(text.begin(), text.end(), read), end; found != end; ++found) {
+        names.insert((*found)[2].str() + "=x");
+      }
+    }
+  }
+  EXPECT_GT(names.size(), 15u);
+  std::vector<const char*> environment;
+  for (const std::string& name : names) environment.push_back(name.c_str());
+  environment.push_back(nullptr);
+  EXPECT_THAT(unknown_variables(environment.data()), ::testing::IsEmpty());
 }
 
 TEST_F(SettingsTest, NamesTheFieldOrTheVariableThatIsWrong) {

@@ -1,6 +1,6 @@
 // The collectives, as tasks for the ranks of one host.
 //
-// Buffers are as in bindings/c/banyan.h. `pieces` is storage for lists that the task points to; it must live,
+// Buffers are as in include/banyan/banyan.h. `pieces` is storage for lists that the task points to; it must live,
 // unchanged, until the operation is over.
 #pragma once
 

@@ -8,8 +8,12 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
+#include <fstream>
+#include <mutex>
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
@@ -65,6 +69,35 @@ void check_is_ours(const std::string& folder) {
               "is no folder of this user that others cannot write to; remove it, or set BANYAN_RECORDER_DIR", folder);
 }
 
+// Whole or not at all, but without waiting for the disk: the failed operation returns only afterwards, and its caller
+// may be expected by the other ranks.
+void replace_file(const std::string& path, const std::string& contents) {
+  const std::string temporary = path + ".tmp." + std::to_string(getpid());
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  file << contents;
+  file.close();
+  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return;
+  Error error = system_error("cannot write it").within(path);
+  unlink(temporary.c_str());
+  throw error;
+}
+
+// A program that shrinks again and again writes records of ever more communicators.
+void forget_the_oldest(const std::string& newest) {
+  static std::mutex mutex;
+  static pid_t writer = 0;
+  static std::deque<std::string> written;
+  const std::lock_guard lock(mutex);
+  if (writer != getpid()) written.clear();  // those are the files of the process that this one was forked from
+  writer = getpid();
+  std::erase(written, newest);
+  written.push_back(newest);
+  if (written.size() <= kMostDumps) return;
+  std::error_code ignored;
+  fs::remove(written.front(), ignored);
+  written.pop_front();
+}
+
 }  // namespace
 
 std::string_view to_string(DumpReason reason) {
@@ -115,7 +148,8 @@ std::string dump_file_name(const RankDump& dump) {
 
 std::string write_dump(const RankDump& dump, const std::string& directory) {
   const std::string path = directory + "/" + dump_file_name(dump);
-  write_file(path, dump_to_json(dump));
+  replace_file(path, dump_to_json(dump));
+  forget_the_oldest(path);
   return path;
 }
 

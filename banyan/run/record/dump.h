@@ -69,8 +69,9 @@ std::string recorder_directory();
 // "<communicator>-rank<N>.json", or "<communicator>.<id>-rank<N>.json" where there is an id; characters that are not
 // letters, digits, '_' or '-' become '_'.
 std::string dump_file_name(const RankDump& dump);
-// Into the directory, whole or not at all; an older dump of the same name is replaced. Returns the path. Throws
-// Error{io}.
+// Into the directory, whole or not at all; an older dump of the same name is replaced. Of the files that a process has
+// written, the newest kMostDumps stay. Returns the path. Throws Error{io}.
+inline constexpr size_t kMostDumps = 16;
 std::string write_dump(const RankDump& dump, const std::string& directory);
 
 // Every "*-rank<N>.json" of the directory, in the order of their names. Throws Error: no such directory, none in it, or

@@ -26,7 +26,8 @@
  *
  * IN PLACE. `send == recv` where both have the same size (all_reduce, broadcast, reduce, all_to_all), `send == recv +
  * rank * count` elements (all_gather; gather at the root), `recv == send + rank * count` (reduce_scatter; scatter at the
- * root); with counts per rank, at the displacement of this rank. Other overlaps are undefined.
+ * root); with counts per rank, at the displacement of this rank. BANYAN_IN_PLACE stands for that address: as `send` of the
+ * first two groups, as `recv` of the third. Other overlaps are undefined.
  *
  * SUMS are reproducible: for a given plan equal inputs give equal bits, whatever the message
  * size, its pipelining, the kind of memory, and timing. On one host contributions are always added in the order of the
@@ -38,16 +39,26 @@
  * other. A request may be waited for by any thread, by one at a time. After fork() the child must not use communicators
  * of its parent; calls refuse with BANYAN_INVALID_USAGE.
  *
- * ENVIRONMENT. BANYAN_LOG=info|debug, BANYAN_PLAN=file (a plan of `banyan plan`), BANYAN_FABRIC=file or generator,
- * BANYAN_ROUTES=file (which addresses take which path), BANYAN_SLICE=size (the piece that moves at once, over connections),
- * BANYAN_CHECKSUMS=1 (bytes that go by TCP are checked against what was sent; on all ranks or none), BANYAN_ZERO_COPY=1 (TCP
- * sends long pieces out of the buffers themselves; for networks of 10 Gb/s and more; calls end when all is acknowledged),
- * BANYAN_CONNECTIONS=n (by TCP with each peer, where there are no routes; the same on all ranks),
- * BANYAN_SECRET or BANYAN_SECRET_FILE (authenticates connections; without one only this machine is accepted),
- * BANYAN_TIMEOUT=seconds, BANYAN_TRANSPORT=auto|shm|tcp|ucx, BANYAN_RECORDER_DIR, BANYAN_ISA=portable|avx2|avx512. A field set in the config wins.
+ * ENVIRONMENT. A field set in the config wins.
+ *   BANYAN_TRANSPORT=auto|shm|tcp|ucx  BANYAN_TIMEOUT=seconds  BANYAN_JOIN_TIMEOUT=seconds
+ *   BANYAN_FABRIC=file or generator    the network, for planning
+ *   BANYAN_PLAN=file                   a plan of `banyan plan`
+ *   BANYAN_ROUTES=file                 which addresses take which path
+ *   BANYAN_SLICE=size                  the piece that moves at once, over connections
+ *   BANYAN_CHECKSUMS=1                 bytes that go by TCP are checked against those sent; on all ranks or none
+ *   BANYAN_ZERO_COPY=1                 TCP sends long pieces out of the buffers themselves, for networks of 10 Gb/s and
+ *                                      more; calls end when all is acknowledged
+ *   BANYAN_CONNECTIONS=n               by TCP with each peer, where there are no routes; the same on all ranks
+ *   BANYAN_SECRET, BANYAN_SECRET_FILE  authenticate connections; without one only this machine is accepted
+ *   BANYAN_ALONE=1                     no warning when banyan_comm_init_env finds no launcher
+ *   BANYAN_LOG=info|debug  BANYAN_LOG_FILE=file  BANYAN_RECORDER_DIR=folder  BANYAN_DUMP_SIGNAL=USR1|USR2|none
+ *   BANYAN_ISA=portable|avx2|avx512
+ * A BANYAN_ variable that does not exist is warned about.
  *
  * Every function has a twin whose name begins with `p` (pbanyan_all_reduce) that does the work; the plain name is a weak
- * symbol, so that a profiler may define its own.
+ * symbol, so that a profiler may define its own (profiling.h).
+ *
+ * Link with -lbanyan. banyan/communicator.h is the same for C++20.
  */
 #ifndef BANYAN_H
 #define BANYAN_H
@@ -65,6 +76,8 @@ extern "C" {
 #define BANYAN_VERSION_MAJOR 0
 #define BANYAN_VERSION_MINOR 2
 #define BANYAN_VERSION_PATCH 0
+/* As banyan_get_version: of the header that a program was compiled with. */
+#define BANYAN_VERSION (BANYAN_VERSION_MAJOR * 10000 + BANYAN_VERSION_MINOR * 100 + BANYAN_VERSION_PATCH)
 
 typedef enum {
   BANYAN_SUCCESS = 0,
@@ -111,6 +124,11 @@ typedef int banyan_op_t;
 typedef struct banyan_comm* banyan_comm_t;
 typedef struct banyan_request* banyan_request_t;
 
+/* Stands for the address of the other buffer: see IN PLACE above. */
+#define BANYAN_IN_PLACE ((void*)(uintptr_t)-1)
+/* As the peer of banyan_recv_tagged: takes from whoever sends first. */
+#define BANYAN_ANY_RANK (-1)
+
 /* Where and how to meet, as text; made by one rank and carried to the others by the application's own means. It holds a
  * secret: who knows it may join. */
 typedef struct {
@@ -122,11 +140,11 @@ typedef struct {
 typedef struct {
   size_t size;
   const char* name;       /* of the communicator, in messages and dumps; default "world" */
-  double timeout;         /* seconds that an operation may make no progress; default 300 */
-  double join_timeout;    /* seconds for all ranks to come; default 300 */
+  double timeout;         /* seconds that an operation may make no progress; default: BANYAN_TIMEOUT, else 300 */
+  double join_timeout;    /* seconds for all ranks to come; default: BANYAN_JOIN_TIMEOUT, else 300 */
   const char* fabric;     /* file or generator of the network; default: BANYAN_FABRIC, else all hosts on one switch */
   const char* plan;       /* schedule file for its collective; default: BANYAN_PLAN, else planned */
-  const char* transport;  /* "auto", "shm", "tcp", "ucx" */
+  const char* transport;  /* "auto", "shm", "tcp", "ucx"; default: BANYAN_TRANSPORT, else "auto" */
   int progress_thread;    /* 1: a thread makes progress on requests; 0: calls do; -1: default, a thread on first request */
   const char* routes;     /* file that says which addresses take which path through the fabric; default: BANYAN_ROUTES */
   int checksums;          /* 1: what goes by TCP is checked against what was sent; -1: default, BANYAN_CHECKSUMS, else 0 */
@@ -142,8 +160,10 @@ int banyan_get_version(void);
 /* A few words for a result. Static. */
 const char* banyan_result_text(banyan_result_t result);
 /* The text of the last failure: of `comm`, or of this thread when `comm` is NULL. Valid until the next call of this
- * thread. Never NULL. */
+ * thread. Never NULL. After a call that was to make a communicator, ask with NULL. */
 const char* banyan_last_error(banyan_comm_t comm);
+/* Bytes of an element; 0 for a type that does not exist. */
+size_t banyan_type_size(banyan_type_t type);
 
 /* Opens a meeting point in this process; it stays until the communicator has been joined, or the process ends. */
 banyan_result_t banyan_get_unique_id(banyan_unique_id_t* id);
@@ -155,7 +175,7 @@ banyan_result_t banyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_uniq
 banyan_result_t banyan_comm_init_url(banyan_comm_t* comm, const char* url, int size, int rank,
                                      const banyan_config_t* config);
 /* The same by the environment of the launcher: banyan run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), Slurm,
- * Open MPI, PMI. Alone when there is none of these. */
+ * Open MPI, PMI. Alone when there is none of these, with a warning unless BANYAN_ALONE=1. */
 banyan_result_t banyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config);
 
 /* Collective. Ranks with equal `color` form a new communicator, ordered by `key`, then by rank. color < 0: takes part in
@@ -187,6 +207,14 @@ banyan_result_t banyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t*
 banyan_result_t banyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes);
 banyan_result_t banyan_comm_count(banyan_comm_t comm, int* size);
 banyan_result_t banyan_comm_user_rank(banyan_comm_t comm, int* rank);
+/* Valid as long as the communicator. */
+banyan_result_t banyan_comm_get_name(banyan_comm_t comm, const char** name);
+/* Seconds that an operation of this rank may make no progress, for those that begin from now on; <= 0: as in the config. */
+banyan_result_t banyan_comm_set_timeout(banyan_comm_t comm, double seconds);
+/* Writes the flight record of this rank, and has the other ranks write theirs, where they can be reached. `why` appears
+ * in them; may be NULL. Any thread; does not wait for the others. The signal BANYAN_DUMP_SIGNAL (USR1) does the same for
+ * all communicators of the process, unless the program handles it. */
+banyan_result_t banyan_comm_dump(banyan_comm_t comm, const char* why);
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------- */
 
@@ -256,6 +284,14 @@ banyan_result_t banyan_send(const void* send, size_t count, banyan_type_t type, 
 banyan_result_t banyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                             banyan_request_t* request);
 
+/* The same among those with an equal tag: a receive takes only what was sent with its own. The two functions above have
+ * the tag 0. `peer` of a receive may be BANYAN_ANY_RANK; *source becomes the rank that sent, when the receive is done, and
+ * may be NULL. */
+banyan_result_t banyan_send_tagged(const void* send, size_t count, banyan_type_t type, int peer, uint32_t tag,
+                                   banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t banyan_recv_tagged(void* recv, size_t count, banyan_type_t type, int peer, uint32_t tag, int* source,
+                                   banyan_comm_t comm, banyan_request_t* request);
+
 /* Operations of this thread between the two begin together, so that an exchange of sends and receives cannot deadlock.
  * group_end blocks until all that were given no request are complete. Groups nest; the outermost end counts. */
 banyan_result_t banyan_group_start(void);
@@ -267,6 +303,8 @@ banyan_result_t banyan_group_end(void);
 banyan_result_t banyan_test(banyan_request_t* request);
 /* Blocks until it is done; returns its result, frees it and sets *request to NULL. A NULL request is done. */
 banyan_result_t banyan_wait(banyan_request_t* request);
+/* The same for so many seconds at most; then BANYAN_IN_PROGRESS, and the request goes on. */
+banyan_result_t banyan_wait_for(banyan_request_t* request, double seconds);
 /* Blocks until one of them is done, NULLs being passed over; *index is which, or -1 when all are NULL. */
 banyan_result_t banyan_wait_any(banyan_request_t* requests, int count, int* index);
 /* Waits for all; the first failure, if any. */

@@ -1,16 +1,22 @@
-/* The twins of the functions of banyan.h: a profiler that defines banyan_all_reduce calls pbanyan_all_reduce. */
+/* The twins of the functions of banyan.h, for profilers: a library that is loaded first (LD_PRELOAD) and defines
+ * banyan_all_reduce sees every call of the program, and calls pbanyan_all_reduce to have it done. The functions of banyan.h
+ * that wait for several requests do not call each other by their plain names. */
 #ifndef BANYAN_PROFILING_H
 #define BANYAN_PROFILING_H
 
-#include "bindings/c/banyan.h"
+#include <banyan/banyan.h>
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
 #endif
 
 int pbanyan_get_version(void);
 const char* pbanyan_result_text(banyan_result_t result);
 const char* pbanyan_last_error(banyan_comm_t comm);
+size_t pbanyan_type_size(banyan_type_t type);
 banyan_result_t pbanyan_get_unique_id(banyan_unique_id_t* id);
 banyan_result_t pbanyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_unique_id_t id, int rank,
                                        const banyan_config_t* config);
@@ -30,6 +36,9 @@ banyan_result_t pbanyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t
 banyan_result_t pbanyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes);
 banyan_result_t pbanyan_comm_count(banyan_comm_t comm, int* size);
 banyan_result_t pbanyan_comm_user_rank(banyan_comm_t comm, int* rank);
+banyan_result_t pbanyan_comm_get_name(banyan_comm_t comm, const char** name);
+banyan_result_t pbanyan_comm_set_timeout(banyan_comm_t comm, double seconds);
+banyan_result_t pbanyan_comm_dump(banyan_comm_t comm, const char* why);
 banyan_result_t pbanyan_mem_alloc(void** memory, size_t bytes);
 banyan_result_t pbanyan_mem_free(void* memory);
 banyan_result_t pbanyan_register(banyan_comm_t comm, void* memory, size_t bytes, void** handle);
@@ -64,13 +73,21 @@ banyan_result_t pbanyan_send(const void* send, size_t count, banyan_type_t type,
                              banyan_request_t* request);
 banyan_result_t pbanyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                              banyan_request_t* request);
+banyan_result_t pbanyan_send_tagged(const void* send, size_t count, banyan_type_t type, int peer, uint32_t tag,
+                                    banyan_comm_t comm, banyan_request_t* request);
+banyan_result_t pbanyan_recv_tagged(void* recv, size_t count, banyan_type_t type, int peer, uint32_t tag, int* source,
+                                    banyan_comm_t comm, banyan_request_t* request);
 banyan_result_t pbanyan_group_start(void);
 banyan_result_t pbanyan_group_end(void);
 banyan_result_t pbanyan_test(banyan_request_t* request);
 banyan_result_t pbanyan_wait(banyan_request_t* request);
+banyan_result_t pbanyan_wait_for(banyan_request_t* request, double seconds);
 banyan_result_t pbanyan_wait_any(banyan_request_t* requests, int count, int* index);
 banyan_result_t pbanyan_wait_all(banyan_request_t* requests, int count);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

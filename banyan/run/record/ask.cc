@@ -1,0 +1,105 @@
+#include "banyan/run/record/ask.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "banyan/base/error.h"
+#include "banyan/run/record/dump.h"
+#include "banyan/run/record/dump_signal.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+std::string file_of(int32_t pid, const char* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
+
+// Nothing when it is not set there.
+std::optional<std::string> variable_of(int32_t pid, const std::string& name) {
+  const std::string path = file_of(pid, "environ");
+  std::ifstream file(path);
+  if (!file) {
+    if (!fs::exists(file_of(pid, ""))) {
+      throw Error(ErrorCode::not_found, "there is no process " + std::to_string(pid) + " on this host");
+    }
+    throw Error(ErrorCode::io, "process " + std::to_string(pid) + " belongs to another user");
+  }
+  for (std::string entry; std::getline(file, entry, '\0');) {
+    if (entry.starts_with(name + "=") && entry.size() > name.size() + 1) return entry.substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
+bool catches(int32_t pid, int signal) {
+  std::ifstream file(file_of(pid, "status"));
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("SigCgt:")) continue;
+    return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
+
+std::map<std::string, fs::file_time_type> records_in(const std::string& folder) {
+  std::map<std::string, fs::file_time_type> times;
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    std::error_code gone;
+    times.emplace(entry->path().string(), entry->last_write_time(gone));
+  }
+  return times;
+}
+
+}  // namespace
+
+std::string recorder_directory_of(int32_t pid) {
+  if (const auto given = variable_of(pid, "BANYAN_RECORDER_DIR")) {
+    return given->starts_with('/') ? *given : fs::read_symlink(file_of(pid, "cwd")).string() + "/" + *given;
+  }
+  struct stat info {};
+  if (stat(file_of(pid, "").c_str(), &info) != 0) throw system_error("cannot look at process " + std::to_string(pid));
+  return variable_of(pid, "TMPDIR").value_or("/tmp") + "/banyan-recorder-" + std::to_string(info.st_uid);
+}
+
+void ask_for_records(int32_t pid, const std::string& folder) {
+  constexpr std::chrono::milliseconds kPause{20}, kAtMost{10'000}, kQuiet{500};
+  const std::string process = "process " + std::to_string(pid);
+  const std::string name = variable_of(pid, "BANYAN_DUMP_SIGNAL").value_or("USR1");
+  const std::optional<int> signal = dump_signal_of(name);
+  if (!signal || !catches(pid, *signal)) {
+    throw Error(ErrorCode::invalid_usage, process +
+                                              " answers no dump signal: it has joined no communicator, or "
+                                              "BANYAN_DUMP_SIGNAL is none there");
+  }
+  auto before = records_in(folder);
+  if (kill(pid, *signal) != 0) throw system_error("cannot signal " + process);
+  const Clock::time_point end = Clock::now() + kAtMost;
+  bool has_written = false;
+  Clock::time_point quiet_since = Clock::now();
+  while (!has_written || Clock::now() - quiet_since < kQuiet) {
+    std::this_thread::sleep_for(kPause);
+    auto now = records_in(folder);
+    if (now != before) {
+      has_written = true;
+      quiet_since = Clock::now();
+      before = std::move(now);
+    } else if (!has_written && Clock::now() >= end) {
+      throw Error(ErrorCode::timed_out, process + " has written nothing to " + folder +
+                                            " within 10 s; is it stopped, or "
+                                            "has its communicator failed before?");
+    }
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,114 @@
+#include "banyan/run/record/dump_signal.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <list>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "banyan/base/error.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan {
+namespace {
+
+// Of the handler, set before it is installed.
+std::atomic<int> wake_fd{-1};
+std::atomic<pid_t> owner{0};
+
+// The list of whom to call; never freed, since the thread uses it until the process ends.
+struct Listeners {
+  std::mutex mutex;  // held while one is called, so that the end of a registration waits for it
+  std::list<std::function<void()>> writes;
+};
+Listeners& listeners() {
+  static auto* const all = new Listeners();
+  return *all;
+}
+
+// In a forked child nobody listens, and its parent was not meant.
+void wake(int) {
+  const int error = errno;
+  const uint64_t one = 1;
+  if (getpid() == owner.load()) [[maybe_unused]]
+    const ssize_t ignored = write(wake_fd.load(), &one, sizeof one);
+  errno = error;
+}
+
+[[noreturn]] void serve() {
+  for (;;) {
+    uint64_t count = 0;
+    if (read(wake_fd.load(), &count, sizeof count) != sizeof count) continue;
+    const std::lock_guard lock(listeners().mutex);
+    for (const std::function<void()>& write : listeners().writes) write();
+  }
+}
+
+// With all signals blocked, so that those of the program are handled by its own threads.
+void start_thread() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread(serve).detach();
+  } catch (const std::system_error& error) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw Error(ErrorCode::io, std::string("cannot start a thread for the dump signal: ") + error.what());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+std::optional<int> dump_signal_from_environment() {
+  const char* const text = std::getenv("BANYAN_DUMP_SIGNAL");
+  return dump_signal_of(text == nullptr || *text == '\0' ? "USR1" : text);
+}
+
+std::optional<int> dump_signal_of(const std::string& name) {
+  if (name == "none") return std::nullopt;
+  if (name == "USR1" || name == "SIGUSR1") return SIGUSR1;
+  if (name == "USR2" || name == "SIGUSR2") return SIGUSR2;
+  throw Error(ErrorCode::invalid_input, "BANYAN_DUMP_SIGNAL=" + name + " is to be USR1, USR2 or none");
+}
+
+void start_dump_signal(std::optional<int> signal) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (!signal || owner.load() == getpid()) return;
+  struct sigaction present {};
+  if (sigaction(*signal, nullptr, &present) != 0) throw system_error("cannot look at a signal");
+  // Of a process that was forked from one that answers, the handler is ours already.
+  const bool is_ours = (present.sa_flags & SA_SIGINFO) == 0 && present.sa_handler == wake;
+  const bool is_free = (present.sa_flags & SA_SIGINFO) == 0 && present.sa_handler == SIG_DFL;
+  if (!is_ours && !is_free) return;
+  const int fd = eventfd(0, EFD_CLOEXEC);
+  if (fd < 0) throw system_error("cannot make an eventfd");
+  wake_fd = fd;
+  start_thread();
+  owner = getpid();
+  struct sigaction ours {};
+  ours.sa_handler = wake;
+  ours.sa_flags = SA_RESTART;
+  sigemptyset(&ours.sa_mask);
+  if (sigaction(*signal, &ours, nullptr) != 0) throw system_error("cannot handle a signal");
+}
+
+DumpRegistration on_dump_signal(std::function<void()> write) {
+  Listeners& all = listeners();
+  const std::lock_guard lock(all.mutex);
+  const auto place = all.writes.insert(all.writes.end(), std::move(write));
+  return DumpRegistration(std::shared_ptr<void>(nullptr, [&all, place](void*) {
+    const std::lock_guard end(all.mutex);
+    all.writes.erase(place);
+  }));
+}
+
+}  // namespace banyan

@@ -1,0 +1,204 @@
+// Flight records: that ranks write them when something fails and when somebody asks, and that the doctor says of them
+// what the ranks said.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/record/ask.h"
+#include "banyan/run/record/diagnosis.h"
+#include "bindings/c/test_ranks.h"
+
+namespace banyan::c {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+class Records : public ::testing::Test {
+ protected:
+  Records() : place_(new MeetingPlace()) {
+    setenv("BANYAN_RECORDER_DIR", folder().c_str(), 1);
+    setenv("BANYAN_TIMEOUT", "20", 1);
+  }
+  ~Records() override { unsetenv("BANYAN_TIMEOUT"); }
+
+  std::string folder() const { return place_->folder() + "/records"; }
+  // The likeliest cause.
+  Finding finding() const {
+    const Diagnosis diagnosis = diagnose(read_dumps(folder()));
+    if (!diagnosis.findings.empty()) return diagnosis.findings.front();
+    Finding healthy;
+    healthy.sentence = "healthy";
+    return healthy;
+  }
+  // The ranks that have written a record for this reason.
+  std::vector<uint32_t> ranks_with(DumpReason reason) const {
+    std::vector<uint32_t> ranks;
+    for (const RankDump& dump : read_dumps(folder())) {
+      if (dump.reason == reason) ranks.push_back(dump.rank);
+    }
+    return ranks;
+  }
+
+ private:
+  std::unique_ptr<MeetingPlace> place_;
+};
+
+// Of `elements`, in place; the text of the error, or "".
+std::string all_reduce(banyan_comm_t comm, size_t elements, double* seconds = nullptr) {
+  std::vector<float> values(elements, 1.0F);
+  const Clock::time_point begin = Clock::now();
+  const banyan_result_t result =
+      banyan_all_reduce(BANYAN_IN_PLACE, values.data(), elements, BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr);
+  if (seconds != nullptr) *seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return result == BANYAN_SUCCESS ? "" : banyan_last_error(comm);
+}
+
+// By rank.
+std::vector<int> process_numbers(banyan_comm_t comm) {
+  int size = 0;
+  banyan_comm_count(comm, &size);
+  std::vector<int> pids(static_cast<size_t>(size));
+  const int own = getpid();
+  banyan_all_gather(&own, pids.data(), 1, BANYAN_INT32, comm, nullptr);
+  return pids;
+}
+
+TEST_F(Records, AreWrittenWhenARankDies) {
+  const RankBody body = [](banyan_comm_t comm, int rank) {
+    all_reduce(comm, 100);
+    if (rank == 1) raise(SIGKILL);
+    return all_reduce(comm, 100);
+  };
+  EXPECT_THAT(run_ranks(3, body), ElementsAre(HasSubstr("rank 1 is dead"), "killed by 9", HasSubstr("rank 1 is dead")));
+  EXPECT_THAT(ranks_with(DumpReason::error), ElementsAre(0, 2));
+  EXPECT_EQ(finding().kind, FindingKind::dead) << finding().sentence;
+  EXPECT_THAT(finding().ranks, ElementsAre(1));
+}
+
+TEST_F(Records, AreWrittenWhenRanksCallDifferentThings) {
+  const RankBody body = [](banyan_comm_t comm, int rank) { return all_reduce(comm, rank == 1 ? 99 : 100); };
+  EXPECT_THAT(run_ranks(3, body), Each(HasSubstr("the counts differ")));
+  EXPECT_EQ(read_dumps(folder()).size(), 3u);
+  EXPECT_EQ(finding().kind, FindingKind::mismatch) << finding().sentence;
+}
+
+TEST_F(Records, AreWrittenWhenARankLeaves) {
+  const RankBody leave = [](banyan_comm_t comm, int rank) { return rank == 1 ? "" : all_reduce(comm, 100); };
+  EXPECT_THAT(run_ranks(3, leave), ElementsAre(HasSubstr("rank 1"), "", HasSubstr("rank 1")));
+  EXPECT_THAT(finding().ranks, ElementsAre(1)) << finding().sentence;
+}
+
+TEST_F(Records, AreWrittenWhenARankAborts) {
+  const RankBody abort = [](banyan_comm_t comm, int rank) -> std::string {
+    if (rank == 1) banyan_comm_abort(comm);
+    return rank == 1 ? "" : all_reduce(comm, 100);
+  };
+  EXPECT_THAT(run_ranks(3, abort), ElementsAre(HasSubstr("rank 1 aborted"), "", HasSubstr("rank 1 aborted")));
+  EXPECT_THAT(read_dumps(folder()), SizeIs(3));
+  for (const RankDump& dump : read_dumps(folder())) EXPECT_THAT(dump.message, HasSubstr("rank 1 aborted"));
+}
+
+// The time-out comes when it was promised, and the doctor gives the same judgement as the ranks.
+TEST_F(Records, CallAStoppedRankSilentAsTheErrorDoes) {
+  constexpr double kTimeout = 2;
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  config.timeout = kTimeout;
+  const RankBody body = [](banyan_comm_t comm, int rank) -> std::string {
+    const std::vector<int> pids = process_numbers(comm);
+    if (rank == 1) raise(SIGSTOP);
+    double seconds = 0;
+    const std::string error = all_reduce(comm, 100, &seconds);
+    if (rank == 0) {
+      // The other one is told, or notices by itself; only then the stopped one may go.
+      std::this_thread::sleep_for(milliseconds(500));
+      kill(pids[1], SIGKILL);
+    }
+    const bool is_in_time = seconds >= kTimeout - 0.1 && seconds < kTimeout + 0.9;
+    return error + (is_in_time ? "" : " after " + std::to_string(seconds) + " s");
+  };
+  const auto says_so = AllOf(HasSubstr("rank 1 gives no sign of life"), ::testing::Not(HasSubstr(" after ")));
+  EXPECT_THAT(run_ranks(3, body, &config), ElementsAre(says_so, "killed by 9", says_so));
+  EXPECT_EQ(finding().kind, FindingKind::silent) << finding().sentence;
+  EXPECT_THAT(finding().ranks, ElementsAre(1));
+}
+
+TEST_F(Records, AreWrittenByAllRanksWhenOneProgramAsks) {
+  const RankBody body = [](banyan_comm_t comm, int rank) -> std::string {
+    all_reduce(comm, 100);
+    if (rank == 2 && banyan_comm_dump(comm, "curious") != BANYAN_SUCCESS) return banyan_last_error(comm);
+    std::this_thread::sleep_for(milliseconds(rank == 2 ? 300 : 0));  // the others wait in the call meanwhile
+    return all_reduce(comm, 100);
+  };
+  EXPECT_THAT(run_ranks(3, body), Each(""));
+  EXPECT_THAT(ranks_with(DumpReason::asked), ElementsAre(0, 1, 2));
+  for (const RankDump& dump : read_dumps(folder())) EXPECT_EQ(dump.message, "curious");
+}
+
+TEST_F(Records, AreWrittenByAllRanksWhenAPersonAsksOneProcess) {
+  const RankBody body = [this](banyan_comm_t comm, int rank) -> std::string {
+    const std::vector<int> pids = process_numbers(comm);
+    if (rank != 0) return all_reduce(comm, 100);
+    try {
+      ask_for_records(pids[1], folder());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return all_reduce(comm, 100);
+  };
+  EXPECT_THAT(run_ranks(3, body), Each(""));
+  EXPECT_THAT(ranks_with(DumpReason::asked), ElementsAre(0, 1, 2));
+  EXPECT_THAT(read_dumps(folder()).front().message, HasSubstr("signal"));
+}
+
+TEST_F(Records, AreAskedOfNobodyWhomTheSignalWouldKill) {
+  const pid_t process = fork();
+  if (process == 0) {
+    pause();
+    _exit(0);
+  }
+  std::string refusal;
+  try {
+    ask_for_records(process, folder());
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
+  EXPECT_THAT(refusal, HasSubstr("answers no dump signal"));
+  kill(process, SIGKILL);
+  waitpid(process, nullptr, 0);
+}
+
+TEST_F(Records, AreFewHoweverOftenAProgramFails) {
+  constexpr size_t kRounds = 20;
+  static_assert(kRounds > kMostDumps);
+  const RankBody body = [](banyan_comm_t comm, int rank) -> std::string {
+    banyan_comm_t current = comm;
+    for (size_t round = 0; round < kRounds; ++round) {
+      if (all_reduce(current, rank == 1 ? 99 : 100).empty()) return "no mismatch";
+      banyan_comm_t next = nullptr;
+      if (banyan_comm_shrink(current, nullptr, 0, &next, nullptr) != BANYAN_SUCCESS) return banyan_last_error(current);
+      if (current != comm) banyan_comm_destroy(current);
+      current = next;
+    }
+    return banyan_comm_destroy(current) == BANYAN_SUCCESS ? "" : banyan_last_error(nullptr);
+  };
+  EXPECT_THAT(run_ranks(2, body), Each(""));
+  EXPECT_LE(read_dumps(folder()).size(), 2 * kMostDumps);
+}
+
+}  // namespace
+}  // namespace banyan::c

@@ -1,0 +1,150 @@
+// What users get: headers that stand alone, a library that shows nothing but its own names, twins for profilers, and
+// examples that are started in any way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "banyan/base/check.h"
+#include "banyan/base/file.h"
+
+namespace banyan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+namespace fs = std::filesystem;
+
+// What it wrote to both its outputs, and "exit code N" where that is not 0.
+std::string output_of(const std::string& command) {
+  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+  CHECK(pipe != nullptr) << command;
+  std::string text;
+  char buffer[4096];
+  while (const size_t count = fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, count);
+  const int status = pclose(pipe);
+  return status == 0 ? text : text + "exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+// ---- Headers ----
+
+struct Dialect {
+  const char* header;
+  const char* compiler;
+  const char* options;
+};
+class Headers : public ::testing::TestWithParam<Dialect> {};
+constexpr const char* kC = C_COMPILER " -x c -Wall -Wextra -pedantic -Werror";
+constexpr const char* kCxx =
+    CXX_COMPILER " -x c++ -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -pedantic -Werror";
+INSTANTIATE_TEST_SUITE_P(Each, Headers,
+                         ::testing::Values(Dialect{"banyan.h", kC, "-std=c89"}, Dialect{"banyan.h", kC, "-std=c99"},
+                                           Dialect{"banyan.h", kC, "-std=c17"}, Dialect{"banyan.h", kCxx, "-std=c++11"},
+                                           Dialect{"profiling.h", kC, "-std=c89"},
+                                           Dialect{"profiling.h", kC, "-std=c99"},
+                                           Dialect{"profiling.h", kCxx, "-std=c++11"},
+                                           Dialect{"error.h", kCxx, "-std=c++20"},
+                                           Dialect{"communicator.h", kCxx, "-std=c++20"}),
+                         [](const auto& instance) {
+                           std::string name = std::string(instance.param.header) + instance.param.options;
+                           std::erase_if(name, [](unsigned char c) { return !std::isalnum(c); });
+                           return name;
+                         });
+
+TEST_P(Headers, CompileAloneOutsideOfTheTree) {
+  const fs::path folder = fs::temp_directory_path() / "include";
+  fs::remove_all(folder);
+  fs::copy(BANYAN_SOURCE_DIR "/include", folder, fs::copy_options::recursive);
+  const auto& [header, compiler, options] = GetParam();
+  const std::string program = folder / "program";
+  write_file(program, "#include <banyan/" + std::string(header) + ">\nint main(void) { return 0; }\n");
+  EXPECT_EQ(output_of(std::string(compiler) + " " + options + " -fsyntax-only -I" + folder.string() + " " + program),
+            "");
+}
+
+TEST(Headers, AreAllTested) {
+  std::set<std::string> there;
+  for (const auto& entry : fs::directory_iterator(BANYAN_SOURCE_DIR "/include/banyan")) {
+    there.insert(entry.path().filename());
+  }
+  EXPECT_EQ(there, (std::set<std::string>{"banyan.h", "communicator.h", "error.h", "profiling.h"}));
+}
+
+// ---- The library ----
+
+std::set<std::string> exported() {
+  std::istringstream lines(output_of(NM " --dynamic --defined-only --format=posix " LIBRARY));
+  std::set<std::string> names;
+  for (std::string line; std::getline(lines, line);) names.insert(line.substr(0, line.find(' ')));
+  return names;
+}
+
+// The functions that a header declares: words that begin so and are followed by a parenthesis.
+std::set<std::string> declared_in(const std::string& header, const std::string& prefix) {
+  const std::string text = read_file(BANYAN_SOURCE_DIR "/include/banyan/" + header);
+  std::set<std::string> names;
+  for (std::istringstream lines(text); lines;) {
+    std::string line;
+    std::getline(lines, line);
+    const size_t end = line.find('(');
+    if (end == std::string::npos || line.starts_with(" *") || line.starts_with("/*") || line.starts_with("#")) continue;
+    const size_t begin = line.rfind(' ', end) + 1;
+    if (line.substr(begin).starts_with(prefix)) names.insert(line.substr(begin, end - begin));
+  }
+  return names;
+}
+
+TEST(Library, ShowsTheFunctionsOfItsHeadersAndNothingElse) {
+  std::set<std::string> expected = declared_in("banyan.h", "banyan_");
+  EXPECT_GT(expected.size(), 40u);
+  for (const std::string& name : declared_in("profiling.h", "pbanyan_")) expected.insert(name);
+  EXPECT_EQ(exported(), expected);
+}
+
+TEST(Library, HasATwinOfEachFunction) {
+  std::set<std::string> twins;
+  for (const std::string& name : declared_in("banyan.h", "banyan_")) twins.insert("p" + name);
+  EXPECT_EQ(declared_in("profiling.h", "pbanyan_"), twins);
+}
+
+TEST(Profiler, SeesTheCallsOfProgramsInCAndInCxx) {
+  const std::string preload = "BANYAN_ALONE=1 LD_PRELOAD=" PROFILER " ";
+  EXPECT_THAT(output_of(preload + C_EXAMPLE), AllOf(HasSubstr("profiler: all_reduce of 4000000 bytes\n"),
+                                                    HasSubstr("1 ranks agree"), Not(HasSubstr("exit code"))));
+  EXPECT_THAT(output_of(preload + CXX_EXAMPLE),
+              AllOf(HasSubstr("profiler: all_reduce of 400000 bytes\n"), HasSubstr("1 ranks agree on 8 layers"),
+                    Not(HasSubstr("exit code"))));
+}
+
+// ---- Programs in C++ ----
+
+TEST(Programs, InCxxListenToTheEnvironment) {
+  const std::string tcp = output_of("BANYAN_TRANSPORT=tcp BANYAN_LOG=debug " BANYAN_BINARY " run -n 2 -- " CXX_EXAMPLE);
+  EXPECT_THAT(tcp, AllOf(HasSubstr("communicator 'training': rank 1 of 2, TCP"), HasSubstr("allreduce of"),
+                         HasSubstr("2 ranks agree on 8 layers"), Not(HasSubstr("exit code"))));
+  EXPECT_THAT(output_of("BANYAN_FABRIC=ring:3 BANYAN_TRANSPORT=tcp " BANYAN_BINARY " run -n 2 -- " CXX_EXAMPLE),
+              HasSubstr("ring:3: this fabric has 3 ranks"));
+  EXPECT_THAT(output_of("BANYAN_TIMEOUT=never " BANYAN_BINARY " run -n 2 -- " CXX_EXAMPLE),
+              HasSubstr("BANYAN_TIMEOUT=never"));
+}
+
+TEST(Programs, AreWarnedAboutWhatTheyProbablyDidNotMean) {
+  EXPECT_THAT(output_of("BANYAN_TRANSPRT=tcp " CXX_EXAMPLE),
+              AllOf(HasSubstr("BANYAN_TRANSPRT is no variable of Banyan (did you mean 'BANYAN_TRANSPORT'?)"),
+                    HasSubstr("no launcher found: this process is alone"), HasSubstr("BANYAN_ALONE=1")));
+  EXPECT_EQ(output_of("BANYAN_ALONE=1 " CXX_EXAMPLE), "1 ranks agree on 8 layers\n");
+}
+
+}  // namespace
+}  // namespace banyan

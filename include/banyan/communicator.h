@@ -1,0 +1,648 @@
+// Banyan: collective communication of host memory. The C++ interface, for C++20; link with -lbanyan.
+//
+//   #include <banyan/communicator.h>
+//
+//   banyan::Communicator world = banyan::Communicator::join();   // started by banyan run, torchrun, srun or mpirun
+//   std::vector<float> gradients = ...;
+//   world.all_reduce(gradients, banyan::ReduceOp::avg);          // in place; blocks
+//   banyan::Request sum = world.start().all_reduce(gradients);   // the same in the background
+//   sum.wait();
+//
+// What the calls do, which variables of the environment count, and what may be done in which thread is said once, in
+// banyan.h; this is the same interface with types. It is a header over the functions there: no C++ type crosses the
+// border of the library, so programs may be compiled with another compiler or standard library.
+//
+// BUFFERS are contiguous ranges: std::vector, std::array, std::span, SharedBuffer. Their elements are integers of 1 to
+// 8 bytes, float, double, Float16 or BFloat16. Temporaries are refused by
+// the compiler, since a call may go on when they are gone: in the background, and in a group. Where sizes do not fit
+// each other, a call throws before anything happens.
+//
+// ERRORS are thrown as banyan::Error. After peer_lost, timed_out, mismatch, aborted or system_error the communicator is
+// in error: every later call throws the same at once, and shrink() makes a new one of those who live.
+#pragma once
+
+#include <banyan/banyan.h>
+#include <banyan/error.h>
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace banyan {
+inline namespace v0 {
+
+// ---- Elements ----
+
+// 16-bit floats by their bits; they are added in float.
+struct Float16 {
+  std::uint16_t bits = 0;
+};
+struct BFloat16 {
+  std::uint16_t bits = 0;
+};
+
+template <typename T>
+concept Element = (std::integral<T> && !std::same_as<T, bool>) || std::same_as<T, float> || std::same_as<T, double> ||
+                  std::same_as<T, Float16> || std::same_as<T, BFloat16>;
+
+template <Element T>
+constexpr banyan_type_t type_of() {
+  if constexpr (std::is_same_v<T, float>) return BANYAN_FLOAT32;
+  if constexpr (std::is_same_v<T, double>) return BANYAN_FLOAT64;
+  if constexpr (std::is_same_v<T, Float16>) return BANYAN_FLOAT16;
+  if constexpr (std::is_same_v<T, BFloat16>) return BANYAN_BFLOAT16;
+  constexpr bool is_signed = std::is_signed_v<T>;
+  if constexpr (sizeof(T) == 1) return is_signed ? BANYAN_INT8 : BANYAN_UINT8;
+  if constexpr (sizeof(T) == 2) return is_signed ? BANYAN_INT16 : BANYAN_UINT16;
+  if constexpr (sizeof(T) == 4) return is_signed ? BANYAN_INT32 : BANYAN_UINT32;
+  return is_signed ? BANYAN_INT64 : BANYAN_UINT64;
+}
+
+// A range that can be sent, and one that can be received into.
+template <typename R>
+concept InBuffer = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && std::ranges::borrowed_range<R> &&
+    Element<std::remove_cv_t<std::ranges::range_value_t<R>>>;
+template <typename R>
+concept OutBuffer = InBuffer<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+template <typename A, typename B>
+concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
+
+// Memory that ranks of this host read and write directly, which spares a copy. A range; begins as zeros.
+template <Element T>
+class SharedBuffer {
+ public:
+  explicit SharedBuffer(std::size_t size) : size_(size) {
+    void* memory = nullptr;
+    check(banyan_mem_alloc(&memory, size * sizeof(T)));
+    elements_.reset(static_cast<T*>(memory));
+    for (T& element : *this) element = T{};
+  }
+
+  T* data() const { return elements_.get(); }
+  std::size_t size() const { return size_; }
+  T* begin() const { return data(); }
+  T* end() const { return data() + size_; }
+  T& operator[](std::size_t i) const { return data()[i]; }
+
+ private:
+  struct Free {
+    void operator()(T* memory) const { banyan_mem_free(memory); }
+  };
+  std::unique_ptr<T, Free> elements_;
+  std::size_t size_;
+};
+
+// ---- Reductions ----
+
+enum class ReduceOp {
+  sum = BANYAN_SUM,
+  prod = BANYAN_PROD,
+  min = BANYAN_MIN,
+  max = BANYAN_MAX,
+  avg = BANYAN_AVG,
+  band = BANYAN_BAND,
+  bor = BANYAN_BOR,
+  bxor = BANYAN_BXOR
+};
+
+// A sum to which this rank contributes its elements times a factor. Belongs to a communicator and ends before it.
+class ScaledSum {
+ public:
+  ScaledSum(banyan_comm_t comm, double factor) : comm_(comm) { check(banyan_op_create_premul_sum(&op_, factor, comm)); }
+  ~ScaledSum() { banyan_op_destroy(op_, comm_); }
+  ScaledSum(const ScaledSum&) = delete;
+  ScaledSum& operator=(const ScaledSum&) = delete;
+  banyan_op_t op() const { return op_; }
+
+ private:
+  banyan_comm_t comm_;
+  banyan_op_t op_ = 0;
+};
+
+// Either of them.
+class Reduction {
+ public:
+  Reduction(ReduceOp op) : op_(static_cast<banyan_op_t>(op)) {}
+  Reduction(const ScaledSum& sum) : op_(sum.op()) {}
+  banyan_op_t op() const { return op_; }
+
+ private:
+  banyan_op_t op_;
+};
+
+// ---- Requests ----
+
+inline constexpr int kAnyRank = BANYAN_ANY_RANK;
+
+// An operation under way. Its buffers must stay until it is done; its end waits for that, and forgets an error.
+class Request {
+ public:
+  Request() = default;  // of nothing, and done
+  Request(Request&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), source_(std::move(other.source_)) {}
+  Request& operator=(Request&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(source_, other.source_);
+    return *this;
+  }
+  ~Request() { banyan_wait(&handle_); }
+
+  // Waits until it is done.
+  void wait() { check(banyan_wait(&handle_)); }
+  // Whether it is done, without waiting.
+  bool test() { return is_done(banyan_test(&handle_)); }
+  // Waits for so long at most; whether it is done.
+  template <typename Rep, typename Period>
+  bool wait_for(std::chrono::duration<Rep, Period> at_most) {
+    return is_done(banyan_wait_for(&handle_, std::chrono::duration<double>(at_most).count()));
+  }
+  // Of a receive that is done: the rank that sent.
+  int source() const { return source_ != nullptr ? *source_ : kAnyRank; }
+
+  // Waits until one of them is done, and returns which; nothing where none is under way.
+  static std::optional<std::size_t> wait_any(std::span<Request> requests) {
+    std::vector<banyan_request_t> handles;
+    for (const Request& request : requests) handles.push_back(request.handle_);
+    int index = -1;
+    const banyan_result_t result = banyan_wait_any(handles.data(), static_cast<int>(handles.size()), &index);
+    if (index >= 0) requests[static_cast<std::size_t>(index)].handle_ = nullptr;
+    check(result);
+    return index >= 0 ? std::optional(static_cast<std::size_t>(index)) : std::nullopt;
+  }
+  // Waits for all, then throws the first error, if any.
+  static void wait_all(std::span<Request> requests) {
+    std::optional<Error> first;
+    for (Request& request : requests) {
+      try {
+        request.wait();
+      } catch (const Error& error) {
+        if (!first) first = error;
+      }
+    }
+    if (first) throw *first;
+  }
+
+ private:
+  friend class Starter;
+  static bool is_done(banyan_result_t result) {
+    if (result == BANYAN_IN_PROGRESS) return false;
+    check(result);
+    return true;
+  }
+
+  banyan_request_t handle_ = nullptr;
+  std::unique_ptr<int> source_;  // stays where it is while the library writes to it
+};
+
+// What `body` starts begins together, so that an exchange of sends and receives cannot deadlock. Blocking calls in it
+// are over when group() returns.
+template <std::invocable Body>
+void group(Body&& body) {
+  check(banyan_group_start());
+  try {
+    std::forward<Body>(body)();
+  } catch (...) {
+    banyan_group_end();
+    throw;
+  }
+  check(banyan_group_end());
+}
+
+// ---- Calls ----
+
+// What a communicator can be asked for: by Communicator itself, which blocks, and by start(), which gives a Request.
+template <typename Self, typename Result>
+class Calls {
+ public:
+  // ---- Collectives ----
+  //
+  // With one buffer they are in place.
+
+  // recv = the reduction of send over all ranks.
+  template <InBuffer S, OutBuffer R>
+  requires SameElements<S, R> Result all_reduce(S&& send, R&& recv, Reduction op = ReduceOp::sum) {
+    expect_equal(count(send), count(recv), "all_reduce");
+    return make([&](banyan_request_t* request) {
+      return banyan_all_reduce(data(send), data(recv), count(send), type<S>(), op.op(), handle(), request);
+    });
+  }
+  template <OutBuffer B>
+  Result all_reduce(B&& buffer, Reduction op = ReduceOp::sum) {
+    return all_reduce(buffer, buffer, op);
+  }
+  // The same at `root`; elsewhere recv may be empty.
+  template <InBuffer S, OutBuffer R>
+  requires SameElements<S, R> Result reduce(S&& send, R&& recv, int root, Reduction op = ReduceOp::sum) {
+    if (rank() == root) expect_equal(count(send), count(recv), "reduce");
+    return make([&](banyan_request_t* request) {
+      return banyan_reduce(data(send), data(recv), count(send), type<S>(), op.op(), root, handle(), request);
+    });
+  }
+  // The sum takes the place of what `root` contributes; the buffers of others keep theirs.
+  template <OutBuffer B>
+  Result reduce(B&& buffer, int root, Reduction op = ReduceOp::sum) {
+    return reduce(buffer, buffer, root, op);
+  }
+  template <OutBuffer B>
+  Result broadcast(B&& buffer, int root) {
+    return make([&](banyan_request_t* request) {
+      return banyan_broadcast(data(buffer), data(buffer), count(buffer), type<B>(), root, handle(), request);
+    });
+  }
+  // recv holds size() * count(send).
+  template <InBuffer S, OutBuffer R>
+  requires SameElements<S, R> Result all_gather(S&& send, R&& recv) {
+    expect_equal(count(send) * ranks(), count(recv), "all_gather");
+    return make([&](banyan_request_t* request) {
+      return banyan_all_gather(data(send), data(recv), count(send), type<S>(), handle(), request);
+    });
+  }
+  // This rank's part is in its place already.
+  template <OutBuffer B>
+  Result all_gather(B&& buffer) {
+    const std::size_t part = part_of(count(buffer), "all_gather");
+    return make([&](banyan_request_t* request) {
+      return banyan_all_gather(BANYAN_IN_PLACE, data(buffer), part, type<B>(), handle(), request);
+    });
+  }
+  // counts[r] elements of rank r, at displacements[r], or one after the other.
+  template <InBuffer S, OutBuffer R>
+  requires SameElements<S, R> Result all_gather_v(S&& send, R&& recv, std::span<const std::size_t> counts,
+                                                  std::span<const std::size_t> displacements = {}) {
+    expect_counts(counts, displacements, count(recv), "all_gather_v");
+    expect_equal(count(send), counts[static_cast<std::size_t>(rank())], "all_gather_v");
+    return make([&](banyan_request_t* request) {
+      return banyan_all_gather_v(data(send), data(recv), counts.data(), pointer(displacements), type<S>(), handle(),
+                                 request);
+    });
+  }
+  // send holds size() * count(recv).
+  template <InBuffer S, OutBuffer R>
+  requires SameElements<S, R> Result reduce_scatter(S&& send, R&& recv, Reduction op = ReduceOp::sum) {
+    expect_equal(count(recv) * ranks(), count(send), "reduce_scatter");
+    return make([&](banyan_request_t* request) {
+      return banyan_reduce_scatter(data(send), data(recv), count(recv), type<S>(), op.op(), handle(), request);
+    });
+  }
+  // The result takes the place of this rank's part; the contents of the others are undefined afterwards.
+  template <OutBuffer B>
+  Result reduce_scatter(B&& buffer, Reduction op = ReduceOp::sum) {
+    const std::size_t part = part_of(count(buffer), "reduce_scatter");
+    return make([&](banyan_request_t* request) {
+      return banyan_reduce_scatter(data(buffer), BANYAN_IN_PLACE, part, type<B>(), op.op(), handle(), request);
+    });
+  }
+  // counts[r] elements for rank r, one after the other in send.
+  template <InBuffer S, OutBuffer R>
+  requires SameElements<S, R> Result reduce_scatter_v(S&& send, R&& recv, std::span<const std::size_t> counts,
+                                                      Reduction op = ReduceOp::sum) {
+    expect_counts(counts, {}, count(send), "reduce_scatter_v");
+    expect_equal(count(recv), counts[static_cast<std::size_t>(rank())], "reduce_scatter_v");
+    return make([&](banyan_request_t* request) {
+      return banyan_reduce_scatter_v(data(send), data(recv), counts.data(), type<S>(), op.op(), handle(), request);
+    });
+  }
+  // The p-th part of send goes to rank p.
+  template <InBuffer S, OutBuffer R>
+  requires SameElements<S, R> Result all_to_all(S&& send, R&& recv) {
+    expect_equal(count(send), count(recv), "all_to_all");
+    const std::size_t part = part_of(count(send), "all_to_all");
+    return make([&](banyan_request_t* request) {
+      return banyan_all_to_all(data(send), data(recv), part, type<S>(), handle(), request);
+    });
+  }
+  template <OutBuffer B>
+  Result all_to_all(B&& buffer) {
+    return all_to_all(buffer, buffer);
+  }
+  template <InBuffer S, OutBuffer R>
+  requires SameElements<S, R> Result all_to_all_v(S&& send, std::span<const std::size_t> send_counts, R&& recv,
+                                                  std::span<const std::size_t> recv_counts,
+                                                  std::span<const std::size_t> send_displacements = {},
+                                                  std::span<const std::size_t> recv_displacements = {}) {
+    expect_counts(send_counts, send_displacements, count(send), "all_to_all_v");
+    expect_counts(recv_counts, recv_displacements, count(recv), "all_to_all_v");
+    return make([&](banyan_request_t* request) {
+      return banyan_all_to_all_v(data(send), send_counts.data(), pointer(send_displacements), data(recv),
+                                 recv_counts.data(), pointer(recv_displacements), type<S>(), handle(), request);
+    });
+  }
+  // recv at `root` holds size() * count(send); elsewhere it may be empty.
+  template <InBuffer S, OutBuffer R>
+  requires SameElements<S, R> Result gather(S&& send, R&& recv, int root) {
+    if (rank() == root) expect_equal(count(send) * ranks(), count(recv), "gather");
+    return make([&](banyan_request_t* request) {
+      return banyan_gather(data(send), data(recv), count(send), type<S>(), root, handle(), request);
+    });
+  }
+  // send at `root` holds size() * count(recv); elsewhere it may be empty.
+  template <InBuffer S, OutBuffer R>
+  requires SameElements<S, R> Result scatter(S&& send, R&& recv, int root) {
+    if (rank() == root) expect_equal(count(recv) * ranks(), count(send), "scatter");
+    return make([&](banyan_request_t* request) {
+      return banyan_scatter(data(send), data(recv), count(recv), type<S>(), root, handle(), request);
+    });
+  }
+  Result barrier() {
+    return make([&](banyan_request_t* request) { return banyan_barrier(handle(), request); });
+  }
+
+  // ---- Between two ranks ----
+
+  // The n-th send to a rank with a tag matches the n-th receive there from this one with it; counts must be equal.
+  template <InBuffer S>
+  Result send(S&& send, int peer, std::uint32_t tag = 0) {
+    return make([&](banyan_request_t* request) {
+      return banyan_send_tagged(data(send), count(send), type<S>(), peer, tag, handle(), request);
+    });
+  }
+
+ private:
+  template <typename Body>
+  Result make(const Body& body) {
+    return static_cast<Self&>(*this).make(body);
+  }
+  banyan_comm_t handle() const { return static_cast<const Self&>(*this).handle(); }
+  int rank() const {
+    int rank = 0;
+    check(banyan_comm_user_rank(handle(), &rank));
+    return rank;
+  }
+  std::size_t ranks() const {
+    int size = 0;
+    check(banyan_comm_count(handle(), &size));
+    return static_cast<std::size_t>(size);
+  }
+  std::size_t part_of(std::size_t count, const char* call) const {
+    if (count % ranks() == 0) return count / ranks();
+    throw Error(ErrorCode::invalid_argument, std::string(call) + ": " + std::to_string(count) +
+                                                 " elements do not divide into " + std::to_string(ranks()) + " parts");
+  }
+  static void expect_equal(std::size_t expected, std::size_t count, const char* call) {
+    if (expected == count) return;
+    throw Error(ErrorCode::invalid_argument, std::string(call) + ": a buffer has " + std::to_string(count) +
+                                                 " elements, and must have " + std::to_string(expected));
+  }
+  // That there is one for each rank, and that all fit into the buffer.
+  void expect_counts(std::span<const std::size_t> counts, std::span<const std::size_t> displacements,
+                     std::size_t buffer, const char* call) const {
+    if (counts.size() != ranks() || (!displacements.empty() && displacements.size() != ranks())) {
+      throw Error(ErrorCode::invalid_argument,
+                  std::string(call) + ": one count and one displacement per rank is needed");
+    }
+    std::size_t end = 0;
+    for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+      const std::size_t begin = displacements.empty() ? end : displacements[rank];
+      end = begin + counts[rank];
+      if (end <= buffer) continue;
+      throw Error(ErrorCode::invalid_argument, std::string(call) + ": the part of rank " + std::to_string(rank) +
+                                                   " ends at " + std::to_string(end) + ", and the buffer at " +
+                                                   std::to_string(buffer));
+    }
+  }
+  static const std::size_t* pointer(std::span<const std::size_t> numbers) {
+    return numbers.empty() ? nullptr : numbers.data();
+  }
+  template <typename R>
+  static auto* data(R& range) {
+    return std::ranges::data(range);
+  }
+  template <typename R>
+  static std::size_t count(const R& range) {
+    return static_cast<std::size_t>(std::ranges::size(range));
+  }
+  template <typename R>
+  static constexpr banyan_type_t type() {
+    return type_of<std::remove_cv_t<std::ranges::range_value_t<R>>>();
+  }
+};
+
+// The calls of a communicator in the background.
+class Starter : public Calls<Starter, Request> {
+ public:
+  explicit Starter(banyan_comm_t comm) : handle_(comm) {}
+
+  // From `peer`, which may be kAnyRank; Request::source() tells which it was.
+  template <OutBuffer R>
+  Request recv(R&& recv, int peer, std::uint32_t tag = 0) {
+    auto source = std::make_unique<int>(kAnyRank);
+    Request request = make([&](banyan_request_t* handle) {
+      return banyan_recv_tagged(std::ranges::data(recv), std::ranges::size(recv),
+                                type_of<std::remove_cv_t<std::ranges::range_value_t<R>>>(), peer, tag, source.get(),
+                                handle_, handle);
+    });
+    request.source_ = std::move(source);
+    return request;
+  }
+
+ private:
+  friend class Calls<Starter, Request>;
+  template <typename Body>
+  Request make(const Body& body) {
+    Request request;
+    check(body(&request.handle_));
+    return request;
+  }
+  banyan_comm_t handle() const { return handle_; }
+  banyan_comm_t handle_;
+};
+
+// ---- Communicators ----
+
+// How to join. What is left out, the environment says (banyan.h), and else a default.
+struct Options {
+  std::string name = {};                          // in messages and flight records
+  std::chrono::duration<double> timeout{0};       // for an operation to make no progress
+  std::chrono::duration<double> join_timeout{0};  // for all ranks to come
+  std::string fabric = {};                        // file or generator of the network
+  std::string plan = {};                          // file
+  std::string routes = {};                        // file
+  std::string transport = {};                     // "auto", "shm", "tcp", "ucx"
+  bool has_progress_thread = true;
+  std::optional<bool> checksums = {}, zero_copy = {};
+  int connections = 0;
+
+  banyan_config_t config() const {
+    const auto text = [](const std::string& field) { return field.empty() ? nullptr : field.c_str(); };
+    const auto flag = [](std::optional<bool> field) { return field ? static_cast<int>(*field) : -1; };
+    banyan_config_t config = BANYAN_CONFIG_INIT;
+    config.name = text(name);
+    config.timeout = timeout.count();
+    config.join_timeout = join_timeout.count();
+    config.fabric = text(fabric);
+    config.plan = text(plan);
+    config.transport = text(transport);
+    config.progress_thread = has_progress_thread ? -1 : 0;
+    config.routes = text(routes);
+    config.checksums = flag(checksums);
+    config.zero_copy = flag(zero_copy);
+    config.connections = connections;
+    return config;
+  }
+};
+
+// A meeting point that one rank makes; its text is carried to the others by the application's own means.
+inline banyan_unique_id_t make_unique_id() {
+  banyan_unique_id_t id;
+  check(banyan_get_unique_id(&id));
+  return id;
+}
+
+// A group of processes. Movable; calls of several threads exclude each other.
+class Communicator : public Calls<Communicator, void> {
+ public:
+  // Collective over all processes that the launcher started; alone, with a warning, when there is no launcher.
+  static Communicator join(const Options& options = {}) {
+    return made_by(
+        [&](banyan_comm_t* comm, const banyan_config_t* config) { return banyan_comm_init_env(comm, config); },
+        options);
+  }
+  // Collective at a meeting point: "tcp://host:port" or "file:///path".
+  static Communicator join(const std::string& url, int size, int rank, const Options& options = {}) {
+    return made_by(
+        [&](banyan_comm_t* comm, const banyan_config_t* config) {
+          return banyan_comm_init_url(comm, url.c_str(), size, rank, config);
+        },
+        options);
+  }
+  static Communicator join(const banyan_unique_id_t& id, int size, int rank, const Options& options = {}) {
+    return made_by([&](banyan_comm_t* comm,
+                       const banyan_config_t* config) { return banyan_comm_init_rank(comm, size, id, rank, config); },
+                   options);
+  }
+  // By a newcomer, where the others call grow().
+  static Communicator join_grown(const banyan_unique_id_t& id, int size, int rank, const Options& options = {}) {
+    return made_by(
+        [&](banyan_comm_t* comm, const banyan_config_t* config) {
+          return banyan_comm_grow(nullptr, size, id, rank, comm, config);
+        },
+        options);
+  }
+  // Takes over what the C interface has made.
+  explicit Communicator(banyan_comm_t handle) : handle_(handle) {}
+
+  Communicator(Communicator&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Communicator& operator=(Communicator&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  // Waits for what is under way, as finalize() does, and forgets errors; by an exception, aborts, so that the other
+  // ranks do not wait for this one.
+  ~Communicator() {
+    if (handle_ == nullptr) return;
+    if (std::uncaught_exceptions() > exceptions_) banyan_comm_abort(handle_);
+    banyan_comm_destroy(handle_);
+  }
+
+  int rank() const { return number(banyan_comm_user_rank); }
+  int size() const { return number(banyan_comm_count); }
+  // How often calls went on without a link that was lost.
+  int reroutes() const { return number(banyan_comm_get_reroutes); }
+  std::string name() const {
+    const char* name = nullptr;
+    check(banyan_comm_get_name(handle_, &name));
+    return name;
+  }
+  banyan_comm_t handle() const { return handle_; }
+
+  // ---- Groups and ends ----
+
+  // Collective: ranks with an equal color >= 0 form a new communicator, ordered by key, then by rank.
+  std::optional<Communicator> split(int color, int key, const Options& options = {}) {
+    const banyan_config_t config = options.config();
+    banyan_comm_t part = nullptr;
+    check(banyan_comm_split(handle_, color, key, &part, &config));
+    return part != nullptr ? std::optional<Communicator>(std::in_place, part) : std::nullopt;
+  }
+  // Collective among those who live: one without the dead and the excluded.
+  Communicator shrink(std::span<const int> excluded = {}, const Options& options = {}) {
+    const int count = static_cast<int>(excluded.size());
+    return made_by(
+        [&](banyan_comm_t* comm, const banyan_config_t* config) {
+          return banyan_comm_shrink(handle_, excluded.data(), count, comm, config);
+        },
+        options);
+  }
+  // Collective with newcomers that call join_grown().
+  Communicator grow(const banyan_unique_id_t& id, int size, const Options& options = {}) {
+    return made_by(
+        [&](banyan_comm_t* comm, const banyan_config_t* config) {
+          return banyan_comm_grow(handle_, size, id, rank(), comm, config);
+        },
+        options);
+  }
+  // Waits for everything under way, and says good-bye; no calls after that.
+  void finalize() { check(banyan_comm_finalize(handle_)); }
+  // Ends everything under way, here and, soon, at the other ranks. Any thread.
+  void abort() { check(banyan_comm_abort(handle_)); }
+  // Why it is in error, if it is. Any thread; does not wait.
+  std::optional<Error> error() const {
+    banyan_result_t result = BANYAN_SUCCESS;
+    check(banyan_comm_get_async_error(handle_, &result));
+    if (result == BANYAN_SUCCESS) return std::nullopt;
+    return Error(static_cast<ErrorCode>(result), banyan_last_error(handle_));
+  }
+  // For operations that begin from now on; zero: as in the options.
+  template <typename Rep, typename Period>
+  void set_timeout(std::chrono::duration<Rep, Period> timeout) {
+    check(banyan_comm_set_timeout(handle_, std::chrono::duration<double>(timeout).count()));
+  }
+  // Has all ranks write their flight records.
+  void dump(const std::string& why) { check(banyan_comm_dump(handle_, why.c_str())); }
+  ScaledSum scaled_sum(double factor) { return ScaledSum(handle_, factor); }
+
+  // The calls are those of Calls, and these:
+  Starter start() { return Starter(handle_); }
+  // Blocks; returns the rank that sent, where `peer` may be kAnyRank.
+  template <OutBuffer R>
+  int recv(R&& recv, int peer, std::uint32_t tag = 0) {
+    int source = kAnyRank;
+    check(banyan_recv_tagged(std::ranges::data(recv), std::ranges::size(recv),
+                             type_of<std::remove_cv_t<std::ranges::range_value_t<R>>>(), peer, tag, &source, handle_,
+                             nullptr));
+    return source;
+  }
+  // Both at once, so that all ranks may do it in a ring. Returns the rank that sent.
+  template <InBuffer S, OutBuffer R>
+  int send_recv(S&& send, int to, R&& recv, int from, std::uint32_t tag = 0) {
+    Request received = start().recv(recv, from, tag);
+    this->send(send, to, tag);
+    received.wait();
+    return received.source();
+  }
+
+ private:
+  friend class Calls<Communicator, void>;
+  template <typename Body>
+  void make(const Body& body) {
+    check(body(nullptr));
+  }
+  template <typename Join>
+  static Communicator made_by(const Join& join, const Options& options) {
+    const banyan_config_t config = options.config();
+    banyan_comm_t comm = nullptr;
+    check(join(&comm, &config));
+    return Communicator(comm);
+  }
+  int number(banyan_result_t (*ask)(banyan_comm_t, int*)) const {
+    int number = 0;
+    check(ask(handle_, &number));
+    return number;
+  }
+
+  banyan_comm_t handle_ = nullptr;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace v0
+}  // namespace banyan
