@@ -26,7 +26,7 @@ constexpr const char* kFooter =
 
 struct PlanTexts {
   std::string trees, max_height, bytes, sizes, output;
-  bool compare = false, json = false;
+  bool compare = false, json = false, no_lower = false;
 };
 
 struct Size {
@@ -52,11 +52,8 @@ struct Planned {
 };
 
 Json seconds_json(const PlanSeconds& seconds) {
-  return {{"bound", seconds.bound},
-          {"switches", seconds.switches},
-          {"packing", seconds.packing},
-          {"verify", seconds.verify},
-          {"total", seconds.total}};
+  return {{"bound", seconds.bound},       {"switches", seconds.switches}, {"packing", seconds.packing},
+          {"lowering", seconds.lowering}, {"verify", seconds.verify},     {"total", seconds.total}};
 }
 
 Json comparison_json(const Planned& planned) {
@@ -133,8 +130,8 @@ std::string comparison_text(const Terminal& terminal, const Planned& planned) {
 
 std::string describe_seconds(const PlanSeconds& seconds) {
   return format_seconds(seconds.total) + ": bound " + format_seconds(seconds.bound) + ", switches " +
-         format_seconds(seconds.switches) + ", packing " + format_seconds(seconds.packing) + ", verifying " +
-         format_seconds(seconds.verify);
+         format_seconds(seconds.switches) + ", packing " + format_seconds(seconds.packing) + ", lowering " +
+         format_seconds(seconds.lowering) + ", verifying " + format_seconds(seconds.verify);
 }
 
 std::string plan_text(const Terminal& terminal, const Planned& planned, const std::string& fabric_name) {
@@ -161,9 +158,9 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
                    std::to_string(plan.schedule.chunk_count()) + ", height " + std::to_string(height.max) +
                        " at most, " + format_decimals(height.mean, 2) + " on average");
   if (plan.guaranteed_excess != Fraction(0)) {
-    const Fraction worst = plan.bound.seconds_per_byte + plan.guaranteed_excess;
+    const double worst = plan.bound.seconds_per_byte.to_double() + plan.guaranteed_excess.to_double();
     text += labelled(terminal, "promise",
-                     "this number of trees is never below " + format_gigabytes(algbw_gigabytes(worst)) + " here");
+                     "this number of trees is never below " + format_gigabytes(1e-9 / worst) + " here");
   }
   if (planned.chosen_for) {
     std::string simulated;
@@ -191,6 +188,9 @@ class PlanCommand : public Command {
     };
     add("--trees", texts_.trees, "K", "this many trees per rank instead of as many as the optimum needs");
     add("--max-height", texts_.max_height, "H", "the best throughput with no tree higher than this");
+    command
+        ->add_flag("--no-lower", texts_.no_lower, "leave tall trees as they come out, without a search for lower ones")
+        ->excludes("--max-height");
     add("--bytes", texts_.bytes, "SIZE",
         "of all plans the one that is quickest for this size when simulated: low trees for small buffers")
         ->excludes("--trees")
@@ -231,6 +231,7 @@ class PlanCommand : public Command {
     if (!texts_.max_height.empty()) {
       options.max_height = static_cast<uint32_t>(parse_count(texts_.max_height, "--max-height", {.most = kMaxHeight}));
     }
+    options.lower = !texts_.no_lower;
     return options;
   }
 

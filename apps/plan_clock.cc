@@ -16,6 +16,9 @@ void PlanClock::phase_begins(Phase phase) {
     case Phase::packing:
       progress_.say("packing trees");
       break;
+    case Phase::lowering:
+      progress_.say("lowering trees");
+      break;
   }
 }
 

@@ -34,7 +34,7 @@ class PlanClock : public PlanObserver {
   Progress& progress_;
   Stopwatch since_phase_;
   std::optional<Phase> phase_;
-  std::array<double, 3> seconds_{};
+  std::array<double, 4> seconds_{};
 };
 
 }  // namespace banyan::app

@@ -41,6 +41,7 @@ CheckedPlan plan_and_verify(const Fabric& fabric, const Collective& collective, 
           .seconds = {.bound = clock.seconds(PlanObserver::Phase::bound),
                       .switches = clock.seconds(PlanObserver::Phase::switches),
                       .packing = clock.seconds(PlanObserver::Phase::packing),
+                      .lowering = clock.seconds(PlanObserver::Phase::lowering),
                       .verify = verifying.seconds(),
                       .total = total.seconds()}};
 }

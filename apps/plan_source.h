@@ -11,7 +11,7 @@
 namespace banyan::app {
 
 struct PlanSeconds {
-  double bound = 0, switches = 0, packing = 0, verify = 0;
+  double bound = 0, switches = 0, packing = 0, lowering = 0, verify = 0;
   double total = 0;  // all of it, verification included
 };
 

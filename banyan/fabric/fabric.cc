@@ -123,13 +123,108 @@ bool is_automorphism(const Permutation& image, const std::vector<Node>& nodes, c
   return sorted_link_keys(links, &image) == keys;
 }
 
-bool fixes_no_rank(std::span<const Permutation> generators, std::span<const NodeId> ranks) {
-  const std::vector<Permutation> group = generate_group(generators, ranks.size());
-  if (group.empty()) return false;
-  return std::all_of(group.begin() + 1, group.end(), [&](const Permutation& image) {
-    return std::none_of(ranks.begin(), ranks.end(), [&](NodeId v) { return image[index(v)] == v; });
-  });
-}
+// Whether no element but the identity of the generated group keeps any rank in place, without listing the group.
+// Let K be the elements that keep the first rank r in place. K keeps a node s in place exactly when r -> s extends to a
+// map from the orbit of r that commutes with the generators. Such maps of the orbit into itself carry what K keeps to
+// what K keeps, so a few of them show that K keeps the whole orbit; then K is normal, and one node of every other orbit
+// is enough to show that K keeps everything. O(nodes * generators * log).
+class FreenessProof {
+ public:
+  FreenessProof(std::span<const Permutation> generators, std::span<const NodeId> ranks)
+      : generators_(generators), ranks_(ranks), nodes_(generators.front().size()) {}
+
+  bool holds() {
+    const uint32_t first = index(ranks_.front());
+    grow_orbit(first);
+    if (!keeps_first_orbit(first)) return false;
+    std::vector<bool> seen(nodes_, false);
+    for (const uint32_t v : orbit_) seen[v] = true;
+    // Ranks first, for their orbits must be as large as the first.
+    for (const NodeId rank : ranks_) {
+      if (seen[index(rank)]) continue;
+      if (mark_orbit(index(rank), seen) != orbit_.size() || !extends(index(rank))) return false;
+    }
+    for (uint32_t v = 0; v < nodes_; ++v) {
+      if (seen[v]) continue;
+      mark_orbit(v, seen);
+      if (!extends(v)) return false;
+    }
+    return true;
+  }
+
+ private:
+  uint32_t image(size_t generator, uint32_t v) const { return index(generators_[generator][v]); }
+
+  void grow_orbit(uint32_t first) {
+    std::vector<bool> seen(nodes_, false);
+    orbit_.assign(1, first);
+    came_.assign(1, {0, 0});
+    seen[first] = true;
+    for (size_t i = 0; i < orbit_.size(); ++i) {
+      for (size_t g = 0; g < generators_.size(); ++g) {
+        const uint32_t next = image(g, orbit_[i]);
+        if (seen[next]) continue;
+        seen[next] = true;
+        orbit_.push_back(next);
+        came_.emplace_back(orbit_[i], g);
+      }
+    }
+  }
+
+  size_t mark_orbit(uint32_t start, std::vector<bool>& seen) const {
+    std::vector<uint32_t> queue{start};
+    seen[start] = true;
+    for (size_t i = 0; i < queue.size(); ++i) {
+      for (size_t g = 0; g < generators_.size(); ++g) {
+        const uint32_t next = image(g, queue[i]);
+        if (!seen[next]) queue.push_back(next);
+        seen[next] = true;
+      }
+    }
+    return queue.size();
+  }
+
+  // Whether the first node of the orbit -> `to` extends; the map is left in map_.
+  bool extends(uint32_t to) {
+    map_.resize(nodes_);
+    map_[orbit_.front()] = to;
+    for (size_t i = 1; i < orbit_.size(); ++i) map_[orbit_[i]] = image(came_[i].second, map_[came_[i].first]);
+    for (const uint32_t v : orbit_) {
+      for (size_t g = 0; g < generators_.size(); ++g) {
+        if (map_[image(g, v)] != image(g, map_[v])) return false;
+      }
+    }
+    return true;
+  }
+
+  bool keeps_first_orbit(uint32_t first) {
+    std::vector<std::vector<uint32_t>> maps;
+    std::vector<bool> kept(nodes_, false);
+    for (const uint32_t v : orbit_) {
+      if (kept[v] || v == first) continue;
+      if (!extends(v)) return false;
+      maps.push_back(map_);
+      kept.assign(nodes_, false);
+      std::vector<uint32_t> queue{first};
+      kept[first] = true;
+      for (size_t i = 0; i < queue.size(); ++i) {
+        for (const auto& map : maps) {
+          const uint32_t next = map[queue[i]];
+          if (!kept[next]) queue.push_back(next);
+          kept[next] = true;
+        }
+      }
+    }
+    return true;
+  }
+
+  std::span<const Permutation> generators_;
+  std::span<const NodeId> ranks_;
+  size_t nodes_;
+  std::vector<uint32_t> orbit_;                    // of the first rank, breadth first
+  std::vector<std::pair<uint32_t, size_t>> came_;  // by place in orbit_: from which node, by which generator
+  std::vector<uint32_t> map_;                      // by node
+};
 
 }  // namespace
 
@@ -282,12 +377,12 @@ Fabric Fabric::Builder::build() && {
                                  "'; add a link into it or remove it");
   }
   if (!symmetries_.empty()) {
-    const auto keys = sorted_link_keys(body->links, nullptr);
-    const bool small = body->nodes.size() * body->ranks.size() <= kMaxGroupEntries;
+    const bool small = body->links.size() <= kMaxSymmetricLinks;
+    const auto keys = small ? sorted_link_keys(body->links, nullptr) : std::vector<LinkKey>();
     const bool hold = small && std::all_of(symmetries_.begin(), symmetries_.end(), [&](const Permutation& image) {
                         return is_automorphism(image, body->nodes, body->links, keys);
                       });
-    if (hold && fixes_no_rank(symmetries_, body->ranks)) body->symmetries = std::move(symmetries_);
+    if (hold && FreenessProof(symmetries_, body->ranks).holds()) body->symmetries = std::move(symmetries_);
   }
   body->compute_fingerprint();
   return Fabric(std::move(body));

@@ -56,8 +56,7 @@ class Fabric {
   static constexpr size_t kMaxNodes = 1'000'000;
   static constexpr size_t kMaxLinks = 16'000'000;
   static constexpr size_t kMaxNameBytes = 200;
-  // Symmetries are kept where all elements of a group of one per rank, written out, are no more numbers than this.
-  static constexpr size_t kMaxGroupEntries = size_t{1} << 24;
+  static constexpr size_t kMaxSymmetricLinks = size_t{1} << 20;  // beyond, symmetries are not looked into
 
   std::span<const Node> nodes() const;
   std::span<const Link> links() const;
@@ -109,9 +108,8 @@ class Fabric::Builder {
   size_t node_count() const { return nodes_.size(); }
 
   // Proposes a symmetry. build() keeps the proposals only if all of them are automorphisms of the finished graph and
-  // generate a group (of at most one element per rank) that fixes no rank; otherwise it silently drops them all, since
-  // an edited fabric has simply lost its symmetry. Fabrics with ranks * nodes above kMaxGroupEntries (4096 ranks
-  // without switches) keep none, because proving them would take more memory than planning saves.
+  // generate a group of which no element but the identity keeps any rank in place; otherwise it silently drops them all,
+  // since an edited fabric has simply lost its symmetry. Fabrics with more than kMaxSymmetricLinks keep none.
   void add_symmetry(Permutation image);
 
   // Throws Error{invalid_input} naming the rank that is cut off, or when there are fewer than two ranks.

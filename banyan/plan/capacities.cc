@@ -14,7 +14,7 @@ namespace {
 
 // Larger numbers of trees are only tried up to here below the number that is certain to work.
 constexpr int64_t kMaxTriedMultiples = 64;
-constexpr int128 kMaxTotal = int128{1} << 60;
+constexpr int128 kMaxTotal = int128{1} << 61;
 
 // 1/x* = p/q in network units.
 struct InverseThroughput {
@@ -35,12 +35,13 @@ std::vector<int64_t> supplies(int64_t trees, const Collective& collective) {
 }
 
 std::vector<int64_t> floors(const Network& network, const Fraction& time, int64_t demand) {
+  // More than a few times the whole demand is never used; the cap keeps sums countable.
+  const int128 most = std::max<int128>(demand, std::min(int128{demand} * (network.terminal_count() + int64_t{1}),
+                                                        kMaxTotal / static_cast<int128>(network.arcs().size())));
   std::vector<int64_t> capacity;
   for (const int64_t bandwidth : network.bandwidths()) {
     const Fraction exact = time * Fraction(bandwidth, 1);
-    const int128 whole = exact.numerator() / exact.denominator();
-    // More than a few times the whole demand is never used; the cap keeps sums small.
-    capacity.push_back(static_cast<int64_t>(std::min(whole, int128{demand} * (network.terminal_count() + int64_t{1}))));
+    capacity.push_back(static_cast<int64_t>(std::min(exact.numerator() / exact.denominator(), most)));
   }
   return capacity;
 }
@@ -145,17 +146,13 @@ int64_t trees_for_tight_arcs(const Network& network, const Witness& witness, int
   return q / common;
 }
 
-void check_size(int128 trees, const Network& network, const Collective& collective, const Fraction& time) {
-  int128 total = 0;
-  for (const int64_t bandwidth : network.bandwidths()) total += bandwidth;
-  const Fraction scaled = time * Fraction(total, 1);
-  if (trees * static_cast<int128>(collective.total_weight()) > kMaxTotal || scaled > Fraction(kMaxTotal, 1)) {
-    throw Error(ErrorCode::unsupported, "an exact optimum would need " + to_string(trees) +
-                                            " trees per rank; ask for fewer with --trees, or round the bandwidths");
-  }
-}
-
 }  // namespace
+
+bool is_countable(int128 trees_per_weight, const Network& network, const Collective& collective) {
+  // No sum over arcs counts an arc for more than all trees (floors above).
+  return trees_per_weight <=
+         kMaxTotal / static_cast<int128>(collective.total_weight()) / static_cast<int128>(network.arcs().size());
+}
 
 TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective,
                                   const Witness& witness) {
@@ -163,15 +160,31 @@ TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, 
   int64_t common = q;
   for (const int64_t bandwidth : network.bandwidths()) common = std::gcd(common, bandwidth);
   const int64_t certain = q / common, step = trees_for_tight_arcs(network, witness, q);
-  check_size(certain, network, collective, Fraction(int128{p} * certain, q));
-  for (int64_t trees = step; trees < certain && trees <= step * kMaxTriedMultiples; trees += step) {
+  for (int64_t trees = step, tried = 0; trees < certain && tried < kMaxTriedMultiples; trees += step, ++tried) {
+    if (!is_countable(trees, network, collective)) break;
     TreeCapacities result{.trees_per_weight = trees, .capacity = {}, .supply = supplies(trees, collective)};
     const int64_t demand = trees * static_cast<int64_t>(collective.total_weight());
     result.capacity = floors(network, Fraction(int128{p} * trees, q), demand);
     if (!is_feasible(network, result.capacity, result.supply)) continue;
     if (SwitchBalancer(network, result.capacity, result.supply).balance() == SwitchBalancer::kNone) return result;
   }
-  return capacities_at(Fraction(int128{p} * certain, q), certain, network, fabric, collective);
+  if (is_countable(certain, network, collective))
+    return capacities_at(Fraction(int128{p} * certain, q), certain, network, fabric, collective);
+  int64_t most = 1;
+  while (is_countable(int128{2} * most, network, collective)) most *= 2;
+  return rounded_capacities(most, network, fabric, collective, witness);
+}
+
+TreeCapacities rounded_capacities(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
+                                  const Collective& collective, const Witness& witness) {
+  const auto [p, q] = inverse_throughput(network, witness);
+  const int64_t narrowest = *std::min_element(network.bandwidths().begin(), network.bandwidths().end());
+  // One more unit on the narrowest arc is at least one more on each, which makes up for every floor.
+  const Fraction ideal = Fraction(int128{p} * trees_per_weight, q) * Fraction(narrowest, 1);
+  const int128 above = ideal.numerator() / ideal.denominator() + 2;
+  TreeCapacities result = capacities_at(Fraction(above, narrowest), trees_per_weight, network, fabric, collective);
+  result.exact = false;
+  return result;
 }
 
 TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, const Network& network,
@@ -186,7 +199,11 @@ Fraction least_time(int64_t trees_per_weight, const Network& network, const Coll
                     const Witness& witness) {
   const auto [p, q] = inverse_throughput(network, witness);
   const Fraction ideal(int128{p} * trees_per_weight, q);
-  check_size(trees_per_weight, network, collective, ideal);
+  if (!is_countable(trees_per_weight, network, collective)) {
+    throw Error(ErrorCode::unsupported, std::to_string(trees_per_weight) +
+                                            " trees per unit of weight cannot be counted in 64 bits here; ask for "
+                                            "fewer with --trees, or use smaller weights");
+  }
   const std::vector<int64_t> supply = supplies(trees_per_weight, collective);
   const int64_t demand = trees_per_weight * static_cast<int64_t>(collective.total_weight());
   const auto feasible = [&](const Fraction& time) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "banyan/base/fraction.h"
 #include "banyan/plan/bound.h"
 #include "banyan/plan/network.h"
 
@@ -18,9 +19,15 @@ struct TreeCapacities {
   int64_t trees_per_weight = 0;   // k
   std::vector<int64_t> capacity;  // by arc of the network; switches are balanced
   std::vector<int64_t> supply;    // by terminal: k * weight
+  bool exact = true;              // false: rounded_capacities
 };
 
-// The least k that reaches the bound, and its capacities. Throws Error{unsupported} when a switch cannot be balanced.
+// Units are counted in 64 bits: whether sums over all arcs and trees stay below that with k trees per weight.
+bool is_countable(int128 trees_per_weight, const Network& network, const Collective& collective);
+
+// The least k that reaches the bound, and its capacities. Where bandwidths have so little in common that this k is not
+// countable, the largest power of two that is, and `exact` is false. Throws Error{unsupported} when a switch cannot be
+// balanced.
 TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective,
                                   const Witness& witness);
 
@@ -28,6 +35,11 @@ TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, 
 // byte above the bound). U is found exactly: it is j / b_e for some whole j and some bandwidth.
 TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
                               const Collective& collective, const Witness& witness);
+
+// Without a search: k trees in a time that is sure to suffice, at most (2 / (W k)) / min b_e seconds per byte above the
+// bound. For large k, where that is nothing.
+TreeCapacities rounded_capacities(int64_t trees_per_weight, const Network& network, const Fabric& fabric,
+                                  const Collective& collective, const Witness& witness);
 
 // Capacities floor(time * b_e) for k trees; `time` in units of 1 / network.unit(). Feasible if at least what
 // capacities_for found.

@@ -14,9 +14,10 @@ constexpr uint32_t kGreedyDepth = 4;
 
 // The batch is one more vertex, with an arc of capacity 0 or without limit to each terminal; these arcs follow the
 // network's own.
-CutCondition::CutCondition(const Network& network) : network_(network), batch_vertex_(network.vertex_count()) {
+CutCondition::CutCondition(const Network& network, std::span<const Arc> own_arcs)
+    : network_(network), arc_count_(own_arcs.size()), batch_vertex_(network.vertex_count()) {
   const uint32_t vertices = network.vertex_count() + 1;
-  std::vector<Arc> arcs(network.arcs().begin(), network.arcs().end());
+  std::vector<Arc> arcs(own_arcs.begin(), own_arcs.end());
   for (uint32_t t = 0; t < network.terminal_count(); ++t) arcs.push_back({.tail = batch_vertex_, .head = t});
   half_start_.assign(vertices + 1, 0);
   for (const Arc& arc : arcs) {
@@ -42,9 +43,8 @@ CutCondition::CutCondition(const Network& network) : network_(network), batch_ve
 void CutCondition::load(const State& state) {
   std::copy(state.capacity.begin(), state.capacity.end(), capacity_.begin());
   std::copy(state.supply.begin(), state.supply.end(), supply_.begin());
-  const size_t arcs = network_.arcs().size();
   for (uint32_t t = 0; t < network_.terminal_count(); ++t) {
-    capacity_[arcs + t] = state.batch && state.batch->members[t] ? kUnlimited : 0;
+    capacity_[arc_count_ + t] = state.batch && state.batch->members[t] ? kUnlimited : 0;
   }
   supply_[batch_vertex_] = state.batch ? state.batch->units : 0;
 }
@@ -65,6 +65,7 @@ bool CutCondition::label(uint32_t sink) {
     next_[v] = half_start_[v];
     if (is_source_[v] || supply_[v] > drawn_[v]) found = true;
     if (is_source_[v]) continue;
+    work_ += half_start_[v + 1] - half_start_[v];
     for (uint32_t h = half_start_[v]; h < half_start_[v + 1]; ++h) {
       const HalfArc& half = halves_[h];
       if (level_[half.to] >= 0 || residual(half) <= 0) continue;
@@ -112,6 +113,7 @@ int64_t CutCondition::pull_greedily(uint32_t vertex, int64_t want, uint32_t dept
   if (is_source_[vertex]) return want;
   int64_t got = draw(vertex, want);
   if (depth == 0 || got == want) return got;
+  work_ += half_start_[vertex + 1] - half_start_[vertex];
   visited_[vertex] = stamp_;  // while it is on the way down, and for good if it comes back short
   for (uint32_t h = half_start_[vertex]; h < half_start_[vertex + 1] && got < want; ++h) {
     const HalfArc& half = halves_[h];

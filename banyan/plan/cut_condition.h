@@ -38,12 +38,16 @@ class CutCondition {
     std::optional<Batch> batch = {};
   };
 
-  explicit CutCondition(const Network& network);
+  explicit CutCondition(const Network& network) : CutCondition(network, network.arcs()) {}
+  // The vertices of `network` with these arcs instead of its own.
+  CutCondition(const Network& network, std::span<const Arc> arcs);
 
   // A set X that violates the condition, or nothing when it holds. `on_tight`, when given, hears of sets met on the way
   // that hold with equality: no tree may ever enter one of them more often than it must.
   std::optional<VertexSet> find_violated(const State& state,
                                          const std::function<void(const VertexSet&)>& on_tight = {});
+
+  uint64_t work() const { return work_; }  // arcs looked at so far, over all calls
 
   // Newton's walk: calls `violated(X)` for sets that violate the condition until it holds for all. The callback must
   // raise the capacities or lower the demand behind `state` so that X is satisfied, and may only ever relax the
@@ -67,6 +71,7 @@ class CutCondition {
   VertexSet sink_side() const;
 
   const Network& network_;
+  size_t arc_count_;
   uint32_t batch_vertex_;
   std::vector<uint32_t> half_start_;
   std::vector<HalfArc> halves_;
@@ -75,7 +80,7 @@ class CutCondition {
   std::vector<int32_t> level_;
   std::vector<uint32_t> next_, queue_, touched_, drawn_from_;
   std::vector<uint64_t> visited_;
-  uint64_t stamp_ = 0;
+  uint64_t stamp_ = 0, work_ = 0;
   bool searched_ = false;  // whether the last reaches() needed a flow at all
 };
 

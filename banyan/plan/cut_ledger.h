@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "banyan/base/fraction.h"
 #include "banyan/plan/cut_condition.h"
 #include "banyan/plan/network.h"
 
@@ -63,7 +64,7 @@ class CutLedger {
   };
   bool overdraws(const Cut& cut, int32_t entering, bool joins) const {
     const int64_t owed = !cut.holds_root && (cut.joined > 0 || joins) ? 1 : 0;
-    return units_ * (cut.entered + entering - owed) > cut.slack;
+    return int128{units_} * (cut.entered + entering - owed) > cut.slack;
   }
   int32_t count_entering(uint32_t cut, std::span<const uint32_t> path) const;
 

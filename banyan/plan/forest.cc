@@ -21,6 +21,8 @@ namespace {
 // The search for the least time under a height: in these parts of the optimal time, and so many halvings at the end.
 constexpr int64_t kTimeParts = 256;
 constexpr int kNarrowingSteps = 3;
+// Trees that come at once by rotation may be so much higher than what is low enough: a search seldom does better.
+constexpr uint32_t kRotationExcess = 2;
 
 // One direction of a collective, planned: trees of `trees_per_weight` units per unit of weight.
 struct Phase {
@@ -34,8 +36,10 @@ void begin(const ForestOptions& options, PlanObserver::Phase phase) {
 }
 
 PackingOptions packing_options(const ForestOptions& options) {
-  PackingOptions result{.max_height = options.max_height};
-  if (options.observer) result.progress = [&options](double done) { options.observer->progress(done); };
+  PackingOptions result{.max_height = options.max_height, .lower = options.lower};
+  if (!options.observer) return result;
+  result.progress = [&options](double done) { options.observer->progress(done); };
+  result.lowering_begins = [&options] { begin(options, PlanObserver::Phase::lowering); };
   return result;
 }
 
@@ -52,9 +56,10 @@ std::optional<Packing> pack(const Network& network, const Fabric& fabric, const 
   if (auto packing = pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
       packing && is_low(*packing, height))
     return packing;
-  if (auto packing = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply);
-      packing && is_low(*packing, height))
-    return packing;
+  for (uint32_t rotated = height; rotated <= (options.max_height ? height : height + kRotationExcess); ++rotated) {
+    if (auto packing = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply, rotated))
+      return packing;
+  }
   return pack_trees(network, capacities.capacity, capacities.supply, packing_options(options));
 }
 
@@ -89,24 +94,42 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
   return {.network = std::move(network), .trees_per_weight = trees, .packing = std::move(*best)};
 }
 
-Phase plan_phase(const Fabric& fabric, const Collective& collective, const Witness& witness,
-                 const ForestOptions& options) {
+// What one direction of a collective has to pack.
+struct Problem {
+  Network network;
+  Witness witness;
+  TreeCapacities capacities;
+};
+
+Problem pose_problem(const Fabric& fabric, const Collective& collective, const Witness& witness,
+                     const ForestOptions& options) {
   begin(options, PlanObserver::Phase::switches);
   Network network(fabric, collective, witness.gathering);
-  if (options.max_height) {
-    const int64_t trees = options.trees ? static_cast<int64_t>(*options.trees)
-                                        : optimal_capacities(network, fabric, collective, witness).trees_per_weight;
-    begin(options, PlanObserver::Phase::packing);
-    return plan_low_phase(std::move(network), fabric, collective, witness, trees, options);
-  }
-  const TreeCapacities capacities =
+  TreeCapacities capacities =
       options.trees ? capacities_for(static_cast<int64_t>(*options.trees), network, fabric, collective, witness)
                     : optimal_capacities(network, fabric, collective, witness);
+  return {.network = std::move(network), .witness = witness, .capacities = std::move(capacities)};
+}
+
+// Chunks of an allreduce count their shares in a common unit of both directions. Where it is not countable, the
+// direction of fewer trees is planned anew with as many as the other has.
+void make_units_common(Problem& gather, Problem& spread, const Fabric& fabric, const Collective& collective) {
+  const int128 in = gather.capacities.trees_per_weight, out = spread.capacities.trees_per_weight;
+  const int128 common = in / std::gcd(gather.capacities.trees_per_weight, spread.capacities.trees_per_weight) * out;
+  if (is_countable(common, gather.network, collective)) return;
+  Problem& rounded = in < out ? gather : spread;
+  const int64_t trees = static_cast<int64_t>(std::max(in, out));
+  rounded.capacities = rounded_capacities(trees, rounded.network, fabric, collective, rounded.witness);
+}
+
+Phase solve(Problem problem, const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
   begin(options, PlanObserver::Phase::packing);
-  std::optional<Packing> packing = pack(network, fabric, capacities, options);
+  const int64_t trees = problem.capacities.trees_per_weight;
+  if (options.max_height)
+    return plan_low_phase(std::move(problem.network), fabric, collective, problem.witness, trees, options);
+  std::optional<Packing> packing = pack(problem.network, fabric, problem.capacities, options);
   CHECK(packing.has_value()) << "no packing although the cut condition holds";
-  return {
-      .network = std::move(network), .trees_per_weight = capacities.trees_per_weight, .packing = std::move(*packing)};
+  return {.network = std::move(problem.network), .trees_per_weight = trees, .packing = std::move(*packing)};
 }
 
 // For each link its opposite of the same bandwidth, or nothing when some link has none.
@@ -205,11 +228,11 @@ Schedule to_schedule(const Fabric& fabric, const Collective& collective, const s
   return std::move(builder).build();
 }
 
-Fraction guaranteed_excess(const Fabric& fabric, const Collective& collective, int64_t trees) {
+// What rounding to this number of trees can cost.
+Fraction rounding_excess(const Fabric& fabric, const Collective& collective, int64_t trees, int64_t roundings) {
   uint64_t narrowest = UINT64_MAX;
   for (const Link& link : fabric.links()) narrowest = std::min(narrowest, link.bandwidth.bytes_per_second());
-  const int64_t phases = collective.reduces() && collective.spreads() ? 2 : 1;
-  return Fraction(phases,
+  return Fraction(roundings,
                   int128{trees} * static_cast<int128>(collective.total_weight()) * static_cast<int128>(narrowest));
 }
 
@@ -223,19 +246,27 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
   }
   begin(options, PlanObserver::Phase::bound);
   Bound bound = compute_bound(fabric, collective);
-  std::optional<Phase> gather, spread;
+  std::optional<Problem> gathering, spreading;
   // On a fabric whose links all have opposites, the reduce trees of an allreduce are its spread trees turned round.
   const bool mirrored = collective.reduces() && collective.spreads() && opposite_links(fabric).has_value();
   for (const Witness& witness : bound.witnesses) {
     if (witness.gathering && mirrored) continue;
-    (witness.gathering ? gather : spread) = plan_phase(fabric, collective, witness, options);
+    (witness.gathering ? gathering : spreading) = pose_problem(fabric, collective, witness, options);
+  }
+  if (gathering && spreading) make_units_common(*gathering, *spreading, fabric, collective);
+  int64_t roundings = 0, trees = 0;
+  std::optional<Phase> gather, spread;
+  for (std::optional<Problem>* problem : {&gathering, &spreading}) {
+    if (!*problem) continue;
+    trees = (*problem)->capacities.trees_per_weight;
+    roundings += ((*problem)->capacities.exact ? (options.trees ? 1 : 0) : 2) * (mirrored ? 2 : 1);
+    (problem == &gathering ? gather : spread) = solve(std::move(**problem), fabric, collective, options);
   }
   Schedule schedule = to_schedule(fabric, collective, gather, spread);
   const Fraction time = seconds_per_byte(schedule);
   const bool optimal = time <= bound.seconds_per_byte;
   Fraction excess(0);
-  if (!optimal && options.trees && !options.max_height)
-    excess = guaranteed_excess(fabric, collective, static_cast<int64_t>(*options.trees));
+  if (!optimal && roundings > 0 && !options.max_height) excess = rounding_excess(fabric, collective, trees, roundings);
   return {.schedule = std::move(schedule),
           .bound = std::move(bound),
           .seconds_per_byte = time,

@@ -20,7 +20,7 @@ namespace banyan {
 class PlanObserver {
  public:
   virtual ~PlanObserver() = default;
-  enum class Phase { bound, switches, packing };
+  enum class Phase { bound, switches, packing, lowering };
   virtual void phase_begins(Phase phase) = 0;
   virtual void progress(double fraction_done) = 0;
 };
@@ -31,6 +31,8 @@ struct ForestOptions {
   // No tree higher than this (an allreduce chunk: in-tree and out-tree each). Absent: optimal throughput, as low as
   // found.
   std::optional<uint32_t> max_height = {};
+  // Whether tall trees are taken out at the end and grown anew, lower: the longest part where it is needed at all.
+  bool lower = true;
   PlanObserver* observer = nullptr;
 };
 
@@ -39,8 +41,9 @@ struct ForestPlan {
   Bound bound;
   Fraction seconds_per_byte;  // by the most loaded link; equals bound when optimal
   bool optimal = false;       // seconds_per_byte <= bound.seconds_per_byte, compared as fractions
-  // With `trees` and not optimal: the most, in seconds per byte, that any plan of so many trees can need above the bound
-  // (ForestColl, section 5.5). Zero otherwise.
+  // With `trees`, or where bandwidths have too little in common for exact shares to be counted in 64 bits, and not
+  // optimal: the most, in seconds per byte, that the best plan of so many trees can need above the bound (ForestColl,
+  // section 5.5). Zero otherwise.
   Fraction guaranteed_excess;
 };
 

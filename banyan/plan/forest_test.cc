@@ -154,6 +154,44 @@ TEST(Forest, UnevenSwitchesAreHandledOrRefusedByName) {
   }
 }
 
+// Bandwidths as measured: their digits have nothing in common, so exact shares need as many digits as all together.
+TEST(Forest, AnyBandwidthsArePlannedForOrRoundedAtAStatedLoss) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const uint64_t ranks = 2 + random() % 6;
+    const auto odd_bandwidth = [&] {
+      uint64_t most = 1'000'000'000;
+      for (uint64_t digits = random() % 7; digits > 0; --digits) most *= 10;
+      return std::to_string((most / 10 + random() % (most - most / 10)) | 1) + "B/s";
+    };
+    std::string text;
+    for (uint64_t i = 0; i < ranks; ++i)
+      text += "r" + std::to_string(i) + " -> r" + std::to_string((i + 1) % ranks) + " " + odd_bandwidth() + ";";
+    for (uint64_t i = 0; i < ranks; ++i) {
+      const uint64_t a = random() % ranks, b = random() % ranks;
+      if (a != b) text += "r" + std::to_string(a) + " <-> r" + std::to_string(b) + " " + odd_bandwidth() + ";";
+      if (random() % 3 == 0) text += "r" + std::to_string(a) + " <-> sw " + odd_bandwidth() + ";";
+    }
+    const Fabric fabric = parse_fabric_text(text);
+    for (const CollectiveKind kind : kAllKinds) {
+      SCOPED_TRACE(to_string(kind));
+      const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = kind}));
+      EXPECT_TRUE(plan.optimal || plan.guaranteed_excess > Fraction(0));
+      const double bound = plan.bound.seconds_per_byte.to_double();
+      EXPECT_LE(plan.seconds_per_byte.to_double(), bound + plan.guaranteed_excess.to_double() + 1e-12 * bound);
+      EXPECT_LE(plan.guaranteed_excess.to_double(), 1e-4 * bound);
+    }
+  }
+}
+
+TEST(Forest, AnAllreduceWhoseDirectionsHaveNoCommonUnitIsPlanned) {
+  const Fabric fabric =
+      parse_fabric_text("b <-> a 568670492kb/s; b -> a 293788936kb/s; a <-> c 970976904kb/s; b <-> a 1000000007B/s");
+  const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce}));
+  EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
+}
+
 TEST(Forest, IsTheSameEveryTime) {
   const Fabric fabric = generate_fabric("mi250:2");
   const Collective allgather = Collective::make(fabric, {});
@@ -178,7 +216,7 @@ TEST(Packing, ByRotationServesEveryRankOfAnOrbitAlike) {
   const Network network(fabric, allgather, false);
   const Witness witness = compute_bound(fabric, allgather).witnesses[0];
   const TreeCapacities capacities = optimal_capacities(network, fabric, allgather, witness);
-  const auto rotated = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply);
+  const auto rotated = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply, 2);
   ASSERT_TRUE(rotated.has_value());
   std::vector<int64_t> trees(network.terminal_count(), 0), used(network.arcs().size(), 0);
   for (const PackedTree& tree : rotated->trees) {
@@ -193,7 +231,7 @@ TEST(Packing, ByRotationServesEveryRankOfAnOrbitAlike) {
   // A supply that the group does not share cannot be rotated.
   std::vector<int64_t> uneven = capacities.supply;
   uneven[0] = 0;
-  EXPECT_FALSE(pack_by_rotation(network, fabric, capacities.capacity, uneven).has_value());
+  EXPECT_FALSE(pack_by_rotation(network, fabric, capacities.capacity, uneven, 2).has_value());
 }
 
 TEST(Packing, WithoutShortcutsStillFindsEveryTree) {

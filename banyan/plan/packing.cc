@@ -8,18 +8,21 @@
 #include "banyan/base/check.h"
 #include "banyan/plan/cut_condition.h"
 #include "banyan/plan/cut_ledger.h"
+#include "banyan/plan/sure_tree.h"
 #include "banyan/plan/tree_grower.h"
 
 namespace banyan {
 namespace {
 
-// How often a tree is grown again with what its failures taught before every single edge is checked.
+// How often a tree is grown again with what its failures taught before it is grown surely.
 constexpr int kMaxRegrowths = 200;
 // How often a multiplicity is tried again before it is halved.
 constexpr int kTriesPerMultiplicity = 4;
-// Lowering stops after this many failures in a row, or this much work in checks times graph size (seconds at most).
+// Lowering stops after this many failures in a row, after this much work in checks and growths times graph size, or
+// after so many arcs have been looked at (about a second).
 constexpr int kLoweringFailures = 800;
 constexpr uint64_t kLoweringWork = 8'000'000;
+constexpr uint64_t kLoweringArcs = 300'000'000;
 
 class TreePacker {
  public:
@@ -40,11 +43,11 @@ class TreePacker {
     check_start();
     for (uint32_t root = 0; root < network_.terminal_count(); ++root) {
       while (supply_[root] > 0) {
-        add_tree(root);
+        if (!options_.guess || !add_guessed_tree(root)) add_sure_tree(root);
         if (options_.progress) options_.progress(1 - static_cast<double>(owed_) / static_cast<double>(total));
       }
     }
-    lower();
+    if (options_.lower || options_.max_height) lower();
     if (options_.max_height && max_height() > *options_.max_height) return std::nullopt;
     std::stable_sort(packing_.trees.begin(), packing_.trees.end(),
                      [](const PackedTree& a, const PackedTree& b) { return a.root < b.root; });
@@ -83,31 +86,37 @@ class TreePacker {
     for (uint32_t a = 0; a < trial_.size(); ++a) trial_[a] -= units * int64_t{grower_.arc_uses()[a]};
   }
 
-  // Grows and commits one tree of `root`, of as many units as it can.
-  void add_tree(uint32_t root) {
+  // Grows and commits one tree of `root`, of as many units as it can; false when many tries have taught too little.
+  bool add_guessed_tree(uint32_t root) {
     int64_t units = supply_[root];
-    int tries = 0, regrowths = 0;
-    for (;;) {
-      const bool careful = regrowths > kMaxRegrowths;
-      TreeGrower::Limits limits;
-      if (careful) limits.keeps_last_edge = [&] { return !learn_from_partial_tree(root, units); };
+    int tries = 0;
+    for (int growths = 0; growths <= kMaxRegrowths; ++growths) {
       ++packing_.growths;
-      const bool complete = grower_.grow(root, units, limits);
+      const bool complete = grower_.grow(root, units, {});
       const int64_t kept = complete ? units_to_keep(root, units) : 0;
       if (kept > 0 && (2 * kept >= units || tries >= kTriesPerMultiplicity)) {
-        return commit(root, kept);
+        commit(root, kept);
+        return true;
       }
-      ++regrowths;
       const bool learnt = complete || learn_from_partial_tree(root, units);
       if (learnt && ++tries <= kTriesPerMultiplicity) continue;
+      if (units == 1 && !learnt) return false;  // the grower knows too few paths to go on
       if (units > 1) {
         units = std::max<int64_t>(kept, units / 2);
         tries = 0;
-      } else {
-        CHECK(learnt) << "a feasible tree of root " << root << " has no extension after " << grower_.edges().size()
-                      << " edges";
       }
     }
+    return false;
+  }
+
+  void add_sure_tree(uint32_t root) {
+    const SureTree sure = grow_surely(network_, left_, supply_, root);
+    packing_.checks += sure.checks;
+    PackedTree tree{.root = root, .units = sure.units, .height = sure.height};
+    for (const std::vector<uint32_t>& path : sure.paths) tree.paths.push_back(packing_.paths.intern(path));
+    account(tree, 1);
+    packing_.trees.push_back(std::move(tree));
+    ledger_.recount([&](const VertexSet& cut) { return slack(cut); });
   }
 
   // The same below a height, with no check but the known cuts: a packing that comes out complete is its own proof.
@@ -136,7 +145,7 @@ class TreePacker {
           overdraft += grower_.arc_uses()[a];
       }
       const int64_t room = slack(*violated);
-      CHECK(overdraft > 0 && room >= 0 && room < units * overdraft)
+      CHECK(overdraft > 0 && room >= 0 && room < int128{units} * overdraft)
           << "overdraft " << overdraft << " room " << room << " units " << units;
       ledger_.learn(*violated, room, grower_.arc_uses(), grower_.members());
       units = room / overdraft;
@@ -160,6 +169,7 @@ class TreePacker {
   void commit(uint32_t root, int64_t units) {
     PackedTree tree{.root = root, .units = units, .height = grower_.height()};
     tree.paths.reserve(grower_.edges().size());
+    own_work_ += left_.size();
     for (const TreeGrower::Edge& edge : grower_.edges()) {
       tree.paths.push_back(packing_.paths.intern(grower_.path_of(edge)));
     }
@@ -175,16 +185,23 @@ class TreePacker {
   // tall one first; puts them back as they were when that fails. The cut condition holds all along, so throughput is
   // never at risk. Work is counted, not timed: same input, same trees.
   void lower() {
-    const uint32_t least = least_height(network_);
+    const uint32_t least = least_height(network_), aim = options_.max_height.value_or(low_enough(least));
+    if (max_height() <= aim) return;
+    if (options_.lowering_begins) options_.lowering_begins();
     const uint64_t allowed = kLoweringWork / (network_.arcs().size() + network_.vertex_count());
     const uint64_t spent = packing_.checks + packing_.growths;
     std::mt19937_64 random(1);
+    const uint64_t begun = work();
     for (int failures = 0; failures < kLoweringFailures && packing_.checks + packing_.growths < spent + allowed;) {
       const uint32_t height = max_height();
-      if (height <= options_.max_height.value_or(low_enough(least))) return;
+      const uint64_t done = work() - begun;
+      if (height <= aim || done > kLoweringArcs) return;
+      if (options_.progress) options_.progress(static_cast<double>(done) / static_cast<double>(kLoweringArcs));
       failures = lower_one(height, random) ? 0 : failures + 1;
     }
   }
+
+  uint64_t work() const { return own_work_ + grower_.work() + condition_.work(); }
 
   uint32_t max_height() const {
     uint32_t height = 0;
@@ -236,10 +253,11 @@ class TreePacker {
   }
 
   // Which trees of other roots crowd this root: they cross an arc out of it that has nothing left.
-  std::vector<uint8_t> find_rivals(uint32_t root) const {
+  std::vector<uint8_t> find_rivals(uint32_t root) {
     std::vector<uint8_t> crowded(left_.size(), 0), rivals;
     for (const uint32_t a : network_.out_arcs(root)) crowded[a] = left_[a] == 0;
     for (const PackedTree& tree : packing_.trees) {
+      own_work_ += tree.paths.size();
       const bool crosses = tree.root != root && std::any_of(tree.paths.begin(), tree.paths.end(), [&](uint32_t id) {
                              const std::span path = packing_.paths.path(id);
                              return std::any_of(path.begin(), path.end(), [&](uint32_t a) { return crowded[a] != 0; });
@@ -266,6 +284,7 @@ class TreePacker {
   CutLedger ledger_;
   TreeGrower grower_;
   int64_t owed_;
+  uint64_t own_work_ = 0;  // in arcs looked at, beside the grower's and the checks'
   Packing packing_;
 };
 

@@ -4,7 +4,7 @@
 // (cut_ledger.h). Each finished tree is checked exactly (cut_condition.h): if what is owed could no longer be packed,
 // the violated cut says how many units of the tree may be kept, is learnt, and the tree is kept in part or grown again.
 // A tree that gets stuck is itself a growing batch; the check on it yields the cut that it should not have overdrawn.
-// If that goes on for long, one tree is grown with a check after every edge, which cannot fail (Bérczi-Frank).
+// If that goes on for long, one tree is grown with a check at every step, which cannot fail (sure_tree.h).
 // So the guess is cheap, the check is exact, and no guess is trusted. Compared with the published construction
 // (arXiv 2402.06787, section 5.3-5.4) there are no split-off graphs and a check per tree instead of several flows per
 // edge of every tree; and as every tree grows breadth first, heights stay near the fabric's own diameter.
@@ -54,6 +54,9 @@ struct Packing {
 struct PackingOptions {
   std::optional<uint32_t> max_height = {};  // absent: low, but never at the price of not finding a packing
   std::function<void(double fraction_done)> progress = {};
+  bool lower = true;                           // whether tall trees are taken out at the end and grown anew
+  std::function<void()> lowering_begins = {};  // heard before that; progress is then counted anew
+  bool guess = true;                           // whether trees may be guessed before they are grown surely
 };
 
 // The least height that trees of this network can have: the largest distance between terminals, in terminal-to-terminal

@@ -6,7 +6,8 @@
 // against the capacity that an arc has left for all images together. A complete packing is its own proof; a guess
 // that gets stuck, or comes out tall, is thrown away and pack_trees takes over.
 //
-// 1024 ranks of DGX boxes are one orbit: 1023 edges are grown instead of a million.
+// The group is never listed: orbits follow from its generators, and an image of a tree is one generator away from
+// another. 1024 ranks of DGX boxes are one orbit: 1023 edges are grown instead of a million.
 #pragma once
 
 #include <optional>
@@ -16,8 +17,9 @@
 
 namespace banyan {
 
-// Nothing when the fabric declares no symmetry, the problem does not share it, or the guess fails.
+// Trees at most `height` high. Nothing when the fabric declares no symmetry, the problem does not share it, or the
+// guess fails.
 std::optional<Packing> pack_by_rotation(const Network& network, const Fabric& fabric, std::span<const int64_t> capacity,
-                                        std::span<const int64_t> supply);
+                                        std::span<const int64_t> supply, uint32_t height);
 
 }  // namespace banyan

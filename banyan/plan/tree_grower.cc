@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 namespace banyan {
 namespace {
@@ -23,34 +25,44 @@ bool TreeGrower::Candidate::operator<(const Candidate& other) const {
   return to > other.to;
 }
 
+TreeGrower::ArcClasses TreeGrower::ArcClasses::one_each(size_t arcs) {
+  ArcClasses classes{.of = std::vector<uint32_t>(arcs), .weight = std::vector<int64_t>(arcs, 1)};
+  std::iota(classes.of.begin(), classes.of.end(), 0u);
+  return classes;
+}
+
 TreeGrower::TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial,
-                       std::span<const int64_t> supply, CutLedger& ledger)
-    : network_(network), left_(left), supply_(supply), ledger_(ledger) {
+                       std::span<const int64_t> supply, CutLedger& ledger, ArcClasses classes)
+    : network_(network), left_(left), supply_(supply), ledger_(ledger), classes_(std::move(classes)) {
   for (const int64_t capacity : initial)
     inverse_initial_.push_back(capacity > 0 ? 1.0 / static_cast<double>(capacity) : 0);
-  uses_.assign(network.arcs().size(), 0);
+  uses_.assign(classes_.weight.size(), 0);
   depth_.assign(network.vertex_count(), 0);
-  feeders_.assign(network.vertex_count(), 0);
+  fed_from_.assign(network.vertex_count(), kUnseen);
   closed_.assign(network.arcs().size(), 0);
   members_.assign(network.vertex_count(), 0);
   retry_.assign(network.vertex_count(), 0);
   via_.resize(network.vertex_count());
   width_.resize(network.vertex_count());
   switch_hops_.assign(network.vertex_count(), kUnseen);
+  ways_.resize(network.vertex_count());
+  in_frontier_.assign(network.vertex_count(), 0);
 }
 
 // The part of the arc that would be left, less one where its tail will need it for trees of its own.
 double TreeGrower::comfort(uint32_t arc) const {
   const uint32_t tail = network_.arcs()[arc].tail;
   const double reserve = network_.is_terminal(tail) && tail != root_ && supply_[tail] > 0 ? 1 : 0;
-  return static_cast<double>(left_[arc] - units_ * (int64_t{uses_[arc]} + 1)) * inverse_initial_[arc] - reserve;
+  return static_cast<double>(left_[arc] - taken(arc, 1)) * inverse_initial_[arc] - reserve;
 }
 
 double TreeGrower::score(std::span<const uint32_t> path) const {
   double least = std::numeric_limits<double>::infinity();
-  for (const uint32_t arc : path) {
-    if (!has_room(arc)) return kNoRoom;
-    least = std::min(least, comfort(arc));
+  for (size_t i = 0; i < path.size(); ++i) {
+    const auto alike = std::count_if(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(i),
+                                     [&](uint32_t earlier) { return classes_.of[earlier] == classes_.of[path[i]]; });
+    if (!has_room(path[i], 1 + static_cast<uint32_t>(alike))) return kNoRoom;
+    least = std::min(least, comfort(path[i]));
   }
   return least;
 }
@@ -73,7 +85,8 @@ void TreeGrower::offer(uint32_t member, uint32_t to, uint32_t last_arc) {
                    .from = member,
                    .to = to,
                    .path_begin = begin,
-                   .path_end = static_cast<uint32_t>(scratch_.size())});
+                   .path_end = static_cast<uint32_t>(scratch_.size()),
+                   .last_arc = last_arc});
 }
 
 // Offers every terminal that `member` can reach, by a path of fewest switches and, among those, the widest.
@@ -81,6 +94,7 @@ void TreeGrower::explore(uint32_t member) {
   seen_switches_.clear();
   std::vector<uint32_t>& reached = seen_switches_;
   const auto visit = [&](uint32_t v, uint32_t hops, double width) {
+    work_ += network_.out_arcs(v).size();
     for (const uint32_t a : network_.out_arcs(v)) {
       const uint32_t head = network_.arcs()[a].head;
       if (members_[head] || closed_[a] || !has_room(a)) continue;
@@ -116,12 +130,11 @@ void TreeGrower::reopen() {
   closed_arcs_.clear();
 }
 
-// Makes the candidate an edge; false when the asker wants it back.
-bool TreeGrower::join(const Candidate& candidate, const Limits& limits) {
+void TreeGrower::join(const Candidate& candidate) {
   const std::span path = path_of(candidate);
   const uint32_t begin = static_cast<uint32_t>(path_arcs_.size());
   for (const uint32_t arc : path) {
-    if (uses_[arc]++ == 0) used_arcs_.push_back(arc);
+    if (uses_[classes_.of[arc]]++ == 0) used_.push_back(classes_.of[arc]);
   }
   ledger_.take(path, candidate.to);
   members_[candidate.to] = 1;
@@ -131,82 +144,206 @@ bool TreeGrower::join(const Candidate& candidate, const Limits& limits) {
                     .to = candidate.to,
                     .path_begin = begin,
                     .path_end = static_cast<uint32_t>(path_arcs_.size())});
-  if (!limits.keeps_last_edge || limits.keeps_last_edge()) {
-    height_ = std::max(height_, depth_[candidate.to]);
-    feed_switches(candidate.to);
-    return true;
-  }
-  edges_.pop_back();
-  path_arcs_.resize(begin);
-  members_[candidate.to] = 0;
-  ledger_.give_back(path, candidate.to);
-  for (const uint32_t arc : path) --uses_[arc];
-  reopen();
-  return false;
+  height_ = std::max(height_, depth_[candidate.to]);
+  feed_switches(candidate.to);
 }
 
+// Lowers the distances of switches from the nearest member.
 void TreeGrower::feed_switches(uint32_t member) {
-  for (const uint32_t a : network_.out_arcs(member)) ++feeders_[network_.arcs()[a].head];
+  feeding_.assign(1, member);
+  fed_from_[member] = 0;
+  for (size_t i = 0; i < feeding_.size(); ++i) {
+    const uint32_t v = feeding_[i], next = fed_from_[v] + 1;
+    for (const uint32_t a : network_.out_arcs(v)) {
+      const uint32_t head = network_.arcs()[a].head;
+      if (network_.is_terminal(head) || fed_from_[head] <= next) continue;
+      fed_from_[head] = next;
+      feeding_.push_back(head);
+    }
+  }
 }
 
-bool TreeGrower::has_wider_way(const Candidate& candidate) const {
+// Whether members can reach the candidate's terminal over a much wider last arc, or on a shorter path.
+bool TreeGrower::has_better_way(const Candidate& candidate, const Limits& limits) const {
   double narrowest = 0;  // as an inverse
   for (const uint32_t a : path_of(candidate)) narrowest = std::max(narrowest, inverse_initial_[a]);
+  const size_t length = candidate.path_end - candidate.path_begin;
   for (const uint32_t a : network_.in_arcs(candidate.to)) {
     const uint32_t tail = network_.arcs()[a].tail;
-    const bool at_hand = network_.is_terminal(tail) ? members_[tail] != 0 : feeders_[tail] > 0;
-    if (at_hand && kMuchWider * inverse_initial_[a] < narrowest && has_room(a)) return true;
+    const uint32_t fed = network_.is_terminal(tail) ? (members_[tail] ? 0 : kUnseen) : fed_from_[tail];
+    if (fed == kUnseen || !has_room(a)) continue;
+    if (fed <= 1 && kMuchWider * inverse_initial_[a] < narrowest) return true;
+    if (limits.waits_for_shorter && fed + 1 < length) return true;
   }
   return false;
 }
 
-// Lets terminals join from the frontier until none can. Scores of waiting candidates only
-// fall while others join, so a candidate that comes up with a much outdated score goes back in its place.
+// Finds the switches that the frontier reaches and the arcs that lead to each of them in the fewest hops.
+void TreeGrower::open_ways(std::span<const uint32_t> frontier, const Limits& limits) {
+  for (const uint32_t v : way_switches_) ways_[v].clear();
+  way_switches_.clear();
+  const auto visit = [&](uint32_t v, uint32_t hops, double score) {
+    work_ += network_.out_arcs(v).size();
+    for (const uint32_t a : network_.out_arcs(v)) {
+      const uint32_t head = network_.arcs()[a].head;
+      if (network_.is_terminal(head) || closed_[a] || !has_room(a)) continue;
+      if (switch_hops_[head] == kUnseen) {
+        switch_hops_[head] = hops + 1;
+        way_switches_.push_back(head);
+      } else if (switch_hops_[head] != hops + 1) {
+        continue;
+      }
+      ways_[head].push_back({.score = std::min(score, comfort(a)), .arc = a});
+    }
+  };
+  for (const uint32_t member : frontier) {
+    if (limits.max_height && depth_[member] >= *limits.max_height) continue;
+    in_frontier_[member] = 1;
+    visit(member, 0, std::numeric_limits<double>::infinity());
+  }
+  // In the order of their distance, so all ways to a switch are known when it passes its best on.
+  for (size_t i = 0; i < way_switches_.size(); ++i) {
+    const uint32_t v = way_switches_[i];
+    std::make_heap(ways_[v].begin(), ways_[v].end());
+    visit(v, switch_hops_[v], ways_[v].front().score);
+  }
+  for (const uint32_t v : way_switches_) switch_hops_[v] = kUnseen;
+}
+
+// The score of the best way to a vertex as things are now; it stands on top then.
+double TreeGrower::best_way(uint32_t vertex) {
+  if (network_.is_terminal(vertex)) return std::numeric_limits<double>::infinity();
+  std::vector<Way>& ways = ways_[vertex];
+  while (!ways.empty()) {
+    const uint32_t arc = ways.front().arc;
+    const double now =
+        has_room(arc) && !closed_[arc] ? std::min(comfort(arc), best_way(network_.arcs()[arc].tail)) : kNoRoom;
+    if (now == ways.front().score) return now;
+    std::pop_heap(ways.begin(), ways.end());
+    if (now == kNoRoom) {
+      ways.pop_back();
+      continue;
+    }
+    ways.back().score = now;
+    std::push_heap(ways.begin(), ways.end());
+  }
+  return kNoRoom;
+}
+
+// Offers the head of an arc from a member or switch that has a way.
+void TreeGrower::offer_over(uint32_t last_arc) {
+  const auto& [tail, to, link] = network_.arcs()[last_arc];
+  if (members_[to] || closed_[last_arc] || !has_room(last_arc)) return;
+  const double way = best_way(tail);
+  if (way == kNoRoom) return;
+  uint32_t from = tail;
+  while (!network_.is_terminal(from)) from = network_.arcs()[ways_[from].front().arc].tail;
+  const uint32_t terminals = network_.terminal_count();
+  heap_.push_back({.score = std::min(way, comfort(last_arc)),
+                   .tie = (to + terminals - from) % terminals,
+                   .from = from,
+                   .to = to,
+                   .last_arc = last_arc});
+}
+
+void TreeGrower::offer_all(std::span<const uint32_t> frontier, const Limits& limits) {
+  open_ways(frontier, limits);
+  const auto offer_from = [&](uint32_t v) {
+    work_ += network_.out_arcs(v).size();
+    for (const uint32_t a : network_.out_arcs(v)) {
+      if (network_.is_terminal(network_.arcs()[a].head)) offer_over(a);
+    }
+  };
+  for (const uint32_t member : frontier) {
+    if (in_frontier_[member]) offer_from(member);
+    in_frontier_[member] = 0;
+  }
+  for (const uint32_t v : way_switches_) offer_from(v);
+}
+
+// Settles the path of a candidate by the best way there is now; false when there is none.
+bool TreeGrower::settle(Candidate& candidate) {
+  if (candidate.path_end > candidate.path_begin) return true;
+  uint32_t v = network_.arcs()[candidate.last_arc].tail;
+  if (best_way(v) == kNoRoom) return false;
+  candidate.path_begin = static_cast<uint32_t>(scratch_.size());
+  scratch_.push_back(candidate.last_arc);
+  while (!network_.is_terminal(v)) {
+    scratch_.push_back(ways_[v].front().arc);
+    v = network_.arcs()[scratch_.back()].tail;
+  }
+  std::reverse(scratch_.begin() + candidate.path_begin, scratch_.end());
+  candidate.path_end = static_cast<uint32_t>(scratch_.size());
+  candidate.from = v;
+  return true;
+}
+
+// Lets candidates join, best first, until none is left. Their scores only fall while others join, so a candidate that
+// comes up with a much outdated score goes back in its place. True when any joined.
+bool TreeGrower::serve(const Limits& limits) {
+  bool any = false;
+  std::make_heap(heap_.begin(), heap_.end());
+  while (!heap_.empty()) {
+    std::pop_heap(heap_.begin(), heap_.end());
+    Candidate best = heap_.back();
+    heap_.pop_back();
+    ++work_;
+    const bool open = best.path_end == best.path_begin;
+    if (members_[best.to] || closed_[best.last_arc] || !settle(best)) continue;
+    const std::span path = path_of(best);
+    const double now = score(path);
+    if (now == kNoRoom || !ledger_.allows(path, best.to)) {
+      if (ledger_.closes(best.last_arc)) {
+        close(best.last_arc);
+      } else {
+        retry_[best.from] = 1;
+      }
+      continue;
+    }
+    if (patient_ && path.size() > 1 && has_better_way(best, limits)) {
+      waiting_ = true;
+      continue;
+    }
+    if (now < best.score - kScoreTolerance) {
+      best.score = now;
+      if (open) {
+        scratch_.resize(best.path_begin);
+        best.path_end = best.path_begin;
+      }
+      heap_.push_back(best);
+      std::push_heap(heap_.begin(), heap_.end());
+      continue;
+    }
+    join(best);
+    any = true;
+  }
+  return any;
+}
+
+// Lets terminals join from the frontier until none can: first by the best ways, of which there is one at a time for
+// each switch; then, where the ledger refused those, by the ways of single members.
 void TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& limits) {
-  for (const uint32_t member : frontier) retry_[member] = !limits.max_height || depth_[member] < *limits.max_height;
-  for (bool again = true; again;) {
-    again = false;
+  const auto begin = [&] {
     heap_.clear();
     scratch_.clear();
+  };
+  begin();
+  offer_all(frontier, limits);
+  serve(limits);
+  for (bool again = true; again;) {
+    begin();
     for (const uint32_t member : frontier) {
       if (retry_[member]) explore(member);
       retry_[member] = 0;
     }
-    std::make_heap(heap_.begin(), heap_.end());
-    while (!heap_.empty()) {
-      std::pop_heap(heap_.begin(), heap_.end());
-      Candidate best = heap_.back();
-      heap_.pop_back();
-      if (members_[best.to]) continue;
-      const std::span path = path_of(best);
-      const double now = score(path);
-      if (now == kNoRoom || !ledger_.allows(path, best.to)) {
-        if (ledger_.closes(path.back())) {
-          close(path.back());
-        } else {
-          retry_[best.from] = 1;
-        }
-        continue;
-      }
-      if (patient_ && path.size() > 1 && has_wider_way(best)) {
-        waiting_ = true;
-        continue;
-      }
-      if (now < best.score - kScoreTolerance) {
-        best.score = now;
-        heap_.push_back(best);
-        std::push_heap(heap_.begin(), heap_.end());
-        continue;
-      }
-      again |= join(best, limits);
-    }
+    again = serve(limits);
   }
   for (const uint32_t member : frontier) retry_[member] = 0;
 }
 
 bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits) {
-  for (const uint32_t arc : used_arcs_) uses_[arc] = 0;
-  used_arcs_.clear();
+  for (const uint32_t id : used_) uses_[id] = 0;
+  used_.clear();
   reopen();
   std::fill(members_.begin(), members_.end(), 0);
   edges_.clear();
@@ -218,7 +355,7 @@ bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits) {
   ledger_.begin_tree(root, units);
   depth_[root] = 0;
   waiting_ = false;
-  std::fill(feeders_.begin(), feeders_.end(), 0);
+  std::fill(fed_from_.begin(), fed_from_.end(), kUnseen);
   feed_switches(root);
   std::vector<uint32_t> frontier{root};
   while (edges_.size() + 1 < network_.terminal_count()) {

@@ -3,17 +3,18 @@
 // Level by level, every terminal that a path of enough capacity can reach joins the tree, by the path that leaves the
 // largest part of its scarcest arc free, and rather out of terminals that have no trees of their own to come. Ties go
 // to the terminal next after the parent in cyclic order, which spreads the load of different roots. A terminal behind a
-// switch that some member can reach over much wider arcs waits for those: so a box is entered once over the network and
-// filled from inside. A path runs from a member through switches to a terminal outside. The cut ledger vetoes paths that
-// would make the remaining trees impossible, as far as it knows.
+// switch that some member can reach over much wider arcs, or on a shorter path, waits for those: so a box, or what is
+// behind a leaf switch, is entered once over the network and filled from inside. A path runs from a member through
+// switches to a terminal outside. The cut ledger vetoes paths that would make the remaining trees impossible, as far as
+// it knows.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "banyan/base/fraction.h"
 #include "banyan/plan/cut_ledger.h"
 #include "banyan/plan/network.h"
 
@@ -27,15 +28,22 @@ class TreeGrower {
   };
   struct Limits {
     std::optional<uint32_t> max_height = {};
-    // Asked after each edge, the last of edges(); false takes it back (the asker has taught the ledger why). The asker
-    // may lower the capacity left of other arcs meanwhile. Absent: never asked.
-    std::function<bool()> keeps_last_edge = {};
+    bool waits_for_shorter = true;  // false: terminals wait for wider ways only
+  };
+  // Arcs that are used alike: crossing one of them takes capacity off each. Of a tree and its images under symmetries.
+  struct ArcClasses {
+    std::vector<uint32_t> of;     // by arc
+    std::vector<int64_t> weight;  // by class: how often each arc of it is taken when one of them is crossed
+    static ArcClasses one_each(size_t arcs);
   };
 
   // `left` is the capacity left by arc, `initial` what it was at first, `supply` what each terminal still owes; all
   // three outlive the grower.
   TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial,
-             std::span<const int64_t> supply, CutLedger& ledger);
+             std::span<const int64_t> supply, CutLedger& ledger, ArcClasses classes);
+  TreeGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> initial,
+             std::span<const int64_t> supply, CutLedger& ledger)
+      : TreeGrower(network, left, initial, supply, ledger, ArcClasses::one_each(network.arcs().size())) {}
 
   // True when the tree reaches every terminal. Otherwise the accessors show how far it came.
   bool grow(uint32_t root, int64_t units, const Limits& limits);
@@ -45,30 +53,45 @@ class TreeGrower {
   std::span<const uint32_t> path_of(const Edge& edge) const {
     return std::span(path_arcs_).subspan(edge.path_begin, edge.path_end - edge.path_begin);
   }
-  std::span<const uint32_t> arc_uses() const { return uses_; }   // how often the tree crosses each arc
+  std::span<const uint32_t> class_uses() const { return uses_; }  // how often the tree crosses each class of arcs
+  // The same by arc, where each is a class.
+  std::span<const uint32_t> arc_uses() const { return uses_; }
   std::span<const uint8_t> members() const { return members_; }  // by vertex
   uint32_t height() const { return height_; }
+  uint64_t work() const { return work_; }  // arcs looked at so far, over all trees
 
  private:
   struct Candidate {
     double score = 0;  // the least comfort along the path
     uint32_t tie = 0;
     uint32_t from = 0, to = 0;
-    uint32_t path_begin = 0, path_end = 0;  // into scratch_
+    uint32_t path_begin = 0, path_end = 0;  // into scratch_; without end, only the last arc is settled
+    uint32_t last_arc = 0;
     bool operator<(const Candidate& other) const;
   };
 
-  bool has_room(uint32_t arc) const { return left_[arc] >= units_ * (int64_t{uses_[arc]} + 1); }
+  // What the tree takes of the arc once it crosses its class `more` times more.
+  int128 taken(uint32_t arc, uint32_t more) const {
+    const uint32_t id = classes_.of[arc];
+    return int128{units_} * classes_.weight[id] * (int64_t{uses_[id]} + more);
+  }
+  bool has_room(uint32_t arc, uint32_t more = 1) const { return left_[arc] >= taken(arc, more); }
   double comfort(uint32_t arc) const;
   double score(std::span<const uint32_t> path) const;
+  void open_ways(std::span<const uint32_t> frontier, const Limits& limits);
+  double best_way(uint32_t vertex);
+  bool settle(Candidate& candidate);
+  void offer_all(std::span<const uint32_t> frontier, const Limits& limits);
+  void offer_over(uint32_t last_arc);
+  bool serve(const Limits& limits);
   void explore(uint32_t member);
   void offer(uint32_t member, uint32_t to, uint32_t last_arc);
   void close(uint32_t arc);
   void reopen();
   void grow_level(std::span<const uint32_t> frontier, const Limits& limits);
-  bool has_wider_way(const Candidate& candidate) const;
+  bool has_better_way(const Candidate& candidate, const Limits& limits) const;
   void feed_switches(uint32_t member);
-  bool join(const Candidate& candidate, const Limits& limits);
+  void join(const Candidate& candidate);
   std::span<const uint32_t> path_of(const Candidate& candidate) const {
     return std::span(scratch_).subspan(candidate.path_begin, candidate.path_end - candidate.path_begin);
   }
@@ -77,19 +100,33 @@ class TreeGrower {
   std::span<const int64_t> left_, supply_;
   std::vector<double> inverse_initial_;
   CutLedger& ledger_;
+  const ArcClasses classes_;
 
+  uint64_t work_ = 0;
   uint32_t root_ = 0;
   int64_t units_ = 0;
   uint32_t height_ = 0;
   std::vector<Edge> edges_;
-  std::vector<uint32_t> path_arcs_, uses_, used_arcs_;
+  std::vector<uint32_t> path_arcs_, uses_, used_;  // uses_ by class; used_: the classes that it is not zero for
   std::vector<uint8_t> members_;
-  std::vector<uint32_t> depth_;    // by member
-  std::vector<uint32_t> feeders_;  // by vertex: how many members have an arc into it
-  bool patient_ = true;            // whether terminals wait for wider ways
-  bool waiting_ = false;           // whether one does
-  std::vector<uint8_t> closed_;    // by arc: the ledger refuses it to this tree for good
+  std::vector<uint32_t> depth_;     // by member
+  std::vector<uint32_t> fed_from_;  // by vertex: arcs from the nearest member, through switches
+  std::vector<uint32_t> feeding_;
+  bool patient_ = true;          // whether terminals wait for better ways
+  bool waiting_ = false;         // whether one does
+  std::vector<uint8_t> closed_;  // by arc: the ledger refuses it to this tree for good
   std::vector<uint32_t> closed_arcs_;
+
+  // While a level grows: per switch the arcs by which the frontier comes to it in the fewest hops, as a heap by the
+  // least comfort on the way. Scores only fall meanwhile, so that a top that is out of date sinks when it is looked at.
+  struct Way {
+    double score = 0;
+    uint32_t arc = 0;
+    bool operator<(const Way& other) const { return score != other.score ? score < other.score : arc > other.arc; }
+  };
+  std::vector<std::vector<Way>> ways_;
+  std::vector<uint32_t> way_switches_;  // those that have ways
+  std::vector<uint8_t> in_frontier_;    // by vertex
 
   std::vector<Candidate> heap_;
   std::vector<uint32_t> scratch_;      // paths of the candidates of a level

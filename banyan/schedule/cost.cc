@@ -17,28 +17,34 @@ uint32_t height(const Schedule& schedule, std::span<const RouteId> tree, bool in
   return highest;
 }
 
-}  // namespace
-
-std::vector<uint64_t> link_loads(const Schedule& schedule) {
-  std::vector<uint64_t> route_units(schedule.route_count(), 0);
+// Units are at most 2^62, but a chunk may cross a link many times.
+std::vector<int128> exact_loads(const Schedule& schedule) {
+  std::vector<int128> route_units(schedule.route_count(), 0);
   for (size_t i = 0; i < schedule.chunk_count(); ++i) {
     const Chunk chunk = schedule.chunk(i);
     for (const RouteId id : chunk.in_tree) route_units[index(id)] += chunk.units;
     for (const RouteId id : chunk.out_tree) route_units[index(id)] += chunk.units;
   }
-  std::vector<uint64_t> loads(schedule.fabric().links().size(), 0);
+  std::vector<int128> loads(schedule.fabric().links().size(), 0);
   for (uint32_t r = 0; r < route_units.size(); ++r) {
     for (const LinkId link : schedule.route(RouteId{r}).links) loads[index(link)] += route_units[r];
   }
   return loads;
 }
 
+}  // namespace
+
+std::vector<uint64_t> link_loads(const Schedule& schedule) {
+  std::vector<uint64_t> loads;
+  for (const int128 load : exact_loads(schedule)) loads.push_back(static_cast<uint64_t>(load));
+  return loads;
+}
+
 Fraction seconds_per_byte(const Schedule& schedule) {
-  const std::vector<uint64_t> loads = link_loads(schedule);
+  const std::vector<int128> loads = exact_loads(schedule);
   Fraction worst(0);
   for (uint32_t i = 0; i < loads.size(); ++i) {
-    const Fraction time(static_cast<int128>(loads[i]), schedule.fabric().link(LinkId{i}).bandwidth.bytes_per_second());
-    worst = std::max(worst, time);
+    worst = std::max(worst, Fraction(loads[i], schedule.fabric().link(LinkId{i}).bandwidth.bytes_per_second()));
   }
   return worst / Fraction(static_cast<int128>(schedule.total_units()), 1);
 }
