@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "apps/collective_name.h"
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
@@ -111,10 +112,11 @@ std::string_view to_string(BenchKind kind) {
 }
 
 BenchKind parse_bench_kind(std::string_view text) {
+  const std::string name = collective_name(text);
   NearestName meant(text);
   std::string known;
   for (const Named& each : kNames) {
-    if (text == each.name) return each.kind;
+    if (name == each.name) return each.kind;
     meant.offer(each.name);
     known += (known.empty() ? "" : ", ") + std::string(each.name);
   }
@@ -245,34 +247,61 @@ void BenchRunner::call(const BenchCase& what, const Buffers& buffers) const {
   }
 }
 
-uint64_t BenchRunner::agree_on_iterations(double seconds_of_one) const {
-  if (options_.iterations) return *options_.iterations;
-  const double wanted = options_.min_seconds / static_cast<double>(kBlocks) / std::max(seconds_of_one, 1e-9);
-  auto iterations = static_cast<uint64_t>(std::clamp(wanted, 1.0, static_cast<double>(kMostIterations)));
-  expect(banyan_broadcast(&iterations, &iterations, 1, BANYAN_UINT64, 0, comm_, nullptr));
-  return iterations;
+uint64_t calls_that_fill(double seconds, const std::function<double(uint64_t)>& seconds_of) {
+  constexpr double kGoodPart = 0.25, kFastestGrowth = 10;
+  const auto clamped = [](double calls) {
+    return static_cast<uint64_t>(std::clamp(calls, 1.0, static_cast<double>(kMostIterations)));
+  };
+  for (uint64_t calls = 1;;) {
+    // A pause of the machine may stretch one trial; it rarely stretches two.
+    const double took = std::max(1e-9, std::min(seconds_of(calls), seconds_of(calls)));
+    const auto done = static_cast<double>(calls);
+    if (took >= kGoodPart * seconds || calls == kMostIterations) return clamped(done * seconds / took);
+    calls = clamped(done * std::clamp(seconds / took, 2.0, kFastestGrowth));
+  }
+}
+
+double BenchRunner::slowest(double seconds) const {
+  expect(banyan_all_reduce(&seconds, &seconds, 1, BANYAN_FLOAT64, BANYAN_MAX, comm_, nullptr));
+  return seconds;
+}
+
+// Calls of each block.
+std::vector<uint64_t> BenchRunner::blocks(const std::function<double(uint64_t)>& seconds_of) const {
+  if (!options_.iterations) {
+    return std::vector<uint64_t>(kBlocks, calls_that_fill(options_.min_seconds / kBlocks, seconds_of));
+  }
+  const uint64_t all = *options_.iterations, count = std::min<uint64_t>(all, kBlocks);
+  std::vector<uint64_t> sizes(count, all / count);
+  for (uint64_t i = 0; i < all % count; ++i) ++sizes[i];
+  return sizes;
 }
 
 BenchCell BenchRunner::measure(const BenchCase& what, bool in_place) {
+  constexpr double kMostTimes = 3;  // of min_seconds: then later blocks are left out
   Buffers buffers(parts_of(what, rank_, ranks_), size_of(what.type), in_place, options_.is_registered);
   const auto seconds_of = [&](uint64_t calls) {
+    expect(banyan_barrier(comm_, nullptr));
     const Clock::time_point begin = Clock::now();
     for (uint64_t i = 0; i < calls; ++i) call(what, buffers);
-    return std::chrono::duration<double>(Clock::now() - begin).count();
+    return slowest(std::chrono::duration<double>(Clock::now() - begin).count());
   };
   BenchCell cell;
   // First, because repeated sums in place grow beyond what the type can hold.
-  if (options_.checks && what.kind != BenchKind::barrier) cell.wrong = count_wrong(what, in_place, buffers);
-  seconds_of(options_.warmup);
-  const uint64_t iterations = agree_on_iterations(seconds_of(1));
-  std::array<double, kBlocks> seconds{};
-  for (double& block : seconds) {
-    expect(banyan_barrier(comm_, nullptr));
-    block = seconds_of(iterations);
+  for (uint64_t i = 0; i < options_.checks && what.kind != BenchKind::barrier; ++i) {
+    cell.wrong = cell.wrong.value_or(0) + count_wrong(what, in_place, buffers);
   }
-  expect(banyan_all_reduce(seconds.data(), seconds.data(), kBlocks, BANYAN_FLOAT64, BANYAN_MAX, comm_, nullptr));
-  std::sort(seconds.begin(), seconds.end());
-  const double one = seconds[kBlocks / 2] / static_cast<double>(iterations);
+  for (uint64_t i = 0; i < options_.warmup; ++i) call(what, buffers);
+  std::vector<double> seconds_of_one;
+  double total = 0;
+  for (const uint64_t calls : blocks(seconds_of)) {
+    const double took = seconds_of(calls);
+    seconds_of_one.push_back(took / static_cast<double>(calls));
+    total += took;
+    if (!options_.iterations && total > kMostTimes * options_.min_seconds) break;
+  }
+  std::sort(seconds_of_one.begin(), seconds_of_one.end());
+  const double one = seconds_of_one[seconds_of_one.size() / 2];
   cell.microseconds = one * 1e6;
   cell.algbw = one > 0 ? static_cast<double>(what.bytes(ranks_)) / one * 1e-9 : 0;
   cell.busbw = cell.algbw * busbw_factor(what.kind, ranks_);

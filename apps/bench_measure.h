@@ -65,12 +65,17 @@ struct BenchRow {
 
 struct BenchOptions {
   uint64_t warmup = 5;
-  std::optional<uint64_t> iterations;  // of a block; nothing: as many as fill min_seconds
-  double min_seconds = 0.1;            // of all blocks together
-  bool checks = true;
+  std::optional<uint64_t> iterations;  // measured calls of a case; nothing: as many as fill min_seconds
+  double min_seconds = 0.1;            // of all measured calls of a case together
+  uint64_t checks = 1;                 // how often results are compared
   bool in_place = true, out_of_place = true;
   bool is_registered = false;  // buffers from banyan_mem_alloc
 };
+
+// How many calls take about `seconds`. `seconds_of` makes so many calls and tells their time, on all ranks the same.
+// Trials grow until one takes a good part of the time: a single call is no measure of many, since the first ones on a
+// busy machine may be a hundred times quicker or slower than those that follow.
+uint64_t calls_that_fill(double seconds, const std::function<double(uint64_t)>& seconds_of);
 
 // Measures on a communicator; collective over its ranks, with the same arguments. Every rank gets the same row. Throws
 // Error with the text of a call that has failed, Error{unsupported} where no exact answer exists for so many ranks.
@@ -86,7 +91,8 @@ class BenchRunner {
   class Buffers;
   BenchCell measure(const BenchCase& what, bool in_place);
   void call(const BenchCase& what, const Buffers& buffers) const;
-  uint64_t agree_on_iterations(double seconds_of_one) const;
+  double slowest(double seconds) const;
+  std::vector<uint64_t> blocks(const std::function<double(uint64_t)>& seconds_of) const;
   uint64_t count_wrong(const BenchCase& what, bool in_place, Buffers& buffers) const;
   void expect(banyan_result_t result) const;
 

@@ -7,6 +7,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "apps/report.h"
 #include "banyan/base/error.h"
@@ -127,7 +128,7 @@ std::string format_bench_json(const std::vector<BenchRow>& rows, uint32_t ranks)
                         {"wrong", cell.wrong ? Json(*cell.wrong) : Json(nullptr)}});
   });
   const Json document{{"banyan", "bench/1"}, {"ranks", ranks}, {"wrong", wrong_elements(rows)}, {"rows", measured}};
-  return document.dump(2) + "\n";
+  return format_json(document);
 }
 
 namespace {

@@ -70,8 +70,7 @@ class LabPrediction : public ::testing::TestWithParam<Case> {
                                     "1",
                                     "--iterations",
                                     "1",
-                                    "--json",
-                                    "-"});
+                                    "--json"});
     EXPECT_EQ(run.exit_code, 0) << run.err;
     if (run.exit_code != 0) return 0;
     const Json report = Json::parse(run.out);

@@ -62,16 +62,47 @@ TEST_F(LabCli, ShowsAndChecksAndCuts) {
   ASSERT_EQ(lab({"up", "a <-> b 40Mb/s; b <-> c 20Mb/s"}).exit_code, 0);
   EXPECT_EQ(lab({"fail", "b-c"}).out, "b-c is cut\n");
   const Outcome status = lab({"status"});
-  EXPECT_THAT(status.out, AllOf(HasSubstr("10.0.0.1"), HasSubstr("5 MB/s / 5 MB/s"), HasSubstr("cut")));
+  EXPECT_THAT(status.out, AllOf(HasSubstr("10.0.0.1"), HasSubstr("40.0 Mb/s / 40.0 Mb/s"), HasSubstr("cut")));
   const Json json = Json::parse(lab({"status", "--json"}).out);
   EXPECT_EQ(json["ranks"][1]["address"], "10.0.0.2");
   EXPECT_EQ(json["cables"][1]["cut"], true);
   const Outcome check = lab({"check"});
   EXPECT_EQ(check.exit_code, 0) << check.out << check.err;
-  EXPECT_THAT(check.out, AllOf(HasSubstr("a->b"), HasSubstr("40.0 Mb/s"), HasSubstr("cut")));
-  EXPECT_EQ(lab({"heal", "c->b"}).out, "b-c is whole\n");
+  EXPECT_THAT(check.out, AllOf(HasSubstr("a -> b"), HasSubstr("40.0 Mb/s"), HasSubstr("cut")));
+  EXPECT_EQ(lab({"heal", "c-b"}).out, "c-b is whole\n");
   EXPECT_EQ(lab({"down"}).out, "lab '" + name_ + "' is gone\n");
   EXPECT_EQ(lab({"down"}).out, "lab '" + name_ + "' was not up\n");
+}
+
+TEST_F(LabCli, ReplacesALabOfTheSameNameOnlyWhenToldTo) {
+  ASSERT_EQ(lab({"up", "a <-> b 40Mb/s"}).exit_code, 0);
+  const Outcome again = lab({"up", "ring:3@40Mb/s"});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.err, HasSubstr("is up already; give --replace"));
+  EXPECT_EQ(Json::parse(lab({"status", "--json"}).out)["ranks"].size(), 2u);
+  EXPECT_EQ(lab({"up", "ring:3@40Mb/s", "--replace"}).exit_code, 0);
+  EXPECT_EQ(Json::parse(lab({"status", "--json"}).out)["ranks"].size(), 3u);
+}
+
+TEST_F(LabCli, EveryCommandHasJson) {
+  EXPECT_EQ(Json::parse(lab({"up", "a <-> b 40Mb/s", "--json"}).out)["banyan"], "lab/1");
+  const Json cut = Json::parse(lab({"fail", "b-a", "--json"}).out);
+  EXPECT_EQ(cut, Json::parse(R"({"lab": ")" + name_ + R"(", "cable": "a-b", "cut": true})"));
+  EXPECT_EQ(Json::parse(lab({"heal", "b-a", "--json"}).out)["cut"], false);
+  const Json check = Json::parse(lab({"check", "--json"}).out);
+  EXPECT_TRUE(check["good"].is_boolean()) << check;
+  EXPECT_EQ(check["links"][0]["asked_bits_per_second"], 40e6);
+  const Outcome run = lab({"run", "--json"}, {"sh", "-c", "echo said; exit $((RANK * 3))"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, HasSubstr("[0] said\n"));
+  EXPECT_EQ(Json::parse(run.out)["ranks"][1]["exit_code"], 3);
+  const Json list = Json::parse(run_banyan({"lab", "list", "--json"}).out);
+  bool is_listed = false;
+  for (const Json& row : list["labs"]) {
+    is_listed = is_listed || (row["name"] == name_ && row["ranks"] == 2);
+  }
+  EXPECT_TRUE(is_listed);
+  EXPECT_EQ(Json::parse(lab({"down", "--json"}).out)["was_up"], true);
 }
 
 TEST_F(LabCli, NamesWhatIsWrong) {

@@ -1,7 +1,9 @@
 // The contract of the whole program: exit codes, streams, JSON, colour. Bad input has cli_bad_input_test.cc.
 #include <gmock/gmock.h>
 
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "apps/banyan_process.h"
 
@@ -34,20 +36,69 @@ class PlanFile : public ::testing::Test {
   std::string plan_ = folder_.path("plan.json");
 };
 
-class Help : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Of, Help, ::testing::Values("fabric", "plan", "verify", "export", "show", "run", "doctor"));
+class Help : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::string line_;
+};
+INSTANTIATE_TEST_SUITE_P(Of, Help,
+                         ::testing::Values("fabric", "plan", "verify", "export", "show", "run", "doctor", "bench",
+                                           "predict", "predict train", "predict job", "predict calibrate", "lab up",
+                                           "lab run", "lab status", "lab check", "lab fail", "lab heal", "lab list",
+                                           "lab down"));
 
 TEST_P(Help, HasExamplesOfItsCommand) {
-  const Outcome outcome = run_banyan({GetParam(), "--help"});
+  std::istringstream words(GetParam());
+  std::vector<std::string> arguments{std::istream_iterator<std::string>(words), {}};
+  EXPECT_EQ(run_banyan({"help", arguments.front()}).exit_code, 0);
+  arguments.push_back("--help");
+  const Outcome outcome = run_banyan(arguments);
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.err, IsEmpty());
   EXPECT_THAT(outcome.out, HasSubstr(std::string("Examples:\n  banyan ") + GetParam()));
+  for (std::istringstream lines(outcome.out.substr(0, outcome.out.find("\nExamples:"))); std::getline(lines, line_);) {
+    EXPECT_LE(line_.size(), 80u) << line_;
+  }
   EXPECT_THAT(outcome.out, HasSubstr("--json"));
 }
 
 TEST(Cli, ListsItsCommandsAndVersion) {
   EXPECT_THAT(run_banyan({"--help"}).out, HasSubstr("banyan run allreduce -n 4"));
   EXPECT_THAT(run_banyan({"--version"}).out, ::testing::MatchesRegex("banyan [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST(Cli, HasTheUsualWaysToHelpAndVersion) {
+  for (const char* word : {"version", "-V", "--version"}) {
+    EXPECT_THAT(run_banyan({word}).out, ::testing::MatchesRegex("banyan [0-9]+\\.[0-9]+\\.[0-9]+\n")) << word;
+  }
+  EXPECT_EQ(run_banyan({"help"}).out, run_banyan({"--help"}).out);
+  EXPECT_EQ(run_banyan({"help", "plan"}).out, run_banyan({"plan", "-h"}).out);
+  EXPECT_EQ(run_banyan({"help", "lab", "up"}).out, run_banyan({"lab", "up", "--help"}).out);
+}
+
+TEST(Cli, TakesTheCollectiveNamesOfNcclPytorchAndMpi) {
+  const std::string own = json_of({"plan", "allreduce", "ring:4", "--json"})["schedule"].dump();
+  for (const char* name : {"all_reduce", "all-reduce", "AllReduce", "ncclAllReduce", "MPI_Allreduce"}) {
+    EXPECT_EQ(json_of({"plan", name, "ring:4", "--json"})["schedule"].dump(), own) << name;
+  }
+  EXPECT_EQ(json_of({"plan", "reduce_scatter", "ring:4", "--json"})["collective"], "reduce-scatter");
+  EXPECT_EQ(json_of({"predict", "all_gather", "ring:4", "--json"})["collective"], "allgather");
+}
+
+TEST(Cli, ListsWhatOptionsCanName) {
+  EXPECT_THAT(run_banyan({"predict", "train", "--list"}).out, HasSubstr("gpt3-175b"));
+  const Json lists = json_of({"predict", "train", "--list", "--json"});
+  EXPECT_GT(lists["models"].size(), 5u);
+  EXPECT_GT(lists["devices"].size(), 5u);
+  EXPECT_EQ(json_of({"plan", "--list", "--json"})["planners"][0], "forest");
+}
+
+TEST(Cli, ADashIsStandardOutput) {
+  const Outcome plan = run_banyan({"plan", "allgather", "ring:4", "-o", "-"});
+  EXPECT_EQ(Json::parse(plan.out)["banyan"], "schedule/1") << plan.err;
+  EXPECT_THAT(plan.err, HasSubstr("optimal, verified"));
+  EXPECT_EQ(run_banyan({"plan", "allgather", "ring:4", "-o", "-", "--json"}).exit_code, 2);
+  EXPECT_THAT(run_banyan({"show", "ring:4", "-o", "-"}).out, HasSubstr("<svg"));
+  EXPECT_EQ(Json::parse(run_banyan({"fabric", "ring:4", "-o", "-"}).out)["nodes"].size(), 4u);
 }
 
 TEST(Fabric, ReportsCountsAndBottleneck) {
@@ -169,7 +220,7 @@ TEST_F(PlanFile, IsExportedWithTheTableOfWhatItNeeds) {
     const std::string file = folder_.path(format);
     const Outcome outcome = run_banyan({"export", plan_, "--format", format, "-o", file});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_EQ(outcome.out, "written    " + file + "\n");
     EXPECT_THAT(outcome.err, StartsWith("limit of the runtime"));
     EXPECT_EQ(run_banyan({"export", plan_, "--format", format}).out, folder_.read(format));
     const Json fit = json_of({"export", plan_, "--format", format, "-o", file, "--json"});

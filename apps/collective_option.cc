@@ -1,23 +1,24 @@
 #include "apps/collective_option.h"
 
+#include "apps/collective_name.h"
 #include "apps/command.h"
 #include "apps/ranks_option.h"
 
 namespace banyan::app {
 
-void CollectiveOption::declare(CLI::App& command) {
-  command.add_option("COLLECTIVE", kind_, "allgather, reduce-scatter, allreduce, broadcast or reduce")
-      ->required()
-      ->type_name("");
-  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    command.add_option(name, value, help)->type_name(type)->group("The collective");
-  };
-  add("--ranks", ranks_, "LIST", "who takes part, in shard order: 0-3,8 or gpu0-gpu3,gpu8 (default all)");
-  add("--root", root_, "RANK", "the root of a broadcast or reduce (default the first rank)");
-  add("--weights", weights_, "LIST", "uneven shards of an allgather or reduce-scatter: 1,2,1,4, one for each rank");
+void CollectiveOption::declare(CommandSyntax& command, Place place) {
+  command.word("COLLECTIVE", &kind_, "allgather, reduce-scatter, allreduce, broadcast or reduce").is_required =
+      place == Place::required;
+  command.group("Collective");
+  command.option("--ranks", &ranks_, "LIST",
+                 "ranks that take part, in the order of their shards: 0-3,8 or gpu0-gpu3,gpu8 (default all)");
+  command.option("--root", &root_, "RANK", "root of a broadcast or reduce (default the first rank)");
+  command.option("--weights", &weights_, "LIST",
+                 "uneven shards of an allgather or reduce-scatter, one number for each rank: 1,2,1,4");
+  command.group("Options");
 }
 
-CollectiveKind CollectiveOption::kind() const { return parse_collective_kind(kind_); }
+CollectiveKind CollectiveOption::kind() const { return parse_collective_kind(collective_name(kind_)); }
 
 Collective CollectiveOption::make(const Fabric& fabric, size_t first_ranks) const {
   Collective::Options options{.kind = kind()};

@@ -1,16 +1,17 @@
 // COLLECTIVE and the options that shape it: --ranks, --root, --weights.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "apps/syntax.h"
 #include "banyan/schedule/collective.h"
 
 namespace banyan::app {
 
 class CollectiveOption {
  public:
-  void declare(CLI::App& command);
+  enum class Place { required, optional };
+  void declare(CommandSyntax& command, Place place);
 
   // Throws Error naming the option that is wrong or does not fit the others. `first_ranks`: where --ranks is absent,
   // only the first so many ranks of the fabric take part; 0 for all.

@@ -7,7 +7,14 @@
 #include <cstring>
 #include <filesystem>
 
+#include "banyan/base/file.h"
+
 namespace banyan::app {
+namespace {
+
+constexpr std::string_view kStandardOutput = "-";
+
+}  // namespace
 
 void Command::take_program(std::vector<std::string> words) {
   if (words.empty()) return;
@@ -43,6 +50,7 @@ std::vector<std::string> split_list(std::string_view text, std::string_view opti
 }
 
 void check_output_place(const std::string& path) {
+  if (path.empty() || path == kStandardOutput) return;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
   std::error_code ignored;
@@ -53,6 +61,21 @@ void check_output_place(const std::string& path) {
   if (!std::filesystem::exists(path, ignored) && ::access(folder.c_str(), W_OK) != 0) {
     throw Error(ErrorCode::io, "cannot write it: folder '" + folder + "': " + std::strerror(errno), path);
   }
+}
+
+void check_output_place(const std::string& path, bool json) {
+  if (json && path == kStandardOutput) {
+    throw Error(ErrorCode::invalid_input, "--json and -o - cannot both be on standard output; give one of them a file");
+  }
+  check_output_place(path);
+}
+
+void write_output(const Terminal& terminal, const std::string& path, std::string_view text) {
+  path == kStandardOutput ? terminal.print(text) : write_file(path, text);
+}
+
+void say_beside(const Terminal& terminal, const std::string& path, std::string_view text) {
+  path == kStandardOutput ? terminal.note(text) : terminal.print(text);
 }
 
 }  // namespace banyan::app

@@ -1,18 +1,19 @@
 // What the commands of `banyan` share: the exit codes, how a command is declared, and how main finds it.
 //
-// A command declares its options to CLI11 and, when it was the one asked for, runs. It takes every option as text and
-// parses it with the project's own readers, so that every mistake ends as a banyan::Error whose line names the option
+// A command declares its syntax and, when it was the one asked for, runs. It takes every option as text and parses it
+// with the project's own readers, so that every mistake ends as a banyan::Error whose line names the option
 // ("--ranks: ..."). Errors are caught in main alone. What a command prints goes through the Terminal, in one piece and
 // after the work is done: a command that fails has printed nothing to standard output.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "apps/syntax.h"
 #include "apps/terminal.h"
 #include "banyan/base/error.h"
 
@@ -28,8 +29,9 @@ enum class ExitCode : int {
 class Command {
  public:
   virtual ~Command() = default;
-  // Adds the subcommand with its options, help and examples. Called once; the options live as long as this object.
-  virtual CLI::App* declare(CLI::App& program) = 0;
+  // Adds itself to the commands of the program, with its options, help and examples. Called once. The syntax points
+  // into this object.
+  virtual CommandSyntax& declare(CommandSyntax& program) = 0;
   // The words after "--", which are no options of ours. Refused by commands that start no program.
   virtual void take_program(std::vector<std::string> words);
   virtual ExitCode run(const Terminal& terminal) = 0;
@@ -65,8 +67,16 @@ auto parse_option(const std::string& option, Parse parse) {
   }
 }
 
-// Throws Error{not_found} or Error{io} when no file could be put at `path`. Asked before long work, so that a mistyped
-// folder does not cost a minute of planning.
+// Throws Error{not_found} or Error{io} when no file could be put at `path`; an empty path is no file. Asked before long
+// work, so that a mistyped folder does not cost a minute of planning.
 void check_output_place(const std::string& path);
+// Where both `path` and --json would be printed to standard output, they exclude each other: Error{invalid_input}.
+void check_output_place(const std::string& path, bool json);
+
+// Writes the file, or prints it when the path is "-".
+void write_output(const Terminal& terminal, const std::string& path, std::string_view text);
+// What a command has to say besides its output at `path`: to standard output, or to standard error where that has the
+// output.
+void say_beside(const Terminal& terminal, const std::string& path, std::string_view text);
 
 }  // namespace banyan::app

@@ -1,4 +1,5 @@
 // banyan bench: how fast collectives are here, and whether they are right, in the columns of nccl-tests.
+#include <banyan/banyan.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +18,6 @@
 #include "banyan/base/file.h"
 #include "banyan/base/units.h"
 #include "banyan/run/join/environment.h"
-#include <banyan/banyan.h>
 
 namespace banyan::app {
 namespace {
@@ -26,33 +26,26 @@ constexpr uint64_t kMaxProcesses = 256;
 constexpr size_t kMaxSizes = 1000;
 constexpr uint32_t kDefaultProcesses = 2;
 
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  banyan bench allreduce -n 4\n"
-    "  banyan bench all -n 2 --min-bytes 8 --max-bytes 128MiB --step-factor 2\n"
-    "  banyan bench allgather,broadcast -n 4 --sizes 4KiB,1MiB --type float16 --memory registered\n"
-    "  banyan bench allreduce -n 2 --csv ours.csv --plot curve.svg --against older.csv\n"
-    "  mpirun -n 4 banyan bench reduce-scatter --op all\n"
-    "  banyan lab run --no-prefix -- banyan bench allreduce --sizes 64MiB\n"
-    "\n"
-    "Starts -n processes on this machine, or joins those of a launcher (torchrun, srun, mpirun, banyan run,\n"
-    "banyan lab run). Sizes, algbw and busbw are those of nccl-tests: the larger of what a rank sends and\n"
-    "receives, over the time of the slowest rank; the median of five blocks of calls. Every case is checked\n"
-    "first, on data that depends on rank and position. Exit code: 0 all is right, 1 elements are wrong,\n"
-    "2 bad input.";
-
 struct BenchTexts {
-  std::string kinds = "allreduce", processes, least = "4", most = "64MiB", factor = "4", sizes, types = "float32",
-              ops = "sum", roots = "0", warmup = "5", iterations, seconds = "0.1", memory = "ordinary", json, csv, plot,
-              axis = "busbw";
+  std::string kinds = "allreduce", processes, least = "4", most = "64MiB", step, factor = "4", sizes, types = "float32",
+              ops = "sum", roots = "0", warmup = "5", iterations, checks = "1", seconds = "0.1", memory = "ordinary",
+              output, csv, plot, axis = "busbw";
   std::vector<std::string> against;
-  bool no_checks = false, only_in_place = false, only_out_of_place = false;
+  bool only_in_place = false, only_out_of_place = false, json = false;
 };
 
-std::vector<uint64_t> sizes_between(uint64_t least, uint64_t most, double factor) {
+// Each `factor` times the one before, or `step` more where that is not 0.
+std::vector<uint64_t> sizes_between(uint64_t least, uint64_t most, double factor, uint64_t step) {
   std::vector<uint64_t> sizes;
-  for (double size = static_cast<double>(least); size <= static_cast<double>(most) && sizes.size() < kMaxSizes;
-       size = std::max(size * factor, size + 1)) {
+  const auto next = [&](double size) {
+    return step != 0 ? size + static_cast<double>(step) : std::max(size * factor, size + 1);
+  };
+  for (double size = static_cast<double>(least); size <= static_cast<double>(most); size = next(size)) {
+    if (sizes.size() == kMaxSizes) {
+      throw Error(ErrorCode::invalid_input,
+                  "these are more than " + std::to_string(kMaxSizes) + " sizes; take a larger step",
+                  step != 0 ? "--step-bytes" : "--step-factor");
+    }
     sizes.push_back(static_cast<uint64_t>(size));
   }
   return sizes;
@@ -83,36 +76,62 @@ std::vector<std::string> own_command_line() {
 
 class BenchCommand : public Command {
  public:
-  CLI::App* declare(CLI::App& program) override {
-    CLI::App* command = program.add_subcommand("bench", "measure and check collectives, as nccl-tests does");
-    const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-      return command->add_option(name, value, help)->type_name(type);
-    };
-    add("COLLECTIVE", texts_.kinds, "",
-        "allreduce, reduce, broadcast, allgather, reduce-scatter, all-to-all, gather, scatter, sendrecv, barrier; "
-        "several with commas, or all (default allreduce)");
-    add("-n,--processes", texts_.processes, "RANKS", "so many processes on this machine (default 2)");
-    add("-b,--min-bytes", texts_.least, "SIZE", "the first size (default 4)");
-    add("-e,--max-bytes", texts_.most, "SIZE", "the last size (default 64MiB)");
-    add("-f,--step-factor", texts_.factor, "FACTOR", "from each size to the next (default 4)");
-    add("--sizes", texts_.sizes, "LIST", "these sizes instead, with commas");
-    add("--type", texts_.types, "LIST", "int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, or all");
-    add("--op", texts_.ops, "LIST", "sum, prod, min, max, avg; of integers also band, bor, bxor; or all (default sum)");
-    add("--root", texts_.roots, "LIST", "of what has one: ranks, or all (default 0)");
-    add("--warmup", texts_.warmup, "TIMES", "calls before a measurement (default 5)");
-    add("--iterations", texts_.iterations, "TIMES", "calls in each of the five blocks (default: by --min-seconds)");
-    add("--min-seconds", texts_.seconds, "SECONDS", "for the blocks of a case together (default 0.1)");
-    add("--memory", texts_.memory, "KIND", "ordinary, or registered: buffers that peers read directly");
-    command->add_flag("--no-check", texts_.no_checks, "do not compare results");
-    command->add_flag("--in-place", texts_.only_in_place, "only in place");
-    command->add_flag("--out-of-place", texts_.only_out_of_place, "only out of place")->excludes("--in-place");
-    add("--json", texts_.json, "FILE", "write all figures as JSON; - prints them instead of the table");
-    add("--csv", texts_.csv, "FILE", "write all figures as CSV");
-    add("--plot", texts_.plot, "FILE", "draw the curves as SVG");
-    add("--axis", texts_.axis, "WHAT", "of the picture: busbw or time (default busbw)");
-    command->add_option("--against", texts_.against, "draw these curves, too: CSV files of earlier runs")
-        ->type_name("FILE");
-    command->footer(kFooter);
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command = program.command("bench", "Measure and check collectives, as nccl-tests does.");
+    command.word("COLLECTIVE", &texts_.kinds,
+                 "allreduce, reduce, broadcast, allgather, reduce-scatter, all-to-all, gather, scatter, sendrecv, "
+                 "barrier; several with commas, or all (default allreduce)");
+    command.group("Ranks");
+    command.option("-g,--processes", &texts_.processes, "RANKS",
+                   "processes to start on this machine (default 2; none when a launcher has started this one)");
+    command.group("Sizes");
+    command.option("-b,--min-bytes", &texts_.least, "SIZE", "first size (default 4)");
+    command.option("-e,--max-bytes", &texts_.most, "SIZE", "last size (default 64MiB)");
+    command.option("-f,--step-factor", &texts_.factor, "FACTOR", "from each size to the next (default 4)");
+    command.option("-i,--step-bytes", &texts_.step, "SIZE", "from each size to the next, added").excludes = {
+        "--step-factor"};
+    command.option("--sizes", &texts_.sizes, "LIST", "these sizes instead, with commas").excludes = {
+        "--min-bytes", "--max-bytes", "--step-factor", "--step-bytes"};
+    command.group("Cases");
+    command.option("-d,--type", &texts_.types, "LIST",
+                   "int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, or all (default float32)");
+    command.option("-o,--op", &texts_.ops, "LIST",
+                   "sum, prod, min, max, avg; of integers also band, bor, bxor; or all (default sum)");
+    command.option("-r,--root", &texts_.roots, "LIST",
+                   "root ranks of the collectives that have one, or all (default 0)");
+    command.option("--memory", &texts_.memory, "KIND",
+                   "ordinary, or registered: buffers of banyan_mem_alloc, which peers read directly");
+    command.flag("--in-place", texts_.only_in_place, "measure only in place");
+    command.flag("--out-of-place", texts_.only_out_of_place, "measure only out of place").excludes = {"--in-place"};
+    command.group("Measurement");
+    command.option("-w,--warmup", &texts_.warmup, "TIMES", "calls before a measurement (default 5)");
+    command.option("-n,--iterations", &texts_.iterations, "TIMES",
+                   "measured calls of a case (default: by --min-seconds)");
+    command.option("--min-seconds", &texts_.seconds, "SECONDS", "measured time of a case (default 0.1)").excludes = {
+        "--iterations"};
+    command.option("-c,--check", &texts_.checks, "TIMES", "check results so many times, 0 for never (default 1)");
+    command.group("Output");
+    command.flag("--json", texts_.json, "print one JSON object instead of the table");
+    command.option("--output", &texts_.output, "FILE", "write all figures as JSON");
+    command.option("--csv", &texts_.csv, "FILE", "write all figures as CSV");
+    command.option("--plot", &texts_.plot, "FILE", "draw the curves as SVG");
+    command.option("--axis", &texts_.axis, "WHAT", "of the picture: busbw or time (default busbw)");
+    command.option("--against", &texts_.against, "FILE", "draw these curves, too: CSV files of earlier runs")
+        .takes_rest = true;
+    command.examples({"banyan bench allreduce -g 4",
+                      "banyan bench all_reduce_perf -b 8 -e 128M -f 2 -g 2   # as nccl-tests",
+                      "banyan bench allgather,broadcast -g 4 --sizes 4KiB,1MiB --type float16 --memory registered",
+                      "banyan bench allreduce --csv ours.csv --plot curve.svg --against older.csv",
+                      "mpirun -n 4 banyan bench reduce-scatter --op all",
+                      "banyan lab run --no-prefix -- banyan bench allreduce --sizes 64MiB"});
+    command.notes(
+        {"Starts -g processes on this machine, or joins those of a launcher (torchrun, srun, mpirun, banyan run, "
+         "banyan "
+         "lab run). The letters -b -e -f -i -n -w -c -o -d -r -g mean what they mean in nccl-tests, and so do sizes, "
+         "algbw and busbw: the larger of what a rank sends and receives, over the time of the slowest rank. The time "
+         "is "
+         "the median of five blocks of calls. Every case is checked first, on data that depends on rank and position.",
+         "Exit code: 0 all is right, 1 elements are wrong, 2 bad input."});
     return command;
   }
 
@@ -142,7 +161,12 @@ class BenchCommand : public Command {
       if (most < least) {
         throw Error(ErrorCode::invalid_input, "is below --min-bytes, " + texts_.least, "--max-bytes");
       }
-      sizes_ = sizes_between(least, most, parse_real(texts_.factor, "--step-factor", 1));
+      uint64_t step = 0;
+      if (!texts_.step.empty()) {
+        step = parse_option("--step-bytes", [&] { return bytes(texts_.step); });
+        if (step == 0) throw Error(ErrorCode::invalid_input, "is zero bytes; give a size such as 1MiB", "--step-bytes");
+      }
+      sizes_ = sizes_between(least, most, parse_real(texts_.factor, "--step-factor", 1), step);
     } else {
       sizes_ = read_list<uint64_t>(texts_.sizes, "--sizes", bytes, {});
     }
@@ -151,7 +175,7 @@ class BenchCommand : public Command {
       options_.iterations = parse_count(texts_.iterations, "--iterations", {.least = 1, .most = 1'000'000'000});
     }
     options_.min_seconds = parse_real(texts_.seconds, "--min-seconds", 0);
-    options_.checks = !texts_.no_checks;
+    options_.checks = parse_count(texts_.checks, "--check", {.least = 0, .most = 1'000'000});
     options_.in_place = !texts_.only_out_of_place;
     options_.out_of_place = !texts_.only_in_place;
     if (texts_.memory != "ordinary" && texts_.memory != "registered") {
@@ -165,9 +189,7 @@ class BenchCommand : public Command {
       const std::string name = std::filesystem::path(path).stem().string();
       for (picture::Curve& curve : read_bench_csv(read_file(path), axis(), name)) against_.push_back(std::move(curve));
     }
-    for (const std::string& path : {texts_.csv, texts_.plot, texts_.json}) {
-      if (!path.empty() && path != "-") check_output_place(path);
-    }
+    for (const std::string& path : {texts_.csv, texts_.plot, texts_.output}) check_output_place(path, texts_.json);
   }
 
   // Of several types and ops, the pairs are measured that exist; but who names an op wants to see it.
@@ -205,7 +227,7 @@ class BenchCommand : public Command {
         .program = own_command_line(), .hosts = {}, .processes = kDefaultProcesses, .port = pick_master_port()};
     if (!texts_.processes.empty()) {
       request.processes =
-          static_cast<uint32_t>(parse_count(texts_.processes, "-n", {.least = 1, .most = kMaxProcesses}));
+          static_cast<uint32_t>(parse_count(texts_.processes, "--processes", {.least = 1, .most = kMaxProcesses}));
     }
     return static_cast<ExitCode>(launch(plan_launch(request), Secret::random(), {}, terminal));
   }
@@ -248,7 +270,7 @@ class BenchCommand : public Command {
 
   ExitCode measure(const Terminal& terminal, banyan_comm_t comm) const {
     BenchRunner runner(comm, options_);
-    const bool prints = runner.rank() == 0, prints_table = prints && texts_.json != "-";
+    const bool prints = runner.rank() == 0, prints_table = prints && !texts_.json && !writes_to_standard_output();
     const std::string who = describe_ranks(comm, runner);
     if (prints_table) terminal.print(who);
     std::vector<BenchRow> rows;
@@ -259,13 +281,20 @@ class BenchCommand : public Command {
         terminal.print("#\n# " + std::string(to_string(each.kind)) + "\n#\n" + bench_heads());
       }
       last = &each.kind;
+      if (prints) {
+        terminal.transient(std::string(to_string(each.kind)) + " of " + Bytes(each.bytes(runner.ranks())).to_string() +
+                           ", case " + std::to_string(rows.size() + 1) + " of " + std::to_string(all.size()));
+      }
       rows.push_back(runner.measure(each));
+      if (prints) terminal.transient("");
       if (prints_table) terminal.print(format_bench_row(rows.back()));
     }
     if (prints_table) terminal.print(format_bench_end(rows));
     if (prints) write_files(terminal, rows, runner.ranks(), who);
     return wrong_elements(rows) == 0 ? ExitCode::success : ExitCode::answer_is_no;
   }
+
+  bool writes_to_standard_output() const { return texts_.output == "-" || texts_.csv == "-" || texts_.plot == "-"; }
 
   static std::string describe_ranks(banyan_comm_t comm, const BenchRunner& runner) {
     struct Place {
@@ -290,13 +319,10 @@ class BenchCommand : public Command {
 
   void write_files(const Terminal& terminal, const std::vector<BenchRow>& rows, uint32_t ranks,
                    const std::string& who) const {
-    if (texts_.json == "-") {
-      terminal.print(format_bench_json(rows, ranks));
-    } else if (!texts_.json.empty()) {
-      write_file(texts_.json, format_bench_json(rows, ranks));
-    }
-    if (!texts_.csv.empty()) write_file(texts_.csv, format_bench_csv(rows, ranks));
-    if (!texts_.plot.empty()) write_file(texts_.plot, picture::draw_curves(plot_of(rows, ranks, who)));
+    if (texts_.json) terminal.print(format_bench_json(rows, ranks));
+    if (!texts_.output.empty()) write_output(terminal, texts_.output, format_bench_json(rows, ranks));
+    if (!texts_.csv.empty()) write_output(terminal, texts_.csv, format_bench_csv(rows, ranks));
+    if (!texts_.plot.empty()) write_output(terminal, texts_.plot, picture::draw_curves(plot_of(rows, ranks, who)));
   }
 
   BenchAxis axis() const { return texts_.axis == "time" ? BenchAxis::time : BenchAxis::busbw; }

@@ -1,6 +1,7 @@
 // banyan doctor: what the flight records of a run say about why it stands still, or is slow.
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "apps/command.h"
 #include "apps/report.h"
@@ -9,20 +10,6 @@
 
 namespace banyan::app {
 namespace {
-
-constexpr const char* kFooter =
-    "DIR is the folder that the ranks wrote their flight records to: BANYAN_RECORDER_DIR, by default\n"
-    "/tmp/banyan-recorder-<user number>. Records of several hosts are copied into one folder first.\n"
-    "With --ask, a running process of this host is asked, and all ranks of its job write their records;\n"
-    "those of this host are read, from the folder that the process writes to.\n"
-    "\n"
-    "Examples:\n"
-    "  banyan doctor /tmp/banyan-recorder-1000\n"
-    "  banyan doctor records --json\n"
-    "  banyan doctor --ask 4711\n"
-    "\n"
-    "Exit code: 0 nothing is wrong, 1 something is (it is printed), 2 no such folder, no record in it,\n"
-    "or a broken one.";
 
 constexpr size_t kMaxRanksShown = 32;  // per communicator; --json has them all
 
@@ -62,7 +49,7 @@ std::string as_json(const Diagnosis& diagnosis) {
   const Json report = {{"healthy", diagnosis.is_healthy()},
                        {"findings", std::move(findings)},
                        {"communicators", std::move(communicators)}};
-  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return format_json(report);
 }
 
 std::string describe(const CommunicatorReport& communicator) {
@@ -101,29 +88,40 @@ std::string as_text(const Terminal& terminal, const Diagnosis& diagnosis) {
 
 class DoctorCommand : public Command {
  public:
-  CLI::App* declare(CLI::App& program) override {
-    CLI::App* command = program.add_subcommand("doctor", "say which rank is late at which call, from flight records");
-    command->add_option("DIR", folder_, "the folder with the records of all ranks")->type_name("");
-    command->add_option("--ask", pid_, "the number of a process of the job that runs on this host")->type_name("PID");
-    command->add_flag("--json", json_, "one JSON object on standard output");
-    command->footer(kFooter);
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command =
+        program.command("doctor", "Say which rank is late at which call, from the flight records of a run.");
+    command.word("DIR", &folder_, "the folder with the records of all ranks");
+    command.option("--ask", &asked_, "PID", "ask a running process of the job on this host to write its records");
+    command.flag("--json", json_, "print one JSON object");
+    command.examples(
+        {"banyan doctor /tmp/banyan-recorder-1000", "banyan doctor records --json", "banyan doctor --ask 4711"});
+    command.notes(
+        {"DIR is the folder to which the ranks wrote their flight records: BANYAN_RECORDER_DIR, by default "
+         "/tmp/banyan-recorder-<user number>. Copy the records of several hosts into one folder first.",
+         "With --ask, a running process of this host is asked, and all ranks of its job write their records. Those of "
+         "this "
+         "host are read, from the folder that the process writes to.",
+         "Exit code: 0 nothing is wrong, 1 something is wrong (it is printed), 2 no such folder, no record in "
+         "it, or a broken record."});
     return command;
   }
 
   ExitCode run(const Terminal& terminal) override {
-    if (pid_ != 0 && folder_.empty()) folder_ = recorder_directory_of(pid_);
+    constexpr uint64_t kLargestPid = 1 << 22;  // of Linux
+    const auto pid = asked_.empty() ? 0 : static_cast<int32_t>(parse_count(asked_, "--ask", {.most = kLargestPid}));
+    if (pid != 0 && folder_.empty()) folder_ = recorder_directory_of(pid);
     if (folder_.empty())
       throw Error(ErrorCode::invalid_input,
                   "name a folder of records, or a process (--ask PID); see 'banyan doctor --help'");
-    if (pid_ != 0) ask_for_records(pid_, folder_);
+    if (pid != 0) ask_for_records(pid, folder_);
     const Diagnosis diagnosis = diagnose(read_dumps(folder_));
     terminal.print(json_ ? as_json(diagnosis) : as_text(terminal, diagnosis));
     return diagnosis.is_healthy() ? ExitCode::success : ExitCode::answer_is_no;
   }
 
  private:
-  std::string folder_;
-  int32_t pid_ = 0;
+  std::string folder_, asked_;
   bool json_ = false;
 };
 

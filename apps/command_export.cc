@@ -1,4 +1,6 @@
 // banyan export: a plan as a file that a GPU runtime executes.
+#include <nlohmann/json.hpp>
+
 #include "apps/command.h"
 #include "apps/plan_source.h"
 #include "apps/report.h"
@@ -8,48 +10,43 @@
 namespace banyan::app {
 namespace {
 
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  banyan export plan.json --format msccl -o allgather.xml\n"
-    "  banyan export plan.json --format mscclpp -o allreduce.json --name forest --in-place\n"
-    "  banyan export plan.json --format msccl --min-bytes 1MiB --max-bytes 256MiB > allgather.xml\n"
-    "  banyan export plan.json --format msccl --chunks exact -o exact.xml\n"
-    "\n"
-    "A runtime uses the file only for counts of elements that its number of chunks divides. Shares are\n"
-    "therefore rounded to a power of two of chunks, at a loss of throughput that is printed; --chunks exact\n"
-    "keeps the shares of the plan.\n"
-    "\n"
-    "What the file needs of the runtime is compared with what the runtime has: as a table on standard\n"
-    "error, or with --json on standard output (the file then needs -o). A plan that cannot fit is refused\n"
-    "with the number of trees that would; nothing is written.";
-
 class ExportCommand : public Command {
  public:
-  CLI::App* declare(CLI::App& program) override {
-    CLI::App* command = program.add_subcommand("export", "write a plan for a GPU runtime (MSCCL, MSCCL++)");
-    command->add_option("PLAN", plan_, "a plan file, as 'banyan plan -o' writes it")->required()->type_name("");
-    const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-      return command->add_option(name, value, help)->type_name(type);
-    };
-    add("--format", format_, "FORMAT", "msccl (XML) or mscclpp (JSON)")->required();
-    add("-o,--output", output_, "FILE", "where to; standard output without it");
-    add("--name", name_, "NAME", "the algorithm's name in the file (default banyan)");
-    command->add_flag("--in-place", in_place_, "input and output are one buffer");
-    add("--min-bytes", min_bytes_, "SIZE", "the runtime may use it from this size on");
-    add("--max-bytes", max_bytes_, "SIZE", "the runtime may use it up to this size");
-    add("--chunks", chunks_, "HOW", "power-of-two: for sizes that are powers of two (default); exact: as planned");
-    command->add_flag("--json", json_, "the fit table as one JSON object on standard output");
-    command->footer(kFooter);
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command = program.command("export", "Write a plan for a GPU runtime (MSCCL, MSCCL++).");
+    command.word("PLAN", &plan_, "a plan file, as 'banyan plan -o' writes it").is_required = true;
+    command.option("--format", &format_, "FORMAT", "msccl (XML) or mscclpp (JSON)").is_required = true;
+    command.option("-o,--output", &output_, "FILE", "write the export to this file (default: standard output)");
+    command.option("--name", &name_, "NAME", "name of the algorithm in the file (default banyan)");
+    command.flag("--in-place", in_place_, "input and output are one buffer");
+    command.option("--min-bytes", &min_bytes_, "SIZE", "smallest size for which the runtime may use it");
+    command.option("--max-bytes", &max_bytes_, "SIZE", "largest size for which the runtime may use it");
+    command.option("--chunks", &chunks_, "HOW",
+                   "power-of-two: for sizes that are powers of two (default); exact: as planned");
+    command.flag("--json", json_, "print the table of limits as one JSON object; needs -o FILE");
+    command.examples({"banyan export plan.json --format msccl -o allgather.xml",
+                      "banyan export plan.json --format mscclpp -o allreduce.json --name forest --in-place",
+                      "banyan export plan.json --format msccl --min-bytes 1MiB --max-bytes 256MiB > allgather.xml",
+                      "banyan export plan.json --format msccl --chunks exact -o exact.xml"});
+    command.notes(
+        {"A runtime uses the file only for counts of elements that its number of chunks divides. Shares are therefore "
+         "rounded to a power of two of chunks, at a loss of throughput that is printed; --chunks exact keeps the "
+         "shares "
+         "of the plan.",
+         "A table compares what the file needs of the runtime with what the runtime has. It goes to standard error, or "
+         "with --json to standard output. A plan that does not fit is refused with the number of trees that would fit; "
+         "then nothing is written."});
     return command;
   }
 
   ExitCode run(const Terminal& terminal) override {
+    if (output_ == "-") output_.clear();
     const ExportFormat format = parse_option("--format", [&] { return parse_export_format(format_); });
     const ExportOptions options = export_options();
     if (json_ && output_.empty()) {
       throw Error(ErrorCode::invalid_input, "--json needs -o FILE: standard output cannot hold the table and the file");
     }
-    if (!output_.empty()) check_output_place(output_);
+    check_output_place(output_);
     Export result;
     {
       Progress progress(terminal, "reading the plan");
@@ -63,7 +60,7 @@ class ExportCommand : public Command {
       return ExitCode::success;
     }
     terminal.note(report_text(result));
-    if (output_.empty()) terminal.print(result.text);
+    terminal.print(output_.empty() ? result.text : written(terminal, output_));
     return ExitCode::success;
   }
 
@@ -102,7 +99,7 @@ class ExportCommand : public Command {
                            {"divisor", sizes.divisor},
                            {"exact_divisor", sizes.exact_divisor},
                            {"loss", sizes.loss}}}};
-    return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return format_json(report);
   }
 
   // Goes to standard error, whose colours are not known: plain.

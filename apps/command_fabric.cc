@@ -1,6 +1,7 @@
 // banyan fabric: what a fabric is made of, what limits it and what looks wrong with it.
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "apps/command.h"
 #include "apps/fabric_option.h"
@@ -17,14 +18,6 @@ namespace {
 constexpr size_t kMaxRanksForCut = 4096;
 
 constexpr size_t kMaxWarningsShown = 20;
-
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  banyan fabric dgx-h100:8\n"
-    "  banyan fabric 'leaf-spine:leaves=4,hosts=4,spines=2@100Gb/s' --json\n"
-    "  banyan fabric dgx-a100:4 --fail gpu3-ib0 --degrade gpu0-nvsw0=100GB/s -o hurt.json\n"
-    "  banyan fabric topo.xml --boxes 16 --gpu h100 --nic 400Gb/s\n"
-    "  banyan fabric --list";
 
 struct RankGroup {
   uint64_t out = 0, in = 0;  // bytes per second
@@ -61,13 +54,16 @@ std::string rate(uint64_t bytes_per_second) { return Bandwidth::bytes_per_second
 
 class FabricCommand : public Command {
  public:
-  CLI::App* declare(CLI::App& program) override {
-    CLI::App* command = program.add_subcommand("fabric", "show what a fabric is made of and what limits it");
-    fabric_.declare(*command, "FABRIC", FabricOption::Place::optional);
-    command->add_flag("--json", json_, "one JSON object on standard output");
-    command->add_option("-o,--output", output_, "write the fabric as JSON, edits applied")->type_name("FILE");
-    command->add_flag("--list", list_, "list the generators that a spec can name");
-    command->footer(kFooter);
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command =
+        program.command("fabric", "Show the parts of a fabric, its bottleneck, and what looks wrong with it.");
+    fabric_.declare(command, "FABRIC", FabricOption::Place::optional);
+    command.flag("--list", list_, "list the fabrics that have a name");
+    command.option("-o,--output", &output_, "FILE", "write the fabric as JSON, with the edits applied");
+    command.flag("--json", json_, "print one JSON object");
+    command.examples({"banyan fabric dgx-h100:8", "banyan fabric 'leaf-spine:leaves=4,hosts=4,spines=2@100Gb/s' --json",
+                      "banyan fabric dgx-a100:4 --fail gpu3-ib0 --degrade gpu0-nvsw0=100GB/s -o hurt.json",
+                      "banyan fabric topo.xml --boxes 16 --gpu h100 --nic 400Gb/s", "banyan fabric --list"});
     return command;
   }
 
@@ -75,7 +71,7 @@ class FabricCommand : public Command {
     if (list_) return list_generators(terminal);
     if (!fabric_.given())
       throw Error(ErrorCode::invalid_input, "FABRIC is required: a file or a spec; see 'banyan fabric --list'");
-    if (!output_.empty()) check_output_place(output_);
+    check_output_place(output_, json_);
     std::string text;
     {
       Progress progress(terminal, "reading the fabric");
@@ -87,10 +83,10 @@ class FabricCommand : public Command {
         progress.say("looking for the bottleneck");
         bound = compute_bound(fabric, allgather);
       }
-      if (!output_.empty()) write_file(output_, format_fabric_json(fabric));
+      if (!output_.empty()) write_output(terminal, output_, format_fabric_json(fabric));
       text = json_ ? as_json(fabric, allgather, bound, doubts) : as_text(terminal, fabric, allgather, bound, doubts);
     }
-    terminal.print(text);
+    say_beside(terminal, output_, text);
     return ExitCode::success;
   }
 
@@ -101,7 +97,7 @@ class FabricCommand : public Command {
       Json list = Json::array();
       for (const GeneratorHelp& generator : generators)
         list.push_back({{"spec", generator.spec}, {"description", generator.description}});
-      terminal.print(Json{{"generators", list}}.dump(2) + "\n");
+      terminal.print(format_json({{"generators", list}}));
       return ExitCode::success;
     }
     size_t width = 0;
@@ -129,7 +125,7 @@ class FabricCommand : public Command {
                          {"bandwidths", groups},
                          {"bottleneck", bound ? bound_json(*bound, fabric, allgather) : Json(nullptr)},
                          {"warnings", doubts}};
-    return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return format_json(report);
   }
 
   std::string as_text(const Terminal& terminal, const Fabric& fabric, const Collective& allgather,
@@ -155,8 +151,7 @@ class FabricCommand : public Command {
       text += terminal.styled(Terminal::Style::bad, "warning") + "    " + doubts[i] + "\n";
     if (shown < doubts.size())
       text += labelled(terminal, "", "and " + counted(doubts.size() - shown, "warning") + " more; see --json");
-    if (!output_.empty()) text += labelled(terminal, "written", output_);
-    return text;
+    return text + written(terminal, output_);
   }
 
   FabricOption fabric_;

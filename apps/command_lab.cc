@@ -1,5 +1,6 @@
 // banyan lab: a fabric as real hosts on this machine, and programs in it.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "apps/command.h"
 #include "apps/fabric_option.h"
@@ -15,22 +16,6 @@ namespace {
 
 using lab::Lab;
 
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  banyan lab up 'a0 <-> sw 200Mb/s; a1 <-> sw 200Mb/s; a2 <-> sw 100Mb/s'\n"
-    "  banyan lab up dgx-a100:2 --scale 1/10000 --name small\n"
-    "  banyan lab run -- ./allreduce\n"
-    "  banyan lab run --rank 2 -- ip route\n"
-    "  banyan lab fail a2-sw\n"
-    "  banyan lab heal a2-sw\n"
-    "  banyan lab check\n"
-    "  banyan lab down\n"
-    "\n"
-    "Every rank and switch becomes a host with a network of its own, every cable a pair of interfaces with the rate "
-    "of\n"
-    "the cable. Needs root. Exit code: 0 success, 1 check: a link is not as fast as it should be, 2 bad input;\n"
-    "run: 0 all have succeeded, else that of the first program that failed.";
-
 // What a link must reach to be what the fabric says; packets have headers.
 constexpr double kGoodEnough = 0.85;
 // Other work on this machine can only make a link look slower than it is: the best of so many counts.
@@ -38,68 +23,127 @@ constexpr int kTries = 5;
 
 class LabCommand : public Command {
  public:
-  CLI::App* declare(CLI::App& program) override {
-    CLI::App* command = program.add_subcommand("lab", "set up a fabric as real hosts on this machine");
-    command->require_subcommand(1);
-    command->footer(kFooter);
-    up_ = add(*command, "up", "set up a fabric");
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command = program.command("lab", "Set up a fabric as real hosts on this machine.");
+    command.examples({"banyan lab up leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s", "banyan lab run -- ./allreduce",
+                      "banyan lab fail leaf0-spine0", "banyan lab check", "banyan lab down"});
+    command.notes(
+        {"Every rank and switch becomes a host with a network of its own. Every cable becomes a pair of "
+         "interfaces with the rate of the cable. Needs root. All commands take --name and --json.",
+         "Exit code: 0 success, 1 check: a link is slower than it should be, 2 bad input. Of run: 0 all have "
+         "succeeded, else that of the first program that failed."});
+    up_ = &add(command, "up", "Set up a fabric.");
     fabric_.declare(*up_, "FABRIC", FabricOption::Place::required);
-    up_->add_option("--scale", scale_, "multiply all bandwidths, as 1/1000 (default 1)")->type_name("FACTOR");
-    run_ = add(*command, "run", "start a program at every rank: banyan lab run -- PROGRAM");
-    run_->add_option("--rank", rank_, "at this rank only")->type_name("RANK");
-    run_->add_flag("--no-prefix", no_prefix_, "do not put the rank in front of each line of output");
-    run_->add_flag("--keep-going", keep_going_, "let the others run when a rank has failed");
-    for (auto [verb, help] : {std::pair{&fail_, "cut a cable"}, std::pair{&heal_, "mend a cable that was cut"}}) {
-      *verb = add(*command, verb == &fail_ ? "fail" : "heal", help);
-      (*verb)
-          ->add_option("LINK", cable_, "a0-sw, or a0-sw#1 for the second of several cables")
-          ->required()
-          ->type_name("");
+    up_->option("--scale", &scale_, "FACTOR", "multiply all bandwidths, as 1/1000 (default 1)");
+    up_->flag("--replace", replace_, "take down a lab of the same name first");
+    up_->examples({"banyan lab up 'a0 <-> sw 200Mb/s; a1 <-> sw 200Mb/s; a2 <-> sw 100Mb/s'",
+                   "banyan lab up dgx-a100:2 --scale 1/10000 --name small",
+                   "banyan lab up leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s --replace"});
+    run_ = &add(command, "run", "Start a program at every rank.");
+    run_->option("--rank", &rank_, "RANK", "start it at this rank only");
+    run_->flag("--no-prefix", no_prefix_, "do not put the rank in front of each line of output");
+    run_->flag("--keep-going", keep_going_, "let the other ranks run when one has failed");
+    run_->takes_program();
+    run_->examples({"banyan lab run -- ./allreduce", "banyan lab run --rank 2 -- ip route",
+                    "banyan lab run --no-prefix -- banyan bench allreduce --sizes 64MiB"});
+    status_ = &add(command, "status", "Show hosts and cables.");
+    status_->examples({"banyan lab status", "banyan lab status --json   # what programs in the lab get"});
+    check_ = &add(command, "check", "Measure every link by a TCP connection.");
+    check_->examples({"banyan lab check"});
+    fail_ = &add(command, "fail", "Cut a cable.");
+    heal_ = &add(command, "heal", "Mend a cable that was cut.");
+    for (CommandSyntax* const verb : {fail_, heal_}) {
+      verb->word("LINK", &cable_, "two nodes, as a0-sw; a0-sw#1 is the second of several cables").is_required = true;
+      verb->examples({verb->name() + " leaf0-spine0"});
     }
-    status_ = add(*command, "status", "show hosts and cables");
-    status_->add_flag("--json", json_, "the description that programs in the lab get");
-    check_ = add(*command, "check", "measure every link by a TCP connection");
-    down_ = add(*command, "down", "end the programs in it and remove it");
+    list_ = &command.command("list", "Show the labs that are up on this machine.");
+    list_->flag("--json", json_, "print one JSON object");
+    list_->examples({"banyan lab list"});
+    down_ = &add(command, "down", "End the programs in it and remove it.");
+    down_->examples({"banyan lab down", "banyan lab down --name small"});
     return command;
   }
 
   void take_program(std::vector<std::string> words) override {
-    if (!run_->parsed()) Command::take_program(std::move(words));
+    if (!run_->was_chosen()) Command::take_program(std::move(words));
     if (words.empty()) throw Error(ErrorCode::invalid_input, "no program after '--'");
     program_ = std::move(words);
   }
 
   ExitCode run(const Terminal& terminal) override {
-    if (up_->parsed()) return up(terminal);
-    if (run_->parsed()) return start(terminal);
-    if (status_->parsed()) return status(terminal);
-    if (check_->parsed()) return check(terminal);
-    if (down_->parsed()) return down(terminal);
-    Lab lab = Lab::open(name_);
-    const uint32_t cable = lab.find_cable(cable_);
-    fail_->parsed() ? lab.fail(cable) : lab.heal(cable);
-    terminal.print(lab.cable_name(cable) + (fail_->parsed() ? " is cut\n" : " is whole\n"));
-    return ExitCode::success;
+    if (up_->was_chosen()) return up(terminal);
+    if (run_->was_chosen()) return start(terminal);
+    if (status_->was_chosen()) return status(terminal);
+    if (check_->was_chosen()) return check(terminal);
+    if (down_->was_chosen()) return down(terminal);
+    if (list_->was_chosen()) return list(terminal);
+    return set_cable(terminal, fail_->was_chosen());
   }
 
  private:
-  CLI::App* add(CLI::App& command, const std::string& verb, const std::string& help) {
-    CLI::App* added = command.add_subcommand(verb, help);
-    added->add_option("--name", name_, "of the lab (default lab)")->type_name("NAME");
+  CommandSyntax& add(CommandSyntax& command, const std::string& verb, const std::string& summary) {
+    CommandSyntax& added = command.command(verb, summary);
+    added.option("--name", &name_, "NAME", "of the lab (default lab)");
+    added.flag("--json", json_, "print one JSON object");
     return added;
   }
 
   ExitCode up(const Terminal& terminal) {
     const lab::Scale scale = parse_option("--scale", [&] { return lab::Scale::parse(scale_); });
     const Fabric fabric = fabric_.load();
+    const std::vector<std::string> names = Lab::names();
+    if (!replace_ && std::find(names.begin(), names.end(), name_) != names.end()) {
+      throw Error(ErrorCode::invalid_usage,
+                  "a lab '" + name_ + "' is up already; give --replace to take it down first, or another --name");
+    }
     {
       Progress progress(terminal, "setting up hosts");
       Lab::up(name_, fabric, scale);
     }
+    if (json_) return status(terminal);
     std::string text = "lab '" + name_ + "' is up: " + describe_counts(fabric);
     if (scale.numerator != scale.denominator) text += ", bandwidths times " + scale.to_string();
     const std::string option = name_ == kDefaultName ? "" : " --name " + name_;
     terminal.print(text + "\nstart programs in it by: banyan lab run" + option + " -- PROGRAM\n");
+    return ExitCode::success;
+  }
+
+  ExitCode set_cable(const Terminal& terminal, bool is_cut) const {
+    Lab lab = Lab::open(name_);
+    const uint32_t cable = lab.find_cable(cable_);
+    is_cut ? lab.fail(cable) : lab.heal(cable);
+    if (json_) {
+      print_json(terminal, {{"lab", name_}, {"cable", lab.cable_name(cable)}, {"cut", is_cut}});
+    } else {
+      terminal.print(cable_ + (is_cut ? " is cut\n" : " is whole\n"));
+    }
+    return ExitCode::success;
+  }
+
+  ExitCode list(const Terminal& terminal) const {
+    Json rows = Json::array();
+    Table table({"lab", "ranks", "switches", "cables", "cut", "scale", "processes"});
+    for (const std::string& name : Lab::names()) {
+      const Lab lab = Lab::open(name);
+      const FabricCounts counts = count(lab.plan().fabric());
+      const size_t cables = lab.plan().cables().all().size();
+      size_t processes = 0;
+      for (const lab::Host& host : lab.plan().hosts()) processes += lab.processes(host.node).size();
+      rows.push_back({{"name", name},
+                      {"ranks", counts.ranks},
+                      {"switches", counts.switches},
+                      {"cables", cables},
+                      {"cut", lab.cut().size()},
+                      {"scale", lab.scale().to_string()},
+                      {"processes", processes}});
+      table.add({name, std::to_string(counts.ranks), std::to_string(counts.switches), std::to_string(cables),
+                 std::to_string(lab.cut().size()), lab.scale().to_string(), std::to_string(processes)});
+    }
+    if (json_) {
+      print_json(terminal, {{"labs", rows}});
+    } else {
+      terminal.print(rows.empty() ? "no lab is up\n" : table.format(terminal));
+    }
     return ExitCode::success;
   }
 
@@ -117,7 +161,7 @@ class LabCommand : public Command {
                             .network_namespace = lab.namespace_of(ranks[rank]),
                             .number = rank});
     }
-    const LaunchOptions options{.prefix_lines = !no_prefix_, .keep_going = keep_going_};
+    const LaunchOptions options{.prefix_lines = !no_prefix_, .json = json_, .keep_going = keep_going_};
     return static_cast<ExitCode>(launch(plan, Secret(lab.secret()), options, terminal));
   }
 
@@ -133,7 +177,7 @@ class LabCommand : public Command {
       hosts.add({fabric.name(host.node), host.primary.to_string(), lab.namespace_of(host.node),
                  std::to_string(lab.processes(host.node).size())});
     }
-    Table cables({"cable", "addresses", "rates", ""});
+    Table cables({"cable", "addresses", "rates", "state"});
     for (uint32_t number = 0; number < lab.plan().cables().all().size(); ++number) {
       const Cable& cable = lab.plan().cables()[number];
       std::string addresses, rates;
@@ -141,10 +185,10 @@ class LabCommand : public Command {
         for (const lab::Port& port : lab.plan().host(end).ports) {
           if (port.cable != number) continue;
           addresses += (addresses.empty() ? "" : " - ") + port.address.to_string();
-          rates += (rates.empty() ? "" : " / ") + Bandwidth::bytes_per_second(port.bytes_per_second).to_string();
+          rates += (rates.empty() ? "" : " / ") + format_bits(static_cast<double>(port.bytes_per_second));
         }
       }
-      cables.add({lab.cable_name(number), addresses, rates, lab.cut().contains(number) ? "cut" : ""});
+      cables.add({lab.cable_name(number), addresses, rates, lab.cut().contains(number) ? "cut" : "whole"});
     }
     terminal.print(hosts.format(terminal) + "\n" + cables.format(terminal));
     return ExitCode::success;
@@ -154,7 +198,8 @@ class LabCommand : public Command {
     constexpr std::chrono::milliseconds kEach{400};
     const Lab lab = Lab::open(name_);
     const Fabric& fabric = lab.plan().fabric();
-    Table table({"link", "asked", "measured", ""});
+    Table table({"link", "asked", "measured", "share"});
+    Json rows = Json::array();
     bool is_good = true;
     {
       Progress progress(terminal, "measuring links");
@@ -170,31 +215,48 @@ class LabCommand : public Command {
         }
         const bool is_slow = measured < kGoodEnough * asked;
         is_good = is_good && (!is_slow || is_cut);
-        table.add({fabric.name(link.from) + "->" + fabric.name(link.to), format_megabits(asked),
-                   format_megabits(measured), is_cut ? "cut" : format_percent(measured / asked)});
+        table.add({fabric.name(link.from) + " -> " + fabric.name(link.to), format_bits(asked), format_bits(measured),
+                   is_cut ? "cut" : format_percent(measured / asked)});
+        rows.push_back({{"from", fabric.name(link.from)},
+                        {"to", fabric.name(link.to)},
+                        {"asked_bits_per_second", asked * 8},
+                        {"measured_bits_per_second", measured * 8},
+                        {"cut", is_cut}});
       }
     }
-    terminal.print(table.format(terminal));
+    if (json_) {
+      print_json(terminal, {{"lab", name_}, {"good", is_good}, {"links", rows}});
+    } else {
+      terminal.print(table.format(terminal));
+    }
     return is_good ? ExitCode::success : ExitCode::answer_is_no;
   }
 
-  static std::string format_megabits(double bytes_per_second) {
-    return format_decimals(bytes_per_second * 8e-6, 1) + " Mb/s";
+  // In bits, as cables are sold and as a lab is set up.
+  static std::string format_bits(double bytes_per_second) {
+    const double bits = bytes_per_second * 8;
+    return bits < 1e9 ? format_decimals(bits * 1e-6, 1) + " Mb/s" : format_decimals(bits * 1e-9, 2) + " Gb/s";
   }
+
+  static void print_json(const Terminal& terminal, const Json& object) { terminal.print(format_json(object)); }
 
   ExitCode down(const Terminal& terminal) const {
     const bool was_there = Lab::down(name_);
-    terminal.print("lab '" + name_ + (was_there ? "' is gone\n" : "' was not up\n"));
+    if (json_) {
+      print_json(terminal, {{"lab", name_}, {"was_up", was_there}});
+    } else {
+      terminal.print("lab '" + name_ + (was_there ? "' is gone\n" : "' was not up\n"));
+    }
     return ExitCode::success;
   }
 
   static constexpr const char* kDefaultName = "lab";
 
-  CLI::App *up_ = nullptr, *run_ = nullptr, *fail_ = nullptr, *heal_ = nullptr, *status_ = nullptr, *check_ = nullptr,
-           *down_ = nullptr;
+  CommandSyntax *up_ = nullptr, *run_ = nullptr, *fail_ = nullptr, *heal_ = nullptr, *status_ = nullptr,
+                *check_ = nullptr, *list_ = nullptr, *down_ = nullptr;
   FabricOption fabric_;
   std::string name_ = kDefaultName, scale_ = "1", rank_, cable_;
-  bool no_prefix_ = false, keep_going_ = false, json_ = false;
+  bool replace_ = false, no_prefix_ = false, keep_going_ = false, json_ = false;
   std::vector<std::string> program_;
 };
 

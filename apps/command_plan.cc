@@ -1,7 +1,10 @@
 // banyan plan: the forest for a collective on a fabric, with the proof of how good it is.
+#include <nlohmann/json.hpp>
+
 #include "apps/collective_option.h"
 #include "apps/command.h"
 #include "apps/fabric_option.h"
+#include "apps/lists.h"
 #include "apps/plan_source.h"
 #include "apps/report.h"
 #include "apps/timed_plan.h"
@@ -14,19 +17,9 @@ constexpr uint64_t kMaxTrees = 1'000'000;
 constexpr uint64_t kMaxHeight = 1'000'000;
 constexpr size_t kMaxSizes = 16;
 
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  banyan plan allgather dgx-h100:8 -o plan.json\n"
-    "  banyan plan allreduce torus:4x4@25GB/s --compare --sizes 1MB,64MB,1GB\n"
-    "  banyan plan broadcast fabric.json --root gpu3\n"
-    "  banyan plan allgather mi250:2 --trees 1 --json\n"
-    "  banyan plan allreduce dgx-a100:8 --bytes 64KiB -o small.json\n"
-    "  banyan plan allgather ring:4 --weights 1,2,1,4\n"
-    "  banyan plan reduce-scatter dgx-a100:8 --fail gpu3-ib0 --max-height 4";
-
 struct PlanTexts {
   std::string trees, max_height, bytes, sizes, output;
-  bool compare = false, json = false, no_lower = false;
+  bool compare = false, list = false, json = false, no_lower = false;
 };
 
 struct Size {
@@ -101,7 +94,7 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
         {"bytes", planned.chosen_for->bytes.count()}, {"planner", planned.planner}, {"simulated", contenders}};
   }
   if (!planned.rows.empty()) report["comparison"] = comparison_json(planned);
-  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return format_json(report);
 }
 
 std::string comparison_text(const Terminal& terminal, const Planned& planned) {
@@ -159,8 +152,8 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
                        " at most, " + format_decimals(height.mean, 2) + " on average");
   if (plan.guaranteed_excess != Fraction(0)) {
     const double worst = plan.bound.seconds_per_byte.to_double() + plan.guaranteed_excess.to_double();
-    text += labelled(terminal, "promise",
-                     "this number of trees is never below " + format_gigabytes(1e-9 / worst) + " here");
+    text += labelled(terminal, "guarantee",
+                     "with this number of trees, at least " + format_gigabytes(1e-9 / worst) + " on this fabric");
   }
   if (planned.chosen_for) {
     std::string simulated;
@@ -179,33 +172,45 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
 
 class PlanCommand : public Command {
  public:
-  CLI::App* declare(CLI::App& program) override {
-    CLI::App* command = program.add_subcommand("plan", "plan a collective and prove how good the plan is");
-    collective_.declare(*command);
-    fabric_.declare(*command, "FABRIC", FabricOption::Place::required);
-    const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-      return command->add_option(name, value, help)->type_name(type);
-    };
-    add("--trees", texts_.trees, "K", "this many trees per rank instead of as many as the optimum needs");
-    add("--max-height", texts_.max_height, "H", "the best throughput with no tree higher than this");
-    command
-        ->add_flag("--no-lower", texts_.no_lower, "leave tall trees as they come out, without a search for lower ones")
-        ->excludes("--max-height");
-    add("--bytes", texts_.bytes, "SIZE",
-        "of all plans the one that is quickest for this size when simulated: low trees for small buffers")
-        ->excludes("--trees")
-        ->excludes("--max-height");
-    CLI::Option* compare = command->add_flag("--compare", texts_.compare,
-                                             "rings, trees and recursive doubling side by side with the forest");
-    add("--sizes", texts_.sizes, "LIST", "the sizes that --compare estimates (default 1MB,64MB,1GB)")->needs(compare);
-    command->add_flag("--json", texts_.json, "one JSON object on standard output");
-    add("-o,--output", texts_.output, "FILE", "write the plan, for verify, export, show and run");
-    command->footer(kFooter);
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command = program.command("plan", "Plan a collective and prove how good the plan is.");
+    syntax_ = &command;
+    collective_.declare(command, CollectiveOption::Place::optional);  // --list needs neither
+    fabric_.declare(command, "FABRIC", FabricOption::Place::optional);
+    command.option("--trees", &texts_.trees, "K", "use K trees per rank, instead of as many as the optimum needs");
+    command.option("--max-height", &texts_.max_height, "H", "find the best throughput with no tree higher than H");
+    command.flag("--no-lower", texts_.no_lower, "keep tall trees as they come out, without a search for lower ones")
+        .excludes = {"--max-height"};
+    OptionSyntax& bytes =
+        command.option("--bytes", &texts_.bytes, "SIZE",
+                       "choose the plan that is quickest for this size in a simulation: low trees for small buffers");
+    command.flag("--compare", texts_.compare, "show rings, trees and recursive doubling beside the forest");
+    command.option("--sizes", &texts_.sizes, "LIST", "sizes that --compare estimates (default 1MB,64MB,1GB)").needs =
+        "--compare";
+    command.flag("--list", texts_.list, "list the planners that --compare shows");
+    command.option("-o,--output", &texts_.output, "FILE", "write the plan, for verify, export, show and run");
+    command.flag("--json", texts_.json, "print one JSON object");
+    bytes.excludes = {"--trees", "--max-height"};
+    command.examples({"banyan plan allgather dgx-h100:8 -o plan.json",
+                      "banyan plan allreduce torus:4x4@25GB/s --compare --sizes 1MB,64MB,1GB",
+                      "banyan plan broadcast torus:4x4 --root x0y0", "banyan plan allgather mi250:2 --trees 1 --json",
+                      "banyan plan allreduce dgx-a100:8 --bytes 64KiB -o small.json",
+                      "banyan plan allgather ring:4 --weights 1,2,1,4",
+                      "banyan plan reduce-scatter dgx-a100:8 --fail gpu3-ib0 --max-height 4"});
     return command;
   }
 
   ExitCode run(const Terminal& terminal) override {
-    if (!texts_.output.empty()) check_output_place(texts_.output);
+    if (texts_.list) {
+      terminal.print(list_planners(terminal, texts_.json ? ListForm::json : ListForm::text));
+      return ExitCode::success;
+    }
+    for (const char* const word : {"COLLECTIVE", "FABRIC"}) {
+      if (!syntax_->is_given(word)) {
+        throw Error(ErrorCode::invalid_input, std::string(word) + " is required; see 'banyan plan --help'");
+      }
+    }
+    check_output_place(texts_.output, texts_.json);
     const ForestOptions options = forest_options();
     size_to_choose_for();  // what is mistyped is told before a large fabric is read
     std::optional<Planned> planned;
@@ -214,13 +219,13 @@ class PlanCommand : public Command {
       planned = make_plan(options, progress);
       if (!texts_.output.empty()) {
         progress.say("writing the plan");
-        write_plan(planned->checked.plan, planned->planner);
+        write_plan(terminal, planned->checked.plan, planned->planner);
       }
     }
     std::string text =
         texts_.json ? plan_json(*planned, fabric_.described()) : plan_text(terminal, *planned, fabric_.described());
-    if (!texts_.json && !texts_.output.empty()) text += labelled(terminal, "written", texts_.output);
-    terminal.print(text);
+    if (!texts_.json) text += written(terminal, texts_.output);
+    say_beside(terminal, texts_.output, text);
     return ExitCode::success;
   }
 
@@ -304,17 +309,18 @@ class PlanCommand : public Command {
   }
 
   // The file takes the schedule by value; it is moved there and back, for it may be large.
-  void write_plan(ForestPlan& plan, const std::string& planner) const {
+  void write_plan(const Terminal& terminal, ForestPlan& plan, const std::string& planner) const {
     ScheduleFile file{.schedule = std::move(plan.schedule),
                       .planner = planner,
                       .claimed_seconds_per_byte = plan.seconds_per_byte,
                       .bound_seconds_per_byte = {}};
     // An allreduce that overlaps its phases may beat their sum, which then bounds nothing.
     if (plan.seconds_per_byte >= plan.bound.seconds_per_byte) file.bound_seconds_per_byte = plan.bound.seconds_per_byte;
-    write_schedule(texts_.output, file);
+    write_output(terminal, texts_.output, format_schedule(file));
     plan.schedule = std::move(file.schedule);
   }
 
+  const CommandSyntax* syntax_ = nullptr;
   FabricOption fabric_;
   CollectiveOption collective_;
   PlanTexts texts_;

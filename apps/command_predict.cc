@@ -1,7 +1,11 @@
 // banyan predict: how long a plan takes, by size, on a simulated fabric.
+#include <nlohmann/json.hpp>
+
+#include "apps/collective_name.h"
 #include "apps/command.h"
 #include "apps/fabric_option.h"
 #include "apps/job_prediction.h"
+#include "apps/lists.h"
 #include "apps/plan_source.h"
 #include "apps/predict_calibrate.h"
 #include "apps/predict_job.h"
@@ -19,43 +23,6 @@ namespace {
 
 constexpr size_t kMostSizes = 64;
 constexpr size_t kBusiestShown = 5;
-
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  banyan predict plan.json --bytes 1GiB\n"
-    "  banyan predict plan.json other.json --sweep 1KiB:4GiB\n"
-    "  banyan predict allreduce dgx-a100:8 --sweep 1KiB:1GiB\n"
-    "  banyan predict allgather torus:4x4 --bytes 64MiB --slice 512KiB --alpha 2us --json\n"
-    "  banyan predict train --model gpt3-175b --gpu a100-80g --fabric dgx-a100:64 --tp 8 --pp 8 --dp 8 "
-    "--global-batch 1536\n"
-    "  banyan predict job trace.goal --fabric fat-tree:k=8 --html report.html\n"
-    "  banyan predict calibrate nccl.log -o costs.json\n"
-    "\n"
-    "Slices move along all trees at once, links are shared max-min fairly, a message costs --alpha before its\n"
-    "first byte and the latency of its links after its last. Without --slice the best of three sizes is taken.\n"
-    "Ctrl-C ends a long simulation with what is known by then.";
-
-constexpr const char* kTrainFooter =
-    "Examples:\n"
-    "  banyan predict train --model gpt3-175b --gpu a100-80g --fabric dgx-a100:64 --tp 8 --pp 8 --dp 8 \\\n"
-    "      --global-batch 1536 --recompute full\n"
-    "  banyan predict train --model llama3-405b --gpu h100 --fabric dgx-h100:2048 --tp 8 --pp 16 --dp 128 \\\n"
-    "      --global-batch 2048 --sequence-parallel --zero 1 --what-if\n"
-    "  banyan predict train --layers 24 --hidden 2048 --dp 8 --fabric dgx-a100:1 --html step.html";
-
-constexpr const char* kCalibrateFooter =
-    "Examples:\n"
-    "  banyan predict calibrate nccl.log -o costs.json         # then: predict train ... --costs costs.json\n"
-    "  banyan predict calibrate steps.csv --gpu a100-80g -o a100.json --check other.csv\n"
-    "\n"
-    "Printed is how well the fit holds on what it has not seen: every second point, models that were left out.";
-
-constexpr const char* kJobFooter =
-    "Examples:\n"
-    "  banyan predict job trace.goal --fabric fat-tree:k=8\n"
-    "  banyan predict job --chakra traces/llama --groups groups.json --fabric dgx-a100:4 --what-if\n"
-    "  banyan predict job --kineto rank0.json,rank1.json --fabric dgx-a100:1 --html report.html\n"
-    "  banyan predict job --jobs jobs.json --fabric dgx-a100:16 --placement round-robin";
 
 struct Texts {
   std::vector<std::string> what;
@@ -78,42 +45,75 @@ double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time)
 
 class PredictCommand : public Command {
  public:
-  CLI::App* declare(CLI::App& program) override {
-    CLI::App* command = program.add_subcommand("predict", "simulate plans: time, throughput and busiest links by size");
-    command->add_option("WHAT", texts_.what, "plan files, or a collective and a fabric, whose plans are then compared");
-    const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-      return command->add_option(name, value, help)->type_name(type);
-    };
-    CLI::Option* bytes =
-        add("--bytes", texts_.bytes, "SIZE", "of the whole buffer, gathered or reduced (default 1GiB)");
-    add("--sweep", texts_.sweep, "FROM:TO", "a table over sizes that double, and the best plan for each")
-        ->excludes(bytes);
-    add("--slice", texts_.slice, "SIZE", "the piece that moves at once along a tree");
-    add("--alpha", texts_.alpha, "TIME", "what a message costs besides its bytes (default 5us)");
-    add("--window", texts_.window, "TIME", "let messages that end within so long end together: quicker, less exact");
-    command->add_flag("--unfolded", texts_.unfolded, "simulate every message, also those that are alike");
-    add("--html", texts_.html, "FILE", "write a page with links by load and throughput by size");
-    add("-o,--output", texts_.output, "FILE", "write the prediction as JSON");
-    command->add_flag("--json", texts_.json, "one JSON object on standard output");
-    command->footer(kFooter);
-    train_ = command->add_subcommand("train", "simulate a training step of a transformer");
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command =
+        program.command("predict", "Simulate plans, training steps and traces: time, throughput, busiest links.");
+    OptionSyntax& what =
+        command.word("WHAT", &texts_.what, "plan files, or a collective and a fabric, whose plans are then compared");
+    what.takes_rest = true;
+    command.option("--bytes", &texts_.bytes, "SIZE", "size of the whole buffer, gathered or reduced (default 1GiB)");
+    command.option("--sweep", &texts_.sweep, "FROM:TO", "a table over sizes that double, with the best plan for each")
+        .excludes = {"--bytes"};
+    command.option("--slice", &texts_.slice, "SIZE", "piece that moves at once along a tree (default: best of three)");
+    command.option("--alpha", &texts_.alpha, "TIME", "cost of a message besides its bytes (default 5us)");
+    command.option("--window", &texts_.window, "TIME",
+                   "treat messages that end within TIME of each other as ending together: faster, less exact");
+    command.flag("--unfolded", texts_.unfolded, "simulate every message, without merging identical ones");
+    command.option("--html", &texts_.html, "FILE", "write a page with links by load and throughput by size");
+    command.option("-o,--output", &texts_.output, "FILE", "write the prediction as JSON");
+    command.flag("--json", texts_.json, "print one JSON object");
+    command.examples({"banyan predict plan.json --bytes 1GiB", "banyan predict plan.json other.json --sweep 1KiB:4GiB",
+                      "banyan predict allreduce dgx-a100:8 --sweep 1KiB:1GiB",
+                      "banyan predict allgather torus:4x4 --bytes 64MiB --slice 512KiB --alpha 2us --json",
+                      "banyan predict train --model gpt3-13b --fabric dgx-a100:8 --tp 8 --dp 8 --global-batch 512",
+                      "banyan predict job trace.goal --fabric fat-tree:k=8 --html report.html",
+                      "banyan predict calibrate nccl.log -o costs.json"});
+    command.notes(
+        {"Slices move along all trees at once and links are shared max-min fairly. A message costs --alpha "
+         "before its first byte and the latency of its links after its last. Ctrl-C ends a long simulation "
+         "with the result so far."});
+    train_ = &command.command("train", "Simulate a training step of a transformer.");
     declare_train_options(*train_, train_texts_);
     declare_job_options(*train_, job_texts_);
-    train_->footer(kTrainFooter);
-    job_ = command->add_subcommand("job", "simulate traces and other jobs: GOAL, Chakra, PyTorch, several at once");
+    train_->flag("--list", lists_, "list the models and the devices");
+    train_->examples(
+        {"banyan predict train --list",
+         "banyan predict train --model gpt3-175b --gpu a100-80g --fabric dgx-a100:64 --tp 8 --pp 8 --dp 8 \\",
+         "    --global-batch 1536 --recompute full",
+         "banyan predict train --model llama3-405b --gpu h100 --fabric dgx-h100:2048 --tp 8 --pp 16 \\",
+         "    --dp 128 --global-batch 2048 --sequence-parallel --zero 1 --what-if",
+         "banyan predict train --layers 24 --hidden 2048 --dp 8 --global-batch 32 --fabric dgx-a100:1 \\",
+         "    --html step.html"});
+    job_ = &command.command("job", "Simulate traces and other jobs: GOAL, Chakra, PyTorch, several at once.");
     declare_traced_job_options(*job_, traced_texts_);
     declare_job_options(*job_, job_texts_);
-    job_->footer(kJobFooter);
-    calibrate_ = command->add_subcommand("calibrate", "fit costs to measured collectives, devices to measured steps");
+    job_->examples({"banyan predict job trace.goal --fabric fat-tree:k=8",
+                    "banyan predict job --chakra traces/llama --groups groups.json --fabric dgx-a100:4 --what-if",
+                    "banyan predict job --kineto rank0.json,rank1.json --fabric dgx-a100:1 --html report.html",
+                    "banyan predict job --jobs jobs.json --fabric dgx-a100:16 --placement round-robin"});
+    calibrate_ =
+        &command.command("calibrate", "Fit costs to measured collectives, or devices to measured training steps.");
     declare_calibrate_options(*calibrate_, calibrate_texts_);
-    calibrate_->footer(kCalibrateFooter);
+    calibrate_->examples(
+        {"banyan predict calibrate nccl.log -o costs.json   # then: predict train ... --costs costs.json",
+         "banyan predict calibrate steps.csv --gpu a100-80g -o a100.json --check other.csv"});
+    calibrate_->notes(
+        {"The report shows how well the fit holds on data that it has not seen: every second point of a "
+         "curve, or models that were left out."});
     return command;
   }
 
   ExitCode run(const Terminal& terminal) override {
-    if (train_->parsed()) return run_train(terminal);
-    if (job_->parsed()) return run_traced_job(terminal, traced_texts_, job_texts_);
-    if (calibrate_->parsed()) return run_calibrate(terminal, calibrate_texts_);
+    // What -o writes is what --json prints.
+    for (const auto& [output, json] :
+         {std::pair{&texts_.output, &texts_.json}, std::pair{&job_texts_.output, &job_texts_.json}}) {
+      if (*output != "-") continue;
+      output->clear();
+      *json = true;
+    }
+    if (train_->was_chosen()) return run_train(terminal);
+    if (job_->was_chosen()) return run_traced_job(terminal, traced_texts_, job_texts_);
+    if (calibrate_->was_chosen()) return run_calibrate(terminal, calibrate_texts_);
     if (texts_.what.empty()) {
       throw Error(ErrorCode::invalid_input,
                   "WHAT is required: plan files, or a collective and a fabric; see 'banyan predict --help'");
@@ -153,6 +153,10 @@ class PredictCommand : public Command {
 
  private:
   ExitCode run_train(const Terminal& terminal) {
+    if (lists_) {
+      terminal.print(list_models_and_devices(terminal, job_texts_.json ? ListForm::json : ListForm::text));
+      return ExitCode::success;
+    }
     const TrainSetup setup = make_train_setup(train_texts_);
     const MemoryReport memory = memory_report(setup.config, setup.device);
     if (job_texts_.fabric.empty()) {
@@ -171,7 +175,7 @@ class PredictCommand : public Command {
     if (job_texts_.json) {
       Json report = train_setup_json(setup, memory);
       report["prediction"] = answer_json(question, answer);
-      terminal.print(report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+      terminal.print(format_json(report));
     } else {
       terminal.print(format_train_setup(terminal, setup, memory) + "\n" +
                      labelled(terminal, "step", format_step(setup, seconds)) +
@@ -239,7 +243,7 @@ class PredictCommand : public Command {
 
   static std::optional<CollectiveKind> collective_named(const std::string& word) {
     try {
-      return parse_collective_kind(word);
+      return parse_collective_kind(collective_name(word));
     } catch (const Error&) {
       return std::nullopt;  // then it is the name of a file
     }
@@ -328,7 +332,7 @@ class PredictCommand : public Command {
     const Json report = {{"collective", to_string(plans.front().schedule.collective().kind())},
                          {"fabric", counts_json(fabric)},
                          {"predictions", rows}};
-    return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return format_json(report);
   }
 
   std::string as_text(const Terminal& terminal, const std::vector<NamedPlan>& plans, const Point& point) const {
@@ -409,13 +413,14 @@ class PredictCommand : public Command {
     return table.format(terminal) + (complete ? "" : "interrupted; the last line is not complete\n");
   }
 
-  CLI::App *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
+  CommandSyntax *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
   Texts texts_;
   JobTexts job_texts_;
   TrainTexts train_texts_;
   TracedJobTexts traced_texts_;
   CalibrateTexts calibrate_texts_;
   std::string fabric_text_;
+  bool lists_ = false;
 };
 
 }  // namespace

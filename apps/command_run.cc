@@ -1,5 +1,7 @@
 // banyan run: one process per rank on this machine, real bytes along the planned trees, a checked answer. Or, after
 // "--", a program of the user, once for each rank.
+#include <nlohmann/json.hpp>
+
 #include "apps/collective_option.h"
 #include "apps/command.h"
 #include "apps/fabric_option.h"
@@ -19,25 +21,6 @@ constexpr uint64_t kMaxRepeats = 1'000'000;
 constexpr uint64_t kMaxTimeoutSeconds = 86'400;
 constexpr size_t kDefaultProcesses = 4;
 
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  banyan run allreduce -n 4 --bytes 16MiB\n"
-    "  banyan run allgather --fabric dgx-h100:1 --bytes 64MB --transport tcp\n"
-    "  banyan run broadcast --fabric torus:3x3 --root 4 --type float64 --repeat 20 --json\n"
-    "  banyan run reduce-scatter --plan plan.json --bytes 4MiB --op max\n"
-    "  banyan run allreduce --fabric torus:3x3 --predict --alpha 2us\n"
-    "  banyan run -n 4 -- ./program --its-option\n"
-    "  banyan run --hosts node0:2,node1:2 --prefix -- python3 train.py\n"
-    "\n"
-    "The fabric gives the shape of the trees; the bytes move through this machine's memory or loopback, so\n"
-    "the times are this machine's, also beside those of --predict; the bytes on each link are what is predicted\n"
-    "for the fabric. With -n fewer than the fabric has ranks, the first n take part.\n"
-    "Exit code: 0 every element is right, 1 some are wrong, 2 bad input.\n"
-    "\n"
-    "A program after -- is started once for each rank, with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,\n"
-    "MASTER_ADDR, MASTER_PORT and BANYAN_SECRET set. When one fails, the others are ended.\n"
-    "Exit code: 0 all have succeeded, else that of the first that failed, 128 + signal when it was killed.";
-
 struct RunTexts {
   std::string plan, processes, bytes = "16MiB", type = "float32", op = "sum", transport = "shm", slice, repeat, timeout,
                                alpha;
@@ -52,51 +35,65 @@ struct Prepared {
 
 class RunCommand : public Command {
  public:
-  CLI::App* declare(CLI::App& program) override {
-    CLI::App* command = program.add_subcommand("run", "execute a plan and check the answer, or start a program");
-    collective_.declare(*command);
-    command->get_option("COLLECTIVE")->required(false);  // a program may come instead
-    command_ = command;
-    const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-      return command->add_option(name, value, help)->type_name(type);
-    };
-    add("-n,--processes", texts_.processes, "RANKS", "so many processes (default: all ranks of the fabric, or 4)");
-    add("--bytes", texts_.bytes, "SIZE", "of the whole buffer, gathered or reduced (default 16MiB)");
-    add("--type", texts_.type, "TYPE",
-        "int8 to int64, uint8 to uint64, float16, bfloat16, float32 or float64 (default float32)");
-    add("--op", texts_.op, "OP", "sum, prod, min or max; of integers also band, bor or bxor (default sum)");
-    add("--transport", texts_.transport, "KIND", "shm or tcp (default shm)");
-    add("--slice", texts_.slice, "SIZE", "the piece that moves at once along a tree (default 128KiB)");
-    add("--repeat", texts_.repeat, "TIMES", "timed executions, after one that is checked (default 5)");
-    add("--timeout", texts_.timeout, "SECONDS", "give up after so long (default 60)");
-    CLI::Option* predict = command->add_flag("--predict", texts_.predict,
-                                             "show time and bytes on each link beside those of the simulator");
-    add("--alpha", texts_.alpha, "TIME", "what a message costs besides its bytes, for --predict (default 5us)")
-        ->needs(predict);
-    command->add_flag("--json", texts_.json, "one JSON object on standard output");
-    fabric_.declare(*command, "--fabric", FabricOption::Place::optional);
-    add("--plan", texts_.plan, "FILE", "execute this plan instead of planning one")->excludes("--fabric");
-    launch_.declare(*command);
-    command->footer(kFooter);
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command =
+        program.command("run", "Execute a plan on processes of this machine and check the result, or start a program.");
+    syntax_ = &command;
+    collective_.declare(command, CollectiveOption::Place::optional);  // a program may come instead
+    command.option("-n,--processes", &texts_.processes, "RANKS",
+                   "number of processes (default: all ranks of the fabric, or 4)");
+    command.option("--bytes", &texts_.bytes, "SIZE", "size of the whole buffer, gathered or reduced (default 16MiB)");
+    command.option("--type", &texts_.type, "TYPE",
+                   "int8 to int64, uint8 to uint64, float16, bfloat16, float32 or float64 (default float32)");
+    command.option("--op", &texts_.op, "OP", "sum, prod, min or max; of integers also band, bor or bxor (default sum)");
+    command.option("--transport", &texts_.transport, "KIND", "shm or tcp (default shm)");
+    command.option("--slice", &texts_.slice, "SIZE", "piece that moves at once along a tree (default 128KiB)");
+    command.option("--repeat", &texts_.repeat, "TIMES", "timed executions, after one that is checked (default 5)");
+    command.option("--timeout", &texts_.timeout, "SECONDS", "give up after this time (default 60)");
+    command.option("--plan", &texts_.plan, "FILE", "execute this plan instead of planning one").excludes = {"--fabric"};
+    command.flag("--predict", texts_.predict,
+                 "show the simulated time and bytes on each link beside the measured ones");
+    command.option("--alpha", &texts_.alpha, "TIME", "cost of a message besides its bytes, for --predict (default 5us)")
+        .needs = "--predict";
+    command.flag("--json", texts_.json, "print one JSON object");
+    fabric_.declare(command, "--fabric", FabricOption::Place::optional);
+    launch_.declare(command);
+    command.examples({"banyan run allreduce -n 4 --bytes 16MiB",
+                      "banyan run allgather --fabric dgx-h100:1 --bytes 64MB --transport tcp",
+                      "banyan run broadcast --fabric torus:3x3 --root 4 --type float64 --repeat 20 --json",
+                      "banyan run reduce-scatter --plan plan.json --bytes 4MiB --op max",
+                      "banyan run allreduce --fabric torus:3x3 --predict --alpha 2us",
+                      "banyan run -n 4 -- ./program --its-option",
+                      "banyan run --hosts node0:2,node1:2 --prefix -- python3 train.py"});
+    command.notes(
+        {"A collective: the fabric gives the shape of the trees. The bytes move through the memory or the loopback of "
+         "this machine, so the measured times are those of this machine; only the bytes on each link can be compared "
+         "with a prediction for the fabric. With -n below the number of ranks of the fabric, the first n take part. "
+         "Exit "
+         "code: 0 every element is right, 1 some are wrong, 2 bad input.",
+         "A program: the words after -- are started once for each rank, with RANK, WORLD_SIZE, LOCAL_RANK, "
+         "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and BANYAN_SECRET set. When one fails, the others are ended. Exit "
+         "code: 0 all have succeeded, else that of the first that failed, or 128 + signal when it was killed."});
     return command;
   }
 
   void take_program(std::vector<std::string> words) override {
-    for (const CLI::Option* option : command_->get_options()) {
-      if (option->count() == 0 || option->get_group() == LaunchOption::kGroup || option->check_lname("processes"))
-        continue;
-      throw Error(ErrorCode::invalid_input, "is for a collective, not for a program after '--'", option->get_name());
+    for (const OptionSyntax& option : syntax_->options()) {
+      const bool is_ours =
+          option.group == LaunchOption::kGroup || option.name() == "--processes" || option.name() == "--json";
+      if (!option.is_given() || is_ours) continue;
+      throw Error(ErrorCode::invalid_input, "is for a collective, not for a program after '--'", option.name());
     }
     launch_.take_program(std::move(words));
   }
 
   ExitCode run(const Terminal& terminal) override {
-    if (launch_.has_program()) return launch_.run(terminal, static_cast<uint32_t>(processes(1)));
-    for (const CLI::Option* option : command_->get_options()) {
-      if (option->count() == 0 || option->get_group() != LaunchOption::kGroup) continue;
-      throw Error(ErrorCode::invalid_input, "is for a program, and there is none after '--'", option->get_name());
+    if (launch_.has_program()) return launch_.run(terminal, static_cast<uint32_t>(processes(1)), texts_.json);
+    for (const OptionSyntax& option : syntax_->options()) {
+      if (!option.is_given() || option.group != LaunchOption::kGroup) continue;
+      throw Error(ErrorCode::invalid_input, "is for a program, and there is none after '--'", option.name());
     }
-    if (command_->get_option("COLLECTIVE")->count() == 0) {
+    if (!syntax_->is_given("COLLECTIVE")) {
       throw Error(ErrorCode::invalid_input, "COLLECTIVE is required, or a program after '--'; see 'banyan run --help'");
     }
     const LocalRunOptions options = run_options();
@@ -267,7 +264,7 @@ class RunCommand : public Command {
     if (prediction != nullptr) {
       object["predicted"] = run_prediction_json(prepared.schedule.fabric(), report, *prediction);
     }
-    return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return format_json(object);
   }
 
   std::string as_text(const Terminal& terminal, const Prepared& prepared, const LocalRunOptions& options,
@@ -300,7 +297,7 @@ class RunCommand : public Command {
     return text;
   }
 
-  CLI::App* command_ = nullptr;
+  const CommandSyntax* syntax_ = nullptr;
   LaunchOption launch_;
   FabricOption fabric_;
   CollectiveOption collective_;

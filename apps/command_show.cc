@@ -1,5 +1,6 @@
 // banyan show: a picture of a fabric, or of the trees of a plan.
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "apps/command.h"
 #include "apps/fabric_option.h"
@@ -13,12 +14,6 @@ namespace banyan::app {
 namespace {
 
 constexpr uint64_t kMaxTreesDrawn = 64;
-
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  banyan show dgx-h100:2 -o fabric.svg\n"
-    "  banyan show plan.json -o trees.svg --root gpu3 --trees 2\n"
-    "  banyan show torus:4x4 --format dot | neato -Tpdf > torus.pdf";
 
 // Whether the file is a plan of ours; everything else is for the fabric readers to judge. Looks for the version key
 // alone, so that a damaged plan is still called a plan and gets the errors of one.
@@ -38,28 +33,28 @@ bool is_plan_file(const std::string& path) {
 
 class ShowCommand : public Command {
  public:
-  CLI::App* declare(CLI::App& program) override {
-    CLI::App* command = program.add_subcommand("show", "draw a fabric, or the trees of a plan (SVG, DOT)");
-    source_.declare(*command, "FABRIC_OR_PLAN", FabricOption::Place::required);
-    const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-      command->add_option(name, value, help)->type_name(type);
-    };
-    add("-o,--output", output_, "FILE", "where to; standard output without it");
-    add("--format", format_, "FORMAT", "svg or dot (default: as FILE ends, else svg)");
-    add("--root", root_, "RANK", "of a plan: only trees of this root");
-    add("--trees", trees_, "N", "of a plan: at most so many trees, side by side (default 4)");
-    command->add_flag("--json", json_, "what was drawn as one JSON object on standard output; needs -o");
-    command->footer(kFooter);
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command = program.command("show", "Draw a fabric, or the trees of a plan (SVG, DOT).");
+    source_.declare(command, "FABRIC_OR_PLAN", FabricOption::Place::required);
+    command.option("-o,--output", &output_, "FILE", "write the picture to this file (default: standard output)");
+    command.option("--format", &format_, "FORMAT", "svg or dot (default: by the ending of FILE, else svg)");
+    command.option("--root", &root_, "RANK", "of a plan: only trees with this root");
+    command.option("--trees", &trees_, "N", "of a plan: at most N trees, side by side (default 4)");
+    command.flag("--json", json_, "print what was drawn as one JSON object; needs -o FILE");
+    command.examples({"banyan show dgx-h100:2 -o fabric.svg",
+                      "banyan show plan.json -o trees.svg --root gpu3 --trees 2",
+                      "banyan show torus:4x4 --format dot | neato -Tpdf > torus.pdf"});
     return command;
   }
 
   ExitCode run(const Terminal& terminal) override {
+    if (output_ == "-") output_.clear();
     const picture::Format format = picture_format();
     if (json_ && output_.empty()) {
       throw Error(ErrorCode::invalid_input,
                   "--json needs -o FILE: standard output cannot hold the object and the picture");
     }
-    if (!output_.empty()) check_output_place(output_);
+    check_output_place(output_);
     bool plan = false;
     std::string drawn;
     {
@@ -75,9 +70,9 @@ class ShowCommand : public Command {
                            {"format", format == picture::Format::svg ? "svg" : "dot"},
                            {"file", output_},
                            {"bytes", drawn.size()}};
-      terminal.print(report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+      terminal.print(format_json(report));
     } else {
-      terminal.print(labelled(terminal, "written", output_));
+      terminal.print(written(terminal, output_));
     }
     return ExitCode::success;
   }

@@ -1,4 +1,6 @@
 // banyan verify: whether a plan does what it promises, as fast as it claims, and what the bound says to that.
+#include <nlohmann/json.hpp>
+
 #include "apps/command.h"
 #include "apps/fabric_option.h"
 #include "apps/plan_source.h"
@@ -6,15 +8,6 @@
 
 namespace banyan::app {
 namespace {
-
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  banyan verify plan.json\n"
-    "  banyan verify plan.json dgx-h100:8\n"
-    "  banyan verify plan.json dgx-h100:8 --fail gpu3-ib0 --json\n"
-    "\n"
-    "Exit code: 0 valid, 1 not valid (the reason is printed), 2 no such file, not a plan file, or\n"
-    "a plan for another fabric than the one given.";
 
 struct Answer {
   Verdict verdict;
@@ -40,12 +33,16 @@ std::string link_name(const Fabric& fabric, LinkId id) {
 
 class VerifyCommand : public Command {
  public:
-  CLI::App* declare(CLI::App& program) override {
-    CLI::App* command = program.add_subcommand("verify", "prove that a plan delivers what it promises");
-    command->add_option("PLAN", plan_, "a plan file, as 'banyan plan -o' writes it")->required()->type_name("");
-    fabric_.declare(*command, "FABRIC", FabricOption::Place::optional);
-    command->add_flag("--json", json_, "one JSON object on standard output");
-    command->footer(kFooter);
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command = program.command("verify", "Prove that a plan delivers what it promises.");
+    command.word("PLAN", &plan_, "a plan file, as 'banyan plan -o' writes it").is_required = true;
+    fabric_.declare(command, "FABRIC", FabricOption::Place::optional);
+    command.flag("--json", json_, "print one JSON object");
+    command.examples({"banyan verify plan.json", "banyan verify plan.json dgx-h100:8",
+                      "banyan verify plan.json dgx-h100:8 --fail gpu3-ib0 --json"});
+    command.notes(
+        {"Exit code: 0 valid, 1 not valid (the reason is printed), 2 no such file, not a plan file, or a plan "
+         "for another fabric than the one given."});
     return command;
   }
 
@@ -83,7 +80,7 @@ class VerifyCommand : public Command {
       report["schedule"] = schedule_json(schedule, answer.verdict.seconds_per_byte, answer.bound);
       report["busiest_link"] = link_name(schedule.fabric(), answer.verdict.busiest);
     }
-    return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return format_json(report);
   }
 
   std::string as_text(const Terminal& terminal, const ScheduleFile& file, const Answer& answer) const {

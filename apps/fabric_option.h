@@ -2,10 +2,10 @@
 // in the order given), --boxes, --gpu, --nic (for NCCL topology files).
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "apps/syntax.h"
 #include "banyan/fabric/read.h"
 
 namespace banyan::app {
@@ -14,7 +14,7 @@ class FabricOption {
  public:
   enum class Place { required, optional };
   // `name` is "FABRIC" for a positional, "--fabric" for an option.
-  void declare(CLI::App& command, const std::string& name, Place place);
+  void declare(CommandSyntax& command, const std::string& name, Place place);
 
   bool given() const { return !text_.empty(); }
   // Whether any of the accompanying options was given, which makes no sense without a fabric.
@@ -31,13 +31,12 @@ class FabricOption {
  private:
   struct Edit {
     FabricEdit::Kind kind;
-    CLI::Option* option = nullptr;
+    const OptionSyntax* option = nullptr;
     std::vector<std::string> texts;
   };
 
   std::vector<FabricEdit> edits_in_order() const;
 
-  CLI::App* command_ = nullptr;
   std::string text_, boxes_, gpu_, nic_;
   std::vector<Edit> edits_;
 };

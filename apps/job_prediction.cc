@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "apps/planned_footprints.h"
 #include "apps/timed_plan.h"
@@ -58,33 +59,35 @@ ReportInput report_input(const JobQuestion& question, JobAnswer& answer) {
 
 }  // namespace
 
-void declare_job_options(CLI::App& command, JobTexts& texts) {
-  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    command.add_option(name, value, help)->type_name(type);
-  };
-  add("--fabric", texts.fabric, "FABRIC", "a fabric as everywhere: dgx-a100:64, a file, text");
-  add("--placement", texts.placement, "RULE", "packed, random or round-robin over boxes (default packed)");
-  add("--seed", texts.seed, "N", "of random placement (default 1)");
-  add("--window", texts.window, "TIME", "let flows that end within so long end together: quicker, less exact");
-  add("--costs", texts.costs, "FILE", "measured collectives, as 'predict calibrate' writes them");
-  add("--algorithm", texts.algorithm, "NAME",
-      "of collectives: rings (default), forest, or a baseline of 'plan --compare'");
-  add("--collectives", texts.collectives, "HOW",
+void declare_job_options(CommandSyntax& command, JobTexts& texts) {
+  command.group("Fabric and placement");
+  command.option("--fabric", &texts.fabric, "FABRIC", "the fabric: a spec such as dgx-a100:64, a file, or text");
+  command.option("--placement", &texts.placement, "RULE", "packed, random or round-robin over boxes (default packed)");
+  command.option("--seed", &texts.seed, "N", "seed of random placement (default 1)");
+  command.group("Links that change");
+  command.option("--event", &texts.events, "EVENT",
+                 "what happens to a cable: '10ms a-b=10GB/s', '10ms a-b fail' or '20ms a-b returns' (repeatable)");
+  command.option("--on-failure", &texts.on_failure, "WHAT",
+                 "what transfers on a failed cable do: stop until it returns, move to other paths, or fail with their "
+                 "job (default stop)");
+  command.group("Collectives and accuracy");
+  command.option("--costs", &texts.costs, "FILE", "measured collectives, as 'predict calibrate' writes them");
+  command.option("--algorithm", &texts.algorithm, "NAME",
+                 "algorithm of collectives: rings (default), forest, or a baseline of 'plan --compare'");
+  command.option(
+      "--collectives", &texts.collectives, "HOW",
       "flow: a collective is one flow (default); messages: all that its plan sends, which is slower, folds no ranks "
       "and takes no --costs");
-  command
-      .add_option("--event", texts.events,
-                  "what happens to a cable: '10ms a-b=10GB/s', '10ms a-b fail' or '20ms a-b returns' (repeatable)")
-      ->type_name("EVENT")
-      ->allow_extra_args(false);
-  add("--on-failure", texts.on_failure, "WHAT",
-      "of what crosses a failed cable: stop until it returns, move to other ways, fail with its job (default stop)");
-  command.add_flag("--what-if", texts.what_if, "simulate again with each resource doubled: what would help");
-  command.add_flag("--unfolded", texts.unfolded, "simulate every rank, also those that are alike");
-  add("--html", texts.html, "FILE", "write a page with pictures, which needs nothing else");
-  add("--trace", texts.trace, "FILE", "write a trace for Perfetto or chrome://tracing");
-  add("-o,--output", texts.output, "FILE", "write the prediction as JSON");
-  command.add_flag("--json", texts.json, "one JSON object on standard output");
+  command.option("--window", &texts.window, "TIME",
+                 "treat flows that end within TIME of each other as ending together: faster, less exact");
+  command.flag("--unfolded", texts.unfolded, "simulate every rank, without merging identical ones");
+  command.group("Output");
+  command.flag("--what-if", texts.what_if, "simulate again with each resource doubled: what would help");
+  command.option("--html", &texts.html, "FILE", "write a page with pictures, in one file");
+  command.option("--trace", &texts.trace, "FILE", "write a trace for Perfetto or chrome://tracing");
+  command.option("-o,--output", &texts.output, "FILE", "write the prediction as JSON");
+  command.flag("--json", texts.json, "print one JSON object");
+  command.group("Options");
 }
 
 std::vector<CollectiveCost> load_costs(const JobTexts& texts) {

@@ -2,7 +2,6 @@
 // and written.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
@@ -24,7 +23,7 @@ struct JobTexts {
   std::string on_failure = "stop";
   bool what_if = false, unfolded = false, json = false;
 };
-void declare_job_options(CLI::App& command, JobTexts& texts);
+void declare_job_options(CommandSyntax& command, JobTexts& texts);
 
 // How collectives and messages go on a fabric, besides what its links say.
 struct Going {

@@ -1,7 +1,5 @@
 #include "apps/jobs_file.h"
 
-#include <algorithm>
-
 #include "banyan/base/json_reader.h"
 #include "banyan/base/nearest.h"
 
@@ -34,28 +32,21 @@ std::string word_of(JsonNode value) {
 // {"model": "gpt3-175b", "tp": 8, "sequence-parallel": true} is `train --model gpt3-175b --tp 8 --sequence-parallel`.
 TrainTexts train_texts(JsonNode options) {
   TrainTexts texts;
-  CLI::App command("train", "train");
-  command.set_help_flag();
+  CommandSyntax command("banyan predict train", "");
   declare_train_options(command, texts);
-  std::vector<std::string> words;
   for (const auto& [key, value] : options.members()) {
-    const std::string name = "--" + std::string(key);
-    const CLI::Option* option = command.get_option_no_throw(name);
+    const OptionSyntax* const option = command.find("--" + std::string(key));
     if (option == nullptr) {
       NearestName nearest(key);
-      for (const CLI::Option* known : command.get_options()) nearest.offer(known->get_single_name());
+      for (const OptionSyntax& known : command.options()) nearest.offer(known.name().substr(2));
       throw options.error("has '" + std::string(key.substr(0, 60)) + "', which is no option of 'banyan predict train'" +
                           nearest.hint());
     }
-    const bool is_flag = option->get_items_expected_max() == 0;
-    if (!is_flag) words.push_back(name + "=" + word_of(value));
-    if (is_flag && value.boolean()) words.push_back(name);
-  }
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
-  try {
-    command.parse(words);
-  } catch (const CLI::ParseError& error) {
-    throw options.error(std::string("cannot be options of 'banyan predict train': ") + error.what());
+    if (option->is_flag()) {
+      *std::get<bool*>(option->target) = value.boolean();
+    } else {
+      *std::get<std::string*>(option->target) = word_of(value);
+    }
   }
   return texts;
 }

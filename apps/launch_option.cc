@@ -7,12 +7,14 @@
 
 namespace banyan::app {
 
-void LaunchOption::declare(CLI::App& command) {
-  command.add_option("--hosts", hosts_, "start it on these by ssh, node7:2 for two ranks (default: here)")
-      ->type_name("LIST")
-      ->group(kGroup);
-  command.add_flag("--prefix", prefix_, "put the rank in front of each line of output")->group(kGroup);
-  command.add_flag("--keep-going", keep_going_, "let the others run when a rank has failed")->group(kGroup);
+void LaunchOption::declare(CommandSyntax& command) {
+  command.group(kGroup);
+  command.option("--hosts", &hosts_, "LIST",
+                 "start it on these hosts by ssh; node7:2 is two ranks (default: this host)");
+  command.flag("--prefix", prefix_, "put the rank in front of each line of output");
+  command.flag("--keep-going", keep_going_, "let the other ranks run when one has failed");
+  command.group("Options");
+  command.takes_program();
 }
 
 void LaunchOption::take_program(std::vector<std::string> words) {
@@ -20,7 +22,7 @@ void LaunchOption::take_program(std::vector<std::string> words) {
   program_ = std::move(words);
 }
 
-ExitCode LaunchOption::run(const Terminal& terminal, uint32_t processes) const {
+ExitCode LaunchOption::run(const Terminal& terminal, uint32_t processes, bool json) const {
   LaunchRequest request{.program = program_, .hosts = {}, .processes = processes, .port = pick_master_port()};
   if (!hosts_.empty()) {
     request.hosts = parse_hosts(hosts_);
@@ -29,7 +31,7 @@ ExitCode LaunchOption::run(const Terminal& terminal, uint32_t processes) const {
   }
   Secret secret = Secret::from_environment();
   if (secret.is_empty()) secret = Secret::random();
-  const LaunchOptions options{.prefix_lines = prefix_, .keep_going = keep_going_};
+  const LaunchOptions options{.prefix_lines = prefix_, .json = json, .keep_going = keep_going_};
   return static_cast<ExitCode>(launch(plan_launch(request), secret, options, terminal));
 }
 

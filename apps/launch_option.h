@@ -1,7 +1,6 @@
 // The options by which `banyan run ... -- PROGRAM` starts a program.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -14,12 +13,12 @@ class LaunchOption {
  public:
   static constexpr const char* kGroup = "Starting a program";
 
-  void declare(CLI::App& command);
+  void declare(CommandSyntax& command);
   // Throws Error{invalid_input} when there are no words.
   void take_program(std::vector<std::string> words);
   bool has_program() const { return !program_.empty(); }
   // Starts it, `processes` times, or as often as the hosts have slots when that is 0. The exit code is the program's.
-  ExitCode run(const Terminal& terminal, uint32_t processes) const;
+  ExitCode run(const Terminal& terminal, uint32_t processes, bool json) const;
 
  private:
   std::vector<std::string> program_;

@@ -15,11 +15,13 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <string_view>
 
 #include "apps/child.h"
+#include "apps/report.h"
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
@@ -83,7 +85,7 @@ Variables variables_for_others(const Secret& secret) {
 class Launcher {
  public:
   Launcher(const LaunchPlan& plan, const LaunchOptions& options, const Terminal& terminal)
-      : plan_(plan), options_(options), terminal_(terminal) {}
+      : plan_(plan), options_(options), terminal_(terminal), exit_codes_(plan.ranks.size(), 0) {}
 
   void start_all(const Secret& secret) {
     const Variables others = variables_for_others(secret);
@@ -93,7 +95,7 @@ class Launcher {
                          .variables = planned.variables,
                          .network_namespace = planned.network_namespace,
                          .reads_our_input = rank == 0 && isatty(STDIN_FILENO) == 0,
-                         .is_heard = options_.prefix_lines,
+                         .is_heard = options_.prefix_lines || options_.json,
                          .signal_mask = signals_.old_mask()};
       if (planned.host.empty()) {
         start.variables.emplace_back("BANYAN_SECRET", secret.key());
@@ -125,7 +127,9 @@ class Launcher {
         kill_at_.reset();
       }
     }
-    return told_to_end_ != 0 ? 128 + told_to_end_ : status_;
+    const int code = told_to_end_ != 0 ? 128 + told_to_end_ : status_;
+    if (options_.json) terminal_.print(as_json(code));
+    return code;
   }
 
  private:
@@ -155,18 +159,32 @@ class Launcher {
     if (!kill_at_) kill_at_ = Clock::now() + options_.grace;
   }
 
+  std::string as_json(int code) const {
+    Json ranks = Json::array();
+    for (uint32_t rank = 0; rank < exit_codes_.size(); ++rank) {
+      const std::string& host = plan_.ranks[rank].host;
+      ranks.push_back({{"rank", plan_.ranks[rank].number},
+                       {"host", host.empty() ? Json(nullptr) : Json(host)},
+                       {"exit_code", exit_codes_[rank]}});
+    }
+    return format_json({{"exit_code", code}, {"ranks", std::move(ranks)}});
+  }
+
   // Whole lines, so that those of different ranks do not mix.
   void pass_on(uint32_t rank) {
-    if (!options_.prefix_lines) return;
-    const std::string prefix = "[" + std::to_string(plan_.ranks[rank].number) + "] ";
-    for (const std::string& line : children_[rank]->output_lines()) terminal_.print(prefix + line + "\n");
+    if (!options_.prefix_lines && !options_.json) return;
+    const std::string prefix = options_.prefix_lines ? "[" + std::to_string(plan_.ranks[rank].number) + "] " : "";
+    for (const std::string& line : children_[rank]->output_lines()) {
+      options_.json ? terminal_.note(prefix + line + "\n") : terminal_.print(prefix + line + "\n");
+    }
     for (const std::string& line : children_[rank]->error_lines()) terminal_.note(prefix + line + "\n");
   }
 
   void ended(uint32_t rank) {
     const int status = children_[rank]->reap();
+    exit_codes_[rank] = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (status == 0 || status_ != 0) return;
-    status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    status_ = exit_codes_[rank];
     if (told_to_end_ != 0) return;
     std::string line = "banyan: rank " + std::to_string(plan_.ranks[rank].number);
     const std::string& host = plan_.ranks[rank].host;
@@ -192,6 +210,7 @@ class Launcher {
   const Terminal& terminal_;
   Signals signals_;
   std::vector<std::unique_ptr<Child>> children_;  // by rank
+  std::vector<int> exit_codes_;                   // by rank, of those that have ended
   int status_ = 0;                                // of the first that failed
   int told_to_end_ = 0;                           // the signal
   std::optional<Clock::time_point> kill_at_;

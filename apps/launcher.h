@@ -12,6 +12,7 @@ namespace banyan::app {
 
 struct LaunchOptions {
   bool prefix_lines = false;              // "[3] " before each line of rank 3
+  bool json = false;                      // lines go to standard error; at the end one object says how each rank ended
   bool keep_going = false;                // do not end the others when one has failed
   std::chrono::milliseconds grace{5000};  // between SIGTERM and SIGKILL
 };

@@ -4,21 +4,11 @@
 #include <new>
 
 #include "apps/command.h"
-#include "banyan/base/nearest.h"
+#include "apps/help.h"
+#include "apps/parse.h"
 
 namespace banyan::app {
 namespace {
-
-constexpr const char* kFooter =
-    "Examples:\n"
-    "  banyan fabric dgx-h100:8\n"
-    "  banyan plan allgather dgx-h100:8 -o plan.json\n"
-    "  banyan verify plan.json\n"
-    "  banyan run allreduce -n 4 --bytes 16MiB\n"
-    "  banyan run -n 4 -- ./program --its-option\n"
-    "\n"
-    "Exit code: 0 success, 1 the answer is no, 2 bad input.\n"
-    "'banyan COMMAND --help' shows the options and examples of a command.";
 
 int refuse(const Terminal& terminal, const Error& error) {
   terminal.note(std::string("banyan: ") + error.what() + "\n");
@@ -27,60 +17,85 @@ int refuse(const Terminal& terminal, const Error& error) {
 
 struct Entry {
   std::unique_ptr<Command> command;
-  CLI::App* declared = nullptr;
+  const CommandSyntax* syntax = nullptr;
 };
 
-std::vector<Entry> declare_commands(CLI::App& program) {
-  std::vector<Entry> entries;
-  for (auto make :
-       {make_fabric_command, make_plan_command, make_verify_command, make_export_command, make_show_command,
-        make_run_command, make_predict_command, make_doctor_command, make_lab_command, make_bench_command}) {
-    entries.push_back({.command = make()});
-    entries.back().declared = entries.back().command->declare(program);
-  }
-  return entries;
-}
-
-// What CLI11 refused, with the mend: the help of the command that was being parsed, or the command that was meant.
-Error explain(const CLI::ParseError& error, const std::vector<Entry>& entries, std::string_view first_argument) {
-  const auto parsed =
-      std::find_if(entries.begin(), entries.end(), [](const Entry& entry) { return entry.declared->parsed(); });
-  if (parsed != entries.end()) {
-    return Error(ErrorCode::invalid_input,
-                 std::string(error.what()) + "; see 'banyan " + parsed->declared->get_name() + " --help'");
-  }
-  if (first_argument.empty()) return Error(ErrorCode::invalid_input, "no command given; see 'banyan --help'");
-  const std::string quoted = "'" + std::string(first_argument.substr(0, 60)) + "'";
-  if (first_argument.starts_with("-")) {
-    return Error(ErrorCode::invalid_input, "unknown option " + quoted + "; see 'banyan --help'");
-  }
-  NearestName meant(first_argument);
-  for (const Entry& entry : entries) meant.offer(entry.declared->get_name());
-  const std::string message = "unknown command " + quoted + meant.hint();
-  return Error(ErrorCode::invalid_input, message + "; see 'banyan --help'");
-}
-
-int run_program(int argc, char** argv) {
-  const Terminal terminal = Terminal::detect();
-  CLI::App program("Plans, runs and predicts the collective communication of machine learning clusters.", "banyan");
-  program.set_version_flag("--version", "banyan " BANYAN_VERSION);
-  program.set_help_flag("-h,--help", "print this help");
-  program.require_subcommand(1);
-  program.footer(kFooter);
-  const std::vector<Entry> entries = declare_commands(program);
-  try {
-    // What follows "--" is a program of the user with options of its own.
-    char** const end = std::find_if(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });
-    program.parse(static_cast<int>(end - argv), argv);
-    for (const Entry& entry : entries) {
-      if (!entry.declared->parsed()) continue;
-      if (end != argv + argc) entry.command->take_program({end + 1, argv + argc});
-      return static_cast<int>(entry.command->run(terminal));
+// The whole command line of `banyan`, which points into `entries` and this object.
+class Program {
+ public:
+  Program() {
+    syntax_.flag("-V,--version", wants_version_, "print the version");
+    for (auto make :
+         {make_fabric_command, make_plan_command, make_verify_command, make_export_command, make_show_command,
+          make_run_command, make_predict_command, make_doctor_command, make_lab_command, make_bench_command}) {
+      entries_.push_back({.command = make()});
+      entries_.back().syntax = &entries_.back().command->declare(syntax_);
     }
-    return refuse(terminal, Error(ErrorCode::invalid_input, "no command given; see 'banyan --help'"));
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
-    return refuse(terminal, explain(error, entries, argc > 1 ? argv[1] : ""));
+    help_ = &syntax_.command("help", "Show the help of a command.");
+    help_->word("COMMAND", &help_words_, "such as plan, or lab up").takes_rest = true;
+    help_->examples({"banyan help plan", "banyan help lab up"});
+    version_ = &syntax_.command("version", "Print the version.");
+    version_->examples({"banyan version"});
+    syntax_.examples({"banyan fabric dgx-h100:8", "banyan plan allgather dgx-h100:8 -o plan.json",
+                      "banyan verify plan.json", "banyan run allreduce -n 4 --bytes 16MiB",
+                      "banyan run -n 4 -- ./program --its-option"});
+    syntax_.notes(
+        {"'banyan COMMAND --help' shows the options and examples of a command.",
+         "Sizes: 64KiB, 1MiB, 1GiB, or as nccl-tests takes them 64K, 1M, 1G, are powers of 1024; 64kB, 1MB, 1GB "
+         "are powers of 1000. FILE of -o may be -, which is standard output.",
+         "Exit code: 0 success, 1 the answer is no, 2 bad input."});
+  }
+
+  ExitCode run(std::vector<std::string> words, const Terminal& terminal) {
+    // The words after "--" are a program of the user with options of its own.
+    const auto end = std::find(words.begin(), words.end(), "--");
+    const std::vector<std::string> own(words.begin(), end);
+    const Parsed parsed = parse_command_line(syntax_, own);
+    if (parsed.wants_help) return show_help(*parsed.command, terminal);
+    if (wants_version_ || version_->was_chosen()) return show_version(terminal);
+    if (help_->was_chosen()) return show_help(command_to_explain(), terminal);
+    for (const Entry& entry : entries_) {
+      if (!entry.syntax->was_chosen()) continue;
+      if (end != words.end()) entry.command->take_program({end + 1, words.end()});
+      return entry.command->run(terminal);
+    }
+    throw Error(ErrorCode::invalid_input, "no command given; see 'banyan --help'");
+  }
+
+ private:
+  static ExitCode show_help(const CommandSyntax& command, const Terminal& terminal) {
+    terminal.print(format_help(command, terminal, Terminal::width()));
+    return ExitCode::success;
+  }
+
+  static ExitCode show_version(const Terminal& terminal) {
+    terminal.print("banyan " BANYAN_VERSION "\n");
+    return ExitCode::success;
+  }
+
+  const CommandSyntax& command_to_explain() {
+    CommandSyntax* command = &syntax_;
+    for (const std::string& word : help_words_) {
+      CommandSyntax* const next = command->find_command(word);
+      if (next == nullptr) throw unknown_command(*command, word);
+      command = next;
+    }
+    return *command;
+  }
+
+  CommandSyntax syntax_{"banyan",
+                        "Plans, runs and predicts the collective communication of machine learning clusters."};
+  std::vector<Entry> entries_;
+  CommandSyntax *help_ = nullptr, *version_ = nullptr;
+  std::vector<std::string> help_words_;
+  bool wants_version_ = false;
+};
+
+int run_program(const std::vector<std::string>& words) {
+  const Terminal terminal = Terminal::detect();
+  Program program;
+  try {
+    return static_cast<int>(program.run(words, terminal));
   } catch (const Error& error) {
     return refuse(terminal, error);
   } catch (const std::bad_alloc&) {
@@ -95,5 +110,5 @@ int run_program(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A reader that closed the pipe (`banyan ... | head`) is told apart where it is written to.
   std::signal(SIGPIPE, SIG_IGN);
-  return banyan::app::run_program(argc, argv);
+  return banyan::app::run_program({argv + 1, argv + argc});
 }

@@ -1,6 +1,7 @@
 #include "apps/predict_calibrate.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "apps/predict_train.h"
 #include "apps/report.h"
@@ -311,41 +312,43 @@ class RowCalibration {
 };
 
 void finish(const Terminal& terminal, const CalibrateTexts& texts, const std::string& text, const std::string& file) {
-  if (!texts.output.empty()) write_file(texts.output, file);
-  terminal.print(text);
-  if (!texts.output.empty() && !texts.json) terminal.print("\n" + labelled(terminal, "written", texts.output));
+  if (!texts.output.empty()) write_output(terminal, texts.output, file);
+  say_beside(terminal, texts.output, text);
+  if (!texts.json) terminal.print(written(terminal, texts.output));
 }
 
 }  // namespace
 
-void declare_calibrate_options(CLI::App& command, CalibrateTexts& texts) {
-  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    command.add_option(name, value, help)->type_name(type);
-  };
-  command.add_option("FILE", texts.files, "logs of nccl-tests or CSV of a collective, or CSV rows of training steps")
-      ->required();
-  command.add_option("--check", texts.checks, "rows that are not fitted, only predicted")->type_name("FILE");
-  add("-o,--output", texts.output, "FILE", "what was found: collective costs, or a file for --devices");
-  add("--ranks", texts.ranks, "N", "curves: ranks that took part, where the log does not say");
-  add("--collective", texts.collective, "NAME", "curves: which collective (default allreduce)");
-  add("--link", texts.link, "BANDWIDTH",
-      "curves: a rank's link that efficiency is of (default: what the curve reaches)");
-  command.add_flag("--in-place", texts.in_place, "curves: the second column of time");
-  add("--gpu", texts.gpu, "NAME", "rows: the device (default a100-80g)");
-  add("--devices", texts.devices, "FILE", "rows: devices that add to those built in");
-  add("--recompute", texts.recompute, "WHAT",
-      "rows that do not say: none, selective, full, or auto (default): what fits best");
-  add("--vocab", texts.vocab, "N", "rows: words (default 50257)");
-  add("--precision", texts.precision, "TYPE", "rows: default fp16");
-  add("--box", texts.box, "N", "rows: devices of a box (default: the device's usual one)");
-  add("--scale-up", texts.scale_up, "BANDWIDTH", "rows: a device's links inside a box");
-  add("--network", texts.network, "BANDWIDTH", "rows: a device's share of its box's NICs");
-  command.add_flag("--quick", texts.quick, "rows: without cross-validation");
-  command.add_flag("--json", texts.json, "one JSON object on standard output");
+void declare_calibrate_options(CommandSyntax& command, CalibrateTexts& texts) {
+  OptionSyntax& files =
+      command.word("FILE", &texts.files, "logs of nccl-tests or CSV of a collective, or CSV rows of training steps");
+  files.is_required = files.takes_rest = true;
+  command.group("Options");
+  command.option("-o,--output", &texts.output, "FILE", "write what was found: a file for --costs, or for --devices");
+  command.flag("--json", texts.json, "print one JSON object");
+  command.group("Measured collectives (curves)");
+  command.option("--ranks", &texts.ranks, "N", "ranks that took part, where the log does not say");
+  command.option("--collective", &texts.collective, "NAME", "which collective (default allreduce)");
+  command.option("--link", &texts.link, "BANDWIDTH",
+                 "bandwidth of a rank's link, to which efficiency refers (default: what the curve reaches)");
+  command.flag("--in-place", texts.in_place, "use the second column of times");
+  command.group("Measured training steps (rows)");
+  command.option("--check", &texts.checks, "FILE", "rows that are not fitted, only predicted").takes_rest = true;
+  command.option("--gpu", &texts.gpu, "NAME", "the device (default a100-80g)");
+  command.option("--devices", &texts.devices, "FILE", "devices that add to those built in");
+  command.option("--recompute", &texts.recompute, "WHAT",
+                 "for rows that do not say: none, selective, full, or auto, which is what fits best (default)");
+  command.option("--vocab", &texts.vocab, "N", "size of the vocabulary (default 50257)");
+  command.option("--precision", &texts.precision, "TYPE", "fp16, bf16, fp32 or fp8 (default fp16)");
+  command.option("--box", &texts.box, "N", "devices in a box (default: the device's usual one)");
+  command.option("--scale-up", &texts.scale_up, "BANDWIDTH", "bandwidth of a device's links inside a box");
+  command.option("--network", &texts.network, "BANDWIDTH", "bandwidth of a device's share of its box's NICs");
+  command.flag("--quick", texts.quick, "without cross-validation");
+  command.group("Options");
 }
 
 ExitCode run_calibrate(const Terminal& terminal, const CalibrateTexts& texts) {
-  if (!texts.output.empty()) check_output_place(texts.output);
+  check_output_place(texts.output, texts.json);
   const std::vector<File> files = read_all(texts.files), checks = read_all(texts.checks);
   const bool rows = holds_rows(files.front().text);
   for (const std::vector<File>* list : {&files, &checks}) {
@@ -361,12 +364,12 @@ ExitCode run_calibrate(const Terminal& terminal, const CalibrateTexts& texts) {
                 "--check is for rows; the error of a curve is given on points that the fit has not seen");
   if (rows) {
     const RowCalibration calibration(texts, files, checks, terminal);
-    finish(terminal, texts, texts.json ? calibration.as_json().dump(2) + "\n" : calibration.as_text(terminal),
+    finish(terminal, texts, texts.json ? format_json(calibration.as_json()) : calibration.as_text(terminal),
            calibration.file());
   } else {
     const CurveCalibration calibration(texts, files);
     const std::string file = texts.output.empty() ? "" : format_collective_costs(calibration.costs());
-    finish(terminal, texts, texts.json ? calibration.as_json().dump(2) + "\n" : calibration.as_text(terminal), file);
+    finish(terminal, texts, texts.json ? format_json(calibration.as_json()) : calibration.as_text(terminal), file);
   }
   return ExitCode::success;
 }

@@ -6,7 +6,6 @@
 // not seen.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -27,7 +26,7 @@ struct CalibrateTexts {
   bool quick = false;
 };
 
-void declare_calibrate_options(CLI::App& command, CalibrateTexts& texts);
+void declare_calibrate_options(CommandSyntax& command, CalibrateTexts& texts);
 ExitCode run_calibrate(const Terminal& terminal, const CalibrateTexts& texts);
 
 }  // namespace banyan::app

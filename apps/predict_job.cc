@@ -1,6 +1,7 @@
 #include "apps/predict_job.h"
 
 #include <deque>
+#include <nlohmann/json.hpp>
 
 #include "apps/jobs_file.h"
 #include "banyan/base/file.h"
@@ -167,25 +168,29 @@ JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJo
 
 }  // namespace
 
-void declare_traced_job_options(CLI::App& command, TracedJobTexts& texts) {
-  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    command.add_option(name, value, help)->type_name(type);
-  };
-  add("TRACE", texts.goal, "FILE", "a job in GOAL (LogGOPSim, ATLAHS)");
-  add("--chakra", texts.chakra, "PREFIX", "Chakra traces PREFIX.0.et, PREFIX.1.et, ...");
-  add("--groups", texts.groups, "FILE", "of Chakra: process groups as JSON");
-  command.add_flag("--data-dependencies-only", texts.no_control, "of Chakra: as older ASTRA-sim feeders read them");
-  command.add_flag("--gathered-total", texts.gathered_total,
-                   "of Chakra: sizes of all-gathers are of all shards together");
-  add("--flops", texts.flops, "RATE", "of Chakra: FLOP/s for nodes without a duration");
-  add("--memory-bandwidth", texts.memory, "RATE", "of Chakra: bytes/s for nodes without a duration");
-  add("--dimensions", texts.dimensions, "LIST", "of Chakra: sizes of the logical dimensions of old traces, 2,4");
-  add("--kineto", texts.kineto, "LIST", "PyTorch traces (Kineto), one for each rank");
-  add("--host", texts.host, "LIST", "PyTorch host traces beside them, in the same order");
-  add("--jobs", texts.jobs, "FILE", "several jobs with places, times and tenants");
-  add("--gpu", texts.gpu, "NAME", "what links give and messages cost with this device (default: all of it, 5 us)");
-  add("--devices", texts.devices, "FILE", "devices that add to those built in, for --gpu and training steps of --jobs");
-  command.add_flag("--no-check", texts.no_check, "simulate without looking for mismatches first");
+void declare_traced_job_options(CommandSyntax& command, TracedJobTexts& texts) {
+  command.word("TRACE", &texts.goal, "a job in GOAL (LogGOPSim, ATLAHS)");
+  command.group("Jobs");
+  command.option("--jobs", &texts.jobs, "FILE", "several jobs with places, times and tenants");
+  command.flag("--no-check", texts.no_check, "simulate without looking for mismatches first");
+  command.group("Chakra traces");
+  command.option("--chakra", &texts.chakra, "PREFIX", "Chakra traces PREFIX.0.et, PREFIX.1.et, ...");
+  command.option("--groups", &texts.groups, "FILE", "of Chakra: process groups as JSON");
+  command.flag("--data-dependencies-only", texts.no_control, "of Chakra: as older ASTRA-sim feeders read them");
+  command.flag("--gathered-total", texts.gathered_total, "of Chakra: sizes of all-gathers are of all shards together");
+  command.option("--flops", &texts.flops, "RATE", "of Chakra: FLOP/s for nodes without a duration");
+  command.option("--memory-bandwidth", &texts.memory, "RATE", "of Chakra: bytes/s for nodes without a duration");
+  command.option("--dimensions", &texts.dimensions, "LIST",
+                 "of Chakra: sizes of the logical dimensions of old traces, 2,4");
+  command.group("PyTorch traces");
+  command.option("--kineto", &texts.kineto, "LIST", "PyTorch traces (Kineto), one for each rank");
+  command.option("--host", &texts.host, "LIST", "PyTorch host traces beside them, in the same order");
+  command.group("Device");
+  command.option("--gpu", &texts.gpu, "NAME",
+                 "take link efficiency and message cost from this device (default: full bandwidth, 5 us)");
+  command.option("--devices", &texts.devices, "FILE",
+                 "devices that add to those built in, for --gpu and training steps of --jobs");
+  command.group("Options");
 }
 
 PlacedJob place_job(const Job& job, const Fabric& fabric, const JobTexts& texts) {
@@ -219,7 +224,7 @@ ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, 
   if (texts.json) {
     Json report = answer_json(question, answer);
     if (!notes.empty()) report["linking"] = notes;
-    terminal.print(report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    terminal.print(format_json(report));
   } else {
     terminal.print(labelled(terminal, "job", question.title) +
                    (notes.empty() ? "" : labelled(terminal, "linked", notes)) +

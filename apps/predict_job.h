@@ -4,10 +4,10 @@
 // `predict train`), where it stands, when it starts, and whose it is.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "apps/syntax.h"
 #include "apps/job_prediction.h"
 
 namespace banyan::app {
@@ -16,7 +16,7 @@ struct TracedJobTexts {
   std::string goal, chakra, groups, kineto, host, jobs, flops, memory, dimensions, gpu, devices;
   bool no_control = false, gathered_total = false, no_check = false;
 };
-void declare_traced_job_options(CLI::App& command, TracedJobTexts& texts);
+void declare_traced_job_options(CommandSyntax& command, TracedJobTexts& texts);
 ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, const JobTexts& texts);
 
 // On the first free ranks, or as --placement says. The job must outlive what is returned.

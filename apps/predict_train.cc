@@ -1,6 +1,7 @@
 #include "apps/predict_train.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "apps/command.h"
 #include "banyan/predict/train/layers.h"
@@ -66,40 +67,49 @@ std::string gibibytes(double bytes) { return format_decimals(bytes / (1 << 30), 
 
 }  // namespace
 
-void declare_train_options(CLI::App& command, TrainTexts& texts) {
-  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    command.add_option(name, value, help)->type_name(type);
-  };
-  add("--model", texts.model, "NAME", "gpt3-175b, megatron-18.4b, llama3-405b, mixtral-8x7b, ...");
-  add("--layers", texts.layers, "N", "a GPT of free shape, or a named model with other layers");
-  add("--hidden", texts.hidden, "N", "hidden size");
-  add("--heads", texts.heads, "N", "attention heads (default: of 128, below a hidden size of 2048 of 64)");
-  add("--kv-heads", texts.kv_heads, "N", "heads of keys and values");
-  add("--ffn", texts.ffn, "N", "width of the MLP (default 4 * hidden)");
-  add("--seq", texts.seq, "N", "tokens of a sequence (default 2048)");
-  add("--vocab", texts.vocab, "N", "words (default 50257)");
-  add("--pad-vocab", texts.pad_vocab, "N", "make the vocabulary a multiple of N * tp, as Megatron-LM does with 128");
-  add("--experts", texts.experts, "N", "experts of each layer");
-  add("--top-k", texts.top_k, "N", "experts that a token goes through (default 2)");
-  add("--gpu", texts.gpu, "NAME", "a100-80g, a100-40g, h100, h200, mi250, v100, tpu-v4 or one of --devices");
-  add("--devices", texts.devices, "FILE", "devices that add to those built in; 'predict calibrate' writes one");
-  add("--tp", texts.tp, "N", "tensor parallel ranks (default 1)");
-  add("--pp", texts.pp, "N", "pipeline stages (default 1)");
-  add("--dp", texts.dp, "N", "data parallel replicas (default 1)");
-  add("--ep", texts.ep, "N", "replicas that experts are spread over (default: the most that divide)");
-  add("--micro-batch", texts.micro_batch, "N", "sequences at once on a replica (default 1)");
-  add("--global-batch", texts.global_batch, "N", "sequences of a step");
-  add("--accumulate", texts.accumulate, "N", "micro-batches of a step, instead of --global-batch");
-  add("--interleave", texts.interleave, "N", "model chunks per stage (default 1)");
-  add("--recompute", texts.recompute, "WHAT", "activations: none, selective, full (default none)");
-  add("--zero", texts.zero, "0..3", "what is sharded over dp: optimizer, gradients, parameters (default 0)");
-  add("--precision", texts.precision, "TYPE", "fp16, bf16, fp32, fp8 (default bf16, or fp16 where there is none)");
-  add("--bucket", texts.bucket, "SIZE", "gradients that are reduced together (default 25MiB)");
-  command.add_flag("--sequence-parallel", texts.sequence_parallel, "norms and dropouts split along the sequence");
-  command.add_flag("--fused-attention", texts.fused_attention, "scores never go to memory (FlashAttention)");
-  command.add_flag("--overlap-gradients", texts.overlap_gradients, "reduce gradients while the backward pass goes on");
-  command.add_flag("--gradients-fp32", texts.gradients_fp32, "keep and reduce gradients in fp32");
-  command.add_flag("--no-scatter-gather", texts.no_scatter_gather, "stages send whole activations from every tp rank");
+void declare_train_options(CommandSyntax& command, TrainTexts& texts) {
+  command.group("Model");
+  command.option("--model", &texts.model, "NAME", "gpt3-175b, megatron-18.4b, llama3-405b, mixtral-8x7b, ...");
+  command.option("--layers", &texts.layers, "N", "a GPT of free shape, or a named model with other layers");
+  command.option("--hidden", &texts.hidden, "N", "hidden size");
+  command.option("--heads", &texts.heads, "N", "attention heads (default: of 128, below a hidden size of 2048 of 64)");
+  command.option("--kv-heads", &texts.kv_heads, "N", "heads of keys and values");
+  command.option("--ffn", &texts.ffn, "N", "width of the MLP (default 4 * hidden)");
+  command.option("--seq", &texts.seq, "N", "tokens of a sequence (default 2048)");
+  command.option("--vocab", &texts.vocab, "N", "size of the vocabulary (default 50257)");
+  command.option("--pad-vocab", &texts.pad_vocab, "N",
+                 "make the vocabulary a multiple of N * tp, as Megatron-LM does with 128");
+  command.option("--experts", &texts.experts, "N", "experts of each layer");
+  command.option("--top-k", &texts.top_k, "N", "experts that a token goes through (default 2)");
+  command.group("Device");
+  command.option("--gpu", &texts.gpu, "NAME",
+                 "a100-80g, a100-40g, h100, h200, mi250, v100, tpu-v4 or one of --devices");
+  command.option("--devices", &texts.devices, "FILE",
+                 "devices that add to those built in; 'predict calibrate' writes one");
+  command.group("Parallelism");
+  command.option("--tp", &texts.tp, "N", "tensor parallel ranks (default 1)");
+  command.option("--pp", &texts.pp, "N", "pipeline stages (default 1)");
+  command.option("--dp", &texts.dp, "N", "data parallel replicas (default 1)");
+  command.option("--ep", &texts.ep, "N", "replicas over which experts are spread (default: as many as possible)");
+  command.option("--interleave", &texts.interleave, "N", "model chunks per stage (default 1)");
+  command.flag("--sequence-parallel", texts.sequence_parallel, "norms and dropouts split along the sequence");
+  command.group("Batch");
+  command.option("--micro-batch", &texts.micro_batch, "N", "sequences that a replica processes at once (default 1)");
+  command.option("--global-batch", &texts.global_batch, "N", "sequences in a step");
+  command.option("--accumulate", &texts.accumulate, "N", "micro-batches in a step, instead of --global-batch");
+  command.group("Memory and precision");
+  command.option("--recompute", &texts.recompute, "WHAT", "activations: none, selective, full (default none)");
+  command.option("--zero", &texts.zero, "0..3",
+                 "what is sharded over dp: optimizer, gradients, parameters (default 0)");
+  command.option("--precision", &texts.precision, "TYPE",
+                 "fp16, bf16, fp32, fp8 (default bf16, or fp16 where there is none)");
+  command.flag("--fused-attention", texts.fused_attention, "scores never go to memory (FlashAttention)");
+  command.flag("--gradients-fp32", texts.gradients_fp32, "keep and reduce gradients in fp32");
+  command.group("Communication");
+  command.option("--bucket", &texts.bucket, "SIZE", "gradients that are reduced together (default 25MiB)");
+  command.flag("--overlap-gradients", texts.overlap_gradients, "reduce gradients while the backward pass goes on");
+  command.flag("--no-scatter-gather", texts.no_scatter_gather, "stages send whole activations from every tp rank");
+  command.group("Options");
 }
 
 DeviceTable load_devices(const std::string& path) {

@@ -4,9 +4,9 @@
 // The command declares these options, then makes a TrainSetup of them, whose `config` and `device` the generator takes.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "apps/syntax.h"
 #include "apps/report.h"
 #include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/config.h"
@@ -31,7 +31,7 @@ struct TrainSetup {
   std::vector<std::string> notes;  // what a person should know, a line each
 };
 
-void declare_train_options(CLI::App& command, TrainTexts& texts);
+void declare_train_options(CommandSyntax& command, TrainTexts& texts);
 
 // Throws Error that names the option.
 TrainSetup make_train_setup(const TrainTexts& texts);

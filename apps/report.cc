@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
 
 namespace banyan::app {
 namespace {
@@ -21,7 +23,18 @@ Json names_json(const std::vector<NodeId>& ids, const Fabric& fabric) {
   return names;
 }
 
+// "1", "2.50 GB/s", "-3 %", but no address "10.0.0.1" and no name "4x4".
+bool begins_with_number(const std::string& text) {
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  return end != text.c_str() && (*end == '\0' || *end == ' ');
+}
+
 }  // namespace
+
+std::string format_json(const Json& object) {
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 double algbw_gigabytes(const Fraction& seconds_per_byte) { return 1e-9 / seconds_per_byte.to_double(); }
 
@@ -140,14 +153,19 @@ std::string Table::format(const Terminal& terminal, const std::string& indent) c
     }
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
+  std::vector<bool> to_the_right(widths.size(), false);
+  for (size_t r = 1; r < rows_.size(); ++r) {
+    for (size_t i = 1; i < widths.size() && rows_[r].size() == widths.size(); ++i) {
+      to_the_right[i] = to_the_right[i] || begins_with_number(rows_[r][i]);
+    }
+  }
   std::string text;
   for (size_t r = 0; r < rows_.size(); ++r) {
     const auto& row = rows_[r];
     std::string line = indent;
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string padding(widths[i] > row[i].size() ? widths[i] - row[i].size() : 0, ' ');
-      const bool to_the_left = i == 0 || row.size() < widths.size();
-      line += to_the_left ? row[i] + padding : padding + row[i];
+      line += row.size() == widths.size() && to_the_right[i] ? padding + row[i] : row[i] + padding;
       if (i + 1 < row.size()) line += "  ";
     }
     line.erase(line.find_last_not_of(' ') + 1);
@@ -165,6 +183,10 @@ std::string labelled(const Terminal& terminal, const std::string& label, const s
     if (c == '\n') out.append(kLabelWidth, ' ');
   }
   return out + "\n";
+}
+
+std::string written(const Terminal& terminal, const std::string& path) {
+  return path.empty() || path == "-" ? "" : labelled(terminal, "written", path);
 }
 
 }  // namespace banyan::app

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +18,9 @@
 namespace banyan::app {
 
 using Json = nlohmann::ordered_json;
+
+// Indented by two, with a line break at the end. Bytes that are no UTF-8 are replaced.
+std::string format_json(const Json& object);
 
 double algbw_gigabytes(const Fraction& seconds_per_byte);
 std::string exact_algbw(const Fraction& seconds_per_byte);
@@ -49,7 +52,7 @@ Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, c
 // "optimal", "98.4 % of the bound", or "1.50 times the bound of reduce-scatter, then allgather".
 std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound);
 
-// Columns as wide as their widest cell: the first to the left, the others to the right.
+// Columns as wide as their widest cell. Numbers stand at the right; the first column and texts at the left.
 class Table {
  public:
   explicit Table(std::vector<std::string> heads) { rows_.push_back(std::move(heads)); }
@@ -63,5 +66,7 @@ class Table {
 
 // "label      text", with the lines after the first indented alike.
 std::string labelled(const Terminal& terminal, const std::string& label, const std::string& text);
+// "written    FILE"; nothing where no file was written: no path, or "-".
+std::string written(const Terminal& terminal, const std::string& path);
 
 }  // namespace banyan::app

@@ -47,6 +47,16 @@ TEST(Report, AlignsTablesAndLetsShortRowsRunOn) {
             "ring     not here: no route from a to b\n");
 }
 
+TEST(Report, PutsTextsAtTheLeftAndNumbersAtTheRight) {
+  Table table({"host", "address", "processes"});
+  table.add({"a", "10.0.0.1", "2"});
+  table.add({"switch", "10.0.0.12", "12"});
+  EXPECT_EQ(table.format(Terminal({})),
+            "host    address    processes\n"
+            "a       10.0.0.1           2\n"
+            "switch  10.0.0.12         12\n");
+}
+
 TEST(Report, SaysWhenAnAllreduceBeatsTheSumOfItsPhases) {
   const Bound bound{.seconds_per_byte = Fraction(3, 2), .witnesses = {}};
   EXPECT_EQ(describe_distance(Fraction(3, 2), bound), "optimal");

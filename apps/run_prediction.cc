@@ -1,5 +1,7 @@
 #include "apps/run_prediction.h"
 
+#include <nlohmann/json.hpp>
+
 #include "banyan/base/check.h"
 
 namespace banyan::app {

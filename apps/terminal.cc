@@ -1,9 +1,11 @@
 #include "apps/terminal.h"
 
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -90,6 +92,13 @@ Terminal Terminal::detect() {
   return Terminal({.colour = ::isatty(STDOUT_FILENO) == 1 && !plain, .progress = ::isatty(STDERR_FILENO) == 1});
 }
 
+size_t Terminal::width() {
+  constexpr size_t kPlain = 80, kLeast = 40, kMost = 120;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kPlain;
+  return std::clamp<size_t>(size.ws_col, kLeast, kMost);
+}
+
 std::string Terminal::styled(Style style, std::string_view text) const {
   if (!abilities_.colour) return std::string(text);
   const char* code = "";
@@ -117,6 +126,10 @@ void Terminal::print(std::string_view text) const {
 }
 
 void Terminal::note(std::string_view text) const { write_all(STDERR_FILENO, text); }
+
+void Terminal::transient(std::string_view text) const {
+  if (abilities_.progress) note("\r\033[K" + (text.empty() ? std::string() : "banyan: " + std::string(text)));
+}
 
 Progress::Progress(const Terminal& terminal, const char* what) : active_(terminal.shows_progress()) {
   if (!active_) return;

@@ -18,6 +18,8 @@ class Terminal {
   };
   explicit Terminal(Abilities abilities) : abilities_(abilities) {}
   static Terminal detect();
+  // Columns of standard output: at most 120 of a terminal, 80 where there is none.
+  static size_t width();
 
   enum class Style { bold, good, bad, dim };
   // The text itself where there is no colour.
@@ -28,6 +30,9 @@ class Terminal {
   void print(std::string_view text) const;
   // Standard error; nobody is told when that fails, for there is no one left to tell.
   void note(std::string_view text) const;
+
+  // A line on standard error that the next one replaces, where that is a terminal; an empty one wipes it.
+  void transient(std::string_view text) const;
 
   bool shows_progress() const { return abilities_.progress; }
 

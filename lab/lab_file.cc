@@ -46,7 +46,7 @@ std::string format_lab_file(const Lab& lab) {
                       {"ranks", std::move(ranks)},
                       {"switches", std::move(switches)},
                       {"cables", std::move(cables)}};
-  return document.dump(1) + "\n";
+  return document.dump(2) + "\n";
 }
 
 LabFile read_lab_file(const std::string& path, const Fabric& fabric) {

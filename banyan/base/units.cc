@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <span>
 
 #include "banyan/base/error.h"
 
@@ -26,6 +27,15 @@ constexpr std::array<Unit, 10> kByteUnits = {{{"", 1, 1},
                                               {"MiB", 1 << 20, 1},
                                               {"GiB", 1 << 30, 1},
                                               {"TiB", int128{1} << 40, 1}}};
+// As nccl-tests and the tools of GNU take them, which is by 1024.
+constexpr std::array<Unit, 8> kShortByteUnits = {{{"K", 1 << 10, 1},
+                                                  {"M", 1 << 20, 1},
+                                                  {"G", 1 << 30, 1},
+                                                  {"T", int128{1} << 40, 1},
+                                                  {"k", 1 << 10, 1},
+                                                  {"m", 1 << 20, 1},
+                                                  {"g", 1 << 30, 1},
+                                                  {"t", int128{1} << 40, 1}}};
 constexpr size_t kLastDecimal = 5;  // TB
 constexpr std::array<Unit, 10> kBandwidthUnits = {{{"B/s", 1, 1},
                                                    {"kB/s", kKilo, 1},
@@ -37,6 +47,17 @@ constexpr std::array<Unit, 10> kBandwidthUnits = {{{"B/s", 1, 1},
                                                    {"Mb/s", kMega, 8},
                                                    {"Gb/s", kGiga, 8},
                                                    {"Tb/s", kTera, 8}}};
+// As data sheets of network cards have them.
+constexpr std::array<Unit, 10> kShortBandwidthUnits = {{{"bps", 1, 8},
+                                                        {"kbps", kKilo, 8},
+                                                        {"Mbps", kMega, 8},
+                                                        {"Gbps", kGiga, 8},
+                                                        {"Tbps", kTera, 8},
+                                                        {"bit/s", 1, 8},
+                                                        {"kbit/s", kKilo, 8},
+                                                        {"Mbit/s", kMega, 8},
+                                                        {"Gbit/s", kGiga, 8},
+                                                        {"Tbit/s", kTera, 8}}};
 constexpr std::array<Unit, 5> kTimeUnits = {
     {{"ps", 1, 1}, {"ns", kKilo, 1}, {"us", kMega, 1}, {"ms", kGiga, 1}, {"s", kTera, 1}}};
 
@@ -53,10 +74,11 @@ std::string names_of(const std::array<Unit, kCount>& units) {
   return text;
 }
 
-// Reads "12.5 GB/s" exactly: the digits as an integer over a power of ten, times the unit. `what` names the quantity.
+// Reads "12.5 GB/s" exactly: the digits as an integer over a power of ten, times the unit. `what` names the quantity;
+// units of `others` are read and never written or named.
 template <size_t kCount>
-Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& units, const std::string& what,
-                        const std::string& example) {
+Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& units, std::span<const Unit> others,
+                        const std::string& what, const std::string& example) {
   size_t at = 0;
   while (at < text.size() && text[at] == ' ') ++at;
   if (at < text.size() && text[at] == '-')
@@ -84,6 +106,9 @@ Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& u
   std::string_view name = text.substr(at);
   while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
   for (const Unit& unit : units) {
+    if (unit.name == name) return Fraction(digits, scale) * Fraction(unit.numerator, unit.denominator);
+  }
+  for (const Unit& unit : others) {
     if (unit.name == name) return Fraction(digits, scale) * Fraction(unit.numerator, unit.denominator);
   }
   if (name.empty())
@@ -114,7 +139,7 @@ std::string format_exact(uint64_t value, const std::array<Unit, kCount>& units, 
 }  // namespace
 
 Bytes Bytes::parse(std::string_view text) {
-  const Fraction value = parse_quantity(text, kByteUnits, "size", "64MiB");
+  const Fraction value = parse_quantity(text, kByteUnits, kShortByteUnits, "size", "64MiB");
   if (value.denominator() != 1)
     throw Error(ErrorCode::invalid_input, "size " + quoted(text) + " is not a whole number of bytes");
   if (value > Fraction(INT64_MAX))
@@ -140,7 +165,8 @@ std::string Bytes::to_string() const {
 }
 
 Bandwidth Bandwidth::parse(std::string_view text) {
-  const Fraction value = parse_quantity(text, kBandwidthUnits, "bandwidth", "300 GB/s or 400 Gb/s");
+  const Fraction value =
+      parse_quantity(text, kBandwidthUnits, kShortBandwidthUnits, "bandwidth", "300 GB/s or 400 Gb/s");
   if (value == Fraction(0))
     throw Error(ErrorCode::invalid_input, "bandwidth " + quoted(text) + " is zero; leave the link out instead");
   if (value > Fraction(kMaxBytesPerSecond))
@@ -158,7 +184,7 @@ Fraction operator/(Bytes bytes, Bandwidth bandwidth) {
 }
 
 Picoseconds parse_duration(std::string_view text) {
-  const Fraction value = parse_quantity(text, kTimeUnits, "time", "1 us");
+  const Fraction value = parse_quantity(text, kTimeUnits, {}, "time", "1 us");
   if (value > Fraction(static_cast<int64_t>(1000 * kTera)))
     throw Error(ErrorCode::invalid_input, "time " + quoted(text) + " is above 1000 s");
   return Picoseconds(static_cast<int64_t>(value.numerator() / value.denominator()));

@@ -21,6 +21,7 @@ class Bytes {
   constexpr Bytes() = default;
   constexpr explicit Bytes(uint64_t count) : count_(count) {}
   // "0", "4096", "64KiB", "1 MB", "1GiB": decimal (kB MB GB TB) and binary (KiB MiB GiB TiB) units.
+  // "64K", "1M", "1G" are binary, as in nccl-tests.
   // Throws Error{invalid_input} on a sign, a fraction of a byte, an unknown unit or more than 2^63.
   static Bytes parse(std::string_view text);
 
@@ -42,6 +43,7 @@ class Bandwidth {
   static constexpr Bandwidth gigabytes_per_second(uint64_t value) { return Bandwidth(value * 1'000'000'000); }
   static constexpr Bandwidth gigabits_per_second(uint64_t value) { return Bandwidth(value * 125'000'000); }
   // "300 GB/s", "400Gb/s", "12.5 GB/s", "800 Mb/s": B is byte, b is bit, prefixes k M G T are decimal.
+  // "100Gbps" and "100 Gbit/s" are 100 Gb/s.
   // Throws Error{invalid_input} when the unit is missing, the value is zero, negative, not finite, above the maximum
   // or not a whole number of bytes per second.
   static Bandwidth parse(std::string_view text);

@@ -33,7 +33,19 @@ TEST(Bytes, ReadsDecimalAndBinaryUnits) {
   EXPECT_EQ(Bytes::parse("1.5 MB").count(), 1'500'000u);
   EXPECT_EQ(Bytes::parse("12").count(), 12u);
   EXPECT_THROW(Bytes::parse("1.5"), Error);
+  EXPECT_THROW(Bytes::parse("1 X"), Error);
   EXPECT_THROW(Bytes::parse("9999999 TiB"), Error);
+}
+
+TEST(Bytes, ReadsTheShortUnitsOfNcclTests) {
+  EXPECT_EQ(Bytes::parse("64K").count(), 64u << 10);
+  EXPECT_EQ(Bytes::parse("128M").count(), 128u << 20);
+  EXPECT_EQ(Bytes::parse("1g").count(), 1u << 30);
+}
+
+TEST(Bandwidth, ReadsTheUnitsOfDataSheets) {
+  EXPECT_EQ(Bandwidth::parse("100Gbps"), Bandwidth::gigabits_per_second(100));
+  EXPECT_EQ(Bandwidth::parse("100 Gbit/s"), Bandwidth::gigabits_per_second(100));
 }
 
 TEST(Bytes, PrintsInTheUnitThatAPersonWouldUse) {

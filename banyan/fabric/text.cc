@@ -1,5 +1,6 @@
 #include "banyan/fabric/text.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -54,6 +55,16 @@ class TextReader {
     return is_switch ? builder_.add_switch(std::string(name)) : builder_.add_rank(std::string(name));
   }
 
+  // Behind "/s" or "bps", also when a space stands before the unit; npos where neither is.
+  static size_t bandwidth_end(std::string_view text) {
+    size_t end = std::string_view::npos;
+    for (const std::string_view unit : {"/s", "bps"}) {
+      const size_t at = text.find(unit);
+      if (at != std::string_view::npos) end = std::min(end, at + unit.size());
+    }
+    return end;
+  }
+
   void read_link(std::string_view item) {
     const size_t arrow = item.find("->");
     const bool both = arrow != std::string_view::npos && arrow > 0 && item[arrow - 1] == '<';
@@ -64,14 +75,13 @@ class TextReader {
       throw Error(ErrorCode::invalid_input,
                   "expected 'a -> b 400Gb/s' or 'a <-> b 400Gb/s', found '" + std::string(item.substr(0, 60)) + "'");
     }
-    // The bandwidth ends at "/s", also when a space stands before its unit.
-    const size_t end = rest.find("/s");
+    const size_t end = bandwidth_end(rest);
     if (end == std::string_view::npos) {
       throw Error(ErrorCode::invalid_input, "link " + std::string(from.substr(0, 60)) + (both ? " <-> " : " -> ") +
                                                 std::string(to.substr(0, 60)) + " has no bandwidth such as 400Gb/s");
     }
-    Link link{.from = node(from), .to = node(to), .bandwidth = Bandwidth::parse(trim(rest.substr(0, end + 2)))};
-    if (const std::string_view latency = trim(rest.substr(end + 2)); !latency.empty()) {
+    Link link{.from = node(from), .to = node(to), .bandwidth = Bandwidth::parse(trim(rest.substr(0, end)))};
+    if (const std::string_view latency = trim(rest.substr(end)); !latency.empty()) {
       link.latency = parse_duration(latency);
     }
     if (both) {

@@ -24,6 +24,11 @@ std::string error_of(std::string_view text) {
   return "";
 }
 
+TEST(FabricText, ReadsBitsPerSecondInTheirShortForm) {
+  const Fabric fabric = parse_fabric_text("a <-> b 100Gbps 5ps; b <-> c 100 Gb/s");
+  for (const Link& link : fabric.links()) EXPECT_EQ(link.bandwidth, Bandwidth::gigabits_per_second(100));
+}
+
 TEST(FabricTextForm, DeclaresNodesByTheirFirstUse) {
   const Fabric fabric = parse_fabric_text(
       "a <-> sw0 1GB/s; nvsw <-> a 1GB/s; swan: rank; swan <-> a 1GB/s; hub: switch; hub <-> a 1GB/s");

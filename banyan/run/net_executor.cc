@@ -228,7 +228,8 @@ void NetExecutor::stop_for(uint32_t round) {
                             .is_lost = lane.is_lost,
                             .silent_ms = static_cast<uint64_t>(lane.silent.count())});
   }
-  BANYAN_LOG(info) << "a link is lost: round " << round << ", " << suspended_.size() << " calls stand still";
+  BANYAN_LOG(info) << "a link is lost: round " << round << ", " << suspended_.size()
+                   << (suspended_.size() == 1 ? " call waits" : " calls wait");
   ++steps_;
   options_.tell(report.encode());
 }

@@ -29,8 +29,12 @@ def measure_exchange(trainer, rounds=7, steps=5):
     return seconds.tolist()
 
 
+def describe_seconds(synced, alone):
+    share = f"{(synced - alone) / synced:.1%} of a step" if synced > alone else "not measurable, other work disturbs it"
+    return (f"exposed communication: {share} (medians of the slowest rank: "
+            f"{synced * 1e3:.2f} ms with gradients exchanged, {alone * 1e3:.2f} ms under no_sync)")
+
+
 def describe_exchange(trainer):
     """To be called on all ranks."""
-    synced, alone = measure_exchange(trainer)
-    return (f"exposed communication: {(synced - alone) / synced:.1%} of a step (medians of the slowest rank: "
-            f"{synced * 1e3:.2f} ms with gradients exchanged, {alone * 1e3:.2f} ms under no_sync)")
+    return describe_seconds(*measure_exchange(trainer))

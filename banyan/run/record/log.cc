@@ -114,7 +114,9 @@ LogConfig LogConfig::from_environment() {
   if (const char* file = std::getenv("BANYAN_LOG_FILE")) config.file = file;
   const char* level = std::getenv("BANYAN_LOG");
   if (level == nullptr || *level == '\0') return config;
-  const auto found = std::find(kLevelNames.begin(), kLevelNames.end(), level);
+  std::string small = level;  // "INFO", as NCCL_DEBUG takes it, is the same
+  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto found = std::find(kLevelNames.begin(), kLevelNames.end(), small);
   if (found == kLevelNames.end()) {
     NearestName nearest(level);
     for (const std::string_view name : kLevelNames) nearest.offer(name);

@@ -145,6 +145,11 @@ TEST_F(LogTest, ReadsTheEnvironment) {
   EXPECT_EQ(LogConfig::from_environment(), (LogConfig{.level = LogLevel::debug, .file = "/x/%r"}));
 }
 
+TEST_F(LogTest, LevelsMayBeInCapitals) {
+  setenv("BANYAN_LOG", "INFO", 1);
+  EXPECT_EQ(LogConfig::from_environment().level, LogLevel::info);
+}
+
 TEST_F(LogTest, AnUnknownLevelNamesTheKnownOnes) {
   setenv("BANYAN_LOG", "inof", 1);
   try {

@@ -64,3 +64,16 @@ class Moe(ExampleTest):
         output = self.by_banyan_run("moe_all_to_all.py", "--check", "--steps", 40, "--seed", seed() % 1000)
         self.assertIn("equal to all experts on one rank", output)
         self.assertRegex(output, r"brought [1-9]\d* tokens and gradients to rank 0")
+
+
+class ExchangeTime(unittest.TestCase):
+    """What describe_seconds says of two medians."""
+
+    def setUp(self):
+        sys.path.insert(0, str(examples.kExamples))
+        self.addCleanup(sys.path.remove, str(examples.kExamples))
+
+    def test_a_share_below_zero_is_not_measurable(self):
+        from exchange_time import describe_seconds
+        self.assertIn("exposed communication: not measurable", describe_seconds(synced=0.100, alone=0.115))
+        self.assertIn("exposed communication: 20.0% of a step", describe_seconds(synced=0.100, alone=0.080))
