@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/base/rank_list.h"
 #include "banyan/base/remake.h"
 #include "banyan/run/host_executor.h"
 #include "banyan/run/net_executor.h"
@@ -67,7 +68,7 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
       members_(std::move(members)),
       options_(std::move(options)),
       is_mute_(std::make_unique<std::atomic<bool>[]>(members_.size())),
-      recorder_memory_(job_->pool().allocate(Recorder::kMemoryBytes)),
+      recorder_memory_(recorder_pages_.data()),
       recorder_({recorder_memory_, Recorder::kMemoryBytes}) {
   const auto own = std::find(members_.begin(), members_.end(), job_->rank());
   CHECK(own != members_.end()) << "process " << job_->rank() << " is no member";
@@ -195,11 +196,10 @@ std::vector<Communicator::Impl::Answer> Communicator::Impl::ask_ranks(std::chron
 Communicator::Impl::~Impl() {
   hooks_ = {};  // they use what goes now
   signal_ = {};
-  job_->pool().free(recorder_memory_);
 }
 
 void Communicator::Impl::abort(const std::string& why) {
-  fail(Error(ErrorCode::aborted, "rank " + std::to_string(rank_) + " aborted: " + why));
+  fail(Error(ErrorCode::aborted, name_of(rank_) + " aborted: " + why));
   wake_driver();
 }
 
@@ -227,7 +227,7 @@ void Communicator::Impl::close() {
   const std::optional<Error> why = executor_->broken();
   if (why && note_failure(*why) && why->code() != ErrorCode::aborted) record_failure(DumpReason::asked, *why);
   while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
-  const Error closed(ErrorCode::aborted, "rank " + std::to_string(rank_) + " closed the communicator");
+  const Error closed(ErrorCode::aborted, name_of(rank_) + " closed the communicator");
   const auto is_call = [](const std::shared_ptr<Operation>& operation) { return !operation->call().is_between_two(); };
   bool has_calls = !calls_.empty();
   {
@@ -435,9 +435,9 @@ Error Communicator::Impl::explained(const Error& error) {
   constexpr std::chrono::milliseconds kPatience{1000};
   const bool has_asked = error.code() == ErrorCode::timed_out && has_asked_last_;
   const std::vector<Answer> answers = has_asked ? ask_about_timeout() : ask_ranks(kPatience);
-  if (const auto found = difference_between(answers)) return Error(ErrorCode::mismatch, found->sentence);
+  if (const auto found = difference_between(answers)) return Error(ErrorCode::mismatch, found->sentence + legend());
   if (failed_.load(std::memory_order_acquire)) return *error_;  // others may have gone because of that
-  if (error.code() == ErrorCode::mismatch) return error;
+  if (error.code() == ErrorCode::mismatch) return Error(error.code(), error.message() + legend());
   std::vector<RankState> states;
   for (uint32_t rank = 0; rank < answers.size(); ++rank) {
     states.push_back(answers[rank].news.state(rank, answers[rank].health));
@@ -477,8 +477,8 @@ void Communicator::Impl::waiting_for(uint32_t rank) {
   }
   if (!may_time_out) return;
   if (now - moved_at_ >= timeout) {
-    throw Error(ErrorCode::timed_out, "nothing has moved for " + std::to_string(timeout.count()) + " ms while rank " +
-                                          std::to_string(rank_) + " waited for rank " + std::to_string(rank));
+    throw Error(ErrorCode::timed_out, "nothing has moved for " + std::to_string(timeout.count()) + " ms while " +
+                                          name_of(rank_) + " waited for " + name_of(rank));
   }
   if (now - moved_at_ > remind_after_) remind(now, timeout, rank);
   compare_calls(now, timeout);
@@ -536,15 +536,21 @@ void Communicator::Impl::expect_equal_calls(std::chrono::milliseconds at_most) {
 
 void Communicator::Impl::expect_nobody_dead() const {
   const Liveness& liveness = job_->agent().liveness();
-  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
-    if (liveness.state(members_[rank]) != PeerState::dead) continue;
-    throw Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) + " is dead: " + liveness.why(members_[rank]));
-  }
+  const std::optional<uint32_t> dead = liveness.first_dead(members_);
+  if (!dead) return;
+  const auto rank = static_cast<uint32_t>(std::find(members_.begin(), members_.end(), *dead) - members_.begin());
+  throw Error(ErrorCode::peer_lost, name_of(rank) + " is dead: " + liveness.why(*dead));
+}
+
+// For sentences of which ranks are the group's own. Nothing where they are those of all processes.
+std::string Communicator::Impl::legend() const {
+  if (name_of(0) == "rank 0") return "";
+  return " (ranks of the group of global " + list_ranks(members_) + ")";
 }
 
 void Communicator::Impl::expect_present(uint32_t rank) const {
   if (job_->agent().liveness().state(members_[rank]) != PeerState::left || executor_->can_do_without(rank)) return;
-  std::string text = "rank " + std::to_string(rank) + " has left";
+  std::string text = name_of(rank) + " has left";
   if (started_ > 0) {
     const UnderWay& call = under_way_[oldest_];
     text += ": it ended its part before this rank's " + describe(record_of(call.numbers, call.entry.sequence()));

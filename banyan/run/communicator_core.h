@@ -25,6 +25,7 @@
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/fork_guard.h"
 #include "banyan/run/system/patience.h"
+#include "banyan/run/system/shared_memory.h"
 
 namespace banyan {
 
@@ -89,6 +90,8 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void remind(Clock::time_point now, std::chrono::milliseconds timeout, uint32_t rank);
   std::chrono::milliseconds timeout_now() const;
   void expect_nobody_dead() const;
+  std::string name_of(uint32_t rank) const { return job_->name_of(members_, rank); }
+  std::string legend() const;
   void expect_present(uint32_t rank) const;
   void compare_calls(Clock::time_point now, std::chrono::milliseconds timeout);
   void expect_equal_calls(std::chrono::milliseconds at_most);
@@ -120,7 +123,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   const ForkGuard fork_guard_;
   // By rank: whether it left this rank's last question without an answer. Written by who drives, read by any.
   std::unique_ptr<std::atomic<bool>[]> is_mute_;
-  // In memory that outlives a killed process as long as a peer has it mapped.
+  const SharedMemory recorder_pages_{Recorder::kMemoryBytes};  // which come as they are used
   std::byte* const recorder_memory_;
   Recorder recorder_;
   std::unique_ptr<Executor> executor_;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -31,20 +33,18 @@ Segment::Options segment_options(uint32_t ranks) {
   return {.ranks = ranks, .block_bytes = block};
 }
 
-// Looks again and again, with growing pauses, until `is_there` says so.
+// Of processes that come together as a group: looks again and again, with growing pauses, until they are there.
 class Wait {
  public:
   Wait(const JoinedProcesses& job, const std::vector<uint32_t>& ranks, Clock::time_point deadline)
       : job_(job), ranks_(ranks), deadline_(deadline) {}
 
-  template <typename IsThere>
-  void until(IsThere is_there, const std::string& what) {
-    for (std::chrono::microseconds pause{20}; !is_there();
+  // Throws naming who is missing. `missing` are ranks of the job; empty when they are there.
+  void until(const std::function<std::vector<uint32_t>()>& missing) {
+    for (std::chrono::microseconds pause{20}; !missing().empty();
          pause = std::min<std::chrono::microseconds>(2 * pause, kMost)) {
-      // Who has left may have done so because of who died.
-      expect_none(PeerState::dead, what);
-      expect_none(PeerState::left, what);
-      if (Clock::now() >= deadline_) throw Error(ErrorCode::timed_out, what + " in time");
+      expect_nobody_gone();
+      if (Clock::now() >= deadline_) throw late(missing());
       std::this_thread::sleep_for(pause);
     }
   }
@@ -52,18 +52,49 @@ class Wait {
  private:
   static constexpr std::chrono::milliseconds kMost{1};
 
-  void expect_none(PeerState state, const std::string& what) const {
+  Error late(const std::vector<uint32_t>& missing) const {
+    if (missing.empty()) return Error(ErrorCode::timed_out, purpose() + " came together too late");
+    const auto time = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - begin_);
+    std::string text = list_ranks(missing) + agree(missing, " have", " has") + " not come to " + purpose() +
+                       " within " + std::to_string(time.count()) + " ms";
+    const std::string why = job_.agent().liveness().why(missing.front());
+    return Error(ErrorCode::timed_out, why.empty() ? text : text + ": " + why);
+  }
+
+  // Who has left may have done so because somebody died, of which the news may still be on its way.
+  void expect_nobody_gone() {
+    constexpr std::chrono::milliseconds kNewsTime{400};
     const Liveness& liveness = job_.agent().liveness();
-    const auto gone =
-        std::find_if(ranks_.begin(), ranks_.end(), [&](uint32_t rank) { return liveness.state(rank) == state; });
-    if (gone == ranks_.end()) return;
-    throw Error(ErrorCode::peer_lost,
-                what + ": process " + std::to_string(*gone) + " of the job is gone: " + liveness.why(*gone));
+    const auto expect_nobody_dead = [&] {
+      const std::optional<uint32_t> dead = liveness.first_dead(ranks_);
+      if (dead) throw gone(*dead, "is dead");
+    };
+    expect_nobody_dead();
+    const auto left = std::find_if(ranks_.begin(), ranks_.end(),
+                                   [&](uint32_t rank) { return liveness.state(rank) == PeerState::left; });
+    if (left == ranks_.end()) return;
+    for (const Clock::time_point end = Clock::now() + kNewsTime; Clock::now() < end; expect_nobody_dead()) {
+      std::this_thread::sleep_for(kMost);
+    }
+    throw gone(*left, "has left");
+  }
+
+  Error gone(uint32_t rank, const std::string& how) const {
+    return Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) + " " + how + ": " +
+                                           job_.agent().liveness().why(rank) + "; so " + purpose() +
+                                           " cannot come together");
+  }
+
+  // Global ranks, unlike those that the members will have in the group.
+  std::string purpose() const {
+    std::vector<uint32_t> sorted = ranks_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.size() == job_.size() ? "the group of all ranks" : "the group of global " + list_ranks(sorted);
   }
 
   const JoinedProcesses& job_;
   const std::vector<uint32_t>& ranks_;
-  const Clock::time_point deadline_;
+  const Clock::time_point begin_ = Clock::now(), deadline_;
 };
 
 // Equal for equal secrets, and tells nothing else of them.
@@ -168,8 +199,26 @@ bool JoinedProcesses::are_cores_short() const {
 
 JoinedProcesses::~JoinedProcesses() { agent_->leave(Clock::now() + kGoodBye); }
 
+std::string JoinedProcesses::name_of(const std::vector<uint32_t>& members, uint32_t rank) const {
+  const std::string name = "rank " + std::to_string(rank);
+  bool is_whole_job = members.size() == size();
+  for (uint32_t i = 0; i < members.size() && is_whole_job; ++i) is_whole_job = members[i] == i;
+  return is_whole_job ? name : name + " of the group (global rank " + std::to_string(members.at(rank)) + ")";
+}
+
+std::shared_ptr<const SharedMemory> JoinedProcesses::directory_of(uint32_t rank) const {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const SharedMemory>& directory = directories_[rank];
+  if (directory == nullptr) {
+    const Process& peer = process(rank);
+    directory = PeerRegions::attach_directory(peer.member.pid, peer.directory_fd, "rank " + std::to_string(rank));
+  }
+  return directory;
+}
+
 std::unique_ptr<HostGroup> JoinedProcesses::meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
                                                          Clock::time_point deadline) const {
+  Wait wait(*this, ranks, deadline);
   const auto own = static_cast<uint32_t>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
   CHECK(own < ranks.size()) << "process " << rank() << " is not in the group";
   Exchange::Options options{.rank = own, .own_regions = &pool_};
@@ -177,25 +226,33 @@ std::unique_ptr<HostGroup> JoinedProcesses::meet_on_host(uint64_t key, const std
   bool can_attach = true;
   for (uint32_t i = 0; i < ranks.size(); ++i) {
     if (i == own) continue;
-    const Process& peer = process(ranks[i]);
-    options.peers[i] = std::make_unique<PeerRegions>(peer.member.pid, peer.directory_fd, "rank " + std::to_string(i));
+    options.peers[i] =
+        std::make_unique<PeerRegions>(process(ranks[i]).member.pid, directory_of(ranks[i]), name_of(ranks, i));
     can_attach = can_attach && options.peers[i]->is_attachable();
   }
   const Segment::Options layout = segment_options(static_cast<uint32_t>(ranks.size()));
-  Wait wait(*this, ranks, deadline);
   Segment segment;
   if (own == 0) {
     segment = Segment::make(layout);
     pool_.announce(key, segment.fd());
   } else {
     std::optional<int> fd;
-    wait.until([&] { return (fd = options.peers[0]->find(key)).has_value(); },
-               "process " + std::to_string(ranks[0]) + " has not made the shared memory of its host");
+    wait.until([&] {
+      fd = options.peers[0]->find(key);
+      return fd ? std::vector<uint32_t>() : std::vector<uint32_t>{ranks[0]};
+    });
     segment = Segment::attach(process(ranks[0]).member.pid, *fd, layout);
   }
-  segment.say_here(can_attach, !is_crowded_);
+  segment.say_here(own, can_attach, !is_crowded_);
   try {
-    wait.until([&] { return segment.here() == ranks.size(); }, "not all processes of the host have come");
+    wait.until([&] {
+      std::vector<uint32_t> missing;
+      for (uint32_t i = 0; i < ranks.size() && segment.here() < ranks.size(); ++i) {
+        if (!segment.is_here(i)) missing.push_back(ranks[i]);
+      }
+      std::sort(missing.begin(), missing.end());
+      return missing;
+    });
   } catch (...) {
     if (own == 0) pool_.withdraw(key);
     throw;

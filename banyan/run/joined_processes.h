@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,11 @@ class JoinedProcesses {
  public:
   // `pool` belongs to this process and outlives the job.
   JoinedProcesses(RegionPool& pool, std::vector<Process> processes, std::unique_ptr<Agent> agent)
-      : pool_(pool), processes_(std::move(processes)), agent_(std::move(agent)), is_crowded_(are_cores_short()) {}
+      : pool_(pool),
+        processes_(std::move(processes)),
+        agent_(std::move(agent)),
+        is_crowded_(are_cores_short()),
+        directories_(processes_.size()) {}
   struct Invitation {
     std::string url;  // see join/rendezvous.h
     uint32_t rank = 0, size = 1;
@@ -60,6 +65,10 @@ class JoinedProcesses {
   Agent& agent() const { return *agent_; }
   RegionPool& pool() const { return pool_; }
 
+  // What errors call rank `rank` of a group, whose members are `members`: "rank 1", and where these are not all
+  // processes in their order, "rank 1 of the group (global rank 5)".
+  std::string name_of(const std::vector<uint32_t>& members, uint32_t rank) const;
+
   // Brings the processes `ranks` (of the job, all on this host, this one among them) together in shared memory;
   // called by all of them, with the same list and the same `key`, which is used once. Throws Error{timed_out} naming
   // who has not come, Error{peer_lost} when one dies meanwhile, Error{io}.
@@ -68,11 +77,15 @@ class JoinedProcesses {
 
  private:
   bool are_cores_short() const;
+  std::shared_ptr<const SharedMemory> directory_of(uint32_t rank) const;
 
   RegionPool& pool_;
   const std::vector<Process> processes_;
   const std::unique_ptr<Agent> agent_;
   const bool is_crowded_;
+  mutable std::mutex mutex_;  // protects directories_
+  // Of the region pools, by rank: mapped once for all groups.
+  mutable std::vector<std::shared_ptr<const SharedMemory>> directories_;
 };
 
 }  // namespace banyan

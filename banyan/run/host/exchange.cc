@@ -108,8 +108,8 @@ bool Exchange::has_finished(uint32_t peer, uint64_t operation) {
 
 // ---- Offering ----
 
-// This rank's post and staging memory are free when nobody reads any more what they held. Who has begun an operation has
-// finished those before it.
+// This rank's post and staging memory are free when nobody reads any more what they held. Who has begun an operation
+// has finished those before it.
 bool Exchange::claim() {
   const uint64_t kept = operations_kept();
   for (; next_peer_ < ranks_; ++next_peer_) {
@@ -145,7 +145,8 @@ void Exchange::offer() {
     stage(offered_, post.bytes, post.stride, 0, largest_);
   } else if (way_ == Way::staged) {
     if (slots > 1) post.stride = static_cast<uint32_t>(round_up(largest_, kCacheLine));
-    stage(offered_, segment_.slot(rank_, operation_), post.stride, 0, largest_);
+    const uint64_t bytes = slots > 1 ? slots * post.stride : largest_;
+    stage(offered_, segment_.slot_to_write(rank_, operation_, bytes), post.stride, 0, largest_);
   } else {
     if (way_ == Way::streamed) {
       post.stride = static_cast<uint32_t>(block_);
@@ -180,8 +181,8 @@ Exchange::Way Exchange::choose_way(const Pieces& offered, uint64_t largest, Regi
     place = own_regions_->find(task_->input, task_->input_bytes);
     if (place.region != 0) return Way::viewed;
   }
-  const bool is_attachable = task_->kind == HostTask::Kind::move ? is_move_attachable(offered, largest)
-                                                                  : is_sum_attachable(largest);
+  const bool is_attachable =
+      task_->kind == HostTask::Kind::move ? is_move_attachable(offered, largest) : is_sum_attachable(largest);
   if (is_attachable && may_be_viewed) return Way::attached;
   const uint64_t needed = slots * round_up(largest, kCacheLine);
   const bool fits = needed <= std::min<uint64_t>(tuning_.most_staged, segment_.slot_bytes());
@@ -220,7 +221,7 @@ void Exchange::offer_views(Post& post, const RegionPlace& input) {
 // Peers know neither where listed pieces lie nor whether they are as long as they expect. A block for results tells
 // them: no shares are reduced in a move.
 void Exchange::write_table() const {
-  auto* const table = reinterpret_cast<Piece*>(segment_.results(rank_, operation_));
+  auto* const table = reinterpret_cast<Piece*>(segment_.results_to_write(rank_, operation_, ranks_ * sizeof(Piece)));
   for (uint32_t peer = 0; peer < ranks_; ++peer) table[peer] = task_->offered[peer];
 }
 
@@ -505,7 +506,8 @@ bool Exchange::stage_block() {
     }
   }
   const uint64_t stride = task_->offered.is_single() ? 0 : block_;
-  stage(task_->offered, segment_.staging(rank_, staged_), stride, staged_ * block_, block_);
+  std::byte* const block = segment_.staging_to_write(rank_, staged_, stride == 0 ? block_ : ranks_ * stride);
+  stage(task_->offered, block, stride, staged_ * block_, block_);
   segment_.publish(segment_.staged(rank_).value, counter(++staged_));
   return true;
 }
@@ -537,11 +539,12 @@ bool Exchange::reduce_block() {
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     sources_[peer] = peer == rank_ ? task_->input + share.offset + begin : source(peer, reduced_, bytes);
   }
-  std::byte* const shown = shows ? segment_.results(rank_, reduced_) : nullptr;
+  std::byte* const shown = shows ? segment_.results_to_write(rank_, reduced_, bytes) : nullptr;
   ReduceTask reduction = task_->reduction;
   if (task_->taken[rank_].bytes > 0) {
     reduction.streaming = shows && writes_past_caches();
-    reduce(reduction, task_->output + task_->taken[rank_].offset + begin, shown, sources_, bytes / task_->element_bytes);
+    reduce(reduction, task_->output + task_->taken[rank_].offset + begin, shown, sources_,
+           bytes / task_->element_bytes);
   } else {
     reduce(reduction, shown, nullptr, sources_, bytes / task_->element_bytes);
   }

@@ -117,7 +117,7 @@ void Mailboxes::offer(uint32_t peer, OutLine& line, Sending& message) {
     RegionPlace place;
     if (message.size <= std::min(options_.eager_bytes, segment_.box_bytes())) {
       way = Way::eager;
-      std::memcpy(segment_.box_memory(options_.rank, peer), message.bytes, message.size);
+      std::memcpy(segment_.box_memory_to_write(options_.rank, peer, message.size), message.bytes, message.size);
     } else if (place = options_.own_regions->find(message.bytes, message.size); place.region != 0) {
       way = Way::viewed;
     } else if (options_.may_attach) {
@@ -161,7 +161,11 @@ bool Mailboxes::advance_receiving(uint32_t peer) {
     // Looked at before its box, in which its last words may lie.
     const bool has_left = !receives_.names(peer) && segment_.farewell(peer).value.load(std::memory_order_acquire) != 0;
     if (box.post.sequence.load(std::memory_order_acquire) < line.number || !can_be_taken(box.post)) {
-      if (has_left) receives_.lose(peer, Error(ErrorCode::peer_lost, "rank " + std::to_string(peer) + " has left"));
+      if (has_left) {
+        const std::unique_ptr<PeerRegions>& known = options_.peers[peer];
+        const std::string name = known != nullptr ? known->name() : "rank " + std::to_string(peer);
+        receives_.lose(peer, Error(ErrorCode::peer_lost, name + " has left"));
+      }
       return false;
     }
     arrival = &receives_.begin(peer, box.post.tag, box.post.signature);

@@ -23,6 +23,21 @@ uint64_t next_version() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
+Error gone(pid_t owner, const std::string& name) {
+  return Error(ErrorCode::peer_lost, name + " is dead: process " + std::to_string(owner) + " is gone");
+}
+
+// Attaches to memory of a process that may have ended meanwhile.
+template <typename Attach>
+auto attach(pid_t owner, const std::string& name, const Attach& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::peer_lost) throw gone(owner, name);
+    throw;
+  }
+}
+
 }  // namespace
 
 RegionPool::RegionPool() : version_(next_version()), directory_(SharedMemory::with_pages(sizeof(Directory))) {
@@ -120,16 +135,12 @@ RegionPlace RegionPool::find(const void* begin, size_t bytes) const {
   return {region.id, static_cast<uint64_t>(first - start)};
 }
 
-PeerRegions::PeerRegions(pid_t owner, int directory_fd, std::string name)
-    : owner_(owner), name_(std::move(name)), directory_(attach(directory_fd, sizeof(RegionPool::Directory))) {}
-
-SharedMemory PeerRegions::attach(int fd, size_t size) const {
-  try {
-    return SharedMemory::attach(owner_, fd, size);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::peer_lost) throw gone();
-    throw;
-  }
+std::shared_ptr<const SharedMemory> PeerRegions::attach_directory(pid_t owner, int directory_fd,
+                                                                  const std::string& name) {
+  constexpr size_t kBytes = sizeof(RegionPool::Directory);
+  return attach(owner, name, [&] {
+    return std::make_shared<const SharedMemory>(SharedMemory::attach_lazily(owner, directory_fd, kBytes));
+  });
 }
 
 std::optional<int> PeerRegions::find(uint64_t key) const {
@@ -139,9 +150,7 @@ std::optional<int> PeerRegions::find(uint64_t key) const {
   return std::nullopt;
 }
 
-Error PeerRegions::gone() const {
-  return Error(ErrorCode::peer_lost, name_ + " is dead: process " + std::to_string(owner_) + " is gone");
-}
+Error PeerRegions::gone() const { return banyan::gone(owner_, name_); }
 
 bool PeerRegions::is_attachable() const {
   uint64_t found = 0;
@@ -189,7 +198,9 @@ std::byte* PeerRegions::map(RegionId region, uint64_t offset, size_t bytes) {
     if (entry.id.load(std::memory_order_acquire) != region || region == 0) {
       throw Error(ErrorCode::mismatch, what + " is not there; was it freed while an operation used it?");
     }
-    found = mappings_.emplace(region, Mapping{attach(fd, size)}).first;
+    found = mappings_
+                .emplace(region, Mapping{attach(owner_, name_, [&] { return SharedMemory::attach(owner_, fd, size); })})
+                .first;
   }
   const size_t size = found->second.memory.size();
   if (offset > size || bytes > size - offset) {

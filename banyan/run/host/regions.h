@@ -11,12 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/run/system/shared_memory.h"
@@ -90,8 +92,15 @@ class RegionPool {
 // The memory of one other process.
 class PeerRegions {
  public:
-  // Errors call it `name`: "rank 3". Throws Error{io}, Error{peer_lost}.
-  PeerRegions(pid_t owner, int directory_fd, std::string name = "a peer");
+  // Its directory, which several may share. Errors call the process `name`: "rank 3". Throws Error{io},
+  // Error{peer_lost}.
+  static std::shared_ptr<const SharedMemory> attach_directory(pid_t owner, int directory_fd, const std::string& name);
+  PeerRegions(pid_t owner, std::shared_ptr<const SharedMemory> directory, std::string name)
+      : owner_(owner), name_(std::move(name)), directory_(std::move(directory)) {}
+  PeerRegions(pid_t owner, int directory_fd, const std::string& name = "a peer")
+      : PeerRegions(owner, attach_directory(owner, directory_fd, name), name) {}
+
+  const std::string& name() const { return name_; }
 
   // The file descriptor that the owner has announced under this key, if it has.
   std::optional<int> find(uint64_t key) const;
@@ -108,17 +117,16 @@ class PeerRegions {
 
  private:
   const RegionPool::Directory& directory() const {
-    return *reinterpret_cast<const RegionPool::Directory*>(directory_.data());
+    return *reinterpret_cast<const RegionPool::Directory*>(directory_->data());
   }
   std::byte* map(RegionId region, uint64_t offset, size_t bytes);
   void forget_freed();
 
-  SharedMemory attach(int fd, size_t size) const;
   Error gone() const;
 
   pid_t owner_;
   std::string name_;
-  SharedMemory directory_;
+  std::shared_ptr<const SharedMemory> directory_;
   struct Mapping {
     SharedMemory memory;
   };

@@ -7,6 +7,7 @@
 //   notes      what it calls in these operations, for those who find that they called something else.
 //   progress   three counters, a cache line each: blocks staged, reduced and collected. A counter is
 //              `operation << kBlockBits | blocks` and only grows; when an operation is over it becomes that of the next.
+//   here       whether it has come.
 //   staging    kBlocks blocks in which the data of buffers that peers cannot see passes by, and as many for results. What
 //              is offered whole takes less than a block: for this the same memory is kSlots slots.
 //   boxes      one for each peer, through which messages to this peer are offered (mailboxes.h), and some memory for
@@ -14,6 +15,10 @@
 //   bell       a word to sleep on, and whether it does.
 //   farewell   whether it will send no message any more.
 // and for all: how many sleep, and the error that ended the group, if one did.
+//
+// What every rank looks at lies in front, and its pages are there from the beginning. The pages of staging blocks and
+// of boxes come when their rank first writes to them (*_to_write): programs make many groups and use few of them for
+// much.
 //
 // Everything in it is written by one rank and read by the others (the error: by the first who sets it), through atomics
 // with acquire and release. Nothing in it is trusted as an address or a length before it was compared with what the
@@ -26,6 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "banyan/run/system/memory_barrier.h"
 #include "banyan/run/system/shared_memory.h"
@@ -95,19 +101,20 @@ class Segment {
   };
 
   Segment() = default;  // none
-  // Makes one, whose pages are all there. Throws Error{io}.
+  // Makes one. Throws Error{io}.
   static Segment make(const Options& options);
   // Joins one that another process of this host made. Throws Error{io}, Error{peer_lost}, Error{mismatch} when it is
   // none, or one of another version.
   static Segment attach(pid_t owner, int fd, const Options& options);
 
   // Beginning: every rank says that it is here, whether it can attach to all others' memory, and whether it seldom
-  // sleeps. How many have said so, and how many of them can.
-  void say_here(bool can_attach, bool seldom_sleeps);
+  // sleeps. Who and how many have said so, and how many of them can.
+  void say_here(uint32_t rank, bool can_attach, bool seldom_sleeps);
+  bool is_here(uint32_t rank) const { return counter(rank, 5).value.load(std::memory_order_acquire) != 0; }
   uint32_t here() const { return head().here.load(std::memory_order_acquire); }
   uint32_t can_attach() const { return head().can_attach.load(std::memory_order_acquire); }
 
-  // When all are here, before anything is published: chooses how, equally on all ranks.
+  // When all are here, before anything is published: chooses how, equally on all ranks. Nobody can attach any more.
   void settle();
 
   uint32_t ranks() const { return ranks_; }
@@ -129,17 +136,29 @@ class Segment {
   Box& box(uint32_t from, uint32_t to) const { return reinterpret_cast<Box*>(rank_base(from) + kHeadBytes)[to]; }
   // As much as fits a box: less where there are many.
   size_t box_bytes() const { return box_bytes(ranks_); }
-  std::byte* box_memory(uint32_t from, uint32_t to) const {
-    return rank_base(from) + kHeadBytes + boxes_bytes(ranks_) + to * box_bytes();
-  }
+  std::byte* box_memory(uint32_t from, uint32_t to) const { return bulk(from) + to * box_bytes(); }
   std::byte* staging(uint32_t rank, uint64_t block) const {
-    return rank_base(rank) + blocks_at_ + (block % kBlocks) * block_bytes_;
+    return bulk(rank) + boxes_memory_bytes(ranks_) + (block % kBlocks) * block_bytes_;
   }
   std::byte* slot(uint32_t rank, uint64_t operation) const {
-    return rank_base(rank) + blocks_at_ + (operation % kSlots) * slot_bytes();
+    return bulk(rank) + boxes_memory_bytes(ranks_) + (operation % kSlots) * slot_bytes();
   }
   std::byte* results(uint32_t rank, uint64_t block) const {
-    return rank_base(rank) + blocks_at_ + (kBlocks + block % kBlocks) * block_bytes_;
+    return bulk(rank) + boxes_memory_bytes(ranks_) + (kBlocks + block % kBlocks) * block_bytes_;
+  }
+  // The same for their rank, which is this one, to write `bytes` from their beginning on. One thread. Throw Error{io}
+  // when there is no memory left.
+  std::byte* box_memory_to_write(uint32_t from, uint32_t to, size_t bytes) const {
+    return provided(box_memory(from, to), 2 * kSlots + to, bytes);
+  }
+  std::byte* staging_to_write(uint32_t rank, uint64_t block, size_t bytes) const {
+    return provided(staging(rank, block), 2 * (block % kBlocks), bytes);
+  }
+  std::byte* slot_to_write(uint32_t rank, uint64_t operation, size_t bytes) const {
+    return provided(slot(rank, operation), operation % kSlots, bytes);
+  }
+  std::byte* results_to_write(uint32_t rank, uint64_t block, size_t bytes) const {
+    return provided(results(rank, block), kSlots + 2 * (block % kBlocks), bytes);
   }
 
   // Sleeping, for a rank that has looked for something in vain and will look again between fall_asleep() and sleep():
@@ -194,12 +213,25 @@ class Segment {
     return std::min(kMost, kOfAll / ranks / kCacheLine * kCacheLine);
   }
   static constexpr size_t boxes_bytes(uint32_t ranks) { return (ranks * sizeof(Box) + kPage - 1) / kPage * kPage; }
-  static size_t blocks_at(const Options& options);  // from the beginning of a rank's part
-  static size_t rank_bytes(const Options& options);
+  static constexpr size_t boxes_memory_bytes(uint32_t ranks) {
+    return (ranks * box_bytes(ranks) + kPage - 1) / kPage * kPage;
+  }
+  // In front lies, after the Head, what is small of each rank, and behind it the bulk of each.
+  static constexpr size_t front_bytes(uint32_t ranks) { return kHeadBytes + ranks * (kHeadBytes + boxes_bytes(ranks)); }
+  static size_t bulk_bytes(const Options& options);
   static size_t bytes(const Options& options);
 
   Head& head() const { return *reinterpret_cast<Head*>(memory_.data()); }
-  std::byte* rank_base(uint32_t rank) const { return memory_.data() + kHeadBytes + rank * rank_bytes_; }
+  std::byte* rank_base(uint32_t rank) const {
+    return memory_.data() + kHeadBytes + rank * (kHeadBytes + boxes_bytes(ranks_));
+  }
+  std::byte* bulk(uint32_t rank) const { return memory_.data() + bulk_at_ + rank * bulk_bytes_; }
+  std::byte* provided(std::byte* begin, uint64_t place, size_t bytes) const {
+    if (bytes > provided_[place]) [[unlikely]]
+      provide(begin, place, bytes);
+    return begin;
+  }
+  void provide(std::byte* begin, uint64_t place, size_t bytes) const;
   Counter& counter(uint32_t rank, uint32_t which) const {
     return reinterpret_cast<Counter*>(rank_base(rank) + kPosts * (sizeof(Post) + sizeof(CallNote)))[which];
   }
@@ -207,7 +239,9 @@ class Segment {
 
   SharedMemory memory_;
   uint32_t ranks_ = 0;
-  size_t block_bytes_ = 0, blocks_at_ = 0, rank_bytes_ = 0;
+  size_t block_bytes_ = 0, bulk_at_ = 0, bulk_bytes_ = 0;
+  // Bytes that are surely there, by slots, slots of results (a block begins at every second), and boxes: of this rank.
+  mutable std::vector<size_t> provided_;
   bool sleepers_make_barriers_ = false;
 };
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,9 @@ class Liveness {
   std::atomic<uint32_t>& changes() const { return changes_; }
   // What is known of a rank that is not alive: "process 4711 on node7 has ended". Empty for those that are. Locks.
   std::string why(uint32_t rank) const;
+  // Of `ranks`, the one that died first, as far as this process has seen it: the others may have ended because of that.
+  // Locks.
+  std::optional<uint32_t> first_dead(std::span<const uint32_t> ranks) const;
 
   // By the writer. False when nothing changed: the gone stay as they are.
   bool set(uint32_t rank, PeerState state, std::string why);
@@ -38,8 +43,9 @@ class Liveness {
  private:
   std::unique_ptr<std::atomic<PeerState>[]> states_;
   mutable std::atomic<uint32_t> changes_{0};  // futexes are not const, even for those who only sleep
-  mutable std::mutex mutex_;                  // protects whys_
+  mutable std::mutex mutex_;                  // protects the two
   std::vector<std::string> whys_;
+  std::vector<uint32_t> dead_;  // in their order
 };
 
 }  // namespace banyan

@@ -25,6 +25,10 @@ FileDescriptor make_file(size_t size) {
   return fd;
 }
 
+#ifndef MADV_POPULATE_WRITE
+constexpr int MADV_POPULATE_WRITE = 23;
+#endif
+
 // The pages of a file in memory are given until some process is killed for want of memory, so who asks for too much
 // must refuse itself.
 void expect_available(size_t size) {
@@ -34,6 +38,19 @@ void expect_available(size_t size) {
   if (size < available && available - size >= kForOthers) return;
   throw Error(ErrorCode::io, purpose(size) + ": only " + std::to_string(available) +
                                  " bytes are available on this machine, or in its container or control group");
+}
+
+Error refused(size_t size) {
+  return Error(ErrorCode::io, system_error(purpose(size)).message() +
+                                  " (the limit is this machine's memory, or that of the container or control group)");
+}
+
+void take_pages(const FileDescriptor& fd, size_t size) {
+  int rc;
+  do {
+    rc = fallocate(fd.get(), 0, 0, static_cast<off_t>(size));
+  } while (rc != 0 && errno == EINTR);
+  if (rc != 0) throw refused(size);
 }
 
 }  // namespace
@@ -50,29 +67,44 @@ SharedMemory::SharedMemory(size_t size) : SharedMemory(make_file(size), size, fa
 SharedMemory SharedMemory::with_pages(size_t size) {
   expect_available(size);
   FileDescriptor fd = make_file(size);
-  int rc;
-  do {
-    rc = fallocate(fd.get(), 0, 0, static_cast<off_t>(size));
-  } while (rc != 0 && errno == EINTR);
-  if (rc != 0) {
-    throw Error(ErrorCode::io, system_error(purpose(size)).message() +
-                                   " (the limit is this machine's memory, or that of the container or control group)");
-  }
+  take_pages(fd, size);
   return {std::move(fd), size, true};
 }
 
-SharedMemory SharedMemory::attach(pid_t owner, int fd, size_t size) {
+SharedMemory SharedMemory::with_some_pages(size_t size, size_t ready) {
+  expect_available(size);
+  FileDescriptor fd = make_file(size);
+  take_pages(fd, ready);
+  return {std::move(fd), size, false};
+}
+
+void SharedMemory::provide(const std::byte* begin, size_t bytes) const {
+  constexpr uintptr_t kPage = 4096;
+  const uintptr_t first = reinterpret_cast<uintptr_t>(begin) / kPage * kPage;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(begin) + bytes + kPage - 1) / kPage * kPage;
+  int rc;
+  do {
+    rc = madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_WRITE);
+  } while (rc != 0 && (errno == EINTR || errno == EAGAIN));
+  if (rc != 0 && errno != EINVAL) throw refused(bytes);  // EINVAL: an older kernel
+}
+
+SharedMemory SharedMemory::attach(pid_t owner, int fd, size_t size) { return attach(owner, fd, size, true); }
+
+SharedMemory SharedMemory::attach_lazily(pid_t owner, int fd, size_t size) { return attach(owner, fd, size, false); }
+
+SharedMemory SharedMemory::attach(pid_t owner, int fd, size_t size, bool populate) {
   const std::string path = "/proc/" + std::to_string(owner) + "/fd/" + std::to_string(fd);
   FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.is_open()) {
     const Error error = system_error("cannot open memory of process " + std::to_string(owner) + " (" + path + ")");
     throw errno == ENOENT ? Error(ErrorCode::peer_lost, error.message()) : error;
   }
-  struct stat status{};
+  struct stat status {};
   if (fstat(file.get(), &status) != 0 || status.st_size < static_cast<off_t>(size)) {
     throw Error(ErrorCode::io, "process " + std::to_string(owner) + " offers memory that is shorter than it says");
   }
-  SharedMemory memory(std::move(file), size, true);
+  SharedMemory memory(std::move(file), size, populate);
   memory.fd_.reset();
   return memory;
 }
