@@ -130,29 +130,50 @@ class Planner : public PlanSource {
   std::map<std::pair<CollectiveKind, uint32_t>, std::vector<Candidate>> candidates_;
 };
 
-std::optional<Schedule> read_plan(const std::string& path, size_t ranks) {
+std::optional<Schedule> read_plan(const std::string& path) {
   if (path.empty()) return std::nullopt;
   ScheduleFile file = read_schedule(path);
   const Verdict verdict = verify(file.schedule);
   if (!verdict.valid) throw Error(ErrorCode::invalid_input, "this plan is wrong: " + verdict.reason, path);
-  if (file.schedule.collective().participants().size() != ranks) {
-    throw Error(ErrorCode::mismatch,
-                "this plan is for " + std::to_string(file.schedule.collective().participants().size()) +
-                    " ranks, the communicator has " + std::to_string(ranks),
-                path);
-  }
   return std::move(file.schedule);
 }
 
 }  // namespace
 
-std::shared_ptr<PlanSource> make_planner(const PlannerOptions& options, const Seating& seating) {
+struct PlannerFiles {
+  PlannerOptions options;  // by which they were read
+  std::optional<Schedule> plan;
+  std::optional<Fabric> fabric;  // that of the plan, where no other is named
+  std::string routes;            // which depend on the hosts where there is no fabric
+};
+
+std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options) {
+  auto files = std::make_shared<PlannerFiles>();
+  files->options = options;
+  files->plan = read_plan(options.plan);
+  if (!options.fabric.empty()) {
+    files->fabric = load_fabric({.fabric = options.fabric});
+  } else if (files->plan) {
+    files->fabric = files->plan->fabric();
+  }
+  if (!options.routes.empty()) {
+    files->routes = read_file(options.routes);
+    if (files->fabric) RouteBook::parse(files->routes, *files->fabric, options.routes);
+  }
+  return files;
+}
+
+std::shared_ptr<PlanSource> planner_from(const PlannerFiles& files, const Seating& seating) {
+  const PlannerOptions& options = files.options;
   const size_t ranks = seating.members.size();
   if (ranks == 1) return nullptr;  // who is alone needs no plan
-  std::optional<Schedule> fixed = read_plan(options.plan, ranks);
-  Fabric network = !options.fabric.empty() ? load_fabric({.fabric = options.fabric})
-                   : fixed                 ? fixed->fabric()
-                                           : fabric_of_hosts(seating.host_of_rank);
+  if (files.plan && files.plan->collective().participants().size() != ranks) {
+    throw Error(ErrorCode::mismatch,
+                "this plan is for " + std::to_string(files.plan->collective().participants().size()) +
+                    " ranks, the communicator has " + std::to_string(ranks),
+                options.plan);
+  }
+  Fabric network = files.fabric ? *files.fabric : fabric_of_hosts(seating.host_of_rank);
   std::vector<NodeId> nodes(network.ranks().begin(), network.ranks().end());
   if (nodes.size() != ranks) {
     if (nodes.size() != seating.job_size) {
@@ -166,8 +187,8 @@ std::shared_ptr<PlanSource> make_planner(const PlannerOptions& options, const Se
     nodes = std::move(members);
   }
   RouteBook routes;
-  if (!options.routes.empty()) routes = RouteBook::parse(read_file(options.routes), network, options.routes);
-  return std::make_shared<Planner>(std::move(network), std::move(nodes), std::move(fixed), std::move(routes),
+  if (!options.routes.empty()) routes = RouteBook::parse(files.routes, network, options.routes);
+  return std::make_shared<Planner>(std::move(network), std::move(nodes), files.plan, std::move(routes),
                                    options.slice_bytes);
 }
 

@@ -18,7 +18,16 @@ struct PlannerOptions {
   uint64_t slice_bytes = 0;
 };
 
-// None for one rank. Throws Error naming what is wrong with a file.
-std::shared_ptr<PlanSource> make_planner(const PlannerOptions& options, const Seating& seating);
+// The files that the options name, read and checked.
+struct PlannerFiles;
+// Also where no plan is needed, so that a wrong name is told on one host as between many. Throws Error naming what is
+// wrong with a file.
+std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options);
+
+// None for one rank. Throws Error{mismatch} when a file is for another number of ranks.
+std::shared_ptr<PlanSource> planner_from(const PlannerFiles& files, const Seating& seating);
+inline std::shared_ptr<PlanSource> make_planner(const PlannerOptions& options, const Seating& seating) {
+  return planner_from(*read_files(options), seating);
+}
 
 }  // namespace banyan

@@ -146,7 +146,7 @@ Communicator::Options options_from(const Settings& settings) {
   options.spares_copies = switch_from(settings.zero_copy, "BANYAN_ZERO_COPY");
   options.connections = connections_from(settings.connections, settings.where + "connections");
   options.follows_plans = !planner.plan.empty();
-  options.plans = [planner](const Seating& seating) { return make_planner(planner, seating); };
+  options.plans = [files = read_files(planner)](const Seating& seating) { return planner_from(*files, seating); };
   return options;
 }
 

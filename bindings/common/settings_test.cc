@@ -117,5 +117,19 @@ TEST_F(SettingsTest, NamesTheFieldOrTheVariableThatIsWrong) {
   }
 }
 
+// Where no plan is needed, it would otherwise be found out on the cluster only.
+TEST_F(SettingsTest, ReadsTheFilesThatAreNamedAtOnce) {
+  Settings settings;
+  settings.fabric = "/nowhere/fabric.json";
+  EXPECT_THAT(refusal(settings), HasSubstr("/nowhere/fabric.json"));
+  settings.fabric = "ring:4";
+  EXPECT_EQ(refusal(settings), "accepted");
+  settings.routes = "/nowhere/routes.json";
+  EXPECT_THAT(refusal(settings), HasSubstr("/nowhere/routes.json"));
+  settings = {};
+  settings.plan = "/nowhere/plan.json";
+  EXPECT_THAT(refusal(settings), HasSubstr("/nowhere/plan.json"));
+}
+
 }  // namespace
 }  // namespace banyan
