@@ -1,5 +1,7 @@
 #include "bindings/torch/buffers.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 
 namespace banyan::pytorch {

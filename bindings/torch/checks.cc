@@ -45,15 +45,19 @@ void Checks::same_type(const std::vector<at::Tensor>& tensors, const at::Tensor&
   }
 }
 
-void Checks::of_one_kind(const std::vector<at::Tensor>& tensors) const {
-  const at::Tensor& first = tensors.front();
+void Checks::same_layout(const std::vector<at::Tensor>& tensors) const {
+  const at::Layout first = tensors.front().layout();
   for (size_t i = 1; i < tensors.size(); ++i) {
-    expect(tensors[i].layout() == first.layout(), "invalid tensor layout at index " + std::to_string(i) +
-                                                      " (expected " + c10d::toString(first.layout()) + ", got " +
-                                                      c10d::toString(tensors[i].layout()) + ")");
+    expect(tensors[i].layout() == first, "invalid tensor layout at index " + std::to_string(i) + " (expected " +
+                                             c10d::toString(first) + ", got " + c10d::toString(tensors[i].layout()) +
+                                             ")");
   }
-  dense(first);
-  alike({tensors.begin() + 1, tensors.end()}, first);
+}
+
+void Checks::of_one_kind(const std::vector<at::Tensor>& tensors) const {
+  same_layout(tensors);
+  dense(tensors.front());
+  alike({tensors.begin() + 1, tensors.end()}, tensors.front());
 }
 
 void Checks::alike(const std::vector<at::Tensor>& tensors, const at::Tensor& example) const {

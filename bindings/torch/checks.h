@@ -31,6 +31,8 @@ class Checks {
   // On the CPU, and strided.
   void dense(const std::vector<at::Tensor>& tensors) const;
   void dense(const at::Tensor& tensor) const;
+  // All of the first one's layout.
+  void same_layout(const std::vector<at::Tensor>& tensors) const;
   // Those of one rank: dense, and all like the first. Errors count the others from 0, as Gloo's do.
   void of_one_kind(const std::vector<at::Tensor>& tensors) const;
   // All like `example`.

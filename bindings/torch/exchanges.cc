@@ -18,12 +18,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::alltoall_base(at::Tensor& output
   checks.expect(output.dim() > 0 && input.dim() > 0, "requires tensors of at least one dimension");
   checks.expect(output.scalar_type() == input.scalar_type(), "Tensors are not equal in size or data type");
   const ElementMove move = move_of(input);
-  BanyanWork::Task task{.type = c10d::OpType::ALLTOALL_BASE,
-                        .title = "banyan:all_to_all",
-                        .inputs = {input},
-                        .outputs = {{output}},
-                        .held = {},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::ALLTOALL_BASE, "banyan:all_to_all", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
   Call call{.kind = OperationKind::all_to_all,
             .type = move.type,
@@ -76,12 +71,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::alltoall(Tensors& outputs, Tenso
   checks.same_type(inputs, inputs.front());
   checks.same_type(outputs, inputs.front());
   const ElementMove move = move_of(inputs.front());
-  BanyanWork::Task task{.type = c10d::OpType::ALLTOALL,
-                        .title = "banyan:all_to_all",
-                        .inputs = inputs,
-                        .outputs = {outputs},
-                        .held = {},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::ALLTOALL, "banyan:all_to_all", inputs, {outputs});
   Call call{.kind = OperationKind::all_to_all_v, .type = move.type};
   const bool is_in_place = is_on_one_host() && move.elements_each == 1;
   const std::optional<TensorPieces> from = is_in_place ? pieces_of(inputs) : std::nullopt;

@@ -32,12 +32,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::broadcast(Tensors& tensors, cons
   checks.root_tensor(options.rootTensor, tensors.size());
   checks.of_one_kind(tensors);
   const at::Tensor& root = tensors[static_cast<size_t>(options.rootTensor)];
-  BanyanWork::Task task{.type = c10d::OpType::BROADCAST,
-                        .title = "banyan:broadcast",
-                        .inputs = tensors,
-                        .outputs = {tensors},
-                        .held = {},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::BROADCAST, "banyan:broadcast", tensors, {tensors});
   const at::Tensor buffer = written(root, task);
   if (tensors.size() > 1) {
     task.at_end = [tensors, buffer] {
@@ -63,12 +58,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather(Lists& outputs, Tensor
   checks.alike(inputs, inputs.front());
   for (const Tensors& list : outputs) checks.alike(list, inputs.front());
   const ElementMove move = move_of(inputs.front());
-  BanyanWork::Task task{.type = c10d::OpType::ALLGATHER,
-                        .title = "banyan:all_gather",
-                        .inputs = inputs,
-                        .outputs = outputs,
-                        .held = {},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::ALLGATHER, "banyan:all_gather", inputs, outputs);
   const bool is_single = inputs.size() == 1;
   const at::Tensor input = is_single ? read(inputs.front(), task) : joined(inputs, task);
   Call call{.kind = OperationKind::all_gather,
@@ -103,12 +93,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_allgather_base(at::Tensor& outp
                 "output tensor size must be equal to world_size times input tensor size");
   checks.expect(output.scalar_type() == input.scalar_type(), "output tensor must have the same type as input tensor");
   const ElementMove move = move_of(input);
-  BanyanWork::Task task{.type = c10d::OpType::_ALLGATHER_BASE,
-                        .title = "banyan:_all_gather_base",
-                        .inputs = {input},
-                        .outputs = {{output}},
-                        .held = {},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::_ALLGATHER_BASE, "banyan:_all_gather_base", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
   return start(std::move(task),
                {.kind = OperationKind::all_gather,
@@ -152,12 +137,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_coalesced(Lists& outpu
     window(from, begin, tensor).copy_(tensor);
     begin += static_cast<int64_t>(tensor.nbytes());
   }
-  BanyanWork::Task task{.type = c10d::OpType::ALLGATHER_COALESCED,
-                        .title = "banyan:all_gather",
-                        .inputs = inputs,
-                        .outputs = outputs,
-                        .held = {from, to},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::ALLGATHER_COALESCED, "banyan:all_gather", inputs, outputs);
+  task.held = {from, to};
   task.at_end = [to, outputs, window] {
     int64_t place = 0;
     for (const Tensors& list : outputs) {
@@ -183,12 +164,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::gather(Lists& outputs, Tensors& 
   checks.single_input(inputs);
   checks.dense(inputs);
   const bool is_root = options.rootRank == rank_;
-  BanyanWork::Task task{.type = c10d::OpType::GATHER,
-                        .title = "banyan:gather",
-                        .inputs = inputs,
-                        .outputs = outputs,
-                        .held = {},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::GATHER, "banyan:gather", inputs, outputs);
   const at::Tensor input = read(inputs.front(), task);
   const ElementMove move = move_of(input);
   Call call{.kind = OperationKind::gather,
@@ -217,12 +193,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::scatter(Tensors& outputs, Lists&
   checks.single_output(outputs);
   checks.dense(outputs);
   const bool is_root = options.rootRank == rank_;
-  BanyanWork::Task task{.type = c10d::OpType::SCATTER,
-                        .title = "banyan:scatter",
-                        .inputs = {},
-                        .outputs = {outputs},
-                        .held = {},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::SCATTER, "banyan:scatter", {}, {outputs});
   const at::Tensor output = written(outputs.front(), task, true);
   const ElementMove move = move_of(output);
   Call call{.kind = OperationKind::scatter,
@@ -247,8 +218,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::scatter(Tensors& outputs, Lists&
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::barrier(const c10d::BarrierOptions& options) {
-  BanyanWork::Task task{
-      .type = c10d::OpType::BARRIER, .title = "banyan:barrier", .inputs = {}, .outputs = {}, .held = {}, .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::BARRIER, "banyan:barrier", {}, {});
   return start(std::move(task), {.kind = OperationKind::barrier}, options.timeout);
 }
 

@@ -9,6 +9,7 @@
 #include "banyan/run/system/cores.h"
 #include "banyan/run/transport/ucx_transport.h"
 #include "bindings/common/settings.h"
+#include "bindings/torch/errors.h"
 #include "bindings/torch/process_group.h"
 #include "bindings/torch/shared_allocator.h"
 
@@ -16,43 +17,6 @@ namespace banyan::pytorch {
 namespace {
 
 namespace py = pybind11;
-
-std::string name_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::invalid_input:
-      return "invalid_input";
-    case ErrorCode::not_found:
-      return "not_found";
-    case ErrorCode::mismatch:
-      return "mismatch";
-    case ErrorCode::unsupported:
-      return "unsupported";
-    case ErrorCode::io:
-      return "io";
-    case ErrorCode::peer_lost:
-      return "peer_lost";
-    case ErrorCode::timed_out:
-      return "timed_out";
-    case ErrorCode::aborted:
-      return "aborted";
-    case ErrorCode::invalid_usage:
-      return "invalid_usage";
-  }
-  return "internal";
-}
-
-// The class banyan_torch.Error; lives as long as the interpreter.
-PyObject* error_class = nullptr;
-
-void translate(std::exception_ptr exception) {
-  try {
-    if (exception) std::rethrow_exception(exception);
-  } catch (const CommunicationError& error) {
-    py::object made = py::reinterpret_borrow<py::object>(error_class)(error.what());
-    made.attr("code") = name_of(error.code());
-    PyErr_SetObject(error_class, made.ptr());
-  }
-}
 
 template <typename T>
 void set(std::optional<T>& field, const py::dict& fields, const char* name) {
@@ -98,19 +62,13 @@ PYBIND11_MODULE(_C, module) {
   module.doc() = "The inside of banyan_torch.";
   py::module_::import("torch._C._distributed_c10d");  // knows the classes of groups and stores
 
-  error_class = PyErr_NewExceptionWithDoc(
-      "banyan_torch.Error",
-      "Communication has failed. `code` says how: peer_lost, timed_out, mismatch, aborted, io, unsupported,\n"
-      "invalid_usage, not_found.",
-      PyExc_RuntimeError, nullptr);
-  if (error_class == nullptr) throw py::error_already_set();
-  module.add_object("Error", py::reinterpret_borrow<py::object>(error_class));
-  py::register_exception_translator(&translate);
+  add_error_classes(module);
 
   // Groups reach Python as objects of the base class, which lets go of the interpreter's lock when it destroys them.
   module.def(
       "abort", [](const Group& group, const std::string& why) { banyan_group(group).abort(why); }, py::arg("group"),
       py::arg("why"), py::call_guard<py::gil_scoped_release>());
+  module.def("is_banyan", [](const Group& group) { return dynamic_cast<ProcessGroupBanyan*>(group.get()) != nullptr; });
   module.def("error", [](const Group& group) { return banyan_group(group).error(); });
   module.def("is_on_one_host", [](const Group& group) { return banyan_group(group).is_on_one_host(); });
   module.def("reroutes", [](const Group& group) { return banyan_group(group).reroutes(); });

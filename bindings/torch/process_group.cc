@@ -1,6 +1,5 @@
 #include "bindings/torch/process_group.h"
 
-#include <Python.h>
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
@@ -37,17 +36,6 @@ using WeakGroup = c10::weak_intrusive_ptr<ProcessGroupBanyan>;
 std::map<ProcessGroupBanyan*, WeakGroup>& groups() {  // those that exist; under worlds_mutex()
   static auto* const groups = new std::map<ProcessGroupBanyan*, WeakGroup>();
   return *groups;
-}
-
-// Calls `body`; what it throws reaches Python as banyan_torch.Error, or as RuntimeError where an argument is wrong.
-template <typename Body>
-auto guarded(const Body& body) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    TORCH_CHECK(error.code() != ErrorCode::invalid_input, error.what());
-    throw CommunicationError(error);
-  }
 }
 
 // FNV-1a: the same number on all members.
@@ -118,7 +106,9 @@ c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::create(const c10::int
 }
 
 ProcessGroupBanyan::ProcessGroupBanyan(const Members& members, Communicator communicator)
-    : BackendBase(members.rank, members.size), communicator_(std::move(communicator)) {}
+    : BackendBase(members.rank, members.size),
+      global_ranks_(members.global_ranks),
+      communicator_(std::move(communicator)) {}
 
 // The last to hold it may be anybody, with the interpreter's lock in hand, for which a thread of ours may wait: to call
 // back, or to drop a tensor.
@@ -201,87 +191,18 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start_message(BanyanWork::Task t
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::send(Tensors& tensors, int to, int tag) {
-  return start_message(
-      {.type = c10d::OpType::SEND, .title = "banyan:send", .inputs = tensors, .outputs = {}, .held = {}, .at_end = {}},
-      OperationKind::send, tensors, static_cast<uint32_t>(to), tag);
+  return start_message({c10d::OpType::SEND, "banyan:send", tensors, {}}, OperationKind::send, tensors,
+                       static_cast<uint32_t>(to), tag);
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recv(Tensors& tensors, int from, int tag) {
-  return start_message(
-      {.type = c10d::OpType::RECV, .title = "banyan:recv", .inputs = tensors, .outputs = {}, .held = {}, .at_end = {}},
-      OperationKind::recv, tensors, static_cast<uint32_t>(from), tag);
+  return start_message({c10d::OpType::RECV, "banyan:recv", tensors, {}}, OperationKind::recv, tensors,
+                       static_cast<uint32_t>(from), tag);
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recvAnysource(Tensors& tensors, int tag) {
-  return start_message({.type = c10d::OpType::RECVANYSOURCE,
-                        .title = "banyan:recvAnySource",
-                        .inputs = tensors,
-                        .outputs = {},
-                        .held = {},
-                        .at_end = {}},
-                       OperationKind::recv, tensors, kAnyRank, tag);
-}
-
-// Every rank tells rank 0 that it has come, and is told how it went: nothing, or what is wrong.
-void ProcessGroupBanyan::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
-  constexpr size_t kVerdictBytes = 1024;
-  constexpr uint32_t kTags = 1u << 31;  // beyond those of programs
-  const uint32_t tag = kTags | static_cast<uint32_t>(barriers_.fetch_add(1) & (kTags - 1));
-  const auto timeout = options.timeout.count() > 0 ? options.timeout : std::chrono::milliseconds(30 * 60 * 1000);
-  const Deadline deadline = Deadline::after(timeout);
-  const std::string time = std::to_string(timeout.count()) + " ms";
-  const auto message = [&](OperationKind kind, uint32_t peer, const std::shared_ptr<std::string>& text) {
-    auto* const bytes = reinterpret_cast<std::byte*>(text->data());
-    const Request request = guarded([&] {
-      return communicator_.start({.kind = kind,
-                                  .type = DataType::uint8,
-                                  .other = peer,
-                                  .send = bytes,
-                                  .recv = bytes,
-                                  .count = text->size(),
-                                  .tag = tag});
-    });
-    request.on_done([text] {});  // which stays until then
-    return request;
-  };
-  const auto has_come = [&](Request request) {
-    return guarded([&] { return request.wait_for(std::max(deadline.left(), std::chrono::milliseconds(1))); });
-  };
-  if (rank_ != 0) {
-    message(OperationKind::send, 0, std::make_shared<std::string>(1, '.'));
-    const auto verdict = std::make_shared<std::string>(kVerdictBytes, '\0');
-    TORCH_CHECK(has_come(message(OperationKind::recv, 0, verdict)), "[Rank ", rank_,
-                "]: Rank 0 failed to pass monitoredBarrier in ", time);
-    TORCH_CHECK(
-        verdict->front() == '\0', "[Rank ", rank_,
-        "]: Successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. "
-        "Please check rank 0 logs for faulty rank. It says: ",
-        verdict->c_str());
-    return;
-  }
-  std::vector<Request> arrivals(ranks());
-  for (uint32_t rank = 1; rank < ranks(); ++rank) {
-    arrivals[rank] = message(OperationKind::recv, rank, std::make_shared<std::string>(1, '\0'));
-  }
-  std::vector<uint32_t> missing;
-  for (uint32_t rank = 1; rank < ranks() && (wait_all_ranks || missing.empty()); ++rank) {
-    if (!has_come(arrivals[rank])) missing.push_back(rank);
-  }
-  std::string verdict;
-  for (const uint32_t rank : missing) verdict += (verdict.empty() ? "" : ", ") + std::to_string(rank);
-  if (!missing.empty()) {
-    verdict =
-        std::string(wait_all_ranks ? "Ranks " : "Rank ") + verdict + " failed to pass monitoredBarrier in " + time;
-  }
-  std::vector<Request> told;
-  for (uint32_t rank = 1; rank < ranks(); ++rank) {
-    if (std::find(missing.begin(), missing.end(), rank) != missing.end() || !arrivals[rank].is_over()) continue;
-    auto text = std::make_shared<std::string>(verdict);
-    text->resize(kVerdictBytes);
-    told.push_back(message(OperationKind::send, rank, text));
-  }
-  for (const Request& each : told) has_come(each);
-  TORCH_CHECK(missing.empty(), "[Rank 0]: ", verdict);
+  return start_message({c10d::OpType::RECVANYSOURCE, "banyan:recvAnySource", tensors, {}}, OperationKind::recv, tensors,
+                       kAnyRank, tag);
 }
 
 }  // namespace banyan::pytorch

@@ -20,6 +20,7 @@
 #include "banyan/run/communicator.h"
 #include "banyan/run/system/fork_guard.h"
 #include "bindings/common/settings.h"
+#include "bindings/torch/errors.h"
 #include "bindings/torch/torch_version.h"
 #include "bindings/torch/work.h"
 
@@ -65,8 +66,9 @@ class ProcessGroupBanyan : public BackendBase {
                         std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
-  // Blocks. Rank 0 throws, naming the ranks that have not come within the time: the first of them, or with
-  // `wait_all_ranks` all. The others throw what rank 0 has found.
+  // Blocks. Rank 0 alone judges: it throws, naming the ranks that have not come within the time, which begins when it
+  // comes itself: the first of them, or with `wait_all_ranks` all. The others wait for its verdict and throw the same;
+  // who comes too late finds it waiting.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
   WorkPtr send(Tensors& tensors, int to, int tag) override;
@@ -99,6 +101,7 @@ class ProcessGroupBanyan : public BackendBase {
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options);
   uint32_t ranks() const { return communicator_.size(); }
 
+  const std::vector<int64_t> global_ranks_;  // of the members; empty for the default group
   Communicator communicator_;
   const ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};

@@ -43,12 +43,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce(Tensors& tensors, cons
   if (tensors.front().layout() == at::kSparse) return allreduce_sparse(tensors, options);
   checks.of_one_kind(tensors);
   const ElementReduction reduction = reduction_of(tensors.front().scalar_type(), options.reduceOp);
-  BanyanWork::Task task{.type = c10d::OpType::ALLREDUCE,
-                        .title = "banyan:all_reduce",
-                        .inputs = tensors,
-                        .outputs = {tensors},
-                        .held = {},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::ALLREDUCE, "banyan:all_reduce", tensors, {tensors});
   at::Tensor buffer;
   if (tensors.size() == 1) {
     buffer = written(tensors.front(), task);
@@ -68,8 +63,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_coalesced(Tensors& ten
                                                                     const c10d::AllreduceCoalescedOptions& options) {
   const Checks checks("allreduce_coalesced");
   checks.non_empty(tensors);
+  checks.same_layout(tensors);
   for (const at::Tensor& tensor : tensors) {
-    checks.expect(tensor.layout() == tensors.front().layout(), "tensors must all have the same layout");
     checks.expect(tensor.scalar_type() == tensors.front().scalar_type() && tensor.device() == tensors.front().device(),
                   "tensors must all have the same type");
   }
@@ -77,12 +72,9 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_coalesced(Tensors& ten
   checks.dense(tensors);
   const ElementReduction reduction = reduction_of(tensors.front().scalar_type(), options.reduceOp);
   const at::Tensor flat = flatten(tensors);
-  BanyanWork::Task task{.type = c10d::OpType::ALLREDUCE_COALESCED,
-                        .title = "banyan:all_reduce",
-                        .inputs = tensors,
-                        .outputs = {tensors},
-                        .held = {flat},
-                        .at_end = [tensors, flat] { unflatten(flat, tensors); }};
+  BanyanWork::Task task(c10d::OpType::ALLREDUCE_COALESCED, "banyan:all_reduce", tensors, {tensors});
+  task.held = {flat};
+  task.at_end = [tensors, flat] { unflatten(flat, tensors); };
   const Call call =
       reduction_call(OperationKind::all_reduce, reduction, flat, flat, static_cast<uint64_t>(flat.numel()));
   return start(std::move(task), call, options.timeout);
@@ -96,12 +88,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce(Tensors& tensors, const c
   checks.dense(tensors);
   const ElementReduction reduction = reduction_of(tensors.front().scalar_type(), options.reduceOp);
   const bool is_root = options.rootRank == rank_;
-  BanyanWork::Task task{.type = c10d::OpType::REDUCE,
-                        .title = "banyan:reduce",
-                        .inputs = tensors,
-                        .outputs = {tensors},
-                        .held = {},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::REDUCE, "banyan:reduce", tensors, {tensors});
   const at::Tensor buffer = is_root ? written(tensors.front(), task) : read(tensors.front(), task);
   Call call = reduction_call(OperationKind::reduce, reduction, buffer, buffer, static_cast<uint64_t>(buffer.numel()));
   call.other = static_cast<uint32_t>(options.rootRank);
@@ -121,12 +108,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce_scatter(Tensors& outputs,
   const at::Tensor& own = inputs.front()[static_cast<size_t>(rank_)];
   checks.expect(own.numel() == outputs.front().numel(), "the output has another size than this rank's input");
   const ElementReduction reduction = reduction_of(own.scalar_type(), options.reduceOp);
-  BanyanWork::Task task{.type = c10d::OpType::REDUCE_SCATTER,
-                        .title = "banyan:reduce_scatter",
-                        .inputs = inputs.front(),
-                        .outputs = {outputs},
-                        .held = {},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::REDUCE_SCATTER, "banyan:reduce_scatter", inputs.front(), {outputs});
   const at::Tensor output = written(outputs.front(), task, true);
   const at::Tensor flat = joined(inputs.front(), task);
   std::vector<size_t> counts;
@@ -149,12 +131,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_reduce_scatter_base(at::Tensor&
   checks.expect(output.scalar_type() == input.scalar_type(),
                 "input tensor must be the same type as the output tensor.");
   const ElementReduction reduction = reduction_of(input.scalar_type(), options.reduceOp);
-  BanyanWork::Task task{.type = c10d::OpType::_REDUCE_SCATTER_BASE,
-                        .title = "banyan:_reduce_scatter_base",
-                        .inputs = {input},
-                        .outputs = {{output}},
-                        .held = {},
-                        .at_end = {}};
+  BanyanWork::Task task(c10d::OpType::_REDUCE_SCATTER_BASE, "banyan:_reduce_scatter_base", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
   return start(std::move(task),
                reduction_call(OperationKind::reduce_scatter, reduction, from, to, static_cast<uint64_t>(to.numel())),

@@ -148,6 +148,9 @@ class Allocator : public c10::Allocator {
     return c10::GetDefaultCPUAllocator()->allocate(bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_any; }
+#ifdef BANYAN_ALLOCATOR_COPIES
+  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+#endif
 };
 
 std::atomic<bool> is_shared_now{false};

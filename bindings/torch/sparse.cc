@@ -39,12 +39,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_sparse(Tensors& tensor
   input = input.coalesce();
   const at::Tensor indices = input.indices().t().contiguous(), values = input.values().contiguous();
 
-  auto work = c10::make_intrusive<BanyanWork>(rank_, BanyanWork::Task{.type = c10d::OpType::ALLREDUCE,
-                                                                      .title = "banyan:sparse_all_reduce",
-                                                                      .inputs = tensors,
-                                                                      .outputs = {tensors},
-                                                                      .held = {},
-                                                                      .at_end = {}});
+  BanyanWork::Task task(c10d::OpType::ALLREDUCE, "banyan:sparse_all_reduce", tensors, {tensors});
+  auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
   const auto timeout = std::max(options.timeout, std::chrono::milliseconds(0));
   const Outline own = outline_of(input);
   std::vector<Outline> all(ranks());

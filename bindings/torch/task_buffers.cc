@@ -1,5 +1,7 @@
 #include "bindings/torch/task_buffers.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "bindings/torch/buffers.h"
 
 namespace banyan::pytorch {

@@ -54,7 +54,14 @@ Secret job_secret(Store& store, const std::string& prefix, uint32_t rank, const 
   Secret secret = Secret::from_environment();
   if (!secret.is_empty()) return secret;
   const std::string key = prefix + "secret";
-  if (rank != 0) return Secret(store.get(key, deadline));
+  if (rank != 0) {
+    try {
+      return Secret(store.get(key, deadline));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::timed_out) throw;
+      throw Error(ErrorCode::timed_out, "rank 0 has not come to " + store.place() + " within " + deadline.text());
+    }
+  }
   secret = Secret::random();
   store.set(key, secret.key(), deadline);
   return secret;

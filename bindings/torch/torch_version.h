@@ -14,9 +14,10 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #endif
 
-// Since 2.3 an allocator may change when it allocates.
+// Since 2.3 an allocator may change when it allocates, and copies memory itself.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
 #define BANYAN_ALLOCATE_CONST
+#define BANYAN_ALLOCATOR_COPIES
 #else
 #define BANYAN_ALLOCATE_CONST const
 #endif

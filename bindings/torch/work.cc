@@ -1,16 +1,15 @@
 #include "bindings/torch/work.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <utility>
 
+#include "bindings/torch/errors.h"
+
 namespace banyan::pytorch {
 namespace {
-
-// PyTorch's own tests and users look for these words.
-std::string words_of(const Error& error) {
-  return (error.code() == ErrorCode::timed_out ? std::string("Timed out: ") : std::string()) + error.what();
-}
 
 const char* title_if_profiled(const char* title) { return at::hasCallbacks() ? title : nullptr; }
 
@@ -21,7 +20,15 @@ c10::TypePtr type_of_value(const std::vector<BanyanWork::Tensors>& outputs) {
 
 }  // namespace
 
-CommunicationError::CommunicationError(const Error& error) : std::runtime_error(words_of(error)), code_(error.code()) {}
+void BanyanWork::Task::end() {
+  if (!at_end) return;
+  const at::NoGradGuard no_grad;
+  // Whoever waits may be under modes that record or change every operation, as make_fx() does.
+  const c10::impl::ExcludeDispatchKeyGuard no_modes(c10::DispatchKeySet(
+      {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+       c10::DispatchKey::FuncTorchDynamicLayerBackMode}));
+  std::exchange(at_end, nullptr)();
+}
 
 BanyanWork::BanyanWork(int rank, Task task)
     : Work(rank, task.type, title_if_profiled(task.title),
@@ -32,9 +39,7 @@ BanyanWork::BanyanWork(int rank, Task task)
 BanyanWork::~BanyanWork() {
   if (completed_) return;
   request_.on_done([request = request_, task = std::make_shared<Task>(std::move(task_))] {
-    if (!task->at_end || request.error()) return;
-    const at::NoGradGuard no_grad;
-    task->at_end();
+    if (!request.error()) task->end();
   });
 }
 
@@ -50,10 +55,9 @@ void BanyanWork::complete() {
     std::exception_ptr failure;
     if (const std::optional<Error> error = request_.error()) {
       failure = std::make_exception_ptr(CommunicationError(*error));
-    } else if (task_.at_end) {
+    } else {
       try {
-        const at::NoGradGuard no_grad;
-        task_.at_end();
+        task_.end();
       } catch (...) {
         failure = std::current_exception();
       }

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "banyan/run/communicator.h"
@@ -13,28 +14,24 @@
 
 namespace banyan::pytorch {
 
-// What reaches Python as banyan_torch.Error (a RuntimeError), with the code as its `code`.
-class CommunicationError : public std::runtime_error {
- public:
-  explicit CommunicationError(const Error& error);
-  ErrorCode code() const { return code_; }
-
- private:
-  ErrorCode code_;
-};
-
 // Any thread. The tensors it was given stay alive until the operation is over, even when nobody keeps the work.
 class BanyanWork : public c10d::Work {
  public:
   using Tensors = std::vector<at::Tensor>;
   struct Task {
-    c10d::OpType type = c10d::OpType::UNKNOWN;
-    const char* title = "";        // "banyan:all_reduce", for profilers; a literal
+    Task(c10d::OpType type_, const char* title_, Tensors inputs_, std::vector<Tensors> outputs_)
+        : type(type_), title(title_), inputs(std::move(inputs_)), outputs(std::move(outputs_)) {}
+
+    c10d::OpType type;
+    const char* title;             // "banyan:all_reduce", for profilers; a literal
     Tensors inputs;                // the same; and held
     std::vector<Tensors> outputs;  // what result() and the future give; held
     Tensors held;                  // what the operation itself reads and writes, where it is something else
     // Once the operation has succeeded, before anybody learns of it: copies from what is held to the outputs.
     std::function<void()> at_end;
+
+    // Calls at_end, once. The copies are no part of what the caller traces or differentiates: the call itself was.
+    void end();
   };
   BanyanWork(int rank, Task task);
   ~BanyanWork() override;

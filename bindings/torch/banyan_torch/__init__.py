@@ -8,7 +8,7 @@ ranks of several hosts by schedules that are planned for the network between the
 
 - `Options(...)` goes to `init_process_group(..., pg_options=...)` and `new_group(..., pg_options=...)`.
 - `use_shared_memory()` makes large tensors in memory that the ranks of a host read directly.
-- `Error` is what failed communication raises; its `code` says how.
+- `Error` is what failed communication raises; its `code` says how, as do its subclasses, such as `PeerLostError`.
 - `python3 -m banyan_torch` prints versions and tests itself.
 
 Environment: BANYAN_FABRIC, BANYAN_PLAN, BANYAN_ROUTES, BANYAN_TRANSPORT, BANYAN_TIMEOUT, BANYAN_SECRET, BANYAN_ADDRESS
@@ -28,11 +28,31 @@ import torch  # noqa: F401  (the module below needs its libraries)
 import torch.distributed as dist
 
 from . import _C
-from ._C import Error
+from ._C import (
+    AbortedError,
+    Error,
+    InvalidInputError,
+    InvalidUsageError,
+    MismatchError,
+    NotFoundError,
+    PeerLostError,
+    SystemCallError,
+    TimedOutError,
+    UnsupportedError,
+)
 
 __all__ = [
+    "AbortedError",
     "Error",
+    "InvalidInputError",
+    "InvalidUsageError",
+    "MismatchError",
+    "NotFoundError",
     "Options",
+    "PeerLostError",
+    "SystemCallError",
+    "TimedOutError",
+    "UnsupportedError",
     "abort",
     "is_on_one_host",
     "monitored_barrier",
@@ -95,16 +115,23 @@ def _create(asked: Any, options: Optional[Options]) -> Any:
     )
 
 
-def _is_banyan(group: Any) -> bool:
-    return dist.get_backend(group).lower() == "banyan"
-
-
 def _backend(group: Any) -> Any:
     """The object that the C++ side knows; since PyTorch 2 a group holds one per device."""
     group = dist.group.WORLD if group is None else group
     if hasattr(group, "_get_backend"):
         return group._get_backend(torch.device("cpu"))
     return group
+
+
+def _is_banyan(group: Any) -> bool:
+    """Whether the group's CPU tensors are ours. By name alone this cannot be told: the backend of a group may be called
+    "cpu:banyan,cuda:gloo", and with TORCH_DISTRIBUTED_DEBUG=DETAIL our group is within another."""
+    if dist.get_backend(group).lower() == "banyan":
+        return True
+    try:
+        return _C.is_banyan(_backend(group))
+    except RuntimeError:  # it has none for CPU tensors
+        return False
 
 
 def abort(group: Any = None, why: str = "abort() was called") -> None:
@@ -123,8 +150,10 @@ def reroutes(group: Any = None) -> int:
 
 
 def monitored_barrier(group: Any = None, timeout: Optional[datetime.timedelta] = None, wait_all_ranks: bool = False) -> None:
-    """torch.distributed.monitored_barrier for groups of Banyan: rank 0 raises an error that names who has not come
-    within `timeout`, the first such rank or, with `wait_all_ranks`, all."""
+    """torch.distributed.monitored_barrier for groups of Banyan: rank 0 raises an Error that names who has not come
+    within `timeout`, the first such rank or, with `wait_all_ranks`, all. The others raise what rank 0 has found; they
+    wait for it twice as long and five seconds more, since rank 0 may have come late itself. A timeout below a
+    millisecond is over at once."""
     if timeout is None:
         timeout = dist.default_pg_timeout if hasattr(dist, "default_pg_timeout") else datetime.timedelta(minutes=30)
     _backend(group).monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)

@@ -4,7 +4,10 @@ The messages are those of Gloo in torch 1.13 without the name of its class. What
 our own, of which only the subject is checked.
 """
 
+import os
+import pathlib
 import re
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -39,6 +42,33 @@ def scatter_from(rank):
 
 def sparse():
     return torch.sparse_coo_tensor([[0]], [1.0], (2,))
+
+
+@not_by_gloo("takes no options")
+class Options(RankTest):
+    @on_ranks(1, 2)
+    def test_files_are_read_on_one_host_too(self):
+        import banyan_torch
+
+        for field in ("fabric", "plan", "routes"):
+            for name, text in (("missing.json", None), ("broken.json", "{")):
+                with self.case(field, name), tempfile.TemporaryDirectory() as folder:
+                    path = pathlib.Path(folder) / name
+                    if text is not None:
+                        path.write_text(text, encoding="utf-8")
+                    wrong = banyan_torch.Options(**{field: str(path)}, transport="shm")
+                    if field == "routes":
+                        wrong.fabric = "ring:2"
+                    with self.assertRaisesRegex(RuntimeError, name):
+                        dist.new_group(pg_options=wrong)
+        good = banyan_torch.Options(fabric="ring:2", timeout=30)
+        dist.barrier(dist.new_group(pg_options=good))
+
+    @on_ranks(1)
+    def test_so_are_those_of_the_environment(self):
+        os.environ["BANYAN_FABRIC"] = "missing.json"
+        with self.assertRaisesRegex(RuntimeError, "missing.json"):
+            dist.new_group()
 
 
 class Refusals(RankTest):
@@ -165,6 +195,8 @@ class Reductions(Refusals):
         self.refused("invalid tensor layout at index 1 (expected Strided, got Sparse)",
                      lambda: self.group.allreduce([torch.zeros(2), sparse()]))
         self.refused("unsupported layout", lambda: self.group.allreduce_coalesced([sparse()]))
+        self.refused("invalid tensor layout at index 1 (expected Strided, got Sparse)",
+                     lambda: self.group.allreduce_coalesced([torch.ones(2), sparse()]))
         dense = "only supports dense tensors"
         self.refused(dense, lambda: dist.broadcast(sparse(), 0))
         self.refused(dense, lambda: dist.reduce(sparse(), 0))

@@ -7,6 +7,7 @@ import ctypes
 import datetime
 import gc
 import os
+import pickle
 import signal
 import threading
 import time
@@ -137,6 +138,116 @@ def call_after_a_death(job):
     with job.assertRaises(RuntimeError) as second:
         dist.all_reduce(torch.ones(4), async_op=True).wait()
     return str(first.exception), str(second.exception), time.monotonic() - start
+
+
+def train_with_a_dead_rank(job):
+    """Returns the class and the code of what each way raises through which a death can reach a program."""
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    if job.rank == 1:
+        job.await_mark("made")
+        os.kill(os.getpid(), signal.SIGKILL)
+    job.mark("made")
+    backward = lambda: model(torch.ones(2, 4)).sum().backward()  # noqa: E731
+    ways = {"backward": backward,
+            "call": lambda: dist.all_reduce(torch.ones(4)),
+            "objects": lambda: dist.all_gather_object([None, None], "x"),
+            "future": lambda: dist.all_reduce(torch.ones(4), async_op=True).get_future().wait()}
+    raised = {}
+    for name, way in ways.items():
+        try:
+            way()
+        except Exception as error:
+            raised[name] = (type(error).__name__, getattr(error, "code", None), str(error))
+    return raised
+
+
+@not_by_gloo("says neither who nor why")
+class Errors(FailureTest):
+    def test_a_death_has_one_class_whichever_way_it_comes(self):
+        outcome = run_on_ranks(2, train_with_a_dead_rank)[0]
+        self.expect(outcome, "returned")
+        self.assertEqual(len(outcome.value), 4)
+        for way, (kind, code, message) in outcome.value.items():
+            with self.case(way):
+                self.assertEqual((kind, code), ("PeerLostError", "peer_lost"))
+                self.assertRegex(message, r"\brank 1 is dead")
+
+    def test_each_code_has_a_class_and_errors_can_be_pickled(self):
+        import banyan_torch
+
+        self.assertEqual(banyan_torch.Error("x").code, "")
+        self.assertTrue(issubclass(banyan_torch.Error, RuntimeError))
+        codes = set()
+        for name in banyan_torch.__all__:
+            kind = getattr(banyan_torch, name)
+            if isinstance(kind, type) and issubclass(kind, banyan_torch.Error):
+                again = pickle.loads(pickle.dumps(kind("words")))
+                self.assertIs(type(again), kind)
+                self.assertEqual((str(again), again.code), ("words", kind.code))
+                codes.add(kind.code)
+        self.assertEqual(codes, {"", "peer_lost", "timed_out", "mismatch", "aborted", "io", "unsupported",
+                                 "invalid_usage", "invalid_input", "not_found"})
+
+    def test_errors_of_groups_name_global_ranks_too(self):
+        for case in ("dead", "late", "differs"):
+            with self.case(case):
+                self.expect(run_on_ranks(3, fail_in_a_group, case)[1], "returned")
+
+    def test_a_group_that_is_not_made_names_who_is_missing(self):
+        outcomes = run_on_ranks(3, make_a_group_without, 1)
+        for rank in (0, 2):
+            self.expect(outcomes[rank], "returned")
+            self.assertRegex(outcomes[rank].value, "rank 1 has not come to the group of all ranks within 1000 ms")
+
+    def test_who_waits_for_rank_0_in_vain_says_so(self):
+        outcome = run_on_ranks(2, join_without_rank_0, init=False)[1]
+        self.expect(outcome, "returned")
+        self.assertRegex(outcome.value, "rank 0 has not come to the store of torch.distributed within 1 s")
+
+
+def fail_in_a_group(job, case):
+    """Rank 1's group of the global ranks 1 and 2 fails because of 2."""
+    group = dist.new_group([1, 2], timeout=datetime.timedelta(seconds=1))
+    words = {"dead": r"rank 1 of the group \(global rank 2\) is dead",
+             "late": r"rank 0 of the group \(global rank 1\) waited for rank 1 of the group \(global rank 2\)",
+             "differs": r"called .*\(ranks of the group of global ranks 1, 2\)"}[case]
+    if job.rank == 1:
+        with job.assertRaisesRegex(RuntimeError, words):
+            dist.all_reduce(torch.ones(4), group=group)
+        job.mark("failed")
+    elif case == "dead" and job.rank == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif case == "differs" and job.rank == 2:
+        with job.assertRaises(RuntimeError):
+            dist.all_reduce(torch.ones(5), group=group)
+    else:
+        job.await_mark("failed")
+
+
+def make_a_group_without(job, missing):
+    if job.rank == missing:
+        for rank in range(job.world):
+            if rank != missing:
+                job.await_mark(f"failed {rank}")
+        return None
+    try:
+        dist.new_group(timeout=datetime.timedelta(seconds=1))
+    except RuntimeError as error:
+        return str(error)
+    finally:
+        job.mark(f"failed {job.rank}")
+
+
+def join_without_rank_0(job):
+    if job.rank == 0:
+        return job.await_mark("failed")
+    try:
+        dist.init_process_group(backend(), store=dist.PrefixStore("alone", job.store), rank=job.rank,
+                                world_size=job.world, timeout=datetime.timedelta(seconds=1))
+    except RuntimeError as error:
+        return str(error)
+    finally:
+        job.mark("failed")
 
 
 # ---- ranks that do not come ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from data import reduced, tensor_of
-from ranks import backend, free_port, kFolder, on_ranks, RankTest, run_on_ranks
+from ranks import backend, free_port, kFolder, not_by_gloo, on_ranks, RankTest, run_on_ranks
 
 kCycles = int(os.environ.get("BANYAN_TEST_CYCLES", "500"))
 
@@ -341,8 +341,9 @@ class MonitoredBarriers(RankTest):
             start = time.monotonic()
             with self.assertRaises(RuntimeError) as caught:
                 dist.monitored_barrier(timeout=datetime.timedelta(seconds=1))
-            if self.rank == 0:
-                self.assertIn("Rank 1 failed to pass monitoredBarrier in 1000 ms", str(caught.exception))
+            self.assertIn("Rank 1 failed to pass monitoredBarrier in 1000 ms" if self.rank == 0 else "Rank 3 successfully "
+                          "reached monitoredBarrier, but received errors while waiting for send/recv from rank 0",
+                          str(caught.exception))
             self.assertLess(time.monotonic() - start, 4)
 
     @on_ranks(4)
@@ -355,3 +356,63 @@ class MonitoredBarriers(RankTest):
         if self.rank == 0:
             self.mark("missed")
             self.assertIn("Ranks 1, 3 failed to pass monitoredBarrier in 1000 ms", str(caught.exception))
+
+    @not_by_gloo("repeats nothing of what rank 0 has found")
+    @on_ranks(3)
+    def test_all_repeat_the_verdict_of_rank_0_even_if_it_comes_late_itself(self):
+        """Only rank 0 knows who is missing, and its time begins when it comes."""
+        for wait_all_ranks in (False, True):
+            with self.case(wait_all_ranks=wait_all_ranks):
+                name = f"judged {wait_all_ranks}"
+                if self.rank == 0:
+                    time.sleep(0.7)
+                if self.rank == 2:
+                    self.await_mark(name)
+                with self.assertRaises(RuntimeError) as caught:
+                    dist.monitored_barrier(timeout=datetime.timedelta(seconds=0.6), wait_all_ranks=wait_all_ranks)
+                message = str(caught.exception)
+                self.assertRegex(message, "Ranks? 2 failed to pass monitoredBarrier in 600 ms")
+                self.assertNotIn("Rank 0 failed", message)
+                self.assertEqual(caught.exception.code, "timed_out")
+                if self.rank == 0:
+                    self.mark(name)  # rank 2, which comes only now, finds the verdict waiting
+        sum_in(self)
+
+    @on_ranks(2)
+    def test_without_time_it_is_over_at_once(self):
+        for seconds in (0, 0.0005):
+            start = time.monotonic()
+            if self.rank == 0:
+                with self.assertRaises(RuntimeError) as caught:
+                    dist.monitored_barrier(timeout=datetime.timedelta(seconds=seconds))
+                self.assertIn("Rank 0 timed out in monitoredBarrier", str(caught.exception))
+                if backend() == "banyan":
+                    self.assertIn("Rank 1 failed to pass monitoredBarrier", str(caught.exception))
+            self.assertLess(time.monotonic() - start, 2)
+
+    @not_by_gloo("knows the ranks of the group only")
+    @on_ranks(3)
+    def test_in_a_group_it_names_global_ranks_too(self):
+        group = dist.new_group([1, 2])
+        if self.rank == 1:
+            with self.assertRaisesRegex(RuntimeError, r"Rank 1 failed to pass .* in 100 ms \(global rank 2\)"):
+                dist.monitored_barrier(group, timeout=datetime.timedelta(seconds=0.1))
+
+    @not_by_gloo("goes by the name of its backend")
+    @on_ranks(2)
+    def test_it_knows_a_group_with_several_backends(self):
+        """As PyTorch 2 has them: its backend's name says nothing of what serves CPU tensors."""
+
+        class Several:
+            def _get_backend(self, device):
+                assert device == torch.device("cpu")
+                return dist.group.WORLD
+
+        several = Several()
+        names = dist.distributed_c10d._pg_map
+        names[several] = ("undefined", None)
+        dist.distributed_c10d._pg_group_ranks[several] = {0: 0, 1: 1}
+        try:
+            dist.monitored_barrier(several, timeout=datetime.timedelta(seconds=10))
+        finally:
+            del names[several], dist.distributed_c10d._pg_group_ranks[several]

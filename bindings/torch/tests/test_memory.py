@@ -6,7 +6,7 @@ import os
 import torch
 import torch.distributed as dist
 
-from data import tensor_of
+from data import reduced, tensor_of
 from ranks import RankTest, not_by_gloo, on_ranks
 
 kLarge = 1 << 16  # elements of float32: 256 KiB
@@ -126,3 +126,48 @@ class SharedMemory(RankTest):
         os.close(writer)
         for each in parents:
             self.assertTrue(bool((each == 5).all()))
+
+
+@not_by_gloo("measures Banyan alone")
+class Groups(RankTest):
+    """Groups that were used for a little and are kept, as programs of many dimensions make them."""
+
+    def holdings(self):
+        """Bytes of shared memory, other bytes, and descriptors of this process."""
+        gc.collect()
+        with open("/proc/self/status", encoding="ascii") as file:
+            sizes = {line.split(":")[0]: 1024 * int(line.split()[1]) for line in file if line.startswith("Rss")}
+        return sizes["RssShmem"], sizes["RssAnon"], len(os.listdir("/proc/self/fd"))
+
+    def check(self, shared_bytes, descriptors):
+        count = 20
+        warm = dist.new_group()
+        dist.all_reduce(torch.ones(100), group=warm)
+        before = self.holdings()
+        groups = [dist.new_group() for _ in range(count)]
+        for group in groups:
+            dist.all_reduce(torch.ones(100), group=group)
+            dist.barrier(group)
+        after = self.holdings()
+        dist.barrier()
+        shared, own, open_files = (b - a for a, b in zip(before, after))
+        self.assertLess(shared / count, shared_bytes, "bytes of shared memory of a group")
+        self.assertLess(own / count, 150_000, "other bytes of a group")
+        self.assertLessEqual(open_files / count, descriptors)
+
+    @on_ranks(3, 8)
+    def test_an_idle_group_holds_little_memory_and_no_descriptor(self):
+        self.check(150_000, 0)
+
+    @on_ranks(3)
+    def test_over_tcp_it_holds_its_connections(self):
+        os.environ["BANYAN_TRANSPORT"] = "tcp"
+        self.check(50_000, 2 + 2)  # and two to be woken by
+
+    @on_ranks(2)
+    def test_a_group_takes_memory_as_it_is_used_and_works_with_all_of_it(self):
+        group = dist.new_group()
+        for count in (10, 1000, 5000, 100_000, 1_000_000, 3):
+            mine = tensor_of(self.rank, count)
+            dist.all_reduce(mine, group=group)
+            self.same(mine, reduced([tensor_of(rank, count) for rank in range(2)]))

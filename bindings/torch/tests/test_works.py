@@ -9,6 +9,7 @@ import time
 import torch
 import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from data import all_of, reduced, tensor_of
 from ranks import backend, RankTest, not_by_gloo, on_ranks, seed
@@ -242,6 +243,32 @@ class Handles(RankTest):
         dist.all_reduce(torch.zeros(1))
         self.assertTrue(counted.is_set())
         thread.join()
+
+
+class Modes(RankTest):
+    @not_by_gloo("copies in a thread of its own")
+    @on_ranks(2)
+    def test_the_copies_at_the_end_of_a_call_are_no_part_of_what_is_traced(self):
+        """What is not contiguous goes through a copy, which goes back when the caller waits, maybe within make_fx()."""
+        strided = tensor_of(self.rank, 6).reshape(2, 3).t()
+        expected = reduced([tensor_of(rank, 6) for rank in range(2)]).reshape(2, 3).t()
+        work = dist.all_reduce(strided, async_op=True)
+        with Operations() as traced:
+            work.wait()
+        self.assertEqual(traced.names, [])
+        self.same(strided, expected)
+
+
+class Operations(TorchDispatchMode):
+    """The names of all operations meanwhile."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        self.names.append(str(function))
+        return function(*arguments, **(keywords or {}))
 
 
 class Futures(RankTest):

@@ -1,0 +1,79 @@
+#include "bindings/torch/errors.h"
+
+#include <map>
+
+namespace banyan::pytorch {
+namespace {
+
+namespace py = pybind11;
+
+struct Kind {
+  ErrorCode code;
+  const char* name;   // what `code` says
+  const char* title;  // of the class
+  const char* help;
+};
+constexpr Kind kKinds[] = {
+    {ErrorCode::peer_lost, "peer_lost", "PeerLostError", "A process has died, left, or cannot be reached."},
+    {ErrorCode::timed_out, "timed_out", "TimedOutError", "Nothing has moved for the time of the group or the call."},
+    {ErrorCode::mismatch, "mismatch", "MismatchError", "The ranks have made calls that differ."},
+    {ErrorCode::aborted, "aborted", "AbortedError", "A rank has ended the group."},
+    {ErrorCode::io, "io", "SystemCallError", "The system has refused memory, a connection or a file."},
+    {ErrorCode::unsupported, "unsupported", "UnsupportedError", "This cannot be done here."},
+    {ErrorCode::invalid_usage, "invalid_usage", "InvalidUsageError", "The group cannot be used so."},
+    {ErrorCode::invalid_input, "invalid_input", "InvalidInputError", "An argument or a file is wrong."},
+    {ErrorCode::not_found, "not_found", "NotFoundError", "Something that was asked for does not exist."},
+};
+
+// They live as long as the interpreter.
+PyObject* error_class = nullptr;
+std::map<ErrorCode, PyObject*>& classes() {
+  static auto* const classes = new std::map<ErrorCode, PyObject*>();
+  return *classes;
+}
+
+PyObject* make_class(py::module_& module, const char* title, const char* help, PyObject* base, const char* code) {
+  py::dict attributes;
+  attributes["code"] = code;
+  PyObject* const made =
+      PyErr_NewExceptionWithDoc(("banyan_torch." + std::string(title)).c_str(), help, base, attributes.ptr());
+  if (made == nullptr) throw py::error_already_set();
+  module.add_object(title, py::reinterpret_borrow<py::object>(made));
+  return made;
+}
+
+void translate(std::exception_ptr exception) {
+  try {
+    if (exception) std::rethrow_exception(exception);
+  } catch (CommunicationError& error) {
+    PyErr_SetString(error.python_type(), error.what());
+  }
+}
+
+// PyTorch's own tests and users look for " Timed out ".
+std::string words_of(const Error& error) {
+  return (error.code() == ErrorCode::timed_out ? std::string("banyan: Timed out - ") : std::string()) + error.what();
+}
+
+}  // namespace
+
+CommunicationError::CommunicationError(const Error& error) : CommunicationError(error.code(), words_of(error)) {}
+
+PyObject* CommunicationError::python_type() {
+  const auto found = classes().find(code_);
+  return found != classes().end() ? found->second : error_class;
+}
+
+void add_error_classes(py::module_& module) {
+  error_class = make_class(module, "Error",
+                           "Communication has failed. `code` says how: peer_lost, timed_out, mismatch, aborted, io,\n"
+                           "unsupported, invalid_usage, invalid_input or not_found; each has a subclass. Of an Error\n"
+                           "that a program has made itself, it is \"\".",
+                           PyExc_RuntimeError, "");
+  for (const Kind& kind : kKinds) {
+    classes()[kind.code] = make_class(module, kind.title, kind.help, error_class, kind.name);
+  }
+  py::register_exception_translator(&translate);
+}
+
+}  // namespace banyan::pytorch
