@@ -162,7 +162,7 @@ class Groups(RankTest):
     @on_ranks(3)
     def test_over_tcp_it_holds_its_connections(self):
         os.environ["BANYAN_TRANSPORT"] = "tcp"
-        self.check(50_000, 2 + 2)  # and two to be woken by
+        self.check(100_000, 2 + 2)  # and two to be woken by
 
     @on_ranks(2)
     def test_a_group_takes_memory_as_it_is_used_and_works_with_all_of_it(self):
