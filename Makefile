@@ -17,10 +17,10 @@ configure:
 deps:
 	@tools/deps
 
-# The tests cover the PyTorch backend, so they want PyTorch.
+# The tests cover the PyTorch backend and the format of the code, so they want PyTorch and clang-format.
 test test-all install-torch bench-torch: TORCH = ON
 deps-torch: deps
-	@tools/deps torch
+	@tools/deps torch tidy
 # A browser, for the tests of the page of predictions; without one they are skipped.
 deps-page: deps
 	@tools/deps page
