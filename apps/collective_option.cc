@@ -18,7 +18,7 @@ void CollectiveOption::declare(CommandSyntax& command, Place place) {
   command.group("Options");
 }
 
-CollectiveKind CollectiveOption::kind() const { return parse_collective_kind(collective_name(kind_)); }
+CollectiveKind CollectiveOption::kind() const { return schedule::parse_collective_kind(collective_name(kind_)); }
 
 Collective CollectiveOption::make(const Fabric& fabric, size_t first_ranks) const {
   Collective::Options options{.kind = kind()};

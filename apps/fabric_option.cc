@@ -22,9 +22,9 @@ void FabricOption::declare(CommandSyntax& command, const std::string& name, Plac
     command.word(name, &text_, help).is_required = place == Place::required;
   }
   command.group("Edits of the fabric (repeatable, applied in the order given)");
-  edits_ = {{FabricEdit::Kind::fail, nullptr, {}},
-            {FabricEdit::Kind::degrade, nullptr, {}},
-            {FabricEdit::Kind::remove, nullptr, {}}};
+  edits_ = {{fabric::FabricEdit::Kind::fail, nullptr, {}},
+            {fabric::FabricEdit::Kind::degrade, nullptr, {}},
+            {fabric::FabricEdit::Kind::remove, nullptr, {}}};
   const auto add_edit = [&](Edit& edit, const char* option, const char* placeholder, const char* text) {
     edit.option = &command.option(option, &edit.texts, placeholder, text);
   };
@@ -43,21 +43,21 @@ bool FabricOption::any_edit() const {
          std::any_of(edits_.begin(), edits_.end(), [](const Edit& edit) { return !edit.texts.empty(); });
 }
 
-std::vector<FabricEdit> FabricOption::edits_in_order() const {
-  std::map<size_t, FabricEdit> by_place;
+std::vector<fabric::FabricEdit> FabricOption::edits_in_order() const {
+  std::map<size_t, fabric::FabricEdit> by_place;
   for (const Edit& edit : edits_) {
     for (size_t i = 0; i < edit.texts.size(); ++i) {
       by_place[edit.option->places.at(i)] = {.kind = edit.kind, .text = edit.texts[i]};
     }
   }
-  std::vector<FabricEdit> ordered;
+  std::vector<fabric::FabricEdit> ordered;
   for (auto& [place, edit] : by_place) ordered.push_back(std::move(edit));
   return ordered;
 }
 
 std::string FabricOption::described() const {
   std::string text = text_;
-  for (const FabricEdit& edit : edits_in_order()) {
+  for (const fabric::FabricEdit& edit : edits_in_order()) {
     for (const Edit& known : edits_) {
       if (known.kind == edit.kind) text += " " + known.option->name() + " " + edit.text;
     }
@@ -65,13 +65,13 @@ std::string FabricOption::described() const {
   return text;
 }
 
-FabricSource FabricOption::source() const {
-  FabricSource source{.fabric = text_, .edits = edits_in_order(), .gpu = gpu_};
+fabric::FabricSource FabricOption::source() const {
+  fabric::FabricSource source{.fabric = text_, .edits = edits_in_order(), .gpu = gpu_};
   if (!boxes_.empty()) source.boxes = static_cast<uint32_t>(parse_count(boxes_, "--boxes", {.most = kMaxBoxes}));
   if (!nic_.empty()) source.nic = parse_option("--nic", [&] { return Bandwidth::parse(nic_); });
   return source;
 }
 
-Fabric FabricOption::load() const { return load_fabric(source()); }
+Fabric FabricOption::load() const { return fabric::load_fabric(source()); }
 
 }  // namespace banyan::app

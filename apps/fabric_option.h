@@ -25,17 +25,17 @@ class FabricOption {
   void set_text(std::string text) { text_ = std::move(text); }
 
   // Throws Error as load_fabric does, or for a wrong --boxes or --nic.
-  FabricSource source() const;
+  fabric::FabricSource source() const;
   Fabric load() const;
 
  private:
   struct Edit {
-    FabricEdit::Kind kind;
+    fabric::FabricEdit::Kind kind;
     const OptionSyntax* option = nullptr;
     std::vector<std::string> texts;
   };
 
-  std::vector<FabricEdit> edits_in_order() const;
+  std::vector<fabric::FabricEdit> edits_in_order() const;
 
   std::string text_, boxes_, gpu_, nic_;
   std::vector<Edit> edits_;

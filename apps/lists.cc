@@ -12,7 +12,7 @@ namespace banyan::app {
 std::string list_models_and_devices(const Terminal& terminal, ListForm form) {
   Json models = Json::array(), devices = Json::array();
   Table model_table({"model", "parameters", "layers", "hidden", "experts"});
-  for (const TrainModel& model : train_models()) {
+  for (const predict::TrainModel& model : predict::train_models()) {
     models.push_back({{"name", model.name},
                       {"parameters", model.parameters()},
                       {"layers", model.layers},
@@ -23,7 +23,7 @@ std::string list_models_and_devices(const Terminal& terminal, ListForm form) {
                      std::to_string(model.layers), std::to_string(model.hidden), std::to_string(model.experts)});
   }
   Table device_table({"device", "memory", "memory bandwidth"});
-  for (const Device& device : DeviceTable::builtin().devices()) {
+  for (const predict::Device& device : predict::DeviceTable::builtin().devices()) {
     devices.push_back({{"name", device.name},
                        {"memory", device.memory.count()},
                        {"memory_bytes_per_second", device.memory_bandwidth.bytes_per_second()}});
@@ -37,7 +37,7 @@ std::string list_planners(const Terminal& terminal, ListForm form) {
   Json names = Json::array({"forest"});
   Table table({"planner", ""});
   table.add({"forest", "spanning trees at the bound: what 'banyan plan' makes"});
-  for (const Baseline baseline : all_baselines()) {
+  for (const plan::Baseline baseline : plan::all_baselines()) {
     names.push_back(to_string(baseline));
     table.add({std::string(to_string(baseline)), "a schedule of today, for --compare"});
   }

@@ -127,7 +127,7 @@ Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& coll
 }
 
 Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, const Bound& bound) {
-  const Heights height = heights(schedule);
+  const schedule::Heights height = heights(schedule);
   return {{"algbw_GBps", algbw_gigabytes(seconds_per_byte)},
           {"fraction", exact_algbw(seconds_per_byte)},
           {"optimal", seconds_per_byte <= bound.seconds_per_byte},

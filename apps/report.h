@@ -42,7 +42,7 @@ FabricCounts count(const Fabric& fabric);
 std::string describe_counts(const Fabric& fabric);  // "64 ranks, 9 switches, 256 links"
 Json counts_json(const Fabric& fabric);
 
-// "seconds" of the issue are added by the caller.
+// The caller adds "seconds".
 Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& collective);
 std::string describe_witnesses(const Bound& bound, const Fabric& fabric, const Collective& collective,
                                const std::string& between);

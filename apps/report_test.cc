@@ -29,7 +29,7 @@ TEST(Report, ChoosesAUnitThatReads) {
 }
 
 TEST(Report, DrawsNeighbouringRanksTogether) {
-  const Fabric fabric = parse_fabric_text(
+  const Fabric fabric = fabric::parse_fabric_text(
       "a <-> sw 1GB/s; b <-> sw 1GB/s; c <-> sw 1GB/s; d <-> sw 1GB/s; e <-> sw 1GB/s; f <-> sw 1GB/s");
   const auto ranks = fabric.ranks();
   EXPECT_EQ(name_ranges({ranks[0], ranks[1], ranks[2], ranks[4]}, fabric), "a-c, e");

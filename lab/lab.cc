@@ -49,15 +49,15 @@ class Lock {
     std::error_code failure;
     std::filesystem::create_directories(kLabs, failure);
     const std::string path = std::string(kLabs) + "/.lock";
-    fd_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    if (!fd_.is_open()) throw system_error("cannot write to " + path);
+    fd_ = run::FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!fd_.is_open()) throw run::system_error("cannot write to " + path);
     while (flock(fd_.get(), LOCK_EX) != 0) {
-      if (errno != EINTR) throw system_error("cannot lock " + path);
+      if (errno != EINTR) throw run::system_error("cannot lock " + path);
     }
   }
 
  private:
-  FileDescriptor fd_;
+  run::FileDescriptor fd_;
 };
 
 void require_system() {
@@ -66,10 +66,10 @@ void require_system() {
 }
 
 void write_setting(const std::string& path, const char* value) {
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const run::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   const std::string_view text = value;
   if (!file.is_open() || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    throw system_error("cannot set " + path);
+    throw run::system_error("cannot set " + path);
   }
 }
 
@@ -219,7 +219,7 @@ Lab Lab::open(const std::string& name) {
                 "no lab '" + name + "' is up" +
                     (others.empty() ? "; 'banyan lab up FABRIC' sets one up" : "; these are: " + others));
   }
-  Fabric fabric = parse_fabric_json(read_file(folder + "/fabric.json"), folder + "/fabric.json");
+  Fabric fabric = fabric::parse_fabric_json(read_file(folder + "/fabric.json"), folder + "/fabric.json");
   LabFile file = read_lab_file(folder + "/lab.json", fabric);
   return Lab(name, std::move(fabric), file.scale, std::move(file.cut));
 }
@@ -227,10 +227,10 @@ Lab Lab::open(const std::string& name) {
 void Lab::save() const {
   std::filesystem::create_directories(folder());
   if (!std::filesystem::exists(folder() + "/secret")) {
-    const FileDescriptor file(::open((folder() + "/secret").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    const std::string text = Secret::random().key();
+    const run::FileDescriptor file(::open((folder() + "/secret").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const std::string text = run::Secret::random().key();
     if (!file.is_open() || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-      throw system_error("cannot write to " + folder() + "/secret");
+      throw run::system_error("cannot write to " + folder() + "/secret");
     }
     write_file(folder() + "/fabric.json", format_fabric_json(plan_.fabric()));
     write_file(folder() + "/routes.json", plan_.route_book().format(plan_.fabric()));
@@ -260,7 +260,7 @@ void Lab::make_hosts() const {
 void Lab::make_cables() const {
   std::string script;
   for (uint32_t number = 0; number < plan_.cables().all().size(); ++number) {
-    const Cable& cable = plan_.cables()[number];
+    const fabric::Cable& cable = plan_.cables()[number];
     const std::string interface = "cable" + std::to_string(number);
     script += "link add name " + interface + " netns " + namespace_of(cable.a) + " type veth peer name " + interface +
               " netns " + namespace_of(cable.b) + "\n";
@@ -290,7 +290,7 @@ void Lab::set_addresses() const {
 }
 
 void Lab::set_rates(uint32_t number) const {
-  const Cable& cable = plan_.cables()[number];
+  const fabric::Cable& cable = plan_.cables()[number];
   for (const NodeId end : {cable.a, cable.b}) {
     const std::vector<Port>& ports = plan_.host(end).ports;
     const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& each) { return each.cable == number; });
@@ -363,8 +363,8 @@ std::vector<std::pair<std::string, std::string>> Lab::variables(uint32_t rank) c
 std::string Lab::secret() const { return read_file(folder() + "/secret"); }
 
 bool Lab::is_one_of_several(uint32_t cable) const {
-  const Cable& asked = plan_.cables()[cable];
-  return std::any_of(plan_.cables().all().begin(), plan_.cables().all().end(), [&](const Cable& each) {
+  const fabric::Cable& asked = plan_.cables()[cable];
+  return std::any_of(plan_.cables().all().begin(), plan_.cables().all().end(), [&](const fabric::Cable& each) {
     return each.a == asked.a && each.b == asked.b && each.ordinal != asked.ordinal;
   });
 }
@@ -376,7 +376,7 @@ std::string Lab::cable_name(uint32_t cable) const {
 uint32_t Lab::find_cable(const std::string& name) const {
   NearestName nearest(name);
   for (uint32_t number = 0; number < plan_.cables().all().size(); ++number) {
-    const Cable& cable = plan_.cables()[number];
+    const fabric::Cable& cable = plan_.cables()[number];
     const std::string& a = plan_.fabric().name(cable.a);
     const std::string& b = plan_.fabric().name(cable.b);
     const std::string suffix = is_one_of_several(number) ? "#" + std::to_string(cable.ordinal) : "";

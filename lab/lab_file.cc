@@ -26,7 +26,7 @@ std::string format_lab_file(const Lab& lab) {
     (fabric.is_rank(host.node) ? ranks : switches).push_back(std::move(entry));
   }
   for (uint32_t number = 0; number < plan.cables().all().size(); ++number) {
-    const Cable& cable = plan.cables()[number];
+    const fabric::Cable& cable = plan.cables()[number];
     Json ends = Json::array();
     for (const NodeId end : {cable.a, cable.b}) {
       for (const Port& port : plan.host(end).ports) {
@@ -55,7 +55,7 @@ LabFile read_lab_file(const std::string& path, const Fabric& fabric) {
     if (document.at("banyan") != kFormat) throw Error(ErrorCode::invalid_input, "is no description of a lab", path);
     LabFile file{.scale = Scale::parse(document.at("scale").get<std::string>()), .cut = {}};
     const Json& cables = document.at("cables");
-    if (cables.size() != Cables(fabric).all().size()) {
+    if (cables.size() != fabric::Cables(fabric).all().size()) {
       throw Error(ErrorCode::invalid_input, "describes other cables than those of its fabric", path);
     }
     for (uint32_t number = 0; number < cables.size(); ++number) {

@@ -41,7 +41,7 @@ LabPlan::LabPlan(const Fabric& fabric) : fabric_(fabric), cables_(fabric) {
     hosts_.push_back({.node = NodeId{node}, .primary = {kPrimaries + 1 + node}, .ports = {}});
   }
   for (uint32_t number = 0; number < cables_.all().size(); ++number) {
-    const Cable& cable = cables_[number];
+    const fabric::Cable& cable = cables_[number];
     for (const NodeId end : {cable.a, cable.b}) {
       const Address a{kNetworks + 4 * number + 1}, b{kNetworks + 4 * number + 2};
       const LinkId link = cable.from(end).value_or(cable.from(cable.other_end(end)).value_or(LinkId{}));
@@ -193,8 +193,8 @@ std::vector<std::vector<RouteEntry>> LabPlan::routes(const std::set<uint32_t>& c
   return routes;
 }
 
-RouteBook LabPlan::route_book() const {
-  RouteBook book;
+fabric::RouteBook LabPlan::route_book() const {
+  fabric::RouteBook book;
   const auto addresses_of = [](const Port& port) {
     std::vector<Address> addresses{port.address};
     addresses.insert(addresses.end(), port.others.begin(), port.others.end());
@@ -252,7 +252,7 @@ Fabric scaled(const Fabric& fabric, uint64_t numerator, uint64_t denominator) {
     link.bandwidth = Bandwidth::bytes_per_second(std::max(static_cast<uint64_t>(exact), kLeast));
     builder.add_link(link);
   }
-  for (const Permutation& symmetry : fabric.symmetries()) builder.add_symmetry(symmetry);
+  for (const fabric::Permutation& symmetry : fabric.symmetries()) builder.add_symmetry(symmetry);
   return std::move(builder).build();
 }
 

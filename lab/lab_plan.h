@@ -67,7 +67,7 @@ class LabPlan {
   explicit LabPlan(const Fabric& fabric);
 
   const Fabric& fabric() const { return fabric_; }
-  const Cables& cables() const { return cables_; }
+  const fabric::Cables& cables() const { return cables_; }
   const std::vector<Host>& hosts() const { return hosts_; }  // by node
   const Host& host(NodeId node) const { return hosts_[index(node)]; }
 
@@ -75,7 +75,7 @@ class LabPlan {
   // by another way, as routing protocols see to; the others stand for their paths, whole or cut. O(addresses * links).
   std::vector<std::vector<RouteEntry>> routes(const std::set<uint32_t>& cut) const;
   // The paths between ranks through switches that addresses can choose, each direct or shortest behind its first cable.
-  RouteBook route_book() const;
+  fabric::RouteBook route_book() const;
 
  private:
   struct Way;  // towards a node, see lab_plan.cc
@@ -88,7 +88,7 @@ class LabPlan {
   void add_routes_to_port(NodeId node, const Port& port, std::vector<std::vector<RouteEntry>>& routes) const;
 
   Fabric fabric_;
-  Cables cables_;
+  fabric::Cables cables_;
   std::vector<Host> hosts_;
 };
 

@@ -62,7 +62,7 @@ class World {
     for (const RouteEntry& entry : routes_[index(at)]) {
       if (entry.to.to_string() != packet.to) continue;
       if (!entry.cable) return std::nullopt;
-      const Cable& cable = plan_.cables()[*entry.cable];
+      const fabric::Cable& cable = plan_.cables()[*entry.cable];
       EXPECT_TRUE(cable.a == at || cable.b == at);
       EXPECT_EQ(owners_.at(entry.via->to_string()).node, cable.other_end(at)) << "the next host is not there";
       return entry.cable;
@@ -92,7 +92,7 @@ constexpr const char* kFabrics[] = {
 
 class EveryFabric : public ::testing::TestWithParam<const char*> {
  protected:
-  const Fabric fabric = load_fabric({.fabric = GetParam()});
+  const Fabric fabric = fabric::load_fabric({.fabric = GetParam()});
   const LabPlan plan{fabric};
 };
 
@@ -110,7 +110,7 @@ TEST_P(EveryFabric, PrimaryAddressesReachEachOtherByTheFewestHops) {
 
 TEST_P(EveryFabric, RoutesOfTheBookAreTakenInBothDirections) {
   const World world(plan);
-  const RouteBook book = plan.route_book();
+  const fabric::RouteBook book = plan.route_book();
   size_t found = 0;
   // Every simple path between two ranks through at most three switches.
   for (const NodeId from : fabric.ranks()) {
@@ -128,7 +128,7 @@ TEST_P(EveryFabric, RoutesOfTheBookAreTakenInBothDirections) {
       }
       if (cables.size() == 6) continue;
       for (uint32_t cable = 0; cable < plan.cables().all().size(); ++cable) {
-        const Cable& each = plan.cables()[cable];
+        const fabric::Cable& each = plan.cables()[cable];
         if ((each.a != at && each.b != at) || std::count(cables.begin(), cables.end(), cable) > 0) continue;
         if (each.other_end(at) == from) continue;
         std::vector<uint32_t> longer = cables;
@@ -145,17 +145,17 @@ TEST_P(EveryFabric, RoutesOfTheBookAreTakenInBothDirections) {
 INSTANTIATE_TEST_SUITE_P(LabPlan, EveryFabric, ::testing::ValuesIn(kFabrics));
 
 TEST(LabPlan, AddressesChooseEverySpine) {
-  const Fabric fabric = generate_fabric("leaf-spine:leaves=2,hosts=2,spines=3");
-  const RouteBook book = LabPlan(fabric).route_book();
+  const Fabric fabric = fabric::generate_fabric("leaf-spine:leaves=2,hosts=2,spines=3");
+  const fabric::RouteBook book = LabPlan(fabric).route_book();
   // Two pairs on a leaf, and four pairs across, each by three spines.
   EXPECT_EQ(book.size(), 2u + 4u * 3u);
-  const Fabric tree = generate_fabric("fat-tree:k=4");
+  const Fabric tree = fabric::generate_fabric("fat-tree:k=4");
   // Within an edge 8 pairs; within a pod, 4 pods of 4 pairs by 2 ways; across, 96 pairs by 4 ways.
   EXPECT_EQ(LabPlan(tree).route_book().size(), 8u + 4u * 4u * 2u + 96u * 4u);
 }
 
 TEST(LabPlan, FindsAnotherWayRoundACutCable) {
-  const Fabric fabric = generate_fabric("ring:5");
+  const Fabric fabric = fabric::generate_fabric("ring:5");
   const LabPlan plan(fabric);
   const Packet packet{.from = plan.hosts()[0].primary.to_string(), .to = plan.hosts()[1].primary.to_string()};
   EXPECT_EQ(World(plan).walk(NodeId{0}, packet)->size(), 1u);
@@ -167,9 +167,9 @@ TEST(LabPlan, FindsAnotherWayRoundACutCable) {
 }
 
 TEST(LabPlan, GivesTheMissingDirectionOfACableALittle) {
-  const Fabric fabric = load_fabric({.fabric = "a -> b 1GB/s; b -> c 1GB/s; c -> a 1GB/s"});
+  const Fabric fabric = fabric::load_fabric({.fabric = "a -> b 1GB/s; b -> c 1GB/s; c -> a 1GB/s"});
   const LabPlan plan(fabric);
-  const Cable& cable = plan.cables()[0];
+  const fabric::Cable& cable = plan.cables()[0];
   const auto rate = [&](NodeId node) {
     for (const Port& port : plan.host(node).ports) {
       if (port.cable == 0) return port.bytes_per_second;
@@ -182,12 +182,12 @@ TEST(LabPlan, GivesTheMissingDirectionOfACableALittle) {
 }
 
 TEST(LabPlan, Scales) {
-  const Fabric fabric = load_fabric({.fabric = "a <-> b 400Gb/s; b -> a 100B/s"});
+  const Fabric fabric = fabric::load_fabric({.fabric = "a <-> b 400Gb/s; b -> a 100B/s"});
   const Fabric small = scaled(fabric, 1, 1000);
   EXPECT_EQ(small.links()[0].bandwidth.bytes_per_second(), 50'000'000u);
   EXPECT_EQ(small.links()[2].bandwidth.bytes_per_second(), 1000u);
   EXPECT_THROW(scaled(fabric, 1'000'000'000, 1), Error);
-  EXPECT_THROW(LabPlan(generate_fabric("star:2000")), Error);
+  EXPECT_THROW(LabPlan(fabric::generate_fabric("star:2000")), Error);
 }
 
 }  // namespace

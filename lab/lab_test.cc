@@ -36,7 +36,7 @@ class RealLab : public ::testing::Test {
     if (!IsSkipped()) Lab::down(name_);
   }
 
-  Lab up(const std::string& fabric) { return Lab::up(name_, load_fabric({.fabric = fabric}), {}); }
+  Lab up(const std::string& fabric) { return Lab::up(name_, fabric::load_fabric({.fabric = fabric}), {}); }
   static std::string list_namespaces() { return run_tool({"ip", "netns", "list"}); }
 
   const std::string name_ = "test" + std::to_string(getpid());
@@ -54,7 +54,7 @@ std::string refusal(const std::function<void()>& action) {
 TEST_F(RealLab, LinksAreAsFastAsTheyShouldBe) {
   const Lab lab = up("a <-> sw 200Mb/s; b <-> sw 50Mb/s; a -> b 100Mb/s");
   for (uint32_t cable = 0; cable < 3; ++cable) {
-    const Cable& each = lab.plan().cables()[cable];
+    const fabric::Cable& each = lab.plan().cables()[cable];
     for (const NodeId from : {each.a, each.b}) {
       if (!each.from(from)) continue;
       const auto asked = static_cast<double>(lab.plan().fabric().link(*each.from(from)).bandwidth.bytes_per_second());
@@ -91,7 +91,7 @@ TEST_F(RealLab, HostsReachEachOtherByThePathsOfTheBook) {
 TEST_F(RealLab, ACutCableIsWalkedRoundAndHealed) {
   Lab lab = up("ring:4@100Mb/s");
   const uint32_t cable = lab.find_cable(lab.cable_name(0));
-  const Cable& each = lab.plan().cables()[cable];
+  const fabric::Cable& each = lab.plan().cables()[cable];
   const std::string target = lab.plan().host(each.b).primary.to_string();
   const auto route = [&] { return run_tool({"ip", "-n", lab.namespace_of(each.a), "route", "get", target}); };
   EXPECT_THAT(route(), HasSubstr("dev cable0 "));
@@ -144,7 +144,7 @@ TEST_F(RealLab, UpEndsNoProgramsButDownDoes) {
 TEST_F(RealLab, NothingIsLeftWhenUpFails) {
   const std::string taken = "banyan-" + name_ + ".b";
   // Another file where the namespace of the second host would be.
-  const Fabric fabric = load_fabric({.fabric = "a <-> b 1GB/s"});
+  const Fabric fabric = fabric::load_fabric({.fabric = "a <-> b 1GB/s"});
   std::filesystem::create_directories("/run/netns");
   std::filesystem::create_directory("/run/netns/" + taken);
   EXPECT_THAT(refusal([&] { Lab::up(name_, fabric, {}); }), Not(HasSubstr("no error")));

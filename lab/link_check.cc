@@ -34,13 +34,13 @@ sockaddr_in socket_address(Address address, uint16_t port) {
   return result;
 }
 
-FileDescriptor make_socket(const std::string& network_namespace, Address address) {
+run::FileDescriptor make_socket(const std::string& network_namespace, Address address) {
   const InNamespace inside(network_namespace);
-  FileDescriptor made(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!made.is_open()) throw system_error("cannot make a socket");
+  run::FileDescriptor made(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made.is_open()) throw run::system_error("cannot make a socket");
   const sockaddr_in own = socket_address(address, 0);
   if (bind(made.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0) {
-    throw system_error("cannot use " + address.to_string());
+    throw run::system_error("cannot use " + address.to_string());
   }
   return made;
 }
@@ -50,17 +50,17 @@ FileDescriptor make_socket(const std::string& network_namespace, Address address
 double measure_link(const Lab& lab, uint32_t cable, NodeId from, std::chrono::milliseconds duration) {
   const NodeId to = lab.plan().cables()[cable].other_end(from);
   const Address target = port_of(lab, cable, to).address;
-  const FileDescriptor listener = make_socket(lab.namespace_of(to), target);
+  const run::FileDescriptor listener = make_socket(lab.namespace_of(to), target);
   sockaddr_in bound{};
   socklen_t size = sizeof bound;
   if (listen(listener.get(), 1) != 0 || getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
-    throw system_error("cannot listen at " + target.to_string());
+    throw run::system_error("cannot listen at " + target.to_string());
   }
-  const FileDescriptor sender = make_socket(lab.namespace_of(from), port_of(lab, cable, from).address);
+  const run::FileDescriptor sender = make_socket(lab.namespace_of(from), port_of(lab, cable, from).address);
   if (connect(sender.get(), reinterpret_cast<const sockaddr*>(&bound), sizeof bound) != 0 && errno != EINPROGRESS) {
     return 0;
   }
-  FileDescriptor receiver;
+  run::FileDescriptor receiver;
   std::array<std::byte, 1 << 16> piece{};
   const Clock::time_point begin = Clock::now(), end = begin + duration;
   std::optional<Clock::time_point> counting_since;
@@ -71,13 +71,13 @@ double measure_link(const Lab& lab, uint32_t cable, NodeId from, std::chrono::mi
         pollfd{.fd = receiver.is_open() ? receiver.get() : listener.get(), .events = POLLIN, .revents = 0},
         pollfd{.fd = sender.get(), .events = POLLOUT, .revents = 0}};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - now);
-    if (poll(polled.data(), polled.size(), static_cast<int>(left.count())) < 0) throw system_error("cannot poll");
+    if (poll(polled.data(), polled.size(), static_cast<int>(left.count())) < 0) throw run::system_error("cannot poll");
     if (polled[1].revents != 0 && send(sender.get(), piece.data(), piece.size(), MSG_NOSIGNAL) < 0 && errno != EAGAIN) {
       return 0;
     }
     if (polled[0].revents == 0) continue;
     if (!receiver.is_open()) {
-      receiver = FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      receiver = run::FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       continue;
     }
     const ssize_t count = recv(receiver.get(), piece.data(), piece.size(), 0);

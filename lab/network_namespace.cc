@@ -20,12 +20,12 @@
 namespace banyan::lab {
 
 InNamespace::InNamespace(const std::string& name) : before_(open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) {
-  if (!before_.is_open()) throw system_error("cannot open /proc/thread-self/ns/net");
-  const FileDescriptor wanted(open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!before_.is_open()) throw run::system_error("cannot open /proc/thread-self/ns/net");
+  const run::FileDescriptor wanted(open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC));
   if (!wanted.is_open()) {
     throw Error(ErrorCode::not_found, "there is no network namespace '" + name + "': " + std::strerror(errno));
   }
-  if (setns(wanted.get(), CLONE_NEWNET) != 0) throw system_error("cannot enter the network namespace '" + name + "'");
+  if (setns(wanted.get(), CLONE_NEWNET) != 0) throw run::system_error("cannot enter the network namespace '" + name + "'");
 }
 
 InNamespace::~InNamespace() {
@@ -36,29 +36,29 @@ namespace {
 
 // Makes a host with a cable as labs are made of, in namespaces of its own: they go when the process does.
 void try_everything() {
-  if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) throw system_error("network namespaces are refused here");
+  if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) throw run::system_error("network namespaces are refused here");
   if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       mount("none", "/run", "tmpfs", 0, nullptr) != 0) {
-    throw system_error("mounts are refused here");
+    throw run::system_error("mounts are refused here");
   }
   run_tool({"ip", "netns", "add", "probe"});
   run_tool({"ip", "link", "add", "name", "cable0", "type", "veth", "peer", "name", "cable0", "netns", "probe"});
   run_tool({"ip", "rule", "add", "from", "10.0.0.1", "lookup", "100"});
   run_tool({"tc", "qdisc", "replace", "dev", "cable0", "root", "tbf", "rate", "1mbit", "burst", "32k", "latency", "1ms"});
   const char* setting = "/proc/sys/net/ipv4/ip_forward";
-  const FileDescriptor file(open(setting, O_WRONLY | O_CLOEXEC));
-  if (!file.is_open()) throw system_error(std::string("cannot set ") + setting);
+  const run::FileDescriptor file(open(setting, O_WRONLY | O_CLOEXEC));
+  if (!file.is_open()) throw run::system_error(std::string("cannot set ") + setting);
 }
 
 }  // namespace
 
 std::string why_no_lab() {
   std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw system_error("cannot make a pipe");
-  const FileDescriptor reading(ends[0]);
-  FileDescriptor writing(ends[1]);
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw run::system_error("cannot make a pipe");
+  const run::FileDescriptor reading(ends[0]);
+  run::FileDescriptor writing(ends[1]);
   const pid_t pid = fork();
-  if (pid < 0) throw system_error("cannot start a process");
+  if (pid < 0) throw run::system_error("cannot start a process");
   if (pid == 0) {
     std::string reason;
     try {
@@ -69,12 +69,12 @@ std::string why_no_lab() {
     reason.resize(std::min<size_t>(reason.size(), PIPE_BUF));
     _exit(write(writing.get(), reason.data(), reason.size()) == static_cast<ssize_t>(reason.size()) ? 0 : 1);
   }
-  writing = FileDescriptor();
+  writing = run::FileDescriptor();
   std::string reason(PIPE_BUF, '\0');
   const ssize_t count = read(reading.get(), reason.data(), reason.size());
   int status = 0;
   while (waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) throw system_error("cannot wait for a process");
+    if (errno != EINTR) throw run::system_error("cannot wait for a process");
   }
   if (count < 0 || status != 0) throw Error(ErrorCode::io, "the process that tried to make a network namespace died");
   reason.resize(static_cast<size_t>(count));

@@ -17,7 +17,7 @@ class InNamespace {
   InNamespace& operator=(const InNamespace&) = delete;
 
  private:
-  FileDescriptor before_;
+  run::FileDescriptor before_;
 };
 
 // Why this process cannot make the hosts and cables of a lab, with the mend; empty when it can. Makes one of each where

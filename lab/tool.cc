@@ -17,20 +17,20 @@ namespace banyan::lab {
 namespace {
 
 // A file without a name: unlike a pipe, it is never full.
-FileDescriptor make_buffer(const std::string& contents) {
-  FileDescriptor buffer(memfd_create("banyan-lab", MFD_CLOEXEC));
-  if (!buffer.is_open()) throw system_error("cannot make a file in memory");
+run::FileDescriptor make_buffer(const std::string& contents) {
+  run::FileDescriptor buffer(memfd_create("banyan-lab", MFD_CLOEXEC));
+  if (!buffer.is_open()) throw run::system_error("cannot make a file in memory");
   if (write(buffer.get(), contents.data(), contents.size()) != static_cast<ssize_t>(contents.size()) ||
       lseek(buffer.get(), 0, SEEK_SET) != 0) {
-    throw system_error("cannot write to a file in memory");
+    throw run::system_error("cannot write to a file in memory");
   }
   return buffer;
 }
 
-std::string contents_of(const FileDescriptor& buffer) {
+std::string contents_of(const run::FileDescriptor& buffer) {
   std::string text(static_cast<size_t>(std::max<off_t>(lseek(buffer.get(), 0, SEEK_END), 0)), '\0');
   const ssize_t count = pread(buffer.get(), text.data(), text.size(), 0);
-  if (count < 0) throw system_error("cannot read a file in memory");
+  if (count < 0) throw run::system_error("cannot read a file in memory");
   text.resize(static_cast<size_t>(count));
   return text;
 }
@@ -39,7 +39,7 @@ std::string contents_of(const FileDescriptor& buffer) {
 
 std::string run_tool(const std::vector<std::string>& words, const std::string& input) {
   CHECK(!words.empty());
-  const FileDescriptor in = make_buffer(input), out = make_buffer(""), errors = make_buffer("");
+  const run::FileDescriptor in = make_buffer(input), out = make_buffer(""), errors = make_buffer("");
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -55,10 +55,10 @@ std::string run_tool(const std::vector<std::string>& words, const std::string& i
     throw Error(ErrorCode::not_found,
                 "there is no program '" + words[0] + "' in PATH; it is part of iproute2 (apt install iproute2)");
   }
-  if (error != 0) throw system_error("cannot start '" + words[0] + "'", error);
+  if (error != 0) throw run::system_error("cannot start '" + words[0] + "'", error);
   int status = 0;
   while (waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) throw system_error("cannot wait for '" + words[0] + "'");
+    if (errno != EINTR) throw run::system_error("cannot wait for '" + words[0] + "'");
   }
   if (status == 0) return contents_of(out);
   std::string said = contents_of(errors);

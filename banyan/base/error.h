@@ -7,6 +7,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace banyan {
 
@@ -38,5 +39,11 @@ class Error : public std::runtime_error {
   std::string message_;
   std::string where_;
 };
+
+// The most common error of readers.
+inline Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
+
+// A text of a stranger for a message: in single quotes, cut after 100 characters.
+inline std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 100)) + "'"; }
 
 }  // namespace banyan

@@ -1,3 +1,4 @@
+#include "banyan/base/error.h"
 #include "banyan/base/json_reader.h"
 
 #include <algorithm>
@@ -12,13 +13,8 @@
 
 namespace banyan {
 namespace {
-
 constexpr size_t kShown = 60;  // bytes of a stranger's text in a message
 constexpr size_t kFewMembers = 16;
-
-Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
-
-std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, kShown)) + "'"; }
 
 template <typename Number>
 std::string digits_of(Number number) {

@@ -8,7 +8,6 @@
 
 namespace banyan {
 namespace {
-
 struct Unit {
   std::string_view name;
   int128 numerator;  // how many base units one of it is, as a fraction
@@ -61,8 +60,6 @@ constexpr std::array<Unit, 10> kShortBandwidthUnits = {{{"bps", 1, 8},
 constexpr std::array<Unit, 5> kTimeUnits = {
     {{"ps", 1, 1}, {"ns", kKilo, 1}, {"us", kMega, 1}, {"ms", kGiga, 1}, {"s", kTera, 1}}};
 
-std::string quoted(std::string_view text) { return "'" + std::string(text.substr(0, 60)) + "'"; }
-
 template <size_t kCount>
 std::string names_of(const std::array<Unit, kCount>& units) {
   std::string text;
@@ -82,7 +79,7 @@ Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& u
   size_t at = 0;
   while (at < text.size() && text[at] == ' ') ++at;
   if (at < text.size() && text[at] == '-')
-    throw Error(ErrorCode::invalid_input, what + " " + quoted(text) + " is negative");
+    throw Error(ErrorCode::invalid_input, what + " " + in_quotes(text) + " is negative");
   int128 digits = 0, scale = 1;
   int significant = 0;
   bool point = false, any = false;
@@ -92,7 +89,7 @@ Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& u
       point = true;
     } else if (c >= '0' && c <= '9') {
       any = true;
-      if (++significant > 24) throw Error(ErrorCode::invalid_input, what + " " + quoted(text) + " has too many digits");
+      if (++significant > 24) throw Error(ErrorCode::invalid_input, what + " " + in_quotes(text) + " has too many digits");
       digits = digits * 10 + (c - '0');
       if (point) scale *= 10;
     } else {
@@ -101,7 +98,7 @@ Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& u
   }
   if (!any)
     throw Error(ErrorCode::invalid_input,
-                what + " " + quoted(text) + " is not a number with a unit, such as " + example);
+                what + " " + in_quotes(text) + " is not a number with a unit, such as " + example);
   while (at < text.size() && text[at] == ' ') ++at;
   std::string_view name = text.substr(at);
   while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
@@ -112,9 +109,9 @@ Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& u
     if (unit.name == name) return Fraction(digits, scale) * Fraction(unit.numerator, unit.denominator);
   }
   if (name.empty())
-    throw Error(ErrorCode::invalid_input, what + " " + quoted(text) + " has no unit; write it as in " + example);
+    throw Error(ErrorCode::invalid_input, what + " " + in_quotes(text) + " has no unit; write it as in " + example);
   throw Error(ErrorCode::invalid_input,
-              what + " " + quoted(text) + " has unknown unit " + quoted(name) + " (known: " + names_of(units) + ")");
+              what + " " + in_quotes(text) + " has unknown unit " + in_quotes(name) + " (known: " + names_of(units) + ")");
 }
 
 // The largest unit that leaves a number a person can read; the decimals written are exact.
@@ -141,9 +138,9 @@ std::string format_exact(uint64_t value, const std::array<Unit, kCount>& units, 
 Bytes Bytes::parse(std::string_view text) {
   const Fraction value = parse_quantity(text, kByteUnits, kShortByteUnits, "size", "64MiB");
   if (value.denominator() != 1)
-    throw Error(ErrorCode::invalid_input, "size " + quoted(text) + " is not a whole number of bytes");
+    throw Error(ErrorCode::invalid_input, "size " + in_quotes(text) + " is not a whole number of bytes");
   if (value > Fraction(INT64_MAX))
-    throw Error(ErrorCode::invalid_input, "size " + quoted(text) + " is above 2^63 bytes");
+    throw Error(ErrorCode::invalid_input, "size " + in_quotes(text) + " is above 2^63 bytes");
   return Bytes(static_cast<uint64_t>(value.numerator()));
 }
 
@@ -168,11 +165,11 @@ Bandwidth Bandwidth::parse(std::string_view text) {
   const Fraction value =
       parse_quantity(text, kBandwidthUnits, kShortBandwidthUnits, "bandwidth", "300 GB/s or 400 Gb/s");
   if (value == Fraction(0))
-    throw Error(ErrorCode::invalid_input, "bandwidth " + quoted(text) + " is zero; leave the link out instead");
+    throw Error(ErrorCode::invalid_input, "bandwidth " + in_quotes(text) + " is zero; leave the link out instead");
   if (value > Fraction(kMaxBytesPerSecond))
-    throw Error(ErrorCode::invalid_input, "bandwidth " + quoted(text) + " is above 1 PB/s; check its unit");
+    throw Error(ErrorCode::invalid_input, "bandwidth " + in_quotes(text) + " is above 1 PB/s; check its unit");
   if (value.denominator() != 1) {
-    throw Error(ErrorCode::invalid_input, "bandwidth " + quoted(text) + " is not a whole number of bytes per second");
+    throw Error(ErrorCode::invalid_input, "bandwidth " + in_quotes(text) + " is not a whole number of bytes per second");
   }
   return Bandwidth(static_cast<uint64_t>(value.numerator()));
 }
@@ -186,7 +183,7 @@ Fraction operator/(Bytes bytes, Bandwidth bandwidth) {
 Picoseconds parse_duration(std::string_view text) {
   const Fraction value = parse_quantity(text, kTimeUnits, {}, "time", "1 us");
   if (value > Fraction(static_cast<int64_t>(1000 * kTera)))
-    throw Error(ErrorCode::invalid_input, "time " + quoted(text) + " is above 1000 s");
+    throw Error(ErrorCode::invalid_input, "time " + in_quotes(text) + " is above 1000 s");
   return Picoseconds(static_cast<int64_t>(value.numerator() / value.denominator()));
 }
 

@@ -5,7 +5,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 // Union-find over the nodes that counts the groups which hold a rank.
@@ -137,4 +137,4 @@ Boxes find_boxes(const Fabric& fabric) {
   return boxes;
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -14,7 +14,7 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 struct Boxes {
   std::vector<std::vector<NodeId>> ranks;  // by box: its ranks, ascending; boxes by their first rank
@@ -32,4 +32,4 @@ Boxes find_boxes(const Fabric& fabric);
 constexpr uint64_t kBoxTier = 2;
 Bandwidth joining_bandwidth(const Fabric& fabric);
 
-}  // namespace banyan
+}  // namespace banyan::fabric

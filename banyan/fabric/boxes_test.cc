@@ -4,7 +4,7 @@
 
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 // "a b | c d": the names of the ranks of each box.
@@ -32,10 +32,10 @@ TEST(Boxes, SurviveASlowRankInside) {
 }
 
 TEST(Boxes, AreTheHostsOfALeafWhenBandwidthsDoNotTell) {
-  const char* leaves =
+  const std::string leaves =
       "a <-> sw0 1GB/s; b <-> sw0 1GB/s; c <-> sw1 1GB/s; d <-> sw1 1GB/s; sw0 <-> sw9 1GB/s; sw1 <-> sw9 ";
-  EXPECT_EQ(boxes_of(std::string(leaves) + "1GB/s"), "a b | c d");
-  EXPECT_EQ(boxes_of(std::string(leaves) + "4GB/s"), "a b | c d");
+  EXPECT_EQ(boxes_of(leaves + "1GB/s"), "a b | c d");
+  EXPECT_EQ(boxes_of(leaves + "4GB/s"), "a b | c d");
 }
 
 TEST(Boxes, AreOneWhenNothingTells) {
@@ -60,4 +60,4 @@ TEST(Boxes, ASwitchOfOneBoxBelongsToIt) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-namespace banyan {
+namespace banyan::fabric {
 
 Cables::Cables(const Fabric& fabric) {
   // Of each pair, lower node first: its cables, and how many links there were so far in each direction.
@@ -35,4 +35,4 @@ std::string name_of(const Cable& cable, const Fabric& fabric, bool is_one_of_sev
   return name;
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

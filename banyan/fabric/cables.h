@@ -11,7 +11,7 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 struct Cable {
   NodeId a{}, b{};                              // a has the lower number
@@ -39,4 +39,4 @@ class Cables {
 // "a0-swa", or "a0-swa#2" for the third of several.
 std::string name_of(const Cable& cable, const Fabric& fabric, bool is_one_of_several);
 
-}  // namespace banyan
+}  // namespace banyan::fabric

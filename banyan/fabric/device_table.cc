@@ -7,7 +7,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 // The hybrid cube mesh of the DGX-1 and of the clouds' boxes of 8 V100: six NVLinks at each GPU, to four others.
@@ -63,4 +63,4 @@ const GpuModel& gpu_model(std::string_view name) {
               "GPU '" + lower + "' is not in the device table" + nearest.hint() + "; known are " + known);
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

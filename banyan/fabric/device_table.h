@@ -9,7 +9,7 @@
 
 #include "banyan/base/units.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 enum class GpuWiring : uint8_t {
   none,        // no links of their own: PCIe only
@@ -41,4 +41,4 @@ std::span<const GpuModel> gpu_models();
 // Throws Error{not_found} with the nearest and all known names. The name is read without regard to case.
 const GpuModel& gpu_model(std::string_view name);
 
-}  // namespace banyan
+}  // namespace banyan::fabric

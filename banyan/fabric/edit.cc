@@ -7,11 +7,8 @@
 #include "banyan/base/error.h"
 #include "banyan/fabric/node_pair.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
-
-std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 100)) + "'"; }
-
 // A fabric that is being cut down. Nodes and links keep the numbers of the original until build().
 class Draft {
  public:
@@ -125,4 +122,4 @@ Fabric edit_fabric(const Fabric& fabric, std::span<const FabricEdit> edits) {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -9,7 +9,7 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 struct FabricEdit {
   enum class Kind : uint8_t {
@@ -32,4 +32,4 @@ struct FabricEdit {
 // have), or nothing that can work is left (with the rank that is cut off).
 Fabric edit_fabric(const Fabric& fabric, std::span<const FabricEdit> edits);
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -9,7 +9,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 using ::testing::HasSubstr;
@@ -158,4 +158,4 @@ TEST(FabricEdit, EqualsCrossingOutLinesOnRandomFabrics) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -13,7 +13,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 struct Fabric::Builder::NameIndex {
   std::unordered_map<std::string, NodeId> by_name;
@@ -414,4 +414,4 @@ std::string nearest_name(std::string_view name, std::span<const Node> known) {
   return nearest.best();
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -23,7 +23,7 @@
 
 #include "banyan/base/units.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 enum class NodeId : uint32_t {};
 enum class LinkId : uint32_t {};
@@ -131,4 +131,12 @@ std::vector<Permutation> generate_group(std::span<const Permutation> generators,
 // The name in `known` nearest to `name` by edit distance, or empty when none is near.
 std::string nearest_name(std::string_view name, std::span<const Node> known);
 
+}  // namespace banyan::fabric
+
+namespace banyan {
+using fabric::Fabric;
+using fabric::Link;
+using fabric::LinkId;
+using fabric::Node;
+using fabric::NodeId;
 }  // namespace banyan

@@ -4,7 +4,7 @@
 #include "banyan/testing/fabric_round_trip.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 void edit_a_small_fabric(std::string_view input) {
@@ -32,4 +32,4 @@ void edit_a_small_fabric(std::string_view input) {
 const testing::Fuzzer kFuzzer("fabric_edit", "banyan/fabric/corpus/edit", edit_a_small_fabric);
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -3,7 +3,7 @@
 #include "banyan/testing/fabric_round_trip.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 const testing::Fuzzer kFuzzer("fabric_json", "banyan/fabric/corpus/json", [](std::string_view input) {
@@ -13,4 +13,4 @@ const testing::Fuzzer kFuzzer("fabric_json", "banyan/fabric/corpus/json", [](std
 });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -9,7 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 using testing::HasSubstr;
@@ -139,4 +139,4 @@ TEST(FabricText, NamesLineAndColumnOfWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -5,7 +5,7 @@
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate_spec.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 struct Generator {
@@ -100,4 +100,4 @@ Fabric generate_fabric(std::string_view text) {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -12,7 +12,7 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 struct GeneratorHelp {
   std::string spec;         // "torus:8x8x8[@BANDWIDTH]"
@@ -26,4 +26,4 @@ bool is_fabric_spec(std::string_view text);
 // Throws Error{invalid_input} naming the parameter, its value and what is allowed.
 Fabric generate_fabric(std::string_view spec);
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -6,7 +6,7 @@
 #include "banyan/fabric/device_table.h"
 #include "banyan/fabric/generate_spec.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 void expect_no_network(const GeneratorSpec& spec, uint64_t boxes) {
@@ -153,4 +153,4 @@ Fabric generate_rail(const GeneratorSpec& spec) {
   return std::move(builder).build();
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -4,7 +4,7 @@
 
 #include "banyan/fabric/generate_spec.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 constexpr CountRange kRanks{.min = 2};
@@ -153,4 +153,4 @@ Fabric generate_hypercube(const GeneratorSpec& spec) {
   return std::move(builder).build();
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -3,7 +3,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 // The product of all numbers in the text, up to a bound: large fabrics are slow to build and find nothing new.
@@ -28,4 +28,4 @@ const testing::Fuzzer kFuzzer("fabric_spec", "banyan/fabric/corpus/spec", [](std
 });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

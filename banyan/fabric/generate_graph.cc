@@ -7,7 +7,7 @@
 #include "banyan/base/check.h"
 #include "banyan/fabric/generate_spec.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 constexpr CountRange kRanks{.min = 2};
@@ -143,4 +143,4 @@ Fabric generate_random(const GeneratorSpec& spec) {
   return std::move(builder).build();
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -1,7 +1,7 @@
 // Switched data-centre networks with ranks at their edge. Node order: ranks, then the switches from the edge inwards.
 #include "banyan/fabric/generate_spec.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 // Every leaf is joined to every spine.
 Fabric generate_leaf_spine(const GeneratorSpec& spec) {
@@ -125,4 +125,4 @@ Fabric generate_dragonfly(const GeneratorSpec& spec) {
   return std::move(builder).build();
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 // A stranger's text as one short printable line.
@@ -144,4 +144,4 @@ void join(Fabric::Builder& builder, uint64_t a, uint64_t b, Bandwidth bandwidth)
       {.from = NodeId{static_cast<uint32_t>(a)}, .to = NodeId{static_cast<uint32_t>(b)}, .bandwidth = bandwidth});
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -14,7 +14,7 @@
 #include "banyan/base/units.h"
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 struct CountRange {
   uint64_t min = 1;
@@ -102,4 +102,4 @@ Fabric generate_leaf_spine(const GeneratorSpec& spec);
 Fabric generate_fat_tree(const GeneratorSpec& spec);
 Fabric generate_dragonfly(const GeneratorSpec& spec);
 
-}  // namespace banyan
+}  // namespace banyan::fabric

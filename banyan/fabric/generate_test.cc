@@ -10,7 +10,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 using ::testing::HasSubstr;
@@ -320,4 +320,4 @@ TEST(Generate, ListsEveryGeneratorWithItsForm) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -14,9 +14,8 @@
 #include "banyan/base/nearest.h"
 #include "banyan/base/text_cursor.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
-
 constexpr std::string_view kFormat = "fabric/1";
 
 // More generators than any topology needs; it bounds the work that a file can ask for.
@@ -150,8 +149,6 @@ class FabricReader {
   bool nodes_complete_ = false;
   Fabric::Builder builder_;
 };
-
-std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 80)) + "'"; }
 
 std::string describe(std::string_view from, std::string_view to) {
   return "link " + std::string(from.substr(0, 80)) + " -> " + std::string(to.substr(0, 80));
@@ -526,4 +523,4 @@ std::string format_fabric_json(const Fabric& fabric) {
   return out + (fabric.symmetries().empty() ? "\n}\n" : "\n  ]\n}\n");
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

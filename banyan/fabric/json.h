@@ -13,7 +13,7 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 // Throws Error{invalid_input} with the line and column of broken JSON, and with the line and the path
 // (links[3].bandwidth) or the link (gpu3 -> sw9) of a wrong value; Error{unsupported} beyond the size of a Fabric.
@@ -26,4 +26,4 @@ Fabric parse_fabric_json(std::string_view json, const std::string& where);
 // as arrays of node numbers) and proposed again on parsing.
 std::string format_fabric_json(const Fabric& fabric);
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -9,7 +9,7 @@
 #include "banyan/base/file.h"
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 using ::testing::AllOf;
@@ -274,4 +274,4 @@ TEST(FabricJson, LoadsAMillionNodesAndNotOneMore) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -9,7 +9,7 @@
 #include "banyan/fabric/device_table.h"
 #include "banyan/fabric/generate_spec.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 Error bad(const std::string& message, size_t line = 0) {
@@ -297,4 +297,4 @@ Fabric build_nccl_fabric(NcclBox box, const NcclXmlOptions& options) {
   return std::move(builder).build();
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -11,7 +11,7 @@
 #include "banyan/fabric/fabric.h"
 #include "banyan/fabric/nccl_xml.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 struct NcclBox {
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -60,4 +60,4 @@ struct NcclBox {
 // Throws Error naming the line or the option to mend.
 Fabric build_nccl_fabric(NcclBox box, const NcclXmlOptions& options);
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -10,7 +10,7 @@
 #include "banyan/base/error.h"
 #include "banyan/fabric/nccl_box.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 constexpr size_t kMaxCpus = 1024;  // NCCL itself stops at 256; every two CPUs of a host are joined
@@ -309,4 +309,4 @@ Fabric parse_nccl_xml(std::string_view xml, const NcclXmlOptions& options, const
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

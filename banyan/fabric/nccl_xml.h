@@ -20,7 +20,7 @@
 #include "banyan/base/units.h"
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 struct NcclXmlOptions {
   // Copies of the file's box, joined by one cluster switch.
@@ -35,4 +35,4 @@ struct NcclXmlOptions {
 // broken, is of hwloc, or lacks figures that no option gave; Error{unsupported} beyond the size of a Fabric.
 Fabric parse_nccl_xml(std::string_view xml, const NcclXmlOptions& options, const std::string& where);
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -1,7 +1,7 @@
 #include "banyan/fabric/nccl_xml.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 // Each input is read as a dump and as a skeleton of a small cluster, which between them reach all figures.
@@ -14,4 +14,4 @@ const testing::Fuzzer kFuzzer("nccl_xml", "banyan/fabric/corpus/nccl", [](std::s
 });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -9,7 +9,7 @@
 #include "banyan/base/file.h"
 #include "banyan/fabric/device_table.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 using ::testing::HasSubstr;
@@ -275,4 +275,4 @@ TEST(DeviceTable, AgreesWithItself) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -4,13 +4,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
-namespace {
-
-std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 100)) + "'"; }
-
-}  // namespace
-
+namespace banyan::fabric {
 std::optional<NodeId> NodePairs::find_node(std::string_view name) const {
   const auto node = fabric_.find(name);
   return node && !is_gone(*node) ? node : std::nullopt;
@@ -93,4 +87,4 @@ std::string NodePairs::neighbours(NodeId node) const {
   return near.size() > kShown ? text + " and " + std::to_string(near.size() - kShown) + " more" : text;
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -11,7 +11,7 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 struct NodePair {
   NodeId a, b;
@@ -48,4 +48,4 @@ class NodePairs {
   const Gone gone_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -11,7 +11,7 @@
 #include "banyan/fabric/nccl_xml.h"
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 enum class Format : uint8_t { json, xml, text };
@@ -98,4 +98,4 @@ Fabric load_fabric(const FabricSource& source) {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -17,7 +17,7 @@
 #include "banyan/fabric/fabric.h"
 #include "banyan/fabric/warnings.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 struct FabricSource {
   // Larger files are refused; a fabric of kMaxLinks links stays below it.
@@ -34,4 +34,4 @@ struct FabricSource {
 // Throws Error naming file, line, value and mend; nothing else whatever the bytes are.
 Fabric load_fabric(const FabricSource& source);
 
-}  // namespace banyan
+}  // namespace banyan::fabric

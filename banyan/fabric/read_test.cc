@@ -13,7 +13,7 @@
 #include "banyan/fabric/json.h"
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 using ::testing::AllOf;
@@ -146,4 +146,4 @@ TEST(FabricManual, ShowsFabricsThatCanBeRead) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

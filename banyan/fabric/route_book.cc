@@ -9,7 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/json_reader.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -133,4 +133,4 @@ std::string RouteBook::format(const Fabric& fabric) const {
   return text + "]}\n";
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -22,7 +22,7 @@
 #include "banyan/fabric/cables.h"
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 class RouteBook {
  public:
@@ -59,4 +59,4 @@ class RouteBook {
   std::map<Key, Addresses> routes_;  // the addresses in the direction of the key
 };
 
-}  // namespace banyan
+}  // namespace banyan::fabric

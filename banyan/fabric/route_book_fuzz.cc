@@ -4,7 +4,7 @@
 #include "banyan/fabric/text.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 const testing::Fuzzer kFuzzer("route_book", "banyan/fabric/corpus/routes", [](std::string_view input) {
@@ -15,4 +15,4 @@ const testing::Fuzzer kFuzzer("route_book", "banyan/fabric/corpus/routes", [](st
 });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

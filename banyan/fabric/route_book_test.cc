@@ -5,7 +5,7 @@
 #include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 using ::testing::HasSubstr;
@@ -78,4 +78,4 @@ TEST(RouteBook, NamesWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -1,18 +1,12 @@
+#include "banyan/base/hash.h"
 #include "banyan/fabric/routing.h"
 
 #include <algorithm>
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
-
-// The finaliser of splitmix64: every bit of the input moves every bit of the output.
-uint64_t mixed(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 }  // namespace
 
@@ -151,7 +145,7 @@ void Routing::walk(NodeId from, NodeId to, bool through_ranks, Picker& pick, std
 
 void Routing::find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way) {
   CHECK(from != to) << fabric_.name(from) << " to itself";
-  Picker pick{mixed(salt ^ mixed(uint64_t{index(from)} << 32 | index(to)))};
+  Picker pick{mix(salt ^ mix(uint64_t{index(from)} << 32 | index(to)))};
   NodeId last = from;  // before the last link
   if (!take_links(from, to)) {
     find_gates(from, to);
@@ -165,8 +159,8 @@ void Routing::find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& w
 }
 
 size_t Routing::Picker::one_of(size_t count) {
-  hash = mixed(hash + 1);
+  hash = mix(hash + 1);
   return static_cast<size_t>((hash >> 32) * count >> 32);
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

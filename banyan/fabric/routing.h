@@ -19,7 +19,7 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 class Routing {
  public:
@@ -83,4 +83,4 @@ class Routing {
   std::vector<NodeId> gates_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::fabric

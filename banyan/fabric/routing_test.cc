@@ -8,7 +8,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 std::vector<std::string> names(const Fabric& fabric, const std::vector<LinkId>& way) {
@@ -102,4 +102,4 @@ TEST(Routing, SpreadsPairsOverEqualWaysAndKeepsToOneForEach) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

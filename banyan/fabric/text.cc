@@ -6,7 +6,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 std::string_view trim(std::string_view text) {
@@ -125,4 +125,4 @@ Fabric parse_fabric_text(std::string_view text, const std::string& where) {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

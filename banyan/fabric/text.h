@@ -12,9 +12,9 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 // Throws Error naming the item's line and column. `where` (a file's name) is put in front of it.
 Fabric parse_fabric_text(std::string_view text, const std::string& where = "fabric text");
 
-}  // namespace banyan
+}  // namespace banyan::fabric

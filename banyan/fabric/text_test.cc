@@ -5,7 +5,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 using ::testing::AllOf;
@@ -58,7 +58,8 @@ TEST(FabricTextForm, NamesLineColumnAndCulprit) {
   EXPECT_THAT(error_of(": rank"), HasSubstr("empty name"));
   EXPECT_THAT(error_of("\x01 <-> b 1GB/s"), HasSubstr("control characters"));
   EXPECT_THAT(error_of("\xff <-> b 1GB/s"), HasSubstr("not UTF-8"));
-  EXPECT_THAT(error_of(std::string(1000, 'x') + " <-> b 1GB/s"), HasSubstr("longer than 200 bytes"));
+  const std::string long_name(1000, 'x');
+  EXPECT_THAT(error_of(long_name + " <-> b 1GB/s"), HasSubstr("longer than 200 bytes"));
   EXPECT_THAT(error_of("a <-> b " + std::string(100'000, '1')), HasSubstr("has no bandwidth"));
 }
 
@@ -84,4 +85,4 @@ TEST(FabricTextForm, RefusesMoreThanAMillionNodes) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 // Far outside of what is sold: the fastest ports of 2026 move below 2 TB/s each way, the slowest 100 Mb/s.
@@ -167,4 +167,4 @@ std::vector<std::string> warnings(const Fabric& fabric) {
   return all;
 }
 
-}  // namespace banyan
+}  // namespace banyan::fabric

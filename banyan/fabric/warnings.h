@@ -6,7 +6,7 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::fabric {
 
 // One line each, those of one kind together; of a kind that is found often the first few are named and the rest
 // counted.
@@ -18,4 +18,4 @@ namespace banyan {
 // Same fabric, same lines. Complexity O((nodes + links) log links).
 std::vector<std::string> warnings(const Fabric& fabric);
 
-}  // namespace banyan
+}  // namespace banyan::fabric

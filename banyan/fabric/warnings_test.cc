@@ -6,7 +6,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::fabric {
 namespace {
 
 using ::testing::AllOf;
@@ -72,4 +72,4 @@ TEST(FabricWarnings, CountWhatIsFoundOften) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fabric

@@ -46,7 +46,7 @@ constexpr const char* kHead =
 }  // namespace
 
 std::string fabric_as_dot(const Fabric& fabric, const std::string& name) {
-  const Boxes boxes = find_boxes(fabric);
+  const fabric::Boxes boxes = find_boxes(fabric);
   std::vector<uint32_t> every_node(fabric.nodes().size());
   std::iota(every_node.begin(), every_node.end(), 0);
   const std::vector<Cable> cables = cables_between(fabric, every_node);
@@ -63,7 +63,7 @@ std::string fabric_as_dot(const Fabric& fabric, const std::string& name) {
     dot += "  }\n";
   }
   for (uint32_t node = 0; node < fabric.nodes().size(); ++node) {
-    if (boxes.count() > 1 && boxes.box_of[node] != Boxes::kNone) continue;
+    if (boxes.count() > 1 && boxes.box_of[node] != fabric::Boxes::kNone) continue;
     dot += "  " + node_line(fabric, NodeId{node}, id(NodeId{node}));
   }
   for (const Cable& cable : cables) {

@@ -72,7 +72,7 @@ TEST(Drawing, HoldsEveryNodeAndLinkOfAnyFabricOnce) {
         "torus:4x4x4", "fat-tree:k=4", "fat-tree:k=8", "leaf-spine:leaves=4,hosts=4,spines=2",
         "leaf-spine:leaves=16,hosts=16,spines=8", "hypercube:8", "dragonfly:groups=3,routers=4,hosts=2",
         "dragonfly:groups=17,routers=4,hosts=4", "dgx1-v100:1", "dgx1-v100:4", "full:100"}) {
-    expect_sound(generate_fabric(spec), spec);
+    expect_sound(fabric::generate_fabric(spec), spec);
   }
 }
 
@@ -80,12 +80,12 @@ TEST(Drawing, HoldsRandomFabricsOnce) {
   for (int seed = 1; seed <= 30; ++seed) {
     const std::string spec = "random:n=" + std::to_string(10 + seed * 7) + ",links=" + std::to_string(40 + seed * 20) +
                              ",seed=" + std::to_string(seed);
-    expect_sound(generate_fabric(spec), spec);
+    expect_sound(fabric::generate_fabric(spec), spec);
   }
 }
 
 TEST(Drawing, ShowsSmallFabricsNodeByNode) {
-  const Drawing drawing = draw(generate_fabric("dgx-a100:8"));
+  const Drawing drawing = draw(fabric::generate_fabric("dgx-a100:8"));
   EXPECT_EQ(count_of(drawing, Unit::Kind::rank), 64u);
   EXPECT_EQ(count_of(drawing, Unit::Kind::switch_), 9u);
   EXPECT_EQ(drawing.panels.size(), 8u);
@@ -93,7 +93,7 @@ TEST(Drawing, ShowsSmallFabricsNodeByNode) {
 }
 
 TEST(Drawing, ShowsABoxAsOneTile) {
-  const Drawing drawing = draw(generate_fabric("dgx-a100:128"));
+  const Drawing drawing = draw(fabric::generate_fabric("dgx-a100:128"));
   EXPECT_EQ(count_of(drawing, Unit::Kind::tile), 128u);
   EXPECT_EQ(count_of(drawing, Unit::Kind::switch_), 1u);
   EXPECT_EQ(drawing.units[1].name, "gpu8–15");
@@ -104,7 +104,7 @@ TEST(Drawing, ShowsABoxAsOneTile) {
 }
 
 TEST(Drawing, GathersAFatTreeIntoPods) {
-  const Drawing drawing = draw(generate_fabric("fat-tree:k=16"));
+  const Drawing drawing = draw(fabric::generate_fabric("fat-tree:k=16"));
   EXPECT_EQ(count_of(drawing, Unit::Kind::tile), 128u);
   EXPECT_EQ(count_of(drawing, Unit::Kind::switch_), 17u);  // 16 pods' aggregation, and the core
   EXPECT_EQ(drawing.panels.size(), 16u);
@@ -117,7 +117,7 @@ TEST(Drawing, GathersAFatTreeIntoPods) {
 // Cables to the bar above run between tiles, never over one.
 TEST(Drawing, LeadsCablesPastTiles) {
   for (const char* spec : {"dgx-a100:128", "fat-tree:k=16", "dgx-h100:2048"}) {
-    const Drawing drawing = draw(generate_fabric(spec));
+    const Drawing drawing = draw(fabric::generate_fabric(spec));
     for (const Cable& edge : drawing.cables) {
       for (size_t i = 1; i + 1 < edge.path.size(); ++i) {
         const auto &from = edge.path[i - 1], &to = edge.path[i];
@@ -141,7 +141,7 @@ const Unit& unit_named(const Drawing& drawing, std::string_view name) {
 }
 
 TEST(Drawing, KeepsTheRoutersOfADragonflyGroupTogetherWithRoomBetweenThem) {
-  const Fabric fabric = generate_fabric("dragonfly:groups=3,routers=4,hosts=2");
+  const Fabric fabric = fabric::generate_fabric("dragonfly:groups=3,routers=4,hosts=2");
   const Drawing drawing = draw(fabric);
   ASSERT_EQ(drawing.panels.size(), 3u);
   for (size_t group = 0; group < 3; ++group) {
@@ -161,10 +161,10 @@ TEST(Drawing, KeepsTheRoutersOfADragonflyGroupTogetherWithRoomBetweenThem) {
 }
 
 TEST(Drawing, ShowsPackagesAndTheCubeMesh) {
-  const Drawing mi250 = draw(generate_fabric("mi250:1"));
+  const Drawing mi250 = draw(fabric::generate_fabric("mi250:1"));
   EXPECT_EQ(std::count_if(mi250.panels.begin(), mi250.panels.end(), [](const Panel& panel) { return panel.inner; }), 8);
   // Ranks i and i + 4 are joined: all four of these cables run in parallel.
-  const Drawing v100 = draw(generate_fabric("dgx1-v100:1"));
+  const Drawing v100 = draw(fabric::generate_fabric("dgx1-v100:1"));
   for (size_t i = 1; i < 4; ++i) {
     EXPECT_DOUBLE_EQ(v100.units[i + 4].middle.x - v100.units[i].middle.x,
                      v100.units[4].middle.x - v100.units[0].middle.x);
@@ -176,19 +176,19 @@ TEST(Drawing, ShowsPackagesAndTheCubeMesh) {
 TEST(Drawing, OfAnyDataCentreHasTheShapeOfAPage) {
   for (const char* spec : {"fat-tree:k=12", "fat-tree:k=16", "leaf-spine:leaves=32,hosts=16,spines=8", "dgx-h100:128",
                            "dragonfly:groups=9,routers=4,hosts=4"}) {
-    const Extent size = draw(generate_fabric(spec)).size;
+    const Extent size = draw(fabric::generate_fabric(spec)).size;
     EXPECT_LT(size.width / size.height, 5) << spec;
     EXPECT_GT(size.width / size.height, 0.3) << spec;
   }
 }
 
 TEST(Drawing, BoundsWhatItDrawsOfHugeFabrics) {
-  EXPECT_LE(draw(generate_fabric("dgx-h100:2048")).units.size(), Drawing::kMaxTiles + 1);
-  EXPECT_LE(draw(generate_fabric("torus:64x64")).units.size(), 64u);
+  EXPECT_LE(draw(fabric::generate_fabric("dgx-h100:2048")).units.size(), Drawing::kMaxTiles + 1);
+  EXPECT_LE(draw(fabric::generate_fabric("torus:64x64")).units.size(), 64u);
 }
 
 TEST(Drawing, IsTheSameForTheSameFabric) {
-  const Drawing one = draw(generate_fabric("fat-tree:k=8")), other = draw(generate_fabric("fat-tree:k=8"));
+  const Drawing one = draw(fabric::generate_fabric("fat-tree:k=8")), other = draw(fabric::generate_fabric("fat-tree:k=8"));
   ASSERT_EQ(one.cables.size(), other.cables.size());
   for (size_t i = 0; i < one.cables.size(); ++i) {
     ASSERT_EQ(one.cables[i].path.size(), other.cables[i].path.size());

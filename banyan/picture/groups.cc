@@ -63,11 +63,11 @@ std::vector<std::vector<uint32_t>> cliques_of(size_t count, const Pairs& pairs) 
   return cliques;
 }
 
-std::vector<std::vector<uint32_t>> groups_of_boxes(const Fabric& fabric, const Boxes& boxes) {
+std::vector<std::vector<uint32_t>> groups_of_boxes(const Fabric& fabric, const fabric::Boxes& boxes) {
   if (boxes.count() < 2) return {};
   Pairs pairs;
   for (uint32_t node = 0; node < fabric.nodes().size(); ++node) {
-    if (boxes.box_of[node] == Boxes::kNone) return {};
+    if (boxes.box_of[node] == fabric::Boxes::kNone) return {};
   }
   for (const Link& link : fabric.links()) {
     const uint32_t from = boxes.box_of[index(link.from)], to = boxes.box_of[index(link.to)];

@@ -98,7 +98,7 @@ class LayoutMaker {
   Point fastening(NodeId node, NodeId other) const;
 
   const Fabric& fabric_;
-  Boxes boxes_;
+  fabric::Boxes boxes_;
   Drawing drawing_;
   bool labelled_ = true, has_arrows_ = false;
   double row_width_ = 0;                            // of all panels' rows
@@ -321,7 +321,7 @@ std::vector<std::vector<NodeId>> LayoutMaker::upper_levels() const {
   std::vector<uint32_t> distance(fabric_.nodes().size(), UINT32_MAX);
   std::vector<NodeId> queue;
   for (uint32_t node = 0; node < distance.size(); ++node) {
-    if (boxes_.box_of[node] == Boxes::kNone) continue;
+    if (boxes_.box_of[node] == fabric::Boxes::kNone) continue;
     distance[node] = 0;
     queue.push_back(NodeId{node});
   }

@@ -15,7 +15,7 @@ Drawing lay_out_tiles(const Fabric& fabric);  // tiles.cc
 // are in any order and direction.
 std::vector<std::vector<uint32_t>> cliques_of(size_t count, const std::vector<std::pair<uint32_t, uint32_t>>& pairs);
 // Boxes by cliques of their own switches, where cables between these are all that joins boxes; else empty.
-std::vector<std::vector<uint32_t>> groups_of_boxes(const Fabric& fabric, const Boxes& boxes);
+std::vector<std::vector<uint32_t>> groups_of_boxes(const Fabric& fabric, const fabric::Boxes& boxes);
 // The ranks of one package each: those joined by the widest cables, where these make groups of two to four; else empty.
 std::vector<std::vector<NodeId>> packages_of(const Fabric& fabric, const std::vector<NodeId>& ranks);
 // Two quads, four ranks each of which all are joined, rank i of the first joined to rank i of the second; else empty.

@@ -20,7 +20,7 @@ void check_drawable(const Fabric& fabric) {
                                           " nodes shows nothing; the limit is " + std::to_string(kMaxNodes));
 }
 
-Tree read_tree(const Schedule& schedule, size_t number, bool gathers, const Boxes& boxes) {
+Tree read_tree(const Schedule& schedule, size_t number, bool gathers, const fabric::Boxes& boxes) {
   const Fabric& fabric = schedule.fabric();
   const Chunk chunk = schedule.chunk(number);
   Tree tree{.chunk = number, .gathers = gathers, .root = chunk.root, .edges = {}, .title = {}, .subtitle = {}};
@@ -54,7 +54,7 @@ Tree read_tree(const Schedule& schedule, size_t number, bool gathers, const Boxe
 
 Grove pick_trees(const Schedule& schedule, const TreeOptions& options) {
   check_drawable(schedule.fabric());
-  const Boxes boxes = find_boxes(schedule.fabric());
+  const fabric::Boxes boxes = find_boxes(schedule.fabric());
   const NodeId root = options.root.value_or(schedule.chunk(0).root);
   Grove grove;
   size_t chunks = 0, drawn = 0, nodes = 0;

@@ -62,7 +62,7 @@ TEST(FabricPicture, ShowsEveryNodeAndEveryCableOnce) {
   for (const char* spec : {"dgx-h100:2", "mi250:2", "torus:4x4", "torus:3x3x3", "ring:5", "fat-tree:k=4", "dgx1-v100:3",
                            "rail:boxes=4,gpus=8", "star:20", "random:n=12,links=40,seed=7"}) {
     SCOPED_TRACE(spec);
-    const Fabric fabric = generate_fabric(spec);
+    const Fabric fabric = fabric::generate_fabric(spec);
     const pugi::xml_document document = parse(draw_fabric(fabric, Format::svg));
     std::map<std::string, int> nodes = count(document, "rank", "data-name");
     nodes.merge(count(document, "switch", "data-name"));
@@ -80,15 +80,15 @@ TEST(FabricPicture, ShowsEveryNodeAndEveryCableOnce) {
 }
 
 TEST(FabricPicture, DrawsUnequalAndOneWayLinksWithArrows) {
-  const Fabric fabric = parse_fabric_text("a -> b 2GB/s; b -> a 1GB/s; b -> c 1GB/s; c -> a 1GB/s");
+  const Fabric fabric = fabric::parse_fabric_text("a -> b 2GB/s; b -> a 1GB/s; b -> c 1GB/s; c -> a 1GB/s");
   const pugi::xml_document document = parse(draw_fabric(fabric, Format::svg));
   EXPECT_EQ(document.select_nodes("//path[@class='arrow']").size(), 4u);
-  EXPECT_EQ(parse(draw_fabric(generate_fabric("ring:4"), Format::svg)).select_nodes("//path[@class='arrow']").size(),
+  EXPECT_EQ(parse(draw_fabric(fabric::generate_fabric("ring:4"), Format::svg)).select_nodes("//path[@class='arrow']").size(),
             0u);
 }
 
 TEST(FabricPicture, LeavesEveryArrowHeadVisibleAndSaysWhatArrowsMean) {
-  const std::string svg = draw_fabric(generate_fabric("kautz:n=12,d=2"), Format::svg);
+  const std::string svg = draw_fabric(fabric::generate_fabric("kautz:n=12,d=2"), Format::svg);
   const pugi::xml_document document = parse(svg);
   for (const auto& arrow : document.select_nodes("//path[@class='arrow']")) {
     double x = 0, y = 0;
@@ -101,20 +101,20 @@ TEST(FabricPicture, LeavesEveryArrowHeadVisibleAndSaysWhatArrowsMean) {
     }
   }
   EXPECT_THAT(svg, HasSubstr(">each way; with an arrow: that way only<"));
-  const Fabric one_way = parse_fabric_text("a -> b 1GB/s; b -> c 1GB/s; c -> a 1GB/s");
+  const Fabric one_way = fabric::parse_fabric_text("a -> b 1GB/s; b -> c 1GB/s; c -> a 1GB/s");
   EXPECT_THAT(draw_fabric(one_way, Format::svg), HasSubstr(">arrows: that way only<"));
 }
 
 TEST(FabricPicture, NamesTheFabricInItsTitle) {
-  const std::string svg = draw_fabric(generate_fabric("dgx-h100:2"), Format::svg, "dgx-h100:2");
+  const std::string svg = draw_fabric(fabric::generate_fabric("dgx-h100:2"), Format::svg, "dgx-h100:2");
   EXPECT_THAT(svg, AllOf(HasSubstr("<title>dgx-h100:2: 16 ranks, 3 switches, 64 links</title>"),
                          HasSubstr(">dgx-h100:2</text>"), HasSubstr(">16 ranks, 3 switches, 64 links</text>")));
-  EXPECT_THAT(draw_fabric(generate_fabric("dgx-h100:2"), Format::dot, "dgx-h100:2"),
+  EXPECT_THAT(draw_fabric(fabric::generate_fabric("dgx-h100:2"), Format::dot, "dgx-h100:2"),
               HasSubstr("label=\"dgx-h100:2\";"));
 }
 
 TEST(FabricPicture, ShowsTheRanksOfLargeFabricsAsCellsOfTiles) {
-  const Fabric fabric = generate_fabric("fat-tree:k=12");
+  const Fabric fabric = fabric::generate_fabric("fat-tree:k=12");
   const pugi::xml_document document = parse(draw_fabric(fabric, Format::svg));
   const std::map<std::string, int> cells = count(document, "cell", "data-name");
   EXPECT_EQ(cells.size(), fabric.ranks().size());
@@ -123,7 +123,7 @@ TEST(FabricPicture, ShowsTheRanksOfLargeFabricsAsCellsOfTiles) {
 }
 
 TEST(FabricPicture, DrawsAFullMeshAsOneRanksCablesOverAllOthers) {
-  const pugi::xml_document document = parse(draw_fabric(generate_fabric("full:64"), Format::svg));
+  const pugi::xml_document document = parse(draw_fabric(fabric::generate_fabric("full:64"), Format::svg));
   EXPECT_EQ(document.select_nodes("//path[@class='cable' and @stroke-opacity='0.8']").size(), 63u);
   EXPECT_EQ(document.select_nodes("//path[@class='cable']").size(), 64u * 63 / 2);
 }
@@ -133,15 +133,15 @@ TEST(FabricPicture, LabelsDoNotOverlap) {
        {"dgx-h100:8", "mi250:4", "torus:8x8", "torus:4x4x4", "ring:64", "star:64", "full:7", "hypercube:6",
         "fat-tree:k=4", "leaf-spine:leaves=8,hosts=8,spines=4", "dgx1-v100:8", "kautz:n=24,d=3"}) {
     SCOPED_TRACE(spec);
-    expect_no_overlap(draw_fabric(generate_fabric(spec), Format::svg));
+    expect_no_overlap(draw_fabric(fabric::generate_fabric(spec), Format::svg));
   }
-  expect_no_overlap(draw_fabric(parse_fabric_text("a-rank-with-a-name-far-too-long <-> mmmmmmmmmmmmmmmm 1GB/s;"
+  expect_no_overlap(draw_fabric(fabric::parse_fabric_text("a-rank-with-a-name-far-too-long <-> mmmmmmmmmmmmmmmm 1GB/s;"
                                                   "mmmmmmmmmmmmmmmm <-> WWWWWWWWWWWWWW 1GB/s"),
                                 Format::svg));
 }
 
 TEST(FabricPicture, HasALegendOfTheBandwidthsWidestFirst) {
-  const std::string svg = draw_fabric(generate_fabric("mi250:2"), Format::svg);
+  const std::string svg = draw_fabric(fabric::generate_fabric("mi250:2"), Format::svg);
   size_t at = 0;
   for (const char* label : {">200 GB/s<", ">100 GB/s<", ">50 GB/s<", ">16 GB/s<"}) {
     at = svg.find(label, at);
@@ -152,19 +152,19 @@ TEST(FabricPicture, HasALegendOfTheBandwidthsWidestFirst) {
   for (int i = 0; i < 20; ++i) {
     text += "r" + std::to_string(i) + " <-> r" + std::to_string((i + 1) % 20) + " " + std::to_string(100 + i) + "GB/s;";
   }
-  const pugi::xml_document many = parse(draw_fabric(parse_fabric_text(text), Format::svg));
+  const pugi::xml_document many = parse(draw_fabric(fabric::parse_fabric_text(text), Format::svg));
   EXPECT_EQ(many.select_nodes("//line[@class='legend']").size(), 6u);
 }
 
 TEST(FabricPicture, PutsEachBoxInAPanel) {
-  const pugi::xml_document boxes = parse(draw_fabric(generate_fabric("dgx-h100:3"), Format::svg));
+  const pugi::xml_document boxes = parse(draw_fabric(fabric::generate_fabric("dgx-h100:3"), Format::svg));
   EXPECT_EQ(boxes.select_nodes("//rect[@class='box']").size(), 3u);
-  const pugi::xml_document one = parse(draw_fabric(generate_fabric("dgx-h100:1"), Format::svg));
+  const pugi::xml_document one = parse(draw_fabric(fabric::generate_fabric("dgx-h100:1"), Format::svg));
   EXPECT_EQ(one.select_nodes("//rect[@class='box']").size(), 0u);
 }
 
 TEST(FabricPicture, LaysGridNamesOnAGrid) {
-  const pugi::xml_document document = parse(draw_fabric(generate_fabric("torus:3x4"), Format::svg));
+  const pugi::xml_document document = parse(draw_fabric(fabric::generate_fabric("torus:3x4"), Format::svg));
   const auto middle = [&](const char* name) {
     const pugi::xml_node rect =
         document.select_node(("//g[@data-name='" + std::string(name) + "']/rect").c_str()).node();
@@ -217,19 +217,19 @@ TEST(Picture, EscapesHostileNames) {
 
 TEST(Picture, IsTheSameEveryTime) {
   for (const Format format : {Format::svg, Format::dot}) {
-    EXPECT_EQ(draw_fabric(generate_fabric("mi250:2"), format), draw_fabric(generate_fabric("mi250:2"), format));
+    EXPECT_EQ(draw_fabric(fabric::generate_fabric("mi250:2"), format), draw_fabric(fabric::generate_fabric("mi250:2"), format));
     const Schedule schedule = pair_exchange(hostile_fabric(), CollectiveKind::allreduce);
     EXPECT_EQ(draw_trees(schedule, format), draw_trees(schedule, format));
   }
 }
 
 TEST(Picture, RefusesWhatNobodyCouldSee) {
-  EXPECT_THROW(draw_fabric(generate_fabric("star:20001"), Format::svg), Error);
-  EXPECT_THROW(draw_fabric(generate_fabric("star:20001"), Format::dot), Error);
+  EXPECT_THROW(draw_fabric(fabric::generate_fabric("star:20001"), Format::svg), Error);
+  EXPECT_THROW(draw_fabric(fabric::generate_fabric("star:20001"), Format::dot), Error);
 }
 
 TEST(TreePictures, AnAllreduceShowsBothTreesOfAChunk) {
-  const Fabric fabric = parse_fabric_text("a <-> sw 1GB/s; b <-> sw 2GB/s");
+  const Fabric fabric = fabric::parse_fabric_text("a <-> sw 1GB/s; b <-> sw 2GB/s");
   const Schedule schedule = pair_exchange(fabric, CollectiveKind::allreduce);
   const std::string svg = draw_trees(schedule, Format::svg, {.root = fabric.at("b")});
   const pugi::xml_document document = parse(svg);
@@ -249,7 +249,7 @@ TEST(TreePictures, AnAllreduceShowsBothTreesOfAChunk) {
 
 // A broadcast in which rank i feeds ranks 2i+1 and 2i+2, on a complete graph, as `copies` equal chunks.
 Schedule heap_broadcast(uint32_t ranks, size_t copies) {
-  const Fabric fabric = generate_fabric("full:" + std::to_string(ranks));
+  const Fabric fabric = fabric::generate_fabric("full:" + std::to_string(ranks));
   Schedule::Builder builder(fabric, Collective::make(fabric, {.kind = CollectiveKind::broadcast}));
   std::vector<RouteId> tree;
   for (uint32_t child = 1; child < ranks; ++child) {
@@ -277,7 +277,7 @@ TEST(TreePictures, ShowEveryRankAndEdgeOnceByLevel) {
 }
 
 TEST(TreePictures, ExplainEveryKindOfLineByItsOwnColour) {
-  const Fabric fabric = parse_fabric_text("a <-> sw 1GB/s; b <-> sw 2GB/s");
+  const Fabric fabric = fabric::parse_fabric_text("a <-> sw 1GB/s; b <-> sw 2GB/s");
   const std::string one_box =
       draw_trees(pair_exchange(fabric, CollectiveKind::allgather), Format::svg, {.name = "p.json"});
   EXPECT_THAT(one_box, AllOf(HasSubstr("through a switch<"), HasSubstr("<title>p.json: allgather among 2 ranks, ")));
@@ -304,7 +304,7 @@ TEST(TreePictures, NameWhatIsMissingOrBroken) {
   EXPECT_THROW(draw_trees(schedule, Format::svg, {.root = NodeId{999}}), Error);
   EXPECT_THROW(draw_trees(schedule, Format::svg, {.max_trees = 0}), Error);
   // Well formed, but the edge into the root closes a cycle: what a file may hold.
-  const Fabric fabric = generate_fabric("ring:3");
+  const Fabric fabric = fabric::generate_fabric("ring:3");
   Schedule::Builder builder(fabric, Collective::make(fabric, {.kind = CollectiveKind::broadcast}));
   std::vector<RouteId> cycle;
   for (uint32_t i = 0; i < 3; ++i) {
@@ -368,7 +368,7 @@ TEST(Curves, StandAtPowersOfTwoAndPlainNumbers) {
 
 TEST(DotPicture, QuotesEveryNameAndHasEveryNodeAndEdge) {
   int nodes = 0, edges = 0;
-  for (const auto& [statement, times] : dot_statements(draw_fabric(generate_fabric("dgx-h100:2"), Format::dot))) {
+  for (const auto& [statement, times] : dot_statements(draw_fabric(fabric::generate_fabric("dgx-h100:2"), Format::dot))) {
     if (statement.starts_with("\"[label=")) nodes += times;
     if (statement.starts_with("\"->\"[")) edges += times;
   }

@@ -73,7 +73,7 @@ class TileMaker {
   void join_levels();
 
   const Fabric& fabric_;
-  Boxes boxes_;
+  fabric::Boxes boxes_;
   Drawing drawing_;
   size_t tiles_ = 0;                           // units below this number are tiles
   std::vector<std::vector<uint32_t>> levels_;  // units of switches, the nearest to the tiles first
@@ -128,7 +128,7 @@ void TileMaker::gather_tiles() {
   tiles_ = drawing_.units.size();
   if (one_box) return;
   for (uint32_t node = 0; node < fabric_.nodes().size(); ++node) {
-    if (drawing_.unit_of[node] != kNone || boxes_.box_of[node] == Boxes::kNone) continue;
+    if (drawing_.unit_of[node] != kNone || boxes_.box_of[node] == fabric::Boxes::kNone) continue;
     drawing_.unit_of[node] = drawing_.unit_of[index(boxes_.ranks[boxes_.box_of[node]].front())];
     ++drawing_.units[drawing_.unit_of[node]].switches;
   }

@@ -7,7 +7,7 @@
 #include "banyan/base/error.h"
 #include "banyan/fabric/boxes.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 // A search looks at every pair of places first.
@@ -81,12 +81,12 @@ Error no_ring(RouteTable& routes, const Fabric& fabric, const Collective& collec
 }  // namespace
 
 std::vector<std::vector<uint32_t>> box_orders(RouteTable& routes, const Fabric& fabric, const Collective& collective) {
-  const Boxes boxes = find_boxes(fabric);
-  std::vector<uint32_t> place_of_box(boxes.count(), Boxes::kNone);
+  const fabric::Boxes boxes = find_boxes(fabric);
+  std::vector<uint32_t> place_of_box(boxes.count(), fabric::Boxes::kNone);
   std::vector<std::vector<uint32_t>> result;
   for (uint32_t i = 0; i < collective.participants().size(); ++i) {
     uint32_t& place = place_of_box[boxes.box_of[index(collective.participants()[i])]];
-    if (place == Boxes::kNone) {
+    if (place == fabric::Boxes::kNone) {
       place = static_cast<uint32_t>(result.size());
       result.emplace_back();
     }
@@ -95,7 +95,7 @@ std::vector<std::vector<uint32_t>> box_orders(RouteTable& routes, const Fabric& 
   if (result.size() == 1) return result;
   // A hop inside a box is much wider than what joins the boxes. Where bandwidths do not tell the boxes no hop is, and
   // the order stays.
-  const uint64_t least = kBoxTier * joining_bandwidth(fabric).bytes_per_second();
+  const uint64_t least = fabric::kBoxTier * joining_bandwidth(fabric).bytes_per_second();
   const Hop near = hop_of_width(routes, collective, Bandwidth::bytes_per_second(least));
   for (std::vector<uint32_t>& box : result) {
     if (std::vector<uint32_t> order = ring_or_path(box, near); !order.empty()) box = std::move(order);
@@ -135,4 +135,4 @@ std::vector<uint32_t> path_order(RouteTable& routes, const Collective& collectiv
   return search(members, collective.kind() == CollectiveKind::reduce ? towards : any, false).order;
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -15,7 +15,7 @@
 #include "banyan/plan/baseline_routes.h"
 #include "banyan/schedule/collective.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 // What a search over orders came to.
 struct OrderSearch {
@@ -44,4 +44,4 @@ std::vector<uint32_t> path_order(RouteTable& routes, const Collective& collectiv
 // Participants' numbers by box, each box in the order of its ring; boxes by first participant.
 std::vector<std::vector<uint32_t>> box_orders(RouteTable& routes, const Fabric& fabric, const Collective& collective);
 
-}  // namespace banyan
+}  // namespace banyan::plan

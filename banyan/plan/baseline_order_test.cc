@@ -11,7 +11,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 using testing::ElementsAre;
@@ -23,7 +23,7 @@ std::string names(const Fabric& fabric, std::span<const LinkId> links) {
 }
 
 std::string route(std::string_view text, std::string_view from, std::string_view to) {
-  const Fabric fabric = parse_fabric_text(text);
+  const Fabric fabric = fabric::parse_fabric_text(text);
   return names(fabric, RouteTable(fabric).route(fabric.at(from), fabric.at(to)));
 }
 
@@ -50,7 +50,7 @@ std::vector<uint32_t> ring(const Fabric& fabric, const Collective::Options& opti
 
 void expect_ring(const std::string& spec) {
   SCOPED_TRACE(spec);
-  const Fabric fabric = generate_fabric(spec);
+  const Fabric fabric = fabric::generate_fabric(spec);
   RouteTable routes(fabric);
   const std::vector<uint32_t> order = ring(fabric);
   EXPECT_EQ(std::set<uint32_t>(order.begin(), order.end()).size(), fabric.ranks().size());
@@ -69,11 +69,11 @@ TEST(RingOrder, IsFoundOnDirectConnectFabrics) {
 }
 
 TEST(RingOrder, KeepsTheParticipantsOrderWhereItIsARing) {
-  EXPECT_THAT(ring(generate_fabric("star:5")), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(ring(fabric::generate_fabric("star:5")), ElementsAre(0, 1, 2, 3, 4));
 }
 
 TEST(RingOrder, EntersEachBoxOnceWhateverTheParticipantsOrder) {
-  const Fabric fabric = generate_fabric("dgx-a100:2");
+  const Fabric fabric = fabric::generate_fabric("dgx-a100:2");
   std::vector<NodeId> interleaved;
   for (size_t i = 0; i < 8; ++i) interleaved.insert(interleaved.end(), {fabric.ranks()[i], fabric.ranks()[i + 8]});
   const std::vector<uint32_t> order = ring(fabric, {.ranks = interleaved});
@@ -81,7 +81,7 @@ TEST(RingOrder, EntersEachBoxOnceWhateverTheParticipantsOrder) {
 }
 
 TEST(RingOrder, StaysInsideABoxByDirectLinks) {
-  const Fabric fabric = generate_fabric("mi250:2");
+  const Fabric fabric = fabric::generate_fabric("mi250:2");
   RouteTable routes(fabric);
   const std::vector<uint32_t> order = ring(fabric);
   size_t across = 0;
@@ -102,8 +102,8 @@ TEST(RingOrder, SaysWhenThereIsNone) {
     }
     return "";
   };
-  EXPECT_THAT(refusal(generate_fabric("mesh:3x3")), testing::StartsWith("no ring passes all 9 ranks"));
-  EXPECT_THAT(refusal(parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s")),
+  EXPECT_THAT(refusal(fabric::generate_fabric("mesh:3x3")), testing::StartsWith("no ring passes all 9 ranks"));
+  EXPECT_THAT(refusal(fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s")),
               testing::HasSubstr("no such route from d to a"));
 }
 
@@ -127,4 +127,4 @@ TEST(FindOrder, IsExhaustiveOnSmallQuestions) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::plan

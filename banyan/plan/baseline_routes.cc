@@ -4,7 +4,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 RouteTable::RouteTable(const Fabric& fabric)
     : fabric_(fabric), reach_of_(fabric.nodes().size()), slot_(fabric.nodes().size(), 0) {}
@@ -97,4 +97,4 @@ std::vector<LinkId> RouteTable::route(NodeId from, NodeId to) {
   return links;
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -11,7 +11,7 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 class RouteTable {
  public:
@@ -42,4 +42,4 @@ class RouteTable {
   std::vector<uint32_t> slot_;                  // scratch of search(): by node, its place in the growing reach plus one
 };
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -5,7 +5,7 @@
 #include "banyan/base/check.h"
 #include "banyan/plan/baseline_order.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 constexpr uint64_t kMaxLooks = 20'000'000;    // at hops, by the depth-first search
@@ -182,4 +182,4 @@ OrderSearch find_order(const OrderQuestion& question) {
   return {.order = Rotations(question).run()};
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -6,7 +6,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 uint32_t next_on_ring(uint32_t place, uint32_t count, bool forward) {
@@ -123,4 +123,4 @@ TreeShape hierarchical_chain(const std::vector<std::vector<uint32_t>>& boxes, ui
   return shape;
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

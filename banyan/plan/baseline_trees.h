@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace banyan {
+namespace banyan::plan {
 
 struct TreeEdge {
   uint32_t parent = 0, child = 0;
@@ -43,4 +43,4 @@ TreeShape binomial_tree(uint32_t count, uint32_t root);
 // place of the same rank in its list (modulo its size), and from each entry along the ring of its box.
 TreeShape hierarchical_chain(const std::vector<std::vector<uint32_t>>& boxes, uint32_t root, bool forward);
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -7,7 +7,7 @@
 #include <bit>
 #include <set>
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 // Height of a shape that spans 0 .. count-1 from the root, parents before children; fails the test otherwise.
@@ -99,4 +99,4 @@ TEST(BaselineTrees, HierarchicalChainEntersEachBoxOnceInItsLane) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -11,7 +11,7 @@
 #include "banyan/plan/baseline_routes.h"
 #include "banyan/plan/baseline_trees.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 constexpr std::array<std::string_view, 6> kNames = {
@@ -229,4 +229,4 @@ Schedule plan_baseline(Baseline baseline, const Fabric& fabric, const Collective
   return BaselinePlanner(baseline, fabric, collective).plan();
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -12,7 +12,7 @@
 
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 enum class Baseline : uint8_t {
   ring,                // one ring through all participants
@@ -30,4 +30,4 @@ std::vector<Baseline> all_baselines();
 // this fabric or number of ranks ("no route from gpu3 to gpu7 without passing through a rank").
 Schedule plan_baseline(Baseline baseline, const Fabric& fabric, const Collective& collective);
 
-}  // namespace banyan
+}  // namespace banyan::plan

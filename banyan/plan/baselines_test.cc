@@ -10,7 +10,7 @@
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/brute_force_cuts.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
@@ -36,7 +36,7 @@ Fraction per_gigabyte(int64_t numerator, int64_t denominator) {
 }
 
 void expect_valid(const Schedule& schedule) {
-  const Verdict verdict = verify(schedule, seconds_per_byte(schedule));
+  const schedule::Verdict verdict = verify(schedule, seconds_per_byte(schedule));
   EXPECT_TRUE(verdict.valid) << verdict.reason;
 }
 
@@ -53,7 +53,7 @@ TEST(Baselines, PassTheVerifierForEveryCollectiveWhereTheyExist) {
         Existing{"leaf-spine:leaves=4,hosts=4,spines=2", "rb12dh"}, Existing{"rail:boxes=2,gpus=4", "rb..dh"},
         Existing{"ring:8", "rb...."}, Existing{"torus:4x4", "rb...."}, Existing{"hypercube:3", "rb..d."},
         Existing{"star:5", "rb12.."}, Existing{"full:6", "rb12.."}, Existing{"kautz:n=12,d=3", "r....."}}) {
-    const Fabric fabric = generate_fabric(spec);
+    const Fabric fabric = fabric::generate_fabric(spec);
     for (const Baseline baseline : all_baselines()) {
       const bool exists = existing[static_cast<size_t>(baseline)] != '.';
       for (const CollectiveKind kind : kAllKinds) {
@@ -70,7 +70,7 @@ TEST(Baselines, PassTheVerifierForEveryCollectiveWhereTheyExist) {
 }
 
 TEST(Baselines, ServeSubsetsOddRootsAndUnevenShards) {
-  const Fabric fabric = generate_fabric("dgx-a100:2");
+  const Fabric fabric = fabric::generate_fabric("dgx-a100:2");
   const std::vector<NodeId> six{fabric.at("gpu9"), fabric.at("gpu1"),  fabric.at("gpu12"),
                                 fabric.at("gpu3"), fabric.at("gpu15"), fabric.at("gpu4")};
   for (const Baseline baseline : all_baselines()) {
@@ -93,8 +93,8 @@ TEST(Baselines, ServeSubsetsOddRootsAndUnevenShards) {
 
 TEST(Baselines, RingReachesTheBoundOnARing) {
   // A one-way ring admits nothing else; on a two-way ring both ways are needed.
-  const Fabric one_way = parse_fabric_text("a -> b 1GB/s; b -> c 1GB/s; c -> d 1GB/s; d -> a 1GB/s");
-  const Fabric two_way = generate_fabric("ring:8@1GB/s");
+  const Fabric one_way = fabric::parse_fabric_text("a -> b 1GB/s; b -> c 1GB/s; c -> d 1GB/s; d -> a 1GB/s");
+  const Fabric two_way = fabric::generate_fabric("ring:8@1GB/s");
   for (const CollectiveKind kind :
        {CollectiveKind::allgather, CollectiveKind::reduce_scatter, CollectiveKind::allreduce}) {
     const Schedule ring = plan(Baseline::ring, one_way, {.kind = kind});
@@ -105,7 +105,7 @@ TEST(Baselines, RingReachesTheBoundOnARing) {
 }
 
 TEST(Baselines, RingsUseEachHopForAllShardsButOne) {
-  const Fabric torus = generate_fabric("torus:4x4@1GB/s");
+  const Fabric torus = fabric::generate_fabric("torus:4x4@1GB/s");
   EXPECT_EQ(seconds_per_byte(plan(Baseline::ring, torus)), per_gigabyte(15, 16));
   EXPECT_EQ(seconds_per_byte(plan(Baseline::bidirectional_ring, torus)), per_gigabyte(15, 32));
   EXPECT_EQ(seconds_per_byte(plan(Baseline::ring, torus, {.kind = CollectiveKind::allreduce})), per_gigabyte(30, 16));
@@ -116,7 +116,7 @@ TEST(Baselines, RingsUseEachHopForAllShardsButOne) {
 }
 
 TEST(Baselines, CostWhatAHandCounts) {
-  const Fabric star = generate_fabric("star:4@1GB/s");
+  const Fabric star = fabric::generate_fabric("star:4@1GB/s");
   // Allgather: every rank must receive three quarters, and the star's only limit is that link or the one out.
   EXPECT_EQ(seconds_per_byte(plan(Baseline::ring, star)), per_gigabyte(3, 4));
   EXPECT_EQ(seconds_per_byte(plan(Baseline::recursive_doubling, star)), per_gigabyte(3, 4));
@@ -129,19 +129,19 @@ TEST(Baselines, CostWhatAHandCounts) {
   EXPECT_EQ(seconds_per_byte(plan(Baseline::double_binary_tree, star, {.kind = CollectiveKind::broadcast})),
             per_gigabyte(1, 1));
   // Pairwise exchange: 1/4 with the near partner, 2/4 with the far one, on cables of their own.
-  const Fabric square = generate_fabric("hypercube:2@1GB/s");
+  const Fabric square = fabric::generate_fabric("hypercube:2@1GB/s");
   EXPECT_EQ(seconds_per_byte(plan(Baseline::recursive_doubling, square)), per_gigabyte(2, 4));
 }
 
 TEST(Baselines, HierarchicalRingReachesTheBoundOfManyBoxes) {
   // 64 GPUs, each NIC carries 7 of 64 shards: 64/7 * 25 GB/s, which is the optimum of this fabric.
-  const Schedule schedule = plan(Baseline::hierarchical_ring, generate_fabric("dgx-a100:8"));
+  const Schedule schedule = plan(Baseline::hierarchical_ring, fabric::generate_fabric("dgx-a100:8"));
   EXPECT_EQ(seconds_per_byte(schedule), per_gigabyte(7, 64 * 25));
   EXPECT_EQ(heights(schedule).max, 7u + 7u);
 }
 
 TEST(Baselines, RecursiveDoublingTiesAllShardsOfAStep) {
-  const Fabric fabric = generate_fabric("hypercube:3");
+  const Fabric fabric = fabric::generate_fabric("hypercube:3");
   const Schedule schedule = plan(Baseline::recursive_doubling, fabric, {.kind = CollectiveKind::allreduce});
   expect_valid(schedule);
   EXPECT_EQ(heights(schedule).max, 3u + 3u);
@@ -161,14 +161,14 @@ TEST(Baselines, RecursiveDoublingTiesAllShardsOfAStep) {
 }
 
 TEST(Baselines, ABroadcastNeedsNoClosedRing) {
-  const Fabric path = parse_fabric_text("b <-> a 1GB/s; a <-> c 1GB/s; c <-> d 1GB/s");
+  const Fabric path = fabric::parse_fabric_text("b <-> a 1GB/s; a <-> c 1GB/s; c <-> d 1GB/s");
   for (const CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::reduce}) {
     const Schedule schedule = plan(Baseline::ring, path, {.kind = kind, .root = path.at("d")});
     expect_valid(schedule);
     EXPECT_EQ(heights(schedule).max, 3u);
   }
   const Fabric one_way =
-      parse_fabric_text("a -> b 1GB/s; b -> c 1GB/s; c -> b 1GB/s; b -> a 1GB/s; d -> c 1GB/s; b -> d 1GB/s");
+      fabric::parse_fabric_text("a -> b 1GB/s; b -> c 1GB/s; c -> b 1GB/s; b -> a 1GB/s; d -> c 1GB/s; b -> d 1GB/s");
   expect_valid(plan(Baseline::ring, one_way, {.kind = CollectiveKind::reduce, .root = one_way.at("a")}));
   EXPECT_THAT(refusal(Baseline::ring, path), ::testing::HasSubstr("no ring"));
   EXPECT_THAT(refusal(Baseline::ring, path, {.kind = CollectiveKind::broadcast, .root = path.at("a")}),
@@ -176,23 +176,23 @@ TEST(Baselines, ABroadcastNeedsNoClosedRing) {
 }
 
 TEST(Baselines, RefuseWithTheReason) {
-  const Fabric ring = generate_fabric("ring:6");
+  const Fabric ring = fabric::generate_fabric("ring:6");
   EXPECT_THAT(refusal(Baseline::binary_tree, ring),
               ::testing::MatchesRegex("no route from gpu[0-9] to gpu[0-9] without passing through a rank"));
   EXPECT_EQ(refusal(Baseline::recursive_doubling, ring), "recursive doubling needs a power of two of ranks, not 6");
   EXPECT_THAT(refusal(Baseline::hierarchical_ring, ring), ::testing::StartsWith("all ranks are in one box"));
-  const Fabric boxes = generate_fabric("dgx-a100:4");
+  const Fabric boxes = fabric::generate_fabric("dgx-a100:4");
   const std::vector<NodeId> one_each{boxes.at("gpu0"), boxes.at("gpu8"), boxes.at("gpu16")};
   EXPECT_THAT(refusal(Baseline::hierarchical_ring, boxes, {.ranks = one_each}),
               ::testing::StartsWith("every box has one rank only"));
   // Two ranks away from each other with a rank between that takes no part.
   EXPECT_THAT(refusal(Baseline::ring, ring, {.ranks = {ring.at("gpu0"), ring.at("gpu2")}}),
               ::testing::HasSubstr("no ring"));
-  EXPECT_THAT(refusal(Baseline::ring, generate_fabric("star:20000")), ::testing::HasSubstr("the limit is 268435456"));
+  EXPECT_THAT(refusal(Baseline::ring, fabric::generate_fabric("star:20000")), ::testing::HasSubstr("the limit is 268435456"));
 }
 
 TEST(Baselines, PlanAThousandRanksWithSharedRoutes) {
-  const Schedule schedule = plan(Baseline::ring, generate_fabric("dgx-h100:128"));
+  const Schedule schedule = plan(Baseline::ring, fabric::generate_fabric("dgx-h100:128"));
   EXPECT_EQ(schedule.chunk_count(), 1024u);
   EXPECT_EQ(schedule.route_count(), 1024u);
   expect_valid(schedule);
@@ -206,4 +206,4 @@ TEST(Baselines, NamesAreTheirOwn) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -11,7 +11,7 @@
 #include "banyan/plan/cut_condition.h"
 #include "banyan/plan/network.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 // The ratio |shards that must cross| / bandwidth of a cut, in network units: weight over bandwidth.
@@ -228,4 +228,4 @@ std::string describe(const Witness& witness, const Fabric& fabric, const Collect
          amount + (sends ? " out over " : " over ") + Bandwidth::bytes_per_second(witness.bytes_per_second).to_string();
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -21,7 +21,7 @@
 #include "banyan/fabric/fabric.h"
 #include "banyan/schedule/collective.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 // A proof by one cut. For spreading, `inside` must send crossing_weight / total_weight of the buffer out over
 // `bandwidth`; for gathering (reduce phases), it must receive as much over it.
@@ -54,4 +54,9 @@ bool holds(const Witness& witness, const Fabric& fabric, const Collective& colle
 // "gpu3 must receive 63 of 64 shards over 325 GB/s".
 std::string describe(const Witness& witness, const Fabric& fabric, const Collective& collective);
 
+}  // namespace banyan::plan
+
+namespace banyan {
+using plan::Bound;
+using plan::Witness;
 }  // namespace banyan

@@ -12,7 +12,7 @@
 #include "banyan/testing/brute_force_cuts.h"
 #include "banyan/testing/random_fabric.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 using ::testing::HasSubstr;
@@ -23,7 +23,7 @@ constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKin
 double algbw_gigabytes(const Bound& bound) { return 1e-9 / bound.seconds_per_byte.to_double(); }
 
 Bound allgather_bound(std::string_view spec) {
-  const Fabric fabric = generate_fabric(spec);
+  const Fabric fabric = fabric::generate_fabric(spec);
   return compute_bound(fabric, Collective::make(fabric, {}));
 }
 
@@ -99,7 +99,7 @@ TEST(Bound, FollowsTheClosedFormOfBoxesBehindOneSwitch) {
 }
 
 TEST(Bound, OfABroadcastIsTheNarrowestWayOutOfItsRoot) {
-  const Fabric fabric = parse_fabric_text("a <-> b 4GB/s; b <-> c 3GB/s; a <-> c 2GB/s");
+  const Fabric fabric = fabric::parse_fabric_text("a <-> b 4GB/s; b <-> c 3GB/s; a <-> c 2GB/s");
   const auto broadcast = [&](const char* root) {
     return compute_bound(fabric, Collective::make(fabric, {.kind = CollectiveKind::broadcast, .root = fabric.at(root)}))
         .seconds_per_byte;
@@ -110,7 +110,7 @@ TEST(Bound, OfABroadcastIsTheNarrowestWayOutOfItsRoot) {
 }
 
 TEST(Bound, TellsItsWitnessInWords) {
-  const Fabric fabric = generate_fabric("dgx-a100:8");
+  const Fabric fabric = fabric::generate_fabric("dgx-a100:8");
   const Collective allgather = Collective::make(fabric, {});
   const Bound bound = compute_bound(fabric, allgather);
   EXPECT_THAT(describe(bound.witnesses[0], fabric, allgather), HasSubstr("must receive 56 of 64 shards over 200 GB/s"));
@@ -120,7 +120,7 @@ TEST(Bound, TellsItsWitnessInWords) {
 }
 
 TEST(Bound, AWitnessThatWasTamperedWithDoesNotHold) {
-  const Fabric fabric = generate_fabric("dgx-a100:2");
+  const Fabric fabric = fabric::generate_fabric("dgx-a100:2");
   const Collective allgather = Collective::make(fabric, {});
   const Witness good = compute_bound(fabric, allgather).witnesses[0];
   ASSERT_TRUE(holds(good, fabric, allgather));
@@ -136,7 +136,7 @@ TEST(Bound, AWitnessThatWasTamperedWithDoesNotHold) {
 }
 
 TEST(Bound, DoesNotLetRanksThatDoNotTakePartForward) {
-  const Fabric path = parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s");
+  const Fabric path = fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s");
   try {
     compute_bound(path, Collective::make(path, {.ranks = {path.at("a"), path.at("c")}}));
     FAIL();
@@ -151,7 +151,7 @@ TEST(Bound, RefusesBandwidthsTooDiverseForExactArithmetic) {
     text += "r" + std::to_string(i) + " <-> r" + std::to_string((i + 1) % 40) + " " +
             std::to_string(999'999'999'999'900 + i) + " B/s;";
   }
-  const Fabric fabric = parse_fabric_text(text + "r0 <-> r20 1 B/s");
+  const Fabric fabric = fabric::parse_fabric_text(text + "r0 <-> r20 1 B/s");
   try {
     const Bound bound = compute_bound(fabric, Collective::make(fabric, {.weights = std::vector<uint64_t>(40, 1)}));
     EXPECT_TRUE(holds(bound.witnesses[0], fabric, Collective::make(fabric, {})));
@@ -161,4 +161,4 @@ TEST(Bound, RefusesBandwidthsTooDiverseForExactArithmetic) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::plan

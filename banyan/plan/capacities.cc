@@ -9,7 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/plan/cut_condition.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 // Larger numbers of trees are only tried up to here below the number that is certain to work.
@@ -235,4 +235,4 @@ TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, 
                        collective);
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -13,7 +13,7 @@
 #include "banyan/plan/bound.h"
 #include "banyan/plan/network.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 struct TreeCapacities {
   int64_t trees_per_weight = 0;   // k
@@ -50,4 +50,4 @@ TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, con
 Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
                     const Witness& witness);
 
-}  // namespace banyan
+}  // namespace banyan::plan

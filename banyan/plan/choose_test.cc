@@ -7,11 +7,11 @@
 #include "banyan/plan/bound.h"
 #include "banyan/schedule/verify.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 std::vector<Candidate> candidates_on(const std::string& spec, CollectiveKind kind) {
-  const Fabric fabric = generate_fabric(spec);
+  const Fabric fabric = fabric::generate_fabric(spec);
   return plan_candidates(fabric, Collective::make(fabric, {.kind = kind}));
 }
 
@@ -51,4 +51,4 @@ TEST(Choose, EveryCandidateIsRightAndBestForSomeSize) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -3,11 +3,11 @@
 #include "banyan/base/error.h"
 #include "banyan/plan/baselines.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 void measure(ComparisonRow& row, const Schedule& schedule, const Bound& bound, const std::vector<Bytes>& sizes,
-             const AlphaBeta& model) {
+             const schedule::AlphaBeta& model) {
   row.seconds_per_byte = seconds_per_byte(schedule);
   row.heights = heights(schedule);
   row.chunks = schedule.chunk_count();
@@ -18,7 +18,7 @@ void measure(ComparisonRow& row, const Schedule& schedule, const Bound& bound, c
 }  // namespace
 
 std::vector<ComparisonRow> compare_planners(const Schedule& forest, const Bound& bound, const std::vector<Bytes>& sizes,
-                                            const AlphaBeta& model) {
+                                            const schedule::AlphaBeta& model) {
   std::vector<ComparisonRow> rows;
   measure(rows.emplace_back(ComparisonRow{.planner = "forest"}), forest, bound, sizes, model);
   for (const Baseline baseline : all_baselines()) {
@@ -33,4 +33,4 @@ std::vector<ComparisonRow> compare_planners(const Schedule& forest, const Bound&
   return rows;
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

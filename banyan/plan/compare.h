@@ -9,13 +9,13 @@
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 struct ComparisonRow {
   std::string planner;
   std::string why_not = {};        // not empty: this algorithm cannot run here; the figures are then unset
   Fraction seconds_per_byte = {};  // by the most loaded link
-  Heights heights = {};
+  schedule::Heights heights = {};
   uint64_t chunks = 0;
   std::vector<double> estimate_seconds = {};  // one per size asked for
   double over_bound = 0;                      // seconds_per_byte / bound; 1 is optimal
@@ -23,6 +23,6 @@ struct ComparisonRow {
 
 // One row for `forest`, then one per baseline in the order of all_baselines(). Every baseline schedule is built here.
 std::vector<ComparisonRow> compare_planners(const Schedule& forest, const Bound& bound, const std::vector<Bytes>& sizes,
-                                            const AlphaBeta& model = {});
+                                            const schedule::AlphaBeta& model = {});
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -7,14 +7,14 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/baselines.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 const std::vector<Bytes> kSizes{Bytes{1'000'000}, Bytes{1'000'000'000}};
 
 // With the bidirectional ring in the place of the forest: it is optimal here.
 std::vector<ComparisonRow> compare_on_ring(CollectiveKind kind) {
-  const Fabric fabric = generate_fabric("ring:8@1GB/s");
+  const Fabric fabric = fabric::generate_fabric("ring:8@1GB/s");
   const Collective collective = Collective::make(fabric, {.kind = kind});
   return compare_planners(plan_baseline(Baseline::bidirectional_ring, fabric, collective),
                           compute_bound(fabric, collective), kSizes, {.per_message = std::chrono::microseconds(10)});
@@ -56,4 +56,4 @@ TEST(Compare, SaysWhyABaselineCannotRun) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::plan

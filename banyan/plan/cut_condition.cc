@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 constexpr int64_t kUnlimited = INT64_MAX / 4;
@@ -179,4 +179,4 @@ void CutCondition::repair(const State& state, const std::function<void(const Ver
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

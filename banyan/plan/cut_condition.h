@@ -22,7 +22,7 @@
 
 #include "banyan/plan/network.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 using VertexSet = std::vector<uint8_t>;  // membership by vertex, 0 or 1
 
@@ -84,4 +84,4 @@ class CutCondition {
   bool searched_ = false;  // whether the last reaches() needed a flow at all
 };
 
-}  // namespace banyan
+}  // namespace banyan::plan

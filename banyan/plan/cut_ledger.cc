@@ -4,7 +4,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 bool CutLedger::learn(const VertexSet& cut, int64_t slack, std::span<const uint32_t> arc_uses,
                       std::span<const uint8_t> members) {
@@ -89,4 +89,4 @@ void CutLedger::commit(int64_t units) {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

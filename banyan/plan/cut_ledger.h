@@ -18,7 +18,7 @@
 #include "banyan/plan/cut_condition.h"
 #include "banyan/plan/network.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 class CutLedger {
  public:
@@ -76,4 +76,4 @@ class CutLedger {
   int64_t units_ = 0;
 };
 
-}  // namespace banyan
+}  // namespace banyan::plan

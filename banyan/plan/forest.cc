@@ -15,7 +15,7 @@
 #include "banyan/plan/shortest_paths.h"
 #include "banyan/schedule/cost.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 // The search for the least time under a height: in these parts of the optimal time, and so many halvings at the end.
@@ -274,4 +274,4 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
           .guaranteed_excess = excess};
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

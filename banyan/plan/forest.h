@@ -14,7 +14,7 @@
 #include "banyan/plan/bound.h"
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 // Hears what a long plan is doing; the planner itself reads no clock. Called on the planning thread, often: be quick.
 class PlanObserver {
@@ -51,4 +51,4 @@ struct ForestPlan {
 // trees need not exist, naming the switch; Error{invalid_input} when max_height is below what the fabric allows.
 ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {});
 
-}  // namespace banyan
+}  // namespace banyan::plan

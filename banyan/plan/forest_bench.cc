@@ -11,7 +11,7 @@
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 struct Case {
@@ -30,20 +30,20 @@ Fabric make_damaged_h100() {
     const char* nic = gpu == 17 ? "25 GB/s" : gpu == 42 ? "40 GB/s" : "50 GB/s";
     if (gpu != 3) text += name + " <-> sw " + nic + ";";
   }
-  return parse_fabric_text(text);
+  return fabric::parse_fabric_text(text);
 }
 
 const Case kCases[] = {
-    {"dgx-a100:8", [] { return generate_fabric("dgx-a100:8"); }, 228.571429, 3},
-    {"dgx-h100:8", [] { return generate_fabric("dgx-h100:8"); }, 457.142857, 3},
-    {"dgx-h100:16", [] { return generate_fabric("dgx-h100:16"); }, 426.666667, 3},
-    {"dgx-h100:128", [] { return generate_fabric("dgx-h100:128"); }, 403.149606, 3},
-    {"mi250:4", [] { return generate_fabric("mi250:4"); }, 341.333333, 10},
-    {"mi250:8", [] { return generate_fabric("mi250:8"); }, 292.571429, 12},
-    {"torus:8x8@1GB/s", [] { return generate_fabric("torus:8x8@1GB/s"); }, 4.063492, 12},
-    {"torus:8x8x8@1GB/s", [] { return generate_fabric("torus:8x8x8@1GB/s"); }, 0, 20},
+    {"dgx-a100:8", [] { return fabric::generate_fabric("dgx-a100:8"); }, 228.571429, 3},
+    {"dgx-h100:8", [] { return fabric::generate_fabric("dgx-h100:8"); }, 457.142857, 3},
+    {"dgx-h100:16", [] { return fabric::generate_fabric("dgx-h100:16"); }, 426.666667, 3},
+    {"dgx-h100:128", [] { return fabric::generate_fabric("dgx-h100:128"); }, 403.149606, 3},
+    {"mi250:4", [] { return fabric::generate_fabric("mi250:4"); }, 341.333333, 10},
+    {"mi250:8", [] { return fabric::generate_fabric("mi250:8"); }, 292.571429, 12},
+    {"torus:8x8@1GB/s", [] { return fabric::generate_fabric("torus:8x8@1GB/s"); }, 4.063492, 12},
+    {"torus:8x8x8@1GB/s", [] { return fabric::generate_fabric("torus:8x8x8@1GB/s"); }, 0, 20},
     {"dgx-h100:8 damaged", make_damaged_h100, 0, 0},
-    {"random:n=64,links=256", [] { return generate_fabric("random:n=64,links=256,seed=1"); }, 0, 0},
+    {"random:n=64,links=256", [] { return fabric::generate_fabric("random:n=64,links=256,seed=1"); }, 0, 0},
 };
 
 void plan_allgather(benchmark::State& state) {
@@ -53,14 +53,14 @@ void plan_allgather(benchmark::State& state) {
   const Collective allgather = Collective::make(fabric, {});
   for (auto _ : state) {
     const ForestPlan plan = plan_forest(fabric, allgather);
-    const Verdict verdict = verify(plan.schedule, plan.seconds_per_byte);
+    const schedule::Verdict verdict = verify(plan.schedule, plan.seconds_per_byte);
     if (!verdict.valid) return state.SkipWithError(verdict.reason.c_str());
     if (verdict.seconds_per_byte != plan.bound.seconds_per_byte) return state.SkipWithError("slower than the bound");
     if (!holds(plan.bound.witnesses[0], fabric, allgather)) return state.SkipWithError("the witness does not hold");
     const double algbw = 1e-9 / verdict.seconds_per_byte.to_double();
     if (test.optimum_gigabytes > 0 && std::abs(algbw - test.optimum_gigabytes) > 1e-5)
       return state.SkipWithError("not the known optimum");
-    const Heights height = heights(plan.schedule);
+    const schedule::Heights height = heights(plan.schedule);
     state.counters["algbw_GBps"] = algbw;
     state.counters["height_max"] = height.max;
     state.counters["height_mean"] = height.mean;
@@ -76,7 +76,7 @@ BENCHMARK(plan_allgather)
     ->ReportAggregatesOnly();
 
 void bound_of_1024_ranks(benchmark::State& state) {
-  const Fabric fabric = generate_fabric("dgx-h100:128");
+  const Fabric fabric = fabric::generate_fabric("dgx-h100:128");
   const Collective allgather = Collective::make(fabric, {});
   for (auto _ : state) {
     const Bound bound = compute_bound(fabric, allgather);
@@ -88,6 +88,6 @@ void bound_of_1024_ranks(benchmark::State& state) {
 BENCHMARK(bound_of_1024_ranks)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::plan
 
 BENCHMARK_MAIN();

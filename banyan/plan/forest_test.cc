@@ -16,7 +16,7 @@
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/random_fabric.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 using ::testing::HasSubstr;
@@ -27,7 +27,7 @@ constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKin
 // Plans, and holds the plan against the verifier and the bound, neither of which the planner has a hand in.
 ForestPlan checked_plan(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {}) {
   ForestPlan plan = plan_forest(fabric, collective, options);
-  const Verdict verdict = verify(plan.schedule, plan.seconds_per_byte);
+  const schedule::Verdict verdict = verify(plan.schedule, plan.seconds_per_byte);
   EXPECT_TRUE(verdict.valid) << verdict.reason;
   for (const Witness& witness : plan.bound.witnesses) EXPECT_TRUE(holds(witness, fabric, collective));
   return plan;
@@ -36,7 +36,7 @@ ForestPlan checked_plan(const Fabric& fabric, const Collective& collective, cons
 class OnFabric : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(OnFabric, EveryCollectiveReachesTheBound) {
-  const Fabric fabric = generate_fabric(GetParam());
+  const Fabric fabric = fabric::generate_fabric(GetParam());
   for (const CollectiveKind kind : kAllKinds) {
     SCOPED_TRACE(to_string(kind));
     const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = kind}));
@@ -85,13 +85,13 @@ TEST(Forest, ReachesTheBoundOnRandomFabricsOfEveryShape) {
 
 TEST(Forest, TreesOnDgxBoxesGoToOneEntryPerBoxAndItsNeighbours) {
   for (const char* spec : {"dgx-a100:8", "dgx-h100:8", "dgx-h100:16"}) {
-    const Fabric fabric = generate_fabric(spec);
+    const Fabric fabric = fabric::generate_fabric(spec);
     EXPECT_LE(heights(checked_plan(fabric, Collective::make(fabric, {})).schedule).max, 3u) << spec;
   }
 }
 
 TEST(Forest, ToriAreAsLowAsTheirDiameter) {
-  const Fabric fabric = generate_fabric("torus:8x8@1GB/s");
+  const Fabric fabric = fabric::generate_fabric("torus:8x8@1GB/s");
   EXPECT_EQ(heights(checked_plan(fabric, Collective::make(fabric, {})).schedule).max, 8u);
 }
 
@@ -102,7 +102,7 @@ TEST(Forest, StaysOptimalAndLowWhenNicsFail) {
     text += name + " <-> nvsw" + std::to_string(gpu / 8) + " 450 GB/s;";
     if (gpu != 3) text += name + " <-> sw 50 GB/s;";
   }
-  const Fabric fabric = parse_fabric_text(text);
+  const Fabric fabric = fabric::parse_fabric_text(text);
   const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {}));
   EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
   EXPECT_LE(heights(plan.schedule).max, 4u);
@@ -110,7 +110,7 @@ TEST(Forest, StaysOptimalAndLowWhenNicsFail) {
 
 TEST(Forest, WithFixedTreesStaysWithinTheGuaranteedDistance) {
   for (const char* spec : {"mi250:1", "mi250:2", "torus:4x4@1GB/s", "random:n=16,links=40,seed=3", "dgx1-v100:1"}) {
-    const Fabric fabric = generate_fabric(spec);
+    const Fabric fabric = fabric::generate_fabric(spec);
     for (const uint64_t trees : {1u, 2u, 5u}) {
       SCOPED_TRACE(::testing::Message() << spec << " trees " << trees);
       const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {}), {.trees = trees});
@@ -121,14 +121,14 @@ TEST(Forest, WithFixedTreesStaysWithinTheGuaranteedDistance) {
 }
 
 TEST(Forest, MoreTreesAreNeverSlower) {
-  const Fabric fabric = generate_fabric("mi250:2");
+  const Fabric fabric = fabric::generate_fabric("mi250:2");
   const Collective allgather = Collective::make(fabric, {});
   EXPECT_LE(plan_forest(fabric, allgather, {.trees = 4}).seconds_per_byte,
             plan_forest(fabric, allgather, {.trees = 1}).seconds_per_byte);
 }
 
 TEST(Forest, KeepsBelowTheHeightAskedFor) {
-  const Fabric fabric = generate_fabric("dgx1-v100:1");
+  const Fabric fabric = fabric::generate_fabric("dgx1-v100:1");
   const Collective allgather = Collective::make(fabric, {});
   for (const uint32_t height : {2u, 3u, 4u}) {
     const ForestPlan plan = checked_plan(fabric, allgather, {.max_height = height});
@@ -139,12 +139,12 @@ TEST(Forest, KeepsBelowTheHeightAskedFor) {
 
 TEST(Forest, UnevenSwitchesAreHandledOrRefusedByName) {
   // The switch takes in 3 GB/s but can give out 2: one unit in is of no use and is trimmed.
-  const Fabric trimmed = parse_fabric_text(
+  const Fabric trimmed = fabric::parse_fabric_text(
       "a -> sw 1GB/s; b -> sw 1GB/s; c -> sw 1GB/s; sw -> a 1GB/s; sw -> b 1GB/s; a <-> b 1GB/s; b <-> c 2GB/s");
   const ForestPlan plan = checked_plan(trimmed, Collective::make(trimmed, {}));
   EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
   // Here every in-link is needed by some cut, and more goes out than comes in.
-  const Fabric uneven = parse_fabric_text("a -> sw 1GB/s; sw -> b 1GB/s; sw -> c 1GB/s; b -> a 1GB/s; c -> a 1GB/s");
+  const Fabric uneven = fabric::parse_fabric_text("a -> sw 1GB/s; sw -> b 1GB/s; sw -> c 1GB/s; b -> a 1GB/s; c -> a 1GB/s");
   try {
     const ForestPlan found = checked_plan(uneven, Collective::make(uneven, {.kind = CollectiveKind::broadcast}));
     EXPECT_EQ(found.seconds_per_byte, found.bound.seconds_per_byte);
@@ -173,7 +173,7 @@ TEST(Forest, AnyBandwidthsArePlannedForOrRoundedAtAStatedLoss) {
       if (a != b) text += "r" + std::to_string(a) + " <-> r" + std::to_string(b) + " " + odd_bandwidth() + ";";
       if (random() % 3 == 0) text += "r" + std::to_string(a) + " <-> sw " + odd_bandwidth() + ";";
     }
-    const Fabric fabric = parse_fabric_text(text);
+    const Fabric fabric = fabric::parse_fabric_text(text);
     for (const CollectiveKind kind : kAllKinds) {
       SCOPED_TRACE(to_string(kind));
       const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = kind}));
@@ -187,13 +187,13 @@ TEST(Forest, AnyBandwidthsArePlannedForOrRoundedAtAStatedLoss) {
 
 TEST(Forest, AnAllreduceWhoseDirectionsHaveNoCommonUnitIsPlanned) {
   const Fabric fabric =
-      parse_fabric_text("b <-> a 568670492kb/s; b -> a 293788936kb/s; a <-> c 970976904kb/s; b <-> a 1000000007B/s");
+      fabric::parse_fabric_text("b <-> a 568670492kb/s; b -> a 293788936kb/s; a <-> c 970976904kb/s; b <-> a 1000000007B/s");
   const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce}));
   EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
 }
 
 TEST(Forest, IsTheSameEveryTime) {
-  const Fabric fabric = generate_fabric("mi250:2");
+  const Fabric fabric = fabric::generate_fabric("mi250:2");
   const Collective allgather = Collective::make(fabric, {});
   const ForestPlan a = plan_forest(fabric, allgather), b = plan_forest(fabric, allgather);
   ASSERT_EQ(a.schedule.chunk_count(), b.schedule.chunk_count());
@@ -204,13 +204,13 @@ TEST(Forest, IsTheSameEveryTime) {
 }
 
 TEST(Forest, OverlappedAllreduceMayBeatTheTwoPhaseBoundOnUnevenFabrics) {
-  const Fabric path = parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s");
+  const Fabric path = fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s");
   const ForestPlan plan = checked_plan(path, Collective::make(path, {.kind = CollectiveKind::allreduce}));
   EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
 }
 
 TEST(Packing, ByRotationServesEveryRankOfAnOrbitAlike) {
-  const Fabric fabric = generate_fabric("dgx-h100:8");
+  const Fabric fabric = fabric::generate_fabric("dgx-h100:8");
   ASSERT_FALSE(fabric.symmetries().empty());
   const Collective allgather = Collective::make(fabric, {});
   const Network network(fabric, allgather, false);
@@ -236,7 +236,7 @@ TEST(Packing, ByRotationServesEveryRankOfAnOrbitAlike) {
 
 TEST(Packing, WithoutShortcutsStillFindsEveryTree) {
   // Tight everywhere: every capacity of a torus is used up, so the last trees have no choice.
-  const Fabric fabric = generate_fabric("torus:4x4@1GB/s");
+  const Fabric fabric = fabric::generate_fabric("torus:4x4@1GB/s");
   const Collective allgather = Collective::make(fabric, {});
   const Network network(fabric, allgather, false);
   const std::vector<int64_t> capacity(network.arcs().size(), 15), supply(network.terminal_count(), 4);
@@ -254,4 +254,4 @@ TEST(Packing, WithoutShortcutsStillFindsEveryTree) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 constexpr uint32_t kGone = UINT32_MAX;
@@ -63,4 +63,4 @@ void Network::order_terminals() {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -12,7 +12,7 @@
 #include "banyan/fabric/fabric.h"
 #include "banyan/schedule/collective.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 struct Arc {
   uint32_t tail = 0, head = 0;
@@ -51,4 +51,4 @@ class Network {
   std::vector<uint32_t> out_start_, out_arcs_, in_start_, in_arcs_, nearby_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -11,7 +11,7 @@
 #include "banyan/plan/sure_tree.h"
 #include "banyan/plan/tree_grower.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 // How often a tree is grown again with what its failures taught before it is grown surely.
@@ -328,4 +328,4 @@ std::optional<Packing> pack_trees(const Network& network, std::span<const int64_
   return TreePacker(network, capacity, supply, options).pack();
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

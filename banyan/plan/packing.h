@@ -20,7 +20,7 @@
 
 #include "banyan/plan/network.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 // Paths of arcs, each stored once.
 class PathTable {
@@ -71,4 +71,4 @@ inline uint32_t low_enough(uint32_t least) { return std::max(2 * least, 2u); }
 std::optional<Packing> pack_trees(const Network& network, std::span<const int64_t> capacity,
                                   std::span<const int64_t> supply, const PackingOptions& options = {});
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -9,7 +9,7 @@
 #include "banyan/plan/capacities.h"
 #include "banyan/testing/random_fabric.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 // A Clos of two tiers: hosts on leaves, leaves on spines, uplinks narrower than what they carry, some of them missing.
@@ -27,7 +27,7 @@ Fabric random_clos(uint64_t seed) {
     }
     if (random() % 4 == 0) text += name + "h0 <-> spine0 1GB/s;";  // a host on two tiers
   }
-  return parse_fabric_text(text);
+  return fabric::parse_fabric_text(text);
 }
 
 void expect_packing(const Packing& packing, const Network& network, const TreeCapacities& problem) {
@@ -90,4 +90,4 @@ TEST(Packing, WithoutAnyGuessFindsEveryTreeOfRandomSwitchFabrics) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -9,7 +9,7 @@
 #include "banyan/plan/cut_ledger.h"
 #include "banyan/plan/tree_grower.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 // The declared generators as they act on a network, and what they make alike.
@@ -21,7 +21,7 @@ class Action {
     std::vector<uint32_t> vertex_of(fabric.nodes().size(), UINT32_MAX);
     for (uint32_t v = 0; v < network.vertex_count(); ++v) vertex_of[index(network.node_of(v))] = v;
     const Places places = arc_places(network);
-    for (const Permutation& generator : fabric.symmetries()) {
+    for (const fabric::Permutation& generator : fabric.symmetries()) {
       std::vector<uint32_t> vertices, arcs;
       for (uint32_t v = 0; v < network.vertex_count(); ++v) {
         vertices.push_back(vertex_of[index(generator[index(network.node_of(v))])]);
@@ -282,4 +282,4 @@ std::optional<Packing> pack_by_rotation(const Network& network, const Fabric& fa
   return std::nullopt;
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

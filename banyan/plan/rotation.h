@@ -15,11 +15,11 @@
 #include "banyan/fabric/fabric.h"
 #include "banyan/plan/packing.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 // Trees at most `height` high. Nothing when the fabric declares no symmetry, the problem does not share it, or the
 // guess fails.
 std::optional<Packing> pack_by_rotation(const Network& network, const Fabric& fabric, std::span<const int64_t> capacity,
                                         std::span<const int64_t> supply, uint32_t height);
 
-}  // namespace banyan
+}  // namespace banyan::plan

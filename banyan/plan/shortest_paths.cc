@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 constexpr uint32_t kFar = UINT32_MAX;
@@ -168,4 +168,4 @@ std::optional<Packing> pack_along_shortest_paths(const Network& network, std::sp
   return packing;
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

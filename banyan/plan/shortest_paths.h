@@ -12,9 +12,9 @@
 
 #include "banyan/plan/packing.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 std::optional<Packing> pack_along_shortest_paths(const Network& network, std::span<const int64_t> capacity,
                                                  std::span<const int64_t> supply);
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -8,7 +8,7 @@
 #include "banyan/base/fraction.h"
 #include "banyan/plan/cut_condition.h"
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 // The path without the loops it makes through switches; the capacity of a loop stays with those to come.
@@ -210,4 +210,4 @@ SureTree grow_surely(const Network& network, std::span<const int64_t> left, std:
   return SureGrower(network, left, supply, root).grow();
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

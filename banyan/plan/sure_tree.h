@@ -18,7 +18,7 @@
 
 #include "banyan/plan/network.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 struct SureTree {
   int64_t units = 0;  // as many as the steps allowed, at least 1
@@ -32,4 +32,4 @@ struct SureTree {
 SureTree grow_surely(const Network& network, std::span<const int64_t> left, std::span<const int64_t> supply,
                      uint32_t root);
 
-}  // namespace banyan
+}  // namespace banyan::plan

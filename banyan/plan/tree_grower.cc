@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-namespace banyan {
+namespace banyan::plan {
 namespace {
 
 constexpr uint32_t kUnseen = UINT32_MAX;
@@ -377,4 +377,4 @@ bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits) {
   return true;
 }
 
-}  // namespace banyan
+}  // namespace banyan::plan

@@ -18,7 +18,7 @@
 #include "banyan/plan/cut_ledger.h"
 #include "banyan/plan/network.h"
 
-namespace banyan {
+namespace banyan::plan {
 
 class TreeGrower {
  public:
@@ -137,4 +137,4 @@ class TreeGrower {
   std::vector<uint8_t> retry_;  // by member: a path of it was lost to capacity, others may exist
 };
 
-}  // namespace banyan
+}  // namespace banyan::plan

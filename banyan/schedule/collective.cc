@@ -7,12 +7,9 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
-
 constexpr std::array<std::string_view, 5> kNames = {"allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"};
-
-Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
 
 std::vector<NodeId> checked_participants(const Fabric& fabric, const std::vector<NodeId>& ranks) {
   std::vector<NodeId> participants =
@@ -83,4 +80,4 @@ Collective Collective::make(const Fabric& fabric, const Options& options) {
   return collective;
 }
 
-}  // namespace banyan
+}  // namespace banyan::schedule

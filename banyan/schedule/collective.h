@@ -18,7 +18,7 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan {
+namespace banyan::schedule {
 
 enum class CollectiveKind : uint8_t { allgather, reduce_scatter, allreduce, broadcast, reduce };
 
@@ -65,4 +65,9 @@ class Collective {
   uint64_t total_weight_ = 0;
 };
 
+}  // namespace banyan::schedule
+
+namespace banyan {
+using schedule::Collective;
+using schedule::CollectiveKind;
 }  // namespace banyan

@@ -5,10 +5,10 @@
 #include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
-const Fabric kTriangle = parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; a <-> sw 1GB/s");
+const Fabric kTriangle = fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; a <-> sw 1GB/s");
 
 TEST(Collective, TakesAllRanksWithEqualShardsByDefault) {
   const Collective allgather = Collective::make(kTriangle, {});
@@ -46,4 +46,4 @@ TEST(Collective, RefusesWhatDoesNotFitTheKind) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::schedule

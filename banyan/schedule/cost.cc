@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
 // Depth of the deepest edge; `in_tree` lists are walked back to front, where parents come first.
@@ -77,4 +77,4 @@ double estimate_seconds(const Schedule& schedule, Bytes total, const AlphaBeta& 
   return heights(schedule).max * per_hop + static_cast<double>(total.count()) * seconds_per_byte(schedule).to_double();
 }
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -11,7 +11,7 @@
 #include "banyan/base/fraction.h"
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::schedule {
 
 // Units (of schedule.total_units()) that cross each link, by link number. O(edges * route length).
 std::vector<uint64_t> link_loads(const Schedule& schedule);
@@ -34,4 +34,4 @@ struct AlphaBeta {
 // simulates, this only ranks plans.
 double estimate_seconds(const Schedule& schedule, Bytes total, const AlphaBeta& model = {});
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -8,7 +8,7 @@
 #include "banyan/schedule/export_mscclpp.h"
 #include "banyan/schedule/export_shares.h"
 
-namespace banyan {
+namespace banyan::schedule {
 
 ExportFormat parse_export_format(std::string_view text) {
   if (text == "msccl") return ExportFormat::msccl;
@@ -82,4 +82,4 @@ Export export_schedule(const Schedule& schedule, ExportFormat format, const Expo
   return export_as_it_is(schedule, format, options, sizes);
 }
 
-}  // namespace banyan
+}  // namespace banyan::schedule

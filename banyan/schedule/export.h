@@ -12,7 +12,7 @@
 
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::schedule {
 
 enum class ExportFormat : uint8_t { msccl, mscclpp };
 ExportFormat parse_export_format(std::string_view text);  // Error{invalid_input} with the known names
@@ -61,4 +61,4 @@ struct Export {
 // that would: "needs 91 thread blocks on gpu3, MSCCL has 64; plan with --trees 2".
 Export export_schedule(const Schedule& schedule, ExportFormat format, const ExportOptions& options = {});
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -9,7 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/schedule/export_program.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
 // Limits of RCCL's parser and kernel (src/include/msccl/msccl_struct.h).
@@ -260,4 +260,4 @@ Export export_msccl(const Schedule& schedule, const ExportOptions& options, cons
   return MscclWriter(schedule, options, sizes).write();
 }
 
-}  // namespace banyan
+}  // namespace banyan::schedule

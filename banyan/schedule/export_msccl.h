@@ -3,10 +3,10 @@
 
 #include "banyan/schedule/export.h"
 
-namespace banyan {
+namespace banyan::schedule {
 
 // Errors as export_schedule.
 // `sizes`: that the file is for, in words, for a comment.
 Export export_msccl(const Schedule& schedule, const ExportOptions& options, const std::string& sizes);
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -9,7 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/schedule/export_program.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -329,4 +329,4 @@ Export export_mscclpp(const Schedule& schedule, const ExportOptions& options) {
   return MscclppWriter(schedule, options).write();
 }
 
-}  // namespace banyan
+}  // namespace banyan::schedule

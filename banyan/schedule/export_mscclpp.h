@@ -3,9 +3,9 @@
 
 #include "banyan/schedule/export.h"
 
-namespace banyan {
+namespace banyan::schedule {
 
 // Errors as export_schedule.
 Export export_mscclpp(const Schedule& schedule, const ExportOptions& options);
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -7,7 +7,7 @@
 #include "banyan/base/error.h"
 #include "banyan/schedule/export_shares.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
 class ProgramBuilder {
@@ -175,4 +175,4 @@ void refuse_export(const std::string& format, const std::string& what, const std
                                           std::to_string(allowed) + "; " + mend);
 }
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -15,7 +15,7 @@
 
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::schedule {
 
 struct ExportTransfer {
   uint32_t from = 0, to = 0;  // participants, by position
@@ -84,4 +84,4 @@ std::vector<OwnPiece> own_pieces(CollectiveKind kind, bool in_place, const Expor
 [[noreturn]] void refuse_export(const std::string& format, const std::string& what, const std::string& where,
                                 uint64_t needed, uint64_t allowed, uint64_t trees_per_rank);
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -6,7 +6,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
 bool is_sharded(const Collective& collective) {
@@ -75,4 +75,4 @@ uint64_t parts_of(const Schedule& schedule) {
   return whole / unit;
 }
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -8,7 +8,7 @@
 
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::schedule {
 
 // The same trees, with `parts` equal parts dealt to the chunks of each root (allgather, reduce-scatter) or to all
 // chunks (other kinds), by largest remainders; a chunk that gets none is left out. Throws Error{unsupported} for shards
@@ -18,4 +18,4 @@ Schedule round_shares(const Schedule& schedule, uint64_t parts);
 // How many equal parts, of each shard or of the whole buffer, the shares of the schedule are multiples of.
 uint64_t parts_of(const Schedule& schedule);
 
-}  // namespace banyan
+}  // namespace banyan::schedule

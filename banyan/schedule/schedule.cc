@@ -6,11 +6,8 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
-
-Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
-
 uint64_t scaled(uint64_t elements, uint64_t part, uint64_t whole) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(elements) * part / whole);
 }
@@ -127,4 +124,4 @@ Schedule Schedule::Builder::build() && {
   return std::move(schedule_);
 }
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -25,7 +25,7 @@
 #include "banyan/fabric/fabric.h"
 #include "banyan/schedule/collective.h"
 
-namespace banyan {
+namespace banyan::schedule {
 
 enum class RouteId : uint32_t {};
 constexpr uint32_t index(RouteId id) { return static_cast<uint32_t>(id); }
@@ -117,4 +117,11 @@ class Schedule::Builder {
   bool any_steps_ = false;
 };
 
+}  // namespace banyan::schedule
+
+namespace banyan {
+using schedule::Chunk;
+using schedule::Route;
+using schedule::RouteId;
+using schedule::Schedule;
 }  // namespace banyan

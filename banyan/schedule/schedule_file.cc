@@ -9,15 +9,12 @@
 #include "banyan/base/json_reader.h"
 #include "banyan/fabric/json.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
-
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
 constexpr size_t kMaxPlanner = 80;
 
 constexpr JsonForm kForm{.name = "plan", .format = "schedule/1", .depth = 16};  // the format itself needs 4
-
-Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
 
 Fraction positive_fraction(JsonNode node) {
   return node.parsed([](const std::string& text) {
@@ -94,7 +91,7 @@ ScheduleFile read_document(JsonNode root) {
     throw invalid("planner holds a control character; name it in plain text");
   if (planner.size() > kMaxPlanner)
     throw invalid("planner is longer than " + std::to_string(kMaxPlanner) + " characters");
-  const Fabric fabric = parse_fabric_json(root.at("fabric").object_text(), "fabric");
+  const Fabric fabric = fabric::parse_fabric_json(root.at("fabric").object_text(), "fabric");
   const Collective collective = read_collective(root.at("collective"), fabric);
   Schedule::Builder builder(fabric, collective);
   read_routes(root.at("routes"), builder);
@@ -203,4 +200,4 @@ std::string format_schedule(const ScheduleFile& file) {
 
 void write_schedule(const std::string& path, const ScheduleFile& file) { write_file(path, format_schedule(file)); }
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -12,7 +12,7 @@
 #include "banyan/base/fraction.h"
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::schedule {
 
 struct ScheduleFile {
   Schedule schedule;
@@ -28,4 +28,4 @@ ScheduleFile read_schedule(const std::string& path);
 std::string format_schedule(const ScheduleFile& file);
 void write_schedule(const std::string& path, const ScheduleFile& file);  // whole or not at all
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -13,14 +13,14 @@
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
 using ::testing::HasSubstr;
 
 // Broadcast from "a" down a path, in two chunks, one of them with steps.
 ScheduleFile sample() {
-  const Fabric fabric = parse_fabric_text("a <-> sw 2GB/s; b <-> sw 2GB/s; b <-> c 1GB/s");
+  const Fabric fabric = fabric::parse_fabric_text("a <-> sw 2GB/s; b <-> sw 2GB/s; b <-> c 1GB/s");
   Schedule::Builder builder(fabric,
                             Collective::make(fabric, {.kind = CollectiveKind::broadcast, .root = fabric.at("a")}));
   const RouteId to_b = builder.add_route(std::vector<LinkId>{LinkId{0}, LinkId{3}});
@@ -39,7 +39,7 @@ ScheduleFile sample() {
 
 // An allreduce of both trees with quotes in a name and a subset of the ranks.
 ScheduleFile odd_sample() {
-  const Fabric fabric = parse_fabric_text("a\"b <-> c 1GB/s; c <-> d 1GB/s");
+  const Fabric fabric = fabric::parse_fabric_text("a\"b <-> c 1GB/s; c <-> d 1GB/s");
   Schedule::Builder builder(
       fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce, .ranks = {NodeId{1}, NodeId{0}}}));
   const std::vector<RouteId> out{builder.add_route(std::vector<LinkId>{LinkId{1}})},
@@ -174,4 +174,4 @@ TEST(ScheduleFile, IsWrittenWholeOrNotAtAll) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::schedule

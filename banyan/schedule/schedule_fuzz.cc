@@ -4,7 +4,7 @@
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
 // Whatever can be read can be verified and written, and what was written reads back as the same plan; a plan that the
@@ -22,4 +22,4 @@ const testing::Fuzzer kFuzzer("schedule", "banyan/schedule/corpus", [](std::stri
 });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::schedule

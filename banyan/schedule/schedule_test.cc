@@ -6,11 +6,11 @@
 #include "banyan/fabric/text.h"
 #include "banyan/schedule/cost.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
 // a -> sw -> b is link 0, 3; b -> sw -> a is 2, 1.
-const Fabric kStar = parse_fabric_text("a <-> sw 1GB/s; b <-> sw 2GB/s");
+const Fabric kStar = fabric::parse_fabric_text("a <-> sw 1GB/s; b <-> sw 2GB/s");
 
 Schedule star_allgather() {
   Schedule::Builder builder(kStar, Collective::make(kStar, {}));
@@ -49,4 +49,4 @@ TEST(Schedule, RefusesRoutesThatAreNoPaths) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -5,7 +5,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
 using uint128 = unsigned __int128;
@@ -274,4 +274,4 @@ Verdict verify(const Schedule& schedule, const std::optional<Fraction>& claim) {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -20,7 +20,7 @@
 #include "banyan/base/fraction.h"
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::schedule {
 
 struct Verdict {
   bool valid = false;
@@ -35,4 +35,4 @@ struct Verdict {
 // `claim`: what the schedule's author says its seconds per byte are; a different recomputed value makes it not valid.
 Verdict verify(const Schedule& schedule, const std::optional<Fraction>& claim = std::nullopt);
 
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -11,7 +11,7 @@
 #include "banyan/testing/random_fabric.h"
 #include "banyan/testing/schedule_draft.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
 using testing::ChunkDraft;
@@ -159,4 +159,4 @@ TEST(VerifyRandomly, AgreesWithExecutionOnTamperedSchedules) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -10,7 +10,7 @@
 #include "banyan/fabric/text.h"
 #include "banyan/testing/schedule_draft.h"
 
-namespace banyan {
+namespace banyan::schedule {
 namespace {
 
 using testing::ChunkDraft;
@@ -21,7 +21,7 @@ constexpr auto kAllgather = CollectiveKind::allgather;
 constexpr auto kAllreduce = CollectiveKind::allreduce;
 
 // A ring of four both ways, a bystander e hung on it, and a switch with a way of its own between all four.
-const Fabric kRing = parse_fabric_text(
+const Fabric kRing = fabric::parse_fabric_text(
     "a <-> b 10GB/s; b <-> c 10GB/s; c <-> d 10GB/s; d <-> a 10GB/s; d <-> e 10GB/s; e <-> a 10GB/s;"
     "a <-> sw 5GB/s; b <-> sw 5GB/s; c <-> sw 5GB/s; d <-> sw 5GB/s; sw <-> sw2 5GB/s");
 
@@ -403,7 +403,7 @@ TEST(Verify, ChecksAMillionEdges) {
 
 // Loads here are far beyond 64 bits: 2^61 units over links of the least and the greatest bandwidth.
 TEST(Verify, CountsHugeSharesExactly) {
-  const Fabric fabric = parse_fabric_text("a <-> b 1000TB/s; b <-> c 0.001kB/s; c <-> a 1000TB/s");
+  const Fabric fabric = fabric::parse_fabric_text("a <-> b 1000TB/s; b <-> c 0.001kB/s; c <-> a 1000TB/s");
   ScheduleDraft draft{.fabric = fabric, .collective = Collective::make(fabric, {.kind = kAllreduce})};
   draft.chunks = {{.root = fabric.at("a"),
                    .units = uint64_t{1} << 61,
@@ -419,4 +419,4 @@ TEST(Verify, CountsHugeSharesExactly) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::schedule

@@ -11,7 +11,7 @@ namespace {
 constexpr int128 kGiga = 1'000'000'000;
 
 Fraction bound_of(std::string_view text, const Collective::Options& options) {
-  const Fabric fabric = parse_fabric_text(text);
+  const Fabric fabric = fabric::parse_fabric_text(text);
   return brute_force_seconds_per_byte(fabric, Collective::make(fabric, options));
 }
 

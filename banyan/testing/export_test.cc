@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
                                         CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce};
-constexpr ExportFormat kFormats[] = {ExportFormat::msccl, ExportFormat::mscclpp};
+constexpr schedule::ExportFormat kFormats[] = {schedule::ExportFormat::msccl, schedule::ExportFormat::mscclpp};
 
 uint32_t root_of(const Collective& collective) {
   const auto participants = collective.participants();
@@ -28,16 +28,16 @@ uint32_t root_of(const Collective& collective) {
 }
 
 // Exports in and out of place, and runs what came out under many interleavings.
-void check(const Schedule& schedule, ExportFormat format, uint32_t seeds = 6) {
+void check(const Schedule& schedule, schedule::ExportFormat format, uint32_t seeds = 6) {
   const uint32_t root = root_of(schedule.collective());
   for (const bool in_place : {false, true}) {
     SCOPED_TRACE(::testing::Message() << to_string(schedule.collective().kind())
                                       << (in_place ? " in place" : " out of place")
-                                      << (format == ExportFormat::msccl ? " msccl" : " mscclpp"));
-    const Export result = export_schedule(schedule, format, {.in_place = in_place});
+                                      << (format == schedule::ExportFormat::msccl ? " msccl" : " mscclpp"));
+    const schedule::Export result = export_schedule(schedule, format, {.in_place = in_place});
     EXPECT_TRUE(result.fit.fits());
     try {
-      if (format == ExportFormat::msccl) {
+      if (format == schedule::ExportFormat::msccl) {
         check_msccl(result.text, {.root = root, .seeds = seeds});
       } else {
         check_mscclpp(result.text, {.root = root, .seeds = seeds});
@@ -51,10 +51,10 @@ void check(const Schedule& schedule, ExportFormat format, uint32_t seeds = 6) {
 class ExportOf : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ExportOf, ForestsDoesWhatTheCollectivePromises) {
-  const Fabric fabric = generate_fabric(GetParam());
+  const Fabric fabric = fabric::generate_fabric(GetParam());
   for (const CollectiveKind kind : kAllKinds) {
-    const Schedule schedule = plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 1}).schedule;
-    for (const ExportFormat format : kFormats) check(schedule, format);
+    const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 1}).schedule;
+    for (const schedule::ExportFormat format : kFormats) check(schedule, format);
   }
 }
 
@@ -64,22 +64,22 @@ INSTANTIATE_TEST_SUITE_P(OnFabrics, ExportOf,
                                            "random:n=9,links=14,seed=5"));
 
 TEST(Export, OptimalPlansOfTwoDgxBoxesFit) {
-  const Fabric fabric = generate_fabric("dgx-h100:2");
+  const Fabric fabric = fabric::generate_fabric("dgx-h100:2");
   for (const CollectiveKind kind : kAllKinds) {
-    const ForestPlan plan = plan_forest(fabric, Collective::make(fabric, {.kind = kind}));
+    const plan::ForestPlan plan = plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind}));
     ASSERT_TRUE(plan.optimal);
-    for (const ExportFormat format : kFormats) check(plan.schedule, format);
+    for (const schedule::ExportFormat format : kFormats) check(plan.schedule, format);
   }
 }
 
 TEST(Export, BaselinesRunAsWell) {
-  const Fabric fabric = generate_fabric("dgx-a100:1");
-  for (const Baseline baseline : all_baselines()) {
-    if (baseline == Baseline::hierarchical_ring) continue;  // needs several boxes
+  const Fabric fabric = fabric::generate_fabric("dgx-a100:1");
+  for (const plan::Baseline baseline : plan::all_baselines()) {
+    if (baseline == plan::Baseline::hierarchical_ring) continue;  // needs several boxes
     for (const CollectiveKind kind : kAllKinds) {
       SCOPED_TRACE(to_string(baseline));
       const Schedule schedule = plan_baseline(baseline, fabric, Collective::make(fabric, {.kind = kind}));
-      for (const ExportFormat format : kFormats) check(schedule, format, 3);
+      for (const schedule::ExportFormat format : kFormats) check(schedule, format, 3);
     }
   }
 }
@@ -92,24 +92,24 @@ TEST(Export, ChunksOfUnequalSizesAndSubsetsOfRanksAreRight) {
       Collective::Options options{.kind = kind};
       const bool rooted = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
       if (rooted) options.root = fabric.ranks()[seed % 5];
-      const Schedule schedule = plan_forest(fabric, Collective::make(fabric, options), {.trees = 3}).schedule;
-      for (const ExportFormat format : kFormats) check(schedule, format, 3);
+      const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, options), {.trees = 3}).schedule;
+      for (const schedule::ExportFormat format : kFormats) check(schedule, format, 3);
     }
   }
-  const Fabric full = generate_fabric("full:6");
+  const Fabric full = fabric::generate_fabric("full:6");
   const std::vector<NodeId> some{full.ranks()[4], full.ranks()[1], full.ranks()[3]};
   for (const CollectiveKind kind : kAllKinds) {
-    const Schedule schedule = plan_forest(full, Collective::make(full, {.kind = kind, .ranks = some})).schedule;
-    for (const ExportFormat format : kFormats) check(schedule, format);
+    const Schedule schedule = plan::plan_forest(full, Collective::make(full, {.kind = kind, .ranks = some})).schedule;
+    for (const schedule::ExportFormat format : kFormats) check(schedule, format);
   }
 }
 
 TEST(Export, SaysWhichLimitAPlanBreaksAndWhatWouldFit) {
-  const Fabric fabric = generate_fabric("dgx-h100:16");
-  const Schedule schedule = plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
-  for (const ExportFormat format : kFormats) {
+  const Fabric fabric = fabric::generate_fabric("dgx-h100:16");
+  const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
+  for (const schedule::ExportFormat format : kFormats) {
     try {
-      const Export fitting = export_schedule(schedule, format);
+      const schedule::Export fitting = export_schedule(schedule, format);
       EXPECT_TRUE(fitting.fit.fits());
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::unsupported);
@@ -117,9 +117,9 @@ TEST(Export, SaysWhichLimitAPlanBreaksAndWhatWouldFit) {
       EXPECT_THAT(error.what(), ::testing::AnyOf(HasSubstr("plan with --trees"), HasSubstr("--ranks")));
     }
   }
-  const Fabric full = generate_fabric("full:40");
-  const Schedule wide = plan_forest(full, Collective::make(full, {.kind = CollectiveKind::allreduce})).schedule;
-  for (const ExportFormat format : kFormats) {
+  const Fabric full = fabric::generate_fabric("full:40");
+  const Schedule wide = plan::plan_forest(full, Collective::make(full, {.kind = CollectiveKind::allreduce})).schedule;
+  for (const schedule::ExportFormat format : kFormats) {
     try {
       export_schedule(wide, format);
       ADD_FAILURE() << "39 peers a rank, each way, cannot fit";
@@ -132,15 +132,15 @@ TEST(Export, SaysWhichLimitAPlanBreaksAndWhatWouldFit) {
 TEST(Export, IsForPowersOfTwoAtASmallLoss) {
   for (const char* spec : {"dgx-h100:3", "ring:5", "mi250:1"}) {
     SCOPED_TRACE(spec);
-    const Fabric fabric = generate_fabric(spec);
+    const Fabric fabric = fabric::generate_fabric(spec);
     for (const CollectiveKind kind : kAllKinds) {
-      const Schedule schedule = plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 3}).schedule;
-      for (const ExportFormat format : kFormats) {
-        const Export result = export_schedule(schedule, format);
+      const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 3}).schedule;
+      for (const schedule::ExportFormat format : kFormats) {
+        const schedule::Export result = export_schedule(schedule, format);
         EXPECT_EQ(result.sizes.divisor & (result.sizes.divisor - 1), 0u) << result.sizes.divisor;
         EXPECT_LT(result.sizes.loss, 0.3);
         check(schedule, format, 2);
-        const Export exact = export_schedule(schedule, format, {.chunks = ChunkCount::exact});
+        const schedule::Export exact = export_schedule(schedule, format, {.chunks = schedule::ChunkCount::exact});
         EXPECT_EQ(exact.sizes.divisor, exact.sizes.exact_divisor);
         EXPECT_EQ(exact.sizes.loss, 0);
       }
@@ -149,28 +149,28 @@ TEST(Export, IsForPowersOfTwoAtASmallLoss) {
 }
 
 TEST(Export, SaysForWhichSizesItIs) {
-  const Fabric fabric = generate_fabric("ring:3");
-  const Schedule three = plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
-  const Export exact = export_schedule(three, ExportFormat::msccl, {.chunks = ChunkCount::exact});
+  const Fabric fabric = fabric::generate_fabric("ring:3");
+  const Schedule three = plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
+  const schedule::Export exact = export_schedule(three, schedule::ExportFormat::msccl, {.chunks = schedule::ChunkCount::exact});
   ASSERT_EQ(exact.sizes.divisor % 3, 0u);
   EXPECT_THAT(exact.text, HasSubstr("divides: no power of two -->"));
-  const Export rounded = export_schedule(three, ExportFormat::msccl);
+  const schedule::Export rounded = export_schedule(three, schedule::ExportFormat::msccl);
   EXPECT_THAT(rounded.text, HasSubstr("<!-- for element counts that " + std::to_string(rounded.sizes.divisor) +
                                       " divides: all powers of two from "));
   EXPECT_THAT(rounded.text, HasSubstr("nchunksperloop=\"" + std::to_string(rounded.sizes.divisor) + "\""));
 }
 
 TEST(Export, KeepsTheFileWholeWhateverTheName) {
-  const Fabric fabric = generate_fabric("ring:3");
-  const Schedule schedule = plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather})).schedule;
-  const Export result = export_schedule(schedule, ExportFormat::msccl, {.name = "two\nlines\x1b[31m\"<"});
+  const Fabric fabric = fabric::generate_fabric("ring:3");
+  const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather})).schedule;
+  const schedule::Export result = export_schedule(schedule, schedule::ExportFormat::msccl, {.name = "two\nlines\x1b[31m\"<"});
   EXPECT_THAT(result.text, HasSubstr("name=\"two_lines_[31m__\""));
 }
 
 TEST(Export, RefusesShardsOfUnequalSize) {
-  const Fabric fabric = generate_fabric("full:3");
-  const Schedule schedule = plan_forest(fabric, Collective::make(fabric, {.weights = {1, 2, 1}})).schedule;
-  for (const ExportFormat format : kFormats) {
+  const Fabric fabric = fabric::generate_fabric("full:3");
+  const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {.weights = {1, 2, 1}})).schedule;
+  for (const schedule::ExportFormat format : kFormats) {
     try {
       export_schedule(schedule, format);
       ADD_FAILURE();
@@ -181,9 +181,9 @@ TEST(Export, RefusesShardsOfUnequalSize) {
 }
 
 TEST(Export, KnowsItsFormats) {
-  EXPECT_EQ(parse_export_format("msccl"), ExportFormat::msccl);
-  EXPECT_EQ(parse_export_format("mscclpp"), ExportFormat::mscclpp);
-  EXPECT_THROW(parse_export_format("nccl"), Error);
+  EXPECT_EQ(schedule::parse_export_format("msccl"), schedule::ExportFormat::msccl);
+  EXPECT_EQ(schedule::parse_export_format("mscclpp"), schedule::ExportFormat::mscclpp);
+  EXPECT_THROW(schedule::parse_export_format("nccl"), Error);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace banyan::testing {
 inline void check_round_trip(const Fabric& fabric) {
   const std::string text = format_fabric_json(fabric);
   try {
-    const Fabric again = parse_fabric_json(text, "written");
+    const Fabric again = fabric::parse_fabric_json(text, "written");
     CHECK_EQ(again.fingerprint(), fabric.fingerprint());
     CHECK_EQ(again.symmetries().size(), fabric.symmetries().size());
     CHECK_EQ(format_fabric_json(again), text);

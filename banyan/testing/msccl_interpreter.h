@@ -3,15 +3,12 @@
 // Written from the format's parser and device interpreter (ROCm/rccl src/misc/msccl/msccl_parser.cc,
 // src/device/msccl_kernel_impl.h, limits src/include/msccl/msccl_struct.h). What is modelled:
 //   - the XML reader's own narrowness: no <?xml?> declaration, no tabs, one blank before each attribute, 255 characters
-//   a
-//     value, 4095 elements a GPU;
+//     a value, 4095 elements a GPU;
 //   - blocks of all GPUs run at once, each its steps in order, and the whole program once per loop (slice of a chunk);
 //   - a connection (from, to, channel) is a FIFO of bounded slots: a send blocks while it is full, a step that receives
-//   and
-//     sends needs both at once, messages match receives by order;
+//     and sends needs both at once, messages match receives by order;
 //   - depid/deps wait for a step of the same loop; nops carry further dependencies to the step behind them; consecutive
-//   `re`
-//     onto one destination fuse into one step that writes once;
+//     `re` onto one destination fuse into one step that writes once;
 //   - memory as NCCL's callers lay it out, in place or out of place (device_memory.h), and races between blocks.
 // Stricter than RCCL, which does not look: counts of matching sends and receives agree, no connection has two blocks at
 // one end, dependencies name steps that raise their flag (hasdep="1"), offsets stay in the buffers for all of cnt.

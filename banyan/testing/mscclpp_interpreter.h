@@ -10,11 +10,9 @@
 //   - a put over a port channel goes on by itself. A later signal of the same channel is delivered after it; the source
 //     is free again only after a flush, or when the peer has answered.
 //   - what a peer put is there only after a wait for a signal that follows it. Relaxed signals and waits order nothing
-//   but
-//     the start of the kernels.
+//     but the start of the kernels.
 //   - a GPU's memory is its caller's until its kernel starts and again when all its blocks have ended: a peer must have
-//   heard
-//     of the start before it reads or writes there, and the last block must have heard that it is done.
+//     heard of the start before it reads or writes there, and the last block must have heard that it is done.
 //   - signals and semaphores that are left over would be taken by the next launch.
 // Not interpreted, and refused as such: packets (LL), switch channels, pipelines and blocks that share an operation
 // (tbg_info); Banyan does not export them.

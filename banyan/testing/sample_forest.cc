@@ -8,7 +8,7 @@
 
 #include "banyan/fabric/text.h"
 
-namespace banyan {
+namespace banyan::testing {
 namespace {
 
 class Grower {
@@ -38,7 +38,7 @@ class Grower {
         text += "gpu" + std::to_string(b) + " <-> gpu" + std::to_string(a) + " 10GB/s;";
       }
     }
-    return parse_fabric_text(text);
+    return fabric::parse_fabric_text(text);
   }
 
   NodeId participant(uint32_t rank) const { return fabric_.at("gpu" + std::to_string(rank + options_.bystanders)); }
@@ -97,4 +97,4 @@ class Grower {
 
 Schedule sample_forest(const SampleForestOptions& options) { return Grower(options).grow(); }
 
-}  // namespace banyan
+}  // namespace banyan::testing

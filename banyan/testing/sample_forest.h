@@ -6,7 +6,7 @@
 
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::testing {
 
 enum class TreeShape { random, path, star };
 
@@ -24,4 +24,4 @@ struct SampleForestOptions {
 // On a fabric that links every rank with every other.
 Schedule sample_forest(const SampleForestOptions& options);
 
-}  // namespace banyan
+}  // namespace banyan::testing

@@ -7,9 +7,9 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::testing {
 
-class SimulatedWorld::RankTransport : public Transport {
+class SimulatedWorld::RankTransport : public run::Transport {
  public:
   RankTransport(SimulatedWorld& world, uint32_t rank) : world_(world), rank_(rank) {}
 
@@ -177,4 +177,4 @@ void SimulatedWorld::mend() {
   has_broken_ = false;
 }
 
-}  // namespace banyan
+}  // namespace banyan::testing

@@ -13,7 +13,7 @@
 
 #include "banyan/run/transport/transport.h"
 
-namespace banyan {
+namespace banyan::testing {
 
 class SimulatedWorld {
  public:
@@ -28,7 +28,7 @@ class SimulatedWorld {
   explicit SimulatedWorld(const Options& options);
   ~SimulatedWorld();
 
-  Transport& transport(uint32_t rank) { return *transports_[rank]; }
+  run::Transport& transport(uint32_t rank) { return *transports_[rank]; }
   uint32_t channel(uint32_t peer, uint32_t lane) const { return lane * options_.ranks + peer; }
   // Makes some bytes arrive that are on their way; false when there were none.
   bool deliver_some();
@@ -75,10 +75,10 @@ class SimulatedWorld {
 
   const Options options_;
   std::mt19937_64 random_;
-  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<std::unique_ptr<run::Transport>> transports_;
   std::vector<Way> ways_;
   uint64_t writes_left_ = 0;  // 0: nothing breaks
   bool has_broken_ = false;
 };
 
-}  // namespace banyan
+}  // namespace banyan::testing

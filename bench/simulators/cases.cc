@@ -85,7 +85,7 @@ class WaterFilling {
 
 Case random_pairs() {
   return {.name = "8,192 random pairs",
-          .fabric = generate_fabric("fat-tree:k=16"),
+          .fabric = fabric::generate_fabric("fat-tree:k=16"),
           .phases = 1,
           .flows = [](const Fabric& fabric, uint32_t) {
             std::mt19937_64 random(kSeed);
@@ -102,7 +102,7 @@ Case random_pairs() {
 
 Case all_to_all() {
   return {.name = "65,280-flow all-to-all",
-          .fabric = generate_fabric("fat-tree:k=16"),
+          .fabric = fabric::generate_fabric("fat-tree:k=16"),
           .phases = 1,
           .flows = [](const Fabric&, uint32_t) {
             std::mt19937_64 random(kSeed);
@@ -119,7 +119,7 @@ Case all_to_all() {
 
 Case shifts() {
   return {.name = "1,023 shifts of 1,024 hosts",
-          .fabric = generate_fabric("fat-tree:k=16"),
+          .fabric = fabric::generate_fabric("fat-tree:k=16"),
           .phases = 1023,
           .flows = [](const Fabric& fabric, uint32_t phase) {
             const uint32_t ranks = static_cast<uint32_t>(fabric.ranks().size());
@@ -131,9 +131,9 @@ Case shifts() {
 
 struct Ways::Impl {
   Fabric fabric;
-  Routing routing;
+  fabric::Routing routing;
 };
-Ways::Ways(const Fabric& fabric) : impl_(new Impl{fabric, Routing(fabric)}) {}
+Ways::Ways(const Fabric& fabric) : impl_(new Impl{fabric, fabric::Routing(fabric)}) {}
 Ways::~Ways() { delete impl_; }
 std::vector<LinkId> Ways::find(const CaseFlow& flow) {
   std::vector<LinkId> way;
@@ -144,10 +144,10 @@ std::vector<LinkId> Ways::find(const CaseFlow& flow) {
 Answer ours(const Case& what, Picoseconds window) {
   Ways ways(what.fabric);
   const CpuClock clock;
-  FluidNetwork network(capacities_of(what.fabric), {.window = window});
+  predict::FluidNetwork network(capacities_of(what.fabric), {.window = window});
   Answer answer;
   size_t flows = 0;
-  std::vector<FluidHop> hops;
+  std::vector<predict::FluidHop> hops;
   for (uint32_t phase = 0; phase < what.phases; ++phase) {
     for (const CaseFlow& flow : what.flows(what.fabric, phase)) {
       hops.clear();

@@ -7,7 +7,7 @@
 #include "banyan/base/check.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/baselines.h"
-#include "banyan/predict/schedule_simulation.h"
+#include "banyan/predict/collective/schedule_simulation.h"
 #include "bench/simulators/cases.h"
 
 namespace banyan::bench {
@@ -73,15 +73,15 @@ void shift_phases(benchmark::State& state) {
 BENCHMARK(shift_phases)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 void ring_of_1024(benchmark::State& state) {
-  const Fabric fabric = generate_fabric("star:1024");
+  const Fabric fabric = fabric::generate_fabric("star:1024");
   const Schedule schedule =
-      plan_baseline(Baseline::ring, fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce}));
-  ScheduleSimulationOptions options{.total = Bytes(1 << 30), .slice = Bytes(1 << 30)};
+      plan_baseline(plan::Baseline::ring, fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce}));
+  predict::ScheduleSimulationOptions options{.total = Bytes(1 << 30), .slice = Bytes(1 << 30)};
   options.fold = false;
   static const Picoseconds expected = simulate_schedule(schedule, options).time;
   options.fold = state.range(0) != 0;
   for (auto _ : state) {
-    const ScheduleSimulation simulation = simulate_schedule(schedule, options);
+    const predict::ScheduleSimulation simulation = simulate_schedule(schedule, options);
     CHECK(simulation.time == expected) << simulation.time.count() << " ps instead of " << expected.count();
     CHECK(simulation.messages == 2'095'104) << simulation.messages;
   }

@@ -91,7 +91,7 @@ class Stranger {
 
   void call(const sockaddr_in& place, std::mt19937_64& random) {
     const size_t most_open = manner_ == Manner::flood ? 300 : manner_ == Manner::silence ? 20 : 1;
-    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    run::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!socket.is_open() || connect(socket.get(), reinterpret_cast<const sockaddr*>(&place), sizeof place) != 0)
       return;
     ++calls_;
@@ -109,7 +109,7 @@ class Stranger {
   const Manner manner_;
   std::atomic<bool> is_over_{false};
   std::atomic<uint64_t> calls_{0}, unheard_{0};
-  std::vector<FileDescriptor> open_;
+  std::vector<run::FileDescriptor> open_;
   std::thread thread_;
 };
 
@@ -217,7 +217,7 @@ TEST_P(Strangers, AtTheMeetingPointChangeNothing) {
 
 // Both kinds of places. The port is one that was free a moment ago.
 std::vector<std::string> places(const MeetingPlace& folder) {
-  return {folder.url(), "tcp://127.0.0.1:" + std::to_string(free_port())};
+  return {folder.url(), "tcp://127.0.0.1:" + std::to_string(run::free_port())};
 }
 
 TEST(Meeting, WhoeverDoesNotComeIsNamedByAllOthersInTime) {

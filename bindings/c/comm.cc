@@ -9,12 +9,12 @@
 #include "banyan/run/join/rendezvous.h"
 #include "bindings/c/config.h"
 #include "bindings/c/handles.h"
-#include "bindings/common/settings.h"
+#include "banyan/compose/settings.h"
 
-using banyan::Communicator;
+using banyan::run::Communicator;
 using banyan::Error;
 using banyan::ErrorCode;
-using banyan::JoinedProcesses;
+using banyan::run::JoinedProcesses;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
 
@@ -23,23 +23,23 @@ namespace {
 // The meeting points that this process has opened and that have not been used yet.
 class OpenIds {
  public:
-  void add(banyan::UniqueId id) {
+  void add(banyan::run::UniqueId id) {
     const std::lock_guard lock(mutex_);
     ids_.insert_or_assign(id.text, std::move(id));
   }
   // Gives up the one with this text, if it is ours.
-  std::unique_ptr<banyan::StoreServer> take(const std::string& text) {
+  std::unique_ptr<banyan::run::StoreServer> take(const std::string& text) {
     const std::lock_guard lock(mutex_);
     const auto found = ids_.find(text);
     if (found == ids_.end()) return nullptr;
-    std::unique_ptr<banyan::StoreServer> server = std::move(found->second.server);
+    std::unique_ptr<banyan::run::StoreServer> server = std::move(found->second.server);
     ids_.erase(found);
     return server;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, banyan::UniqueId> ids_;
+  std::map<std::string, banyan::run::UniqueId> ids_;
 };
 
 OpenIds& open_ids() {
@@ -61,22 +61,22 @@ void expect_rank(int size, int rank) {
   }
 }
 
-banyan_comm_t wrap(Communicator communicator) { return new banyan_comm{.communicator = std::move(communicator)}; }
+banyan_comm_t wrap(banyan::run::Communicator communicator) { return new banyan_comm{.communicator = std::move(communicator)}; }
 
-banyan_comm_t join(const JoinedProcesses::Invitation& invitation, Communicator::Options options) {
-  return wrap(Communicator::join(banyan::region_pool(), invitation, std::move(options)));
+banyan_comm_t join(const banyan::run::JoinedProcesses::Invitation& invitation, banyan::run::Communicator::Options options) {
+  return wrap(banyan::run::Communicator::join(banyan::compose::region_pool(), invitation, std::move(options)));
 }
 
-banyan_comm_t join_by_id(const banyan_unique_id_t& id, int size, int rank, const Communicator::Options& options) {
+banyan_comm_t join_by_id(const banyan_unique_id_t& id, int size, int rank, const banyan::run::Communicator::Options& options) {
   if (std::memchr(id.text, '\0', sizeof id.text) == nullptr || id.text[0] == '\0') {
     throw Error(ErrorCode::invalid_input, "this is no id of banyan_get_unique_id");
   }
   // Its maker keeps the meeting point until all have met.
-  const std::unique_ptr<banyan::StoreServer> server = open_ids().take(id.text);
+  const std::unique_ptr<banyan::run::StoreServer> server = open_ids().take(id.text);
   const auto at_most = options.join_timeout;
   banyan_comm_t comm = join(
       {.url = id.text, .rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .name = {}}, options);
-  if (server != nullptr) server->finish(banyan::Deadline::after(at_most));
+  if (server != nullptr) server->finish(banyan::run::Deadline::after(at_most));
   return comm;
 }
 
@@ -87,7 +87,7 @@ extern "C" {
 banyan_result_t pbanyan_get_unique_id(banyan_unique_id_t* id) {
   return guarded(nullptr, [&] {
     expect_pointer(id, "id");
-    banyan::UniqueId made = banyan::make_unique_id();
+    banyan::run::UniqueId made = banyan::run::make_unique_id();
     if (made.text.size() >= sizeof id->text) {
       throw Error(ErrorCode::unsupported, "the id '" + made.text.substr(0, 40) + "...' is too long");
     }
@@ -124,7 +124,7 @@ banyan_result_t pbanyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t
   return guarded(nullptr, [&] {
     expect_pointer(comm, "comm");
     *comm = nullptr;
-    *comm = wrap(Communicator::join(banyan::region_pool(), banyan::c::options_from(config)));
+    *comm = wrap(banyan::run::Communicator::join(banyan::compose::region_pool(), banyan::c::options_from(config)));
   });
 }
 
@@ -134,7 +134,7 @@ banyan_result_t pbanyan_comm_split(banyan_comm_t comm, int color, int key, banya
     expect_pointer(comm, "comm");
     expect_pointer(result, "result");
     *result = nullptr;
-    std::optional<Communicator> part = comm->communicator.split(color, key, banyan::c::options_from(config));
+    std::optional<banyan::run::Communicator> part = comm->communicator.split(color, key, banyan::c::options_from(config));
     if (part) *result = wrap(std::move(*part));
   });
 }
@@ -159,7 +159,7 @@ banyan_result_t pbanyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id
   return guarded(comm, [&] {
     expect_pointer(result, "result");
     *result = nullptr;
-    const Communicator::Options options = banyan::c::options_from(config);
+    const banyan::run::Communicator::Options options = banyan::c::options_from(config);
     if (comm != nullptr) {
       if (size < static_cast<int>(comm->communicator.size())) {
         throw Error(ErrorCode::invalid_input, "a communicator of " + std::to_string(comm->communicator.size()) +
@@ -242,7 +242,7 @@ banyan_result_t pbanyan_comm_get_name(banyan_comm_t comm, const char** name) {
 banyan_result_t pbanyan_comm_set_timeout(banyan_comm_t comm, double seconds) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
-    comm->timeout = seconds <= 0 ? std::chrono::milliseconds(0) : banyan::milliseconds_of(seconds, "the timeout");
+    comm->timeout = seconds <= 0 ? std::chrono::milliseconds(0) : banyan::compose::milliseconds_of(seconds, "the timeout");
   });
 }
 

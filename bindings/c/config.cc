@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "banyan/base/error.h"
-#include "bindings/common/settings.h"
+#include "banyan/compose/settings.h"
 
 namespace banyan::c {
 namespace {
@@ -42,14 +42,14 @@ std::optional<bool> flag(int field, const std::string& name) {
 
 }  // namespace
 
-Communicator::Options options_from(const banyan_config_t* config) {
+run::Communicator::Options options_from(const banyan_config_t* config) {
   const banyan_config_t whole = complete(config);
-  Settings settings;
+  compose::Settings settings;
   settings.where = "config.";
   settings.name = text(whole.name);
   settings.timeout = seconds(whole.timeout);
   settings.join_timeout = seconds(whole.join_timeout);
-  if (whole.progress_thread == 0) settings.progress = Communicator::Progress::by_nobody;
+  if (whole.progress_thread == 0) settings.progress = run::Communicator::Progress::by_nobody;
   settings.transport = text(whole.transport);
   settings.fabric = text(whole.fabric);
   settings.plan = text(whole.plan);
@@ -57,15 +57,15 @@ Communicator::Options options_from(const banyan_config_t* config) {
   settings.checksums = flag(whole.checksums, "checksums");
   settings.zero_copy = flag(whole.zero_copy, "zero_copy");
   if (whole.connections > 0) settings.connections = whole.connections;
-  return banyan::options_from(settings);
+  return banyan::compose::options_from(settings);
 }
 
 std::chrono::milliseconds shrink_patience(const banyan_config_t* config) {
   constexpr std::chrono::milliseconds kPatience{1500};
-  Settings settings;
+  compose::Settings settings;
   settings.where = "config.";
   settings.join_timeout = seconds(complete(config).join_timeout);
-  return settings.join_timeout ? banyan::options_from(settings).join_timeout : kPatience;
+  return settings.join_timeout ? banyan::compose::options_from(settings).join_timeout : kPatience;
 }
 
 }  // namespace banyan::c

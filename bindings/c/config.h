@@ -5,13 +5,13 @@
 #include <optional>
 #include <string>
 
-#include "banyan/run/communicator.h"
+#include "banyan/run/communicator/communicator.h"
 #include <banyan/banyan.h>
 
 namespace banyan::c {
 
 // Copies no more of `config` than its size says; null: all defaults. Throws Error{invalid_input} naming the field.
-Communicator::Options options_from(const banyan_config_t* config);
+run::Communicator::Options options_from(const banyan_config_t* config);
 // The time that banyan_comm_shrink waits for ranks that do not come.
 std::chrono::milliseconds shrink_patience(const banyan_config_t* config);
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "banyan/run/communicator.h"
+#include "banyan/run/communicator/communicator.h"
 
 // The plain name of a function that is defined before in the same file: weak, so that a profiler may define its own.
 #define BANYAN_TWIN(name) extern "C" decltype(p##name) name __attribute__((weak, alias("p" #name)))
@@ -30,7 +30,7 @@ struct LastError {
 }  // namespace banyan::c
 
 struct banyan_comm {
-  banyan::Communicator communicator;
+  banyan::run::Communicator communicator;
   bool is_finalized = false;
   // Shared with the requests, which may be waited for when the communicator is gone.
   std::shared_ptr<banyan::c::LastError> last_error = std::make_shared<banyan::c::LastError>();
@@ -40,7 +40,7 @@ struct banyan_comm {
 };
 
 struct banyan_request {
-  banyan::Request request;
+  banyan::run::Request request;
   std::shared_ptr<banyan::c::LastError> last_error;
   int* source = nullptr;  // where to put the rank that sent
 };

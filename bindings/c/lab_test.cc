@@ -45,7 +45,7 @@ class OnLab : public ::testing::Test {
   // reports().
   void start(const std::string& fabric, const std::function<std::string(banyan_comm_t, int)>& body,
              const std::vector<const char*>& cut = {}) {
-    lab_ = Lab::up(name_, load_fabric({.fabric = fabric}), {});
+    lab_ = Lab::up(name_, fabric::load_fabric({.fabric = fabric}), {});
     for (const char* cable : cut) lab_->fail(lab_->find_cable(cable));
     const auto ranks = static_cast<uint32_t>(lab_->plan().fabric().ranks().size());
     shared_ =

@@ -1,7 +1,7 @@
 // Shared memory, and reductions of the caller's own.
 #include "banyan/base/error.h"
 #include "bindings/c/handles.h"
-#include "bindings/common/settings.h"
+#include "banyan/compose/settings.h"
 
 using banyan::Error;
 using banyan::ErrorCode;
@@ -15,13 +15,13 @@ banyan_result_t pbanyan_mem_alloc(void** memory, size_t bytes) {
   return guarded(nullptr, [&] {
     expect_pointer(memory, "memory");
     *memory = nullptr;
-    *memory = banyan::region_pool().allocate(bytes);
+    *memory = banyan::compose::region_pool().allocate(bytes);
   });
 }
 
 banyan_result_t pbanyan_mem_free(void* memory) {
   return guarded(nullptr, [&] {
-    if (memory == nullptr || banyan::region_pool().free(memory)) return;
+    if (memory == nullptr || banyan::compose::region_pool().free(memory)) return;
     throw Error(ErrorCode::invalid_input, "this memory is not of banyan_mem_alloc, or was freed before");
   });
 }

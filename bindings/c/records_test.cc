@@ -38,17 +38,17 @@ class Records : public ::testing::Test {
 
   std::string folder() const { return place_->folder() + "/records"; }
   // The likeliest cause.
-  Finding finding() const {
-    const Diagnosis diagnosis = diagnose(read_dumps(folder()));
+  run::Finding finding() const {
+    const run::Diagnosis diagnosis = diagnose(run::read_dumps(folder()));
     if (!diagnosis.findings.empty()) return diagnosis.findings.front();
-    Finding healthy;
+    run::Finding healthy;
     healthy.sentence = "healthy";
     return healthy;
   }
   // The ranks that have written a record for this reason.
-  std::vector<uint32_t> ranks_with(DumpReason reason) const {
+  std::vector<uint32_t> ranks_with(run::DumpReason reason) const {
     std::vector<uint32_t> ranks;
-    for (const RankDump& dump : read_dumps(folder())) {
+    for (const run::RankDump& dump : run::read_dumps(folder())) {
       if (dump.reason == reason) ranks.push_back(dump.rank);
     }
     return ranks;
@@ -85,16 +85,16 @@ TEST_F(Records, AreWrittenWhenARankDies) {
     return all_reduce(comm, 100);
   };
   EXPECT_THAT(run_ranks(3, body), ElementsAre(HasSubstr("rank 1 is dead"), "killed by 9", HasSubstr("rank 1 is dead")));
-  EXPECT_THAT(ranks_with(DumpReason::error), ElementsAre(0, 2));
-  EXPECT_EQ(finding().kind, FindingKind::dead) << finding().sentence;
+  EXPECT_THAT(ranks_with(run::DumpReason::error), ElementsAre(0, 2));
+  EXPECT_EQ(finding().kind, run::FindingKind::dead) << finding().sentence;
   EXPECT_THAT(finding().ranks, ElementsAre(1));
 }
 
 TEST_F(Records, AreWrittenWhenRanksCallDifferentThings) {
   const RankBody body = [](banyan_comm_t comm, int rank) { return all_reduce(comm, rank == 1 ? 99 : 100); };
   EXPECT_THAT(run_ranks(3, body), Each(HasSubstr("the counts differ")));
-  EXPECT_EQ(read_dumps(folder()).size(), 3u);
-  EXPECT_EQ(finding().kind, FindingKind::mismatch) << finding().sentence;
+  EXPECT_EQ(run::read_dumps(folder()).size(), 3u);
+  EXPECT_EQ(finding().kind, run::FindingKind::mismatch) << finding().sentence;
 }
 
 TEST_F(Records, AreWrittenWhenARankLeaves) {
@@ -109,8 +109,8 @@ TEST_F(Records, AreWrittenWhenARankAborts) {
     return rank == 1 ? "" : all_reduce(comm, 100);
   };
   EXPECT_THAT(run_ranks(3, abort), ElementsAre(HasSubstr("rank 1 aborted"), "", HasSubstr("rank 1 aborted")));
-  EXPECT_THAT(read_dumps(folder()), SizeIs(3));
-  for (const RankDump& dump : read_dumps(folder())) EXPECT_THAT(dump.message, HasSubstr("rank 1 aborted"));
+  EXPECT_THAT(run::read_dumps(folder()), SizeIs(3));
+  for (const run::RankDump& dump : run::read_dumps(folder())) EXPECT_THAT(dump.message, HasSubstr("rank 1 aborted"));
 }
 
 // The time-out comes when it was promised, and the doctor gives the same judgement as the ranks.
@@ -133,7 +133,7 @@ TEST_F(Records, CallAStoppedRankSilentAsTheErrorDoes) {
   };
   const auto says_so = AllOf(HasSubstr("rank 1 gives no sign of life"), ::testing::Not(HasSubstr(" after ")));
   EXPECT_THAT(run_ranks(3, body, &config), ElementsAre(says_so, "killed by 9", says_so));
-  EXPECT_EQ(finding().kind, FindingKind::silent) << finding().sentence;
+  EXPECT_EQ(finding().kind, run::FindingKind::silent) << finding().sentence;
   EXPECT_THAT(finding().ranks, ElementsAre(1));
 }
 
@@ -145,8 +145,8 @@ TEST_F(Records, AreWrittenByAllRanksWhenOneProgramAsks) {
     return all_reduce(comm, 100);
   };
   EXPECT_THAT(run_ranks(3, body), Each(""));
-  EXPECT_THAT(ranks_with(DumpReason::asked), ElementsAre(0, 1, 2));
-  for (const RankDump& dump : read_dumps(folder())) EXPECT_EQ(dump.message, "curious");
+  EXPECT_THAT(ranks_with(run::DumpReason::asked), ElementsAre(0, 1, 2));
+  for (const run::RankDump& dump : run::read_dumps(folder())) EXPECT_EQ(dump.message, "curious");
 }
 
 TEST_F(Records, AreWrittenByAllRanksWhenAPersonAsksOneProcess) {
@@ -154,15 +154,15 @@ TEST_F(Records, AreWrittenByAllRanksWhenAPersonAsksOneProcess) {
     const std::vector<int> pids = process_numbers(comm);
     if (rank != 0) return all_reduce(comm, 100);
     try {
-      ask_for_records(pids[1], folder());
+      run::ask_for_records(pids[1], folder());
     } catch (const Error& error) {
       return error.what();
     }
     return all_reduce(comm, 100);
   };
   EXPECT_THAT(run_ranks(3, body), Each(""));
-  EXPECT_THAT(ranks_with(DumpReason::asked), ElementsAre(0, 1, 2));
-  EXPECT_THAT(read_dumps(folder()).front().message, HasSubstr("signal"));
+  EXPECT_THAT(ranks_with(run::DumpReason::asked), ElementsAre(0, 1, 2));
+  EXPECT_THAT(run::read_dumps(folder()).front().message, HasSubstr("signal"));
 }
 
 TEST_F(Records, AreAskedOfNobodyWhomTheSignalWouldKill) {
@@ -173,7 +173,7 @@ TEST_F(Records, AreAskedOfNobodyWhomTheSignalWouldKill) {
   }
   std::string refusal;
   try {
-    ask_for_records(process, folder());
+    run::ask_for_records(process, folder());
   } catch (const Error& error) {
     refusal = error.what();
   }
@@ -184,7 +184,7 @@ TEST_F(Records, AreAskedOfNobodyWhomTheSignalWouldKill) {
 
 TEST_F(Records, AreFewHoweverOftenAProgramFails) {
   constexpr size_t kRounds = 20;
-  static_assert(kRounds > kMostDumps);
+  static_assert(kRounds > run::kMostDumps);
   const RankBody body = [](banyan_comm_t comm, int rank) -> std::string {
     banyan_comm_t current = comm;
     for (size_t round = 0; round < kRounds; ++round) {
@@ -197,7 +197,7 @@ TEST_F(Records, AreFewHoweverOftenAProgramFails) {
     return banyan_comm_destroy(current) == BANYAN_SUCCESS ? "" : banyan_last_error(nullptr);
   };
   EXPECT_THAT(run_ranks(2, body), Each(""));
-  EXPECT_LE(read_dumps(folder()).size(), 2 * kMostDumps);
+  EXPECT_LE(run::read_dumps(folder()).size(), 2 * run::kMostDumps);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ MeetingPlace::~MeetingPlace() { std::filesystem::remove_all(folder_); }
 std::vector<std::string> run_processes(int count, const ProcessBody& body) {
   constexpr unsigned kLongest = 120;  // seconds; then the alarm ends the process
   std::vector<pid_t> processes;
-  std::vector<FileDescriptor> pipes;
+  std::vector<run::FileDescriptor> pipes;
   for (int number = 0; number < count; ++number) {
     int ends[2];
     CHECK(pipe2(ends, O_CLOEXEC) == 0) << "pipe";

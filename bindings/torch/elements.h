@@ -5,15 +5,15 @@
 
 #include <string>
 
-#include "banyan/run/element/data_type.h"
+#include "banyan/element/data_type.h"
 #include "bindings/torch/torch_version.h"
 
 namespace banyan::pytorch {
 
 // What to call a reduction by. `count` is that of a tensor's elements times `elements_each`.
 struct ElementReduction {
-  DataType type = DataType::float32;
-  ReduceOp op = ReduceOp::sum;
+  element::DataType type = element::DataType::float32;
+  element::ReduceOp op = element::ReduceOp::sum;
   uint64_t elements_each = 1;  // 2 of complex numbers, which are two floats each
 };
 
@@ -23,7 +23,7 @@ ElementReduction reduction_of(at::ScalarType type, const c10d::ReduceOp& op);
 
 // For what is only moved: the type, where it is one of ours, or bytes.
 struct ElementMove {
-  DataType type = DataType::uint8;
+  element::DataType type = element::DataType::uint8;
   uint64_t elements_each = 1;
 };
 ElementMove move_of(const at::Tensor& tensor);

@@ -20,7 +20,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::alltoall_base(at::Tensor& output
   const ElementMove move = move_of(input);
   BanyanWork::Task task(c10d::OpType::ALLTOALL_BASE, "banyan:all_to_all", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
-  Call call{.kind = OperationKind::all_to_all,
+  run::Call call{.kind = run::OperationKind::all_to_all,
             .type = move.type,
             .send = bytes_of(from),
             .recv = mutable_bytes_of(to),
@@ -52,7 +52,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::alltoall_base(at::Tensor& output
   };
   const std::vector<size_t> send_counts = counts_of(input_splits, input),
                             recv_counts = counts_of(output_splits, output);
-  call.kind = OperationKind::all_to_all_v;
+  call.kind = run::OperationKind::all_to_all_v;
   call.count = 0;
   call.send_counts = send_counts;
   call.recv_counts = recv_counts;
@@ -72,7 +72,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::alltoall(Tensors& outputs, Tenso
   checks.same_type(outputs, inputs.front());
   const ElementMove move = move_of(inputs.front());
   BanyanWork::Task task(c10d::OpType::ALLTOALL, "banyan:all_to_all", inputs, {outputs});
-  Call call{.kind = OperationKind::all_to_all_v, .type = move.type};
+  run::Call call{.kind = run::OperationKind::all_to_all_v, .type = move.type};
   const bool is_in_place = is_on_one_host() && move.elements_each == 1;
   const std::optional<TensorPieces> from = is_in_place ? pieces_of(inputs) : std::nullopt;
   const std::optional<TensorPieces> to = is_in_place ? pieces_of(outputs) : std::nullopt;

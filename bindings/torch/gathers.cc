@@ -41,7 +41,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::broadcast(Tensors& tensors, cons
   }
   const ElementMove move = move_of(root);
   return start(std::move(task),
-               {.kind = OperationKind::broadcast,
+               {.kind = run::OperationKind::broadcast,
                 .type = move.type,
                 .other = static_cast<uint32_t>(options.rootRank),
                 .send = bytes_of(buffer),
@@ -61,7 +61,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather(Lists& outputs, Tensor
   BanyanWork::Task task(c10d::OpType::ALLGATHER, "banyan:all_gather", inputs, outputs);
   const bool is_single = inputs.size() == 1;
   const at::Tensor input = is_single ? read(inputs.front(), task) : joined(inputs, task);
-  Call call{.kind = OperationKind::all_gather,
+  run::Call call{.kind = run::OperationKind::all_gather,
             .type = move.type,
             .send = bytes_of(input),
             .count = count_of(input, move.elements_each)};
@@ -69,7 +69,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather(Lists& outputs, Tensor
   const std::optional<TensorPieces> pieces =
       is_single && is_on_one_host() && move.elements_each == 1 ? pieces_of(outputs.front()) : std::nullopt;
   if (pieces) {
-    call.kind = OperationKind::all_gather_v;
+    call.kind = run::OperationKind::all_gather_v;
     call.count = 0;
     call.recv = pieces->base;
     call.recv_counts = pieces->counts;
@@ -96,7 +96,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_allgather_base(at::Tensor& outp
   BanyanWork::Task task(c10d::OpType::_ALLGATHER_BASE, "banyan:_all_gather_base", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
   return start(std::move(task),
-               {.kind = OperationKind::all_gather,
+               {.kind = run::OperationKind::all_gather,
                 .type = move.type,
                 .send = bytes_of(from),
                 .recv = mutable_bytes_of(to),
@@ -149,8 +149,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_coalesced(Lists& outpu
     }
   };
   return start(std::move(task),
-               {.kind = OperationKind::all_gather,
-                .type = DataType::uint8,
+               {.kind = run::OperationKind::all_gather,
+                .type = element::DataType::uint8,
                 .send = bytes_of(from),
                 .recv = mutable_bytes_of(to),
                 .count = static_cast<uint64_t>(bytes)},
@@ -167,7 +167,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::gather(Lists& outputs, Tensors& 
   BanyanWork::Task task(c10d::OpType::GATHER, "banyan:gather", inputs, outputs);
   const at::Tensor input = read(inputs.front(), task);
   const ElementMove move = move_of(input);
-  Call call{.kind = OperationKind::gather,
+  run::Call call{.kind = run::OperationKind::gather,
             .type = move.type,
             .other = static_cast<uint32_t>(options.rootRank),
             .send = bytes_of(input),
@@ -196,7 +196,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::scatter(Tensors& outputs, Lists&
   BanyanWork::Task task(c10d::OpType::SCATTER, "banyan:scatter", {}, {outputs});
   const at::Tensor output = written(outputs.front(), task, true);
   const ElementMove move = move_of(output);
-  Call call{.kind = OperationKind::scatter,
+  run::Call call{.kind = run::OperationKind::scatter,
             .type = move.type,
             .other = static_cast<uint32_t>(options.rootRank),
             .recv = mutable_bytes_of(output),
@@ -219,7 +219,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::scatter(Tensors& outputs, Lists&
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::barrier(const c10d::BarrierOptions& options) {
   BanyanWork::Task task(c10d::OpType::BARRIER, "banyan:barrier", {}, {});
-  return start(std::move(task), {.kind = OperationKind::barrier}, options.timeout);
+  return start(std::move(task), {.kind = run::OperationKind::barrier}, options.timeout);
 }
 
 }  // namespace banyan::pytorch

@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "banyan/run/element/isa.h"
+#include "banyan/element/isa.h"
 #include "banyan/run/system/cores.h"
-#include "banyan/run/transport/ucx_transport.h"
-#include "bindings/common/settings.h"
+#include "banyan/run/transport/ucx/transport.h"
+#include "banyan/compose/settings.h"
 #include "bindings/torch/errors.h"
 #include "bindings/torch/process_group.h"
 #include "bindings/torch/shared_allocator.h"
@@ -23,10 +23,10 @@ void set(std::optional<T>& field, const py::dict& fields, const char* name) {
   if (fields.contains(name) && !fields[name].is_none()) field = fields[name].cast<T>();
 }
 
-Settings settings_from(const py::dict& fields) {
-  Settings settings;
+compose::Settings settings_from(const py::dict& fields) {
+  compose::Settings settings;
   settings.where = "Options.";
-  settings.progress = Communicator::Progress::soon;
+  settings.progress = run::Communicator::Progress::soon;
   set(settings.timeout, fields, "timeout");
   set(settings.join_timeout, fields, "join_timeout");
   set(settings.transport, fields, "transport");
@@ -49,7 +49,7 @@ ProcessGroupBanyan& banyan_group(const Group& group) {
 
 Group create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& name,
              const std::vector<int64_t>& global_ranks, const py::dict& fields) {
-  Settings settings = settings_from(fields);
+  compose::Settings settings = settings_from(fields);
   settings.name = name;
   const py::gil_scoped_release release;
   return ProcessGroupBanyan::create(store, {.rank = rank, .size = size, .name = name, .global_ranks = global_ranks},
@@ -88,9 +88,9 @@ PYBIND11_MODULE(_C, module) {
   module.attr("torch_version") = TORCH_VERSION;
   // Names, and why each is missing here or "".
   module.def("transports", [] {
-    return std::vector<std::pair<std::string, std::string>>{{"shared memory", ""}, {"TCP", ""}, {"UCX", why_no_ucx()}};
+    return std::vector<std::pair<std::string, std::string>>{{"shared memory", ""}, {"TCP", ""}, {"UCX", run::why_no_ucx()}};
   });
-  module.def("processor", [] { return std::string(to_string(active_isa())); });
+  module.def("processor", [] { return std::string(to_string(element::active_isa())); });
 }
 
 }  // namespace banyan::pytorch

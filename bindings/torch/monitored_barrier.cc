@@ -22,20 +22,20 @@ using Text = std::shared_ptr<std::string>;
 // The messages of one barrier.
 class Messages {
  public:
-  Messages(Communicator& communicator, uint64_t barrier)
+  Messages(run::Communicator& communicator, uint64_t barrier)
       : communicator_(communicator), tag_(kTags | static_cast<uint32_t>(barrier & (kTags - 1))) {}
 
-  Request send(uint32_t to, const Text& text) const { return start(OperationKind::send, to, text); }
-  Request receive(uint32_t from, const Text& text) const { return start(OperationKind::recv, from, text); }
+  run::Request send(uint32_t to, const Text& text) const { return start(run::OperationKind::send, to, text); }
+  run::Request receive(uint32_t from, const Text& text) const { return start(run::OperationKind::recv, from, text); }
 
  private:
   static constexpr uint32_t kTags = 1u << 31;  // beyond those of programs
 
-  Request start(OperationKind kind, uint32_t peer, const Text& text) const {
+  run::Request start(run::OperationKind kind, uint32_t peer, const Text& text) const {
     auto* const bytes = reinterpret_cast<std::byte*>(text->data());
-    const Request request = guarded([&] {
+    const run::Request request = guarded([&] {
       return communicator_.start({.kind = kind,
-                                  .type = DataType::uint8,
+                                  .type = element::DataType::uint8,
                                   .other = peer,
                                   .send = bytes,
                                   .recv = bytes,
@@ -46,11 +46,11 @@ class Messages {
     return request;
   }
 
-  Communicator& communicator_;
+  run::Communicator& communicator_;
   const uint32_t tag_;
 };
 
-bool is_done(Request request, const Deadline& deadline) {
+bool is_done(run::Request request, const run::Deadline& deadline) {
   return guarded([&] { return request.wait_for(std::max(deadline.left(), milliseconds(1))); });
 }
 
@@ -79,7 +79,7 @@ std::string verdict_on(const std::vector<uint32_t>& missing, const std::vector<i
 
 void await_verdict(const Messages& messages, int rank, milliseconds timeout) {
   const milliseconds patience = kTimesToWait * timeout + kMargin;
-  const Deadline deadline = Deadline::after(patience);
+  const run::Deadline deadline = run::Deadline::after(patience);
   messages.send(0, std::make_shared<std::string>(1, '.'));
   const auto verdict = std::make_shared<std::string>(kVerdictBytes, '\0');
   const std::string came = "Rank " + std::to_string(rank) +
@@ -96,8 +96,8 @@ void await_verdict(const Messages& messages, int rank, milliseconds timeout) {
 
 std::string judge(const Messages& messages, uint32_t ranks, const std::vector<int64_t>& global_ranks,
                   milliseconds timeout, bool wait_all_ranks) {
-  const Deadline deadline = Deadline::after(timeout);
-  std::vector<Request> arrivals(ranks);
+  const run::Deadline deadline = run::Deadline::after(timeout);
+  std::vector<run::Request> arrivals(ranks);
   for (uint32_t rank = 1; rank < ranks; ++rank) {
     arrivals[rank] = messages.receive(rank, std::make_shared<std::string>(1, '\0'));
   }
@@ -108,13 +108,13 @@ std::string judge(const Messages& messages, uint32_t ranks, const std::vector<in
   const std::string verdict = verdict_on(missing, global_ranks, timeout, wait_all_ranks);
   const auto text = std::make_shared<std::string>(verdict);
   text->resize(kVerdictBytes);
-  std::vector<Request> told;
+  std::vector<run::Request> told;
   for (uint32_t rank = 1; rank < ranks; ++rank) {
-    const Request telling = messages.send(rank, text);
+    const run::Request telling = messages.send(rank, text);
     if (arrivals[rank].is_over()) told.push_back(telling);
   }
-  const Deadline soon = Deadline::after(kMargin);
-  for (const Request& each : told) is_done(each, soon);
+  const run::Deadline soon = run::Deadline::after(kMargin);
+  for (const run::Request& each : told) is_done(each, soon);
   return verdict;
 }
 

@@ -9,7 +9,8 @@
 #include <numeric>
 #include <utility>
 
-#include "banyan/run/joined_processes.h"
+#include "banyan/base/hash.h"
+#include "banyan/run/communicator/joined_processes.h"
 #include "bindings/torch/buffers.h"
 #include "bindings/torch/checks.h"
 #include "bindings/torch/elements.h"
@@ -20,7 +21,7 @@ namespace {
 
 // The default group's processes, from which other groups are made.
 struct World {
-  std::weak_ptr<JoinedProcesses> job;
+  std::weak_ptr<run::JoinedProcesses> job;
   std::map<std::string, uint64_t> uses;  // of names of groups
 };
 
@@ -38,31 +39,24 @@ std::map<ProcessGroupBanyan*, WeakGroup>& groups() {  // those that exist; under
   return *groups;
 }
 
-// FNV-1a: the same number on all members.
-uint64_t number_of(const std::string& name) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const unsigned char letter : name) hash = (hash ^ letter) * 0x100000001b3u;
-  return hash;
-}
-
-std::shared_ptr<JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>& store,
+std::shared_ptr<run::JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>& store,
                                       const ProcessGroupBanyan::Members& members, std::chrono::milliseconds at_most) {
-  const Deadline deadline = Deadline::after(at_most);
+  const run::Deadline deadline = run::Deadline::after(at_most);
   TorchStore meeting(store);
   const auto rank = static_cast<uint32_t>(members.rank);
   // The same processes may meet here several times, one after the other.
   const int64_t meetings = meeting.add("banyan/meetings/" + std::to_string(rank), 1, deadline);
   const std::string prefix = "banyan/" + std::to_string(meetings) + "/";
-  const Secret secret = members.size > 1 ? job_secret(meeting, prefix, rank, deadline) : Secret();
-  return JoinedProcesses::join(region_pool(), meeting,
+  const run::Secret secret = members.size > 1 ? job_secret(meeting, prefix, rank, deadline) : run::Secret();
+  return run::JoinedProcesses::join(compose::region_pool(), meeting,
                                {.url = {}, .rank = rank, .size = static_cast<uint32_t>(members.size), .name = prefix},
                                secret, deadline.left());
 }
 
 // The job of the default group, if these are ranks of it.
-std::shared_ptr<JoinedProcesses> job_around(const ProcessGroupBanyan::Members& members) {
+std::shared_ptr<run::JoinedProcesses> job_around(const ProcessGroupBanyan::Members& members) {
   if (members.global_ranks.empty()) return nullptr;
-  std::shared_ptr<JoinedProcesses> job = world().job.lock();
+  std::shared_ptr<run::JoinedProcesses> job = world().job.lock();
   if (job == nullptr || static_cast<size_t>(members.size) != members.global_ranks.size()) return nullptr;
   if (job->rank() != members.global_ranks[static_cast<size_t>(members.rank)]) return nullptr;
   const bool are_in_it = std::all_of(members.global_ranks.begin(), members.global_ranks.end(),
@@ -78,15 +72,15 @@ uint32_t tag_of(int tag, const Checks& checks) {
 }  // namespace
 
 c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::create(const c10::intrusive_ptr<c10d::Store>& store,
-                                                                  Members members, const Settings& settings) {
+                                                                  Members members, const compose::Settings& settings) {
   return guarded([&] {
-    Communicator::Options options = options_from(settings);
-    std::shared_ptr<JoinedProcesses> job;
+    run::Communicator::Options options = options_from(settings);
+    std::shared_ptr<run::JoinedProcesses> job;
     uint64_t id = 1;
     {
       const std::lock_guard lock(worlds_mutex());
       job = job_around(members);
-      if (job != nullptr) id = number_of(members.name + "#" + std::to_string(world().uses[members.name]++));
+      if (job != nullptr) id = mix(std::string_view(members.name + "#" + std::to_string(world().uses[members.name]++)));
     }
     std::vector<uint32_t> ranks(static_cast<size_t>(members.size));
     if (job != nullptr) {
@@ -98,14 +92,14 @@ c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::create(const c10::int
       if (members.global_ranks.empty()) world() = {.job = job, .uses = {}};
     }
     auto group = c10::make_intrusive<ProcessGroupBanyan>(
-        members, Communicator(std::move(job), id, std::move(ranks), std::move(options)));
+        members, run::Communicator(std::move(job), id, std::move(ranks), std::move(options)));
     const std::lock_guard lock(worlds_mutex());
     groups().emplace(group.get(), WeakGroup(group));
     return group;
   });
 }
 
-ProcessGroupBanyan::ProcessGroupBanyan(const Members& members, Communicator communicator)
+ProcessGroupBanyan::ProcessGroupBanyan(const Members& members, run::Communicator communicator)
     : BackendBase(members.rank, members.size),
       global_ranks_(members.global_ranks),
       communicator_(std::move(communicator)) {}
@@ -146,7 +140,7 @@ std::string ProcessGroupBanyan::error() const {
   return error ? error->what() : "";
 }
 
-ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start(BanyanWork::Task task, Call call,
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start(BanyanWork::Task task, run::Call call,
                                                       std::chrono::milliseconds timeout) {
   if (timeout.count() > 0) call.timeout = timeout;
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
@@ -155,16 +149,16 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start(BanyanWork::Task task, Cal
   return work;
 }
 
-void ProcessGroupBanyan::run(const Call& call) {
+void ProcessGroupBanyan::run(const run::Call& call) {
   guarded([&] { communicator_.run(call); });
   calls_.fetch_add(1, std::memory_order_relaxed);
 }
 
 // ---- Messages ----
 
-ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start_message(BanyanWork::Task task, OperationKind kind,
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start_message(BanyanWork::Task task, run::OperationKind kind,
                                                               Tensors& tensors, uint32_t peer, int tag) {
-  const Checks checks(kind == OperationKind::send ? "send" : "recv");
+  const Checks checks(kind == run::OperationKind::send ? "send" : "recv");
   checks.expect(tensors.size() == 1, "takes a single tensor");
   checks.expect(!tensors.front().is_sparse(), "tensor has to be dense");
   checks.dense(tensors);
@@ -175,34 +169,34 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start_message(BanyanWork::Task t
   if (!buffer.is_contiguous()) {
     buffer = buffer.contiguous();
     task.held.push_back(buffer);
-    if (kind == OperationKind::recv) task.at_end = [tensor = tensors.front(), buffer] { tensor.copy_(buffer); };
+    if (kind == run::OperationKind::recv) task.at_end = [tensor = tensors.front(), buffer] { tensor.copy_(buffer); };
   }
   task.outputs = {tensors};
   const ElementMove move = move_of(buffer);
-  Call call{.kind = kind,
+  run::Call call{.kind = kind,
             .type = move.type,
             .other = peer,
             .count = static_cast<uint64_t>(buffer.numel()) * move.elements_each,
             .tag = tag_of(tag, checks)};
-  (kind == OperationKind::send) ? (void)(call.send = bytes_of(buffer)) : (void)(call.recv = mutable_bytes_of(buffer));
+  (kind == run::OperationKind::send) ? (void)(call.send = bytes_of(buffer)) : (void)(call.recv = mutable_bytes_of(buffer));
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
   work->follow(guarded([&] { return communicator_.start(call); }));
   return work;
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::send(Tensors& tensors, int to, int tag) {
-  return start_message({c10d::OpType::SEND, "banyan:send", tensors, {}}, OperationKind::send, tensors,
+  return start_message({c10d::OpType::SEND, "banyan:send", tensors, {}}, run::OperationKind::send, tensors,
                        static_cast<uint32_t>(to), tag);
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recv(Tensors& tensors, int from, int tag) {
-  return start_message({c10d::OpType::RECV, "banyan:recv", tensors, {}}, OperationKind::recv, tensors,
+  return start_message({c10d::OpType::RECV, "banyan:recv", tensors, {}}, run::OperationKind::recv, tensors,
                        static_cast<uint32_t>(from), tag);
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recvAnysource(Tensors& tensors, int tag) {
-  return start_message({c10d::OpType::RECVANYSOURCE, "banyan:recvAnySource", tensors, {}}, OperationKind::recv, tensors,
-                       kAnyRank, tag);
+  return start_message({c10d::OpType::RECVANYSOURCE, "banyan:recvAnySource", tensors, {}}, run::OperationKind::recv, tensors,
+                       run::kAnyRank, tag);
 }
 
 }  // namespace banyan::pytorch

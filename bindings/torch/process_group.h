@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "banyan/run/communicator.h"
+#include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/fork_guard.h"
-#include "bindings/common/settings.h"
+#include "banyan/compose/settings.h"
 #include "bindings/torch/errors.h"
 #include "bindings/torch/torch_version.h"
 #include "bindings/torch/work.h"
@@ -41,9 +41,9 @@ class ProcessGroupBanyan : public BackendBase {
   // Collective. The processes of the default group join through the store; groups among them need no more than their
   // shared memory or connections. Throws CommunicationError naming who has not come.
   static c10::intrusive_ptr<ProcessGroupBanyan> create(const c10::intrusive_ptr<c10d::Store>& store, Members members,
-                                                       const Settings& settings);
+                                                       const compose::Settings& settings);
 
-  ProcessGroupBanyan(const Members& members, Communicator communicator);
+  ProcessGroupBanyan(const Members& members, run::Communicator communicator);
   // Waits for collectives under way as long as they move.
   ~ProcessGroupBanyan() override;
 
@@ -95,15 +95,15 @@ class ProcessGroupBanyan : public BackendBase {
   void finish();
 
  private:
-  WorkPtr start(BanyanWork::Task task, Call call, std::chrono::milliseconds timeout);
-  void run(const Call& call);
-  WorkPtr start_message(BanyanWork::Task task, OperationKind kind, Tensors& tensors, uint32_t peer, int tag);
+  WorkPtr start(BanyanWork::Task task, run::Call call, std::chrono::milliseconds timeout);
+  void run(const run::Call& call);
+  WorkPtr start_message(BanyanWork::Task task, run::OperationKind kind, Tensors& tensors, uint32_t peer, int tag);
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options);
   uint32_t ranks() const { return communicator_.size(); }
 
   const std::vector<int64_t> global_ranks_;  // of the members; empty for the default group
-  Communicator communicator_;
-  const ForkGuard fork_guard_;
+  run::Communicator communicator_;
+  const run::ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};
 };
 

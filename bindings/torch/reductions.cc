@@ -19,13 +19,13 @@ at::Tensor reduced_here(const Tensors& tensors, const ElementReduction& reductio
   at::Tensor sum = tensors.front().clone(at::MemoryFormat::Contiguous);
   for (size_t i = 1; i < tensors.size(); ++i) {
     const at::Tensor next = tensors[i].contiguous();
-    const Reduction reduce{.type = reduction.type, .op = reduction.op};
+    const element::Reduction reduce{.type = reduction.type, .op = reduction.op};
     reduce(mutable_bytes_of(sum), bytes_of(sum), bytes_of(next), count_of(sum, reduction.elements_each));
   }
   return sum;
 }
 
-Call reduction_call(OperationKind kind, const ElementReduction& reduction, const at::Tensor& input,
+run::Call reduction_call(run::OperationKind kind, const ElementReduction& reduction, const at::Tensor& input,
                     const at::Tensor& output, uint64_t elements) {
   return {.kind = kind,
           .type = reduction.type,
@@ -54,8 +54,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce(Tensors& tensors, cons
       for (const at::Tensor& tensor : tensors) tensor.copy_(buffer);
     };
   }
-  const Call call =
-      reduction_call(OperationKind::all_reduce, reduction, buffer, buffer, static_cast<uint64_t>(buffer.numel()));
+  const run::Call call =
+      reduction_call(run::OperationKind::all_reduce, reduction, buffer, buffer, static_cast<uint64_t>(buffer.numel()));
   return start(std::move(task), call, options.timeout);
 }
 
@@ -75,8 +75,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_coalesced(Tensors& ten
   BanyanWork::Task task(c10d::OpType::ALLREDUCE_COALESCED, "banyan:all_reduce", tensors, {tensors});
   task.held = {flat};
   task.at_end = [tensors, flat] { unflatten(flat, tensors); };
-  const Call call =
-      reduction_call(OperationKind::all_reduce, reduction, flat, flat, static_cast<uint64_t>(flat.numel()));
+  const run::Call call =
+      reduction_call(run::OperationKind::all_reduce, reduction, flat, flat, static_cast<uint64_t>(flat.numel()));
   return start(std::move(task), call, options.timeout);
 }
 
@@ -90,7 +90,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce(Tensors& tensors, const c
   const bool is_root = options.rootRank == rank_;
   BanyanWork::Task task(c10d::OpType::REDUCE, "banyan:reduce", tensors, {tensors});
   const at::Tensor buffer = is_root ? written(tensors.front(), task) : read(tensors.front(), task);
-  Call call = reduction_call(OperationKind::reduce, reduction, buffer, buffer, static_cast<uint64_t>(buffer.numel()));
+  run::Call call = reduction_call(run::OperationKind::reduce, reduction, buffer, buffer, static_cast<uint64_t>(buffer.numel()));
   call.other = static_cast<uint32_t>(options.rootRank);
   if (!is_root) call.recv = nullptr;
   return start(std::move(task), call, options.timeout);
@@ -113,11 +113,11 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce_scatter(Tensors& outputs,
   const at::Tensor flat = joined(inputs.front(), task);
   std::vector<size_t> counts;
   for (const at::Tensor& tensor : inputs.front()) counts.push_back(count_of(tensor, reduction.elements_each));
-  Call call = reduction_call(OperationKind::reduce_scatter_v, reduction, flat, output, 0);
+  run::Call call = reduction_call(run::OperationKind::reduce_scatter_v, reduction, flat, output, 0);
   call.send_counts = counts;
   if (std::all_of(counts.begin(), counts.end(), [&](size_t count) { return count == counts.front(); })) {
     call =
-        reduction_call(OperationKind::reduce_scatter, reduction, flat, output, static_cast<uint64_t>(output.numel()));
+        reduction_call(run::OperationKind::reduce_scatter, reduction, flat, output, static_cast<uint64_t>(output.numel()));
   }
   return start(std::move(task), call, options.timeout);
 }
@@ -134,7 +134,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_reduce_scatter_base(at::Tensor&
   BanyanWork::Task task(c10d::OpType::_REDUCE_SCATTER_BASE, "banyan:_reduce_scatter_base", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
   return start(std::move(task),
-               reduction_call(OperationKind::reduce_scatter, reduction, from, to, static_cast<uint64_t>(to.numel())),
+               reduction_call(run::OperationKind::reduce_scatter, reduction, from, to, static_cast<uint64_t>(to.numel())),
                options.timeout);
 }
 

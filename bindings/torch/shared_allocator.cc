@@ -14,7 +14,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/fork_guard.h"
-#include "bindings/common/settings.h"
+#include "banyan/compose/settings.h"
 #include "bindings/torch/torch_version.h"
 
 namespace banyan::pytorch {
@@ -74,7 +74,7 @@ class Blocks {
         continue;
       }
       usage_.kept_bytes -= slab->second.blocks * slab->second.block_bytes;
-      region_pool().free(slab->first);
+      compose::region_pool().free(slab->first);
       slab = slabs_.erase(slab);
     }
   }
@@ -103,7 +103,7 @@ class Blocks {
     const size_t blocks = std::max(kSlabBytes / size, size_t{1});
     std::byte* slab = nullptr;
     try {
-      slab = region_pool().allocate(blocks * size);
+      slab = compose::region_pool().allocate(blocks * size);
     } catch (const Error& error) {
       if (!std::exchange(has_warned_, true)) {
         BANYAN_LOG(warning) << "tensors are no longer made in shared memory: " << error.what();
@@ -116,7 +116,7 @@ class Blocks {
     return true;
   }
 
-  const ForkGuard fork_guard_;
+  const run::ForkGuard fork_guard_;
   std::mutex mutex_;  // protects the rest
   std::map<size_t, std::vector<void*>> kept_;
   Slabs slabs_;
@@ -160,7 +160,7 @@ std::atomic<bool> is_shared_now{false};
 void SharedAllocator::use(bool is_shared) {
   static auto* const allocator = new Allocator();
   blocks();
-  region_pool();
+  compose::region_pool();
   c10::SetAllocator(c10::DeviceType::CPU,
                     is_shared ? static_cast<c10::Allocator*>(allocator) : c10::GetDefaultCPUAllocator(), kPriority);
   is_shared_now.store(is_shared);

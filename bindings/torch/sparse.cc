@@ -44,8 +44,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_sparse(Tensors& tensor
   const auto timeout = std::max(options.timeout, std::chrono::milliseconds(0));
   const Outline own = outline_of(input);
   std::vector<Outline> all(ranks());
-  run({.kind = OperationKind::all_gather,
-       .type = DataType::int64,
+  run({.kind = run::OperationKind::all_gather,
+       .type = element::DataType::int64,
        .send = reinterpret_cast<const std::byte*>(&own),
        .recv = reinterpret_cast<std::byte*>(all.data()),
        .count = sizeof(Outline) / sizeof(int64_t),
@@ -66,13 +66,13 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_sparse(Tensors& tensor
   std::vector<int64_t> value_sizes = values.sizes().vec();
   value_sizes.front() = entries;
   const at::Tensor all_values = at::empty(value_sizes, values.options());
-  run({.kind = OperationKind::all_gather_v,
-       .type = DataType::int64,
+  run({.kind = run::OperationKind::all_gather_v,
+       .type = element::DataType::int64,
        .send = bytes_of(indices),
        .recv = mutable_bytes_of(all_indices),
        .recv_counts = index_counts,
        .timeout = timeout});
-  run({.kind = OperationKind::all_gather_v,
+  run({.kind = run::OperationKind::all_gather_v,
        .type = move.type,
        .send = bytes_of(values),
        .recv = mutable_bytes_of(all_values),

@@ -12,7 +12,7 @@ namespace {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 template <typename Body>
-auto guarded(const std::string& place, const Deadline& deadline, const Body& body) {
+auto guarded(const std::string& place, const run::Deadline& deadline, const Body& body) {
   const auto late = [&] { return Error(ErrorCode::timed_out, place + " did not answer within " + deadline.text()); };
   if (deadline.has_passed()) throw late();
   try {
@@ -26,11 +26,11 @@ auto guarded(const std::string& place, const Deadline& deadline, const Body& bod
 
 }  // namespace
 
-void TorchStore::set(const std::string& key, const std::string& value, const Deadline& deadline) {
+void TorchStore::set(const std::string& key, const std::string& value, const run::Deadline& deadline) {
   guarded(place_, deadline, [&] { store_->set(key, std::vector<uint8_t>(value.begin(), value.end())); });
 }
 
-std::string TorchStore::get(const std::string& key, const Deadline& deadline) {
+std::string TorchStore::get(const std::string& key, const run::Deadline& deadline) {
   return guarded(place_, deadline, [&] {
     store_->wait({key}, std::max(deadline.left(), std::chrono::milliseconds(1)));
     const std::vector<uint8_t> value = store_->get(key);
@@ -38,7 +38,7 @@ std::string TorchStore::get(const std::string& key, const Deadline& deadline) {
   });
 }
 
-std::optional<std::string> TorchStore::try_get(const std::string& key, const Deadline& deadline) {
+std::optional<std::string> TorchStore::try_get(const std::string& key, const run::Deadline& deadline) {
   return guarded(place_, deadline, [&]() -> std::optional<std::string> {
     if (!store_->check({key})) return std::nullopt;
     const std::vector<uint8_t> value = store_->get(key);
@@ -46,23 +46,23 @@ std::optional<std::string> TorchStore::try_get(const std::string& key, const Dea
   });
 }
 
-int64_t TorchStore::add(const std::string& key, int64_t delta, const Deadline& deadline) {
+int64_t TorchStore::add(const std::string& key, int64_t delta, const run::Deadline& deadline) {
   return guarded(place_, deadline, [&] { return store_->add(key, delta); });
 }
 
-Secret job_secret(Store& store, const std::string& prefix, uint32_t rank, const Deadline& deadline) {
-  Secret secret = Secret::from_environment();
+run::Secret job_secret(run::Store& store, const std::string& prefix, uint32_t rank, const run::Deadline& deadline) {
+  run::Secret secret = run::Secret::from_environment();
   if (!secret.is_empty()) return secret;
   const std::string key = prefix + "secret";
   if (rank != 0) {
     try {
-      return Secret(store.get(key, deadline));
+      return run::Secret(store.get(key, deadline));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::timed_out) throw;
       throw Error(ErrorCode::timed_out, "rank 0 has not come to " + store.place() + " within " + deadline.text());
     }
   }
-  secret = Secret::random();
+  secret = run::Secret::random();
   store.set(key, secret.key(), deadline);
   return secret;
 }

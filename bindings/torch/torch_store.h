@@ -12,14 +12,14 @@
 namespace banyan::pytorch {
 
 // Errors of the c10d store become Error{io}; its time-outs Error{timed_out}.
-class TorchStore : public Store {
+class TorchStore : public run::Store {
  public:
   explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
 
-  void set(const std::string& key, const std::string& value, const Deadline& deadline) override;
-  std::string get(const std::string& key, const Deadline& deadline) override;
-  std::optional<std::string> try_get(const std::string& key, const Deadline& deadline) override;
-  int64_t add(const std::string& key, int64_t delta, const Deadline& deadline) override;
+  void set(const std::string& key, const std::string& value, const run::Deadline& deadline) override;
+  std::string get(const std::string& key, const run::Deadline& deadline) override;
+  std::optional<std::string> try_get(const std::string& key, const run::Deadline& deadline) override;
+  int64_t add(const std::string& key, int64_t delta, const run::Deadline& deadline) override;
   const std::string& place() const override { return place_; }
 
  private:
@@ -29,6 +29,6 @@ class TorchStore : public Store {
 
 // That of the environment, or else one that rank 0 makes and the others read from the store under `prefix`: whoever can
 // read the store is trusted with the job, as PyTorch does.
-Secret job_secret(Store& store, const std::string& prefix, uint32_t rank, const Deadline& deadline);
+run::Secret job_secret(run::Store& store, const std::string& prefix, uint32_t rank, const run::Deadline& deadline);
 
 }  // namespace banyan::pytorch

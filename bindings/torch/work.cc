@@ -43,7 +43,7 @@ BanyanWork::~BanyanWork() {
   });
 }
 
-void BanyanWork::follow(Request request) {
+void BanyanWork::follow(run::Request request) {
   request_ = std::move(request);
   if (recordFunctionEndCallback_) {  // somebody measures when it ends
     request_.on_done([self = c10::intrusive_ptr<BanyanWork>::reclaim_copy(this)] { self->complete(); });
@@ -108,7 +108,7 @@ std::vector<at::Tensor> BanyanWork::result() {
 }
 
 bool BanyanWork::wait(std::chrono::milliseconds timeout) {
-  Request request = request_;
+  run::Request request = request_;
   try {
     if (timeout.count() <= 0) {
       request.wait();

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "banyan/run/communicator.h"
+#include "banyan/run/communicator/communicator.h"
 #include "bindings/torch/torch_version.h"
 
 namespace banyan::pytorch {
@@ -37,7 +37,7 @@ class BanyanWork : public c10d::Work {
   ~BanyanWork() override;
 
   // Once: the operation. One that was carried out at once has an empty request.
-  void follow(Request request);
+  void follow(run::Request request);
 
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -52,7 +52,7 @@ class BanyanWork : public c10d::Work {
   void settle(c10::ivalue::Future& future) const;
 
   Task task_;
-  Request request_;
+  run::Request request_;
   std::once_flag completed_once_;
   std::mutex future_mutex_;  // protects the two
   c10::intrusive_ptr<c10::ivalue::Future> future_;

@@ -1,3 +1,4 @@
+#include "banyan/base/error.h"
 #include "banyan/predict/cost/collective_cost.h"
 
 #include <algorithm>
@@ -10,24 +11,21 @@
 #include "banyan/base/json_reader.h"
 #include "banyan/predict/cost/operators.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
-
 using Json = nlohmann::ordered_json;
 
 constexpr JsonForm kForm{.name = "file of collective costs", .format = "collective-cost/1", .depth = 16};
 constexpr uint64_t kMaxFileBytes = 16 << 20;
 constexpr double kLeastEfficiency = 1e-6, kMostEfficiency = 100;
 
-constexpr std::array<JobCollective, 9> kCollectives = {
-    JobCollective::all_reduce, JobCollective::reduce,         JobCollective::all_gather,
-    JobCollective::gather,     JobCollective::scatter,        JobCollective::broadcast,
-    JobCollective::all_to_all, JobCollective::reduce_scatter, JobCollective::barrier};
+constexpr std::array<job::JobCollective, 9> kCollectives = {
+    job::JobCollective::all_reduce, job::JobCollective::reduce,         job::JobCollective::all_gather,
+    job::JobCollective::gather,     job::JobCollective::scatter,        job::JobCollective::broadcast,
+    job::JobCollective::all_to_all, job::JobCollective::reduce_scatter, job::JobCollective::barrier};
 
-Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
-
-JobCollective parse_collective(const std::string& text) {
-  for (const JobCollective kind : kCollectives) {
+job::JobCollective parse_collective(const std::string& text) {
+  for (const job::JobCollective kind : kCollectives) {
     if (to_string(kind) == text) return kind;
   }
   throw invalid("'" + text.substr(0, 40) + "' is no collective");
@@ -53,9 +51,9 @@ CollectiveCost read_cost(JsonNode object) {
   return cost;
 }
 
-bool is_summing_or_gathering(JobCollective kind) {
-  return kind == JobCollective::all_reduce || kind == JobCollective::all_gather ||
-         kind == JobCollective::reduce_scatter;
+bool is_summing_or_gathering(job::JobCollective kind) {
+  return kind == job::JobCollective::all_reduce || kind == job::JobCollective::all_gather ||
+         kind == job::JobCollective::reduce_scatter;
 }
 
 }  // namespace
@@ -72,22 +70,22 @@ double CollectiveCost::seconds(uint64_t bytes, double busiest, uint32_t n) const
   return static_cast<double>(at.alpha.count()) * 1e-12 * steps + busiest / at.efficiency;
 }
 
-double busiest_share(JobCollective collective, uint32_t ranks) {
+double busiest_share(job::JobCollective collective, uint32_t ranks) {
   if (ranks < 2) return 0;
   const double others = static_cast<double>(ranks - 1) / ranks;
   switch (collective) {
-    case JobCollective::all_reduce:
+    case job::JobCollective::all_reduce:
       return 2 * others;
-    case JobCollective::all_gather:
-    case JobCollective::reduce_scatter:
-    case JobCollective::gather:
-    case JobCollective::scatter:
-    case JobCollective::all_to_all:
+    case job::JobCollective::all_gather:
+    case job::JobCollective::reduce_scatter:
+    case job::JobCollective::gather:
+    case job::JobCollective::scatter:
+    case job::JobCollective::all_to_all:
       return others;
-    case JobCollective::broadcast:
-    case JobCollective::reduce:
+    case job::JobCollective::broadcast:
+    case job::JobCollective::reduce:
       return 1;
-    case JobCollective::barrier:
+    case job::JobCollective::barrier:
       return 0;
   }
   CHECK(false) << "collective " << static_cast<int>(collective);
@@ -114,7 +112,7 @@ CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFrom
   return cost;
 }
 
-CollectiveCost default_collective_cost(JobCollective collective, const LinkEfficiency& links, bool leaves_the_box) {
+CollectiveCost default_collective_cost(job::JobCollective collective, const LinkEfficiency& links, bool leaves_the_box) {
   return {
       .collective = collective,
       .ranks = 2,
@@ -129,7 +127,7 @@ std::string format_collective_costs(std::span<const CollectiveCost> costs) {
     Json pieces = Json::array();
     for (const CollectiveCostPiece& piece : cost.pieces) {
       pieces.push_back({{"from", std::to_string(piece.from) + " B"},
-                        {"alpha", to_string(piece.alpha)},
+                        {"alpha", banyan::to_string(piece.alpha)},
                         {"efficiency", piece.efficiency}});
     }
     list.push_back({{"collective", to_string(cost.collective)},
@@ -159,7 +157,7 @@ std::vector<CollectiveCost> read_collective_costs(const std::string& path) {
   }
 }
 
-const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, JobCollective collective, uint32_t ranks) {
+const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, job::JobCollective collective, uint32_t ranks) {
   const CollectiveCost* best = nullptr;
   double best_distance = INFINITY;
   for (const CollectiveCost& cost : costs) {
@@ -173,4 +171,4 @@ const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, JobCol
   return best;
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

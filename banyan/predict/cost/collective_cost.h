@@ -20,9 +20,9 @@
 #include "banyan/base/units.h"
 #include "banyan/predict/cost/curve.h"
 #include "banyan/predict/cost/devices.h"
-#include "banyan/predict/job/job.h"
+#include "banyan/job/job.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct CollectiveCostPiece {
   uint64_t from = 0;  // bytes; the first piece holds below it, too
@@ -31,7 +31,7 @@ struct CollectiveCostPiece {
 };
 
 struct CollectiveCost {
-  JobCollective collective = JobCollective::all_reduce;
+  job::JobCollective collective = job::JobCollective::all_reduce;
   uint32_t ranks = 2;                       // it was measured with, 2 or more
   Bandwidth link;                           // that the efficiencies are of
   std::vector<CollectiveCostPiece> pieces;  // by ascending `from`, at least one
@@ -45,10 +45,10 @@ struct CollectiveCost {
 // Bytes at each rank's own link over the total M, one direction, of the bandwidth-optimal algorithms: 2 (n-1)/n for
 // all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for broadcast and reduce (nccl-tests,
 // doc/PERFORMANCE.md, "bus bandwidth").
-double busiest_share(JobCollective collective, uint32_t ranks);
+double busiest_share(job::JobCollective collective, uint32_t ranks);
 
 struct CostFromCurve {
-  JobCollective collective = JobCollective::all_reduce;
+  job::JobCollective collective = job::JobCollective::all_reduce;
   uint32_t ranks = 0;
   Bandwidth link;  // of a rank, one direction. Zero: the bandwidth that the curve itself reaches at last
   std::string source;
@@ -57,7 +57,7 @@ struct CostFromCurve {
 CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFromCurve& options);
 
 // One piece, from a device's efficiencies: what is used where nothing was measured.
-CollectiveCost default_collective_cost(JobCollective collective, const LinkEfficiency& links, bool leaves_the_box);
+CollectiveCost default_collective_cost(job::JobCollective collective, const LinkEfficiency& links, bool leaves_the_box);
 
 std::string format_collective_costs(std::span<const CollectiveCost> costs);
 // Throws Error{invalid_input} with the place in the file.
@@ -66,6 +66,6 @@ std::vector<CollectiveCost> read_collective_costs(const std::string& path);  // 
 
 // Of the costs, the one of this collective whose number of ranks is nearest (in ratio); nullptr when there is none. A
 // reduce-scatter, all-gather or all-reduce stands in for another of the three.
-const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, JobCollective collective, uint32_t ranks);
+const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, job::JobCollective collective, uint32_t ranks);
 
-}  // namespace banyan
+}  // namespace banyan::predict

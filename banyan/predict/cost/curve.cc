@@ -7,7 +7,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 constexpr size_t kFolds = 5;
@@ -263,4 +263,4 @@ CurveFit fit_curve(std::span<const CollectivePoint> all, const CurveOptions& ask
   return fit;
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -22,7 +22,7 @@
 
 #include "banyan/base/units.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct CollectivePoint {
   uint64_t bytes = 0;  // the total M, as job.h counts it
@@ -69,4 +69,4 @@ CurveFit fit_curve(std::span<const CollectivePoint> points, const CurveOptions& 
 
 CurveError curve_error(const CollectiveCurve& curve, std::span<const CollectivePoint> points);
 
-}  // namespace banyan
+}  // namespace banyan::predict

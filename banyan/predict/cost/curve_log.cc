@@ -7,7 +7,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 constexpr size_t kMaxPoints = 1'000'000;
@@ -160,13 +160,13 @@ class Reader {
   }
 
   void take_collective(std::string_view text) {
-    static const std::map<std::string_view, JobCollective> kPrograms = {
-        {"all_reduce_perf", JobCollective::all_reduce},
-        {"all_gather_perf", JobCollective::all_gather},
-        {"reduce_scatter_perf", JobCollective::reduce_scatter},
-        {"broadcast_perf", JobCollective::broadcast},
-        {"reduce_perf", JobCollective::reduce},
-        {"alltoall_perf", JobCollective::all_to_all}};
+    static const std::map<std::string_view, job::JobCollective> kPrograms = {
+        {"all_reduce_perf", job::JobCollective::all_reduce},
+        {"all_gather_perf", job::JobCollective::all_gather},
+        {"reduce_scatter_perf", job::JobCollective::reduce_scatter},
+        {"broadcast_perf", job::JobCollective::broadcast},
+        {"reduce_perf", job::JobCollective::reduce},
+        {"alltoall_perf", job::JobCollective::all_to_all}};
     for (const auto& [name, kind] : kPrograms) {
       const size_t at = text.find(name);
       if (at == std::string_view::npos) continue;
@@ -241,4 +241,4 @@ CurveLog parse_curve_log(std::string_view text, const CurveLogOptions& options) 
   return reader.finish();
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

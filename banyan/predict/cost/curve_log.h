@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "banyan/predict/cost/curve.h"
-#include "banyan/predict/job/job.h"
+#include "banyan/job/job.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct CurveLog {
   std::vector<CollectivePoint> points;  // in the order of the file; sizes as job.h counts them
   std::optional<uint32_t> ranks;        // where the log says so
-  std::optional<JobCollective> collective;
+  std::optional<job::JobCollective> collective;
 };
 
 struct CurveLogOptions {
@@ -32,4 +32,4 @@ struct CurveLogOptions {
 // Throws Error{invalid_input} with the line's number and what is expected there.
 CurveLog parse_curve_log(std::string_view text, const CurveLogOptions& options = {});
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -1,3 +1,4 @@
+#include "banyan/base/error.h"
 #include "banyan/predict/cost/devices.h"
 
 #include <algorithm>
@@ -12,16 +13,13 @@
 #include "banyan/base/nearest.h"
 #include "banyan/predict/cost/devices_json.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
-
 using Json = nlohmann::ordered_json;
 
 constexpr JsonForm kForm{.name = "file of devices", .format = "devices/1", .depth = 16};
 constexpr std::array<std::string_view, kPrecisions> kPrecisionNames = {"fp32", "fp16", "bf16", "fp8"};
 constexpr uint64_t kMaxFileBytes = 16 << 20;
-
-Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -190,7 +188,7 @@ const Device& DeviceTable::at(std::string_view name) const {
 
 std::string format_calibrated(const Device& device, const std::string& source) {
   const auto rounded = [](double value) { return std::round(value * 1e4) / 1e4; };
-  const auto nanoseconds = [](Picoseconds time) { return to_string(Picoseconds(time.count() / 1000 * 1000)); };
+  const auto nanoseconds = [](Picoseconds time) { return banyan::to_string(Picoseconds(time.count() / 1000 * 1000)); };
   const DeviceEfficiency& efficiency = device.efficiency;
   const Json entry = {{"name", device.name},
                       {"like", device.name},
@@ -210,4 +208,4 @@ std::string format_calibrated(const Device& device, const std::string& source) {
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -18,7 +18,7 @@
 
 #include "banyan/base/units.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 // What matrix products multiply. Sums are in fp32 for all of them.
 enum class Precision : uint8_t { fp32, fp16, bf16, fp8 };
@@ -89,4 +89,4 @@ class DeviceTable {
 // A file that parse() reads: `device` like the one of its name, with its efficiencies.
 std::string format_calibrated(const Device& device, const std::string& source);
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -2,7 +2,7 @@
 #include "banyan/predict/cost/devices.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 // Files of devices and of collective costs: the first line of a file says nothing, so both readers are given all.
@@ -15,4 +15,4 @@ const testing::Fuzzer kFuzzer("devices", "banyan/predict/cost/corpus/devices", [
 });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-namespace banyan {
+namespace banyan::predict {
 
 std::string_view devices_json();
 
-}  // namespace banyan
+}  // namespace banyan::predict

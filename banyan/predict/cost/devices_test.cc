@@ -5,7 +5,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using ::testing::HasSubstr;
@@ -90,4 +90,4 @@ TEST(Devices, NamesTheCulpritAndTheMend) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -2,9 +2,9 @@
 file(READ ${IN} text)
 file(WRITE ${OUT} "#include \"banyan/predict/cost/devices_json.h\"
 
-namespace banyan {
+namespace banyan::predict {
 
 std::string_view devices_json() { return R\"json(${text})json\"; }
 
-}  // namespace banyan
+}  // namespace banyan::predict
 ")

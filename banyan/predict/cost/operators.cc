@@ -6,7 +6,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 // Tiles of the output, and how fast their inner loops are against the largest: a smaller tile loads more per product
@@ -88,4 +88,4 @@ Picoseconds to_picoseconds(double seconds) {
   return Picoseconds(static_cast<int64_t>(std::llround(seconds * 1e12)));
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -22,7 +22,7 @@
 
 #include "banyan/predict/cost/devices.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct MatrixProduct {
   uint64_t m = 0, n = 0, k = 0;
@@ -66,4 +66,4 @@ OperatorTime operator_time(const Operator& work, const Device& device, Precision
 // Rounded to the nearest picosecond. Throws Error{unsupported} above 2^62 ps.
 Picoseconds to_picoseconds(double seconds);
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -7,7 +7,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 // Round figures, so that answers can be worked out by hand: 100 multiprocessors of 1 TFLOP/s, 1 TB/s.
@@ -83,4 +83,4 @@ TEST(Operators, RefuseAPrecisionThatTheDeviceLacks) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace banyan {
+namespace banyan::predict {
 
 class EndTimes {
  public:
@@ -72,4 +72,4 @@ class EndTimes {
   std::vector<uint32_t> stale_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -7,7 +7,7 @@
 #include "banyan/predict/fluid/fluid_network.h"
 #include "banyan/testing/fluid_oracle.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using testing::OracleFlow;
@@ -147,4 +147,4 @@ TEST_P(Rates, AreFairAfterEveryChange) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -10,7 +10,7 @@
 #include "banyan/predict/fluid/holder_clocks.h"
 #include "banyan/predict/fluid/max_min.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 constexpr double kSecondsPerPicosecond = 1e-12;
@@ -429,4 +429,4 @@ Picoseconds FluidNetwork::time_full(uint32_t link) { return Picoseconds(impl_->t
 size_t FluidNetwork::flow_count() const { return impl_->flow_count(); }
 WindowError FluidNetwork::window_error() const { return impl_->window_error(); }
 
-}  // namespace banyan
+}  // namespace banyan::predict

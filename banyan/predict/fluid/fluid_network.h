@@ -34,7 +34,7 @@
 
 #include "banyan/base/units.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 // A slot that is used again after its flow has ended.
 enum class FlowId : uint32_t {};
@@ -115,4 +115,4 @@ class FluidNetwork {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -9,7 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/testing/fluid_oracle.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using std::chrono::microseconds;
@@ -274,4 +274,4 @@ TEST(FluidNetwork, GivesTheSameAnswerTwice) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -4,7 +4,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 constexpr double kSecondsPerPicosecond = 1e-12, kPicosecondsPerSecond = 1e12;
@@ -113,4 +113,4 @@ double HolderClocks::left(uint32_t flow, int64_t now) const {
   return clocks_[holder].held[place].finish - shows_at(clocks_[holder], now);
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

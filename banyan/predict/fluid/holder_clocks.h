@@ -15,7 +15,7 @@
 
 #include "banyan/predict/fluid/end_times.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 class HolderClocks {
  public:
@@ -88,4 +88,4 @@ class HolderClocks {
   std::vector<std::vector<Held>> spare_;  // empty heaps, used again while they are in a cache
 };
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000'000;
@@ -116,4 +116,4 @@ TEST(HolderClocks, AgreesWithFlowsThatAreCountedOneByOne) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

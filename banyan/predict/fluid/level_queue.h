@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace banyan {
+namespace banyan::predict {
 
 class LevelQueue {
  public:
@@ -136,4 +136,4 @@ class LevelQueue {
   bool sweeping_ = false;
 };
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -5,7 +5,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 MaxMin::MaxMin(std::vector<double> capacities)
     : link_count_(capacities.size()), links_(link_count_), link_flows_(link_count_), queue_(link_count_) {
@@ -443,4 +443,4 @@ void MaxMin::solve() {
   joining_.clear();
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

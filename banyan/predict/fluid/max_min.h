@@ -44,7 +44,7 @@
 #include "banyan/predict/fluid/fluid_network.h"
 #include "banyan/predict/fluid/level_queue.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 class MaxMin {
  public:
@@ -228,4 +228,4 @@ class MaxMin {
   std::vector<uint32_t> share_of_;  // by link: place + 1 while shares are tidied, else 0
 };
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 std::vector<FluidHop> on(std::initializer_list<uint32_t> links) {
@@ -104,4 +104,4 @@ TEST(MaxMin, KeepsLightFlowsRightBesideHeavyOnes) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

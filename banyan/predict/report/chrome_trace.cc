@@ -11,7 +11,7 @@
 #include "banyan/predict/report/page_events.h"
 #include "banyan/predict/report/plural.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using report::append_json_text;
@@ -225,4 +225,4 @@ std::string chrome_trace(const ReportInput& input) {
   return text;
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

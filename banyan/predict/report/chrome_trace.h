@@ -17,7 +17,7 @@
 
 #include "banyan/predict/report/report_input.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 // Called with one block after another; what it throws comes through.
 using TextSink = std::function<void(std::string_view)>;
@@ -25,4 +25,4 @@ using TextSink = std::function<void(std::string_view)>;
 void write_chrome_trace(const ReportInput& input, const TextSink& sink);
 std::string chrome_trace(const ReportInput& input);
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -11,7 +11,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/predict/report/sample_predictions.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using nlohmann::json;
@@ -159,4 +159,4 @@ TEST(ChromeTrace, GoesOutInBlocksWithoutHoldingTheWhole) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -4,7 +4,7 @@ string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 file(WRITE ${OUT} "#include \"banyan/predict/report/page_template.h\"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 namespace {
 constexpr unsigned char kPage[] = {
 ${bytes}};
@@ -12,5 +12,5 @@ ${bytes}};
 
 std::string_view page_template() { return {reinterpret_cast<const char*>(kPage), sizeof kPage}; }
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report
 ")

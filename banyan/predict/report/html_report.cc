@@ -4,7 +4,7 @@
 #include "banyan/predict/report/page_data.h"
 #include "banyan/predict/report/page_template.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 constexpr std::string_view kPlace = "@BANYAN_PREDICTION@";
@@ -36,4 +36,4 @@ std::string html_report(const ReportInput& input, const ReportLimits& limits) {
   return html;
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

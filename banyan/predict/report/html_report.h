@@ -9,10 +9,10 @@
 
 #include "banyan/predict/report/report_input.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 // Names in `input` may hold anything; none of it becomes markup or code. At most limits.spans spans and so on are put
 // in, and the page says what was left out; with the limits as they are it stays below some 10 MB.
 std::string html_report(const ReportInput& input, const ReportLimits& limits = {});
 
-}  // namespace banyan
+}  // namespace banyan::predict

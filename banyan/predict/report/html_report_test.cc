@@ -9,7 +9,7 @@
 #include "banyan/predict/report/page_template.h"
 #include "banyan/predict/report/sample_predictions.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using ::testing::HasSubstr;
@@ -71,4 +71,4 @@ TEST(HtmlReport, IsTheSameForTheSameInput) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -5,7 +5,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 void append_json_text(std::string& out, std::string_view text) {
   out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -69,4 +69,4 @@ JsonWriter& JsonWriter::line() {
   return *this;
 }
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 // Appends `text` with its quotes.
 void append_json_text(std::string& out, std::string_view text);
@@ -60,4 +60,4 @@ class JsonWriter {
   bool begins_line_ = false;
 };
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-namespace banyan::report {
+namespace banyan::predict::report {
 namespace {
 
 TEST(JsonWriter, PutsCommasWhereTheyBelong) {
@@ -51,4 +51,4 @@ TEST(JsonWriterDeathTest, TakesNoKeyInAnArray) {
 }
 
 }  // namespace
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

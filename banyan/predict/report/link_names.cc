@@ -4,7 +4,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 LinkNames::LinkNames(const Fabric* fabric) : fabric_(fabric) {
   if (fabric == nullptr) return;
@@ -28,4 +28,4 @@ std::string LinkNames::name(uint32_t link) const {
   return name;
 }
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

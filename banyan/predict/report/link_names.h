@@ -7,7 +7,7 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 class LinkNames {
  public:
@@ -20,4 +20,4 @@ class LinkNames {
   std::vector<uint32_t> place_;  // by link: how many parallel ones come before it
 };
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

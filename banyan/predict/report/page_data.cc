@@ -15,7 +15,7 @@
 #include "banyan/predict/report/prediction_json_keys.h"
 #include "banyan/predict/report/summary.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 namespace {
 
 constexpr size_t kLeastSteps = 24;  // a coarser series shows nothing
@@ -419,4 +419,4 @@ std::string page_data(const ReportInput& input, const ReportLimits& limits) {
   return PageWriter(input, limits).write();
 }
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

@@ -8,8 +8,8 @@
 
 #include "banyan/predict/report/report_input.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 std::string page_data(const ReportInput& input, const ReportLimits& limits);
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

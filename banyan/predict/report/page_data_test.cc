@@ -11,7 +11,7 @@
 #include "banyan/predict/report/page_spans.h"
 #include "banyan/predict/report/sample_predictions.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 namespace {
 
 using nlohmann::json;
@@ -210,4 +210,4 @@ TEST(PageSeries, KeepsTheMeanOfEachStepAndTheHighestOfTheLinks) {
 }
 
 }  // namespace
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

@@ -6,7 +6,7 @@
 
 #include "banyan/predict/report/plural.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 namespace {
 
 LinkMark::Kind kind_of(const LinkEvent& event) {
@@ -133,4 +133,4 @@ std::vector<LinkState> PageEvents::down(std::span<const uint32_t> links) const {
   return apart;
 }
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

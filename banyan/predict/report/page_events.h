@@ -8,7 +8,7 @@
 #include "banyan/predict/report/link_names.h"
 #include "banyan/predict/report/report_input.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 // From `begin` to `end` a link had this bandwidth; zero: it was down.
 struct LinkState {
@@ -54,4 +54,4 @@ class PageEvents {
   std::string note_;
 };
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

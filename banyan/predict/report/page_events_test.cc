@@ -7,7 +7,7 @@
 
 #include "banyan/fabric/text.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 namespace {
 
 using ::testing::ElementsAre;
@@ -17,7 +17,7 @@ using Kind = LinkMark::Kind;
 // Links 0 and 1 are the cable a - s, 2 and 3 a second one beside it, 4 and 5 s - b, 6 goes from b to a.
 ReportInput with_events(std::vector<LinkEvent> events) {
   ReportInput input;
-  input.fabric = parse_fabric_text("a <-> s 4GB/s; a <-> s 2GB/s; s <-> b 4GB/s; b -> a 1GB/s");
+  input.fabric = fabric::parse_fabric_text("a <-> s 4GB/s; a <-> s 2GB/s; s <-> b 4GB/s; b -> a 1GB/s");
   input.prediction.time = Picoseconds(1000);
   input.prediction.events = std::move(events);
   return input;
@@ -129,4 +129,4 @@ TEST(PageEvents, FindsWhenAnyOfSomeLinksWasDown) {
 }
 
 }  // namespace
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

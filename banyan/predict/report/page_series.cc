@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 PageSeries::PageSeries(const Prediction& prediction, size_t most) : prediction_(prediction) {
   for (const PredictedLink& link : prediction.links) recorded_ = std::max(recorded_, link.load.size());
@@ -37,4 +37,4 @@ char PageSeries::letter(double load) {
   return kLetters[std::clamp(static_cast<int>(std::lround(load * 63)), 1, 63)];
 }
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "banyan/predict/prediction.h"
+#include "banyan/predict/simulation/prediction.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 // How the series of one prediction are resampled: all alike.
 class PageSeries {
@@ -31,4 +31,4 @@ class PageSeries {
   double step_ps_ = 0;
 };
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

@@ -8,7 +8,7 @@
 
 #include "banyan/predict/report/plural.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 namespace {
 
 // 0, n/2, n/4, 3n/4, n/8, ...: any beginning of it is evenly spread. Every number below `count` once.
@@ -82,7 +82,7 @@ PageSpans choose_spans(const Prediction& prediction, size_t most) {
   const auto ranks = static_cast<size_t>(std::count(chosen.begin(), chosen.end(), true));
   page.note = "The timeline holds " + with_thousands(kept) + " of " + with_thousands(spans.size()) + " spans: ";
   if (least.count() > 0) {
-    page.note += "those of at least " + to_string(least) + " of " + prediction.ranks[spans.front().rank].name + ". ";
+    page.note += "those of at least " + banyan::to_string(least) + " of " + prediction.ranks[spans.front().rank].name + ". ";
   } else {
     page.note += "all those of " + with_thousands(ranks) + " of " + plural(chosen.size(), "rank") + ", evenly spread. ";
   }
@@ -90,4 +90,4 @@ PageSpans choose_spans(const Prediction& prediction, size_t most) {
   return page;
 }
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "banyan/predict/prediction.h"
+#include "banyan/predict/simulation/prediction.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 struct PageSpans {
   struct Track {
@@ -21,4 +21,4 @@ struct PageSpans {
 // as fit, evenly spread. If the first alone is too many, its longest spans.
 PageSpans choose_spans(const Prediction& prediction, size_t most);
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 std::string_view page_template();
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

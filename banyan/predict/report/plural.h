@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 inline std::string with_thousands(size_t count) {
   std::string digits = std::to_string(count);
@@ -18,4 +18,4 @@ inline std::string plural(size_t count, std::string_view noun) {
   return with_thousands(count) + " " + std::string(noun) + (count == 1 ? "" : hisses ? "es" : "s");
 }
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

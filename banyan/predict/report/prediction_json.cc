@@ -6,7 +6,7 @@
 #include "banyan/predict/report/json_writer.h"
 #include "banyan/predict/report/prediction_json_keys.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using report::JsonWriter;
@@ -121,4 +121,4 @@ std::string format_prediction(const ReportInput& input) {
   return text;
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -10,7 +10,7 @@
 
 #include "banyan/predict/report/report_input.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 // Appends text, without a tree in memory. read_prediction(format_prediction(x)) is x, to the last bit of every number.
 std::string format_prediction(const ReportInput& input);
@@ -21,4 +21,4 @@ std::string format_prediction(const ReportInput& input);
 // Memory: some 100 bytes per span beyond the text.
 ReportInput read_prediction(std::string_view json, const std::string& where);
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -3,7 +3,7 @@
 #include "banyan/predict/report/prediction_json.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 // Whatever can be read can be shown, and what was written reads back as the same prediction.
@@ -15,4 +15,4 @@ const testing::Fuzzer kFuzzer("prediction_json", "banyan/predict/report/corpus",
 });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -4,9 +4,9 @@
 #include <array>
 #include <string_view>
 
-#include "banyan/predict/prediction.h"
+#include "banyan/predict/simulation/prediction.h"
 
-namespace banyan::report {
+namespace banyan::predict::report {
 
 constexpr std::string_view kPredictionFormat = "prediction/1";
 
@@ -15,4 +15,4 @@ constexpr std::array<PredictedSpan::Kind, 6> kSpanKinds = {PredictedSpan::Kind::
                                                            PredictedSpan::Kind::collective, PredictedSpan::Kind::send,
                                                            PredictedSpan::Kind::receive,    PredictedSpan::Kind::wait};
 
-}  // namespace banyan::report
+}  // namespace banyan::predict::report

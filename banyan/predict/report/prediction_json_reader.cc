@@ -9,7 +9,7 @@
 #include "banyan/predict/report/prediction_json.h"
 #include "banyan/predict/report/prediction_json_keys.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using report::kSpanKinds;
@@ -93,7 +93,7 @@ class PredictionReader {
 };
 
 void PredictionReader::read_fabric() {
-  if (const auto fabric = root_.find("fabric")) input_.fabric = parse_fabric_json(fabric->object_text(), "fabric");
+  if (const auto fabric = root_.find("fabric")) input_.fabric = fabric::parse_fabric_json(fabric->object_text(), "fabric");
 }
 
 void PredictionReader::read_jobs() {
@@ -226,4 +226,4 @@ ReportInput read_prediction(std::string_view json, const std::string& where) {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

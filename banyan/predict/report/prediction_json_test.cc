@@ -9,7 +9,7 @@
 #include "banyan/base/file.h"
 #include "banyan/predict/report/sample_predictions.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using nlohmann::json;
@@ -211,4 +211,4 @@ TEST(PredictionJson, RefusesBrokenAndDeeplyNestedTexts) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "banyan/fabric/fabric.h"
-#include "banyan/predict/prediction.h"
+#include "banyan/predict/simulation/prediction.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct ReportInput {
   Prediction prediction;
@@ -29,4 +29,4 @@ struct ReportLimits {
   size_t samples = 400'000;  // of load over time, of all lines and links
 };
 
-}  // namespace banyan
+}  // namespace banyan::predict

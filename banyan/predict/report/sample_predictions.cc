@@ -5,7 +5,7 @@
 
 #include "banyan/fabric/generate.h"
 
-namespace banyan::sample {
+namespace banyan::predict::sample {
 namespace {
 
 // 0 to 1, from two numbers.
@@ -132,7 +132,7 @@ class StepMaker {
 
 }  // namespace
 
-ReportInput training_step(const StepShape& shape) { return StepMaker(shape, generate_fabric(shape.fabric)).make(); }
+ReportInput training_step(const StepShape& shape) { return StepMaker(shape, fabric::generate_fabric(shape.fabric)).make(); }
 
 ReportInput all_reduce_on_one_box() {
   ReportInput input = training_step({.fabric = "dgx-a100:1", .stages = 1, .micro_batches = 1, .layers = 3});
@@ -296,4 +296,4 @@ std::vector<Named> all_samples() {
   return samples;
 }
 
-}  // namespace banyan::sample
+}  // namespace banyan::predict::sample

@@ -7,7 +7,7 @@
 
 #include "banyan/predict/report/report_input.h"
 
-namespace banyan::sample {
+namespace banyan::predict::sample {
 
 struct StepShape {
   std::string fabric = "dgx-a100:1";  // a generator's spec
@@ -36,4 +36,4 @@ struct Named {
 // All of the above and some large ones: 1,024 ranks, 100,000 spans, 16,384 ranks.
 std::vector<Named> all_samples();
 
-}  // namespace banyan::sample
+}  // namespace banyan::predict::sample

@@ -9,7 +9,7 @@
 
 #include "banyan/predict/report/link_names.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using report::LinkNames;
@@ -204,4 +204,4 @@ std::string short_rate(double per_second) {
   return scaled(per_second, 1000, {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"});
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

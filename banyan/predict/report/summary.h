@@ -7,7 +7,7 @@
 
 #include "banyan/predict/report/report_input.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 // Where the time of all ranks went, as fractions of it. All zero when there are no ranks or no time.
 struct TimeShares {
@@ -36,4 +36,4 @@ std::string in_words(const ReportInput& input);
 std::string short_time(Picoseconds time);   // three digits: "12.3 ms", "850 ns"
 std::string short_rate(double per_second);  // bytes: "215 GB/s"
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -7,7 +7,7 @@
 #include "banyan/predict/report/link_names.h"
 #include "banyan/predict/report/sample_predictions.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using report::LinkNames;
@@ -126,4 +126,4 @@ TEST(LinkNames, TellParallelLinksApart) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

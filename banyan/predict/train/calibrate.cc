@@ -9,7 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/predict/cost/operators.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 constexpr double kLossCap = 0.4;         // of |log ratio|: a row that is off by half measured something else
@@ -358,4 +358,4 @@ Calibration calibrate(const Device& device, std::span<const RowSet> sets, const 
   return Calibrator(device, sets, options).run();
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

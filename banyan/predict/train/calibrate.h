@@ -26,7 +26,7 @@
 #include "banyan/predict/train/estimate.h"
 #include "banyan/predict/train/rows.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct RowSet {
   std::string name;  // of its file
@@ -69,4 +69,4 @@ RowsError rows_error(std::span<const double> predicted, std::span<const TrainRow
 
 double spearman(std::span<const double> a, std::span<const double> b);
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -8,7 +8,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using ::testing::HasSubstr;
@@ -164,4 +164,4 @@ TEST(Rows, NamesTheLineOfAMistake) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -3,9 +3,9 @@
 #include <array>
 
 #include "banyan/base/error.h"
-#include "banyan/predict/job/job.h"
+#include "banyan/job/job.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
@@ -104,4 +104,4 @@ std::string describe(const TrainConfig& config) {
   return words;
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -13,7 +13,7 @@
 #include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/model.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 // Which activations of the forward pass are computed again before the backward pass instead of kept (Korthikanti et al.
 // 2022): none; those of the attention core (scores, softmax, dropout, context); all but each layer's input.
@@ -59,4 +59,4 @@ void check_config(const TrainConfig& config);
 // "gpt3-175b, 512 ranks: tp 8, pp 8, dp 8; micro-batch 1, global batch 1536 (192 micro-batches)".
 std::string describe(const TrainConfig& config);
 
-}  // namespace banyan
+}  // namespace banyan::predict

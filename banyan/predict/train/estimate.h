@@ -12,10 +12,10 @@
 #pragma once
 
 #include "banyan/predict/cost/devices.h"
-#include "banyan/predict/job/job.h"
+#include "banyan/job/job.h"
 #include "banyan/predict/train/config.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct StepEstimate {
   double seconds = 0;
@@ -30,10 +30,10 @@ struct StepEstimate {
 struct GroupShape {
   uint32_t ranks = 1, stride = 1;
 };
-double collective_seconds(JobCollective collective, double bytes, const GroupShape& group, const ClusterShape& cluster,
+double collective_seconds(job::JobCollective collective, double bytes, const GroupShape& group, const ClusterShape& cluster,
                           const LinkEfficiency& links);
 
 // Throws what check_config and step_costs throw.
 StepEstimate estimate_step(const TrainConfig& config, const Device& device, const ClusterShape& cluster);
 
-}  // namespace banyan
+}  // namespace banyan::predict

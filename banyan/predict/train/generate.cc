@@ -12,7 +12,7 @@
 #include "banyan/predict/train/pipeline.h"
 #include "banyan/predict/train/step_costs.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 enum GroupKind : size_t { kTensor, kData, kExpert, kExpertData, kNorm, kEmbedding, kGroupKinds };
@@ -57,7 +57,7 @@ class StageWriter {
 
   void write() {
     builder_.begin_program();
-    for (const char* name : kStreamNames) builder_.add_stream({.name = name, .order = JobStream::Order::program});
+    for (const char* name : kStreamNames) builder_.add_stream({.name = name, .order = job::JobStream::Order::program});
     const PipelineShape shape{.stages = config_.pp,
                               .chunks = config_.interleave,
                               .micro_batches = static_cast<uint32_t>(config_.micro_batches())};
@@ -78,7 +78,7 @@ class StageWriter {
   bool is_first_chunk() const { return chunk_ == 0; }
   bool is_last_chunk() const { return chunk_ + 1 == config_.chunks(); }
 
-  uint32_t add(const JobNode& node, std::initializer_list<uint32_t> needs = {}) {
+  uint32_t add(const job::JobNode& node, std::initializer_list<uint32_t> needs = {}) {
     const uint32_t number = builder_.add_node(node);
     for (const uint32_t need : needs) {
       if (need != kNone) builder_.add_need(number, need);
@@ -88,7 +88,7 @@ class StageWriter {
   }
 
   uint32_t compute(const char* name, double seconds, double flop, uint32_t need = kNone) {
-    return add({.kind = JobNodeKind::compute,
+    return add({.kind = job::JobNodeKind::compute,
                 .stream = kCompute,
                 .name = builder_.add_name(name),
                 .duration = to_picoseconds(seconds),
@@ -97,11 +97,11 @@ class StageWriter {
   }
 
   // Nothing, where the group is one rank. Returns the node, or kNone.
-  uint32_t collective(const char* name, JobCollective kind, GroupKind group, uint64_t bytes, uint16_t stream = kCompute,
+  uint32_t collective(const char* name, job::JobCollective kind, GroupKind group, uint64_t bytes, uint16_t stream = kCompute,
                       uint32_t need = kNone) {
     if (group_size(config_, group) < 2 || bytes == 0) return kNone;
     if (group_slots_[group] == kNone) group_slots_[group] = next_group_slot_++;
-    return add({.kind = JobNodeKind::collective,
+    return add({.kind = job::JobNodeKind::collective,
                 .collective = kind,
                 .stream = stream,
                 .name = builder_.add_name(name),
@@ -110,7 +110,7 @@ class StageWriter {
                {need, stream == kCompute ? take_arrival() : kNone});
   }
 
-  uint32_t message(JobNodeKind kind, StreamKind stream, PeerKind peer, uint32_t tag, uint32_t need) {
+  uint32_t message(job::JobNodeKind kind, StreamKind stream, PeerKind peer, uint32_t tag, uint32_t need) {
     if (peer_slots_[peer] == kNone) peer_slots_[peer] = next_peer_slot_++;
     const bool share = config_.sequence_parallel || config_.scatter_gather;
     return add({.kind = kind,
@@ -130,22 +130,22 @@ class StageWriter {
   }
 
   void arrive(StreamKind stream, PeerKind from, uint32_t tag) {
-    arrival_ = message(JobNodeKind::receive, stream, from, tag, kNone);
+    arrival_ = message(job::JobNodeKind::receive, stream, from, tag, kNone);
     // What came in shares is put together again.
     if (config_.scatter_gather && !config_.sequence_parallel)
-      collective("gather input", JobCollective::all_gather, kTensor, hidden_bytes(config_));
+      collective("gather input", job::JobCollective::all_gather, kTensor, hidden_bytes(config_));
   }
 
   // The collective in front of a column-split matrix; its counterpart behind a row-split one, in both passes.
   void enter() {
     if (config_.sequence_parallel)
-      collective("gather sequence", JobCollective::all_gather, kTensor, hidden_bytes(config_));
+      collective("gather sequence", job::JobCollective::all_gather, kTensor, hidden_bytes(config_));
   }
   void leave() {
     if (config_.sequence_parallel)
-      collective("scatter sequence", JobCollective::reduce_scatter, kTensor, hidden_bytes(config_));
+      collective("scatter sequence", job::JobCollective::reduce_scatter, kTensor, hidden_bytes(config_));
     else
-      collective("tensor all-reduce", JobCollective::all_reduce, kTensor, hidden_bytes(config_));
+      collective("tensor all-reduce", job::JobCollective::all_reduce, kTensor, hidden_bytes(config_));
   }
 
   // A block whose parameters may have to be gathered first (ZeRO 3).
@@ -163,14 +163,14 @@ class StageWriter {
   }
 
   void experts(const char* name, double seconds, double flop) {
-    collective("dispatch tokens", JobCollective::all_to_all, kExpert, dispatch_bytes(config_));
+    collective("dispatch tokens", job::JobCollective::all_to_all, kExpert, dispatch_bytes(config_));
     // Slices of an expert need each other's tokens.
     const uint64_t bytes = hidden_bytes(config_) * config_.model.top_k;
-    if (config_.sequence_parallel) collective("gather tokens", JobCollective::all_gather, kTensor, bytes);
+    if (config_.sequence_parallel) collective("gather tokens", job::JobCollective::all_gather, kTensor, bytes);
     layer_compute(name, seconds, flop);
-    collective("expert sum", config_.sequence_parallel ? JobCollective::reduce_scatter : JobCollective::all_reduce,
+    collective("expert sum", config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce,
                kTensor, bytes);
-    collective("return tokens", JobCollective::all_to_all, kExpert, dispatch_bytes(config_));
+    collective("return tokens", job::JobCollective::all_to_all, kExpert, dispatch_bytes(config_));
   }
 
   void layer_forward(const char* attention, const char* mlp, const char* expert) {
@@ -207,14 +207,14 @@ class StageWriter {
       layer_forward("forward attention", config_.model.experts > 0 ? "forward router" : "forward MLP",
                     "forward experts");
     if (!is_last_chunk()) {
-      message(JobNodeKind::send, kSendForward, kNext, tag(chunk_, false), last_compute_);
+      message(job::JobNodeKind::send, kSendForward, kNext, tag(chunk_, false), last_compute_);
       return;
     }
     enter();
     compute("output layer", costs_.head.forward, costs_.head.forward_flop);
     // Cross entropy over a split vocabulary: maximum, sum of exponentials, the right word's logit.
     for (const char* name : {"loss maximum", "loss sum", "loss target"})
-      collective(name, JobCollective::all_reduce, kTensor, whole_bytes(4 * config_.tokens()));
+      collective(name, job::JobCollective::all_reduce, kTensor, whole_bytes(4 * config_.tokens()));
   }
 
   void backward() {
@@ -231,7 +231,7 @@ class StageWriter {
       compute("backward embedding", costs_.embedding.backward, 0);
       reduce(embedding_slice(config_), 0);
     } else {
-      message(JobNodeKind::send, kSendBackward, kPrevious, tag(chunk_, true), last_compute_);
+      message(job::JobNodeKind::send, kSendBackward, kPrevious, tag(chunk_, true), last_compute_);
     }
   }
 
@@ -249,9 +249,9 @@ class StageWriter {
   void gather_parameters() {
     if (config_.zero < 3) return;
     const double element = bytes_of(config_.precision);
-    const uint32_t dense = collective("gather parameters", JobCollective::all_gather, kData,
+    const uint32_t dense = collective("gather parameters", job::JobCollective::all_gather, kData,
                                       whole_bytes(layer_dense_parameters(config_) * element), kGradients);
-    const uint32_t expert = collective("gather experts", JobCollective::all_gather, kExpertData,
+    const uint32_t expert = collective("gather experts", job::JobCollective::all_gather, kExpertData,
                                        whole_bytes(layer_expert_parameters(config_) * element), kGradients);
     for (const uint32_t node : {dense, expert}) {
       if (node != kNone && layer_begin_ != kNone) builder_.add_follow(node, layer_begin_);
@@ -274,7 +274,7 @@ class StageWriter {
   }
 
   void flush(double& ready, const char* name, GroupKind group) {
-    const JobCollective kind = config_.zero > 0 ? JobCollective::reduce_scatter : JobCollective::all_reduce;
+    const job::JobCollective kind = config_.zero > 0 ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce;
     const uint32_t node =
         collective(name, kind, group, whole_bytes(ready * config_.gradient_bytes()), kGradients, last_compute_);
     if (node != kNone) last_gradients_ = node;
@@ -290,16 +290,16 @@ class StageWriter {
     if (config_.sequence_parallel) {
       // Norms and biases behind row-split matrices see a part of the sequence each.
       const double each = (model.biases ? 6.0 : 2.0) * model.hidden;
-      collective("reduce norms", JobCollective::all_reduce, kTensor,
+      collective("reduce norms", job::JobCollective::all_reduce, kTensor,
                  whole_bytes(each * config_.layers_of_stage(stage_) * grad));
     }
     const bool ends = stage_ == 0 || stage_ + 1 == config_.pp;
     if (model.tied && config_.pp > 1 && ends)
-      collective("reduce embedding", JobCollective::all_reduce, kEmbedding,
+      collective("reduce embedding", job::JobCollective::all_reduce, kEmbedding,
                  whole_bytes(static_cast<double>(config_.vocabulary_slice()) * model.hidden * grad));
-    collective("gradient norm", JobCollective::all_reduce, kNorm, 8);
+    collective("gradient norm", job::JobCollective::all_reduce, kNorm, 8);
     const double updated = updated_parameters(config_, stage_);
-    add({.kind = JobNodeKind::memory,
+    add({.kind = job::JobNodeKind::memory,
          .stream = kCompute,
          .name = builder_.add_name("optimizer"),
          .bytes = whole_bytes(updated * optimizer_bytes_per_parameter(config_)),
@@ -308,8 +308,8 @@ class StageWriter {
     if (config_.zero == 1 || config_.zero == 2) {
       const StageParameters parameters = stage_parameters(config_, stage_);
       const double element = bytes_of(config_.precision);
-      collective("gather parameters", JobCollective::all_gather, kData, whole_bytes(parameters.dense * element));
-      collective("gather experts", JobCollective::all_gather, kExpertData, whole_bytes(parameters.experts * element));
+      collective("gather parameters", job::JobCollective::all_gather, kData, whole_bytes(parameters.dense * element));
+      collective("gather experts", job::JobCollective::all_gather, kExpertData, whole_bytes(parameters.experts * element));
     }
   }
 
@@ -469,9 +469,9 @@ Job generate_training_step(const TrainConfig& config, const Device& device) {
 
 double total_flop(const Job& job) {
   std::vector<double> of_program;
-  for (const JobProgram& program : job.programs()) {
+  for (const job::JobProgram& program : job.programs()) {
     double sum = 0;
-    for (const JobNode& node : program.nodes) sum += node.flop;
+    for (const job::JobNode& node : program.nodes) sum += node.flop;
     of_program.push_back(sum);
   }
   double sum = 0;
@@ -479,4 +479,4 @@ double total_flop(const Job& job) {
   return sum;
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

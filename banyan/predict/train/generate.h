@@ -2,16 +2,14 @@
 //
 // Program of a stage, on six streams:
 //   compute           every block of every layer of every micro-batch, in the order of pipeline.h, with the
-//   tensor-parallel
-//                     collectives in between: they stand on this stream because what follows needs them. Per layer and
-//                     pass: all-reduce behind each block (forward) or in front (backward); with sequence parallelism an
+//                     tensor-parallel collectives in between: they stand on this stream because what follows needs
+//                     them. Per layer and pass: all-reduce behind each block (forward) or in front (backward); with sequence parallelism an
 //                     all-gather in front and a reduce-scatter behind; with experts an all-to-all on either side of
 //                     them. Full recomputation repeats a layer's forward pass, collectives included, before its
 //                     backward pass.
 //   gradients         data-parallel collectives: buckets as they fill in the last micro-batch (overlap_gradients) or
-//   all in
-//                     one after it; ZeRO 2 and 3 reduce-scatter in every micro-batch; ZeRO 3 all-gathers each layer's
-//                     parameters one layer ahead, in forward and backward passes
+//                     all in one after it; ZeRO 2 and 3 reduce-scatter in every micro-batch; ZeRO 3 all-gathers each
+//                     layer's parameters one layer ahead, in forward and backward passes
 //   send and receive, forward and backward: between stages; asynchronous, in order
 // At the end: reduction of a tied embedding between first and last stage; the norm of all gradients (all-reduce of 8
 // bytes); the optimizer; ZeRO 1 and 2 all-gather the parameters.
@@ -23,10 +21,10 @@
 #pragma once
 
 #include "banyan/predict/cost/devices.h"
-#include "banyan/predict/job/job.h"
+#include "banyan/job/job.h"
 #include "banyan/predict/train/config.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct TrainRank {
   uint32_t stage = 0, replica = 0, slice = 0;
@@ -40,4 +38,4 @@ Job generate_training_step(const TrainConfig& config, const Device& device);
 // FLOPs of all nodes of all ranks.
 double total_flop(const Job& job);
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 // Sizes on one rank that all blocks are made of.
@@ -234,4 +234,4 @@ double optimizer_bytes_per_parameter(const TrainConfig& config) {
   return config.gradient_bytes() + 2 * 12 + (config.precision == Precision::fp32 ? 0 : bytes_of(config.precision)) + 2;
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

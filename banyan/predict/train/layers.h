@@ -16,7 +16,7 @@
 #include "banyan/predict/cost/operators.h"
 #include "banyan/predict/train/config.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct LayerBlock {
   Operator forward;
@@ -53,4 +53,4 @@ double embedding_slice(const TrainConfig& config);
 // parameter. Bytes per parameter of this rank's share.
 double optimizer_bytes_per_parameter(const TrainConfig& config);
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -7,7 +7,7 @@
 #include "banyan/predict/train/layers.h"
 #include "banyan/predict/train/pipeline.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 PipelineShape shape_of(const TrainConfig& config) {
@@ -160,4 +160,4 @@ MemoryReport memory_report(const TrainConfig& config, const Device& device) {
   return report;
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

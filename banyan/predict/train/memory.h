@@ -20,7 +20,7 @@
 
 #include "banyan/predict/train/config.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct StageMemory {
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0;  // bytes on one rank
@@ -48,4 +48,4 @@ double layer_activation_bytes(
 StageMemory stage_memory(const TrainConfig& config, uint32_t stage);
 MemoryReport memory_report(const TrainConfig& config, const Device& device);
 
-}  // namespace banyan
+}  // namespace banyan::predict

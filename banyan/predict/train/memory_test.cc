@@ -5,7 +5,7 @@
 
 #include "banyan/predict/train/layers.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 TrainConfig gpt175(uint32_t tp, uint32_t pp, uint32_t dp) {
@@ -95,4 +95,4 @@ TEST(Memory, SaysWhatWouldMakeItFit) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

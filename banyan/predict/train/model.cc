@@ -6,7 +6,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 constexpr uint32_t kMegatronVocabulary = 51200;  // Narayanan et al. 2021, section 5.1
@@ -184,4 +184,4 @@ double narayanan_flop(const GptShape& shape, double batch, bool recompute) {
   return factor * batch * s * l * h * h * (1 + s / (6 * h) + v / ((recompute ? 16 : 12) * l * h));
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

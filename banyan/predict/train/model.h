@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace banyan {
+namespace banyan::predict {
 
 struct TrainModel {
   std::string name;
@@ -57,4 +57,4 @@ void check_model(const TrainModel& model);
 double narayanan_parameters(const GptShape& shape);
 double narayanan_flop(const GptShape& shape, double batch, bool recompute);
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -6,7 +6,7 @@
 #include "banyan/base/error.h"
 #include "banyan/predict/train/config.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 using ::testing::HasSubstr;
@@ -112,4 +112,4 @@ TEST(Config, UnevenLayersAreMissingAtTheEnds) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

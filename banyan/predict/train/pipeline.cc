@@ -4,7 +4,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 // The k-th forward pass of a stage: groups of `stages` micro-batches go through chunk 0, then 1, ...
@@ -57,4 +57,4 @@ double bubble_fraction(const PipelineShape& shape) {
   return static_cast<double>(shape.stages - 1) / (static_cast<double>(shape.chunks) * shape.micro_batches);
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace banyan {
+namespace banyan::predict {
 
 struct PipelineStep {
   uint32_t micro_batch = 0;
@@ -31,4 +31,4 @@ uint32_t most_in_flight(const PipelineShape& shape, uint32_t stage);
 // (p - 1) / (v m): idle time over busy time, with equal stages and no communication.
 double bubble_fraction(const PipelineShape& shape);
 
-}  // namespace banyan
+}  // namespace banyan::predict

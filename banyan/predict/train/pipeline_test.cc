@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 // Plays all stages; a chunk's forward pass takes `forward`, its backward pass `backward`, messages nothing. Returns
@@ -99,4 +99,4 @@ TEST(Pipeline, HoldsAsManyMicroBatchesAsStagesFollow) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::predict

@@ -6,7 +6,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 constexpr size_t kMaxRows = 100'000;
@@ -217,4 +217,4 @@ std::vector<TrainRow> parse_train_rows(std::string_view csv, const TrainConfig& 
   return reader.finish();
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

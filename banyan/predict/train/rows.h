@@ -15,7 +15,7 @@
 
 #include "banyan/predict/train/config.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct TrainRow {
   TrainConfig config;
@@ -28,4 +28,4 @@ struct TrainRow {
 // the line and column.
 std::vector<TrainRow> parse_train_rows(std::string_view csv, const TrainConfig& base);
 
-}  // namespace banyan
+}  // namespace banyan::predict

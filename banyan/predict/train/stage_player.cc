@@ -13,7 +13,7 @@ namespace {
 
 class Player {
  public:
-  Player(const Job& job, const TrainConfig& config, const Device& device, const ClusterShape& cluster)
+  Player(const Job& job, const predict::TrainConfig& config, const predict::Device& device, const predict::ClusterShape& cluster)
       : job_(job), config_(config), device_(device), cluster_(cluster) {
     for (uint32_t stage = 0; stage < config.pp; ++stage) {
       Stage played{rank_number(config, {stage, 0, 0}), nullptr, {}, {}, {}, {}};
@@ -48,7 +48,7 @@ class Player {
  private:
   struct Stage {
     uint32_t rank;
-    const JobProgram* program;
+    const job::JobProgram* program;
     std::vector<double> begin, end;            // by node
     std::vector<std::vector<uint32_t>> queue;  // by stream
     std::vector<size_t> next;
@@ -66,7 +66,7 @@ class Player {
 
   bool step(Stage& stage, size_t stream) {
     const uint32_t node = stage.queue[stream][stage.next[stream]];
-    const JobNode& what = stage.program->nodes[node];
+    const job::JobNode& what = stage.program->nodes[node];
     if (std::isnan(stage.begin[node])) {
       const double at = ready(stage, stream, node);
       if (std::isnan(at)) return false;
@@ -79,16 +79,16 @@ class Player {
     return true;
   }
 
-  double end_of(const Stage& stage, uint32_t node, const JobNode& what) {
+  double end_of(const Stage& stage, uint32_t node, const job::JobNode& what) {
     const double begin = stage.begin[node];
-    if (what.kind == JobNodeKind::compute || what.kind == JobNodeKind::memory)
+    if (what.kind == job::JobNodeKind::compute || what.kind == job::JobNodeKind::memory)
       return begin + static_cast<double>(what.duration.count()) * 1e-12;
-    if (what.kind == JobNodeKind::collective) return collective(stage, begin, what);
+    if (what.kind == job::JobNodeKind::collective) return collective(stage, begin, what);
     return message(stage, begin, what);
   }
 
   // Of what both sides do: each leaves its beginning, and the last to come knows the end.
-  double collective(const Stage& stage, double begin, const JobNode& what) {
+  double collective(const Stage& stage, double begin, const job::JobNode& what) {
     const uint32_t group_number = job_.group(stage.rank, what.slot);
     const std::vector<uint32_t>& group = job_.groups()[group_number].ranks;
     std::map<uint32_t, double> arrived;
@@ -107,8 +107,8 @@ class Player {
                                       {static_cast<uint32_t>(group.size()), stride}, cluster_, device_.links);
   }
 
-  double message(const Stage& stage, double begin, const JobNode& what) {
-    const bool sends = what.kind == JobNodeKind::send;
+  double message(const Stage& stage, double begin, const job::JobNode& what) {
+    const bool sends = what.kind == job::JobNodeKind::send;
     const uint32_t peer = job_.peer(stage.rank, what.slot);
     const std::tuple key{sends ? stage.rank : peer, sends ? peer : stage.rank, what.tag};
     Mailbox& box = mail_[key];
@@ -131,9 +131,9 @@ class Player {
   };
 
   const Job& job_;
-  const TrainConfig& config_;
-  const Device& device_;
-  const ClusterShape& cluster_;
+  const predict::TrainConfig& config_;
+  const predict::Device& device_;
+  const predict::ClusterShape& cluster_;
   std::vector<Stage> stages_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Mailbox> mail_;
   std::map<uint32_t, std::map<uint32_t, double>> meeting_;
@@ -141,7 +141,7 @@ class Player {
 
 }  // namespace
 
-double play_stages(const Job& job, const TrainConfig& config, const Device& device, const ClusterShape& cluster) {
+double play_stages(const Job& job, const predict::TrainConfig& config, const predict::Device& device, const predict::ClusterShape& cluster) {
   return Player(job, config, device, cluster).run();
 }
 

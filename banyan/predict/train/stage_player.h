@@ -5,12 +5,12 @@
 #pragma once
 
 #include "banyan/predict/cost/devices.h"
-#include "banyan/predict/job/job.h"
+#include "banyan/job/job.h"
 #include "banyan/predict/train/config.h"
 
 namespace banyan::testing {
 
 // Seconds until all is done, or a negative number when nothing can go on before.
-double play_stages(const Job& job, const TrainConfig& config, const Device& device, const ClusterShape& cluster);
+double play_stages(const Job& job, const predict::TrainConfig& config, const predict::Device& device, const predict::ClusterShape& cluster);
 
 }  // namespace banyan::testing

@@ -1,6 +1,6 @@
 #include "banyan/predict/train/step_costs.h"
 
-namespace banyan {
+namespace banyan::predict {
 namespace {
 
 BlockCosts cost(const LayerBlock& block, const TrainConfig& config, const Device& device) {
@@ -37,4 +37,4 @@ double optimizer_seconds(const TrainConfig& config, const Device& device, double
   return operator_time(update, device, config.precision).seconds();
 }
 
-}  // namespace banyan
+}  // namespace banyan::predict

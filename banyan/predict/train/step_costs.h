@@ -6,7 +6,7 @@
 #include "banyan/predict/train/config.h"
 #include "banyan/predict/train/layers.h"
 
-namespace banyan {
+namespace banyan::predict {
 
 struct BlockCosts {
   double forward = 0, backward = 0;  // seconds; backward includes what selective recomputation repeats
@@ -29,4 +29,4 @@ double optimizer_seconds(const TrainConfig& config, const Device& device, double
 // Parameters that a rank of a stage updates: its share under ZeRO.
 double updated_parameters(const TrainConfig& config, uint32_t stage);
 
-}  // namespace banyan
+}  // namespace banyan::predict

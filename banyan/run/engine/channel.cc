@@ -8,7 +8,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 void Channel::add(Port& port) {
   const auto append = [&](Port*& first, Port*& last, Port* Port::*next) {
     port.*next = nullptr;
@@ -168,4 +168,4 @@ bool Channel::send(Transport& transport, Execution*& finished) {
   return true;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

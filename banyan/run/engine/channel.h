@@ -15,7 +15,7 @@
 #include "banyan/run/engine/message.h"
 #include "banyan/run/transport/transport.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class Channel {
  public:
@@ -68,4 +68,4 @@ class Channel {
   size_t written_ = 0;  // bytes of head and body
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

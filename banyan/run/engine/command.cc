@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 std::string hexadecimal(uint64_t value) {
@@ -27,4 +27,4 @@ MismatchError::MismatchError(uint32_t peer, const Side& own, const Side& others)
       own_(own),
       others_(others) {}
 
-}  // namespace banyan
+}  // namespace banyan::run

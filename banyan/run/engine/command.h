@@ -8,10 +8,10 @@
 #include <span>
 
 #include "banyan/base/error.h"
-#include "banyan/run/element/reduce.h"
+#include "banyan/element/reduce.h"
 #include "banyan/run/engine/rank_plan.h"
 
-namespace banyan {
+namespace banyan::run {
 
 using CallSignature = std::array<uint64_t, 4>;
 
@@ -19,7 +19,7 @@ struct EngineCommand {
   std::shared_ptr<const RankPlan> plan;  // shared with the caller, who may use it again
   // How contributions become one; a plan without in-trees minds only the type. An avg is divided at the root of each
   // tree. What is to be scaled before it contributes, the caller has scaled.
-  ReduceTask task = {};
+  element::ReduceTask task = {};
   // What the other ranks of the plan must say too. The engine only compares: the sequence may be that of the
   // communicator or of a pair of ranks, the signature whatever must be equal everywhere.
   uint64_t sequence = 0;
@@ -48,4 +48,4 @@ class MismatchError : public Error {
   Side own_, others_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

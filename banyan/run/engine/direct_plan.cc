@@ -6,7 +6,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 RankPlan empty_plan(Seat seat) {
@@ -156,4 +156,4 @@ void add_confirmation(RankPlan& plan, std::span<const uint32_t> members) {
   plan.roles.push_back(std::move(role));
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

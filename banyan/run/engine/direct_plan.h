@@ -15,7 +15,7 @@
 
 #include "banyan/run/engine/rank_plan.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Who makes the plan, and among how many.
 struct Seat {
@@ -51,4 +51,4 @@ RankPlan make_barrier_plan(Seat seat);
 // repeated, because nobody has got his buffers back: see Engine::suspend. Costs a barrier.
 void add_confirmation(RankPlan& plan, std::span<const uint32_t> members);
 
-}  // namespace banyan
+}  // namespace banyan::run

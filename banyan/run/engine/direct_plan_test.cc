@@ -8,7 +8,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(DirectPlan, ConfirmsAmongItsMembers) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

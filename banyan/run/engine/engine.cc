@@ -8,7 +8,7 @@
 #include "banyan/run/engine/execution.h"
 #include "banyan/run/engine/slot_pool.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // How many of the executions that ended last are looked at for one that knows the plan.
@@ -330,4 +330,4 @@ uint64_t Engine::steps() const { return impl_->steps(); }
 size_t Engine::held_bytes() const { return impl_->held_bytes(); }
 void Engine::trim() { impl_->trim(); }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -55,7 +55,7 @@
 #include "banyan/run/engine/rank_plan.h"
 #include "banyan/run/transport/transport.h"
 
-namespace banyan {
+namespace banyan::run {
 
 struct EngineOptions {
   uint64_t slice_bytes = 128 * 1024;  // equal on all ranks; at least one element is sent at a time
@@ -141,4 +141,4 @@ class Engine {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

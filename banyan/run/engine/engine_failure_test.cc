@@ -13,7 +13,7 @@
 #include "banyan/run/engine/message.h"
 #include "banyan/run/engine/test_fleet.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::AllOf;
@@ -43,8 +43,8 @@ std::vector<std::byte> bytes_of(const auto&... parts) {
 // and adds what comes from rank 2 first.
 std::string refusal_of(uint32_t rank, uint32_t sender, std::span<const std::byte> sent) {
   const Schedule schedule =
-      sample_forest({.kind = CollectiveKind::reduce, .ranks = 3, .trees_per_root = 1, .shape = TreeShape::star});
-  SimulatedWorld world({.ranks = 3, .least_capacity = 300});
+      testing::sample_forest({.kind = CollectiveKind::reduce, .ranks = 3, .trees_per_root = 1, .shape = testing::TreeShape::star});
+  testing::SimulatedWorld world({.ranks = 3, .least_capacity = 300});
   Engine engine(world.transport(rank), {.slice_bytes = 4, .window = 2});
   std::vector<std::byte> input(400), output(rank == 0 ? 400 : 0);
   engine.start({.plan = std::make_shared<RankPlan>(make_rank_plan(schedule, 100, rank)),
@@ -125,7 +125,7 @@ TEST(EngineFailure, FindsOutWhenCallsCross) {
         ++seed;
         TestOperation mine({.kind = one, .ranks = 4, .elements = 40});
         TestOperation theirs({.kind = other, .ranks = 4, .elements = elements, .seed = 2});
-        SimulatedWorld world({.ranks = 4, .seed = seed});
+        testing::SimulatedWorld world({.ranks = 4, .seed = seed});
         std::vector<std::unique_ptr<Engine>> engines;
         for (uint32_t rank = 0; rank < 4; ++rank) {
           engines.push_back(std::make_unique<Engine>(world.transport(rank), EngineOptions{.slice_bytes = 64}));
@@ -148,7 +148,7 @@ TEST(EngineFailure, FindsOutWhenCallsCross) {
 }
 
 TEST(EngineFailure, GivesBothSidesOfAMismatch) {
-  SimulatedWorld world({.ranks = 2});
+  testing::SimulatedWorld world({.ranks = 2});
   Engine first(world.transport(0), {}), second(world.transport(1), {});
   const auto barrier = [](uint32_t rank) { return std::make_shared<RankPlan>(make_barrier_plan({rank, 2})); };
   first.start({.plan = barrier(0), .sequence = 5, .signature = {1}});
@@ -171,7 +171,7 @@ TEST(EngineFailure, GivesBothSidesOfAMismatch) {
 // ---- Stopping ----
 
 TEST(EngineFailure, EndsEverythingWithTheErrorOfAnAbort) {
-  SimulatedWorld world({.ranks = 4});
+  testing::SimulatedWorld world({.ranks = 4});
   Engine engine(world.transport(1), {.slice_bytes = 16});
   TestOperation early({.kind = TestKind::gather_v, .ranks = 1}), one({.ranks = 4}), two({.ranks = 4, .in_place = true});
   const Engine::Ticket done = engine.start(early.command(0, 0));
@@ -197,9 +197,9 @@ TEST(EngineFailure, EndsEverythingWithTheErrorOfAnAbort) {
 
 TEST(EngineFailure, SaysWhomItWaitsFor) {
   // A chain of three: 0 is the root, 1 in the middle.
-  const Schedule schedule = sample_forest(
-      {.kind = CollectiveKind::reduce, .ranks = 3, .trees_per_root = 1, .shape = TreeShape::path, .seed = 2});
-  SimulatedWorld world({.ranks = 3, .least_capacity = 5000, .most_capacity = 5000});
+  const Schedule schedule = testing::sample_forest(
+      {.kind = CollectiveKind::reduce, .ranks = 3, .trees_per_root = 1, .shape = testing::TreeShape::path, .seed = 2});
+  testing::SimulatedWorld world({.ranks = 3, .least_capacity = 5000, .most_capacity = 5000});
   std::vector<std::unique_ptr<Engine>> engines;
   std::vector<std::vector<std::byte>> buffers(3, std::vector<std::byte>(40));
   std::vector<uint32_t> below(3, 3), above(3, 3);  // by rank, who is there in the chain; 3 is nobody
@@ -255,8 +255,8 @@ TEST(EngineFailure, RepeatsOnOtherLanesWhereverOneIsLost) {
     for (uint64_t i = 0; i < 1 + seed % 4; ++i) {
       operations.push_back(TestOperation({.kind = static_cast<TestKind>(random() % kTestKinds),
                                           .ranks = ranks,
-                                          .type = static_cast<DataType>(random() % kDataTypes),
-                                          .op = static_cast<ReduceOp>(random() % 5),
+                                          .type = static_cast<element::DataType>(random() % element::kDataTypes),
+                                          .op = static_cast<element::ReduceOp>(random() % 5),
                                           .in_place = random() % 2 == 0,
                                           .elements = 1 + random() % 150,
                                           .root = static_cast<uint32_t>(random() % ranks),
@@ -278,4 +278,4 @@ TEST(EngineFailure, RepeatsOnOtherLanesWhereverOneIsLost) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

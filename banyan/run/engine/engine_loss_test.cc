@@ -17,7 +17,7 @@
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/engine/test_fleet.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::AnyOf;
@@ -133,7 +133,7 @@ class Play {
     bool has_failed = false;
   };
 
-  static SimulatedWorld::Options world_of(const Scene& scene) {
+  static testing::SimulatedWorld::Options world_of(const Scene& scene) {
     return {.ranks = scene.ranks, .least_capacity = 20, .most_capacity = 100, .seed = scene.seed()};
   }
 
@@ -216,7 +216,7 @@ class Play {
   }
 
   const Scene scene_;
-  SimulatedWorld world_;
+  testing::SimulatedWorld world_;
   std::vector<TestOperation> operations_;
   std::vector<Rank> ranks_;
   uint64_t steps_ = 0;
@@ -292,4 +292,4 @@ TEST_P(EngineLoss, OfAnyConnectionAtAnyStepLeavesNobodyWaiting) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

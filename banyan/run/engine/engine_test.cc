@@ -9,10 +9,10 @@
 
 #include "banyan/run/engine/test_fleet.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
-constexpr DataType kFloats[] = {DataType::float16, DataType::bfloat16, DataType::float32, DataType::float64};
+constexpr element::DataType kFloats[] = {element::DataType::float16, element::DataType::bfloat16, element::DataType::float32, element::DataType::float64};
 
 bool needs_two(TestKind kind) { return kind < TestKind::all_to_all; }
 bool reduces(TestKind kind) {
@@ -22,7 +22,7 @@ bool reduces(TestKind kind) {
 
 // Runs operations in one world; says what is wrong, or nothing.
 std::string fault_of(std::vector<TestOperation>& operations, const EngineOptions& options,
-                     const SimulatedWorld::Options& world, uint32_t most_in_flight = 4) {
+                     const testing::SimulatedWorld::Options& world, uint32_t most_in_flight = 4) {
   Fleet fleet(operations[0].options.ranks, options, world);
   std::string text;
   if (!fleet.run(operations, most_in_flight)) return "stuck" + fleet.waiting();
@@ -36,7 +36,7 @@ std::string fault_of(std::vector<TestOperation>& operations, const EngineOptions
 TEST(Engine, CarriesOutEveryCollectiveOnEveryTypeByEveryOp) {
   uint64_t seed = 0;
   for (size_t kind = 0; kind < kTestKinds; ++kind) {
-    for (size_t type = 0; type < kDataTypes; ++type) {
+    for (size_t type = 0; type < element::kDataTypes; ++type) {
       for (size_t op = 0; op < (reduces(static_cast<TestKind>(kind)) ? 5 : 1); ++op) {  // sum to avg
         for (uint32_t ranks = needs_two(static_cast<TestKind>(kind)) ? 2 : 1; ranks <= 8; ++ranks) {
           ++seed;
@@ -44,12 +44,12 @@ TEST(Engine, CarriesOutEveryCollectiveOnEveryTypeByEveryOp) {
             std::vector<TestOperation> operations;
             operations.push_back(TestOperation({.kind = static_cast<TestKind>(kind),
                                                 .ranks = ranks,
-                                                .type = static_cast<DataType>(type),
-                                                .op = static_cast<ReduceOp>(op),
+                                                .type = static_cast<element::DataType>(type),
+                                                .op = static_cast<element::ReduceOp>(op),
                                                 .in_place = in_place,
                                                 .elements = 1 + seed % 60,
                                                 .root = static_cast<uint32_t>(seed % ranks),
-                                                .shape = static_cast<TreeShape>(seed % 3),
+                                                .shape = static_cast<testing::TreeShape>(seed % 3),
                                                 .seed = seed}));
             ASSERT_EQ(fault_of(operations, {.slice_bytes = 8 + seed % 50}, {.ranks = ranks, .seed = seed}), "")
                 << operations[0].words();
@@ -67,13 +67,13 @@ struct Draw {
     for (size_t i = 0; i < count; ++i) {
       operations.push_back(TestOperation({.kind = static_cast<TestKind>(below(kTestKinds)),
                                           .ranks = ranks,
-                                          .type = static_cast<DataType>(below(kDataTypes)),
-                                          .op = static_cast<ReduceOp>(below(5)),
+                                          .type = static_cast<element::DataType>(below(element::kDataTypes)),
+                                          .op = static_cast<element::ReduceOp>(below(5)),
                                           .in_place = below(2) == 0,
                                           .elements = 1 + below(below(2) == 0 ? 12 : 400),
                                           .root = static_cast<uint32_t>(below(ranks)),
                                           .trees_per_root = 1 + static_cast<uint32_t>(below(4)),
-                                          .shape = static_cast<TreeShape>(below(3)),
+                                          .shape = static_cast<testing::TreeShape>(below(3)),
                                           .is_confirmed = below(3) == 0,
                                           .seed = seed * 100 + i}));
     }
@@ -89,7 +89,7 @@ struct Draw {
   std::mt19937_64 random;
   std::vector<TestOperation> operations;
   EngineOptions options;
-  SimulatedWorld::Options world;
+  testing::SimulatedWorld::Options world;
 };
 
 TEST(Engine, IsRightAndNeverStuckInAnyWorld) {
@@ -114,7 +114,7 @@ TEST(Engine, ManyTreesShareTheNarrowestWorld) {
     std::vector<TestOperation> operations;
     for (uint64_t i = 0; i < 3; ++i) {
       operations.push_back(TestOperation(
-          {.ranks = 6, .elements = 300, .trees_per_root = 8, .shape = TreeShape::path, .seed = seed * 10 + i}));
+          {.ranks = 6, .elements = 300, .trees_per_root = 8, .shape = testing::TreeShape::path, .seed = seed * 10 + i}));
     }
     ASSERT_EQ(fault_of(operations, {.slice_bytes = 4, .window = 1},
                        {.ranks = 6, .least_capacity = 1, .most_capacity = 2, .seed = seed}),
@@ -124,12 +124,12 @@ TEST(Engine, ManyTreesShareTheNarrowestWorld) {
 }
 
 // An allreduce of fractions, whose sums depend on the order of additions and on where they are rounded.
-std::vector<std::vector<std::byte>> sums_of_fractions(const Schedule& schedule, DataType type, ReduceOp op,
+std::vector<std::vector<std::byte>> sums_of_fractions(const Schedule& schedule, element::DataType type, element::ReduceOp op,
                                                       const EngineOptions& options, uint64_t seed) {
   constexpr uint32_t kRanks = 7;
   constexpr uint64_t kElements = 300;
   const size_t size = size_of(type);
-  SimulatedWorld world({.ranks = kRanks, .most_capacity = 400, .seed = seed});
+  testing::SimulatedWorld world({.ranks = kRanks, .most_capacity = 400, .seed = seed});
   std::vector<std::vector<std::byte>> inputs, outputs;
   std::vector<std::unique_ptr<Engine>> engines;
   std::mt19937_64 random(99);
@@ -154,10 +154,10 @@ std::vector<std::vector<std::byte>> sums_of_fractions(const Schedule& schedule, 
 }
 
 TEST(Engine, GivesEqualBitsWhateverTheTimingSlicesAndWindow) {
-  for (const DataType type : kFloats) {
-    for (const TreeShape shape : {TreeShape::random, TreeShape::star}) {
-      const ReduceOp op = shape == TreeShape::star ? ReduceOp::avg : ReduceOp::sum;
-      const Schedule schedule = sample_forest({.ranks = 7, .shape = shape, .seed = 5});
+  for (const element::DataType type : kFloats) {
+    for (const testing::TreeShape shape : {testing::TreeShape::random, testing::TreeShape::star}) {
+      const element::ReduceOp op = shape == testing::TreeShape::star ? element::ReduceOp::avg : element::ReduceOp::sum;
+      const Schedule schedule = testing::sample_forest({.ranks = 7, .shape = shape, .seed = 5});
       std::vector<std::vector<std::byte>> first;
       for (uint64_t seed = 1; seed <= 25; ++seed) {
         const EngineOptions options{.slice_bytes = 8 + 13 * seed, .window = 1 + static_cast<uint32_t>(seed % 5)};
@@ -172,15 +172,15 @@ TEST(Engine, GivesEqualBitsWhateverTheTimingSlicesAndWindow) {
 
 // 256 and many small ones: a bfloat16 has no 257, so that a sum which is rounded with every child never grows.
 TEST(Engine, RoundsHalvesOncePerEdgeAndNotWithEveryChild) {
-  const Schedule star = sample_forest({.ranks = 7, .trees_per_root = 1, .shape = TreeShape::star});
-  SimulatedWorld world({.ranks = 7, .seed = 3});
+  const Schedule star = testing::sample_forest({.ranks = 7, .trees_per_root = 1, .shape = testing::TreeShape::star});
+  testing::SimulatedWorld world({.ranks = 7, .seed = 3});
   std::vector<std::vector<std::byte>> buffers(7, std::vector<std::byte>(7 * 2));
   std::vector<std::unique_ptr<Engine>> engines;
   for (uint32_t rank = 0; rank < 7; ++rank) {
-    for (size_t i = 0; i < 7; ++i) write_element(DataType::bfloat16, buffers[rank].data() + 2 * i, i == rank ? 256 : 1);
+    for (size_t i = 0; i < 7; ++i) write_element(element::DataType::bfloat16, buffers[rank].data() + 2 * i, i == rank ? 256 : 1);
     engines.push_back(std::make_unique<Engine>(world.transport(rank), EngineOptions()));
     engines[rank]->start({.plan = std::make_shared<RankPlan>(make_rank_plan(star, 7, rank)),
-                          .task = {.type = DataType::bfloat16},
+                          .task = {.type = element::DataType::bfloat16},
                           .input = buffers[rank],
                           .output = buffers[rank]});
   }
@@ -189,7 +189,7 @@ TEST(Engine, RoundsHalvesOncePerEdgeAndNotWithEveryChild) {
     engines[world.draw(7)]->progress();
   }
   for (const auto& buffer : buffers) {
-    for (size_t i = 0; i < 7; ++i) EXPECT_EQ(read_element(DataType::bfloat16, buffer.data() + 2 * i), 262);
+    for (size_t i = 0; i < 7; ++i) EXPECT_EQ(read_element(element::DataType::bfloat16, buffer.data() + 2 * i), 262);
   }
 }
 
@@ -207,7 +207,7 @@ TEST(Engine, SendsOneMessagePerSliceAndTreeEdge) {
 
 // A barrier costs 2 (n - 1) messages along a tree of height 3.
 TEST(Engine, LetsNobodyThroughABarrierBeforeAllHaveCome) {
-  SimulatedWorld world({.ranks = 8});
+  testing::SimulatedWorld world({.ranks = 8});
   std::vector<std::unique_ptr<Engine>> engines;
   std::vector<Engine::Ticket> tickets(8);
   const auto enter = [&](uint32_t rank) {
@@ -264,4 +264,4 @@ TEST(Engine, UsesItsMemoryAgainAndGivesItBack) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

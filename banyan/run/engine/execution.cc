@@ -8,7 +8,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // Appends to a list that is threaded through `items` by their member `next`.
@@ -125,9 +125,9 @@ bool Execution::has_all_contributions(const RoleState& state, uint32_t but) cons
   return true;
 }
 
-ReduceTask Execution::task_of(const RoleState& state) const {
-  ReduceTask task = command_.task;
-  if (task.op == ReduceOp::avg && !state.role->is_root()) task.op = ReduceOp::sum;
+element::ReduceTask Execution::task_of(const RoleState& state) const {
+  element::ReduceTask task = command_.task;
+  if (task.op == element::ReduceOp::avg && !state.role->is_root()) task.op = element::ReduceOp::sum;
   return task;
 }
 
@@ -373,4 +373,4 @@ Execution::Bytes Execution::bytes() const {
   return bytes;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -16,13 +16,13 @@
 #include <span>
 #include <vector>
 
-#include "banyan/run/element/reduce.h"
+#include "banyan/element/reduce.h"
 #include "banyan/run/engine/command.h"
 #include "banyan/run/engine/message.h"
 #include "banyan/run/engine/rank_plan.h"
 #include "banyan/run/engine/slot_pool.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class Execution {
  public:
@@ -191,7 +191,7 @@ class Execution {
   void allow_one_more(uint32_t arrival);
   void one_more_ready(uint32_t departure);
   void offer(uint32_t departure);
-  ReduceTask task_of(const RoleState& state) const;
+  element::ReduceTask task_of(const RoleState& state) const;
 
   SlotPool& pool_;
   const Settings settings_;
@@ -224,4 +224,4 @@ class Execution {
   uint32_t confirmation_ = kNone;                                // a role
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

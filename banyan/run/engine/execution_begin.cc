@@ -5,7 +5,7 @@
 #include "banyan/base/check.h"
 #include "banyan/run/engine/execution.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
@@ -108,7 +108,7 @@ uint32_t Execution::port_to(const StreamEnd& end) {
 
 void Execution::begin(const EngineCommand& command) {
   command_ = command;
-  element_bytes_ = size_of(command.task.type);
+  element_bytes_ = element::size_of(command.task.type);
   const RankPlan& plan = *command.plan;
   slice_elements_ =
       std::max<uint64_t>(1, (plan.slice_bytes > 0 ? plan.slice_bytes : settings_.slice_bytes) / element_bytes_);
@@ -247,4 +247,4 @@ void Execution::give_windows_back() {
   for (const Arrival& arrival : arrivals_) empty(roles_[arrival.role], arrival.slots);
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

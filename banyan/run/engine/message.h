@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace banyan {
+namespace banyan::run {
 
 enum class MessageKind : uint32_t {
   opening = 0x6e61'7962,  // "byan"; `number` is the sequence, the body is the signature
@@ -30,4 +30,4 @@ struct Opening {
 };
 static_assert(sizeof(Opening) == 48);
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -8,7 +8,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/engine/route_lanes.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
@@ -338,4 +338,4 @@ RankPlan make_block_plan(const Schedule& schedule, std::span<const Block> blocks
   return std::move(Compiler(schedule, Blocks(schedule, blocks), participant).compile().front());
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

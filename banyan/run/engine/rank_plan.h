@@ -18,7 +18,7 @@
 
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // This rank's end of a tree edge.
 struct StreamEnd {
@@ -107,4 +107,4 @@ struct Block {
 // and where a rank has a block but no tree.
 RankPlan make_block_plan(const Schedule& schedule, std::span<const Block> blocks, uint32_t participant);
 
-}  // namespace banyan
+}  // namespace banyan::run

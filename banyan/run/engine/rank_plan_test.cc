@@ -11,13 +11,13 @@
 #include "banyan/fabric/text.h"
 #include "banyan/testing/sample_forest.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const Fabric kTriangle = parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> a 1GB/s");
+const Fabric kTriangle = fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> a 1GB/s");
 
 // One chunk rooted at a, with edges such as "b>a".
 Schedule one_chunk(const Collective::Options& asked, const std::vector<std::string>& in_tree,
@@ -71,7 +71,7 @@ TEST(RankPlan, NamesTheNeighboursOfAChunk) {
 }
 
 TEST(RankPlan, NumbersStreamsEqualAtBothEnds) {
-  const auto plans = make_rank_plans(sample_forest({.ranks = 6, .trees_per_root = 5, .seed = 3}), 10'000);
+  const auto plans = make_rank_plans(testing::sample_forest({.ranks = 6, .trees_per_root = 5, .seed = 3}), 10'000);
   for (const RankPlan& plan : plans) {
     std::vector<uint32_t> next(plan.ranks, 0);
     const auto expect_other_end = [&](size_t role, const StreamEnd& end) {
@@ -97,12 +97,12 @@ TEST(RankPlan, NumbersStreamsEqualAtBothEnds) {
 }
 
 TEST(RankPlan, LeavesOutChunksWithoutElements) {
-  const auto plans = make_rank_plans(sample_forest({.ranks = 4, .trees_per_root = 4}), 3);
+  const auto plans = make_rank_plans(testing::sample_forest({.ranks = 4, .trees_per_root = 4}), 3);
   EXPECT_EQ(plans[0].roles.size(), 3u);
 }
 
 TEST(RankPlan, SaysWhichPartOfTheBufferIsWhose) {
-  const Schedule gather = sample_forest({.kind = CollectiveKind::allgather, .ranks = 3, .weights = {1, 0, 3}});
+  const Schedule gather = testing::sample_forest({.kind = CollectiveKind::allgather, .ranks = 3, .weights = {1, 0, 3}});
   EXPECT_EQ(buffer_parts(gather, 0, 101).input_end, 25u);
   EXPECT_EQ(buffer_parts(gather, 1, 101).input_begin, buffer_parts(gather, 1, 101).input_end);
   EXPECT_EQ(buffer_parts(gather, 2, 101).input_end, 101u);
@@ -117,7 +117,7 @@ TEST(RankPlan, SaysWhichPartOfTheBufferIsWhose) {
       EXPECT_EQ(*role.input_at + 25, role.output_at);
     }
   }
-  const auto reduce = make_rank_plans(sample_forest({.kind = CollectiveKind::reduce, .ranks = 3, .root = 2}), 7);
+  const auto reduce = make_rank_plans(testing::sample_forest({.kind = CollectiveKind::reduce, .ranks = 3, .root = 2}), 7);
   EXPECT_EQ(reduce[0].output_elements, 0u);
   EXPECT_EQ(reduce[2].output_elements, 7u);
   EXPECT_EQ(reduce[0].input_elements, 7u);
@@ -125,7 +125,7 @@ TEST(RankPlan, SaysWhichPartOfTheBufferIsWhose) {
 }
 
 TEST(RankPlan, OfOneRankIsThatOfAll) {
-  const Schedule schedule = sample_forest({.ranks = 5, .trees_per_root = 3, .seed = 8});
+  const Schedule schedule = testing::sample_forest({.ranks = 5, .trees_per_root = 3, .seed = 8});
   const auto plans = make_rank_plans(schedule, 1000);
   for (uint32_t rank = 0; rank < 5; ++rank) {
     const RankPlan plan = make_rank_plan(schedule, 1000, rank);
@@ -143,13 +143,13 @@ TEST(RankPlan, OfOneRankIsThatOfAll) {
 TEST(RankPlan, CountsTheElementsThatAreSent) {
   // 4 ranks: each of the trees has 3 edges up and 3 down.
   uint64_t sent = 0;
-  for (const RankPlan& plan : make_rank_plans(sample_forest({.ranks = 4}), 1001)) sent += elements_sent(plan);
+  for (const RankPlan& plan : make_rank_plans(testing::sample_forest({.ranks = 4}), 1001)) sent += elements_sent(plan);
   EXPECT_EQ(sent, 1001u * 6);
 }
 
 // Two cables and a switch between a and b.
 TEST(RankPlan, NumbersTheLanesOfAPairByTheirCables) {
-  const Fabric fabric = parse_fabric_text("a <-> b 1GB/s; a <-> b 1GB/s; a <-> sw 1GB/s; sw <-> b 1GB/s");
+  const Fabric fabric = fabric::parse_fabric_text("a <-> b 1GB/s; a <-> b 1GB/s; a <-> sw 1GB/s; sw <-> b 1GB/s");
   Schedule::Builder builder(fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather}));
   const auto link = [&](const char* from, const char* to, uint32_t skip = 0) {
     for (const LinkId id : fabric.out_links(fabric.at(from))) {
@@ -185,7 +185,7 @@ TEST(RankPlan, NumbersTheLanesOfAPairByTheirCables) {
 
 TEST(RankPlan, ScalesTreesToBlocks) {
   const Schedule schedule =
-      sample_forest({.kind = CollectiveKind::reduce_scatter, .ranks = 3, .trees_per_root = 2, .seed = 3});
+      testing::sample_forest({.kind = CollectiveKind::reduce_scatter, .ranks = 3, .trees_per_root = 2, .seed = 3});
   const std::vector<Block> blocks = {{.at = 5, .count = 1000}, {.at = 0, .count = 0}, {.at = 2000, .count = 3}};
   for (uint32_t rank = 0; rank < 3; ++rank) {
     const RankPlan plan = make_block_plan(schedule, blocks, rank);
@@ -211,8 +211,8 @@ TEST(RankPlan, ScalesTreesToBlocks) {
 
 TEST(RankPlan, RefusesBlocksWithoutTrees) {
   const std::vector<Block> blocks(3, {.at = 0, .count = 1});
-  EXPECT_THROW(make_block_plan(sample_forest({.ranks = 3}), blocks, 0), Error);
-  const Schedule gather = sample_forest({.kind = CollectiveKind::allgather, .ranks = 3, .weights = {1, 0, 3}});
+  EXPECT_THROW(make_block_plan(testing::sample_forest({.ranks = 3}), blocks, 0), Error);
+  const Schedule gather = testing::sample_forest({.kind = CollectiveKind::allgather, .ranks = 3, .weights = {1, 0, 3}});
   try {
     make_block_plan(gather, blocks, 0);
     ADD_FAILURE() << "rank 1 has no tree";
@@ -240,4 +240,4 @@ TEST(RankPlan, RefusesWhatTheEngineCannotFollow) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr uint32_t kUnknown = UINT32_MAX;
@@ -46,4 +46,4 @@ std::vector<PlanLane> RouteLanes::of(std::span<const NodeId> participants, uint3
   return result;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -14,7 +14,7 @@
 #include "banyan/run/engine/rank_plan.h"
 #include "banyan/schedule/schedule.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class RouteLanes {
  public:
@@ -33,9 +33,9 @@ class RouteLanes {
   };
 
   const Schedule& schedule_;
-  const Cables cables_;
+  const fabric::Cables cables_;
   std::vector<uint32_t> lane_of_;  // by route; kUnknown when it has not appeared
   std::map<Pair, std::vector<Lane>> lanes_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -9,9 +9,9 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
-#include "banyan/run/element/reduce.h"
+#include "banyan/element/reduce.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr uint32_t kPeriod = 65'521;  // the largest prime below 2^16
@@ -29,30 +29,30 @@ uint32_t mixed(uint32_t rank, uint32_t position) {
   return bits;
 }
 
-bool is_unsigned(DataType type) { return type >= DataType::uint8 && type <= DataType::uint64; }
+bool is_unsigned(element::DataType type) { return type >= element::DataType::uint8 && type <= element::DataType::uint64; }
 
 // Up to here, whole numbers are exact; of integers, samples of a sum may lie, though sums may not.
-int64_t most_exact(DataType type) {
+int64_t most_exact(element::DataType type) {
   switch (type) {
-    case DataType::int8:
+    case element::DataType::int8:
       return 127;
-    case DataType::uint8:
+    case element::DataType::uint8:
       return 255;
-    case DataType::bfloat16:
+    case element::DataType::bfloat16:
       return 1 << 8;
-    case DataType::float16:
+    case element::DataType::float16:
       return 1 << 11;
-    case DataType::float32:
+    case element::DataType::float32:
       return 1 << 24;
     default:
       return int64_t{1} << 32;
   }
 }
 
-bool adds(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::premul_sum; }
+bool adds(element::ReduceOp op) { return op == element::ReduceOp::sum || op == element::ReduceOp::avg || op == element::ReduceOp::premul_sum; }
 
 // An integer modulo 2^64 as the type holds it.
-int64_t wrapped(DataType type, int64_t value) {
+int64_t wrapped(element::DataType type, int64_t value) {
   const auto spare = 64 - 8 * size_of(type);
   const uint64_t top = static_cast<uint64_t>(value) << spare;
   return is_unsigned(type) ? static_cast<int64_t>(top >> spare) : static_cast<int64_t>(top) >> spare;
@@ -82,7 +82,7 @@ SampleData::SampleData(const Options& options) : options_(options), is_floating_
   if (options.reduces) reduce_noise();
 }
 
-SampleData::SampleData(const Collective& collective, const Reduction& reduction)
+SampleData::SampleData(const Collective& collective, const element::Reduction& reduction)
     : SampleData(Options{.ranks = static_cast<uint32_t>(collective.participants().size()),
                          .reduces = collective.reduces(),
                          .reduction = reduction}) {}
@@ -90,7 +90,7 @@ SampleData::SampleData(const Collective& collective, const Reduction& reduction)
 uint32_t SampleData::most_ranks(const Options& options) {
   const auto [type, op] = options.reduction;
   if (!options.reduces || !is_floating(type) || !adds(op)) return kMostRanks;
-  const int64_t most = most_exact(type) / (op == ReduceOp::premul_sum ? 2 : 1);
+  const int64_t most = most_exact(type) / (op == element::ReduceOp::premul_sum ? 2 : 1);
   return static_cast<uint32_t>(std::min<int64_t>(most, kMostRanks));
 }
 
@@ -98,7 +98,7 @@ void SampleData::choose_range() {
   const auto [type, op] = options_.reduction;
   int64_t most = most_exact(type);
   if (options_.reduces && adds(op) && is_floating_) {
-    most /= int64_t{options_.ranks} * (op == ReduceOp::premul_sum ? 2 : 1);
+    most /= int64_t{options_.ranks} * (op == element::ReduceOp::premul_sum ? 2 : 1);
   }
   if (!is_floating_) most /= 2;
   most = std::min(most, kMostSample);
@@ -131,7 +131,7 @@ SampleData::Value SampleData::noise(uint32_t rank, uint32_t position) const {
 // A bit stands out, is 0 in band and 1 in bor, with a chance that is halved until it is at most one in `ranks`; in bxor
 // the chance is a half.
 int64_t SampleData::noise_bits(uint32_t rank, uint32_t position) const {
-  const ReduceOp op = options_.reduction.op;
+  const element::ReduceOp op = options_.reduction.op;
   uint64_t state = uint64_t{mixed(rank, position)} << 32 | mixed(position, rank);
   const auto next = [&state] {  // splitmix64
     uint64_t bits = state += 0x9e3779b97f4a7c15u;
@@ -140,29 +140,29 @@ int64_t SampleData::noise_bits(uint32_t rank, uint32_t position) const {
     return bits ^ bits >> 31;
   };
   uint64_t outstanding = next();
-  for (uint64_t most = 2; op != ReduceOp::bxor && most < options_.ranks; most *= 2) outstanding &= next();
-  if (op == ReduceOp::band) outstanding = ~outstanding;
+  for (uint64_t most = 2; op != element::ReduceOp::bxor && most < options_.ranks; most *= 2) outstanding &= next();
+  if (op == element::ReduceOp::band) outstanding = ~outstanding;
   const uint64_t bits = outstanding & ((uint64_t{1} << bits_) - 1);
-  return static_cast<int64_t>(bits << 1 | (op == ReduceOp::band ? 1 : 0));
+  return static_cast<int64_t>(bits << 1 | (op == element::ReduceOp::band ? 1 : 0));
 }
 
 SampleData::Value SampleData::combined(Value left, Value right) const {
-  const ReduceOp op = options_.reduction.op;
+  const element::ReduceOp op = options_.reduction.op;
   if (is_floating_) {
-    if (op == ReduceOp::min) return {.real = std::min(left.real, right.real)};
-    if (op == ReduceOp::max) return {.real = std::max(left.real, right.real)};
-    return {.real = op == ReduceOp::prod ? left.real * right.real : left.real + right.real};
+    if (op == element::ReduceOp::min) return {.real = std::min(left.real, right.real)};
+    if (op == element::ReduceOp::max) return {.real = std::max(left.real, right.real)};
+    return {.real = op == element::ReduceOp::prod ? left.real * right.real : left.real + right.real};
   }
-  if (op == ReduceOp::min) return {.whole = std::min(left.whole, right.whole)};
-  if (op == ReduceOp::max) return {.whole = std::max(left.whole, right.whole)};
-  if (op == ReduceOp::band) return {.whole = left.whole & right.whole};
-  if (op == ReduceOp::bor) return {.whole = left.whole | right.whole};
-  if (op == ReduceOp::bxor) return {.whole = left.whole ^ right.whole};
-  return {.whole = op == ReduceOp::prod ? product(left.whole, right.whole) : left.whole + right.whole};
+  if (op == element::ReduceOp::min) return {.whole = std::min(left.whole, right.whole)};
+  if (op == element::ReduceOp::max) return {.whole = std::max(left.whole, right.whole)};
+  if (op == element::ReduceOp::band) return {.whole = left.whole & right.whole};
+  if (op == element::ReduceOp::bor) return {.whole = left.whole | right.whole};
+  if (op == element::ReduceOp::bxor) return {.whole = left.whole ^ right.whole};
+  return {.whole = op == element::ReduceOp::prod ? product(left.whole, right.whole) : left.whole + right.whole};
 }
 
 void SampleData::reduce_noise() {
-  const bool scales = options_.reduction.op == ReduceOp::premul_sum;
+  const bool scales = options_.reduction.op == element::ReduceOp::premul_sum;
   reduced_noise_.resize(kPeriod);
   for (uint32_t position = 0; position < kPeriod; ++position) {
     Value result = noise(0, position);
@@ -193,9 +193,9 @@ SampleData::Value SampleData::drifted(Value noise, uint64_t laps, int64_t summan
 
 // As kernels do it: the sum in the type, the quotient of floats in float32 and then rounded to the type.
 SampleData::Value SampleData::averaged(Value sum) const {
-  const DataType type = options_.reduction.type;
+  const element::DataType type = options_.reduction.type;
   if (!is_floating_) return {.whole = wrapped(type, sum.whole) / int64_t{options_.ranks}};
-  if (type == DataType::float64) return {.real = sum.real / options_.ranks};
+  if (type == element::DataType::float64) return {.real = sum.real / options_.ranks};
   return {.real = static_cast<float>(sum.real) / static_cast<float>(options_.ranks)};
 }
 
@@ -209,15 +209,15 @@ void SampleData::encode_as(std::byte* into, std::span<const Value> values) const
 }
 
 void SampleData::encode(std::byte* into, std::span<const Value> values) const {
-  const DataType type = options_.reduction.type;
-  if (type == DataType::float16 || type == DataType::bfloat16) {
+  const element::DataType type = options_.reduction.type;
+  if (type == element::DataType::float16 || type == element::DataType::bfloat16) {
     std::array<float, kBlock> floats;
     CHECK(values.size() <= kBlock) << values.size();
     for (size_t i = 0; i < values.size(); ++i) floats[i] = static_cast<float>(values[i].real);
     return narrow(type, into, floats.data(), values.size());
   }
-  if (type == DataType::float32) return encode_as<float>(into, values);
-  if (type == DataType::float64) return encode_as<double>(into, values);
+  if (type == element::DataType::float32) return encode_as<float>(into, values);
+  if (type == element::DataType::float64) return encode_as<double>(into, values);
   if (size_of(type) == 1) return encode_as<uint8_t>(into, values);
   if (size_of(type) == 2) return encode_as<uint16_t>(into, values);
   if (size_of(type) == 4) return encode_as<uint32_t>(into, values);
@@ -244,13 +244,13 @@ void SampleData::write(std::span<std::byte> into, uint64_t begin, const Make& va
 
 void SampleData::write_answers(std::span<std::byte> into, uint32_t owner, uint64_t begin) const {
   if (!options_.reduces) return write_samples(into, owner, begin);
-  const ReduceOp op = options_.reduction.op;
+  const element::ReduceOp op = options_.reduction.op;
   // How often the drift of a position was added or multiplied.
-  int64_t summands = op == ReduceOp::min || op == ReduceOp::max ? 1 : options_.ranks;
-  if (op == ReduceOp::premul_sum) summands += options_.ranks / 2;
+  int64_t summands = op == element::ReduceOp::min || op == element::ReduceOp::max ? 1 : options_.ranks;
+  if (op == element::ReduceOp::premul_sum) summands += options_.ranks / 2;
   write(into, begin, [&](uint32_t position, uint64_t laps) {
     const Value value = drifted(reduced_noise_[position], laps, summands);
-    return op == ReduceOp::avg ? averaged(value) : value;
+    return op == element::ReduceOp::avg ? averaged(value) : value;
   });
 }
 
@@ -269,15 +269,15 @@ void SampleData::spoil(std::span<std::byte> into) const {
   const auto [type, op] = options_.reduction;
   const double infinity = std::numeric_limits<double>::infinity();
   const int64_t largest = is_unsigned(type) ? -1 : INT64_MAX >> (64 - 8 * size_of(type));
-  const bool all_are_odd = is_product() || (combines_bits() && op == ReduceOp::band);
+  const bool all_are_odd = is_product() || (combines_bits() && op == element::ReduceOp::band);
   Value value = {.whole = all_are_odd ? 0 : largest};
-  if (is_floating_) value.real = op == ReduceOp::min ? -infinity : infinity;
+  if (is_floating_) value.real = op == element::ReduceOp::min ? -infinity : infinity;
   write(into, 0, [&](uint32_t, uint64_t) { return value; });
 }
 
 SampleData::Comparison SampleData::compare(std::span<const std::byte> got, uint32_t owner, uint64_t begin,
                                            uint64_t end) const {
-  const DataType type = options_.reduction.type;
+  const element::DataType type = options_.reduction.type;
   const size_t size = size_of(type);
   CHECK_EQ(got.size(), (end - begin) * size);
   Comparison result;
@@ -300,4 +300,4 @@ SampleData::Comparison SampleData::compare(std::span<const std::byte> got, uint3
   return result;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -20,24 +20,24 @@
 #include <span>
 #include <vector>
 
-#include "banyan/run/element/data_type.h"
+#include "banyan/element/data_type.h"
 #include "banyan/schedule/collective.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class SampleData {
  public:
   struct Options {
     uint32_t ranks = 1;
     bool reduces = false;  // else elements are moved, and the op plays no part
-    Reduction reduction;
+    element::Reduction reduction;
   };
 
   // Throws Error{unsupported} beyond most_ranks(), Error{invalid_input} for what expect_reducible() refuses when it
   // reduces. That costs 8 bytes for each of p positions, and p * ranks steps, for band and bor times log2(ranks).
   // Immutable: any thread may read.
   explicit SampleData(const Options& options);
-  SampleData(const Collective& collective, const Reduction& reduction);
+  SampleData(const Collective& collective, const element::Reduction& reduction);
 
   // How many ranks can have an exact answer: 256 for a sum of bfloat16, 2,048 of float16, 2^20 where nothing limits
   // them.
@@ -67,7 +67,7 @@ class SampleData {
     double real;
   };
 
-  bool is_product() const { return options_.reduces && options_.reduction.op == ReduceOp::prod; }
+  bool is_product() const { return options_.reduces && options_.reduction.op == element::ReduceOp::prod; }
   bool combines_bits() const { return options_.reduces && is_bitwise(options_.reduction.op); }
   void choose_range();
   void reduce_noise();
@@ -94,4 +94,4 @@ class SampleData {
   std::vector<Value> reduced_noise_;  // over all ranks, by position mod p
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

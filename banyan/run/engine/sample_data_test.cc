@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "banyan/base/error.h"
-#include "banyan/run/element/reduce.h"
+#include "banyan/element/reduce.h"
 #include "banyan/testing/sample_forest.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr uint64_t kElements = 200'000;  // several periods
@@ -25,35 +25,35 @@ std::vector<T> samples(const SampleData& data, uint32_t rank) {
 }
 
 Collective collective(CollectiveKind kind, uint32_t ranks) {
-  return sample_forest({.kind = kind, .ranks = ranks}).collective();
+  return testing::sample_forest({.kind = kind, .ranks = ranks}).collective();
 }
 
-std::vector<ReduceOp> ops_of(DataType type) {
-  std::vector<ReduceOp> ops;
-  for (size_t i = 0; i < kReduceOps; ++i) {
-    if (const auto op = static_cast<ReduceOp>(i); is_reducible(type, op)) ops.push_back(op);
+std::vector<element::ReduceOp> ops_of(element::DataType type) {
+  std::vector<element::ReduceOp> ops;
+  for (size_t i = 0; i < element::kReduceOps; ++i) {
+    if (const auto op = static_cast<element::ReduceOp>(i); is_reducible(type, op)) ops.push_back(op);
   }
   return ops;
 }
 
 // The naive answer: rank by rank, rounded to the type after each, in this order.
-uint64_t wrong_in_naive_answer(const Reduction& reduction, std::vector<uint32_t> order) {
+uint64_t wrong_in_naive_answer(const element::Reduction& reduction, std::vector<uint32_t> order) {
   const auto [type, op] = reduction;
   const auto ranks = static_cast<uint32_t>(order.size());
   const SampleData data({.ranks = ranks, .reduces = true, .reduction = reduction});
   std::vector<std::byte> answer(kElements * size_of(type)), next(answer.size());
   const auto contribute = [&](std::vector<std::byte>& into, uint32_t rank) {
     data.fill(into, rank, 0, kElements);
-    if (op == ReduceOp::premul_sum) scale(type, into.data(), into.data(), kElements, SampleData::factor(rank));
+    if (op == element::ReduceOp::premul_sum) scale(type, into.data(), into.data(), kElements, SampleData::factor(rank));
   };
   contribute(answer, order[0]);
   for (uint32_t i = 1; i < ranks; ++i) {
     contribute(next, order[i]);
     reduction(answer.data(), answer.data(), next.data(), kElements);
   }
-  if (op == ReduceOp::avg) {
+  if (op == element::ReduceOp::avg) {
     const std::byte* const sum = answer.data();
-    reduce({.type = type, .op = op, .divisor = ranks}, answer.data(), nullptr, {&sum, 1}, kElements);
+    element::reduce({.type = type, .op = op, .divisor = ranks}, answer.data(), nullptr, {&sum, 1}, kElements);
   }
   return data.compare(answer, 0, 0, kElements).wrong;
 }
@@ -66,10 +66,10 @@ std::vector<uint32_t> shuffled_ranks(uint32_t ranks) {
 }
 
 TEST(SampleData, ExpectsWhatReducingOneByOneGivesInAnyOrder) {
-  for (size_t type = 0; type < kDataTypes; ++type) {
-    for (const ReduceOp op : ops_of(static_cast<DataType>(type))) {
+  for (size_t type = 0; type < element::kDataTypes; ++type) {
+    for (const element::ReduceOp op : ops_of(static_cast<element::DataType>(type))) {
       for (const uint32_t ranks : {1u, 3u, 8u}) {
-        const Reduction reduction = {static_cast<DataType>(type), op};
+        const element::Reduction reduction = {static_cast<element::DataType>(type), op};
         EXPECT_EQ(wrong_in_naive_answer(reduction, shuffled_ranks(ranks)), 0u)
             << to_string(reduction.type) << ' ' << to_string(op) << " of " << ranks;
       }
@@ -78,8 +78,8 @@ TEST(SampleData, ExpectsWhatReducingOneByOneGivesInAnyOrder) {
 }
 
 TEST(SampleData, IsExactForAsManyRanksAsItPromises) {
-  for (const DataType type : {DataType::float16, DataType::bfloat16}) {
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::premul_sum, ReduceOp::prod}) {
+  for (const element::DataType type : {element::DataType::float16, element::DataType::bfloat16}) {
+    for (const element::ReduceOp op : {element::ReduceOp::sum, element::ReduceOp::avg, element::ReduceOp::premul_sum, element::ReduceOp::prod}) {
       const uint32_t most = SampleData::most_ranks({.ranks = 1, .reduces = true, .reduction = {type, op}});
       EXPECT_EQ(wrong_in_naive_answer({type, op}, shuffled_ranks(std::min(most, 256u))), 0u)
           << to_string(type) << ' ' << to_string(op);
@@ -89,17 +89,17 @@ TEST(SampleData, IsExactForAsManyRanksAsItPromises) {
 
 TEST(SampleData, RefusesMoreRanksThanTheTypeCanCount) {
   try {
-    const SampleData data({.ranks = 257, .reduces = true, .reduction = {DataType::bfloat16, ReduceOp::sum}});
+    const SampleData data({.ranks = 257, .reduces = true, .reduction = {element::DataType::bfloat16, element::ReduceOp::sum}});
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_EQ(error.message(), "257 ranks are more than the 256 whose sum is exact in bfloat16");
   }
-  EXPECT_NO_THROW(SampleData({.ranks = 257, .reduces = true, .reduction = {DataType::bfloat16, ReduceOp::max}}));
+  EXPECT_NO_THROW(SampleData({.ranks = 257, .reduces = true, .reduction = {element::DataType::bfloat16, element::ReduceOp::max}}));
 }
 
 TEST(SampleData, DependsOnRankAndPosition) {
-  const SampleData data(collective(CollectiveKind::allgather, 2), {.type = DataType::int32});
+  const SampleData data(collective(CollectiveKind::allgather, 2), {.type = element::DataType::int32});
   const std::vector<int32_t> first = samples<int32_t>(data, 0), second = samples<int32_t>(data, 1);
   const auto equal_at_distance = [&](const std::vector<int32_t>& other, size_t distance) {
     size_t equal = 0;
@@ -113,7 +113,7 @@ TEST(SampleData, DependsOnRankAndPosition) {
 }
 
 TEST(SampleData, CountsWhatIsWrongAndNamesTheFirst) {
-  const SampleData data(collective(CollectiveKind::broadcast, 2), {.type = DataType::float64});
+  const SampleData data(collective(CollectiveKind::broadcast, 2), {.type = element::DataType::float64});
   std::vector<double> values = samples<double>(data, 0);
   const double right = values[1000];
   values[1000] += 1;
@@ -128,9 +128,9 @@ TEST(SampleData, CountsWhatIsWrongAndNamesTheFirst) {
 
 TEST(SampleData, NothingSpoiltIsRight) {
   for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::broadcast}) {
-    for (size_t type = 0; type < kDataTypes; ++type) {
-      for (const ReduceOp op : ops_of(static_cast<DataType>(type))) {
-        const Reduction reduction = {static_cast<DataType>(type), op};
+    for (size_t type = 0; type < element::kDataTypes; ++type) {
+      for (const element::ReduceOp op : ops_of(static_cast<element::DataType>(type))) {
+        const element::Reduction reduction = {static_cast<element::DataType>(type), op};
         const SampleData data(collective(kind, 3), reduction);
         std::vector<std::byte> bytes(kElements * size_of(reduction.type));
         data.spoil(bytes);
@@ -144,8 +144,8 @@ TEST(SampleData, NothingSpoiltIsRight) {
 // Taken for another rank's, or for those of another place, most samples are wrong even where there are few to choose
 // from.
 TEST(SampleData, ShowsMisplacedDataInEveryType) {
-  for (size_t type = 0; type < kDataTypes; ++type) {
-    const auto data_type = static_cast<DataType>(type);
+  for (size_t type = 0; type < element::kDataTypes; ++type) {
+    const auto data_type = static_cast<element::DataType>(type);
     const SampleData data(collective(CollectiveKind::allgather, 4), {.type = data_type});
     std::vector<std::byte> bytes(kElements * size_of(data_type));
     data.fill(bytes, 1, 65'521, 65'521 + kElements);
@@ -160,9 +160,9 @@ TEST(SampleData, ShowsMisplacedDataInEveryType) {
 TEST(SampleData, ShowsAMistakeOfOneOfManyRanksInEveryBitwiseReduction) {
   constexpr uint32_t kRanks = 8, kWrongRank = 5;
   enum class Slip { misplaced, left_out, spoilt, late };
-  for (const ReduceOp op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+  for (const element::ReduceOp op : {element::ReduceOp::band, element::ReduceOp::bor, element::ReduceOp::bxor}) {
     for (size_t number = 0; number < 8; ++number) {
-      const auto type = static_cast<DataType>(number);
+      const auto type = static_cast<element::DataType>(number);
       const SampleData data({.ranks = kRanks, .reduces = true, .reduction = {type, op}});
       for (const Slip slip : {Slip::misplaced, Slip::left_out, Slip::spoilt, Slip::late}) {
         std::vector<std::byte> answer(kElements * size_of(type)), next(answer.size());
@@ -173,7 +173,7 @@ TEST(SampleData, ShowsAMistakeOfOneOfManyRanksInEveryBitwiseReduction) {
           const uint64_t shift = !is_wrong ? 0 : slip == Slip::misplaced ? 1 : slip == Slip::late ? 65'521 : 0;
           data.fill(next, rank, shift, kElements + shift);
           if (is_wrong && slip == Slip::spoilt) data.spoil(next);
-          Reduction{type, op}(answer.data(), answer.data(), next.data(), kElements);
+          element::Reduction{type, op}(answer.data(), answer.data(), next.data(), kElements);
         }
         const uint64_t wrong = data.compare(answer, 0, 0, kElements).wrong;
         const std::string what = std::string(to_string(op)) + " of " + std::string(to_string(type)) + ", slip " +
@@ -185,17 +185,17 @@ TEST(SampleData, ShowsAMistakeOfOneOfManyRanksInEveryBitwiseReduction) {
 }
 
 TEST(SampleData, HasBitsEnoughInTheAnswersOfBitwiseReductions) {
-  for (const ReduceOp op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+  for (const element::ReduceOp op : {element::ReduceOp::band, element::ReduceOp::bor, element::ReduceOp::bxor}) {
     for (const uint32_t ranks : {2u, 3u, 8u, 33u, 256u}) {
-      const Reduction reduction = {DataType::uint8, op};
+      const element::Reduction reduction = {element::DataType::uint8, op};
       const SampleData data({.ranks = ranks, .reduces = true, .reduction = reduction});
       std::vector<uint8_t> answer(kElements), next(kElements);
       data.fill(std::as_writable_bytes(std::span(answer)), 0, 0, kElements);
       for (uint32_t rank = 1; rank < ranks; ++rank) {
         data.fill(std::as_writable_bytes(std::span(next)), rank, 0, kElements);
         for (size_t i = 0; i < kElements; ++i) {
-          answer[i] = static_cast<uint8_t>(op == ReduceOp::band  ? answer[i] & next[i]
-                                           : op == ReduceOp::bor ? answer[i] | next[i]
+          answer[i] = static_cast<uint8_t>(op == element::ReduceOp::band  ? answer[i] & next[i]
+                                           : op == element::ReduceOp::bor ? answer[i] | next[i]
                                                                  : answer[i] ^ next[i]);
         }
       }
@@ -211,7 +211,7 @@ TEST(SampleData, HasBitsEnoughInTheAnswersOfBitwiseReductions) {
 }
 
 TEST(SampleData, RefusesBitsOfFloatsOnlyWhereItReduces) {
-  const Reduction reduction = {DataType::float32, ReduceOp::band};
+  const element::Reduction reduction = {element::DataType::float32, element::ReduceOp::band};
   try {
     const SampleData data({.ranks = 2, .reduces = true, .reduction = reduction});
     FAIL() << "accepted";
@@ -223,8 +223,8 @@ TEST(SampleData, RefusesBitsOfFloatsOnlyWhereItReduces) {
 }
 
 TEST(SampleData, IsTheSameInPieces) {
-  for (const DataType type : {DataType::float16, DataType::int64}) {
-    const SampleData data(collective(CollectiveKind::allreduce, 3), {.type = type, .op = ReduceOp::prod});
+  for (const element::DataType type : {element::DataType::float16, element::DataType::int64}) {
+    const SampleData data(collective(CollectiveKind::allreduce, 3), {.type = type, .op = element::ReduceOp::prod});
     std::vector<std::byte> whole(3000 * size_of(type)), pieces(whole.size());
     data.fill(whole, 2, 64'000, 67'000);
     for (uint64_t at = 0; at < 3000; at += 750) {
@@ -235,4 +235,4 @@ TEST(SampleData, IsTheSameInPieces) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -5,7 +5,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr std::align_val_t kLine{64};
@@ -46,4 +46,4 @@ void SlotPool::trim() {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace banyan {
+namespace banyan::run {
 
 class SlotPool {
  public:
@@ -35,4 +35,4 @@ class SlotPool {
   size_t held_bytes_ = 0, taken_bytes_ = 0;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 TEST(SlotPool, GivesWhatWasGivenBack) {
@@ -42,4 +42,4 @@ TEST(SlotPool, TakesSizesAroundPowersOfTwo) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

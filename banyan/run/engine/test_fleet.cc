@@ -7,9 +7,9 @@
 #include <set>
 
 #include "banyan/base/check.h"
-#include "banyan/run/element/data_type.h"
+#include "banyan/element/data_type.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr std::array<const char*, kTestKinds> kNames = {
@@ -126,7 +126,7 @@ void TestOperation::use_trees(uint64_t seed) {
 std::optional<Schedule> TestOperation::schedule(uint64_t seed) const {
   if (options.kind >= TestKind::all_to_all) return std::nullopt;
   CHECK(options.ranks > 1) << "no schedule is for one rank";
-  return sample_forest(
+  return testing::sample_forest(
       {.kind = collective_kind(options.kind),
        .ranks = options.ranks,
        .trees_per_root = options.trees_per_root,
@@ -295,7 +295,7 @@ void TestOperation::fill() {
 
 // Whole numbers, small enough that every type holds every partial result exactly.
 double TestOperation::sample(uint32_t rank, uint64_t at) const {
-  if (options.op == ReduceOp::prod) return mixed(0, at, options.seed) % options.ranks == rank ? 2 : 1;
+  if (options.op == element::ReduceOp::prod) return mixed(0, at, options.seed) % options.ranks == rank ? 2 : 1;
   return 1 + static_cast<double>(mixed(rank, at, options.seed) % 7);
 }
 
@@ -311,22 +311,22 @@ void TestOperation::write_answer(std::span<const Source> sources, std::byte* ele
   for (const Source& source : sources.subspan(1)) {
     const double next = sample(source.rank, source.at);
     switch (options.op) {
-      case ReduceOp::prod:
+      case element::ReduceOp::prod:
         value *= next;
         break;
-      case ReduceOp::min:
+      case element::ReduceOp::min:
         value = std::min(value, next);
         break;
-      case ReduceOp::max:
+      case element::ReduceOp::max:
         value = std::max(value, next);
         break;
       default:
         value += next;
     }
   }
-  if (options.op == ReduceOp::avg) {
+  if (options.op == element::ReduceOp::avg) {
     const double n = options.ranks;
-    if (options.type == DataType::float64) {
+    if (options.type == element::DataType::float64) {
       value /= n;
     } else if (is_floating(options.type)) {
       value = static_cast<float>(value) / static_cast<float>(n);
@@ -379,7 +379,7 @@ std::string TestOperation::words() const {
 
 // ---- Fleet ----
 
-Fleet::Fleet(uint32_t ranks, const EngineOptions& options, const SimulatedWorld::Options& world)
+Fleet::Fleet(uint32_t ranks, const EngineOptions& options, const testing::SimulatedWorld::Options& world)
     : world_(world), ranks_(ranks) {
   EngineOptions with_lanes = options;
   with_lanes.channel = [this, lanes = world.lanes](const RankPlan&, uint32_t peer, uint32_t lane) {
@@ -488,4 +488,4 @@ std::string Fleet::waiting() const {
   return text;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

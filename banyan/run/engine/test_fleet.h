@@ -19,7 +19,7 @@
 #include "banyan/testing/sample_forest.h"
 #include "banyan/testing/simulated_transport.h"
 
-namespace banyan {
+namespace banyan::run {
 
 enum class TestKind : uint8_t {
   all_gather,
@@ -43,13 +43,13 @@ struct TestOperation {
   struct Options {
     TestKind kind = TestKind::all_reduce;
     uint32_t ranks = 2;
-    DataType type = DataType::float32;
-    ReduceOp op = ReduceOp::sum;
+    element::DataType type = element::DataType::float32;
+    element::ReduceOp op = element::ReduceOp::sum;
     bool in_place = false;
     uint64_t elements = 100;  // of the largest buffer, about
     uint32_t root = 0;
     uint32_t trees_per_root = 2;
-    TreeShape shape = TreeShape::random;
+    testing::TreeShape shape = testing::TreeShape::random;
     bool is_confirmed = false;
     uint64_t seed = 1;  // of trees, blocks and data
   };
@@ -105,7 +105,7 @@ struct TestOperation {
 
 class Fleet {
  public:
-  Fleet(uint32_t ranks, const EngineOptions& options, const SimulatedWorld::Options& world);
+  Fleet(uint32_t ranks, const EngineOptions& options, const testing::SimulatedWorld::Options& world);
 
   // Every rank starts all operations in their order, whenever it likes, and at most so many at a time. Results are
   // taken. False when it got stuck. Throws what an engine throws.
@@ -115,7 +115,7 @@ class Fleet {
   uint32_t losses() const { return losses_; }
 
   Engine& engine(uint32_t rank) { return *engines_[rank]; }
-  SimulatedWorld& world() { return world_; }
+  testing::SimulatedWorld& world() { return world_; }
   std::string waiting() const;
 
  private:
@@ -128,9 +128,9 @@ class Fleet {
 
   uint64_t sequences_ = 0;
   uint32_t losses_ = 0;
-  SimulatedWorld world_;
+  testing::SimulatedWorld world_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<Rank> ranks_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

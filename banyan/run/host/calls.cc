@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // Up to so many bytes the root of a reduce does all of it, which spares a round.
@@ -44,7 +44,7 @@ uint64_t end_of(std::span<const Piece> pieces) {
 
 }  // namespace
 
-HostTask all_reduce_task(const HostCall& call, uint64_t count, const ReduceTask& reduction) {
+HostTask all_reduce_task(const HostCall& call, uint64_t count, const element::ReduceTask& reduction) {
   HostTask task = task_of(call, HostTask::Kind::all_reduce, count, count);
   task.reduction = reduction;
   const Pieces pieces = shares(task.input_bytes, call.ranks);
@@ -55,7 +55,7 @@ HostTask all_reduce_task(const HostCall& call, uint64_t count, const ReduceTask&
   return task;
 }
 
-HostTask reduce_task(const HostCall& call, uint64_t count, const ReduceTask& reduction, uint32_t root) {
+HostTask reduce_task(const HostCall& call, uint64_t count, const element::ReduceTask& reduction, uint32_t root) {
   const bool is_root = call.rank == root;
   HostTask task = task_of(call, HostTask::Kind::reduce, count, is_root ? count : 0);
   task.reduction = reduction;
@@ -70,7 +70,7 @@ HostTask reduce_task(const HostCall& call, uint64_t count, const ReduceTask& red
   return task;
 }
 
-HostTask reduce_scatter_task(const HostCall& call, uint64_t count, const ReduceTask& reduction) {
+HostTask reduce_scatter_task(const HostCall& call, uint64_t count, const element::ReduceTask& reduction) {
   HostTask task = task_of(call, HostTask::Kind::reduce, count * call.ranks, count);
   task.reduction = reduction;
   task.offered = Pieces::even(task.output_bytes, task.input_bytes);
@@ -119,7 +119,7 @@ HostTask scatter_task(const HostCall& call, uint64_t count, uint32_t root) {
 
 HostTask barrier_task(const HostCall& call) { return task_of(call, HostTask::Kind::meet, 0, 0); }
 
-HostTask reduce_scatter_v_task(const HostCall& call, std::span<const size_t> counts, const ReduceTask& reduction,
+HostTask reduce_scatter_v_task(const HostCall& call, std::span<const size_t> counts, const element::ReduceTask& reduction,
                                std::vector<Piece>& pieces) {
   pieces.clear();
   append(pieces, {.counts = counts, .displacements = {}}, call.element_bytes);
@@ -157,4 +157,4 @@ HostTask all_to_all_v_task(const HostCall& call, const VCounts& send, const VCou
   return task;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -12,7 +12,7 @@
 
 #include "banyan/run/host/task.h"
 
-namespace banyan {
+namespace banyan::run {
 
 struct HostCall {
   uint32_t rank = 0, ranks = 1;
@@ -23,9 +23,9 @@ struct HostCall {
   std::byte* recv = nullptr;
 };
 
-HostTask all_reduce_task(const HostCall& call, uint64_t count, const ReduceTask& reduction);
-HostTask reduce_task(const HostCall& call, uint64_t count, const ReduceTask& reduction, uint32_t root);
-HostTask reduce_scatter_task(const HostCall& call, uint64_t count, const ReduceTask& reduction);
+HostTask all_reduce_task(const HostCall& call, uint64_t count, const element::ReduceTask& reduction);
+HostTask reduce_task(const HostCall& call, uint64_t count, const element::ReduceTask& reduction, uint32_t root);
+HostTask reduce_scatter_task(const HostCall& call, uint64_t count, const element::ReduceTask& reduction);
 HostTask broadcast_task(const HostCall& call, uint64_t count, uint32_t root);
 HostTask all_gather_task(const HostCall& call, uint64_t count);
 HostTask all_to_all_task(const HostCall& call, uint64_t count);
@@ -34,7 +34,7 @@ HostTask scatter_task(const HostCall& call, uint64_t count, uint32_t root);
 HostTask barrier_task(const HostCall& call);
 
 // With counts, in elements, one per rank. Empty displacements: one after the other.
-HostTask reduce_scatter_v_task(const HostCall& call, std::span<const size_t> counts, const ReduceTask& reduction,
+HostTask reduce_scatter_v_task(const HostCall& call, std::span<const size_t> counts, const element::ReduceTask& reduction,
                                std::vector<Piece>& pieces);
 HostTask all_gather_v_task(const HostCall& call, std::span<const size_t> counts, std::span<const size_t> displacements,
                            std::vector<Piece>& pieces);
@@ -43,4 +43,4 @@ struct VCounts {
 };
 HostTask all_to_all_v_task(const HostCall& call, const VCounts& send, const VCounts& recv, std::vector<Piece>& pieces);
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -1,3 +1,4 @@
+#include "banyan/base/hash.h"
 #include "banyan/run/host/exchange.h"
 
 #include <algorithm>
@@ -8,14 +9,8 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
-
-// A history of calls and one more. Different ones stay different, but for one case in 2^64.
-constexpr uint64_t chained(uint64_t history, uint64_t signature) {
-  const uint64_t mixed = (history ^ signature) * 0x9e3779b97f4a7c15u;
-  return mixed ^ mixed >> 32;
-}
 
 constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -40,7 +35,7 @@ Exchange::Exchange(const Segment& segment, Options options)
 void Exchange::start(const HostTask& task) {
   CHECK(phase_ == Phase::idle) << "operation " << operation_ << " is under way";
   task_ = &task;
-  history_ = chained(history_, task.signature);
+  history_ = mix(history_, task.signature);
   ++operation_;
   phase_ = Phase::claim;
   everybody_reduces_ = task.kind == HostTask::Kind::all_reduce &&
@@ -424,7 +419,7 @@ void Exchange::take_bytes(uint32_t peer, uint64_t begin, const Piece& to) {
   const Peer& state = peers_[peer];
   std::byte* const place = task_->output + to.offset;
   if (state.way == Way::attached) return peer_regions_[peer]->read(state.address + begin, {place, to.bytes});
-  copy(place, offered_bytes(peer, begin, to.bytes), to.bytes, writes_past_caches());
+  element::copy(place, offered_bytes(peer, begin, to.bytes), to.bytes, writes_past_caches());
 }
 
 // Reduces a piece of the input, of which every peer's offer is the same piece.
@@ -433,7 +428,7 @@ void Exchange::reduce_whole(const Piece& piece, std::byte* result) {
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     sources_[peer] = peer == rank_ ? task_->input + piece.offset : offered_bytes(peer, 0, piece.bytes);
   }
-  ReduceTask reduction = task_->reduction;
+  element::ReduceTask reduction = task_->reduction;
   reduction.streaming = writes_past_caches();
   reduce(reduction, result, nullptr, sources_, piece.bytes / task_->element_bytes);
 }
@@ -443,7 +438,7 @@ void Exchange::take_own() {
   const Piece from = task_->offered[rank_], to = task_->taken[rank_];
   const std::byte* const source = task_->input + from.offset;
   if (to.bytes == 0 || source == task_->output + to.offset) return;
-  copy(task_->output + to.offset, source, to.bytes, writes_past_caches());
+  element::copy(task_->output + to.offset, source, to.bytes, writes_past_caches());
 }
 
 // ---- Streaming ----
@@ -540,7 +535,7 @@ bool Exchange::reduce_block() {
     sources_[peer] = peer == rank_ ? task_->input + share.offset + begin : source(peer, reduced_, bytes);
   }
   std::byte* const shown = shows ? segment_.results_to_write(rank_, reduced_, bytes) : nullptr;
-  ReduceTask reduction = task_->reduction;
+  element::ReduceTask reduction = task_->reduction;
   if (task_->taken[rank_].bytes > 0) {
     reduction.streaming = shows && writes_past_caches();
     reduce(reduction, task_->output + task_->taken[rank_].offset + begin, shown, sources_,
@@ -585,7 +580,7 @@ bool Exchange::collect_block() {
       if (!reached(segment_.reduced(peer).value, state.reduced, counter(collected_ + 1), peer)) return false;
       from = state.shares != nullptr ? state.shares + begin : segment_.results(peer, collected_);
     }
-    copy(task_->output + to.offset, from, to.bytes, writes_past_caches());
+    element::copy(task_->output + to.offset, from, to.bytes, writes_past_caches());
   }
   collect_peer_ = 1;
   segment_.publish(segment_.collected(rank_).value, counter(++collected_));
@@ -622,4 +617,4 @@ bool Exchange::settle() {
   return true;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

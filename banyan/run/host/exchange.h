@@ -34,7 +34,7 @@
 #include "banyan/run/host/segment.h"
 #include "banyan/run/host/task.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Sizes at which one way gives way to another. All ranks must hold the same.
 struct ExchangeTuning {
@@ -203,4 +203,4 @@ class Exchange {
   uint64_t staged_ = 0, reduced_ = 0, collected_ = 0;               // and how many are done
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

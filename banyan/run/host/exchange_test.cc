@@ -12,10 +12,10 @@
 
 #include "banyan/run/host/calls.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
-constexpr ReduceTask kSum{.type = DataType::int32, .op = ReduceOp::sum};
+constexpr element::ReduceTask kSum{.type = element::DataType::int32, .op = element::ReduceOp::sum};
 
 enum class What { all_reduce, reduce, broadcast, all_gather, reduce_scatter, all_to_all, gather, scatter, barrier };
 constexpr int kWhats = 9;
@@ -298,4 +298,4 @@ TEST(Exchange, CallsOfNoBytesSpoilNoEarlierOffer) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace banyan {
+namespace banyan::run {
 
 HostGroup::HostGroup(Segment segment, Exchange::Options options, bool is_crowded)
     : segment_(std::move(segment)),
@@ -43,4 +43,4 @@ void HostGroup::break_with(const Error& error) const {
   segment_.break_with(static_cast<int>(error.code()), error.what());
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

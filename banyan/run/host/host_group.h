@@ -10,7 +10,7 @@
 #include "banyan/run/host/exchange.h"
 #include "banyan/run/system/patience.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Decides when waiting ends without success.
 class Watch {
@@ -82,4 +82,4 @@ class HostGroup {
   Exchange exchange_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

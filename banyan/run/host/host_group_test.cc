@@ -15,7 +15,7 @@
 #include "banyan/run/host/calls.h"
 #include "banyan/run/system/cores.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 class NoWatch : public Watch {
@@ -88,7 +88,7 @@ int32_t sum_of(uint64_t operation, uint32_t ranks, uint64_t position) {
   return sum;
 }
 
-constexpr ReduceTask kSum{.type = DataType::int32, .op = ReduceOp::sum};
+constexpr element::ReduceTask kSum{.type = element::DataType::int32, .op = element::ReduceOp::sum};
 
 // One rank's part of one operation: makes buffers, calls, compares.
 class Actor {
@@ -367,7 +367,7 @@ TEST(HostGroup, GivesTheSameBitsOnEveryPath) {
           group.run(
               all_reduce_task(
                   {.rank = group.rank(), .ranks = ranks, .element_bytes = 4, .send = send.get(), .recv = recv.get()},
-                  count, {.type = DataType::float32, .op = ReduceOp::sum}),
+                  count, {.type = element::DataType::float32, .op = element::ReduceOp::sum}),
               watch);
           EXPECT_EQ(std::memcmp(recv.get(), expected.data(), 4 * count), 0)
               << count << " elements, " << ranks << " ranks";
@@ -439,4 +439,4 @@ TEST(HostGroup, AsksTheWatchWhomItWaitsFor) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -6,7 +6,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // Counters of messages and pieces go round after 2^32 messages.
@@ -233,4 +233,4 @@ bool Mailboxes::take_piece(uint32_t peer, const Post& post, Receives::Arrival& a
   return true;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

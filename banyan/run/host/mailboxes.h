@@ -26,7 +26,7 @@
 #include "banyan/run/message/receives.h"
 #include "banyan/run/system/fork_guard.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class Mailboxes {
  public:
@@ -114,4 +114,4 @@ class Mailboxes {
   size_t sends_ = 0;  // open
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

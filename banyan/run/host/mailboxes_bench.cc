@@ -9,7 +9,7 @@
 #include "banyan/base/check.h"
 #include "banyan/run/host/mailboxes.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 enum class From : uint8_t { one, any, aside };
@@ -46,6 +46,6 @@ BENCHMARK_CAPTURE(send_and_receive, from_any, From::any)->ArgsProduct({{2, 64}, 
 BENCHMARK_CAPTURE(send_and_receive, through_aside, From::aside)->ArgsProduct({{2}, {8, 1000}});
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run
 
 BENCHMARK_MAIN();

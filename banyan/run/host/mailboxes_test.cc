@@ -13,7 +13,7 @@
 
 #include "banyan/run/host/test_allocations.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::ElementsAre;
@@ -477,4 +477,4 @@ TEST_P(EveryWay, MessagesOfAllSizesAndTagsCrossEachOtherAsTheSerialModelSays) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -11,7 +11,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr size_t kPage = 4096;
@@ -150,7 +150,7 @@ std::optional<int> PeerRegions::find(uint64_t key) const {
   return std::nullopt;
 }
 
-Error PeerRegions::gone() const { return banyan::gone(owner_, name_); }
+Error PeerRegions::gone() const { return banyan::run::gone(owner_, name_); }
 
 bool PeerRegions::is_attachable() const {
   uint64_t found = 0;
@@ -219,4 +219,4 @@ void PeerRegions::forget_freed() {
   last_size_ = 0;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -23,7 +23,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/shared_memory.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Never used again for another region of the same process. Zero is none.
 using RegionId = uint64_t;
@@ -136,4 +136,4 @@ class PeerRegions {
   size_t last_size_ = 0;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

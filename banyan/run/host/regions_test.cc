@@ -9,7 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/processes.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using std::chrono::seconds;
@@ -85,4 +85,4 @@ TEST(PeerRegions, RefuseWhatTheOwnerDoesNotHave) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

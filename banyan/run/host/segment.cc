@@ -10,7 +10,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/futex.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr uint64_t kMagic = 0x0005'0000'6e79'6e62;  // version 5
@@ -119,4 +119,4 @@ void Segment::break_with(int code, std::string_view text) const {
   ring_all();
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

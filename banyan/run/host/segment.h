@@ -36,7 +36,7 @@
 #include "banyan/run/system/memory_barrier.h"
 #include "banyan/run/system/shared_memory.h"
 
-namespace banyan {
+namespace banyan::run {
 
 constexpr size_t kCacheLine = 64;
 
@@ -245,4 +245,4 @@ class Segment {
   bool sleepers_make_barriers_ = false;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

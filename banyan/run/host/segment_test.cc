@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // Bytes that the system has given for it.
@@ -50,4 +50,4 @@ TEST(Segment, KnowsWhoHasCome) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "banyan/run/element/reduce.h"
+#include "banyan/element/reduce.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // A stretch of bytes of a buffer.
 struct Piece {
@@ -84,9 +84,9 @@ struct HostTask {
   Pieces taken;    // of the output, by the rank it comes from
 
   // Of reduce and all_reduce.
-  ReduceTask reduction;
+  element::ReduceTask reduction;
   uint32_t element_bytes = 1;
   uint32_t share_takers = kNobody;  // who else takes this rank's share: kAll, kNobody, or a rank
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

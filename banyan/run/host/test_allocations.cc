@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 thread_local uint64_t count = 0;
@@ -13,10 +13,10 @@ thread_local uint64_t count = 0;
 
 uint64_t allocations() { return count; }
 
-}  // namespace banyan
+}  // namespace banyan::run
 
 void* operator new(size_t bytes) {
-  ++banyan::count;
+  ++banyan::run::count;
   if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
   throw std::bad_alloc();
 }

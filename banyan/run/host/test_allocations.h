@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-namespace banyan {
+namespace banyan::run {
 
 // By operator new in this thread, in a program that test_allocations.cc is linked into.
 uint64_t allocations();
 
-}  // namespace banyan
+}  // namespace banyan::run

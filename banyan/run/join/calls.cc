@@ -8,7 +8,7 @@
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // A port of the range that callers get theirs from may be given to the caller itself, and then it reaches itself.
@@ -160,4 +160,4 @@ void Calls::finish(uint64_t number, Outcome outcome) {
   node.mapped().done(std::move(outcome));
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

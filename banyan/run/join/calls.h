@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "banyan/run/join/handshake.h"
-#include "banyan/run/join/reactor.h"
+#include "banyan/run/system/reactor.h"
 #include "banyan/run/join/secret.h"
 
-namespace banyan {
+namespace banyan::run {
 
 struct CallTarget {
   std::vector<std::string> addresses;  // tried one after the other
@@ -70,4 +70,4 @@ class Calls {
   uint64_t next_number_ = 0;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -10,10 +10,10 @@
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/run/join/network.h"
-#include "banyan/run/join/process_watch.h"
+#include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using Json = nlohmann::json;
@@ -100,4 +100,4 @@ bool share_loopback(const std::string& host_id, const std::string& other) {
   return a[0] == b[0] && (!are_known || net(a) == net(b));
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "banyan/run/join/agent.h"
+#include "banyan/run/join/world.h"
 #include "banyan/run/system/cores.h"
 
-namespace banyan {
+namespace banyan::run {
 
 struct Card {
   // Of cards that are not understood by those of another number.
@@ -39,4 +39,4 @@ std::string own_host_id();
 // Whether two processes with these host ids reach each other by the loopback.
 bool share_loopback(const std::string& host_id, const std::string& other);
 
-}  // namespace banyan
+}  // namespace banyan::run

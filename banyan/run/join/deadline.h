@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace banyan {
+namespace banyan::run {
 
 class Deadline {
  public:
@@ -42,4 +42,4 @@ class Deadline {
   std::chrono::milliseconds whole_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -10,9 +10,9 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/join/network.h"
-#include "banyan/run/join/process_watch.h"
+#include "banyan/run/system/process_watch.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_input, message); }
@@ -191,4 +191,4 @@ std::string first_slurm_host(const std::string& list) {
   return host;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

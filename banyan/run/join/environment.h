@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace banyan {
+namespace banyan::run {
 
 struct Invitation {
   std::string url;  // where to meet: see rendezvous.h
@@ -47,4 +47,4 @@ std::optional<Invitation> invitation_from(const Surroundings& surroundings);
 // The first host of a list as Slurm writes it: "node[03-05,9],login" begins with "node03". Throws Error{invalid_input}.
 std::string first_slurm_host(const std::string& list);
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -10,7 +10,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::HasSubstr;
@@ -166,4 +166,4 @@ TEST(Environment, KnowsTheProcessAtTheOtherEnd) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -20,7 +20,7 @@
 #include "banyan/run/join/secret.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -335,4 +335,4 @@ int64_t FileStore::add(const std::string& key, int64_t delta, const Deadline& de
   return count;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -29,7 +29,7 @@
 #include "banyan/run/join/store.h"
 #include "banyan/run/system/file_descriptor.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class FileStore : public Store {
  public:
@@ -73,4 +73,4 @@ class FileStore : public Store {
   FileDescriptor host_file_, visitors_file_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -15,7 +15,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/processes.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -183,4 +183,4 @@ TEST_F(FileStoreTest, RefusesWhatIsNoFolder) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -7,7 +7,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/join/listener.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Below those that the kernel hands out by itself, for then a visitor that calls too early might be given the very
 // port.
@@ -23,4 +23,4 @@ inline uint16_t free_port() {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -16,7 +16,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // What goes over the wire, in this order:
@@ -363,4 +363,4 @@ FileDescriptor Handshake::take_socket() { return impl_->take_socket(); }
 const std::string& Handshake::refusal() const { return impl_->refusal(); }
 bool Handshake::is_final() const { return impl_->is_final(); }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -16,7 +16,7 @@
 #include "banyan/run/join/secret.h"
 #include "banyan/run/system/file_descriptor.h"
 
-namespace banyan {
+namespace banyan::run {
 
 struct Greeting {
   std::string purpose;  // "store", "hub", "lane"
@@ -54,4 +54,4 @@ class Handshake {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -8,7 +8,7 @@
 #include "banyan/run/join/handshake.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using State = Handshake::State;
@@ -71,4 +71,4 @@ const testing::Fuzzer kFuzzer("handshake", "banyan/run/join/corpus/handshake", [
 });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -12,7 +12,7 @@
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/socket_address.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::EndsWith;
@@ -286,4 +286,4 @@ TEST(Handshake, SaysWhenNobodyAnswersTheCall) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -3,7 +3,7 @@
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 
 Listener Listener::on(const std::string& address, uint16_t port) {
   SocketAddress bound = SocketAddress::parse(address, port);
@@ -21,4 +21,4 @@ Listener Listener::on(const std::string& address, uint16_t port) {
   return Listener(std::move(socket), bound.port());
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -7,7 +7,7 @@
 
 #include "banyan/run/system/file_descriptor.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Calls queue up in the kernel until somebody answers them (agent.h, store_server.h). Not inherited by programs that this
 // process starts.
@@ -28,4 +28,4 @@ class Listener {
   uint16_t port_ = 0;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -8,7 +8,7 @@
 #include "banyan/run/join/reminder.h"
 #include "banyan/run/join/rendezvous.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using Json = nlohmann::json;
@@ -203,4 +203,4 @@ void await_latecomers(Store& store, const Deadline& deadline, const std::string&
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

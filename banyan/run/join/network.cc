@@ -15,7 +15,7 @@
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // Without port and scope; IPv4 addresses in both families alike. Empty for other families.
@@ -117,4 +117,4 @@ std::string tcp_url(const std::string& host, uint16_t port) {
   return "tcp://" + (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -7,7 +7,7 @@
 
 #include "banyan/run/system/file_descriptor.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // The addresses of a host name; an address is its own. At least one. May take seconds, while name servers are asked.
 // Throws Error{not_found}.
@@ -30,4 +30,4 @@ std::string host_name();
 // "tcp://10.1.2.3:5000" or "tcp://[::1]:5000".
 std::string tcp_url(const std::string& host, uint16_t port);
 
-}  // namespace banyan
+}  // namespace banyan::run

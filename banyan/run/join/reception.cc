@@ -8,7 +8,7 @@
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 
 Reception::Reception(Reactor& reactor, Listener listener, Secret secret, Options options, Admit admit)
     : reactor_(reactor),
@@ -113,4 +113,4 @@ void Reception::refuse(const std::string& why) {
   if (refusals_.last.size() > kRemembered) refusals_.last.pop_front();
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -12,10 +12,10 @@
 
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/listener.h"
-#include "banyan/run/join/reactor.h"
+#include "banyan/run/system/reactor.h"
 #include "banyan/run/join/secret.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // On the reactor's thread, unless it says otherwise.
 class Reception {
@@ -64,4 +64,4 @@ class Reception {
   Refusals refusals_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -2,7 +2,7 @@
 
 #include "banyan/run/record/log.h"
 
-namespace banyan {
+namespace banyan::run {
 
 void Reminder::tell(const std::string& whom) {
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(Deadline::Clock::now() - begin_);
@@ -10,4 +10,4 @@ void Reminder::tell(const std::string& whom) {
   skip();
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -11,7 +11,7 @@
 
 #include "banyan/run/join/deadline.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // From its making on: after 10 s, and then after twice the time again and again.
 class Reminder {
@@ -38,4 +38,4 @@ class Reminder {
   std::chrono::seconds after_ = kFirst;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

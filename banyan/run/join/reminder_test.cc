@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using std::chrono::milliseconds;
@@ -26,4 +26,4 @@ TEST(Reminder, WaitsTwiceAsLongForEachNextTime) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -16,7 +16,7 @@
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/tcp_store.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{2000}, kPortPatience{1000};
@@ -212,7 +212,7 @@ std::vector<Card> Rendezvous::meet(const Card& own, uint32_t size, const Deadlin
   last_ = deadline;
   std::vector<Card> cards;
   try {
-    cards = banyan::meet(*store_, own, size, deadline);
+    cards = banyan::run::meet(*store_, own, size, deadline);
   } catch (const Error& error) {
     if (is_host() && error.code() == ErrorCode::mismatch) {
       await_latecomers(*store_, Deadline::after(std::min(deadline.left(), kLatecomers)));
@@ -248,4 +248,4 @@ UniqueId make_unique_id() {
   return id;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -26,7 +26,7 @@
 #include "banyan/run/join/store.h"
 #include "banyan/run/join/store_server.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Where to meet: "tcp://host:port", "tcp://[::1]:port", "tcp://host:port#secret" (an id), or "file:///folder".
 struct Place {
@@ -113,4 +113,4 @@ struct UniqueId {
 // Error{io}.
 UniqueId make_unique_id();
 
-}  // namespace banyan
+}  // namespace banyan::run

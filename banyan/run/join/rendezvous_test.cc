@@ -18,7 +18,7 @@
 #include "banyan/run/join/tcp_store.h"
 #include "banyan/run/system/processes.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using std::chrono::milliseconds;
@@ -344,4 +344,4 @@ TEST(HostId, IsOneForAllOnThisMachineUnlessToldOtherwise) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -16,7 +16,7 @@
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // The library would otherwise clear away its things at exit(), while the threads of communicators that nobody has
@@ -104,4 +104,4 @@ bool Secret::is_signature(std::string_view message, std::string_view signature) 
   return signature.size() == right.size() && CRYPTO_memcmp(right.data(), signature.data(), right.size()) == 0;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace banyan {
+namespace banyan::run {
 
 class Secret {
  public:
@@ -30,4 +30,4 @@ class Secret {
   std::string key_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

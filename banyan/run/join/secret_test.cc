@@ -10,7 +10,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST(SecretRandom, IsDifferentEachTime) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

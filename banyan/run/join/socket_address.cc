@@ -6,7 +6,7 @@
 
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 
 SocketAddress SocketAddress::parse(const std::string& address, uint16_t port) {
   SocketAddress parsed;
@@ -44,4 +44,4 @@ void send_at_once(const FileDescriptor& socket) {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

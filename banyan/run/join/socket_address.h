@@ -8,7 +8,7 @@
 
 #include "banyan/run/system/file_descriptor.h"
 
-namespace banyan {
+namespace banyan::run {
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -27,4 +27,4 @@ struct SocketAddress {
 FileDescriptor make_tcp_socket(int family);
 void send_at_once(const FileDescriptor& socket);
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -4,7 +4,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 
 std::string add_to_counter(const std::optional<std::string>& value, int64_t delta) {
   int64_t count = 0;
@@ -19,4 +19,4 @@ std::string add_to_counter(const std::optional<std::string>& value, int64_t delt
   return std::to_string(count);
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

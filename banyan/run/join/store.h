@@ -11,7 +11,7 @@
 
 #include "banyan/run/join/deadline.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // All functions throw Error{timed_out} at the deadline, Error{peer_lost} when the host is gone, Error{io}; and
 // Error{invalid_input} when the store is full. One thread at a time.
@@ -45,4 +45,4 @@ class Store {
 // The text of a counter with `delta` added; shared by all stores, so that they agree.
 std::string add_to_counter(const std::optional<std::string>& value, int64_t delta);
 
-}  // namespace banyan
+}  // namespace banyan::run

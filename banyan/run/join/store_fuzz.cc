@@ -8,7 +8,7 @@
 #include "banyan/run/join/wire.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr size_t kMaxMemory = 4096;
@@ -48,4 +48,4 @@ void talk(std::string_view input) {
 const testing::Fuzzer kFuzzer("store", "banyan/run/join/corpus/store", talk);
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -15,7 +15,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/join/store_table.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class StoreServer::Impl {
  public:
@@ -231,4 +231,4 @@ uint16_t StoreServer::port() const { return impl_->port(); }
 bool StoreServer::finish(const Deadline& deadline) { return impl_->finish(deadline); }
 Reception::Refusals StoreServer::refusals() const { return impl_->refusals(); }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -14,7 +14,7 @@
 #include "banyan/run/join/secret.h"
 #include "banyan/run/join/store.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class StoreServer {
  public:
@@ -42,4 +42,4 @@ class StoreServer {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -4,7 +4,7 @@
 
 #include "banyan/run/join/wire.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // What an entry costs besides its bytes, roughly.
@@ -110,4 +110,4 @@ void StoreTable::reply(uint64_t client, uint32_t number, StoreOutcome outcome, V
   answer_(client, {.head = frame_head(size) + head, .value = std::move(value)});
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

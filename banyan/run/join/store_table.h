@@ -23,7 +23,7 @@
 
 #include "banyan/run/join/store.h"
 
-namespace banyan {
+namespace banyan::run {
 
 enum class StoreVerb : uint8_t { set, wait, try_get, add };
 enum class StoreOutcome : uint8_t { done, absent, failed };
@@ -86,4 +86,4 @@ class StoreTable {
   size_t memory_ = 0;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -9,7 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/join/wire.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::ElementsAre;
@@ -124,4 +124,4 @@ TEST(FrameReader, RefusesASizeBeforeTheBytesCome) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

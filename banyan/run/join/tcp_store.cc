@@ -20,7 +20,7 @@
 #include "banyan/run/join/wire.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using std::chrono::milliseconds;
@@ -212,4 +212,4 @@ TcpStore::Reply TcpStore::receive(const Deadline& deadline) {
 
 std::string TcpStore::own_address() const { return local_address_of(socket_); }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -13,7 +13,7 @@
 #include "banyan/run/join/store_table.h"
 #include "banyan/run/system/file_descriptor.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class TcpStore : public Store {
  public:
@@ -58,4 +58,4 @@ class TcpStore : public Store {
   uint32_t last_number_ = 0;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

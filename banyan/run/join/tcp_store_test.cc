@@ -16,7 +16,7 @@
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/store_server.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using std::chrono::milliseconds;
@@ -221,4 +221,4 @@ TEST(TcpStore, DoesNotWaitForASilentHostBeyondTheDeadline) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

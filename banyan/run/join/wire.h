@@ -10,7 +10,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class WireWriter {
  public:
@@ -76,4 +76,4 @@ class WireReader {
   std::string_view rest_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

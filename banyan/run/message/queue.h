@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace banyan {
+namespace banyan::run {
 
 template <typename T>
 class Queue {
@@ -27,4 +27,4 @@ class Queue {
   size_t first_ = 0;  // those before are gone
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -6,7 +6,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::run {
 
 Receives::Receives(const Options& options)
     : options_(options),
@@ -203,4 +203,4 @@ std::optional<uint32_t> Receives::waiting_for() const {
   return options_.rank;  // there is nobody else
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -41,7 +41,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // A message that is over.
 struct MessageEnd {
@@ -164,4 +164,4 @@ class Receives {
   std::optional<Error> failure_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

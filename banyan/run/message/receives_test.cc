@@ -11,7 +11,7 @@
 
 #include "banyan/run/message/queue.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::ElementsAre;
@@ -329,4 +329,4 @@ TEST(Queue, KeepsTheOrder) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -5,7 +5,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr uint32_t kMagic = 0x326c'6e62;  // "bnl2", the 2 being the version
@@ -135,4 +135,4 @@ Receives::Arrival* Letters::read_header(uint32_t peer) {
   return &receives_.begin(peer, coming.header.tag, coming.header.size);
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -21,7 +21,7 @@
 #include "banyan/run/message/receives.h"
 #include "banyan/run/transport/transport.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class Letters {
  public:
@@ -95,4 +95,4 @@ class Letters {
   size_t sends_ = 0;  // open
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -18,7 +18,7 @@
 #include "banyan/base/error.h"
 #include "banyan/testing/simulated_transport.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::ElementsAre;
@@ -38,7 +38,7 @@ Bytes text_of(uint64_t seed, size_t size) {
 // LaneTransport.
 class ShyStreams {
  public:
-  ShyStreams(SimulatedWorld& world, uint32_t ranks) {
+  ShyStreams(testing::SimulatedWorld& world, uint32_t ranks) {
     for (uint32_t rank = 0; rank < ranks; ++rank) ends_.push_back(std::make_unique<End>(*this, world, rank));
   }
   Transport& transport(uint32_t rank) { return *ends_[rank]; }
@@ -49,7 +49,7 @@ class ShyStreams {
  private:
   class End : public Transport {
    public:
-    End(ShyStreams& streams, SimulatedWorld& world, uint32_t rank)
+    End(ShyStreams& streams, testing::SimulatedWorld& world, uint32_t rank)
         : streams_(streams), world_(world), real_(world.transport(rank)), rank_(rank) {}
     size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) override {
       if (!insist(peer)) return 0;
@@ -83,7 +83,7 @@ class ShyStreams {
     }
     static constexpr size_t kHeaderBytes = 16;
     ShyStreams& streams_;
-    SimulatedWorld& world_;
+    testing::SimulatedWorld& world_;
     Transport& real_;
     const uint32_t rank_;
     std::set<uint32_t> unsent_;  // to whom
@@ -95,7 +95,7 @@ class ShyStreams {
 
 class Town {
  public:
-  explicit Town(const SimulatedWorld::Options& options)
+  explicit Town(const testing::SimulatedWorld::Options& options)
       : ranks_(options.ranks), world_(options), streams_(world_, ranks_), ended_(ranks_) {
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
       letters_.push_back(
@@ -103,7 +103,7 @@ class Town {
     }
   }
   Letters& operator[](uint32_t rank) { return *letters_[rank]; }
-  SimulatedWorld& world() { return world_; }
+  testing::SimulatedWorld& world() { return world_; }
   const ShyStreams& streams() const { return streams_; }
   bool step() {
     const bool delivered = world_.deliver_some();
@@ -122,7 +122,7 @@ class Town {
 
  private:
   const uint32_t ranks_;
-  SimulatedWorld world_;
+  testing::SimulatedWorld world_;
   ShyStreams streams_;
   std::vector<std::unique_ptr<Letters>> letters_;
   std::vector<std::vector<MessageEnd>> ended_;
@@ -328,4 +328,4 @@ TEST(Letters, WhoeverIsGoneInTheMiddleOfALetterOrAwaitedIsMissed) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -18,7 +18,7 @@
 #include "banyan/run/record/dump_signal.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,4 +102,4 @@ void ask_for_records(int32_t pid, const std::string& folder) {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

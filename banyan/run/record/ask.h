@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace banyan {
+namespace banyan::run {
 
 // The folder that process `pid` writes its records to, as its environment says. Throws Error{not_found} when there is
 // no such process, Error{io} when this user may not look at it.
@@ -15,4 +15,4 @@ std::string recorder_directory_of(int32_t pid);
 // none; Error{timed_out} when it writes nothing.
 void ask_for_records(int32_t pid, const std::string& folder);
 
-}  // namespace banyan
+}  // namespace banyan::run

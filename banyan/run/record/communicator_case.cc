@@ -9,7 +9,7 @@
 #include "banyan/run/record/straggler.h"
 #include "banyan/run/record/words.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
@@ -386,4 +386,4 @@ CommunicatorReport CommunicatorCase::report() const {
   return report;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -13,7 +13,7 @@
 
 #include "banyan/run/record/diagnosis.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class CommunicatorCase {
  public:
@@ -61,4 +61,4 @@ class CommunicatorCase {
   Culprit culprit_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

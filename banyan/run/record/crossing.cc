@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using Process = std::pair<std::string, int64_t>;  // host, number
@@ -107,4 +107,4 @@ CrossingStep elsewhere(std::span<const CommunicatorCase> cases, const Communicat
   return {};
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

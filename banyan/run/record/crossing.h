@@ -6,7 +6,7 @@
 
 #include "banyan/run/record/communicator_case.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // One process on the way from communicator to communicator: in an operation of `in`, where it is `rank`, it waits for
 // the next one.
@@ -24,4 +24,4 @@ Finding crossing_finding(const std::vector<CrossingStep>& circle);
 // The operation of another communicator in which the process of this rank is; no `in` when it is in none.
 CrossingStep elsewhere(std::span<const CommunicatorCase> cases, const CommunicatorCase& here, uint32_t rank);
 
-}  // namespace banyan
+}  // namespace banyan::run

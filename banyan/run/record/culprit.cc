@@ -11,7 +11,7 @@
 #include "banyan/run/record/mismatch.h"
 #include "banyan/run/record/words.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr std::array<std::string_view, kRankHealths> kHealthNames = {"unknown", "alive", "silent", "left", "dead"};
@@ -300,4 +300,4 @@ RankHealth parse_rank_health(std::string_view text) {
 
 Culprit find_culprit(std::span<const RankState> states) { return Search(states).run(); }
 
-}  // namespace banyan
+}  // namespace banyan::run

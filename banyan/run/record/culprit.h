@@ -21,7 +21,7 @@
 
 #include "banyan/run/record/operation.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // unknown: it has said nothing, and nobody has heard of it. silent: stopped, or cut off. left: said good-bye and went.
 enum class RankHealth : uint8_t { unknown, alive, silent, left, dead };
@@ -58,4 +58,4 @@ struct Culprit {
 // One state per rank, in any order. Waiting for a rank that is not given counts as waiting for nobody.
 Culprit find_culprit(std::span<const RankState> states);
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -9,7 +9,7 @@
 #include "banyan/run/record/communicator_case.h"
 #include "banyan/run/record/crossing.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 std::vector<CommunicatorCase> open_cases(std::span<const RankDump> dumps) {
@@ -77,4 +77,4 @@ Diagnosis diagnose(std::span<const RankDump> dumps) {
   return diagnosis;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -12,7 +12,7 @@
 #include "banyan/run/record/culprit.h"
 #include "banyan/run/record/dump.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // The first ten are those of CulpritKind. crossing: ranks wait for each other in several communicators. straggler: slow
 // but moving. reported: a rank reports an error that nothing else explains. contradiction: the dumps do not belong
@@ -67,4 +67,4 @@ struct Diagnosis {
 
 Diagnosis diagnose(std::span<const RankDump> dumps);
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -5,7 +5,7 @@
 
 #include "banyan/run/record/sample_dumps.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::Contains;
@@ -176,8 +176,8 @@ INSTANTIATE_TEST_SUITE_P(
     Of, Mismatch,
     ::testing::Values(
         Slip{"Count", {.kind = OperationKind::reduce, .count = 1000, .other = 0}, "the counts differ"},
-        Slip{"Type", {.kind = OperationKind::reduce, .type = DataType::float64, .other = 0}, "the types differ"},
-        Slip{"Op", {.kind = OperationKind::reduce, .op = ReduceOp::max, .other = 0}, "the reductions differ"},
+        Slip{"Type", {.kind = OperationKind::reduce, .type = element::DataType::float64, .other = 0}, "the types differ"},
+        Slip{"Op", {.kind = OperationKind::reduce, .op = element::ReduceOp::max, .other = 0}, "the reductions differ"},
         Slip{"Root", {.kind = OperationKind::reduce, .other = 1}, "the roots differ"},
         Slip{"Kind",
              {.kind = OperationKind::all_gather},
@@ -379,4 +379,4 @@ TEST(Diagnosis, TellsWhatEveryRankDoes) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -20,7 +20,7 @@
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -180,4 +180,4 @@ std::vector<RankDump> read_dumps(const std::string& directory) {
   return dumps;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

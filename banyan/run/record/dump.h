@@ -11,7 +11,7 @@
 #include "banyan/run/record/culprit.h"
 #include "banyan/run/record/operation.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // timeout: an operation took too long. error: it failed otherwise. asked: a person, or a peer in trouble, wanted it.
 enum class DumpReason : uint8_t { timeout, error, asked };
@@ -78,4 +78,4 @@ std::string write_dump(const RankDump& dump, const std::string& directory);
 // a broken one, which it names.
 std::vector<RankDump> read_dumps(const std::string& directory);
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -3,7 +3,7 @@
 #include "banyan/run/record/dump.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // What is read can be written and read again, and diagnosed, alone and twice as another rank's.
@@ -20,4 +20,4 @@ const testing::Fuzzer kFuzzer("flight_recorder", "banyan/run/record/corpus", [](
 });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -8,17 +8,14 @@
 #include "banyan/base/json_reader.h"
 #include "banyan/run/record/dump.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
-
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr JsonForm kForm{.name = "flight record", .format = "flight-recorder/1", .depth = 16};  // the format needs 3
 constexpr size_t kMaxText = 4096;       // bytes of a name or a message that is read
 constexpr size_t kCutText = 1024;       // and written: bytes that are no UTF-8 become three
 constexpr size_t kMaxRecords = 65'536;  // of one file; a recorder has far fewer
-
-Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }
 
 // Hashes are 64 bits wide, which many readers of JSON numbers do not carry.
 std::string as_hex(uint64_t value) {
@@ -80,10 +77,10 @@ OperationRecord read_operation(JsonNode object, uint32_t size) {
   record.sequence = object.at("sequence").whole(1);
   record.kind = object.at("kind").parsed(parse_operation_kind);
   if (has_elements(record.kind)) {
-    record.type = object.at("type").parsed(parse_data_type);
+    record.type = object.at("type").parsed(element::parse_data_type);
     record.count = object.at("count").whole();
   }
-  if (reduces(record.kind)) record.op = object.at("op").parsed(parse_reduce_op);
+  if (reduces(record.kind)) record.op = object.at("op").parsed(element::parse_reduce_op);
   if (const auto hash = object.find("counts_hash")) record.counts_hash = hash->parsed(parse_hex);
   record.other = rank_or_none(object, is_message(record.kind) ? "peer" : "root", size);
   record.state = object.at("state").parsed(parse_operation_state);
@@ -181,4 +178,4 @@ std::string dump_to_json(const RankDump& dump) {
 
 RankDump parse_dump(std::string_view json) { return read_document(JsonDocument(json, kForm).root()); }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -16,7 +16,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // Of the handler, set before it is installed.
@@ -111,4 +111,4 @@ DumpRegistration on_dump_signal(std::function<void()> write) {
   }));
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace banyan {
+namespace banyan::run {
 
 // BANYAN_DUMP_SIGNAL: USR1, SIGUSR1, USR2, SIGUSR2, or none; USR1 by default. Throws Error{invalid_input}.
 std::optional<int> dump_signal_from_environment();
@@ -34,4 +34,4 @@ class [[nodiscard]] DumpRegistration {
 // Has `write` called, on a thread of its own, whenever the signal has come. It throws nothing. Any thread.
 DumpRegistration on_dump_signal(std::function<void()> write);
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -10,7 +10,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // In a process of its own, since a process answers one signal for ever.
@@ -89,4 +89,4 @@ TEST(DumpSignal, IsNamedByTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -12,7 +12,7 @@
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/record/sample_dumps.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -48,7 +48,7 @@ RankDump sample() {
   SampleDump dump("world", 2, 4);
   dump.with_id("5f3a").says(DumpReason::timeout, "rank 2 waited for \"rank 3\"\n");
   dump.add_done(3, 50)
-      .add({.kind = OperationKind::broadcast, .count = 7, .type = DataType::int8, .other = 0}, 60, 61)
+      .add({.kind = OperationKind::broadcast, .count = 7, .type = element::DataType::int8, .other = 0}, 60, 61)
       .add({.kind = OperationKind::barrier}, 62, 63)
       .add({.kind = OperationKind::all_gather_v, .count = 12}, 64)
       .waits_for(3, 9);
@@ -56,7 +56,7 @@ RankDump sample() {
   RankDump result = dump;
   result.operations.back().counts_hash = 0xffffffffffffff01;
   result.operations[4].count = 0;
-  result.operations[4].type = DataType::uint8;
+  result.operations[4].type = element::DataType::uint8;
   result.torn = 1;
   return result;
 }
@@ -70,8 +70,8 @@ TEST_F(DumpTest, RoundTrips) {
 
 TEST_F(DumpTest, RoundTripsEveryReduction) {
   SampleDump sample("world", 0, 2);
-  for (size_t op = 0; op < kReduceOps; ++op) {
-    sample.add({.type = DataType::int16, .op = static_cast<ReduceOp>(op)}, 60, 61);
+  for (size_t op = 0; op < element::kReduceOps; ++op) {
+    sample.add({.type = element::DataType::int16, .op = static_cast<element::ReduceOp>(op)}, 60, 61);
   }
   const RankDump dump = sample;
   const std::string json = dump_to_json(dump);
@@ -201,4 +201,4 @@ TEST_F(DumpTest, RefusesDeepNesting) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

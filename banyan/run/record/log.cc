@@ -20,7 +20,7 @@
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace internal {
 
 std::atomic<bool> log_info = false, log_debug = false;
@@ -158,4 +158,4 @@ internal::LogLine::~LogLine() {
   }
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -14,7 +14,7 @@
 #include <sstream>
 #include <string>
 
-namespace banyan {
+namespace banyan::run {
 
 enum class LogLevel : uint8_t { warning, info, debug };
 
@@ -67,9 +67,9 @@ struct LogEnd {
 };
 
 }  // namespace internal
-}  // namespace banyan
+}  // namespace banyan::run
 
 #define BANYAN_LOG(level)                                   \
-  !::banyan::internal::is_logged(::banyan::LogLevel::level) \
+  !::banyan::run::internal::is_logged(::banyan::run::LogLevel::level) \
       ? (void)0                                             \
-      : ::banyan::internal::LogEnd() & ::banyan::internal::LogLine(::banyan::LogLevel::level).stream()
+      : ::banyan::run::internal::LogEnd() & ::banyan::run::internal::LogLine(::banyan::run::LogLevel::level).stream()

@@ -15,7 +15,7 @@
 #include "banyan/base/file.h"
 #include "banyan/run/record/operation.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::HasSubstr;
@@ -171,4 +171,4 @@ TEST_F(LogTest, AFileThatCannotBeOpenedChangesNothing) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

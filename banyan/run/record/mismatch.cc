@@ -5,7 +5,7 @@
 
 #include "banyan/base/rank_list.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 struct Party {
@@ -53,4 +53,4 @@ std::optional<Mismatch> find_mismatch(std::span<const CallOfRank> calls) {
   return std::nullopt;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -9,7 +9,7 @@
 
 #include "banyan/run/record/operation.h"
 
-namespace banyan {
+namespace banyan::run {
 
 struct CallOfRank {
   uint32_t rank = 0;
@@ -26,4 +26,4 @@ struct Mismatch {
 // same. Nothing when all agree.
 std::optional<Mismatch> find_mismatch(std::span<const CallOfRank> calls);
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -1,3 +1,4 @@
+#include "banyan/base/hash.h"
 #include "banyan/run/record/operation.h"
 
 #include <array>
@@ -5,7 +6,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr std::array<std::string_view, kOperationKinds> kKindNames = {
@@ -25,14 +26,6 @@ T parse_name(std::string_view text, const std::string& what, const std::array<st
   }
   throw Error(ErrorCode::invalid_input, "unknown " + what + " '" + std::string(text.substr(0, 60)) + "'" +
                                             nearest.hint() + "; known are " + known);
-}
-
-// The finalizer of splitmix64: every bit of the input changes half of the output's.
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) + 0x9e3779b97f4a7c15u;
-  hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
-  hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu;
-  return hash ^ hash >> 31;
 }
 
 // Whether `count` is the same on all ranks.
@@ -113,4 +106,4 @@ std::string mismatch_message(uint32_t my_rank, const OperationRecord& mine, uint
          " called " + describe(mine) + ": " + what;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

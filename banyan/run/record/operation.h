@@ -13,9 +13,9 @@
 #include <string_view>
 #include <type_traits>
 
-#include "banyan/run/element/data_type.h"
+#include "banyan/element/data_type.h"
 
-namespace banyan {
+namespace banyan::run {
 
 enum class OperationKind : uint8_t {
   all_reduce,
@@ -66,8 +66,8 @@ struct OperationRecord {
   uint32_t waits_for = kNoRank;
   uint32_t other = kNoRank;  // the root, or the peer of a message
   OperationKind kind = OperationKind::barrier;
-  DataType type = DataType::uint8;
-  ReduceOp op = ReduceOp::sum;
+  element::DataType type = element::DataType::uint8;
+  element::ReduceOp op = element::ReduceOp::sum;
   OperationState state = OperationState::waiting;
 
   friend bool operator==(const OperationRecord&, const OperationRecord&) = default;
@@ -115,4 +115,4 @@ std::string difference(const OperationRecord& mine, const OperationRecord& their
 std::string mismatch_message(uint32_t my_rank, const OperationRecord& mine, uint32_t peer,
                              const OperationRecord& theirs);
 
-}  // namespace banyan
+}  // namespace banyan::run

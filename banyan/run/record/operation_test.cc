@@ -7,14 +7,14 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 OperationRecord all_reduce(uint64_t sequence, uint64_t count) {
   OperationRecord record;
   record.sequence = sequence;
   record.kind = OperationKind::all_reduce;
-  record.type = DataType::float32;
+  record.type = element::DataType::float32;
   record.count = count;
   return record;
 }
@@ -65,9 +65,9 @@ TEST(Operation, SignatureTellsWhatMatters) {
     return seen.insert(signature(other)).second;
   };
   EXPECT_TRUE(differs([](auto& record) { record.count = 1000; }));
-  EXPECT_TRUE(differs([](auto& record) { record.type = DataType::float64; }));
-  for (size_t op = 1; op < kReduceOps; ++op) {
-    EXPECT_TRUE(differs([op](auto& record) { record.op = static_cast<ReduceOp>(op); })) << op;
+  EXPECT_TRUE(differs([](auto& record) { record.type = element::DataType::float64; }));
+  for (size_t op = 1; op < element::kReduceOps; ++op) {
+    EXPECT_TRUE(differs([op](auto& record) { record.op = static_cast<element::ReduceOp>(op); })) << op;
   }
   EXPECT_TRUE(differs([](auto& record) { record.kind = OperationKind::all_gather; }));
   EXPECT_TRUE(differs([](auto& record) { record.counts_hash = 5; }));
@@ -80,7 +80,7 @@ TEST(Operation, SignatureIgnoresWhatAKindDoesNotHave) {
   OperationRecord mine = all_reduce(1, 8), theirs = mine;
   mine.kind = theirs.kind = OperationKind::barrier;
   theirs.count = 9;
-  theirs.op = ReduceOp::max;
+  theirs.op = element::ReduceOp::max;
   EXPECT_EQ(signature(mine), signature(theirs));
   mine.kind = theirs.kind = OperationKind::all_gather_v;  // each contributes its own count
   EXPECT_EQ(signature(mine), signature(theirs));
@@ -125,13 +125,13 @@ class Differences : public ::testing::TestWithParam<Difference> {};
 INSTANTIATE_TEST_SUITE_P(
     Of, Differences,
     ::testing::Values(
-        Difference{"the types differ", [](OperationRecord& record) { record.type = DataType::int8; }},
-        Difference{"the reductions differ", [](OperationRecord& record) { record.op = ReduceOp::min; }},
+        Difference{"the types differ", [](OperationRecord& record) { record.type = element::DataType::int8; }},
+        Difference{"the reductions differ", [](OperationRecord& record) { record.op = element::ReduceOp::min; }},
         Difference{"the roots differ", [](OperationRecord& record) { record.other = 2; }},
         Difference{"the numbers of the calls differ", [](OperationRecord& record) { record.sequence = 18; }},
         Difference{"the types and the counts differ",
                    [](OperationRecord& record) {
-                     record.type = DataType::int8;
+                     record.type = element::DataType::int8;
                      record.count = 1;
                    }},
         Difference{"the operations differ (do all ranks make their calls in the same order?)",
@@ -148,4 +148,4 @@ TEST_P(Differences, AreNamed) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

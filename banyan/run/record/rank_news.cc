@@ -5,7 +5,7 @@
 
 #include "banyan/run/record/recorder.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // The number of a value of an enumeration of `count`; reading fails when there is no such.
@@ -23,8 +23,8 @@ OperationRecord read_call(std::istream& stream) {
   OperationRecord call;
   stream >> call.sequence;
   read_value(stream, call.kind, kOperationKinds);
-  read_value(stream, call.type, kDataTypes);
-  read_value(stream, call.op, kReduceOps);
+  read_value(stream, call.type, element::kDataTypes);
+  read_value(stream, call.op, element::kReduceOps);
   read_value(stream, call.state, kOperationStates);
   stream >> call.other >> call.count >> call.counts_hash >> call.step >> call.waits_for;
   return call;
@@ -77,4 +77,4 @@ RankState RankNews::state(uint32_t rank, RankHealth health) const {
   return state;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -13,7 +13,7 @@
 #include "banyan/run/record/culprit.h"
 #include "banyan/run/record/operation.h"
 
-namespace banyan {
+namespace banyan::run {
 
 struct RankNews {
   static constexpr size_t kCalls = 32;
@@ -33,4 +33,4 @@ struct RankNews {
   RankState state(uint32_t rank, RankHealth health) const;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

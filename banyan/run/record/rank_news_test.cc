@@ -8,7 +8,7 @@
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/system/shared_memory.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 int64_t g_time = 0;
@@ -29,11 +29,11 @@ class RankNewsTest : public ::testing::Test {
 };
 
 TEST_F(RankNewsTest, TravelAsText) {
-  recorder_.begin({.kind = OperationKind::broadcast, .type = DataType::int8, .other = 2, .count = 7}).finish();
+  recorder_.begin({.kind = OperationKind::broadcast, .type = element::DataType::int8, .other = 2, .count = 7}).finish();
   recorder_.begin({.kind = OperationKind::send, .other = 1, .count = 9});
   Recorder::Entry entry = recorder_.begin({.kind = OperationKind::reduce_scatter_v,
-                                           .type = DataType::float64,
-                                           .op = ReduceOp::max,
+                                           .type = element::DataType::float64,
+                                           .op = element::ReduceOp::max,
                                            .count = UINT64_MAX,
                                            .counts_hash = UINT64_MAX - 1});
   entry.advance(5);
@@ -64,11 +64,11 @@ TEST_F(RankNewsTest, AreOfTheLastCallsOnly) {
 }
 
 TEST_F(RankNewsTest, KnowEveryReduction) {
-  for (size_t op = 0; op < kReduceOps; ++op) {
-    recorder_.begin({.kind = OperationKind::reduce, .op = static_cast<ReduceOp>(op), .other = 0, .count = 3}).finish();
+  for (size_t op = 0; op < element::kReduceOps; ++op) {
+    recorder_.begin({.kind = OperationKind::reduce, .op = static_cast<element::ReduceOp>(op), .other = 0, .count = 3}).finish();
     const RankNews told = RankNews::decode(news().encode());
     ASSERT_EQ(told.calls.size(), std::min(op + 1, RankNews::kCalls));
-    EXPECT_EQ(told.calls.back().op, static_cast<ReduceOp>(op));
+    EXPECT_EQ(told.calls.back().op, static_cast<element::ReduceOp>(op));
   }
 }
 
@@ -98,4 +98,4 @@ TEST_F(RankNewsTest, NeedARecorder) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -11,7 +11,7 @@
 // or the new one, when it looks at the ticket again: it finds a changed ticket and leaves the record out. (On x86 these
 // are plain moves.) Later changes of one record are single words: `end` is written before `state`, so a record that is
 // over has its end.
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr uint64_t kMagic = 0x31726f6365526e42;  // "BnRecor1"
@@ -56,7 +56,7 @@ std::optional<OperationRecord> read_record(const OperationRecord& shared) {
   copy.op = load(shared.op);
   const bool is_whole = load(shared.ticket) == copy.ticket;
   const bool is_known = static_cast<size_t>(copy.kind) < kOperationKinds &&
-                        static_cast<size_t>(copy.type) < kDataTypes && static_cast<size_t>(copy.op) < kReduceOps &&
+                        static_cast<size_t>(copy.type) < element::kDataTypes && static_cast<size_t>(copy.op) < element::kReduceOps &&
                         static_cast<size_t>(copy.state) < kOperationStates;
   return is_whole && is_known ? std::optional(copy) : std::nullopt;
 }
@@ -174,4 +174,4 @@ std::optional<OperationRecord> current_operation(std::span<const std::byte> memo
   return record && record->ticket == ticket ? record : std::nullopt;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -25,7 +25,7 @@
 
 #include "banyan/run/record/operation.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Nanoseconds. Tests bring their own.
 struct RecorderClock {
@@ -49,8 +49,8 @@ class Recorder {
 
   struct Call {
     OperationKind kind = OperationKind::barrier;
-    DataType type = DataType::uint8;
-    ReduceOp op = ReduceOp::sum;
+    element::DataType type = element::DataType::uint8;
+    element::ReduceOp op = element::ReduceOp::sum;
     OperationState state = OperationState::running;  // or waiting, if earlier operations come first
     uint32_t other = kNoRank;                        // the root, or the peer of a message
     uint64_t count = 0;
@@ -117,4 +117,4 @@ Snapshot snapshot(std::span<const std::byte> memory);
 // look at a peer that is late: cheap, and does not throw; memory without a recorder has none.
 std::optional<OperationRecord> current_operation(std::span<const std::byte> memory);
 
-}  // namespace banyan
+}  // namespace banyan::run

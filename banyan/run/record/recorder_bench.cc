@@ -5,7 +5,7 @@
 #include "banyan/base/check.h"
 #include "banyan/run/record/recorder.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 alignas(64) std::byte g_memory[Recorder::kMemoryBytes];
@@ -14,7 +14,7 @@ void record(benchmark::State& state) {
   Recorder recorder(g_memory);
   for (auto _ : state) {
     Recorder::Entry entry = recorder.begin(
-        {.kind = OperationKind::all_reduce, .type = DataType::float32, .count = static_cast<uint64_t>(state.range(0))});
+        {.kind = OperationKind::all_reduce, .type = element::DataType::float32, .count = static_cast<uint64_t>(state.range(0))});
     benchmark::ClobberMemory();
     entry.finish();
   }
@@ -34,6 +34,6 @@ void look(benchmark::State& state) {
 BENCHMARK(look);
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run
 
 BENCHMARK_MAIN();

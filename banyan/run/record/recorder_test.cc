@@ -14,7 +14,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/shared_memory.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 int64_t g_time = 0;
@@ -28,7 +28,7 @@ class RecorderTest : public ::testing::Test {
 
   std::span<std::byte> memory() const { return {memory_.data(), Recorder::kMemoryBytes}; }
   static Recorder::Call call(uint64_t count, OperationKind kind = OperationKind::all_reduce) {
-    return {.kind = kind, .type = DataType::float32, .count = count};
+    return {.kind = kind, .type = element::DataType::float32, .count = count};
   }
 
   SharedMemory memory_;
@@ -226,4 +226,4 @@ TEST_F(RecorderTest, OutlivesAWriterThatIsKilled) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

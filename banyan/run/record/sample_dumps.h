@@ -7,7 +7,7 @@
 
 #include "banyan/run/record/dump.h"
 
-namespace banyan {
+namespace banyan::run {
 
 constexpr int64_t seconds(double value) { return static_cast<int64_t>(value * 1e9); }
 
@@ -30,8 +30,8 @@ class SampleDump {
   struct Op {
     OperationKind kind = OperationKind::all_reduce;
     uint64_t count = 1024;
-    DataType type = DataType::float32;
-    ReduceOp op = ReduceOp::sum;
+    element::DataType type = element::DataType::float32;
+    element::ReduceOp op = element::ReduceOp::sum;
     uint32_t other = kNoRank;
   };
   // The next collective; done at `end` if one is given, else under way.
@@ -97,4 +97,4 @@ class SampleDump {
   RankDump dump_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -7,7 +7,7 @@
 #include "banyan/run/record/recorder.h"
 #include "banyan/run/record/words.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 struct Arrival {
@@ -94,4 +94,4 @@ std::optional<Straggler> find_straggler(std::span<const RankDump* const> dumps) 
   return found;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

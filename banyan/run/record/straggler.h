@@ -8,7 +8,7 @@
 
 #include "banyan/run/record/dump.h"
 
-namespace banyan {
+namespace banyan::run {
 
 struct Straggler {
   uint32_t rank = 0;
@@ -28,4 +28,4 @@ std::optional<Straggler> find_straggler(std::span<const RankDump* const> dumps);
 inline constexpr uint64_t kLeastOperations = 20;
 inline constexpr double kLeastCost = 0.05;
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdio>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 std::string decimals(double value, int digits) {
@@ -34,4 +34,4 @@ std::string thousands(uint64_t number) {
 
 std::string percent_words(double share) { return decimals(share * 100, 0) + " %"; }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 TEST(Words, Durations) {
@@ -26,4 +26,4 @@ TEST(Words, Numbers) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

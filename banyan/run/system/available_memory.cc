@@ -5,7 +5,7 @@
 #include <optional>
 #include <sstream>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // The number after `name` in a file of names and numbers.
@@ -77,4 +77,4 @@ uint64_t available_memory(const std::string& root) {
   return available;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

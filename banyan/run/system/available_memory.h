@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace banyan {
+namespace banyan::run {
 
 // Bytes that this process could take now: what the kernel holds to be available on the machine, with free swap, or less
 // where a control group (version 1 or 2) of the process or one above it is nearer to its limit. UINT64_MAX where
@@ -12,4 +12,4 @@ namespace banyan {
 // looked for, without a slash at the end. Some 50 us. Any thread.
 uint64_t available_memory(const std::string& root = "");
 
-}  // namespace banyan
+}  // namespace banyan::run

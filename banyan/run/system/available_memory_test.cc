@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -72,4 +72,4 @@ TEST(AvailableMemoryHere, IsSome) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-namespace banyan {
+namespace banyan::run {
 
 Cores own_cores() {
   const char* const said = std::getenv("BANYAN_CROWDED");
@@ -29,4 +29,4 @@ bool are_crowded(std::span<const Cores> processes) {
   });
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

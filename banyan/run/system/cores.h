@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace banyan {
+namespace banyan::run {
 
 // Ascending numbers of cores.
 using Cores = std::vector<uint32_t>;
@@ -18,4 +18,4 @@ Cores own_cores();
 // An empty set among them stands for one that has to share.
 bool are_crowded(std::span<const Cores> processes);
 
-}  // namespace banyan
+}  // namespace banyan::run

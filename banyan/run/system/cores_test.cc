@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <thread>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 bool crowded(const std::vector<Cores>& processes) { return are_crowded(processes); }
@@ -55,4 +55,4 @@ TEST(Cores, OwnAreThoseOfTheAffinity) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

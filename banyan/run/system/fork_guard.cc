@@ -7,7 +7,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // Asking for the process id is a system call, which the path of a small message cannot afford.
@@ -26,4 +26,4 @@ ForkGuard::ForkGuard() {
   forks_ = forks();
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

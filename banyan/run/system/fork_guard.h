@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace banyan {
+namespace banyan::run {
 
 class ForkGuard {
  public:
@@ -15,4 +15,4 @@ class ForkGuard {
   uint64_t forks_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

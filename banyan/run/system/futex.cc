@@ -10,7 +10,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::run {
 
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, std::chrono::milliseconds at_most) {
   const timespec timeout{.tv_sec = at_most.count() / 1000, .tv_nsec = at_most.count() % 1000 * 1'000'000};
@@ -23,4 +23,4 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
   CHECK(rc >= 0) << "futex wake: errno " << errno;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

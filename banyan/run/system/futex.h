@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace banyan {
+namespace banyan::run {
 
 // A word that is not lock-free would hide a mutex of one process's own.
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
@@ -14,4 +14,4 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, std::chrono::milliseconds at_most);
 void futex_wake_all(std::atomic<uint32_t>& word);
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -4,10 +4,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace banyan {
+namespace banyan::run {
 
 bool register_for_barriers() { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0; }
 
 bool barrier_everywhere() { return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0; }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -2,7 +2,7 @@
 // See membarrier(2): the "global expedited" command.
 #pragma once
 
-namespace banyan {
+namespace banyan::run {
 
 // From now on the barriers of others reach this process. False where the kernel, or who confines this process, has
 // none.
@@ -16,4 +16,4 @@ bool barrier_everywhere();
 // barrier_everywhere() reaches.
 inline void order_for_barriers() { asm volatile("" ::: "memory"); }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -2,7 +2,7 @@
 
 #include <sched.h>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 void relax() {
@@ -25,4 +25,4 @@ bool Patience::rest() {
   return true;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace banyan {
+namespace banyan::run {
 
 // It learns: where waits end only after others were let run, the core is given up sooner the next time.
 class Patience {
@@ -64,4 +64,4 @@ class Patience {
   uint32_t looks_ = 0, limit_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -19,7 +19,7 @@
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -229,4 +229,4 @@ std::vector<std::string> run_processes(uint32_t count, std::chrono::milliseconds
   return ProcessGroup(count, body).join(Clock::now() + std::min(timeout, kForever));
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

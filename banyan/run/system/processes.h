@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace banyan {
+namespace banyan::run {
 
 // Runs body(0) ... body(count - 1), each in a process of its own that is forked from this one, and returns what they
 // returned. Destructors of objects from before the call do not run in them.
@@ -21,4 +21,4 @@ namespace banyan {
 std::vector<std::string> run_processes(uint32_t count, std::chrono::milliseconds timeout,
                                        const std::function<std::string(uint32_t rank)>& body);
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -12,7 +12,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using ::testing::ElementsAre;
@@ -140,4 +140,4 @@ TEST(Processes, EndWithTheirParent) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -12,7 +12,7 @@
 #include "banyan/run/system/available_memory.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 std::string purpose(size_t size) {
@@ -123,4 +123,4 @@ SharedMemory::~SharedMemory() {
   if (data_ != nullptr) munmap(data_, size_);
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -7,7 +7,7 @@
 
 #include "banyan/run/system/file_descriptor.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // The memory has no name in any file system, so no limit of /dev/shm applies to it, and goes with the last process that
 // maps it. Owner of its mapping. Movable.
@@ -51,4 +51,4 @@ class SharedMemory {
   FileDescriptor fd_;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -6,7 +6,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/available_memory.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // Linux would rather kill processes than refuse it.
@@ -23,4 +23,4 @@ TEST(SharedMemory, MoreThanThereIsIsRefusedBeforeItIsTaken) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -7,11 +7,11 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Error{io}: "cannot do this: No space left on device".
 inline Error system_error(const std::string& what, int error = errno) {
   return Error(ErrorCode::io, what + ": " + std::strerror(error));
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

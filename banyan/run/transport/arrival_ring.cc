@@ -6,7 +6,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::run {
 
 bool ArrivalRing::put(uint64_t position, std::span<const std::byte> piece) {
   // Written so that positions near 2^64, which a stranger may send, do not wrap.
@@ -63,4 +63,4 @@ size_t ArrivalRing::read(std::span<std::byte> into) {
   return count;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

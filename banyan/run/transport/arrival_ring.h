@@ -11,7 +11,7 @@
 #include <memory>
 #include <span>
 
-namespace banyan {
+namespace banyan::run {
 
 class ArrivalRing {
  public:
@@ -38,4 +38,4 @@ class ArrivalRing {
   std::map<uint64_t, uint64_t> early_;  // begin and end of what came before something that precedes it
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr uint64_t kBytes = ArrivalRing::kBytes;
@@ -96,4 +96,4 @@ TEST(ArrivalRing, RefusesWhatItHasNoRoomFor) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

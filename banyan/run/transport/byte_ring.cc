@@ -8,7 +8,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr size_t kCacheLine = 64;
@@ -88,4 +88,4 @@ size_t ByteRing::read(std::span<std::byte> into) {
   return done;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <span>
 
-namespace banyan {
+namespace banyan::run {
 
 class ByteRing {
  public:
@@ -52,4 +52,4 @@ class ByteRing {
   size_t capacity_ = 0;  // a power of two
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

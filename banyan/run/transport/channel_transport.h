@@ -9,7 +9,7 @@
 
 #include "banyan/run/transport/transport.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // How a lane that has a path of its own does.
 struct LaneHealth {
@@ -38,4 +38,4 @@ class ChannelTransport : public Transport {
   virtual void drop(uint32_t /*channel*/) {}
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -9,7 +9,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // The greeting is a frame of its own, which no damage and no other connection looks like.
@@ -130,4 +130,4 @@ void CheckedConnection::after_sleep() {
   flush();
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -10,7 +10,7 @@
 
 #include "banyan/run/transport/connection.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class CheckedConnection final : public Connection {
  public:
@@ -56,4 +56,4 @@ class CheckedConnection final : public Connection {
   uint64_t frames_in_ = 0;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -10,7 +10,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Error{peer_lost} for what happens when a process is gone, Error{io} else; names the peer.
 Error connection_error(uint32_t peer, int error);
@@ -45,4 +45,4 @@ class Connection {
   virtual bool has_unsent() { return false; }
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -15,7 +15,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // The ends of a connection as addresses without ports ("10.1.2.3"). Empty: any of this host, the first of the peer.
 struct Path {
@@ -46,4 +46,4 @@ class Connector {
   virtual int event_fd() const = 0;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

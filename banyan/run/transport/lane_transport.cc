@@ -17,7 +17,7 @@
 #include "banyan/run/transport/shared_connection.h"
 #include "banyan/run/transport/tcp_connection.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 // What waits in the kernel cannot be overtaken by what has become more urgent.
@@ -227,4 +227,4 @@ bool LaneTransport::has_unsent_beside(uint32_t lane) {
 
 void LaneTransport::wake() { eventfd_write(wakes_.get(), 1); }
 
-}  // namespace banyan
+}  // namespace banyan::run

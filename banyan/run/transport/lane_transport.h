@@ -12,7 +12,7 @@
 #include "banyan/run/transport/connection.h"
 #include "banyan/run/transport/connector.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class LaneTransport : public ChannelTransport {
  public:
@@ -74,4 +74,4 @@ class LaneTransport : public ChannelTransport {
   std::vector<uint32_t> used_;   // channels that are connected
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -11,7 +11,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using std::chrono::milliseconds;
@@ -171,4 +171,4 @@ TEST(LaneTransport, IsWokenByAnotherThread) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

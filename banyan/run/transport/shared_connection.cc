@@ -15,7 +15,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr uint64_t kMagic = 0x3167'6e69'7279'6e61;
@@ -196,4 +196,4 @@ void SharedConnection::after_sleep() {
   if (count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) is_gone_ = true;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -13,7 +13,7 @@
 #include "banyan/run/transport/byte_ring.h"
 #include "banyan/run/transport/tcp_connection.h"
 
-namespace banyan {
+namespace banyan::run {
 
 class SharedConnection final : public Connection {
  public:
@@ -61,4 +61,4 @@ class SharedConnection final : public Connection {
   bool is_gone_ = false;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

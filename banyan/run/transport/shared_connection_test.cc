@@ -17,7 +17,7 @@
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using std::chrono::seconds;
@@ -204,4 +204,4 @@ TEST(ByteRing, RefusesPositionsThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

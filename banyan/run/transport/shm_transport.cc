@@ -13,7 +13,7 @@
 #include "banyan/run/system/shared_memory.h"
 #include "banyan/run/transport/byte_ring.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr size_t kCacheLine = 64;
@@ -145,4 +145,4 @@ std::unique_ptr<Meeting> make_shm_meeting(PeerLists peers, const ShmOptions& opt
   return std::make_unique<ShmMeeting>(std::move(peers), std::min(affordable, wanted));
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

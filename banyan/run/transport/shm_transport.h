@@ -13,7 +13,7 @@
 
 #include "banyan/run/transport/transport.h"
 
-namespace banyan {
+namespace banyan::run {
 
 struct ShmOptions {
   size_t ring_bytes = size_t{256} << 10;   // wanted for each directed pair; rounded up to a power of two
@@ -23,4 +23,4 @@ struct ShmOptions {
 // Rings between all who are peers. Throws Error{io}.
 std::unique_ptr<Meeting> make_shm_meeting(PeerLists peers, const ShmOptions& options = {});
 
-}  // namespace banyan
+}  // namespace banyan::run

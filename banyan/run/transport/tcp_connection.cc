@@ -15,7 +15,7 @@
 #include "banyan/base/check.h"
 #include "banyan/run/system/system_error.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{64} << 10;
@@ -150,4 +150,4 @@ size_t TcpConnection::receive(std::span<std::byte> into) {
   return 0;
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

@@ -10,7 +10,7 @@
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/transport/connection.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Where copies are to be spared, the kernel sends long bodies of write_lasting() out of this process's memory
 // (MSG_ZEROCOPY), and says when it no longer reads them, which is when the other end has acknowledged them. It pays
@@ -48,4 +48,4 @@ class TcpConnection : public Connection {
   uint64_t lent_ = 0, released_ = 0;  // bodies
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

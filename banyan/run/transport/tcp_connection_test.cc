@@ -13,7 +13,7 @@
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using std::chrono::milliseconds;
@@ -82,4 +82,4 @@ TEST(TcpConnection, LendsNothingUnlessItIsToldTo) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

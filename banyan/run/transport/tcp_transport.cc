@@ -21,7 +21,7 @@
 #include "banyan/run/system/system_error.h"
 #include "banyan/run/transport/tcp_connection.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
@@ -197,4 +197,4 @@ class TcpMeeting : public Meeting {
 
 std::unique_ptr<Meeting> make_tcp_meeting(PeerLists peers) { return std::make_unique<TcpMeeting>(std::move(peers)); }
 
-}  // namespace banyan
+}  // namespace banyan::run

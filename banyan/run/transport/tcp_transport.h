@@ -9,9 +9,9 @@
 
 #include "banyan/run/transport/transport.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Connections between all who are peers. Throws Error{io}.
 std::unique_ptr<Meeting> make_tcp_meeting(PeerLists peers);
 
-}  // namespace banyan
+}  // namespace banyan::run

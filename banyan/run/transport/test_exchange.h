@@ -12,7 +12,7 @@
 
 #include "banyan/run/transport/transport.h"
 
-namespace banyan {
+namespace banyan::run {
 
 inline std::byte byte_at(uint64_t position) { return static_cast<std::byte>(position * 0x9e3779b97f4a7c15u >> 56); }
 
@@ -62,4 +62,4 @@ inline std::string exchange(Transport& transport, uint32_t peer, uint64_t total,
   return std::to_string(wrong) + " wrong";
 }
 
-}  // namespace banyan
+}  // namespace banyan::run

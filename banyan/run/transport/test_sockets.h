@@ -14,7 +14,7 @@
 #include "banyan/run/system/system_error.h"
 #include "banyan/run/transport/connector.h"
 
-namespace banyan {
+namespace banyan::run {
 
 // Answers at once.
 class ReadyConnector : public Connector {
@@ -93,4 +93,4 @@ class MeetingPoint {
   std::vector<FileDescriptor> listeners_;  // by rank
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

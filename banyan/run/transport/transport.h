@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-namespace banyan {
+namespace banyan::run {
 
 class Transport {
  public:
@@ -72,4 +72,4 @@ class Meeting {
   virtual std::unique_ptr<Transport> join(uint32_t rank) = 0;
 };
 
-}  // namespace banyan
+}  // namespace banyan::run

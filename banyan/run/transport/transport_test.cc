@@ -22,7 +22,7 @@
 #include "banyan/run/transport/tcp_transport.h"
 #include "banyan/run/transport/test_exchange.h"
 
-namespace banyan {
+namespace banyan::run {
 namespace {
 
 using std::chrono::seconds;
@@ -183,4 +183,4 @@ TEST(TcpTransport, HangsUpOnStrangers) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::run

@@ -13,9 +13,9 @@ int main(int count, char** arguments) {
     return 2;
   }
   try {
-    for (const auto& [name, input] : banyan::sample::all_samples()) {
+    for (const auto& [name, input] : banyan::predict::sample::all_samples()) {
       const std::string path = std::string(arguments[1]) + "/" + name + ".html";
-      const std::string page = banyan::html_report(input);
+      const std::string page = banyan::predict::html_report(input);
       banyan::write_file(path, page);
       std::printf("%s: %zu bytes, %zu spans\n", path.c_str(), page.size(), input.prediction.spans.size());
     }

@@ -1,0 +1,344 @@
+#include "apps/bench/bench_measure.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "apps/collective_name.h"
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/base/nearest.h"
+#include "banyan/run/engine/sample_data.h"
+
+namespace banyan::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kBlocks = 5;
+
+// In the C interface, where a premul_sum has no number until its factor is known.
+banyan_op_t op_of(element::ReduceOp op) {
+  switch (op) {
+    case element::ReduceOp::sum:
+      return BANYAN_SUM;
+    case element::ReduceOp::prod:
+      return BANYAN_PROD;
+    case element::ReduceOp::min:
+      return BANYAN_MIN;
+    case element::ReduceOp::max:
+      return BANYAN_MAX;
+    case element::ReduceOp::avg:
+      return BANYAN_AVG;
+    case element::ReduceOp::band:
+      return BANYAN_BAND;
+    case element::ReduceOp::bor:
+      return BANYAN_BOR;
+    case element::ReduceOp::bxor:
+      return BANYAN_BXOR;
+    case element::ReduceOp::premul_sum:
+      break;
+  }
+  CHECK(false) << to_string(op);
+  return BANYAN_SUM;
+}
+
+constexpr uint64_t kMostIterations = 1'000'000;
+
+struct Named {
+  BenchKind kind;
+  const char* name;
+};
+constexpr std::array kNames{Named{BenchKind::all_reduce, "allreduce"},
+                            Named{BenchKind::reduce, "reduce"},
+                            Named{BenchKind::broadcast, "broadcast"},
+                            Named{BenchKind::all_gather, "allgather"},
+                            Named{BenchKind::reduce_scatter, "reduce-scatter"},
+                            Named{BenchKind::all_to_all, "all-to-all"},
+                            Named{BenchKind::gather, "gather"},
+                            Named{BenchKind::scatter, "scatter"},
+                            Named{BenchKind::send_recv, "sendrecv"},
+                            Named{BenchKind::barrier, "barrier"}};
+
+// Whether the call takes a count for each rank, of which there are as many as ranks in the larger buffer.
+bool counts_by_rank(BenchKind kind) {
+  return kind == BenchKind::all_gather || kind == BenchKind::reduce_scatter || kind == BenchKind::all_to_all ||
+         kind == BenchKind::gather || kind == BenchKind::scatter;
+}
+
+// Where a rank's input and output lie in the whole buffer; and whose samples the output is, in equal pieces.
+struct Parts {
+  uint64_t input_at = 0, input = 0;
+  uint64_t output_at = 0, output = 0;
+  std::vector<uint32_t> owners = {};  // of pieces of the output that begin at output_at; none: a reduction
+  bool pieces_repeat = false;         // every piece is of the same positions, input_at on: an all-to-all
+};
+
+Parts parts_of(const BenchCase& what, uint32_t rank, uint32_t ranks) {
+  const uint64_t count = what.count, all = counts_by_rank(what.kind) ? count * ranks : count;
+  const bool is_root = rank == what.root;
+  std::vector<uint32_t> everybody(ranks);
+  for (uint32_t i = 0; i < ranks; ++i) everybody[i] = i;
+  switch (what.kind) {
+    case BenchKind::all_reduce:
+      return {.input = all, .output = all};
+    case BenchKind::reduce:
+      return {.input = all, .output = is_root ? all : 0};
+    case BenchKind::broadcast:
+      return {.input = is_root ? all : 0, .output = all, .owners = {what.root}};
+    case BenchKind::all_gather:
+      return {.input_at = rank * count, .input = count, .output = all, .owners = everybody};
+    case BenchKind::gather:
+      return {.input_at = rank * count, .input = count, .output = is_root ? all : 0, .owners = everybody};
+    case BenchKind::reduce_scatter:
+      return {.input = all, .output_at = rank * count, .output = count};
+    case BenchKind::scatter:
+      return {.input = is_root ? all : 0, .output_at = rank * count, .output = count, .owners = {what.root}};
+    case BenchKind::all_to_all:
+      return {.input = all, .output = all, .owners = everybody, .pieces_repeat = true};
+    case BenchKind::send_recv:
+      return {.input = all, .output = all, .owners = {(rank + ranks - 1) % ranks}};
+    case BenchKind::barrier:
+      return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view to_string(BenchKind kind) {
+  return std::find_if(kNames.begin(), kNames.end(), [&](const Named& each) { return each.kind == kind; })->name;
+}
+
+BenchKind parse_bench_kind(std::string_view text) {
+  const std::string name = collective_name(text);
+  NearestName meant(text);
+  std::string known;
+  for (const Named& each : kNames) {
+    if (name == each.name) return each.kind;
+    meant.offer(each.name);
+    known += (known.empty() ? "" : ", ") + std::string(each.name);
+  }
+  throw Error(ErrorCode::invalid_input, "'" + std::string(text.substr(0, 60)) + "' is no collective" + meant.hint() +
+                                            "; known: " + known + ", or all");
+}
+
+std::vector<BenchKind> all_bench_kinds() {
+  std::vector<BenchKind> kinds;
+  for (const Named& each : kNames) kinds.push_back(each.kind);
+  return kinds;
+}
+
+bool reduces(BenchKind kind) {
+  return kind == BenchKind::all_reduce || kind == BenchKind::reduce || kind == BenchKind::reduce_scatter;
+}
+
+bool is_rooted(BenchKind kind) {
+  return kind == BenchKind::reduce || kind == BenchKind::broadcast || kind == BenchKind::gather ||
+         kind == BenchKind::scatter;
+}
+
+double busbw_factor(BenchKind kind, uint32_t ranks) {
+  const double n = ranks;
+  if (kind == BenchKind::all_reduce) return 2 * (n - 1) / n;
+  return counts_by_rank(kind) ? (n - 1) / n : 1;
+}
+
+uint64_t BenchCase::bytes(uint32_t ranks) const {
+  return kind == BenchKind::barrier ? 0 : count * size_of(type) * (counts_by_rank(kind) ? ranks : 1);
+}
+
+uint64_t BenchCase::count_of(BenchKind kind, element::DataType type, uint64_t bytes, uint32_t ranks) {
+  return bytes / size_of(type) / (counts_by_rank(kind) ? ranks : 1);
+}
+
+// ---- Buffers ----
+
+// A send and a receive buffer, or one for both.
+class BenchRunner::Buffers {
+ public:
+  Buffers(const Parts& parts, size_t element_bytes, bool in_place, bool is_registered) : is_registered_(is_registered) {
+    const size_t input = parts.input * element_bytes, output = parts.output * element_bytes;
+    if (!in_place) {
+      send = take(input);
+      recv = take(output);
+      return;
+    }
+    std::byte* const whole = take(std::max(input, output));
+    // The smaller one is that part of the larger which it stands for.
+    send = whole + (parts.input < parts.output ? parts.input_at * element_bytes : 0);
+    recv = whole + (parts.output < parts.input ? parts.output_at * element_bytes : 0);
+  }
+  ~Buffers() {
+    for (std::byte* const memory : memory_) {
+      if (is_registered_) {
+        banyan_mem_free(memory);
+      } else {
+        ::operator delete[](memory, std::align_val_t{64});
+      }
+    }
+  }
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+
+  std::byte *send = nullptr, *recv = nullptr;
+
+ private:
+  std::byte* take(size_t bytes) {
+    bytes = std::max<size_t>(bytes, 64);
+    void* memory = nullptr;
+    if (!is_registered_) {
+      memory = ::operator new[](bytes, std::align_val_t{64});
+    } else if (banyan_mem_alloc(&memory, bytes) != BANYAN_SUCCESS) {
+      throw Error(ErrorCode::io, banyan_last_error(nullptr));
+    }
+    memory_.push_back(static_cast<std::byte*>(memory));
+    return memory_.back();
+  }
+
+  const bool is_registered_;
+  std::vector<std::byte*> memory_;
+};
+
+// ---- Measuring ----
+
+BenchRunner::BenchRunner(banyan_comm_t comm, BenchOptions options) : comm_(comm), options_(options) {
+  int number = 0;
+  expect(banyan_comm_user_rank(comm, &number));
+  rank_ = static_cast<uint32_t>(number);
+  expect(banyan_comm_count(comm, &number));
+  ranks_ = static_cast<uint32_t>(number);
+}
+
+void BenchRunner::expect(banyan_result_t result) const {
+  if (result != BANYAN_SUCCESS) throw Error(ErrorCode::aborted, banyan_last_error(comm_));
+}
+
+void BenchRunner::call(const BenchCase& what, const Buffers& buffers) const {
+  const auto type = static_cast<banyan_type_t>(what.type);
+  const banyan_op_t op = op_of(what.op);
+  const auto root = static_cast<int>(what.root);
+  std::byte *const send = buffers.send, *const recv = buffers.recv;
+  switch (what.kind) {
+    case BenchKind::all_reduce:
+      return expect(banyan_all_reduce(send, recv, what.count, type, op, comm_, nullptr));
+    case BenchKind::reduce:
+      return expect(banyan_reduce(send, recv, what.count, type, op, root, comm_, nullptr));
+    case BenchKind::broadcast:
+      return expect(banyan_broadcast(send, recv, what.count, type, root, comm_, nullptr));
+    case BenchKind::all_gather:
+      return expect(banyan_all_gather(send, recv, what.count, type, comm_, nullptr));
+    case BenchKind::reduce_scatter:
+      return expect(banyan_reduce_scatter(send, recv, what.count, type, op, comm_, nullptr));
+    case BenchKind::all_to_all:
+      return expect(banyan_all_to_all(send, recv, what.count, type, comm_, nullptr));
+    case BenchKind::gather:
+      return expect(banyan_gather(send, recv, what.count, type, root, comm_, nullptr));
+    case BenchKind::scatter:
+      return expect(banyan_scatter(send, recv, what.count, type, root, comm_, nullptr));
+    case BenchKind::send_recv:
+      expect(banyan_group_start());
+      expect(banyan_send(send, what.count, type, static_cast<int>((rank_ + 1) % ranks_), comm_, nullptr));
+      expect(banyan_recv(recv, what.count, type, static_cast<int>((rank_ + ranks_ - 1) % ranks_), comm_, nullptr));
+      return expect(banyan_group_end());
+    case BenchKind::barrier:
+      return expect(banyan_barrier(comm_, nullptr));
+  }
+}
+
+uint64_t calls_that_fill(double seconds, const std::function<double(uint64_t)>& seconds_of) {
+  constexpr double kGoodPart = 0.25, kFastestGrowth = 10;
+  const auto clamped = [](double calls) {
+    return static_cast<uint64_t>(std::clamp(calls, 1.0, static_cast<double>(kMostIterations)));
+  };
+  for (uint64_t calls = 1;;) {
+    // A pause of the machine may stretch one trial; it rarely stretches two.
+    const double took = std::max(1e-9, std::min(seconds_of(calls), seconds_of(calls)));
+    const auto done = static_cast<double>(calls);
+    if (took >= kGoodPart * seconds || calls == kMostIterations) return clamped(done * seconds / took);
+    calls = clamped(done * std::clamp(seconds / took, 2.0, kFastestGrowth));
+  }
+}
+
+double BenchRunner::slowest(double seconds) const {
+  expect(banyan_all_reduce(&seconds, &seconds, 1, BANYAN_FLOAT64, BANYAN_MAX, comm_, nullptr));
+  return seconds;
+}
+
+// Calls of each block.
+std::vector<uint64_t> BenchRunner::blocks(const std::function<double(uint64_t)>& seconds_of) const {
+  if (!options_.iterations) {
+    return std::vector<uint64_t>(kBlocks, calls_that_fill(options_.min_seconds / kBlocks, seconds_of));
+  }
+  const uint64_t all = *options_.iterations, count = std::min<uint64_t>(all, kBlocks);
+  std::vector<uint64_t> sizes(count, all / count);
+  for (uint64_t i = 0; i < all % count; ++i) ++sizes[i];
+  return sizes;
+}
+
+BenchCell BenchRunner::measure(const BenchCase& what, bool in_place) {
+  constexpr double kMostTimes = 3;  // of min_seconds: then later blocks are left out
+  Buffers buffers(parts_of(what, rank_, ranks_), size_of(what.type), in_place, options_.is_registered);
+  const auto seconds_of = [&](uint64_t calls) {
+    expect(banyan_barrier(comm_, nullptr));
+    const Clock::time_point begin = Clock::now();
+    for (uint64_t i = 0; i < calls; ++i) call(what, buffers);
+    return slowest(std::chrono::duration<double>(Clock::now() - begin).count());
+  };
+  BenchCell cell;
+  // First, because repeated sums in place grow beyond what the type can hold.
+  for (uint64_t i = 0; i < options_.checks && what.kind != BenchKind::barrier; ++i) {
+    cell.wrong = cell.wrong.value_or(0) + count_wrong(what, in_place, buffers);
+  }
+  for (uint64_t i = 0; i < options_.warmup; ++i) call(what, buffers);
+  std::vector<double> seconds_of_one;
+  double total = 0;
+  for (const uint64_t calls : blocks(seconds_of)) {
+    const double took = seconds_of(calls);
+    seconds_of_one.push_back(took / static_cast<double>(calls));
+    total += took;
+    if (!options_.iterations && total > kMostTimes * options_.min_seconds) break;
+  }
+  std::sort(seconds_of_one.begin(), seconds_of_one.end());
+  const double one = seconds_of_one[seconds_of_one.size() / 2];
+  cell.microseconds = one * 1e6;
+  cell.algbw = one > 0 ? static_cast<double>(what.bytes(ranks_)) / one * 1e-9 : 0;
+  cell.busbw = cell.algbw * busbw_factor(what.kind, ranks_);
+  return cell;
+}
+
+BenchRow BenchRunner::measure(const BenchCase& what) {
+  BenchRow row{.what = what, .bytes = what.bytes(ranks_), .out_of_place = {}, .in_place = {}};
+  const bool can_be_in_place = what.kind != BenchKind::send_recv && what.kind != BenchKind::barrier;
+  if (options_.out_of_place || !can_be_in_place) row.out_of_place = measure(what, false);
+  if (options_.in_place && can_be_in_place) row.in_place = measure(what, true);
+  return row;
+}
+
+// Over all ranks, after one call on data that depends on rank and position.
+uint64_t BenchRunner::count_wrong(const BenchCase& what, bool in_place, Buffers& buffers) const {
+  const Parts parts = parts_of(what, rank_, ranks_);
+  const size_t size = size_of(what.type);
+  const run::SampleData samples(
+      {.ranks = ranks_, .reduces = reduces(what.kind), .reduction = {.type = what.type, .op = what.op}});
+  const std::span<std::byte> input(buffers.send, parts.input * size), output(buffers.recv, parts.output * size);
+  if (!in_place || output.size() > input.size()) samples.spoil(output);
+  samples.fill(input, rank_, parts.input_at, parts.input_at + parts.input);
+  call(what, buffers);
+  uint64_t wrong = 0;
+  if (parts.owners.empty()) {
+    wrong = samples.compare(output, 0, parts.output_at, parts.output_at + parts.output).wrong;
+  } else if (parts.output > 0) {
+    const uint64_t piece = parts.output / parts.owners.size();
+    for (size_t i = 0; i < parts.owners.size(); ++i) {
+      const uint64_t begin = parts.pieces_repeat ? rank_ * piece : parts.output_at + i * piece;
+      wrong +=
+          samples.compare(output.subspan(i * piece * size, piece * size), parts.owners[i], begin, begin + piece).wrong;
+    }
+  }
+  expect(banyan_all_reduce(&wrong, &wrong, 1, BANYAN_UINT64, BANYAN_SUM, comm_, nullptr));
+  return wrong;
+}
+
+}  // namespace banyan::app

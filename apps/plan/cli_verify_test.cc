@@ -1,0 +1,126 @@
+// `banyan verify` says no, with the reason, to plans that do not do what they promise; and no other command touches
+// them.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/banyan_process.h"
+#include "banyan/fabric/text.h"
+#include "banyan/schedule/schedule_file.h"
+
+namespace banyan::app {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+// Three ranks, each joined to each by 1 GB/s: links 0 a->b, 1 b->a, 2 b->c, 3 c->b, 4 a->c, 5 c->a.
+constexpr const char* kTriangle = "a <-> b 1GB/s; b <-> c 1GB/s; a <-> c 1GB/s";
+
+// The out-trees of an allgather, one per rank, each a list of links. The direct plan is optimal at 2/3 of 1/(2 GB/s).
+using Trees = std::vector<std::vector<uint32_t>>;
+const Trees kDirect = {{0, 4}, {1, 2}, {3, 5}};
+const Fraction kDirectClaim(1, 3'000'000'000);
+
+struct Claims {
+  Fraction seconds_per_byte = kDirectClaim;
+  std::optional<Fraction> bound = kDirectClaim;
+};
+
+class Verify : public ::testing::Test {
+ protected:
+  // Chunk i is rooted at rank i.
+  void write(const Trees& trees, const Claims& claims, std::vector<uint64_t> units = {1, 1, 1}) {
+    const Fabric fabric = fabric::parse_fabric_text(kTriangle);
+    Schedule::Builder builder(fabric, Collective::make(fabric, {}));
+    for (uint32_t root = 0; root < trees.size(); ++root) {
+      std::vector<RouteId> tree;
+      for (const uint32_t link : trees[root]) tree.push_back(builder.add_route(std::vector<LinkId>{LinkId{link}}));
+      builder.add_chunk({.root = NodeId{root}, .units = units[root], .out_tree = tree});
+    }
+    schedule::write_schedule(plan_, {.schedule = std::move(builder).build(),
+                           .planner = "by hand",
+                           .claimed_seconds_per_byte = claims.seconds_per_byte,
+                           .bound_seconds_per_byte = claims.bound});
+  }
+
+  void expect_no(const std::string& reason) {
+    const Outcome outcome = run_banyan({"verify", plan_});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.out, StartsWith("not valid"));
+    EXPECT_THAT(outcome.out, HasSubstr(reason));
+    EXPECT_THAT(outcome.err, IsEmpty());
+    const Outcome json = run_banyan({"verify", plan_, "--json"});
+    EXPECT_EQ(json.exit_code, 1);
+    const Json answer = Json::parse(json.out);
+    EXPECT_EQ(answer["valid"], false);
+    EXPECT_THAT(answer["reason"].get<std::string>(), HasSubstr(reason));
+  }
+
+  TemporaryFolder folder_;
+  std::string plan_ = folder_.path("plan.json");
+};
+
+TEST_F(Verify, AcceptsAPlanMadeByHand) {
+  write(kDirect, {});
+  const Outcome outcome = run_banyan({"verify", plan_, "--json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  EXPECT_EQ(Json::parse(outcome.out)["schedule"]["optimal"], true);
+  EXPECT_THAT(run_banyan({"verify", plan_}).out, HasSubstr("planner by hand"));
+}
+
+TEST_F(Verify, RejectsATreeThatMissesARank) {
+  write({{0}, {1, 2}, {3, 5}}, {});
+  expect_no("out-tree does not reach c");
+}
+
+TEST_F(Verify, RejectsATreeThatArrivesTwice) {
+  write({{0, 4, 2}, {1, 2}, {3, 5}}, {});
+  expect_no("out-tree reaches c twice");
+}
+
+TEST_F(Verify, RejectsATreeThatSendsWhatItDoesNotHold) {
+  write({{2, 0}, {1, 2}, {3, 5}}, {});
+  expect_no("before b has the data");
+}
+
+TEST_F(Verify, RejectsSharesThatDoNotFitTheCollective) {
+  write(kDirect, {.seconds_per_byte = Fraction(1, 2'000'000'000), .bound = std::nullopt}, {2, 1, 1});
+  expect_no("root a has 2 of 4 units");
+}
+
+TEST_F(Verify, RejectsAMissingShard) {
+  write({{0, 4}, {1, 2}}, {.seconds_per_byte = Fraction(1, 2'000'000'000), .bound = std::nullopt});
+  expect_no("1 of 3 parts");
+}
+
+TEST_F(Verify, RejectsAClaimOfMoreSpeedThanTheLinksHave) {
+  write(kDirect, {.seconds_per_byte = Fraction(1, 6'000'000'000), .bound = std::nullopt});
+  expect_no("claim");
+}
+
+TEST_F(Verify, RejectsAClaimOfABoundThatIsNone) {
+  // Through b alone: twice the time of the direct plan, and said to be optimal.
+  const Fraction slow(2, 3'000'000'000);
+  write({{0, 2}, {1, 2}, {3, 1}}, {.seconds_per_byte = slow, .bound = slow});
+  expect_no("bound");
+}
+
+TEST_F(Verify, KeepsInvalidPlansFromEveryOtherCommand) {
+  write({{0}, {1, 2}, {3, 5}}, {});
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"export", plan_, "--format", "msccl", "-o", folder_.path("x.xml")},
+        {"show", plan_, "-o", folder_.path("x.svg")},
+        {"run", "allgather", "--plan", plan_}}) {
+    const Outcome outcome = run_banyan(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments[0];
+    EXPECT_THAT(outcome.err, HasSubstr("is no valid plan"));
+  }
+  EXPECT_THAT(folder_.names(), ElementsAre("plan.json"));
+}
+
+}  // namespace
+}  // namespace banyan::app

@@ -1,0 +1,166 @@
+// banyan fabric: what a fabric is made of, what limits it and what looks wrong with it.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "apps/command.h"
+#include "apps/fabric_option.h"
+#include "apps/report.h"
+#include "banyan/base/file.h"
+#include "banyan/fabric/generate.h"
+#include "banyan/fabric/json.h"
+#include "banyan/plan/bound.h"
+
+namespace banyan::app {
+namespace {
+
+// One max-flow per rank: beyond this the cut takes minutes, and a look at a fabric should not.
+constexpr size_t kMaxRanksForCut = 4096;
+
+constexpr size_t kMaxWarningsShown = 20;
+
+struct RankGroup {
+  uint64_t out = 0, in = 0;  // bytes per second
+  std::vector<NodeId> ranks;
+};
+
+// Ranks with the same bandwidth out and in, in the order of their first member.
+std::vector<RankGroup> group_by_bandwidth(const Fabric& fabric) {
+  const auto sum = [&](std::span<const LinkId> links) {
+    uint64_t total = 0;
+    for (const LinkId id : links) total += fabric.link(id).bandwidth.bytes_per_second();
+    return total;
+  };
+  std::vector<RankGroup> groups;
+  std::map<std::pair<uint64_t, uint64_t>, size_t> known;
+  for (const NodeId rank : fabric.ranks()) {
+    const uint64_t out = sum(fabric.out_links(rank)), in = sum(fabric.in_links(rank));
+    const auto [place, is_new] = known.try_emplace({out, in}, groups.size());
+    if (is_new) groups.push_back({.out = out, .in = in, .ranks = {}});
+    groups[place->second].ranks.push_back(rank);
+  }
+  return groups;
+}
+
+// Long fabrics have thousands of names; a screen has eighty columns.
+std::string shortened(const std::string& text) {
+  constexpr size_t kLimit = 60;
+  if (text.size() <= kLimit) return text;
+  const size_t comma = text.rfind(", ", kLimit);
+  return comma == std::string::npos ? text.substr(0, kLimit) + "..." : text.substr(0, comma) + ", ...";
+}
+
+std::string rate(uint64_t bytes_per_second) { return Bandwidth::bytes_per_second(bytes_per_second).to_string(); }
+
+class FabricCommand : public Command {
+ public:
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command =
+        program.command("fabric", "Show the parts of a fabric, its bottleneck, and what looks wrong with it.");
+    fabric_.declare(command, "FABRIC", FabricOption::Place::optional);
+    command.flag("--list", list_, "list the fabrics that have a name");
+    command.option("-o,--output", &output_, "FILE", "write the fabric as JSON, with the edits applied");
+    command.flag("--json", json_, "print one JSON object");
+    command.examples({"banyan fabric dgx-h100:8", "banyan fabric 'leaf-spine:leaves=4,hosts=4,spines=2@100Gb/s' --json",
+                      "banyan fabric dgx-a100:4 --fail gpu3-ib0 --degrade gpu0-nvsw0=100GB/s -o hurt.json",
+                      "banyan fabric topo.xml --boxes 16 --gpu h100 --nic 400Gb/s", "banyan fabric --list"});
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    if (list_) return list_generators(terminal);
+    if (!fabric_.given())
+      throw Error(ErrorCode::invalid_input, "FABRIC is required: a file or a spec; see 'banyan fabric --list'");
+    check_output_place(output_, json_);
+    std::string text;
+    {
+      Progress progress(terminal, "reading the fabric");
+      const Fabric fabric = fabric_.load();
+      const std::vector<std::string> doubts = warnings(fabric);
+      std::optional<Bound> bound;
+      const Collective allgather = Collective::make(fabric, {});
+      if (fabric.ranks().size() <= kMaxRanksForCut) {
+        progress.say("looking for the bottleneck");
+        bound = plan::compute_bound(fabric, allgather);
+      }
+      if (!output_.empty()) write_output(terminal, output_, format_fabric_json(fabric));
+      text = json_ ? as_json(fabric, allgather, bound, doubts) : as_text(terminal, fabric, allgather, bound, doubts);
+    }
+    say_beside(terminal, output_, text);
+    return ExitCode::success;
+  }
+
+ private:
+  ExitCode list_generators(const Terminal& terminal) const {
+    const std::vector<fabric::GeneratorHelp> generators = fabric::fabric_generators();
+    if (json_) {
+      Json list = Json::array();
+      for (const fabric::GeneratorHelp& generator : generators)
+        list.push_back({{"spec", generator.spec}, {"description", generator.description}});
+      terminal.print(format_json({{"generators", list}}));
+      return ExitCode::success;
+    }
+    size_t width = 0;
+    for (const fabric::GeneratorHelp& generator : generators) width = std::max(width, generator.spec.size());
+    std::string text;
+    for (const fabric::GeneratorHelp& generator : generators) {
+      text += terminal.styled(Terminal::Style::bold, generator.spec) +
+              std::string(width - generator.spec.size() + 2, ' ') + generator.description + "\n";
+    }
+    terminal.print(text);
+    return ExitCode::success;
+  }
+
+  std::string as_json(const Fabric& fabric, const Collective& allgather, const std::optional<Bound>& bound,
+                      const std::vector<std::string>& doubts) const {
+    Json groups = Json::array();
+    for (const RankGroup& group : group_by_bandwidth(fabric)) {
+      Json names = Json::array();
+      for (const NodeId rank : group.ranks) names.push_back(fabric.name(rank));
+      groups.push_back({{"out_bytes_per_second", group.out}, {"in_bytes_per_second", group.in}, {"ranks", names}});
+    }
+    const Json report = {{"name", fabric_.described()},
+                         {"fabric", counts_json(fabric)},
+                         {"fingerprint", fabric.fingerprint()},
+                         {"bandwidths", groups},
+                         {"bottleneck", bound ? bound_json(*bound, fabric, allgather) : Json(nullptr)},
+                         {"warnings", doubts}};
+    return format_json(report);
+  }
+
+  std::string as_text(const Terminal& terminal, const Fabric& fabric, const Collective& allgather,
+                      const std::optional<Bound>& bound, const std::vector<std::string>& doubts) const {
+    std::string text = labelled(terminal, "fabric", fabric_.described());
+    text += labelled(terminal, "", describe_counts(fabric) + ", fingerprint " + fabric.fingerprint());
+    text += "\n";
+    Table table({"ranks", "count", "out", "in"});
+    for (const RankGroup& group : group_by_bandwidth(fabric)) {
+      table.add({shortened(name_ranges(group.ranks, fabric)), std::to_string(group.ranks.size()), rate(group.out),
+                 rate(group.in)});
+    }
+    text += table.format(terminal) + "\n";
+    if (bound) {
+      text += labelled(terminal, "bottleneck", describe_witnesses(*bound, fabric, allgather, "\n"));
+      text += labelled(terminal, "",
+                       "so no allgather is faster than " + format_gigabytes(algbw_gigabytes(bound->seconds_per_byte)));
+    } else {
+      text += labelled(terminal, "bottleneck", "not looked for beyond " + std::to_string(kMaxRanksForCut) + " ranks");
+    }
+    const size_t shown = std::min(doubts.size(), kMaxWarningsShown);
+    for (size_t i = 0; i < shown; ++i)
+      text += terminal.styled(Terminal::Style::bad, "warning") + "    " + doubts[i] + "\n";
+    if (shown < doubts.size())
+      text += labelled(terminal, "", "and " + counted(doubts.size() - shown, "warning") + " more; see --json");
+    return text + written(terminal, output_);
+  }
+
+  FabricOption fabric_;
+  std::string output_;
+  bool json_ = false, list_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_fabric_command() { return std::make_unique<FabricCommand>(); }
+
+}  // namespace banyan::app

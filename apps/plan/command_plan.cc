@@ -1,0 +1,333 @@
+// banyan plan: the forest for a collective on a fabric, with the proof of how good it is.
+#include <nlohmann/json.hpp>
+
+#include "apps/collective_option.h"
+#include "apps/command.h"
+#include "apps/fabric_option.h"
+#include "apps/lists.h"
+#include "apps/plan/plan_source.h"
+#include "apps/report.h"
+#include "apps/plan/timed_plan.h"
+#include "banyan/plan/compare.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr uint64_t kMaxTrees = 1'000'000;
+constexpr uint64_t kMaxHeight = 1'000'000;
+constexpr size_t kMaxSizes = 16;
+
+struct PlanTexts {
+  std::string trees, max_height, bytes, sizes, output;
+  bool compare = false, list = false, json = false, no_lower = false;
+};
+
+struct Size {
+  std::string text;  // as the user wrote it: "64MB"
+  Bytes bytes;
+};
+
+// One of the plans that --bytes chose from, and the time that the simulator gives it.
+struct Contender {
+  std::string planner;
+  Picoseconds time;
+};
+
+struct Planned {
+  Fabric fabric;
+  Collective collective;
+  CheckedPlan checked;
+  std::string planner = "forest";          // whose plan it is
+  std::optional<Size> chosen_for = {};     // with --bytes,
+  std::vector<Contender> contenders = {};  // from these, the quickest first
+  std::vector<Size> sizes;
+  std::vector<plan::ComparisonRow> rows;  // empty without --compare
+};
+
+Json seconds_json(const PlanSeconds& seconds) {
+  return {{"bound", seconds.bound},       {"switches", seconds.switches}, {"packing", seconds.packing},
+          {"lowering", seconds.lowering}, {"verify", seconds.verify},     {"total", seconds.total}};
+}
+
+Json comparison_json(const Planned& planned) {
+  Json rows = Json::array();
+  for (const plan::ComparisonRow& row : planned.rows) {
+    if (!row.why_not.empty()) {
+      rows.push_back({{"planner", row.planner}, {"why_not", row.why_not}});
+      continue;
+    }
+    Json estimates = Json::array();
+    for (size_t i = 0; i < planned.sizes.size(); ++i) {
+      estimates.push_back({{"bytes", planned.sizes[i].bytes.count()}, {"seconds", row.estimate_seconds[i]}});
+    }
+    rows.push_back({{"planner", row.planner},
+                    {"algbw_GBps", algbw_gigabytes(row.seconds_per_byte)},
+                    {"fraction", exact_algbw(row.seconds_per_byte)},
+                    {"times_bound", row.over_bound},
+                    {"height_max", row.heights.max},
+                    {"height_mean", row.heights.mean},
+                    {"trees", row.chunks},
+                    {"estimates", estimates}});
+  }
+  return rows;
+}
+
+std::string plan_json(const Planned& planned, const std::string& fabric_name) {
+  const plan::ForestPlan& plan = planned.checked.plan;
+  Json names = Json::array();
+  for (const NodeId id : planned.collective.participants()) names.push_back(planned.fabric.name(id));
+  Json report = {{"collective", to_string(planned.collective.kind())},
+                 {"fabric", counts_json(planned.fabric)},
+                 {"bound", bound_json(plan.bound, planned.fabric, planned.collective)},
+                 {"schedule", schedule_json(plan.schedule, plan.seconds_per_byte, plan.bound)},
+                 {"seconds", seconds_json(planned.checked.seconds)},
+                 {"name", fabric_name},
+                 {"fingerprint", planned.fabric.fingerprint()},
+                 {"participants", names}};
+  if (planned.collective.is_rooted()) report["root"] = planned.fabric.name(planned.collective.root());
+  if (planned.chosen_for) {
+    Json contenders = Json::array();
+    for (const Contender& contender : planned.contenders) {
+      contenders.push_back({{"planner", contender.planner}, {"time_ps", contender.time.count()}});
+    }
+    report["chosen_for"] = {
+        {"bytes", planned.chosen_for->bytes.count()}, {"planner", planned.planner}, {"simulated", contenders}};
+  }
+  if (!planned.rows.empty()) report["comparison"] = comparison_json(planned);
+  return format_json(report);
+}
+
+std::string comparison_text(const Terminal& terminal, const Planned& planned) {
+  std::vector<std::string> heads = {"planner", "algbw", "of bound", "height", "mean", "trees"};
+  for (const Size& size : planned.sizes) heads.push_back(size.text);
+  Table table(heads);
+  for (const plan::ComparisonRow& row : planned.rows) {
+    if (!row.why_not.empty()) {
+      table.add({row.planner, "not here: " + row.why_not});
+      continue;
+    }
+    std::vector<std::string> cells = {row.planner,
+                                      format_gigabytes(algbw_gigabytes(row.seconds_per_byte)),
+                                      format_percent(1 / row.over_bound),
+                                      std::to_string(row.heights.max),
+                                      format_decimals(row.heights.mean, 1),
+                                      std::to_string(row.chunks)};
+    for (const double seconds : row.estimate_seconds) cells.push_back(format_seconds(seconds));
+    table.add(std::move(cells));
+  }
+  return "\n" + table.format(terminal) +
+         terminal.styled(Terminal::Style::dim,
+                         "times are estimates: height x (5 us + latency of the links) + bytes / algbw") +
+         "\n";
+}
+
+std::string describe_seconds(const PlanSeconds& seconds) {
+  return format_seconds(seconds.total) + ": bound " + format_seconds(seconds.bound) + ", switches " +
+         format_seconds(seconds.switches) + ", packing " + format_seconds(seconds.packing) + ", lowering " +
+         format_seconds(seconds.lowering) + ", verifying " + format_seconds(seconds.verify);
+}
+
+std::string plan_text(const Terminal& terminal, const Planned& planned, const std::string& fabric_name) {
+  const plan::ForestPlan& plan = planned.checked.plan;
+  const schedule::Heights height = heights(plan.schedule);
+  const bool optimal = plan.optimal;
+  std::string text = labelled(terminal, std::string(to_string(planned.collective.kind())),
+                              "on " + fabric_name + ": " + describe_counts(planned.fabric));
+  if (planned.collective.participants().size() < planned.fabric.ranks().size()) {
+    text += labelled(terminal, "", counted(planned.collective.participants().size(), "rank") + " take part");
+  }
+  if (planned.collective.is_rooted())
+    text += labelled(terminal, "", "root " + planned.fabric.name(planned.collective.root()));
+  text += labelled(terminal, "bound",
+                   format_gigabytes(algbw_gigabytes(plan.bound.seconds_per_byte)) + ", exactly " +
+                       exact_algbw(plan.bound.seconds_per_byte) + " bytes/s, because\n" +
+                       describe_witnesses(plan.bound, planned.fabric, planned.collective, ",\nand then "));
+  text += labelled(terminal, "schedule",
+                   format_gigabytes(algbw_gigabytes(plan.seconds_per_byte)) + ", " +
+                       terminal.styled(optimal ? Terminal::Style::good : Terminal::Style::bold,
+                                       describe_distance(plan.seconds_per_byte, plan.bound)) +
+                       ", verified");
+  text += labelled(terminal, "trees",
+                   std::to_string(plan.schedule.chunk_count()) + ", height " + std::to_string(height.max) +
+                       " at most, " + format_decimals(height.mean, 2) + " on average");
+  if (plan.guaranteed_excess != Fraction(0)) {
+    const double worst = plan.bound.seconds_per_byte.to_double() + plan.guaranteed_excess.to_double();
+    text += labelled(terminal, "guarantee",
+                     "with this number of trees, at least " + format_gigabytes(1e-9 / worst) + " on this fabric");
+  }
+  if (planned.chosen_for) {
+    std::string simulated;
+    for (const Contender& contender : planned.contenders) {
+      simulated += (simulated.empty() ? "" : ", ") + contender.planner + " " +
+                   format_seconds(std::chrono::duration<double>(contender.time).count());
+    }
+    text +=
+        labelled(terminal, "chosen",
+                 planned.planner + ", the quickest for " + planned.chosen_for->text + " when simulated: " + simulated);
+  }
+  text += labelled(terminal, "planned in", describe_seconds(planned.checked.seconds));
+  if (!planned.rows.empty()) text += comparison_text(terminal, planned);
+  return text;
+}
+
+class PlanCommand : public Command {
+ public:
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command = program.command("plan", "Plan a collective and prove how good the plan is.");
+    syntax_ = &command;
+    collective_.declare(command, CollectiveOption::Place::optional);  // --list needs neither
+    fabric_.declare(command, "FABRIC", FabricOption::Place::optional);
+    command.option("--trees", &texts_.trees, "K", "use K trees per rank, instead of as many as the optimum needs");
+    command.option("--max-height", &texts_.max_height, "H", "find the best throughput with no tree higher than H");
+    command.flag("--no-lower", texts_.no_lower, "keep tall trees as they come out, without a search for lower ones")
+        .excludes = {"--max-height"};
+    OptionSyntax& bytes =
+        command.option("--bytes", &texts_.bytes, "SIZE",
+                       "choose the plan that is quickest for this size in a simulation: low trees for small buffers");
+    command.flag("--compare", texts_.compare, "show rings, trees and recursive doubling beside the forest");
+    command.option("--sizes", &texts_.sizes, "LIST", "sizes that --compare estimates (default 1MB,64MB,1GB)").needs =
+        "--compare";
+    command.flag("--list", texts_.list, "list the planners that --compare shows");
+    command.option("-o,--output", &texts_.output, "FILE", "write the plan, for verify, export, show and run");
+    command.flag("--json", texts_.json, "print one JSON object");
+    bytes.excludes = {"--trees", "--max-height"};
+    command.examples({"banyan plan allgather dgx-h100:8 -o plan.json",
+                      "banyan plan allreduce torus:4x4@25GB/s --compare --sizes 1MB,64MB,1GB",
+                      "banyan plan broadcast torus:4x4 --root x0y0", "banyan plan allgather mi250:2 --trees 1 --json",
+                      "banyan plan allreduce dgx-a100:8 --bytes 64KiB -o small.json",
+                      "banyan plan allgather ring:4 --weights 1,2,1,4",
+                      "banyan plan reduce-scatter dgx-a100:8 --fail gpu3-ib0 --max-height 4"});
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    if (texts_.list) {
+      terminal.print(list_planners(terminal, texts_.json ? ListForm::json : ListForm::text));
+      return ExitCode::success;
+    }
+    for (const char* const word : {"COLLECTIVE", "FABRIC"}) {
+      if (!syntax_->is_given(word)) {
+        throw Error(ErrorCode::invalid_input, std::string(word) + " is required; see 'banyan plan --help'");
+      }
+    }
+    check_output_place(texts_.output, texts_.json);
+    const plan::ForestOptions options = forest_options();
+    size_to_choose_for();  // what is mistyped is told before a large fabric is read
+    std::optional<Planned> planned;
+    {
+      Progress progress(terminal, "reading the fabric");
+      planned = make_plan(options, progress);
+      if (!texts_.output.empty()) {
+        progress.say("writing the plan");
+        write_plan(terminal, planned->checked.plan, planned->planner);
+      }
+    }
+    std::string text =
+        texts_.json ? plan_json(*planned, fabric_.described()) : plan_text(terminal, *planned, fabric_.described());
+    if (!texts_.json) text += written(terminal, texts_.output);
+    say_beside(terminal, texts_.output, text);
+    return ExitCode::success;
+  }
+
+ private:
+  plan::ForestOptions forest_options() const {
+    plan::ForestOptions options;
+    if (!texts_.trees.empty()) options.trees = parse_count(texts_.trees, "--trees", {.most = kMaxTrees});
+    if (!texts_.max_height.empty()) {
+      options.max_height = static_cast<uint32_t>(parse_count(texts_.max_height, "--max-height", {.most = kMaxHeight}));
+    }
+    options.lower = !texts_.no_lower;
+    return options;
+  }
+
+  std::optional<Size> size_to_choose_for() const {
+    if (texts_.bytes.empty()) return std::nullopt;
+    const Bytes bytes = parse_option("--bytes", [&] { return Bytes::parse(texts_.bytes); });
+    if (bytes.count() > 0) return Size{.text = texts_.bytes, .bytes = bytes};
+    throw Error(ErrorCode::invalid_input, "'" + texts_.bytes + "' is zero bytes; give a size such as 64KiB", "--bytes");
+  }
+
+  // Puts the quickest of all plans for that size in the place of the forest.
+  static void choose_by_simulation(Planned& planned, Progress& progress) {
+    progress.say("planning rings and trees to choose from");
+    std::vector<plan::Candidate> candidates = plan::plan_candidates(planned.fabric, planned.collective);
+    progress.say("simulating");
+    std::vector<std::pair<Picoseconds, size_t>> order;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const TimedPlan timed = time_plan(candidates[i].schedule, planned.chosen_for->bytes, {}, progress);
+      if (!timed.simulation.complete) throw Error(ErrorCode::aborted, "interrupted before a plan was chosen");
+      order.emplace_back(timed.simulation.time, i);
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [time, i] : order) planned.contenders.push_back({candidates[i].planner, time});
+    plan::Candidate& best = candidates[order.front().second];
+    plan::ForestPlan& plan = planned.checked.plan;
+    planned.planner = best.planner;
+    plan.schedule = std::move(best.schedule);
+    plan.seconds_per_byte = seconds_per_byte(plan.schedule);
+    plan.optimal = plan.seconds_per_byte <= plan.bound.seconds_per_byte;
+    plan.guaranteed_excess = Fraction(0);
+  }
+
+  std::vector<Size> sizes() const {
+    std::vector<Size> result;
+    for (const std::string& text : split_list(texts_.sizes.empty() ? "1MB,64MB,1GB" : texts_.sizes, "--sizes")) {
+      const Bytes bytes = parse_option("--sizes", [&] { return Bytes::parse(text); });
+      if (bytes.count() == 0) {
+        throw Error(ErrorCode::invalid_input, "'" + text + "' is zero bytes; give sizes such as 1MB,64MB", "--sizes");
+      }
+      result.push_back({.text = text, .bytes = bytes});
+    }
+    if (result.size() > kMaxSizes) {
+      throw Error(ErrorCode::invalid_input, "more than " + std::to_string(kMaxSizes) + " sizes; leave some out",
+                  "--sizes");
+    }
+    return result;
+  }
+
+  Planned make_plan(const plan::ForestOptions& options, Progress& progress) const {
+    std::vector<Size> wanted = texts_.compare ? sizes() : std::vector<Size>();
+    collective_.kind();  // a misspelt collective is told before a large fabric is read
+    Fabric fabric = fabric_.load();
+    Collective collective = collective_.make(fabric);
+    CheckedPlan checked = plan_and_verify(fabric, collective, options, progress);
+    std::vector<plan::ComparisonRow> rows;
+    if (texts_.compare) {
+      progress.say("planning rings and trees to compare with");
+      std::vector<Bytes> bytes;
+      for (const Size& size : wanted) bytes.push_back(size.bytes);
+      rows = compare_planners(checked.plan.schedule, checked.plan.bound, bytes);
+    }
+    Planned planned{.fabric = std::move(fabric),
+                    .collective = std::move(collective),
+                    .checked = std::move(checked),
+                    .chosen_for = size_to_choose_for(),
+                    .sizes = std::move(wanted),
+                    .rows = std::move(rows)};
+    if (planned.chosen_for) choose_by_simulation(planned, progress);
+    return planned;
+  }
+
+  // The file takes the schedule by value; it is moved there and back, for it may be large.
+  void write_plan(const Terminal& terminal, plan::ForestPlan& plan, const std::string& planner) const {
+    schedule::ScheduleFile file{.schedule = std::move(plan.schedule),
+                      .planner = planner,
+                      .claimed_seconds_per_byte = plan.seconds_per_byte,
+                      .bound_seconds_per_byte = {}};
+    // An allreduce that overlaps its phases may beat their sum, which then bounds nothing.
+    if (plan.seconds_per_byte >= plan.bound.seconds_per_byte) file.bound_seconds_per_byte = plan.bound.seconds_per_byte;
+    write_output(terminal, texts_.output, format_schedule(file));
+    plan.schedule = std::move(file.schedule);
+  }
+
+  const CommandSyntax* syntax_ = nullptr;
+  FabricOption fabric_;
+  CollectiveOption collective_;
+  PlanTexts texts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_plan_command() { return std::make_unique<PlanCommand>(); }
+
+}  // namespace banyan::app

@@ -1,0 +1,430 @@
+// banyan predict: how long a plan takes, by size, on a simulated fabric.
+#include <nlohmann/json.hpp>
+
+#include "apps/collective_name.h"
+#include "apps/command.h"
+#include "apps/fabric_option.h"
+#include "apps/predict/job_prediction.h"
+#include "apps/lists.h"
+#include "apps/plan/plan_source.h"
+#include "apps/predict/predict_calibrate.h"
+#include "apps/predict/predict_job.h"
+#include "apps/predict/predict_train.h"
+#include "apps/report.h"
+#include "apps/plan/timed_plan.h"
+#include "banyan/base/file.h"
+#include "banyan/fabric/read.h"
+#include "banyan/predict/report/html_report.h"
+#include "banyan/predict/report/prediction_json.h"
+#include "banyan/predict/train/generate.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr size_t kMostSizes = 64;
+constexpr size_t kBusiestShown = 5;
+
+struct Texts {
+  std::vector<std::string> what;
+  std::string bytes, sweep, slice, alpha, window, html, output;
+  bool unfolded = false, json = false;
+};
+
+struct NamedPlan {
+  std::string name;
+  Schedule schedule;
+};
+
+struct Point {
+  Bytes total;
+  std::vector<TimedPlan> timed;  // by plan
+  size_t best = 0;
+};
+
+double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+class PredictCommand : public Command {
+ public:
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command =
+        program.command("predict", "Simulate plans, training steps and traces: time, throughput, busiest links.");
+    OptionSyntax& what =
+        command.word("WHAT", &texts_.what, "plan files, or a collective and a fabric, whose plans are then compared");
+    what.takes_rest = true;
+    command.option("--bytes", &texts_.bytes, "SIZE", "size of the whole buffer, gathered or reduced (default 1GiB)");
+    command.option("--sweep", &texts_.sweep, "FROM:TO", "a table over sizes that double, with the best plan for each")
+        .excludes = {"--bytes"};
+    command.option("--slice", &texts_.slice, "SIZE", "piece that moves at once along a tree (default: best of three)");
+    command.option("--alpha", &texts_.alpha, "TIME", "cost of a message besides its bytes (default 5us)");
+    command.option("--window", &texts_.window, "TIME",
+                   "treat messages that end within TIME of each other as ending together: faster, less exact");
+    command.flag("--unfolded", texts_.unfolded, "simulate every message, without merging identical ones");
+    command.option("--html", &texts_.html, "FILE", "write a page with links by load and throughput by size");
+    command.option("-o,--output", &texts_.output, "FILE", "write the prediction as JSON");
+    command.flag("--json", texts_.json, "print one JSON object");
+    command.examples({"banyan predict plan.json --bytes 1GiB", "banyan predict plan.json other.json --sweep 1KiB:4GiB",
+                      "banyan predict allreduce dgx-a100:8 --sweep 1KiB:1GiB",
+                      "banyan predict allgather torus:4x4 --bytes 64MiB --slice 512KiB --alpha 2us --json",
+                      "banyan predict train --model gpt3-13b --fabric dgx-a100:8 --tp 8 --dp 8 --global-batch 512",
+                      "banyan predict job trace.goal --fabric fat-tree:k=8 --html report.html",
+                      "banyan predict calibrate nccl.log -o costs.json"});
+    command.notes(
+        {"Slices move along all trees at once and links are shared max-min fairly. A message costs --alpha "
+         "before its first byte and the latency of its links after its last. Ctrl-C ends a long simulation "
+         "with the result so far."});
+    train_ = &command.command("train", "Simulate a training step of a transformer.");
+    declare_train_options(*train_, train_texts_);
+    declare_job_options(*train_, job_texts_);
+    train_->flag("--list", lists_, "list the models and the devices");
+    train_->examples(
+        {"banyan predict train --list",
+         "banyan predict train --model gpt3-175b --gpu a100-80g --fabric dgx-a100:64 --tp 8 --pp 8 --dp 8 \\",
+         "    --global-batch 1536 --recompute full",
+         "banyan predict train --model llama3-405b --gpu h100 --fabric dgx-h100:2048 --tp 8 --pp 16 \\",
+         "    --dp 128 --global-batch 2048 --sequence-parallel --zero 1 --what-if",
+         "banyan predict train --layers 24 --hidden 2048 --dp 8 --global-batch 32 --fabric dgx-a100:1 \\",
+         "    --html step.html"});
+    job_ = &command.command("job", "Simulate traces and other jobs: GOAL, Chakra, PyTorch, several at once.");
+    declare_traced_job_options(*job_, traced_texts_);
+    declare_job_options(*job_, job_texts_);
+    job_->examples({"banyan predict job trace.goal --fabric fat-tree:k=8",
+                    "banyan predict job --chakra traces/llama --groups groups.json --fabric dgx-a100:4 --what-if",
+                    "banyan predict job --kineto rank0.json,rank1.json --fabric dgx-a100:1 --html report.html",
+                    "banyan predict job --jobs jobs.json --fabric dgx-a100:16 --placement round-robin"});
+    calibrate_ =
+        &command.command("calibrate", "Fit costs to measured collectives, or devices to measured training steps.");
+    declare_calibrate_options(*calibrate_, calibrate_texts_);
+    calibrate_->examples(
+        {"banyan predict calibrate nccl.log -o costs.json   # then: predict train ... --costs costs.json",
+         "banyan predict calibrate steps.csv --gpu a100-80g -o a100.json --check other.csv"});
+    calibrate_->notes(
+        {"The report shows how well the fit holds on data that it has not seen: every second point of a "
+         "curve, or models that were left out."});
+    return command;
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    // What -o writes is what --json prints.
+    for (const auto& [output, json] :
+         {std::pair{&texts_.output, &texts_.json}, std::pair{&job_texts_.output, &job_texts_.json}}) {
+      if (*output != "-") continue;
+      output->clear();
+      *json = true;
+    }
+    if (train_->was_chosen()) return run_train(terminal);
+    if (job_->was_chosen()) return run_traced_job(terminal, traced_texts_, job_texts_);
+    if (calibrate_->was_chosen()) return run_calibrate(terminal, calibrate_texts_);
+    if (texts_.what.empty()) {
+      throw Error(ErrorCode::invalid_input,
+                  "WHAT is required: plan files, or a collective and a fabric; see 'banyan predict --help'");
+    }
+    const TimingOptions options = timing_options();
+    const std::vector<Bytes> sizes = wanted_sizes();
+    for (const std::string* path : {&texts_.html, &texts_.output}) {
+      if (!path->empty()) check_output_place(*path);
+    }
+    std::vector<NamedPlan> plans;
+    std::vector<Point> points;
+    {
+      Progress progress(terminal, "planning");
+      plans = load_plans();
+      progress.say("simulating");
+      for (const Bytes total : sizes) {
+        points.push_back({.total = total, .timed = {}, .best = 0});
+        Point& point = points.back();
+        for (const NamedPlan& plan : plans) {
+          point.timed.push_back(time_plan(plan.schedule, total, options, progress));
+          const auto time = [&](size_t i) { return point.timed[i].simulation.time; };
+          if (time(point.timed.size() - 1) < time(point.best)) point.best = point.timed.size() - 1;
+        }
+        if (!point.timed.back().simulation.complete) break;
+      }
+    }
+    const std::string written = write_plan_reports(terminal, plans, points);
+    if (texts_.json) {
+      terminal.print(as_json(plans, points));
+    } else {
+      terminal.print(
+          (texts_.sweep.empty() ? as_text(terminal, plans, points.front()) : as_table(terminal, plans, points)) +
+          written);
+    }
+    return ExitCode::success;
+  }
+
+ private:
+  ExitCode run_train(const Terminal& terminal) {
+    if (lists_) {
+      terminal.print(list_models_and_devices(terminal, job_texts_.json ? ListForm::json : ListForm::text));
+      return ExitCode::success;
+    }
+    const TrainSetup setup = make_train_setup(train_texts_);
+    const predict::MemoryReport memory = memory_report(setup.config, setup.device);
+    if (job_texts_.fabric.empty()) {
+      throw Error(ErrorCode::invalid_input, "say on what: a fabric such as dgx-a100:64", "--fabric");
+    }
+    const Fabric fabric = parse_option("--fabric", [&] { return fabric::load_fabric({.fabric = job_texts_.fabric}); });
+    const Job job = generate_training_step(setup.config, setup.device);
+    JobQuestion question{
+        .title = describe(setup.config) + " on " + job_texts_.fabric,
+        .fabric = fabric,
+        .jobs = {place_job(job, fabric, job_texts_)},
+        .going = {.links = setup.device.links, .measured = load_costs(job_texts_), .algorithm = job_texts_.algorithm}};
+    JobAnswer answer = simulate_question(question, job_texts_, terminal);
+    const std::string written = write_reports(question, answer, job_texts_, terminal);
+    const double seconds = seconds_of(answer.simulation.prediction.time);
+    if (job_texts_.json) {
+      Json report = train_setup_json(setup, memory);
+      report["prediction"] = answer_json(question, answer);
+      terminal.print(format_json(report));
+    } else {
+      terminal.print(format_train_setup(terminal, setup, memory) + "\n" +
+                     labelled(terminal, "step", format_step(setup, seconds)) +
+                     format_answer(question, answer, terminal) + written);
+    }
+    return ExitCode::success;
+  }
+
+  TimingOptions timing_options() const {
+    TimingOptions options{.fold = !texts_.unfolded};
+    if (!texts_.slice.empty()) options.slice = positive_bytes(texts_.slice, "--slice");
+    if (!texts_.alpha.empty()) options.alpha = parse_option("--alpha", [&] { return parse_duration(texts_.alpha); });
+    if (!texts_.window.empty())
+      options.window = parse_option("--window", [&] { return parse_duration(texts_.window); });
+    return options;
+  }
+
+  static Bytes positive_bytes(const std::string& text, const std::string& option) {
+    const Bytes bytes = parse_option(option, [&] { return Bytes::parse(text); });
+    if (bytes.count() > 0) return bytes;
+    throw Error(ErrorCode::invalid_input, "'" + text + "' is zero bytes; give a size such as 64MiB", option);
+  }
+
+  std::vector<Bytes> wanted_sizes() const {
+    if (texts_.sweep.empty()) return {positive_bytes(texts_.bytes.empty() ? "1GiB" : texts_.bytes, "--bytes")};
+    const size_t colon = texts_.sweep.find(':');
+    if (colon == std::string::npos) {
+      throw Error(ErrorCode::invalid_input, "'" + texts_.sweep + "' has no ':'; write it as 1KiB:4GiB", "--sweep");
+    }
+    const Bytes from = positive_bytes(texts_.sweep.substr(0, colon), "--sweep");
+    const Bytes to = positive_bytes(texts_.sweep.substr(colon + 1), "--sweep");
+    if (to < from) throw Error(ErrorCode::invalid_input, "'" + texts_.sweep + "' ends before it begins", "--sweep");
+    std::vector<Bytes> sizes;
+    for (uint64_t size = from.count(); size <= to.count() && sizes.size() < kMostSizes; size *= 2) {
+      sizes.push_back(Bytes(size));
+    }
+    return sizes;
+  }
+
+  std::vector<NamedPlan> load_plans() {
+    std::vector<NamedPlan> plans;
+    if (const auto kind = collective_named(texts_.what.front())) {
+      if (texts_.what.size() != 2) {
+        throw Error(ErrorCode::invalid_input, "a collective needs one fabric after it, as in 'banyan predict " +
+                                                  texts_.what.front() + " dgx-a100:8'");
+      }
+      fabric_text_ = texts_.what[1];
+      const Fabric fabric = fabric::load_fabric({.fabric = texts_.what[1]});
+      for (plan::Candidate& candidate : plan::plan_candidates(fabric, Collective::make(fabric, {.kind = *kind}))) {
+        plans.push_back({std::move(candidate.planner), std::move(candidate.schedule)});
+      }
+      return plans;
+    }
+    for (const std::string& path : texts_.what) {
+      schedule::ScheduleFile file = read_valid_plan(path);
+      if (!plans.empty() && !(file.schedule.collective() == plans.front().schedule.collective())) {
+        throw Error(ErrorCode::mismatch, "is a plan for another collective than " + texts_.what.front(), path);
+      }
+      if (!plans.empty()) require_same_fabric(file, path, plans.front().schedule.fabric(), texts_.what.front());
+      plans.push_back({texts_.what.size() == 1 ? file.planner : path, std::move(file.schedule)});
+    }
+    fabric_text_ = describe_counts(plans.front().schedule.fabric());
+    return plans;
+  }
+
+  static std::optional<CollectiveKind> collective_named(const std::string& word) {
+    try {
+      return schedule::parse_collective_kind(collective_name(word));
+    } catch (const Error&) {
+      return std::nullopt;  // then it is the name of a file
+    }
+  }
+
+  // The links are those of the largest size, under its best plan.
+  std::string write_plan_reports(const Terminal& terminal, const std::vector<NamedPlan>& plans,
+                                 const std::vector<Point>& points) const {
+    const Point& last = points.back();
+    const predict::ScheduleSimulation& simulation = last.timed[last.best].simulation;
+    const Schedule& schedule = plans[last.best].schedule;
+    predict::ReportInput input{.prediction = {}, .fabric = schedule.fabric(), .points = {}, .what_if = {}};
+    input.prediction.title = std::string(to_string(schedule.collective().kind())) + " of " + last.total.to_string() +
+                             " on " + fabric_text_ + ", " + plans[last.best].name;
+    input.prediction.time = simulation.time;
+    input.prediction.complete = simulation.complete;
+    input.prediction.window = simulation.window;
+    for (size_t link = 0; link < simulation.link_bytes.size(); ++link) {
+      input.prediction.links.push_back(
+          {.bytes = simulation.link_bytes[link], .full = simulation.link_full[link], .load = {}});
+    }
+    for (const Point& point : points) {
+      for (size_t p = 0; p < point.timed.size(); ++p) {
+        const predict::ScheduleSimulation& timed = point.timed[p].simulation;
+        if (!timed.complete) continue;
+        input.points.push_back({.total = point.total,
+                                .plan = plans[p].name,
+                                .time = timed.time,
+                                .algbw = timed.algbw,
+                                .busbw = timed.busbw});
+      }
+    }
+    std::string text;
+    if (!texts_.html.empty()) {
+      write_file(texts_.html, html_report(input));
+      text += labelled(terminal, "written", texts_.html);
+    }
+    if (!texts_.output.empty()) {
+      write_file(texts_.output, format_prediction(input));
+      text += labelled(terminal, "written", texts_.output);
+    }
+    return text;
+  }
+
+  static Json link_json(const Fabric& fabric, size_t link, const predict::ScheduleSimulation& simulation) {
+    const Link& row = fabric.links()[link];
+    return {{"from", fabric.name(row.from)},
+            {"to", fabric.name(row.to)},
+            {"bytes", simulation.link_bytes[link]},
+            {"full_seconds", seconds_of(simulation.link_full[link])},
+            {"utilisation", utilisation(fabric, link, simulation)}};
+  }
+
+  static double utilisation(const Fabric& fabric, size_t link, const predict::ScheduleSimulation& simulation) {
+    const double most =
+        static_cast<double>(fabric.links()[link].bandwidth.bytes_per_second()) * seconds_of(simulation.time);
+    return most > 0 ? simulation.link_bytes[link] / most : 0;
+  }
+
+  std::string as_json(const std::vector<NamedPlan>& plans, const std::vector<Point>& points) const {
+    const Fabric& fabric = plans.front().schedule.fabric();
+    Json rows = Json::array();
+    for (const Point& point : points) {
+      for (size_t p = 0; p < point.timed.size(); ++p) {
+        const predict::ScheduleSimulation& simulation = point.timed[p].simulation;
+        Json row = {{"bytes", point.total.count()},
+                    {"plan", plans[p].name},
+                    {"best", p == point.best},
+                    {"complete", simulation.complete},
+                    {"time_ps", simulation.time.count()},
+                    {"algbw_GBps", simulation.algbw / 1e9},
+                    {"busbw_GBps", simulation.busbw / 1e9},
+                    {"slice", point.timed[p].slice.count()},
+                    {"messages", simulation.messages},
+                    {"messages_simulated", simulation.messages_simulated},
+                    {"window_error", simulation.window.of_all}};
+        if (texts_.sweep.empty()) {
+          Json links = Json::array();
+          for (size_t link = 0; link < fabric.links().size(); ++link)
+            links.push_back(link_json(fabric, link, simulation));
+          row["links"] = links;
+        }
+        rows.push_back(row);
+      }
+    }
+    const Json report = {{"collective", to_string(plans.front().schedule.collective().kind())},
+                         {"fabric", counts_json(fabric)},
+                         {"predictions", rows}};
+    return format_json(report);
+  }
+
+  std::string as_text(const Terminal& terminal, const std::vector<NamedPlan>& plans, const Point& point) const {
+    const Schedule& schedule = plans[point.best].schedule;
+    const predict::ScheduleSimulation& simulation = point.timed[point.best].simulation;
+    const double bytes_alone = seconds_per_byte(schedule).to_double() * static_cast<double>(point.total.count());
+    std::string text = labelled(terminal, std::string(to_string(schedule.collective().kind())),
+                                point.total.to_string() + " on " + fabric_text_ + ", " + plans[point.best].name);
+    std::string time = format_seconds(seconds_of(simulation.time));
+    if (simulation.complete && bytes_alone > 0) {
+      time += ", " + format_decimals(seconds_of(simulation.time) / bytes_alone, 2) + " times what the bytes alone take";
+    }
+    if (!simulation.complete) time += ", when it was interrupted";
+    text += labelled(terminal, "time", time);
+    text += labelled(terminal, "algbw",
+                     format_gigabytes(simulation.algbw / 1e9) + ", busbw " + format_gigabytes(simulation.busbw / 1e9));
+    text +=
+        labelled(terminal, "messages",
+                 counted(simulation.messages, "message") + " of up to " + point.timed[point.best].slice.to_string() +
+                     ", simulated as " + std::to_string(simulation.messages_simulated));
+    if (simulation.window.bytes > 0) {
+      text += labelled(terminal, "window",
+                       "sizes are off by " + format_percent(simulation.window.of_all) + " in all, " +
+                           format_percent(simulation.window.worst_flow) + " for one message at most");
+    }
+    text += busiest_links(terminal, schedule.fabric(), simulation);
+    if (plans.size() > 1) text += others(terminal, plans, point);
+    return text;
+  }
+
+  static std::string busiest_links(const Terminal& terminal, const Fabric& fabric,
+                                   const predict::ScheduleSimulation& simulation) {
+    std::vector<std::pair<double, size_t>> order;
+    for (size_t link = 0; link < fabric.links().size(); ++link) {
+      order.emplace_back(-utilisation(fabric, link, simulation), link);
+    }
+    std::sort(order.begin(), order.end());
+    Table table({"busiest links", "bandwidth", "used", "full"});
+    for (size_t i = 0; i < std::min(order.size(), kBusiestShown); ++i) {
+      const size_t link = order[i].second;
+      const Link& row = fabric.links()[link];
+      table.add(
+          {fabric.name(row.from) + " -> " + fabric.name(row.to), row.bandwidth.to_string(),
+           format_percent(-order[i].first),
+           format_percent(seconds_of(simulation.link_full[link]) / std::max(1e-12, seconds_of(simulation.time)))});
+    }
+    return "\n" + table.format(terminal);
+  }
+
+  static std::string others(const Terminal& terminal, const std::vector<NamedPlan>& plans, const Point& point) {
+    Table table({"plan", "time", "algbw", "busbw"});
+    for (size_t p = 0; p < point.timed.size(); ++p) {
+      const predict::ScheduleSimulation& simulation = point.timed[p].simulation;
+      table.add({plans[p].name + (p == point.best ? " *" : ""), format_seconds(seconds_of(simulation.time)),
+                 format_gigabytes(simulation.algbw / 1e9), format_gigabytes(simulation.busbw / 1e9)});
+    }
+    return "\n" + table.format(terminal);
+  }
+
+  static std::string as_table(const Terminal& terminal, const std::vector<NamedPlan>& plans,
+                              const std::vector<Point>& points) {
+    std::vector<std::string> heads = {"size", "time", "algbw", "busbw", "best plan"};
+    if (plans.size() > 1) {
+      for (const NamedPlan& plan : plans) heads.push_back(plan.name);
+    }
+    Table table(heads);
+    for (const Point& point : points) {
+      const predict::ScheduleSimulation& best = point.timed[point.best].simulation;
+      std::vector<std::string> cells = {point.total.to_string(), format_seconds(seconds_of(best.time)),
+                                        format_gigabytes(best.algbw / 1e9), format_gigabytes(best.busbw / 1e9),
+                                        plans[point.best].name};
+      for (size_t p = 0; plans.size() > 1 && p < plans.size(); ++p) {
+        cells.push_back(p < point.timed.size() ? format_seconds(seconds_of(point.timed[p].simulation.time)) : "");
+      }
+      table.add(std::move(cells));
+    }
+    const bool complete = points.back().timed.back().simulation.complete;
+    return table.format(terminal) + (complete ? "" : "interrupted; the last line is not complete\n");
+  }
+
+  CommandSyntax *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
+  Texts texts_;
+  JobTexts job_texts_;
+  TrainTexts train_texts_;
+  TracedJobTexts traced_texts_;
+  CalibrateTexts calibrate_texts_;
+  std::string fabric_text_;
+  bool lists_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_predict_command() { return std::make_unique<PredictCommand>(); }
+
+}  // namespace banyan::app

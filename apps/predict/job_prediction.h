@@ -1,0 +1,61 @@
+// What `banyan predict job` and `train` have in common: the fabric and who stands where, simulation, what is printed
+// and written.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/command.h"
+#include "apps/report.h"
+#include "banyan/predict/cost/collective_cost.h"
+#include "banyan/predict/simulation/job_simulation.h"
+#include "banyan/predict/report/report_input.h"
+#include "banyan/predict/simulation/what_if.h"
+
+namespace banyan::app {
+
+// As the user wrote them.
+struct JobTexts {
+  std::string fabric, placement = "packed", seed, window, costs, algorithm = "rings", collectives = "flow", output,
+                      html, trace;
+  std::vector<std::string> events;
+  std::string on_failure = "stop";
+  bool what_if = false, unfolded = false, json = false;
+};
+void declare_job_options(CommandSyntax& command, JobTexts& texts);
+
+// How collectives and messages go on a fabric, besides what its links say.
+struct Going {
+  predict::LinkEfficiency links;
+  std::vector<predict::CollectiveCost> measured;
+  std::string algorithm = "rings";  // planned_footprints.h
+};
+
+struct JobQuestion {
+  std::string title;  // of reports
+  Fabric fabric;
+  std::vector<predict::PlacedJob> jobs;
+  Going going;
+};
+
+struct JobAnswer {
+  predict::JobSimulation simulation;
+  std::vector<predict::WhatIf> what_if;
+};
+
+// Simulates, alone as well where there are several jobs, and asks what would help where that is wanted and no job has
+// failed.
+JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, const Terminal& terminal);
+
+// Writes what was asked for (--output, --html, --trace); a line for each.
+std::string write_reports(const JobQuestion& question, JobAnswer& answer, const JobTexts& texts,
+                          const Terminal& terminal);
+
+std::string format_answer(const JobQuestion& question, const JobAnswer& answer, const Terminal& terminal);
+Json answer_json(const JobQuestion& question, const JobAnswer& answer);
+
+// --costs, or none.
+std::vector<predict::CollectiveCost> load_costs(const JobTexts& texts);
+
+}  // namespace banyan::app

@@ -1,0 +1,34 @@
+// A file of jobs, "banyan": "jobs/1" (docs/predict.md), as `banyan predict job --jobs` takes it: what each job is,
+// where it stands, when it starts and whose it is. Reading it opens no other file and makes no job.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/predict/predict_train.h"
+#include "banyan/base/units.h"
+#include "banyan/predict/simulation/placement.h"
+
+namespace banyan::app {
+
+struct JobEntry {
+  // Exactly one of these three is there.
+  std::optional<TrainTexts> train;
+  std::string goal, chakra;  // paths
+  std::string groups;        // of chakra, may be empty
+
+  std::string name, tenant;                // may be empty
+  std::vector<std::string> ranks;          // by rank of the job: names of places; empty: as the next two say
+  std::optional<predict::PlacementRule> placement;  // nothing: as the command says, and so the seed
+  std::optional<uint64_t> seed;
+  Picoseconds start{0};
+  double weight = 1;     // 0.001 to a million
+  uint8_t priority = 0;  // lower is served first
+};
+
+// At least one job, at most 10,000. Throws Error{invalid_input} that names the place ("jobs[2].train") and the mend.
+std::vector<JobEntry> parse_jobs_file(std::string_view json);
+
+}  // namespace banyan::app

@@ -1,0 +1,377 @@
+#include "apps/predict/predict_calibrate.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/predict/predict_train.h"
+#include "apps/report.h"
+#include "banyan/base/file.h"
+#include "banyan/predict/cost/collective_cost.h"
+#include "banyan/predict/cost/curve.h"
+#include "banyan/predict/cost/curve_log.h"
+#include "banyan/predict/train/calibrate.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr uint64_t kMaxFileBytes = 256 << 20;
+constexpr size_t kMostFiles = 64;
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  return text;
+}
+
+// Rows of training steps speak of batches in their heading; measured collectives never do.
+bool holds_rows(const std::string& text) {
+  return lower(text.substr(0, text.find('\n'))).find("batch") != std::string::npos;
+}
+
+std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+// "v100_gpu8.txt", "allreduce-16ranks.csv": many sweeps say their ranks nowhere else.
+std::optional<uint32_t> ranks_in_name(const std::string& path) {
+  const std::string name = lower(base_name(path));
+  const auto digits_from = [&](size_t at) {
+    size_t end = at;
+    while (end < name.size() && name[end] >= '0' && name[end] <= '9') ++end;
+    return end - at > 0 && end - at < 7 ? static_cast<uint32_t>(std::stoul(name.substr(at, end - at))) : 0u;
+  };
+  for (const char* word : {"gpus", "gpu", "ranks", "rank", "np"}) {
+    const size_t at = name.find(word);
+    if (at == std::string::npos) continue;
+    if (const uint32_t after = digits_from(at + std::string_view(word).size()); after >= 2) return after;
+    size_t begin = at;
+    while (begin > 0 && name[begin - 1] >= '0' && name[begin - 1] <= '9') --begin;
+    if (const uint32_t before = begin < at ? digits_from(begin) : 0; before >= 2) return before;
+  }
+  return std::nullopt;
+}
+
+job::JobCollective parse_job_collective(const std::string& text) {
+  const std::string name = lower(text);
+  for (const job::JobCollective kind :
+       {job::JobCollective::all_reduce, job::JobCollective::reduce, job::JobCollective::all_gather, job::JobCollective::broadcast,
+        job::JobCollective::all_to_all, job::JobCollective::reduce_scatter}) {
+    if (to_string(kind) == name) return kind;
+  }
+  throw Error(ErrorCode::invalid_input, "'" + text.substr(0, 40) +
+                                            "' is no collective that has a curve; known are allreduce, reduce, "
+                                            "allgather, broadcast, alltoall, reduce-scatter");
+}
+
+struct File {
+  std::string path, text;
+};
+
+std::vector<File> read_all(const std::vector<std::string>& paths) {
+  if (paths.size() > kMostFiles) throw Error(ErrorCode::unsupported, "more than 64 files at once");
+  std::vector<File> files;
+  for (const std::string& path : paths) files.push_back({path, read_file(path, kMaxFileBytes)});
+  return files;
+}
+
+std::string percent(double ratio) { return format_decimals(100 * ratio, 2) + " %"; }
+
+// --- curves
+// -----------------------------------------------------------------------------------------------------------
+
+struct Curve {
+  std::string path;
+  predict::CurveLog log;
+  predict::CurveFit fit;
+  predict::CurveError other_half;  // on every second point, fitted on the others
+};
+
+predict::CurveError error_on_every_second(const std::vector<predict::CollectivePoint>& points) {
+  std::vector<predict::CollectivePoint> seen, unseen;
+  for (size_t i = 0; i < points.size(); ++i) (i % 2 == 0 ? seen : unseen).push_back(points[i]);
+  if (seen.size() < 3) return {};
+  return curve_error(fit_curve(seen).curve, unseen);
+}
+
+class CurveCalibration {
+ public:
+  CurveCalibration(const CalibrateTexts& texts, const std::vector<File>& files) : texts_(texts) {
+    for (const File& file : files) {
+      try {
+        predict::CurveLog log = predict::parse_curve_log(file.text, {.in_place = texts.in_place});
+        if (!texts.ranks.empty())
+          log.ranks = static_cast<uint32_t>(parse_count(texts.ranks, "--ranks", {2, Job::kMaxRanks}));
+        if (!log.ranks) log.ranks = ranks_in_name(file.path);
+        if (!texts.collective.empty()) log.collective = parse_job_collective(texts.collective);
+        predict::CurveFit fit = fit_curve(log.points);
+        const predict::CurveError other_half = error_on_every_second(log.points);
+        curves_.push_back({file.path, std::move(log), std::move(fit), other_half});
+      } catch (const Error& error) {
+        throw error.within(file.path);
+      }
+    }
+  }
+
+  std::vector<predict::CollectiveCost> costs() const {
+    std::vector<predict::CollectiveCost> list;
+    for (const Curve& curve : curves_) {
+      if (!curve.log.ranks)
+        throw Error(ErrorCode::invalid_input, curve.path + " does not say how many ranks took part; give --ranks");
+      list.push_back(make_collective_cost(
+          curve.fit.curve,
+          {.collective = curve.log.collective.value_or(job::JobCollective::all_reduce),
+           .ranks = *curve.log.ranks,
+           .link = texts_.link.empty() ? Bandwidth()
+                                       : parse_option("--link", [&] { return Bandwidth::parse(texts_.link); }),
+           .source = base_name(curve.path)}));
+    }
+    return list;
+  }
+
+  std::string as_text(const Terminal& terminal) const {
+    Table errors({"curve", "points", "pieces", "mean error", "worst", "mean on every second point", "worst there"});
+    for (const Curve& curve : curves_)
+      errors.add({base_name(curve.path), std::to_string(curve.log.points.size()),
+                  std::to_string(curve.fit.curve.pieces().size()), percent(curve.fit.error.mean),
+                  percent(curve.fit.error.worst), percent(curve.other_half.mean), percent(curve.other_half.worst)});
+    std::string text = errors.format(terminal);
+    text += "On every second point: fitted on the others only.\n\n";
+    Table pieces({"curve", "from", "alpha", "bandwidth"});
+    for (const Curve& curve : curves_) {
+      for (const predict::CurvePiece& piece : curve.fit.curve.pieces())
+        pieces.add({base_name(curve.path), Bytes(piece.from).to_string(), format_seconds(piece.alpha),
+                    piece.beta > 0 ? format_gigabytes(1e-9 / piece.beta) : "any"});
+    }
+    return text + pieces.format(terminal);
+  }
+
+  Json as_json() const {
+    Json list = Json::array();
+    for (const Curve& curve : curves_) {
+      Json pieces = Json::array();
+      for (const predict::CurvePiece& piece : curve.fit.curve.pieces())
+        pieces.push_back(
+            {{"from_bytes", piece.from}, {"alpha_seconds", piece.alpha}, {"seconds_per_byte", piece.beta}});
+      list.push_back({{"file", curve.path},
+                      {"points", curve.log.points.size()},
+                      {"ranks", curve.log.ranks ? Json(*curve.log.ranks) : Json(nullptr)},
+                      {"mean_error", curve.fit.error.mean},
+                      {"worst_error", curve.fit.error.worst},
+                      {"held_out_mean_error", curve.fit.held_out.mean},
+                      {"every_second_mean_error", curve.other_half.mean},
+                      {"every_second_worst_error", curve.other_half.worst},
+                      {"pieces", pieces}});
+    }
+    return {{"curves", list}};
+  }
+
+ private:
+  const CalibrateTexts& texts_;
+  std::vector<Curve> curves_;
+};
+
+// --- rows
+// -------------------------------------------------------------------------------------------------------------
+
+class RowCalibration {
+ public:
+  RowCalibration(const CalibrateTexts& texts, const std::vector<File>& files, const std::vector<File>& checks,
+                 const Terminal& terminal) {
+    before_ = parse_option("--gpu", [&] { return load_devices(texts.devices).at(texts.gpu); });
+    predict::TrainConfig base;
+    base.model.vocabulary =
+        texts.vocab.empty() ? 50257 : static_cast<uint32_t>(parse_count(texts.vocab, "--vocab", {2, 100'000'000}));
+    base.precision = texts.precision.empty()
+                         ? predict::Precision::fp16
+                         : parse_option("--precision", [&] { return predict::parse_precision(texts.precision); });
+    predict::ClusterShape cluster = before_.cluster;
+    if (!texts.box.empty()) cluster.box = static_cast<uint32_t>(parse_count(texts.box, "--box", {1, 1'000'000}));
+    if (!texts.scale_up.empty())
+      cluster.scale_up = parse_option("--scale-up", [&] { return Bandwidth::parse(texts.scale_up); });
+    if (!texts.network.empty())
+      cluster.network = parse_option("--network", [&] { return Bandwidth::parse(texts.network); });
+    const std::optional<predict::Recompute> recompute = parse_way(texts.recompute);
+    const auto read = [&](const File& file) {
+      try {
+        return predict::RowSet{base_name(file.path), parse_train_rows(file.text, base), cluster, recompute};
+      } catch (const Error& error) {
+        throw error.within(file.path);
+      }
+    };
+    for (const File& file : files) sets_.push_back(read(file));
+    Progress progress(terminal, "fitting");
+    result_ = calibrate(before_, sets_,
+                        {.cross_validate = !texts.quick, .progress = [&](double done) { progress.fraction(done); }});
+    for (const File& file : checks) check(read(file));
+  }
+
+  std::string file() const {
+    std::string source = "calibrated from";
+    for (const predict::RowSet& set : sets_) source += " " + set.name + " (" + counted(set.rows.size(), "row") + ")";
+    return format_calibrated(result_.device, source);
+  }
+
+  std::string as_text(const Terminal& terminal) const {
+    Table errors({"rows", "count", "recompute", "mean error", "median", "worst", "rank correlation",
+                  "mean on models left out", "rank correlation there"});
+    for (size_t i = 0; i < sets_.size(); ++i) {
+      const predict::SetResult& set = result_.sets[i];
+      errors.add({set.name, std::to_string(sets_[i].rows.size()), std::string(to_string(set.recompute)),
+                  percent(set.error.mean), percent(set.error.median), percent(set.error.worst),
+                  format_decimals(set.error.rank_correlation, 3), set.held_out ? percent(set.held_out->mean) : "-",
+                  set.held_out ? format_decimals(set.held_out->rank_correlation, 3) : "-"});
+    }
+    for (const Checked& checked : checked_)
+      errors.add({checked.name + ", not fitted", std::to_string(checked.count),
+                  std::string(to_string(checked.recompute)), percent(checked.error.mean), percent(checked.error.median),
+                  percent(checked.error.worst), format_decimals(checked.error.rank_correlation, 3), "-", "-"});
+    std::string text = errors.format(terminal) + "\n";
+    Table figures({result_.device.name, "before", "fitted"});
+    for (const auto& [name, get] : figures_of()) figures.add({name, get(before_), get(result_.device)});
+    return text + figures.format(terminal);
+  }
+
+  Json as_json() const {
+    Json sets = Json::array();
+    const auto error_json = [](const predict::RowsError& error) {
+      return Json{{"mean_error", error.mean},
+                  {"median_error", error.median},
+                  {"worst_error", error.worst},
+                  {"rank_correlation", error.rank_correlation}};
+    };
+    for (size_t i = 0; i < sets_.size(); ++i) {
+      const predict::SetResult& set = result_.sets[i];
+      Json rows = Json::array();
+      for (size_t k = 0; k < set.predicted.size(); ++k)
+        rows.push_back({{"line", sets_[i].rows[k].line},
+                        {"measured_seconds", sets_[i].rows[k].seconds},
+                        {"predicted_seconds", set.predicted[k]}});
+      sets.push_back({{"file", set.name},
+                      {"recompute", to_string(set.recompute)},
+                      {"fit", error_json(set.error)},
+                      {"left_out", set.held_out ? error_json(*set.held_out) : Json(nullptr)},
+                      {"rows", rows}});
+    }
+    Json checks = Json::array();
+    for (const Checked& checked : checked_)
+      checks.push_back({{"file", checked.name},
+                        {"recompute", to_string(checked.recompute)},
+                        {"rows", checked.count},
+                        {"error", error_json(checked.error)}});
+    return {{"sets", sets}, {"checks", checks}, {"devices", Json::parse(file())}};
+  }
+
+ private:
+  struct Checked {
+    std::string name;
+    size_t count;
+    predict::Recompute recompute;
+    predict::RowsError error;
+  };
+
+  static std::optional<predict::Recompute> parse_way(const std::string& text) {
+    if (text.empty() || text == "auto") return std::nullopt;
+    return parse_option("--recompute", [&] { return predict::parse_recompute(text); });
+  }
+
+  // Predicted with what was fitted. Where rows do not say what was recomputed, the way that fits them best is taken, as
+  // for those that were fitted.
+  void check(const predict::RowSet& set) {
+    std::optional<Checked> best;
+    for (const predict::Recompute way : {predict::Recompute::none, predict::Recompute::selective, predict::Recompute::full}) {
+      if (set.recompute && *set.recompute != way) continue;
+      std::vector<double> predicted;
+      for (const predict::TrainRow& row : set.rows) {
+        predict::TrainConfig config = row.config;
+        if (!row.says_recompute) config.recompute = way;
+        predicted.push_back(estimate_step(config, result_.device, set.cluster).seconds);
+      }
+      const predict::RowsError error = rows_error(predicted, set.rows);
+      if (!best || error.mean < best->error.mean) best = Checked{set.name, set.rows.size(), way, error};
+    }
+    checked_.push_back(*best);
+  }
+
+  using Figure = std::pair<const char*, std::string (*)(const predict::Device&)>;
+  static std::vector<Figure> figures_of() {
+    return {
+        {"matrix products, of the peak", [](const predict::Device& d) { return percent(d.efficiency.matrix); }},
+        {"memory, of its bandwidth", [](const predict::Device& d) { return percent(d.efficiency.memory); }},
+        {"unaligned matrix products", [](const predict::Device& d) { return percent(d.efficiency.unaligned); }},
+        {"gap between kernels",
+         [](const predict::Device& d) { return format_seconds(static_cast<double>(d.efficiency.kernel_gap.count()) * 1e-12); }},
+        {"host's time for a kernel",
+         [](const predict::Device& d) { return format_seconds(static_cast<double>(d.efficiency.host_launch.count()) * 1e-12); }},
+        {"links in a box", [](const predict::Device& d) { return percent(d.links.scale_up); }},
+        {"network", [](const predict::Device& d) { return percent(d.links.network); }},
+        {"latency per doubling of ranks",
+         [](const predict::Device& d) { return format_seconds(static_cast<double>(d.links.latency.count()) * 1e-12); }}};
+  }
+
+  predict::Device before_;
+  std::vector<predict::RowSet> sets_;
+  predict::Calibration result_;
+  std::vector<Checked> checked_;
+};
+
+void finish(const Terminal& terminal, const CalibrateTexts& texts, const std::string& text, const std::string& file) {
+  if (!texts.output.empty()) write_output(terminal, texts.output, file);
+  say_beside(terminal, texts.output, text);
+  if (!texts.json) terminal.print(written(terminal, texts.output));
+}
+
+}  // namespace
+
+void declare_calibrate_options(CommandSyntax& command, CalibrateTexts& texts) {
+  OptionSyntax& files =
+      command.word("FILE", &texts.files, "logs of nccl-tests or CSV of a collective, or CSV rows of training steps");
+  files.is_required = files.takes_rest = true;
+  command.group("Options");
+  command.option("-o,--output", &texts.output, "FILE", "write what was found: a file for --costs, or for --devices");
+  command.flag("--json", texts.json, "print one JSON object");
+  command.group("Measured collectives (curves)");
+  command.option("--ranks", &texts.ranks, "N", "ranks that took part, where the log does not say");
+  command.option("--collective", &texts.collective, "NAME", "which collective (default allreduce)");
+  command.option("--link", &texts.link, "BANDWIDTH",
+                 "bandwidth of a rank's link, to which efficiency refers (default: what the curve reaches)");
+  command.flag("--in-place", texts.in_place, "use the second column of times");
+  command.group("Measured training steps (rows)");
+  command.option("--check", &texts.checks, "FILE", "rows that are not fitted, only predicted").takes_rest = true;
+  command.option("--gpu", &texts.gpu, "NAME", "the device (default a100-80g)");
+  command.option("--devices", &texts.devices, "FILE", "devices that add to those built in");
+  command.option("--recompute", &texts.recompute, "WHAT",
+                 "for rows that do not say: none, selective, full, or auto, which is what fits best (default)");
+  command.option("--vocab", &texts.vocab, "N", "size of the vocabulary (default 50257)");
+  command.option("--precision", &texts.precision, "TYPE", "fp16, bf16, fp32 or fp8 (default fp16)");
+  command.option("--box", &texts.box, "N", "devices in a box (default: the device's usual one)");
+  command.option("--scale-up", &texts.scale_up, "BANDWIDTH", "bandwidth of a device's links inside a box");
+  command.option("--network", &texts.network, "BANDWIDTH", "bandwidth of a device's share of its box's NICs");
+  command.flag("--quick", texts.quick, "without cross-validation");
+  command.group("Options");
+}
+
+ExitCode run_calibrate(const Terminal& terminal, const CalibrateTexts& texts) {
+  check_output_place(texts.output, texts.json);
+  const std::vector<File> files = read_all(texts.files), checks = read_all(texts.checks);
+  const bool rows = holds_rows(files.front().text);
+  for (const std::vector<File>* list : {&files, &checks}) {
+    for (const File& file : *list) {
+      if (holds_rows(file.text) != rows)
+        throw Error(ErrorCode::mismatch, file.path + " holds " + (rows ? "a curve" : "rows of training steps") +
+                                             ", and " + files.front().path +
+                                             " does not; calibrate them one after the other");
+    }
+  }
+  if (!rows && !checks.empty())
+    throw Error(ErrorCode::invalid_usage,
+                "--check is for rows; the error of a curve is given on points that the fit has not seen");
+  if (rows) {
+    const RowCalibration calibration(texts, files, checks, terminal);
+    finish(terminal, texts, texts.json ? format_json(calibration.as_json()) : calibration.as_text(terminal),
+           calibration.file());
+  } else {
+    const CurveCalibration calibration(texts, files);
+    const std::string file = texts.output.empty() ? "" : format_collective_costs(calibration.costs());
+    finish(terminal, texts, texts.json ? format_json(calibration.as_json()) : calibration.as_text(terminal), file);
+  }
+  return ExitCode::success;
+}
+
+}  // namespace banyan::app

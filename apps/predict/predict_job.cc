@@ -1,0 +1,236 @@
+#include "apps/predict/predict_job.h"
+
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "apps/predict/jobs_file.h"
+#include "banyan/base/file.h"
+#include "banyan/fabric/read.h"
+#include "banyan/job/chakra/chakra.h"
+#include "banyan/job/check.h"
+#include "banyan/job/goal/goal.h"
+#include "banyan/job/kineto/kineto.h"
+#include "banyan/predict/simulation/placement.h"
+#include "banyan/predict/train/generate.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr uint64_t kMaxJobsFile = 64 << 20;
+constexpr size_t kFindingsShown = 5;
+
+// Links as they are, and a usual cost of a message, where no device is named.
+constexpr predict::LinkEfficiency kPlainLinks{.scale_up = 1, .network = 1, .latency = std::chrono::microseconds(5)};
+
+uint64_t seed_of(const JobTexts& texts) {
+  return texts.seed.empty() ? 1 : parse_count(texts.seed, "--seed", {0, UINT64_MAX});
+}
+
+predict::PlacementRule placement_rule_of(const JobTexts& texts) {
+  return parse_option("--placement", [&] { return predict::parse_placement_rule(texts.placement); });
+}
+
+// Peaks per second for nodes that say FLOP and bytes but no time: "312T" is no bandwidth, so both take plain numbers.
+double rate(const std::string& text, const char* option) {
+  if (text.empty()) return 0;
+  try {
+    size_t used = 0;
+    const double value = std::stod(text, &used);
+    if (used == text.size() && value > 0 && value < 1e21) return value;
+  } catch (const std::exception&) {
+  }
+  throw Error(ErrorCode::invalid_input, "'" + text.substr(0, 40) + "' is no rate; write it as 3.12e14", option);
+}
+
+job::ChakraOptions chakra_options(const TracedJobTexts& traced) {
+  std::vector<uint32_t> dimensions;
+  if (!traced.dimensions.empty()) {
+    for (const std::string& size : split_list(traced.dimensions, "--dimensions")) {
+      dimensions.push_back(static_cast<uint32_t>(parse_count(size, "--dimensions", {1, Job::kMaxRanks})));
+    }
+  }
+  return {.control_dependencies = !traced.no_control,
+          .gather_size = traced.gathered_total ? job::ChakraOptions::GatherSize::total : job::ChakraOptions::GatherSize::shard,
+          .flop_per_second = rate(traced.flops, "--flops"),
+          .bytes_per_second = rate(traced.memory, "--memory-bandwidth"),
+          .dimensions = std::move(dimensions)};
+}
+
+predict::LinkEfficiency links_of(const TracedJobTexts& traced) {
+  if (!traced.devices.empty() && traced.gpu.empty() && traced.jobs.empty()) {
+    throw Error(ErrorCode::invalid_input, "says nothing without --gpu; name one of its devices", "--devices");
+  }
+  const predict::DeviceTable devices = load_devices(traced.devices);
+  if (traced.gpu.empty()) return kPlainLinks;
+  return parse_option("--gpu", [&] { return devices.at(traced.gpu).links; });
+}
+
+Job read_kineto(const TracedJobTexts& traced, std::string& notes) {
+  const std::vector<std::string> kineto = split_list(traced.kineto, "--kineto");
+  const std::vector<std::string> host =
+      traced.host.empty() ? std::vector<std::string>() : split_list(traced.host, "--host");
+  if (!host.empty() && host.size() != kineto.size()) {
+    throw Error(ErrorCode::invalid_input,
+                std::to_string(host.size()) + " files, but --kineto has " + std::to_string(kineto.size()) +
+                    "; give one for each rank",
+                "--host");
+  }
+  std::vector<job::RankTraces> ranks;
+  for (size_t i = 0; i < kineto.size(); ++i) {
+    ranks.push_back({.kineto = kineto[i], .host = host.empty() ? "" : host[i]});
+  }
+  job::KinetoJob read = read_kineto_job(ranks);
+  for (const std::string& line : read.report.lines()) notes += line + "\n";
+  return std::move(read.job);
+}
+
+Job read_job(const TracedJobTexts& traced, std::string& notes) {
+  const int given = !traced.goal.empty() + !traced.chakra.empty() + !traced.kineto.empty() + !traced.jobs.empty();
+  if (given != 1) {
+    throw Error(ErrorCode::invalid_input,
+                "give one of TRACE.goal, --chakra, --kineto and --jobs; see 'banyan predict job --help'");
+  }
+  if (!traced.goal.empty()) return job::read_goal(traced.goal);
+  if (!traced.chakra.empty())
+    return read_chakra(job::find_chakra_files(traced.chakra), traced.groups, chakra_options(traced));
+  return read_kineto(traced, notes);
+}
+
+void expect_sound(const Job& job, const std::string& name) {
+  const std::vector<job::JobFinding> findings = check_job(job);
+  if (findings.empty()) return;
+  std::string text = "cannot be carried out: ";
+  for (size_t i = 0; i < std::min(findings.size(), kFindingsShown); ++i) text += (i > 0 ? "; " : "") + findings[i].text;
+  if (findings.size() > kFindingsShown) text += "; and " + std::to_string(findings.size() - kFindingsShown) + " more";
+  throw Error(ErrorCode::invalid_input, text, name);
+}
+
+// ---- Several jobs
+
+// Jobs must stay where they are while they are simulated.
+struct JobsFile {
+  std::deque<Job> jobs;
+  std::vector<predict::PlacedJob> placed;
+  predict::LinkEfficiency links = kPlainLinks;
+};
+
+std::vector<NodeId> place_one(const JobEntry& entry, const Fabric& fabric, predict::Placement& placement, const Job& job,
+                              const JobTexts& texts) {
+  if (entry.ranks.empty()) {
+    const predict::PlacementRule rule = entry.placement ? *entry.placement : placement_rule_of(texts);
+    return placement.take(job.rank_count(), rule, entry.seed ? *entry.seed : seed_of(texts));
+  }
+  std::vector<NodeId> nodes;
+  for (const std::string& name : entry.ranks) nodes.push_back(fabric.at(name));
+  if (nodes.size() != job.rank_count()) {
+    throw Error(ErrorCode::invalid_input, "\"ranks\" has " + counted(nodes.size(), "name") + " for a job of " +
+                                              counted(job.rank_count(), "rank"));
+  }
+  placement.take(nodes);
+  return nodes;
+}
+
+Job make_job(const JobEntry& entry, const TracedJobTexts& traced, predict::LinkEfficiency& links) {
+  if (entry.train) {
+    TrainTexts train = *entry.train;
+    if (train.devices.empty()) train.devices = traced.devices;
+    const TrainSetup setup = make_train_setup(train);
+    if (traced.gpu.empty()) links = setup.device.links;
+    return generate_training_step(setup.config, setup.device);
+  }
+  if (!entry.goal.empty()) return job::read_goal(entry.goal);
+  return read_chakra(job::find_chakra_files(entry.chakra), entry.groups, chakra_options(traced));
+}
+
+JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJobTexts& traced, const JobTexts& texts) {
+  JobsFile file;
+  file.links = links_of(traced);
+  predict::Placement placement(fabric);
+  const std::string text = read_file(path, kMaxJobsFile);
+  const std::vector<JobEntry> entries = parse_option(path, [&] { return parse_jobs_file(text); });
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const JobEntry& entry = entries[i];
+    const auto add = [&] {
+      const Job& job = file.jobs.emplace_back(make_job(entry, traced, file.links));
+      if (!entry.train && !traced.no_check) expect_sound(job, "");
+      file.placed.push_back({.job = &job,
+                             .nodes = place_one(entry, fabric, placement, job, texts),
+                             .name = entry.name.empty() ? job.name() : entry.name,
+                             .tenant = entry.tenant,
+                             .start = entry.start,
+                             .weight = entry.weight,
+                             .priority = entry.priority});
+    };
+    parse_option(path + " jobs[" + std::to_string(i) + "]", add);
+  }
+  return file;
+}
+
+}  // namespace
+
+void declare_traced_job_options(CommandSyntax& command, TracedJobTexts& texts) {
+  command.word("TRACE", &texts.goal, "a job in GOAL (LogGOPSim, ATLAHS)");
+  command.group("Jobs");
+  command.option("--jobs", &texts.jobs, "FILE", "several jobs with places, times and tenants");
+  command.flag("--no-check", texts.no_check, "simulate without looking for mismatches first");
+  command.group("Chakra traces");
+  command.option("--chakra", &texts.chakra, "PREFIX", "Chakra traces PREFIX.0.et, PREFIX.1.et, ...");
+  command.option("--groups", &texts.groups, "FILE", "of Chakra: process groups as JSON");
+  command.flag("--data-dependencies-only", texts.no_control, "of Chakra: as older ASTRA-sim feeders read them");
+  command.flag("--gathered-total", texts.gathered_total, "of Chakra: sizes of all-gathers are of all shards together");
+  command.option("--flops", &texts.flops, "RATE", "of Chakra: FLOP/s for nodes without a duration");
+  command.option("--memory-bandwidth", &texts.memory, "RATE", "of Chakra: bytes/s for nodes without a duration");
+  command.option("--dimensions", &texts.dimensions, "LIST",
+                 "of Chakra: sizes of the logical dimensions of old traces, 2,4");
+  command.group("PyTorch traces");
+  command.option("--kineto", &texts.kineto, "LIST", "PyTorch traces (Kineto), one for each rank");
+  command.option("--host", &texts.host, "LIST", "PyTorch host traces beside them, in the same order");
+  command.group("Device");
+  command.option("--gpu", &texts.gpu, "NAME",
+                 "take link efficiency and message cost from this device (default: full bandwidth, 5 us)");
+  command.option("--devices", &texts.devices, "FILE",
+                 "devices that add to those built in, for --gpu and training steps of --jobs");
+  command.group("Options");
+}
+
+predict::PlacedJob place_job(const Job& job, const Fabric& fabric, const JobTexts& texts) {
+  predict::PlacedJob placed{.job = &job,
+                   .nodes = predict::Placement(fabric).take(job.rank_count(), placement_rule_of(texts), seed_of(texts))};
+  placed.name = job.name();
+  return placed;
+}
+
+ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, const JobTexts& texts) {
+  if (texts.fabric.empty())
+    throw Error(ErrorCode::invalid_input, "say on what: a fabric such as dgx-a100:4", "--fabric");
+  const Fabric fabric = parse_option("--fabric", [&] { return fabric::load_fabric({.fabric = texts.fabric}); });
+  std::string notes;
+  std::optional<Job> job;
+  JobsFile file;
+  file.links = links_of(traced);
+  if (traced.jobs.empty()) {
+    job = read_job(traced, notes);
+    if (!traced.no_check) expect_sound(*job, job->name());
+    file.placed.push_back(place_job(*job, fabric, texts));
+  } else {
+    file = read_jobs(traced.jobs, fabric, traced, texts);
+  }
+  JobQuestion question{.title = (job ? job->name() : counted(file.placed.size(), "job")) + " on " + texts.fabric,
+                       .fabric = fabric,
+                       .jobs = file.placed,
+                       .going = {.links = file.links, .measured = load_costs(texts), .algorithm = texts.algorithm}};
+  JobAnswer answer = simulate_question(question, texts, terminal);
+  const std::string written = write_reports(question, answer, texts, terminal);
+  if (texts.json) {
+    Json report = answer_json(question, answer);
+    if (!notes.empty()) report["linking"] = notes;
+    terminal.print(format_json(report));
+  } else {
+    terminal.print(labelled(terminal, "job", question.title) +
+                   (notes.empty() ? "" : labelled(terminal, "linked", notes)) +
+                   format_answer(question, answer, terminal) + written);
+  }
+  return ExitCode::success;
+}
+
+}  // namespace banyan::app

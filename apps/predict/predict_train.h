@@ -1,0 +1,54 @@
+// What `banyan predict train` is asked for, and what it says before and beside the simulation: the configuration,
+// whether it fits into memory, the estimate in closed form.
+//
+// The command declares these options, then makes a TrainSetup of them, whose `config` and `device` the generator takes.
+#pragma once
+
+#include <string>
+
+#include "apps/syntax.h"
+#include "apps/report.h"
+#include "banyan/predict/cost/devices.h"
+#include "banyan/predict/train/config.h"
+#include "banyan/predict/train/estimate.h"
+#include "banyan/predict/train/memory.h"
+
+namespace banyan::app {
+
+// As the user wrote them; empty where not given.
+struct TrainTexts {
+  std::string model, gpu = "a100-80g", devices;
+  std::string layers, hidden, heads, kv_heads, ffn, seq, vocab, experts, top_k;
+  std::string tp, pp, dp, ep, micro_batch, global_batch, accumulate, interleave;
+  std::string recompute, zero, precision, bucket, pad_vocab;
+  bool sequence_parallel = false, fused_attention = false, overlap_gradients = false, gradients_fp32 = false;
+  bool no_scatter_gather = false;
+};
+
+struct TrainSetup {
+  predict::TrainConfig config;  // checked
+  predict::Device device;
+  std::vector<std::string> notes;  // what a person should know, a line each
+};
+
+void declare_train_options(CommandSyntax& command, TrainTexts& texts);
+
+// Throws Error that names the option.
+TrainSetup make_train_setup(const TrainTexts& texts);
+
+// The table that is compiled in, with what the file at `path` changes; an empty path is no file.
+predict::DeviceTable load_devices(const std::string& path);
+
+// Lines of "label  text" and a table by stage.
+std::string format_train_setup(const Terminal& terminal, const TrainSetup& setup, const predict::MemoryReport& memory);
+Json train_setup_json(const TrainSetup& setup, const predict::MemoryReport& memory);
+
+// FLOPs that the model needs for a step, recomputation not counted: what utilisation (MFU) is of.
+double model_flop(const predict::TrainConfig& config);
+// "12.3 s a step, 45.6 % of the peak in model FLOPs".
+std::string format_step(const TrainSetup& setup, double seconds);
+
+std::string format_estimate(const Terminal& terminal, const TrainSetup& setup, const predict::StepEstimate& estimate);
+Json estimate_json(const predict::StepEstimate& estimate);
+
+}  // namespace banyan::app

@@ -1,0 +1,136 @@
+#include "apps/predict/predict_train.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <gtest/gtest.h>
+
+#include "apps/predict/predict_calibrate.h"
+#include "banyan/base/file.h"
+#include "banyan/predict/cost/collective_cost.h"
+#include "banyan/predict/train/model.h"
+
+namespace banyan::app {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string error_of(const TrainTexts& texts) {
+  try {
+    make_train_setup(texts);
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("\n")));
+    return error.what();
+  }
+  return "";
+}
+
+TrainTexts gpt3() {
+  TrainTexts texts;
+  texts.model = "gpt3-175b";
+  texts.tp = texts.pp = texts.dp = "8";
+  texts.global_batch = "1536";
+  return texts;
+}
+
+TEST(PredictTrain, MakesAConfigurationOfTheOptions) {
+  TrainTexts texts = gpt3();
+  texts.recompute = "full", texts.interleave = "2", texts.sequence_parallel = true;
+  const TrainSetup setup = make_train_setup(texts);
+  EXPECT_EQ(setup.config.ranks(), 512u);
+  EXPECT_EQ(setup.config.micro_batches(), 192u);
+  EXPECT_EQ(setup.config.precision, predict::Precision::bf16);
+  EXPECT_EQ(setup.device.name, "a100-80g");
+  EXPECT_TRUE(setup.notes.empty()) << "51200 words over 8 ranks are aligned";
+  // Equation 3 of Narayanan et al. 2021, nothing computed again.
+  const predict::GptShape shape{.layers = 96, .hidden = 12288, .heads = 96, .sequence = 2048, .vocabulary = 51200};
+  EXPECT_NEAR(model_flop(setup.config) / narayanan_flop(shape, 1536, false), 1, 1e-12);
+}
+
+TEST(PredictTrain, TakesFreeModelsAndSaysWhatSlowsThem) {
+  TrainTexts texts;
+  texts.layers = "24", texts.hidden = "2048", texts.accumulate = "4", texts.gpu = "v100";
+  TrainSetup setup = make_train_setup(texts);
+  EXPECT_EQ(setup.config.model.heads, 16u);
+  EXPECT_EQ(setup.config.global_batch, 4u);
+  EXPECT_EQ(setup.config.precision, predict::Precision::fp16) << "a V100 has no bf16";
+  ASSERT_EQ(setup.notes.size(), 1u);
+  EXPECT_THAT(setup.notes[0], HasSubstr("--pad-vocab"));
+  texts.pad_vocab = "128";
+  setup = make_train_setup(texts);
+  EXPECT_EQ(setup.config.model.vocabulary, 50304u);
+  EXPECT_TRUE(setup.notes.empty());
+}
+
+TEST(PredictTrain, SpreadsExperts) {
+  TrainTexts texts;
+  texts.model = "mixtral-8x7b", texts.dp = "4", texts.gpu = "h100";
+  EXPECT_EQ(make_train_setup(texts).config.ep, 4u);
+  texts.ep = "2";
+  EXPECT_EQ(make_train_setup(texts).config.ep, 2u);
+}
+
+TEST(PredictTrain, NamesTheOptionThatIsWrong) {
+  const auto with = [](auto change) {
+    TrainTexts texts = gpt3();
+    change(texts);
+    return error_of(texts);
+  };
+  EXPECT_THAT(with([](TrainTexts& t) { t.model = "gpt3-175"; }),
+              AllOf(HasSubstr("--model"), HasSubstr("did you mean")));
+  EXPECT_THAT(with([](TrainTexts& t) { t.gpu = "a10"; }), AllOf(HasSubstr("--gpu"), HasSubstr("did you mean 'a100'")));
+  EXPECT_THAT(with([](TrainTexts& t) { t.tp = "seven"; }), HasSubstr("--tp"));
+  EXPECT_THAT(with([](TrainTexts& t) { t.tp = "7"; }), HasSubstr("--tp 7"));
+  EXPECT_THAT(with([](TrainTexts& t) { t.zero = "5"; }), HasSubstr("--zero"));
+  EXPECT_THAT(with([](TrainTexts& t) { t.recompute = "some"; }), HasSubstr("--recompute"));
+  EXPECT_THAT(with([](TrainTexts& t) { t.accumulate = "3"; }), HasSubstr("give one of both"));
+  EXPECT_THAT(with([](TrainTexts& t) { t.model = ""; }), HasSubstr("--layers"));
+  EXPECT_THAT(with([](TrainTexts& t) { t.devices = "/nowhere.json"; }), HasSubstr("/nowhere.json"));
+}
+
+TEST(PredictTrain, SaysWhetherItFitsAndWhatWould) {
+  const TrainSetup setup = make_train_setup(gpt3());
+  const predict::MemoryReport memory = memory_report(setup.config, setup.device);
+  const std::string text = format_train_setup(Terminal({}), setup, memory);
+  EXPECT_THAT(text, AllOf(HasSubstr("does not fit"), HasSubstr("--recompute full"), HasSubstr("174.62 billion")));
+  const Json json = train_setup_json(setup, memory);
+  EXPECT_FALSE(json["memory"]["fits"].get<bool>());
+  EXPECT_EQ(json["memory"]["stages"].size(), 8u);
+  EXPECT_THAT(format_estimate(Terminal({}), setup, estimate_step(setup.config, setup.device, setup.device.cluster)),
+              AllOf(HasSubstr("bubble"), HasSubstr("TFLOP/s a device")));
+}
+
+TEST(PredictCalibrate, WritesCostsOfACurve) {
+  const std::string log = ::testing::TempDir() + "/allreduce_8ranks.csv", costs = ::testing::TempDir() + "/costs.json";
+  std::string text = "size(B),time(us)\n";
+  for (int i = 1; i <= 64; ++i) text += std::to_string(i << 20) + "," + std::to_string(30 + i * 10.0) + "\n";
+  write_file(log, text);
+  CalibrateTexts texts;
+  texts.files = {log}, texts.output = costs, texts.link = "300GB/s";
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(run_calibrate(Terminal({}), texts), ExitCode::success);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), AllOf(HasSubstr("30 us"), HasSubstr("every second point")));
+  const std::vector<predict::CollectiveCost> read = predict::read_collective_costs(costs);
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_EQ(read[0].ranks, 8u) << "as the file's name says";
+  EXPECT_NEAR(read[0].pieces[0].efficiency, 1.75 * (1 << 20) / 10e-6 / 300e9, 1e-3);
+}
+
+TEST(PredictCalibrate, RefusesMixedFiles) {
+  const std::string curve = ::testing::TempDir() + "/curve.csv", rows = ::testing::TempDir() + "/rows.csv";
+  write_file(curve, "size(B),time(us)\n1,1\n2,2\n3,3\n");
+  write_file(rows, "global batch,time (ms)\n");
+  CalibrateTexts texts;
+  texts.files = {curve, rows};
+  EXPECT_THROW(run_calibrate(Terminal({}), texts), Error);
+  texts.files = {curve}, texts.output = ::testing::TempDir() + "/costs.json";
+  try {
+    run_calibrate(Terminal({}), texts);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--ranks"));
+  }
+}
+
+}  // namespace
+}  // namespace banyan::app

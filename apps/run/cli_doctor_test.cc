@@ -1,0 +1,124 @@
+// `banyan doctor` on folders of records: what it prints, and its three exit codes.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/banyan_process.h"
+#include "banyan/run/record/dump.h"
+
+namespace banyan::app {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+class Doctor : public ::testing::Test {
+ protected:
+  // Rank `rank` of 3 finished barrier #1 at 1 s, and is in allreduce #2 since 2 s unless it is late; it wrote at 9.5 s.
+  void write(uint32_t rank, bool is_late, const std::string& message = "") {
+    run::RankDump dump;
+    dump.communicator = "world";
+    dump.rank = rank;
+    dump.size = 3;
+    dump.host = "node0";
+    dump.program = "train";
+    dump.pid = 4000 + rank;
+    dump.time = 9'500'000'000;
+    dump.reason = is_late ? run::DumpReason::asked : run::DumpReason::timeout;
+    dump.message = message;
+    dump.operations.push_back({.ticket = 1,
+                               .sequence = 1,
+                               .begin = 900'000'000,
+                               .end = 1'000'000'000,
+                               .kind = run::OperationKind::barrier,
+                               .state = run::OperationState::done});
+    if (!is_late) {
+      dump.operations.push_back({.ticket = 2,
+                                 .sequence = 2,
+                                 .count = 1024,
+                                 .begin = 2'000'000'000,
+                                 .waits_for = 1,
+                                 .kind = run::OperationKind::all_reduce,
+                                 .type = element::DataType::float32,
+                                 .state = run::OperationState::running});
+    }
+    dump.begun = dump.operations.size();
+    write_dump(dump, folder_.path(""));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Doctor, NamesTheRankThatIsLate) {
+  write(0, false);
+  write(1, true);
+  write(2, false);
+  const Outcome outcome = run_banyan({"doctor", folder_.path("")});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, IsEmpty());
+  EXPECT_THAT(
+      outcome.out,
+      StartsWith("late       world: rank 1 has not called allreduce #2 (1024 float32 sum); its last was barrier "
+                 "#1, finished 8.5 s before; ranks 0, 2 wait for it\n           - rank 1 is process 4001 (train) "
+                 "on node0\n"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("ranks      world: 3 ranks, 3 records\n           rank 0 (node0:4000): in allreduce "
+                        "#2 for 7.5 s, step 0, waits for rank 1\n"));
+}
+
+TEST_F(Doctor, SaysTheSameInJson) {
+  write(0, false);
+  write(1, true);
+  const Outcome outcome = run_banyan({"doctor", folder_.path(""), "--json"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  const Json report = Json::parse(outcome.out);
+  EXPECT_EQ(report["healthy"], false);
+  ASSERT_EQ(report["findings"].size(), 1u);
+  EXPECT_EQ(report["findings"][0]["kind"], "late");
+  EXPECT_EQ(report["findings"][0]["ranks"], Json::array({1}));
+  EXPECT_EQ(report["findings"][0]["sequence"], 2);
+  EXPECT_EQ(report["findings"][0]["because"].back(), "rank 2 wrote no record");
+  EXPECT_EQ(report["communicators"][0]["missing"], Json::array({2}));
+  EXPECT_EQ(report["communicators"][0]["ranks"][1]["pid"], 4001);
+}
+
+TEST_F(Doctor, FindsNothingWrongWhereNothingIs) {
+  for (uint32_t rank = 0; rank < 3; ++rank) write(rank, true);
+  const Outcome outcome = run_banyan({"doctor", folder_.path("")});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, StartsWith("healthy"));
+  EXPECT_EQ(Json::parse(run_banyan({"doctor", folder_.path(""), "--json"}).out)["healthy"], true);
+}
+
+TEST_F(Doctor, ObeysNoMessage) {
+  write(0, false, "\x1b[2Jgone\nforged");
+  write(1, true);
+  write(2, false);
+  const Outcome outcome = run_banyan({"doctor", folder_.path("")});
+  EXPECT_THAT(outcome.out, HasSubstr("rank 0 says:  [2Jgone forged\n"));
+}
+
+TEST_F(Doctor, RefusesWhatItCannotRead) {
+  const Outcome empty = run_banyan({"doctor", folder_.path("")});
+  EXPECT_EQ(empty.exit_code, 2);
+  EXPECT_THAT(empty.out, IsEmpty());
+  EXPECT_THAT(empty.err, HasSubstr("there is no flight record ('*-rank<N>.json') in this folder"));
+  const Outcome missing = run_banyan({"doctor", folder_.path("none")});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(missing.err, StartsWith("banyan: " + folder_.path("none") + ": "));
+  write(0, false);
+  folder_.write("world-rank1.json", "{");
+  const Outcome broken = run_banyan({"doctor", folder_.path("")});
+  EXPECT_EQ(broken.exit_code, 2);
+  EXPECT_THAT(broken.out, IsEmpty());
+  EXPECT_THAT(broken.err, HasSubstr("world-rank1.json: is not JSON: parse error at line 1"));
+  const Outcome nothing = run_banyan({"doctor"});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("see 'banyan doctor --help'"));
+}
+
+}  // namespace
+}  // namespace banyan::app

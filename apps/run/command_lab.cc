@@ -1,0 +1,267 @@
+// banyan lab: a fabric as real hosts on this machine, and programs in it.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/command.h"
+#include "apps/fabric_option.h"
+#include "apps/run/launcher.h"
+#include "apps/report.h"
+#include "banyan/base/file.h"
+#include "lab/lab.h"
+#include "lab/lab_file.h"
+#include "lab/link_check.h"
+
+namespace banyan::app {
+namespace {
+
+using lab::Lab;
+
+// What a link must reach to be what the fabric says; packets have headers.
+constexpr double kGoodEnough = 0.85;
+// Other work on this machine can only make a link look slower than it is: the best of so many counts.
+constexpr int kTries = 5;
+
+class LabCommand : public Command {
+ public:
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command = program.command("lab", "Set up a fabric as real hosts on this machine.");
+    command.examples({"banyan lab up leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s", "banyan lab run -- ./allreduce",
+                      "banyan lab fail leaf0-spine0", "banyan lab check", "banyan lab down"});
+    command.notes(
+        {"Every rank and switch becomes a host with a network of its own. Every cable becomes a pair of "
+         "interfaces with the rate of the cable. Needs root. All commands take --name and --json.",
+         "Exit code: 0 success, 1 check: a link is slower than it should be, 2 bad input. Of run: 0 all have "
+         "succeeded, else that of the first program that failed."});
+    up_ = &add(command, "up", "Set up a fabric.");
+    fabric_.declare(*up_, "FABRIC", FabricOption::Place::required);
+    up_->option("--scale", &scale_, "FACTOR", "multiply all bandwidths, as 1/1000 (default 1)");
+    up_->flag("--replace", replace_, "take down a lab of the same name first");
+    up_->examples({"banyan lab up 'a0 <-> sw 200Mb/s; a1 <-> sw 200Mb/s; a2 <-> sw 100Mb/s'",
+                   "banyan lab up dgx-a100:2 --scale 1/10000 --name small",
+                   "banyan lab up leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s --replace"});
+    run_ = &add(command, "run", "Start a program at every rank.");
+    run_->option("--rank", &rank_, "RANK", "start it at this rank only");
+    run_->flag("--no-prefix", no_prefix_, "do not put the rank in front of each line of output");
+    run_->flag("--keep-going", keep_going_, "let the other ranks run when one has failed");
+    run_->takes_program();
+    run_->examples({"banyan lab run -- ./allreduce", "banyan lab run --rank 2 -- ip route",
+                    "banyan lab run --no-prefix -- banyan bench allreduce --sizes 64MiB"});
+    status_ = &add(command, "status", "Show hosts and cables.");
+    status_->examples({"banyan lab status", "banyan lab status --json   # what programs in the lab get"});
+    check_ = &add(command, "check", "Measure every link by a TCP connection.");
+    check_->examples({"banyan lab check"});
+    fail_ = &add(command, "fail", "Cut a cable.");
+    heal_ = &add(command, "heal", "Mend a cable that was cut.");
+    for (CommandSyntax* const verb : {fail_, heal_}) {
+      verb->word("LINK", &cable_, "two nodes, as a0-sw; a0-sw#1 is the second of several cables").is_required = true;
+      verb->examples({verb->name() + " leaf0-spine0"});
+    }
+    list_ = &command.command("list", "Show the labs that are up on this machine.");
+    list_->flag("--json", json_, "print one JSON object");
+    list_->examples({"banyan lab list"});
+    down_ = &add(command, "down", "End the programs in it and remove it.");
+    down_->examples({"banyan lab down", "banyan lab down --name small"});
+    return command;
+  }
+
+  void take_program(std::vector<std::string> words) override {
+    if (!run_->was_chosen()) Command::take_program(std::move(words));
+    if (words.empty()) throw Error(ErrorCode::invalid_input, "no program after '--'");
+    program_ = std::move(words);
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    if (up_->was_chosen()) return up(terminal);
+    if (run_->was_chosen()) return start(terminal);
+    if (status_->was_chosen()) return status(terminal);
+    if (check_->was_chosen()) return check(terminal);
+    if (down_->was_chosen()) return down(terminal);
+    if (list_->was_chosen()) return list(terminal);
+    return set_cable(terminal, fail_->was_chosen());
+  }
+
+ private:
+  CommandSyntax& add(CommandSyntax& command, const std::string& verb, const std::string& summary) {
+    CommandSyntax& added = command.command(verb, summary);
+    added.option("--name", &name_, "NAME", "of the lab (default lab)");
+    added.flag("--json", json_, "print one JSON object");
+    return added;
+  }
+
+  ExitCode up(const Terminal& terminal) {
+    const lab::Scale scale = parse_option("--scale", [&] { return lab::Scale::parse(scale_); });
+    const Fabric fabric = fabric_.load();
+    const std::vector<std::string> names = Lab::names();
+    if (!replace_ && std::find(names.begin(), names.end(), name_) != names.end()) {
+      throw Error(ErrorCode::invalid_usage,
+                  "a lab '" + name_ + "' is up already; give --replace to take it down first, or another --name");
+    }
+    {
+      Progress progress(terminal, "setting up hosts");
+      Lab::up(name_, fabric, scale);
+    }
+    if (json_) return status(terminal);
+    std::string text = "lab '" + name_ + "' is up: " + describe_counts(fabric);
+    if (scale.numerator != scale.denominator) text += ", bandwidths times " + scale.to_string();
+    const std::string option = name_ == kDefaultName ? "" : " --name " + name_;
+    terminal.print(text + "\nstart programs in it by: banyan lab run" + option + " -- PROGRAM\n");
+    return ExitCode::success;
+  }
+
+  ExitCode set_cable(const Terminal& terminal, bool is_cut) const {
+    Lab lab = Lab::open(name_);
+    const uint32_t cable = lab.find_cable(cable_);
+    is_cut ? lab.fail(cable) : lab.heal(cable);
+    if (json_) {
+      print_json(terminal, {{"lab", name_}, {"cable", lab.cable_name(cable)}, {"cut", is_cut}});
+    } else {
+      terminal.print(cable_ + (is_cut ? " is cut\n" : " is whole\n"));
+    }
+    return ExitCode::success;
+  }
+
+  ExitCode list(const Terminal& terminal) const {
+    Json rows = Json::array();
+    Table table({"lab", "ranks", "switches", "cables", "cut", "scale", "processes"});
+    for (const std::string& name : Lab::names()) {
+      const Lab lab = Lab::open(name);
+      const FabricCounts counts = count(lab.plan().fabric());
+      const size_t cables = lab.plan().cables().all().size();
+      size_t processes = 0;
+      for (const lab::Host& host : lab.plan().hosts()) processes += lab.processes(host.node).size();
+      rows.push_back({{"name", name},
+                      {"ranks", counts.ranks},
+                      {"switches", counts.switches},
+                      {"cables", cables},
+                      {"cut", lab.cut().size()},
+                      {"scale", lab.scale().to_string()},
+                      {"processes", processes}});
+      table.add({name, std::to_string(counts.ranks), std::to_string(counts.switches), std::to_string(cables),
+                 std::to_string(lab.cut().size()), lab.scale().to_string(), std::to_string(processes)});
+    }
+    if (json_) {
+      print_json(terminal, {{"labs", rows}});
+    } else {
+      terminal.print(rows.empty() ? "no lab is up\n" : table.format(terminal));
+    }
+    return ExitCode::success;
+  }
+
+  ExitCode start(const Terminal& terminal) {
+    if (program_.empty()) {
+      throw Error(ErrorCode::invalid_input, "which program? Write 'banyan lab run -- PROGRAM ARGUMENTS'");
+    }
+    const Lab lab = Lab::open(name_);
+    const std::span<const NodeId> ranks = lab.plan().fabric().ranks();
+    LaunchPlan plan{.program = program_, .ranks = {}};
+    for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+      if (!rank_.empty() && rank != parse_count(rank_, "--rank", {.least = 0, .most = ranks.size() - 1})) continue;
+      plan.ranks.push_back({.host = {},
+                            .variables = lab.variables(rank),
+                            .network_namespace = lab.namespace_of(ranks[rank]),
+                            .number = rank});
+    }
+    const LaunchOptions options{.prefix_lines = !no_prefix_, .json = json_, .keep_going = keep_going_};
+    return static_cast<ExitCode>(launch(plan, run::Secret(lab.secret()), options, terminal));
+  }
+
+  ExitCode status(const Terminal& terminal) const {
+    const Lab lab = Lab::open(name_);
+    if (json_) {
+      terminal.print(format_lab_file(lab));
+      return ExitCode::success;
+    }
+    const Fabric& fabric = lab.plan().fabric();
+    Table hosts({"host", "address", "namespace", "processes"});
+    for (const lab::Host& host : lab.plan().hosts()) {
+      hosts.add({fabric.name(host.node), host.primary.to_string(), lab.namespace_of(host.node),
+                 std::to_string(lab.processes(host.node).size())});
+    }
+    Table cables({"cable", "addresses", "rates", "state"});
+    for (uint32_t number = 0; number < lab.plan().cables().all().size(); ++number) {
+      const fabric::Cable& cable = lab.plan().cables()[number];
+      std::string addresses, rates;
+      for (const NodeId end : {cable.a, cable.b}) {
+        for (const lab::Port& port : lab.plan().host(end).ports) {
+          if (port.cable != number) continue;
+          addresses += (addresses.empty() ? "" : " - ") + port.address.to_string();
+          rates += (rates.empty() ? "" : " / ") + format_bits(static_cast<double>(port.bytes_per_second));
+        }
+      }
+      cables.add({lab.cable_name(number), addresses, rates, lab.cut().contains(number) ? "cut" : "whole"});
+    }
+    terminal.print(hosts.format(terminal) + "\n" + cables.format(terminal));
+    return ExitCode::success;
+  }
+
+  ExitCode check(const Terminal& terminal) const {
+    constexpr std::chrono::milliseconds kEach{400};
+    const Lab lab = Lab::open(name_);
+    const Fabric& fabric = lab.plan().fabric();
+    Table table({"link", "asked", "measured", "share"});
+    Json rows = Json::array();
+    bool is_good = true;
+    {
+      Progress progress(terminal, "measuring links");
+      for (uint32_t number = 0; number < fabric.links().size(); ++number) {
+        progress.fraction(static_cast<double>(number) / static_cast<double>(fabric.links().size()));
+        const Link& link = fabric.links()[number];
+        const auto asked = static_cast<double>(link.bandwidth.bytes_per_second());
+        const uint32_t cable = lab.plan().cables().of(LinkId{number});
+        const bool is_cut = lab.cut().contains(cable);
+        double measured = measure_link(lab, cable, link.from, kEach);
+        for (int again = 1; again < kTries && measured < kGoodEnough * asked && !is_cut; ++again) {
+          measured = std::max(measured, measure_link(lab, cable, link.from, kEach));
+        }
+        const bool is_slow = measured < kGoodEnough * asked;
+        is_good = is_good && (!is_slow || is_cut);
+        table.add({fabric.name(link.from) + " -> " + fabric.name(link.to), format_bits(asked), format_bits(measured),
+                   is_cut ? "cut" : format_percent(measured / asked)});
+        rows.push_back({{"from", fabric.name(link.from)},
+                        {"to", fabric.name(link.to)},
+                        {"asked_bits_per_second", asked * 8},
+                        {"measured_bits_per_second", measured * 8},
+                        {"cut", is_cut}});
+      }
+    }
+    if (json_) {
+      print_json(terminal, {{"lab", name_}, {"good", is_good}, {"links", rows}});
+    } else {
+      terminal.print(table.format(terminal));
+    }
+    return is_good ? ExitCode::success : ExitCode::answer_is_no;
+  }
+
+  // In bits, as cables are sold and as a lab is set up.
+  static std::string format_bits(double bytes_per_second) {
+    const double bits = bytes_per_second * 8;
+    return bits < 1e9 ? format_decimals(bits * 1e-6, 1) + " Mb/s" : format_decimals(bits * 1e-9, 2) + " Gb/s";
+  }
+
+  static void print_json(const Terminal& terminal, const Json& object) { terminal.print(format_json(object)); }
+
+  ExitCode down(const Terminal& terminal) const {
+    const bool was_there = Lab::down(name_);
+    if (json_) {
+      print_json(terminal, {{"lab", name_}, {"was_up", was_there}});
+    } else {
+      terminal.print("lab '" + name_ + (was_there ? "' is gone\n" : "' was not up\n"));
+    }
+    return ExitCode::success;
+  }
+
+  static constexpr const char* kDefaultName = "lab";
+
+  CommandSyntax *up_ = nullptr, *run_ = nullptr, *fail_ = nullptr, *heal_ = nullptr, *status_ = nullptr,
+                *check_ = nullptr, *list_ = nullptr, *down_ = nullptr;
+  FabricOption fabric_;
+  std::string name_ = kDefaultName, scale_ = "1", rank_, cable_;
+  bool replace_ = false, no_prefix_ = false, keep_going_ = false, json_ = false;
+  std::vector<std::string> program_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_lab_command() { return std::make_unique<LabCommand>(); }
+
+}  // namespace banyan::app

@@ -1,0 +1,311 @@
+// banyan run: one process per rank on this machine, real bytes along the planned trees, a checked answer. Or, after
+// "--", a program of the user, once for each rank.
+#include <nlohmann/json.hpp>
+
+#include "apps/collective_option.h"
+#include "apps/command.h"
+#include "apps/fabric_option.h"
+#include "apps/run/launch_option.h"
+#include "apps/plan/plan_source.h"
+#include "apps/report.h"
+#include "apps/predict/run_prediction.h"
+#include "banyan/predict/collective/schedule_simulation.h"
+#include "banyan/run/trial/local.h"
+
+namespace banyan::app {
+namespace {
+
+// More processes than this are a typing error on one machine, and would bring it down.
+constexpr size_t kMaxProcesses = 256;
+constexpr uint64_t kMaxRepeats = 1'000'000;
+constexpr uint64_t kMaxTimeoutSeconds = 86'400;
+constexpr size_t kDefaultProcesses = 4;
+
+struct RunTexts {
+  std::string plan, processes, bytes = "16MiB", type = "float32", op = "sum", transport = "shm", slice, repeat, timeout,
+                               alpha;
+  bool predict = false, json = false;
+};
+
+struct Prepared {
+  Schedule schedule;
+  std::string name;                // of the fabric or the plan
+  std::optional<bool> is_optimal;  // known for what was planned here
+};
+
+class RunCommand : public Command {
+ public:
+  CommandSyntax& declare(CommandSyntax& program) override {
+    CommandSyntax& command =
+        program.command("run", "Execute a plan on processes of this machine and check the result, or start a program.");
+    syntax_ = &command;
+    collective_.declare(command, CollectiveOption::Place::optional);  // a program may come instead
+    command.option("-n,--processes", &texts_.processes, "RANKS",
+                   "number of processes (default: all ranks of the fabric, or 4)");
+    command.option("--bytes", &texts_.bytes, "SIZE", "size of the whole buffer, gathered or reduced (default 16MiB)");
+    command.option("--type", &texts_.type, "TYPE",
+                   "int8 to int64, uint8 to uint64, float16, bfloat16, float32 or float64 (default float32)");
+    command.option("--op", &texts_.op, "OP", "sum, prod, min or max; of integers also band, bor or bxor (default sum)");
+    command.option("--transport", &texts_.transport, "KIND", "shm or tcp (default shm)");
+    command.option("--slice", &texts_.slice, "SIZE", "piece that moves at once along a tree (default 128KiB)");
+    command.option("--repeat", &texts_.repeat, "TIMES", "timed executions, after one that is checked (default 5)");
+    command.option("--timeout", &texts_.timeout, "SECONDS", "give up after this time (default 60)");
+    command.option("--plan", &texts_.plan, "FILE", "execute this plan instead of planning one").excludes = {"--fabric"};
+    command.flag("--predict", texts_.predict,
+                 "show the simulated time and bytes on each link beside the measured ones");
+    command.option("--alpha", &texts_.alpha, "TIME", "cost of a message besides its bytes, for --predict (default 5us)")
+        .needs = "--predict";
+    command.flag("--json", texts_.json, "print one JSON object");
+    fabric_.declare(command, "--fabric", FabricOption::Place::optional);
+    launch_.declare(command);
+    command.examples({"banyan run allreduce -n 4 --bytes 16MiB",
+                      "banyan run allgather --fabric dgx-h100:1 --bytes 64MB --transport tcp",
+                      "banyan run broadcast --fabric torus:3x3 --root 4 --type float64 --repeat 20 --json",
+                      "banyan run reduce-scatter --plan plan.json --bytes 4MiB --op max",
+                      "banyan run allreduce --fabric torus:3x3 --predict --alpha 2us",
+                      "banyan run -n 4 -- ./program --its-option",
+                      "banyan run --hosts node0:2,node1:2 --prefix -- python3 train.py"});
+    command.notes(
+        {"A collective: the fabric gives the shape of the trees. The bytes move through the memory or the loopback of "
+         "this machine, so the measured times are those of this machine; only the bytes on each link can be compared "
+         "with a prediction for the fabric. With -n below the number of ranks of the fabric, the first n take part. "
+         "Exit "
+         "code: 0 every element is right, 1 some are wrong, 2 bad input.",
+         "A program: the words after -- are started once for each rank, with RANK, WORLD_SIZE, LOCAL_RANK, "
+         "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and BANYAN_SECRET set. When one fails, the others are ended. Exit "
+         "code: 0 all have succeeded, else that of the first that failed, or 128 + signal when it was killed."});
+    return command;
+  }
+
+  void take_program(std::vector<std::string> words) override {
+    for (const OptionSyntax& option : syntax_->options()) {
+      const bool is_ours =
+          option.group == LaunchOption::kGroup || option.name() == "--processes" || option.name() == "--json";
+      if (!option.is_given() || is_ours) continue;
+      throw Error(ErrorCode::invalid_input, "is for a collective, not for a program after '--'", option.name());
+    }
+    launch_.take_program(std::move(words));
+  }
+
+  ExitCode run(const Terminal& terminal) override {
+    if (launch_.has_program()) return launch_.run(terminal, static_cast<uint32_t>(processes(1)), texts_.json);
+    for (const OptionSyntax& option : syntax_->options()) {
+      if (!option.is_given() || option.group != LaunchOption::kGroup) continue;
+      throw Error(ErrorCode::invalid_input, "is for a program, and there is none after '--'", option.name());
+    }
+    if (!syntax_->is_given("COLLECTIVE")) {
+      throw Error(ErrorCode::invalid_input, "COLLECTIVE is required, or a program after '--'; see 'banyan run --help'");
+    }
+    const run::LocalRunOptions options = run_options();
+    const Picoseconds alpha = texts_.alpha.empty()
+                                  ? TimingOptions().alpha
+                                  : parse_option("--alpha", [&] { return parse_duration(texts_.alpha); });
+    std::optional<Prepared> prepared;
+    {
+      Progress progress(terminal, "planning");
+      prepared = texts_.plan.empty() ? plan_here(progress) : read_plan();
+    }
+    run::LocalRunReport report;
+    {
+      Progress progress(terminal, "running");
+      report = run_locally(prepared->schedule, options);
+    }
+    std::optional<RunPrediction> prediction;
+    if (texts_.predict) {
+      Progress progress(terminal, "simulating");
+      prediction = predict_run(prepared->schedule, bytes_moved(options, report), report, alpha, progress);
+    }
+    const RunPrediction* predicted = prediction ? &*prediction : nullptr;
+    terminal.print(texts_.json ? as_json(*prepared, options, report, predicted)
+                               : as_text(terminal, *prepared, options, report, predicted));
+    return report.wrong_elements == 0 ? ExitCode::success : ExitCode::answer_is_no;
+  }
+
+ private:
+  run::LocalRunOptions run_options() const {
+    run::LocalRunOptions options;
+    options.type = parse_option("--type", [&] { return element::parse_data_type(texts_.type); });
+    options.op = parse_option("--op", [&] {
+      const element::ReduceOp op = element::parse_reduce_op(texts_.op);
+      expect_reducible(options.type, op);
+      return op;
+    });
+    options.transport = parse_option("--transport", [&] { return run::parse_transport(texts_.transport); });
+    options.total = parse_option("--bytes", [&] { return Bytes::parse(texts_.bytes); });
+    if (options.total.count() < size_of(options.type)) {
+      throw Error(ErrorCode::invalid_input,
+                  "'" + texts_.bytes + "' holds no element of " + std::string(to_string(options.type)) +
+                      "; give at least " + std::to_string(size_of(options.type)) + " bytes",
+                  "--bytes");
+    }
+    if (!texts_.slice.empty()) {
+      options.slice = parse_option("--slice", [&] { return Bytes::parse(texts_.slice); });
+      if (options.slice.count() < size_of(options.type)) {
+        throw Error(ErrorCode::invalid_input, "'" + texts_.slice + "' holds no element; give a size such as 128KiB",
+                    "--slice");
+      }
+    }
+    if (!texts_.repeat.empty())
+      options.repeats = static_cast<uint32_t>(parse_count(texts_.repeat, "--repeat", {.most = kMaxRepeats}));
+    if (!texts_.timeout.empty()) {
+      options.timeout = std::chrono::seconds(parse_count(texts_.timeout, "--timeout", {.most = kMaxTimeoutSeconds}));
+    }
+    return options;
+  }
+
+  // 0 when it is not said how many.
+  size_t processes(uint64_t least = 2) const {
+    return texts_.processes.empty()
+               ? 0
+               : static_cast<size_t>(parse_count(texts_.processes, "-n", {.least = least, .most = kMaxProcesses}));
+  }
+
+  static void require_few(size_t participants) {
+    if (participants <= kMaxProcesses) return;
+    throw Error(ErrorCode::unsupported, std::to_string(participants) +
+                                            " ranks are too many processes for one machine; give -n of at most " +
+                                            std::to_string(kMaxProcesses));
+  }
+
+  Prepared plan_here(Progress& progress) {
+    collective_.kind();
+    const size_t wanted = processes();
+    if (!fabric_.given()) {
+      if (fabric_.any_edit())
+        throw Error(ErrorCode::invalid_input, "edits such as --fail need the --fabric that they edit");
+      fabric_.set_text("full:" + std::to_string(wanted == 0 ? kDefaultProcesses : wanted));
+    }
+    const Fabric fabric = fabric_.load();
+    if (wanted > fabric.ranks().size()) {
+      throw Error(ErrorCode::mismatch,
+                  std::to_string(wanted) + " processes, but " + fabric_.text() + " has " +
+                      counted(fabric.ranks().size(), "rank"),
+                  "-n");
+    }
+    if (wanted != 0 && collective_.names_ranks()) {
+      throw Error(ErrorCode::invalid_input, "-n and --ranks both say who takes part; give one of them");
+    }
+    const Collective collective = collective_.make(fabric, wanted);
+    require_few(collective.participants().size());
+    CheckedPlan checked = plan_and_verify(fabric, collective, {}, progress);
+    return {
+        .schedule = std::move(checked.plan.schedule), .name = fabric_.described(), .is_optimal = checked.plan.optimal};
+  }
+
+  Prepared read_plan() const {
+    if (fabric_.any_edit())
+      throw Error(ErrorCode::invalid_input, "the plan has its fabric already; edits such as --fail are for --fabric",
+                  "--plan");
+    if (collective_.any_shape()) {
+      throw Error(ErrorCode::invalid_input,
+                  "the plan has its ranks, root and weights already; leave --ranks, --root and --weights out",
+                  "--plan");
+    }
+    const CollectiveKind asked = collective_.kind();
+    const size_t wanted = processes();
+    schedule::ScheduleFile file = read_valid_plan(texts_.plan);
+    const Collective& planned = file.schedule.collective();
+    if (planned.kind() != asked) {
+      throw Error(
+          ErrorCode::mismatch,
+          "is a plan for " + std::string(to_string(planned.kind())) + ", not for " + std::string(to_string(asked)),
+          texts_.plan);
+    }
+    if (wanted != 0 && wanted != planned.participants().size()) {
+      throw Error(ErrorCode::mismatch,
+                  std::to_string(wanted) + " processes, but " + texts_.plan + " is for " +
+                      counted(planned.participants().size(), "rank"),
+                  "-n");
+    }
+    require_few(planned.participants().size());
+    return {.schedule = std::move(file.schedule), .name = texts_.plan, .is_optimal = {}};
+  }
+
+  static uint64_t bytes_moved(const run::LocalRunOptions& options, const run::LocalRunReport& report) {
+    return report.elements * size_of(options.type);
+  }
+
+  // As the user wrote it, unless it was rounded down to whole elements.
+  std::string shown_bytes(const run::LocalRunOptions& options, const run::LocalRunReport& report) const {
+    const uint64_t bytes = bytes_moved(options, report);
+    return bytes == options.total.count() ? texts_.bytes : std::to_string(bytes) + " bytes";
+  }
+
+  static double algbw(const run::LocalRunOptions& options, const run::LocalRunReport& report) {
+    return report.median_seconds > 0 ? static_cast<double>(bytes_moved(options, report)) / report.median_seconds * 1e-9
+                                     : 0;
+  }
+
+  std::string as_json(const Prepared& prepared, const run::LocalRunOptions& options, const run::LocalRunReport& report,
+                      const RunPrediction* prediction) const {
+    const Collective& collective = prepared.schedule.collective();
+    const size_t ranks = collective.participants().size();
+    const schedule::Heights height = heights(prepared.schedule);
+    Json object = {
+        {"collective", to_string(collective.kind())},
+        {"name", prepared.name},
+        {"fabric", counts_json(prepared.schedule.fabric())},
+        {"processes", ranks},
+        {"bytes", bytes_moved(options, report)},
+        {"elements", report.elements},
+        {"type", to_string(options.type)},
+        {"op", to_string(options.op)},
+        {"transport", to_string(options.transport)},
+        {"schedule",
+         {{"trees", prepared.schedule.chunk_count()}, {"height_max", height.max}, {"height_mean", height.mean}}},
+        {"correct", report.wrong_elements == 0},
+        {"wrong_elements", report.wrong_elements},
+        {"first_wrong", report.first_wrong.empty() ? Json(nullptr) : Json(report.first_wrong)},
+        {"bytes_sent", report.bytes_sent},
+        {"repeats", options.repeats},
+        {"seconds", {{"median", report.median_seconds}, {"min", report.min_seconds}}},
+        {"algbw_GBps", algbw(options, report)},
+        {"busbw_GBps", algbw(options, report) * predict::busbw_factor(collective.kind(), ranks)}};
+    if (prediction != nullptr) {
+      object["predicted"] = run_prediction_json(prepared.schedule.fabric(), report, *prediction);
+    }
+    return format_json(object);
+  }
+
+  std::string as_text(const Terminal& terminal, const Prepared& prepared, const run::LocalRunOptions& options,
+                      const run::LocalRunReport& report, const RunPrediction* prediction) const {
+    const Collective& collective = prepared.schedule.collective();
+    const size_t ranks = collective.participants().size();
+    const bool right = report.wrong_elements == 0;
+    std::string what = "of " + shown_bytes(options, report) + " " + std::string(to_string(options.type));
+    if (collective.reduces()) what += " (" + std::string(to_string(options.op)) + ")";
+    what += " on " + counted(ranks, "process", "processes") + " over " + std::string(to_string(options.transport));
+    std::string text = labelled(terminal, std::string(to_string(collective.kind())), what);
+    text += labelled(terminal, "plan",
+                     prepared.name + ": " + counted(prepared.schedule.chunk_count(), "tree") + ", height " +
+                         std::to_string(heights(prepared.schedule).max) +
+                         (prepared.is_optimal.value_or(false) ? ", optimal" : "") + ", verified");
+    const std::string check =
+        right ? "every element is right on every rank (" + std::to_string(report.elements) + " each)"
+              : counted(report.wrong_elements, "element") + " wrong; first " + report.first_wrong;
+    text += labelled(terminal, "check", terminal.styled(right ? Terminal::Style::good : Terminal::Style::bad, check));
+    text += labelled(terminal, "time",
+                     format_seconds(report.median_seconds) + " (median of " + std::to_string(options.repeats) +
+                         ", best " + format_seconds(report.min_seconds) + ")");
+    const double rate = algbw(options, report);
+    text +=
+        labelled(terminal, "algbw",
+                 format_gigabytes(rate) + ", busbw " + format_gigabytes(rate * predict::busbw_factor(collective.kind(), ranks)));
+    if (prediction != nullptr) {
+      text += format_run_prediction(terminal, prepared.schedule.fabric(), report, *prediction);
+    }
+    return text;
+  }
+
+  const CommandSyntax* syntax_ = nullptr;
+  LaunchOption launch_;
+  FabricOption fabric_;
+  CollectiveOption collective_;
+  RunTexts texts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_run_command() { return std::make_unique<RunCommand>(); }
+
+}  // namespace banyan::app

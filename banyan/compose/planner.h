@@ -1,0 +1,33 @@
+// The planner behind communicators that span hosts.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/run/execute/plan_source.h"
+
+namespace banyan::compose {
+
+struct PlannerOptions {
+  // A file or a generator's spec, whose ranks are the processes of the job, or just those of the communicator, in
+  // order. Empty: hosts hang on one switch, and the ranks of a host on another.
+  std::string fabric = {};
+  std::string plan = {};    // a schedule that is used for its collective; empty: none
+  std::string routes = {};  // fabric/route_book.h; empty: the network offers no choice
+  uint64_t slice_bytes = 0;
+};
+
+// The files that the options name, read and checked.
+struct PlannerFiles;
+// Also where no plan is needed, so that a wrong name is told on one host as between many. Throws Error naming what is
+// wrong with a file.
+std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options);
+
+// None for one rank. Throws Error{mismatch} when a file is for another number of ranks.
+std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const run::Seating& seating);
+inline std::shared_ptr<run::PlanSource> make_planner(const PlannerOptions& options, const run::Seating& seating) {
+  return planner_from(*read_files(options), seating);
+}
+
+}  // namespace banyan::compose

@@ -1,0 +1,158 @@
+#include "banyan/compose/settings.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "banyan/base/error.h"
+#include "banyan/base/nearest.h"
+#include "banyan/base/units.h"
+#include "banyan/element/isa.h"
+#include "banyan/run/execute/net_plans.h"
+#include "banyan/run/record/dump_signal.h"
+#include "banyan/run/record/log.h"
+#include "banyan/compose/planner.h"
+
+namespace banyan::compose {
+namespace {
+
+constexpr double kLongest = 365.0 * 24 * 3600;
+
+// All that anything reads, the tests too; settings_test.cc compares them with the sources.
+constexpr const char* kVariables[] = {
+    "BANYAN_ADDRESS",     "BANYAN_ALONE",     "BANYAN_CHECKSUMS", "BANYAN_CONNECTIONS", "BANYAN_CROWDED",
+    "BANYAN_DUMP_SIGNAL", "BANYAN_FABRIC",    "BANYAN_HOST_ID",   "BANYAN_ISA",         "BANYAN_JOIN_TIMEOUT",
+    "BANYAN_LAB",         "BANYAN_LOG",       "BANYAN_LOG_FILE",  "BANYAN_PLAN",        "BANYAN_RECORDER_DIR",
+    "BANYAN_RENDEZVOUS",  "BANYAN_ROUTES",    "BANYAN_SECRET",    "BANYAN_SECRET_FILE", "BANYAN_SLICE",
+    "BANYAN_TIMEOUT",     "BANYAN_TRANSPORT", "BANYAN_ZERO_COPY"};
+constexpr std::string_view kOfTests = "BANYAN_TEST_";
+
+// Nothing where it is not set, or empty.
+std::optional<std::string> variable(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  return text;
+}
+
+std::optional<std::chrono::milliseconds> time_from(const char* name) {
+  const std::optional<std::string> text = variable(name);
+  if (!text) return std::nullopt;
+  double seconds = 0;
+  const char* const end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, seconds);
+  const std::string culprit = std::string(name) + "=" + *text;
+  return milliseconds_of(error == std::errc() && stop == end ? seconds : -1, culprit);
+}
+
+std::string text_from(const std::optional<std::string>& field, const char* name) {
+  return field ? *field : variable(name).value_or("");
+}
+
+bool switch_from(const std::optional<bool>& field, const char* name) {
+  if (field) return *field;
+  const std::string text = variable(name).value_or("0");
+  if (text == "0" || text == "1") return text == "1";
+  throw Error(ErrorCode::invalid_input, std::string(name) + "=" + text + " is to be 0 or 1");
+}
+
+uint32_t connections_from(const std::optional<int64_t>& field, const std::string& field_name) {
+  const char* const name = "BANYAN_CONNECTIONS";
+  const std::string text = field ? std::to_string(*field) : variable(name).value_or("1");
+  uint32_t count = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error == std::errc() && stop == text.data() + text.size() && count >= 1 && count <= run::NetPlans::kMostShared) {
+    return count;
+  }
+  throw Error(ErrorCode::invalid_input, (field ? field_name : name) + "=" + text + " is to be a number from 1 to " +
+                                            std::to_string(run::NetPlans::kMostShared));
+}
+
+uint64_t slice_from_environment() {
+  const std::optional<std::string> text = variable("BANYAN_SLICE");
+  if (!text) return 0;
+  try {
+    return Bytes::parse(*text).count();
+  } catch (const Error& error) {
+    throw error.within("BANYAN_SLICE");
+  }
+}
+
+run::Communicator::Transports transports_from(const std::string& name) {
+  if (name.empty() || name == "auto") return run::Communicator::Transports::automatic;
+  if (name == "shm") return run::Communicator::Transports::shared_memory;
+  if (name == "tcp") return run::Communicator::Transports::tcp;
+  if (name == "ucx") return run::Communicator::Transports::ucx;
+  throw Error(ErrorCode::invalid_input, "transport '" + name + "' is not known (known: auto, shm, tcp, ucx)");
+}
+
+}  // namespace
+
+std::chrono::milliseconds milliseconds_of(double seconds, const std::string& name) {
+  if (std::isnan(seconds) || seconds > kLongest) {
+    throw Error(ErrorCode::invalid_input, name + " is to be a number of seconds, at most a year");
+  }
+  if (seconds <= 0) {
+    throw Error(ErrorCode::invalid_input, name + " is to be a number of seconds above zero, such as 30 or 0.5");
+  }
+  return std::chrono::milliseconds(std::max<int64_t>(1, std::llround(seconds * 1000)));
+}
+
+std::vector<std::string> unknown_variables(const char* const* environment) {
+  constexpr std::string_view kPrefix = "BANYAN_";
+  std::vector<std::string> unknown;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view variable = *environment;
+    const std::string name(variable.substr(0, variable.find('=')));
+    const bool is_ours = name.starts_with(kPrefix) && !name.starts_with(kOfTests);
+    if (!is_ours || std::find(std::begin(kVariables), std::end(kVariables), name) != std::end(kVariables)) continue;
+    // What all names have in common makes none of them near.
+    NearestName nearest(name.substr(kPrefix.size()));
+    for (const std::string_view known : kVariables) nearest.offer(known.substr(kPrefix.size()));
+    const std::string& best = nearest.best();
+    const std::string hint = best.empty() ? "" : " (did you mean '" + std::string(kPrefix) + best + "'?)";
+    unknown.push_back(name + " is no variable of Banyan" + hint);
+  }
+  return unknown;
+}
+
+run::Communicator::Options options_from(const Settings& settings) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    start_log(run::LogConfig::from_environment());
+    element::active_isa();  // a wrong BANYAN_ISA is told now, not by the first sum
+    run::start_dump_signal(run::dump_signal_from_environment());
+    for (const std::string& text : unknown_variables(environ)) BANYAN_LOG(warning) << text;
+  });
+  run::Communicator::Options options;
+  options.name = settings.name.value_or(options.name);
+  if (const auto time = time_from("BANYAN_TIMEOUT")) options.timeout = *time;
+  if (settings.timeout) options.timeout = milliseconds_of(*settings.timeout, settings.where + "timeout");
+  if (const auto time = time_from("BANYAN_JOIN_TIMEOUT")) options.join_timeout = *time;
+  if (settings.join_timeout) {
+    options.join_timeout = milliseconds_of(*settings.join_timeout, settings.where + "join_timeout");
+  }
+  options.progress = settings.progress;
+  options.transports = transports_from(text_from(settings.transport, "BANYAN_TRANSPORT"));
+  const PlannerOptions planner{.fabric = text_from(settings.fabric, "BANYAN_FABRIC"),
+                               .plan = text_from(settings.plan, "BANYAN_PLAN"),
+                               .routes = text_from(settings.routes, "BANYAN_ROUTES"),
+                               .slice_bytes = slice_from_environment()};
+  options.checks_sums = switch_from(settings.checksums, "BANYAN_CHECKSUMS");
+  options.spares_copies = switch_from(settings.zero_copy, "BANYAN_ZERO_COPY");
+  options.connections = connections_from(settings.connections, settings.where + "connections");
+  options.follows_plans = !planner.plan.empty();
+  options.plans = [files = read_files(planner)](const run::Seating& seating) { return planner_from(*files, seating); };
+  return options;
+}
+
+run::RegionPool& region_pool() {
+  static auto* const pool = new run::RegionPool();
+  return *pool;
+}
+
+}  // namespace banyan::compose

@@ -1,0 +1,25 @@
+// What streams are called in jobs that come from Chakra traces: the reader makes these names, the writer knows them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "banyan/job/job.h"
+
+namespace banyan::job {
+
+struct ChakraStream {
+  enum class Kind : uint8_t { host, compute, memory, collectives, messages, markers };
+  Kind kind = Kind::compute;
+  std::optional<uint64_t> number;  // the attribute `stream`; host and markers have none
+
+  bool is_free() const { return kind == Kind::messages || kind == Kind::markers; }
+  // "host", "compute", "stream 7" (computes, memory and collectives alike), "messages", "stream 7 messages", "markers".
+  std::string name() const;
+};
+
+// Where a node of this kind goes.
+ChakraStream chakra_stream(JobNodeKind kind, bool is_on_host, std::optional<uint64_t> number);
+
+}  // namespace banyan::job

@@ -1,0 +1,42 @@
+// What ranks must agree on with one another before a job is run: found without simulating time.
+//
+// The job is carried out in order, with everything taking no time, until nothing can go on. What is left over is a
+// finding: a collective that members of its group call differently (kind, bytes, root, or not at all), a message that
+// is never received or never sent, one whose sender and receiver disagree on its length, and otherwise a deadlock: a
+// cycle of ranks each of which waits for the next.
+//
+// Complexity O(nodes of all ranks + dependencies); memory a few bytes per node of a rank. Ranks that run one program
+// with slots that mean the same (see job.h) still count one by one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "banyan/job/job.h"
+
+namespace banyan::job {
+
+struct JobFinding {
+  enum class Kind : uint8_t {
+    collective_mismatch,
+    missing_member,
+    unmatched_send,
+    unmatched_receive,
+    length_mismatch,
+    deadlock
+  };
+  Kind kind;
+  uint32_t rank = 0;  // the first that is concerned
+  std::string text;   // one line: ranks, group, node names, what each called
+};
+
+struct JobCheckOptions {
+  size_t most_findings = 20;
+  bool sends_wait = true;  // a send ends only when its receive has begun; false: buffered, as GOAL's small ones
+};
+
+// Empty when all is well. In order of rank, then of node.
+std::vector<JobFinding> check_job(const Job& job, const JobCheckOptions& options = {});
+
+}  // namespace banyan::job

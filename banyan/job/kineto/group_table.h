@@ -1,0 +1,25 @@
+// Process groups as PyTorch lists them: pg_config of distributedInfo, and the text of "## process_group:init ##" nodes,
+// also in the older spelling as a Python literal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace banyan::job {
+
+struct KinetoGroup {
+  std::string name;
+  std::vector<uint32_t> ranks;  // global, in the group's order; empty: all
+  uint32_t size = 0;            // 0: not said
+};
+
+// A list of groups. What is no group, or names a rank twice, gives nothing. Throws Error{unsupported} where lists that
+// the writer shortened ("[0, 1, ..., 63]") stand for more than kMostShortened ranks in all, which no run has.
+// Complexity O(length of the text + ranks log ranks).
+std::vector<KinetoGroup> read_group_table(std::string_view text);
+
+constexpr size_t kMostShortened = size_t{1} << 22;
+
+}  // namespace banyan::job

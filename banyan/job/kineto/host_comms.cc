@@ -1,0 +1,81 @@
+#include "banyan/job/kineto/host_comms.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace banyan::job {
+namespace {
+
+// c10d:: operators, as they began.
+std::vector<uint32_t> find_callers(const RankReading& reading) {
+  std::vector<uint32_t> callers;
+  for (uint32_t i = 0; i < reading.event_count(); ++i) {
+    if (reading.event(i).kind == KinetoEvent::Kind::cpu_op && reading.name(i).starts_with("c10d::"))
+      callers.push_back(i);
+  }
+  std::stable_sort(callers.begin(), callers.end(),
+                   [&](uint32_t a, uint32_t b) { return reading.event(a).start < reading.event(b).start; });
+  return callers;
+}
+
+// The lane of the thread that called.
+uint32_t calling_lane(const RankReading& reading, const ToldComm& told, const std::vector<uint32_t>& callers) {
+  const KinetoEvent& e = reading.event(told.event);
+  if (!reading.name(told.event).starts_with("gloo:")) return e.lane;
+  auto at = std::upper_bound(callers.begin(), callers.end(), e.start,
+                             [&](int64_t t, uint32_t i) { return t < reading.event(i).start; });
+  for (int back = 0; at != callers.begin() && back < 64; ++back) {
+    --at;
+    CommCall called;
+    if (read_comm_name(reading.name(*at), called) == CommName::call && called.kind == told.call.kind &&
+        called.collective == told.call.collective) {
+      return reading.event(*at).lane;
+    }
+  }
+  return e.lane;
+}
+
+}  // namespace
+
+HostComms add_host_comms(const RankReading& reading, CommOperators& operators, const GpuWorks& gpu, RankDraft& draft) {
+  HostComms out;
+  std::vector<ToldComm> rest = operators.rest();
+  if (rest.empty()) return out;
+  const std::vector<uint32_t> callers = find_callers(reading);
+  const auto lane = static_cast<uint32_t>(draft.lanes.size());
+  if (!gpu.communicates) {
+    draft.lanes.push_back({.label = "communication of the host", .device = -1, .stream = -1, .host = true});
+  }
+  for (ToldComm& told : rest) {
+    const KinetoEvent& e = reading.event(told.event);
+    const std::string_view name = reading.name(told.event);
+    HostComm call{.lane = calling_lane(reading, told, callers), .time = e.start};
+    if (gpu.communicates) {
+      call.name = draft.names.add(to_words(told.call));
+      call.lost = static_cast<uint32_t>(draft.lost.size());
+      draft.lost.push_back({.call = std::move(told.call), .launch = {}, .time = e.start});
+      ++draft.counts.calls_without_kernel;
+    } else {
+      call.name = draft.names.add(name == kParamComms ? std::string_view(to_words(told.call)) : name);
+      call.work = static_cast<uint32_t>(draft.works.size());
+      ++(told.by_host ? draft.counts.comm_by_host : draft.counts.comm_by_operator);
+      if (name.starts_with("gloo:")) out.pool.push_back(told.event);
+      DraftWork work{.start = e.start,
+                     .end = e.end(),
+                     .launched = e.start,
+                     .launch = {},
+                     .lane = lane,
+                     .name = call.name,
+                     .kind = DraftWork::Kind::comm,
+                     .event = e.number};
+      std::vector<CommCall> calls;
+      calls.push_back(std::move(told.call));
+      draft.set_calls(work, std::move(calls));
+      draft.works.push_back(work);
+    }
+    out.calls.push_back(call);
+  }
+  return out;
+}
+
+}  // namespace banyan::job

@@ -1,0 +1,34 @@
+// A Kineto trace; after a line "-----" a host trace may follow, and after another one the next rank's.
+#include "banyan/base/check.h"
+#include "banyan/job/check.h"
+#include "banyan/job/kineto/kineto.h"
+#include "banyan/testing/fuzz.h"
+
+namespace banyan::job {
+namespace {
+
+const testing::Fuzzer kFuzzer("kineto", "banyan/job/corpus/kineto", [](std::string_view input) {
+  constexpr std::string_view kLine = "\n-----\n";
+  std::vector<RankTraceTexts> ranks;
+  for (bool host = false; ranks.size() < 4; host = !host) {
+    const size_t end = std::min(input.find(kLine), input.size());
+    if (host) {
+      ranks.back().host = input.substr(0, end);
+    } else {
+      ranks.push_back({.kineto = input.substr(0, end), .host = {}, .rank = {}});
+    }
+    if (end == input.size()) break;
+    input.remove_prefix(end + kLine.size());
+  }
+  const KinetoJob read = read_kineto_job(ranks);
+  for (const std::string& line : read.report.lines()) CHECK(!line.empty());
+  // What ranks lost was put back, so they agree, unless a circle of messages was in the trace itself.
+  for (const JobFinding& finding : check_job(read.job)) {
+    CHECK(finding.kind != JobFinding::Kind::collective_mismatch && finding.kind != JobFinding::Kind::missing_member &&
+          finding.kind != JobFinding::Kind::length_mismatch)
+        << finding.text;
+  }
+});
+
+}  // namespace
+}  // namespace banyan::job

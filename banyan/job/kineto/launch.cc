@@ -1,0 +1,204 @@
+#include "banyan/job/kineto/launch.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "banyan/job/kineto/draft.h"
+
+namespace banyan::job {
+namespace {
+
+using Kind = KinetoEvent::Kind;
+
+// Traces whose clock begins with the run have events of time zero that are right.
+constexpr int64_t kClockHasBegun = 1'000'000;
+
+class Launches {
+ public:
+  Launches(KinetoTrace& trace, RankDraft& draft) : trace_(trace), draft_(draft) {}
+
+  KinetoLaunches find() && {
+    collect_calls();
+    by_correlation();
+    if (!orphans_.empty()) adopt();
+    mend_times();
+    mend_clock();
+    sort();
+    return std::move(out_);
+  }
+
+ private:
+  const KinetoEvent& event(uint32_t i) const { return trace_.events[i]; }
+  uint32_t count() const { return static_cast<uint32_t>(trace_.events.size()); }
+
+  void collect_calls() {
+    for (uint32_t i = 0; i < count(); ++i) {
+      const KinetoEvent& e = event(i);
+      if (e.kind != Kind::runtime || e.correlation <= 0) continue;
+      const auto [at, added] = out_.calls.try_emplace(e.correlation, i);
+      if (added) continue;
+      // A call of the runtime and the driver's within it share a correlation; the outer one is the launch.
+      const KinetoEvent& other = event(at->second);
+      const bool nested = e.lane == other.lane && e.start <= other.end() && other.start <= e.end();
+      if (!nested) ++draft_.counts.repeated_correlations;
+      if (e.duration > other.duration) at->second = i;
+    }
+  }
+
+  void by_correlation() {
+    out_.launcher.assign(count(), kNoIndex);
+    for (uint32_t i = 0; i < count(); ++i) {
+      const KinetoEvent& e = event(i);
+      if (!e.on_gpu()) continue;
+      const auto at = e.correlation > 0 ? out_.calls.find(e.correlation) : out_.calls.end();
+      if (at == out_.calls.end()) {
+        orphans_.push_back(i);
+        continue;
+      }
+      out_.launcher[i] = at->second;
+      ++draft_.counts.launched_by_correlation;
+    }
+  }
+
+  // What has no call of its correlation.
+  void adopt() {
+    std::unordered_map<int64_t, uint32_t> operators;
+    for (uint32_t i = 0; i < count(); ++i) {
+      if (event(i).kind == Kind::cpu_op && event(i).external_id > 0) operators.try_emplace(event(i).external_id, i);
+    }
+    std::unordered_map<int64_t, const KinetoArrow*> starts;
+    for (const KinetoArrow& arrow : trace_.starts) starts.try_emplace(arrow.id, &arrow);
+    std::map<std::pair<uint32_t, int64_t>, int64_t> ends;  // lane, time: id of the arrow
+    for (const KinetoArrow& arrow : trace_.ends) ends.try_emplace({arrow.lane, arrow.time}, arrow.id);
+    std::vector<std::pair<int64_t, uint32_t>> launches;  // correlation, call
+    for (uint32_t i = 0; i < count(); ++i) {
+      if (out_.launcher[i] != kNoIndex) launches.emplace_back(event(i).correlation, out_.launcher[i]);
+    }
+    std::sort(launches.begin(), launches.end());
+    for (const uint32_t i : orphans_) {
+      const KinetoEvent& e = event(i);
+      const auto by_id = e.external_id > 0 ? operators.find(e.external_id) : operators.end();
+      if (by_id != operators.end()) {
+        out_.launcher[i] = by_id->second;
+        ++draft_.counts.launched_by_external_id;
+        continue;
+      }
+      const auto end = ends.find({e.lane, e.start});
+      const auto arrow = starts.find(e.correlation > 0 || end == ends.end() ? e.correlation : end->second);
+      const uint32_t around = arrow == starts.end() ? kNoIndex : event_around(arrow->second->lane, arrow->second->time);
+      if (around != kNoIndex) {
+        out_.launcher[i] = around;
+        ++draft_.counts.launched_by_arrow;
+        continue;
+      }
+      ++draft_.counts.without_launcher;
+      // Correlations count up: it was launched after the call with the next lower one.
+      const auto after = std::lower_bound(launches.begin(), launches.end(), std::pair(e.correlation, uint32_t{0}));
+      const bool known =
+          after != launches.begin() && (event(std::prev(after)->second).start <= e.start || e.lost_its_times());
+      if (known) {
+        out_.launcher[i] = std::prev(after)->second;
+        ++draft_.counts.launched_by_order;
+      }
+      draft_.note("event " + std::to_string(e.number) + " ('" + std::string(trace_.name(e).substr(0, 60)) +
+                  "') has no call that launched it (correlation " + std::to_string(e.correlation) + ")");
+    }
+  }
+
+  // Of those that began last before a moment on a host's thread, the first that is still going on.
+  uint32_t event_around(uint32_t lane, int64_t time) {
+    if (by_lane_.empty()) {
+      by_lane_.resize(trace_.lanes.size());
+      for (uint32_t i = 0; i < count(); ++i) {
+        if (event(i).kind == Kind::cpu_op || event(i).kind == Kind::runtime) by_lane_[event(i).lane].push_back(i);
+      }
+      for (auto& events : by_lane_) {
+        std::sort(events.begin(), events.end(),
+                  [&](uint32_t a, uint32_t b) { return event(a).start < event(b).start; });
+      }
+    }
+    const std::vector<uint32_t>& all = by_lane_[lane];
+    auto at = std::upper_bound(all.begin(), all.end(), time, [&](int64_t t, uint32_t i) { return t < event(i).start; });
+    for (int back = 0; at != all.begin() && back < 64; ++back) {
+      --at;
+      if (event(*at).end() >= time) return *at;
+    }
+    return kNoIndex;
+  }
+
+  // What lost its times begins with its launch.
+  void mend_times() {
+    mended_.resize(count());
+    left_out_.resize(count());
+    int64_t begin = INT64_MAX;
+    for (const KinetoEvent& e : trace_.events) begin = e.lost_its_times() ? begin : std::min(begin, e.start);
+    for (uint32_t i = 0; i < count(); ++i) {
+      KinetoEvent& e = trace_.events[i];
+      if (!e.lost_its_times()) continue;
+      const uint32_t call = out_.launcher[i];
+      if ((call == kNoIndex ? begin : event(call).start) <= kClockHasBegun) continue;
+      mended_[i] = true;
+      if (call == kNoIndex) {
+        left_out_[i] = true;
+        ++draft_.counts.without_time;
+      } else {
+        e.start = event(call).end();
+        ++draft_.counts.without_gpu_time;
+      }
+    }
+  }
+
+  void mend_clock() {
+    uint64_t linked = 0;
+    std::vector<int64_t> early;
+    for (uint32_t i = 0; i < count(); ++i) {
+      if (out_.launcher[i] == kNoIndex || mended_[i]) continue;
+      const KinetoEvent& call = event(out_.launcher[i]);
+      if (call.kind != Kind::runtime) continue;
+      ++linked;
+      if (event(i).start < call.start) early.push_back(call.start - event(i).start);
+    }
+    if (early.size() * 2 <= linked) {
+      draft_.counts.before_launch = early.size();
+      return;
+    }
+    const int64_t shift = *std::max_element(early.begin(), early.end());
+    for (uint32_t i = 0; i < count(); ++i) {
+      if (event(i).on_gpu() && !mended_[i]) trace_.events[i].start += shift;
+    }
+    ++draft_.counts.clocks_shifted;
+    draft_.note("the GPU's clock is " + std::to_string(shift) + " ns behind the host's: " +
+                std::to_string(early.size()) + " of " + std::to_string(linked) + " kernels began before their launch");
+  }
+
+  void sort() {
+    std::vector<std::pair<int64_t, uint32_t>> order;
+    for (uint32_t i = 0; i < count(); ++i) {
+      if (!event(i).on_gpu() || left_out_[i]) continue;
+      order.emplace_back(out_.launcher[i] == kNoIndex ? event(i).start : event(out_.launcher[i]).start, i);
+    }
+    std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+      if (a.first != b.first) return a.first < b.first;
+      return event(a.second).start != event(b.second).start ? event(a.second).start < event(b.second).start
+                                                            : a.second < b.second;
+    });
+    for (const auto& [when, i] : order) {
+      out_.gpu_events.push_back(i);
+      out_.launched.push_back(when);
+    }
+  }
+
+  KinetoTrace& trace_;
+  RankDraft& draft_;
+  KinetoLaunches out_;
+  std::vector<uint32_t> orphans_;               // GPU events without a call of their correlation
+  std::vector<std::vector<uint32_t>> by_lane_;  // host events, as they began
+  std::vector<bool> mended_, left_out_;         // by event: what had lost its times
+};
+
+}  // namespace
+
+KinetoLaunches find_launches(KinetoTrace& trace, RankDraft& draft) { return Launches(trace, draft).find(); }
+
+}  // namespace banyan::job

@@ -1,0 +1,173 @@
+#include "banyan/job/kineto/streams.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace banyan::job {
+namespace {
+
+// What a clock's grain and the profiler's own cost may shift an end, ns.
+constexpr int64_t kJitter = 5'000;
+// So many records before a wait are looked at.
+constexpr int kMostRecords = 16;
+
+}  // namespace
+
+DraftStreams::DraftStreams(RankDraft& draft)
+    : draft_(draft),
+      lanes_(draft.lanes.size()),
+      launched_(draft.lanes.size()),
+      device_waits_(draft.threads.size()),
+      by_thread_(draft.threads.size()) {
+  for (uint32_t i = 0; i < draft.works.size(); ++i) {
+    const DraftWork& work = draft.works[i];
+    lanes_[work.lane].push_back(i);
+    if (work.launch.thread != kNoIndex && !draft.lanes[work.lane].host) by_thread_[work.launch.thread].push_back(i);
+  }
+  for (uint32_t lane = 0; lane < lanes_.size(); ++lane) {
+    std::stable_sort(lanes_[lane].begin(), lanes_[lane].end(), [&](uint32_t a, uint32_t b) {
+      const DraftWork &x = draft.works[a], &y = draft.works[b];
+      return x.start != y.start ? x.start < y.start : x.order < y.order;
+    });
+    int64_t latest = INT64_MIN;
+    for (const uint32_t i : lanes_[lane]) {
+      latest = std::max(latest, draft.works[i].launched);
+      launched_[lane].push_back(latest);
+      if (!draft.lanes[lane].host) launches_.emplace_back(latest, lane);
+    }
+  }
+  std::sort(launches_.begin(), launches_.end());
+  for (auto& works : by_thread_) {
+    std::stable_sort(works.begin(), works.end(),
+                     [&](uint32_t a, uint32_t b) { return draft.works[a].launched < draft.works[b].launched; });
+  }
+  for (const DraftWait& wait : draft.waits) find_source(wait);
+}
+
+// The last work of a stream that was launched before a moment, and the first one from then on.
+uint32_t DraftStreams::last_before(uint32_t lane, int64_t time) const {
+  const auto at = std::lower_bound(launched_[lane].begin(), launched_[lane].end(), time);
+  return at == launched_[lane].begin() ? kNoIndex : lanes_[lane][static_cast<size_t>(at - launched_[lane].begin()) - 1];
+}
+
+uint32_t DraftStreams::first_after(uint32_t lane, int64_t time) const {
+  const auto at = std::lower_bound(launched_[lane].begin(), launched_[lane].end(), time);
+  return at == launched_[lane].end() ? kNoIndex : lanes_[lane][static_cast<size_t>(at - launched_[lane].begin())];
+}
+
+// Of what a thread launched: the first after a moment, and the last until then.
+uint32_t DraftStreams::first_launch_after(uint32_t thread, int64_t time) const {
+  if (thread == kNoIndex) return kNoIndex;
+  const std::vector<uint32_t>& works = by_thread_[thread];
+  const auto at = std::upper_bound(works.begin(), works.end(), time,
+                                   [&](int64_t t, uint32_t i) { return t < draft_.works[i].launched; });
+  return at == works.end() ? kNoIndex : *at;
+}
+
+uint32_t DraftStreams::last_launch_before(uint32_t thread, int64_t time) const {
+  if (thread == kNoIndex) return kNoIndex;
+  const std::vector<uint32_t>& works = by_thread_[thread];
+  const auto at = std::upper_bound(works.begin(), works.end(), time,
+                                   [&](int64_t t, uint32_t i) { return t < draft_.works[i].launched; });
+  return at == works.begin() ? kNoIndex : *std::prev(at);
+}
+
+std::vector<uint32_t> DraftStreams::waited_for_by(uint32_t thread, const DraftPoint& point) {
+  std::vector<uint32_t> works;
+  if (point.kind == DraftPoint::Kind::work) {
+    works.push_back(point.work);
+  } else if (point.kind == DraftPoint::Kind::device) {
+    works = last_of_devices(thread, point);
+  } else if (point.lane != kNoIndex) {
+    works.push_back(last_before(point.lane, point.before));
+  } else if (const uint32_t likely = likely_waited_for(point); likely != kNoIndex) {
+    works.push_back(likely);
+    ++draft_.counts.syncs_inferred;
+  }
+  std::erase_if(works, [&](uint32_t i) {
+    if (i == kNoIndex) return true;
+    if (draft_.works[i].start < point.end) return false;
+    ++draft_.counts.waits_against_time;
+    return true;
+  });
+  return works;
+}
+
+std::vector<uint32_t> DraftStreams::last_of_devices(uint32_t thread, const DraftPoint& point) {
+  DeviceWaits& waits = device_waits_[thread];
+  std::vector<uint32_t> lanes = std::exchange(waits.left, {});
+  for (; waits.seen < launches_.size() && launches_[waits.seen].first < point.before; ++waits.seen) {
+    lanes.push_back(launches_[waits.seen].second);
+  }
+  std::sort(lanes.begin(), lanes.end());
+  lanes.erase(std::unique(lanes.begin(), lanes.end()), lanes.end());
+  std::vector<uint32_t> works;
+  for (const uint32_t lane : lanes) {
+    const uint32_t work = last_before(lane, point.before);
+    if (work != kNoIndex && draft_.works[work].start >= point.end) waits.left.push_back(lane);
+    works.push_back(work);
+  }
+  return works;
+}
+
+const std::vector<uint32_t>& DraftStreams::sources_of(uint32_t work) const {
+  static const std::vector<uint32_t> kNone;
+  const auto at = sources_.find(work);
+  return at == sources_.end() ? kNone : at->second;
+}
+
+// Of the streams' last works before the call, the one that ended last among those that ended with it.
+uint32_t DraftStreams::likely_waited_for(const DraftPoint& point) const {
+  uint32_t likely = kNoIndex;
+  for (uint32_t lane = 0; lane < lanes_.size(); ++lane) {
+    if (draft_.lanes[lane].host) continue;
+    const uint32_t i = last_before(lane, point.before);
+    if (i == kNoIndex || draft_.works[i].end > point.end + kJitter) continue;
+    if (likely == kNoIndex || draft_.works[i].end > draft_.works[likely].end) likely = i;
+  }
+  return likely;
+}
+
+void DraftStreams::find_source(const DraftWait& wait) {
+  // The waiting stream, if it is not said, is most likely that of the thread's next launch.
+  const uint32_t next =
+      wait.lane != kNoIndex ? first_after(wait.lane, wait.time) : first_launch_after(wait.thread, wait.time);
+  if (next == kNoIndex) return;  // nothing waits
+  uint32_t source = kNoIndex;
+  if (wait.source != kNoIndex) {
+    source = last_before(wait.source, wait.recorded.value_or(wait.time));
+    if (source == kNoIndex) return;  // nothing is waited for
+    if (draft_.works[source].end > draft_.works[next].start + kJitter) {
+      ++draft_.counts.waits_against_time;
+      return;
+    }
+  } else {
+    source = likely_source(wait, next);
+    if (source == kNoIndex) {
+      ++draft_.counts.waits_unknown;
+      return;
+    }
+    ++draft_.counts.waits_inferred;
+  }
+  if (draft_.works[source].lane == draft_.works[next].lane) return;
+  ++draft_.counts.waits;
+  sources_[next].push_back(source);
+}
+
+// The latest event that was recorded before, on another stream than the waiting one and that had passed when that went
+// on. An event is recorded on the stream of its thread's last launch.
+uint32_t DraftStreams::likely_source(const DraftWait& wait, uint32_t next) const {
+  auto at = std::upper_bound(draft_.records.begin(), draft_.records.end(), wait.time,
+                             [](int64_t t, const DraftRecord& record) { return t < record.time; });
+  for (int steps = 0; at != draft_.records.begin() && steps < kMostRecords; ++steps) {
+    --at;
+    const uint32_t launch = last_launch_before(at->thread, at->time);
+    if (launch == kNoIndex) continue;
+    const uint32_t source = last_before(draft_.works[launch].lane, at->time);
+    if (source == kNoIndex || draft_.works[source].lane == draft_.works[next].lane) continue;
+    if (draft_.works[source].end <= draft_.works[next].start + kJitter) return source;
+  }
+  return kNoIndex;
+}
+
+}  // namespace banyan::job

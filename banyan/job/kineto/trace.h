@@ -1,0 +1,95 @@
+// One rank's Kineto trace: what ran on its GPUs and CPUs and when, as torch.profiler writes it (Chrome trace JSON).
+//
+// Read are both spellings that Kineto had (cat "kernel" and "Kernel", tid 7 and "stream 7", times in whole or fractions
+// of microseconds), ROCm's, and the traces of PyTorch without Kineto (a bare list of events without categories). Begin
+// and end events (ph B, E) are joined, the last one that began first. Left out: memory, python_function and other
+// events that neither launch, nor run on a GPU, nor name a host operator.
+//
+// Memory: 80 bytes an event that is kept, names and lists of ranks once each; a communication takes some 200 bytes
+// more.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/job/kineto/comm.h"
+#include "banyan/job/kineto/group_table.h"
+#include "banyan/job/kineto/names.h"
+#include "banyan/job/text/trace_source.h"
+
+namespace banyan::job {
+
+struct KinetoEvent {
+  enum class Kind : uint8_t { cpu_op, annotation, runtime, kernel, memcpy, memset };
+  static constexpr int64_t kNone = -1;
+
+  Kind kind = Kind::cpu_op;
+  uint32_t name = 0;                // into KinetoTrace::names
+  uint32_t lane = 0;                // into KinetoTrace::lanes: a thread, or a stream of a device
+  uint32_t comm = UINT32_MAX;       // into KinetoTrace::comms: its args tell of a communication
+  int64_t start = 0, duration = 0;  // ns
+  int64_t external_id = kNone, correlation = kNone, record_id = kNone, index = kNone;  // index: "Ev Idx"
+  uint64_t bytes = 0;                                                                  // of a memcpy or memset
+  uint64_t number = 0;  // of the event in the file: how errors call it
+
+  int64_t end() const { return start + duration; }
+  bool on_gpu() const { return kind == Kind::kernel || kind == Kind::memcpy || kind == Kind::memset; }
+  // As profilers write what they have no times of (pytorch/kineto issue 109).
+  bool lost_its_times() const { return on_gpu() && start == 0 && duration == 0; }
+};
+
+// What CUPTI tells about a call that waits (cat "cuda_sync").
+struct KinetoSync {
+  enum class Kind : uint8_t { stream, context, event, stream_wait };
+  Kind kind = Kind::stream;
+  int64_t correlation = -1;
+  int64_t device = -1;
+  int64_t stream = -1;         // that is waited for (stream), or that waits (stream_wait)
+  int64_t source_stream = -1;  // where the event was recorded
+  int64_t record = -1;         // correlation of the call that recorded the event
+};
+
+struct KinetoArrow {
+  int64_t id = 0;
+  uint32_t lane = 0;
+  int64_t time = 0;
+};
+
+struct KinetoLane {
+  bool gpu = false;
+  int64_t process = 0, thread = 0;  // of a GPU: device and stream
+  std::string label;                // "thread 1331", "GPU 0 stream 7"
+};
+
+struct KinetoTrace {
+  std::string source;  // the file's name
+  KinetoNames names;
+  std::vector<KinetoLane> lanes;
+  std::vector<KinetoEvent> events;  // in the order of the file
+  std::vector<KinetoSync> syncs;
+  std::vector<KinetoArrow> starts, ends;  // arrows ac2g
+  std::vector<CommCall> comms;
+  std::vector<std::vector<uint32_t>> rank_lists;  // of groups, each once: communications repeat them
+  std::vector<KinetoGroup> groups;                // of distributedInfo
+  std::optional<uint32_t> rank, world_size;
+
+  uint64_t event_count = 0;   // in the file
+  uint64_t without_time = 0;  // left out, for they have no start
+  uint64_t without_end = 0;   // no or a negative duration, or B without E: mended
+  uint64_t ends_alone = 0;    // E without B: left out
+  uint64_t mended_text = 0;   // NaN, stray backslashes, bytes that are no text
+  bool cut = false;           // the text ends within the events
+  uint64_t position = 0;
+
+  std::string_view name(const KinetoEvent& event) const { return names[event.name]; }
+};
+
+// Throws Error{invalid_input} with file, event and byte for what is no trace, see stream_json, and Error{unsupported}
+// for groups that no run has; a trace without GPU and host operators is no error here.
+// Complexity O(events log events).
+KinetoTrace read_kineto_trace(TraceSource source);
+
+}  // namespace banyan::job

@@ -1,0 +1,296 @@
+#include "banyan/job/kineto/trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include "banyan/base/error.h"
+#include "banyan/job/text/json_stream.h"
+#include "banyan/job/kineto/comm.h"
+
+namespace banyan::job {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+KinetoTrace read(std::string_view text) { return read_kineto_trace(TraceSource::from_text(text, "test")); }
+
+std::string packed(const std::string& text) {
+  z_stream stream{};
+  deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+TEST(KinetoTrace, TimesAreExactToTheNanosecond) {
+  // A double of this size counts in quarters of a microsecond.
+  const KinetoTrace trace = read(
+      R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1726134043823422.123, "dur": 4.007},
+                          {"ph": "X", "cat": "Kernel", "name": "k", "pid": 0, "tid": "stream 7", "ts": 1726134043823430, "dur": 2},
+                          {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": "1726134043823440.5", "dur": 1.5e1}]})");
+  ASSERT_EQ(trace.events.size(), 3u);
+  EXPECT_EQ(trace.events[0].start, 1726134043823422123);
+  EXPECT_EQ(trace.events[0].duration, 4007);
+  EXPECT_EQ(trace.events[1].start, 1726134043823430000);
+  EXPECT_EQ(trace.events[1].lane, trace.events[0].lane);
+  EXPECT_EQ(trace.events[2].start, 1726134043823440500);
+  EXPECT_EQ(trace.events[2].duration, 15000);
+}
+
+TEST(KinetoTrace, BeginAndEndAreJoined) {
+  const KinetoTrace trace = read(R"([{"ph": "B", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 2, "ts": 10},
+                                     {"ph": "B", "cat": "cpu_op", "name": "inner", "pid": 1, "tid": 2, "ts": 12},
+                                     {"ph": "E", "pid": 1, "tid": 2, "ts": 15},
+                                     {"ph": "E", "pid": 1, "tid": 2, "ts": 20},
+                                     {"ph": "E", "pid": 1, "tid": 2, "ts": 21},
+                                     {"ph": "B", "cat": "cpu_op", "name": "open", "pid": 1, "tid": 2, "ts": 30},
+                                     {"ph": "X", "cat": "cpu_op", "name": "next", "pid": 1, "tid": 2, "ts": 36, "dur": 1}])");
+  ASSERT_EQ(trace.events.size(), 4u);
+  EXPECT_EQ(trace.events[0].duration, 10'000);
+  EXPECT_EQ(trace.events[1].duration, 3'000);
+  EXPECT_EQ(trace.ends_alone, 1u);
+  EXPECT_EQ(trace.without_end, 1u);
+  EXPECT_EQ(trace.events[2].duration, 6'000);
+}
+
+TEST(KinetoTrace, AnEndIsOfWhatBeganLastEvenIfThatWasLeftOut) {
+  const KinetoTrace trace = read(R"([{"ph": "B", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 2, "ts": 10},
+                                     {"ph": "B", "cat": "python_function", "name": "f", "pid": 1, "tid": 2, "ts": 12},
+                                     {"ph": "E", "cat": "python_function", "pid": 1, "tid": 2, "ts": 15},
+                                     {"ph": "B", "cat": "python_function", "name": "g", "pid": 1, "tid": 2, "ts": 16},
+                                     {"ph": "E", "pid": 1, "tid": 2, "ts": 18},
+                                     {"ph": "E", "pid": 1, "tid": 2, "ts": 20},
+                                     {"ph": "E", "cat": "python_function", "pid": 1, "tid": 2, "ts": 22},
+                                     {"ph": "B", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 30, "args": {"stream": 9}},
+                                     {"ph": "E", "pid": 0, "tid": 7, "ts": 34}])");
+  ASSERT_EQ(trace.events.size(), 2u);
+  EXPECT_EQ(trace.events[0].duration, 10'000);
+  EXPECT_EQ(trace.events[1].duration, 4'000);
+  EXPECT_EQ(trace.ends_alone, 0u);
+  EXPECT_EQ(trace.without_end, 0u);
+}
+
+TEST(KinetoTrace, EndsBeforeTheirBeginAndWithoutATimeAreMended) {
+  const KinetoTrace trace = read(R"([{"ph": "B", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 2, "ts": 10},
+                                     {"ph": "E", "pid": 1, "tid": 2, "ts": 4},
+                                     {"ph": "B", "cat": "cpu_op", "name": "b", "pid": 1, "tid": 2, "ts": 13},
+                                     {"ph": "E", "pid": 1, "tid": 2},
+                                     {"ph": "X", "cat": "cpu_op", "name": "c", "pid": 1, "tid": 2, "ts": 20, "dur": 1}])");
+  ASSERT_EQ(trace.events.size(), 3u);
+  EXPECT_EQ(trace.without_end, 2u);
+  EXPECT_EQ(trace.events[0].duration, 3'000);
+  EXPECT_EQ(trace.events[1].duration, 7'000);
+}
+
+TEST(KinetoTrace, NegativeDurationsAndMissingTimesAreCounted) {
+  const KinetoTrace trace = read(R"([{"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 10, "dur": -5},
+                                     {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 40, "dur": NaN},
+                                     {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": -Infinity, "dur": 1},
+                                     {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 60}])");
+  EXPECT_EQ(trace.without_end, 3u);
+  EXPECT_EQ(trace.without_time, 1u);
+  EXPECT_EQ(trace.mended_text, 2u);
+  ASSERT_EQ(trace.events.size(), 3u);
+  EXPECT_EQ(trace.events[0].duration, 30'000);
+  EXPECT_EQ(trace.events[1].duration, 20'000);
+  EXPECT_EQ(trace.events[2].duration, 0);
+}
+
+TEST(KinetoTrace, TextThatIsNoJsonIsMendedAndCounted) {
+  const KinetoTrace trace =
+      read("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"C:\\path \xff\x01 \xc3\xa9\", \"ts\": 1, \"dur\": 1}]");
+  EXPECT_EQ(trace.mended_text, 3u);
+  EXPECT_EQ(trace.names[trace.names.size() - 1], "C:\\path ?  \xc3\xa9");
+}
+
+TEST(KinetoTrace, OnlyWhatEndsWithinTheEventsIsCut) {
+  const std::string text =
+      R"({"a": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1}, {"ph": "X", "cat")";
+  const KinetoTrace trace = read(text);
+  EXPECT_TRUE(trace.cut);
+  EXPECT_EQ(trace.position, text.size());
+  EXPECT_EQ(trace.events.size(), 1u);
+  EXPECT_THROW(read("{\"a\": 1, \"trac"), Error);
+  EXPECT_THROW(read("{\"traceEvents\": [{\"ph\": \"M\"}] \"x\": 1}"), Error);
+}
+
+TEST(KinetoTrace, GzipIsToldByItsContentAndMembersAreJoined) {
+  const std::string one = R"([{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1},)", two = R"({"ph": "M"}])";
+  const KinetoTrace trace = read(packed(one) + packed(two));
+  EXPECT_EQ(trace.event_count, 2u);
+  std::string damaged = packed(one + two);
+  damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
+  EXPECT_THROW(read(damaged), Error);
+}
+
+TEST(KinetoTrace, AGzipBombEndsInAnErrorAndNotInMemory) {
+  const auto error_of = [](std::string_view text) {
+    try {
+      read(text);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  std::string text = "[{\"ph\": \"";
+  text.append(size_t{80} << 20, 'x');
+  EXPECT_THAT(error_of(text), ::testing::HasSubstr("a single text is longer than 64 MiB"));
+  EXPECT_THAT(error_of(packed(text)), ::testing::HasSubstr("unpacks to more than 300 times its size"));
+}
+
+TEST(KinetoTrace, DeepNestingIsRefused) {
+  std::string text = "[{\"args\": ";
+  text.append(1000, '[');
+  EXPECT_THROW(read(text), Error);
+}
+
+TEST(KinetoTrace, AnElementHasABoundedNumberOfValues) {
+  std::string text = "[{\"ph\": \"M\", \"args\": [0";
+  for (uint64_t i = 0; i < kMaxJsonValues; ++i) text += ",0";
+  try {
+    read(text + "]}]");
+    ADD_FAILURE() << "was read";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("test event 0: holds more than 4194304 values"));
+  }
+}
+
+TEST(KinetoTrace, ListsOfRanksAreKeptOnce) {
+  const std::string event = R"({"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1, "args": {"Group size": 3,
+      "Collective name": "allreduce", "Process Group Ranks": "[4, 5, 6]"}})";
+  const KinetoTrace trace = read("[" + event + "," + event + "]");
+  ASSERT_EQ(trace.comms.size(), 2u);
+  ASSERT_EQ(trace.rank_lists.size(), 1u);
+  EXPECT_EQ(trace.comms[0].ranks, 0u);
+  EXPECT_EQ(trace.comms[1].ranks, 0u);
+  EXPECT_THAT(trace.rank_lists[0], ElementsAre(4, 5, 6));
+}
+
+TEST(KinetoTrace, ShortenedListsOfATableStandForNoMoreThanARunHas) {
+  std::string table = "[";
+  for (int i = 0; i < 5; ++i) {
+    table += (i > 0 ? "," : "") + ("{\"pg_name\": \"" + std::to_string(i)) +
+             "\", \"pg_size\": 1000000, \"ranks\": \"[0, 1, ..., 999999]\"}";
+  }
+  EXPECT_THROW(read_group_table(table + "]"), Error);
+}
+
+TEST(KinetoTrace, GroupTablesComeInThreeSpellings) {
+  const auto now = read_group_table(
+      R"([{"pg_name": "0", "ranks": [], "group_size": 8}, {"pg_name": "3", "ranks": [1, 3], "pg_size": 2}])");
+  ASSERT_EQ(now.size(), 2u);
+  EXPECT_THAT(now[0].ranks, IsEmpty());
+  EXPECT_EQ(now[0].size, 8u);
+  EXPECT_THAT(now[1].ranks, ElementsAre(1, 3));
+  const auto literal =
+      read_group_table("[{'pg_id': 140538064364672, 'backend_config': 'cuda:nccl', 'ranks': {5: 1, 2: 0}, 'x': None}]");
+  ASSERT_EQ(literal.size(), 1u);
+  EXPECT_EQ(literal[0].name, "140538064364672");
+  EXPECT_THAT(literal[0].ranks, ElementsAre(2, 5));
+  const auto printed = read_group_table(R"([{"pg_name": "1", "pg_size": 3, "ranks": "[4, 5, 6]"}])");
+  ASSERT_EQ(printed.size(), 1u);
+  EXPECT_THAT(printed[0].ranks, ElementsAre(4, 5, 6));
+  EXPECT_THAT(read_group_table("[{'ranks': [1]}, 7, {'pg_name': 'a', 'ranks': [1, 1]}]"), IsEmpty());
+  EXPECT_THAT(read_group_table("]["), IsEmpty());
+}
+
+TEST(KinetoComm, ShortenedRankListsAreCompletedWhereTheyAreEven) {
+  std::string text = "[0, 2, 4, 6";
+  for (int i = 4; i < 29; ++i) text += ", " + std::to_string(2 * i);
+  const auto ranks = read_rank_list(text + ", ..., 126]", 64);
+  ASSERT_EQ(ranks.size(), 64u);
+  EXPECT_EQ(ranks[40], 80u);
+  EXPECT_THAT(read_rank_list(text + ", ..., 127]", 64), IsEmpty());
+  EXPECT_THAT(read_rank_list("[0, 1, 2]", 3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(read_rank_list("all", 3), IsEmpty());
+}
+
+TEST(KinetoComm, NamesOfCallsAndKernelsAreKnown) {
+  const auto kind = [](std::string_view name) {
+    CommCall call;
+    return read_comm_name(name, call) == CommName::call && call.kind == CommCall::Kind::collective
+               ? std::string(to_string(call.collective))
+               : "-";
+  };
+  EXPECT_EQ(kind("allreduce_coalesced"), "allreduce");
+  EXPECT_EQ(kind("_allgather_base"), "allgather");
+  EXPECT_EQ(kind("nccl:_reduce_scatter_base"), "reduce-scatter");
+  EXPECT_EQ(kind("reduce"), "reduce");
+  EXPECT_EQ(kind("_reduce_oop"), "reduce");
+  EXPECT_EQ(kind("all_to_allv"), "alltoall");
+  EXPECT_EQ(kind("c10d::alltoall_base_"), "alltoall");
+  EXPECT_EQ(kind("_broadcast_oop"), "broadcast");
+  EXPECT_EQ(kind("barrier"), "barrier");
+  CommCall call;
+  EXPECT_EQ(read_comm_name("wait", call), CommName::wrapper);
+  EXPECT_EQ(read_comm_name("init", call), CommName::wrapper);
+  EXPECT_EQ(read_comm_name("aten::mm", call), CommName::none);
+  EXPECT_EQ(read_comm_name("c10d::recv_any_source_", call), CommName::call);
+  EXPECT_EQ(call.kind, CommCall::Kind::receive);
+  const auto kernel = [](std::string_view name) {
+    CommCall by_kernel;
+    if (!read_kernel_name(name, by_kernel)) return std::string("-");
+    return by_kernel.kind_known ? std::string(to_string(by_kernel.collective)) : "?";
+  };
+  EXPECT_EQ(kernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"), "allreduce");
+  EXPECT_EQ(kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"), "reduce-scatter");
+  EXPECT_EQ(kernel("ncclDevKernel_Reduce_Sum_f32_RING_LL"), "reduce");
+  EXPECT_EQ(kernel("ncclDevKernel_SendRecv(ncclDevKernelArgs)"), "?");
+  EXPECT_EQ(kernel("ncclDevKernel_Generic_1(ncclDevKernelArgs)"), "?");
+  EXPECT_EQ(kernel("void at::native::elementwise_kernel<AllReduce>"), "-");
+}
+
+TEST(KinetoComm, BytesAreTotals) {
+  const auto bytes = [](JobCollective kind, std::optional<uint64_t> in, std::optional<uint64_t> out, uint32_t members) {
+    CommCall call;
+    call.collective = kind;
+    call.in_elements = in;
+    call.out_elements = out;
+    call.width = 2;
+    bool fits = true;
+    const auto total = comm_bytes(call, members, fits);
+    return std::pair(total.value_or(UINT64_MAX), fits);
+  };
+  EXPECT_EQ(bytes(JobCollective::all_reduce, 100, 100, 8), std::pair(uint64_t{200}, true));
+  EXPECT_EQ(bytes(JobCollective::all_gather, 100, 800, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(JobCollective::all_gather, 100, std::nullopt, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(JobCollective::all_gather, 100, 100, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(JobCollective::all_gather, 100, 700, 8), std::pair(uint64_t{1600}, false));
+  EXPECT_EQ(bytes(JobCollective::reduce_scatter, 800, 100, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(JobCollective::all_to_all, 800, 640, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(JobCollective::gather, 100, 800, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(JobCollective::scatter, 0, 100, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(JobCollective::barrier, 1, 1, 8), std::pair(uint64_t{0}, true));
+  EXPECT_EQ(bytes(JobCollective::broadcast, std::nullopt, std::nullopt, 8).first, UINT64_MAX);
+  EXPECT_THROW(bytes(JobCollective::all_gather, uint64_t{1} << 58, std::nullopt, 1024), Error);
+}
+
+TEST(KinetoComm, WidthsOfElementsAreKnownInAllSpellings) {
+  for (const auto& [type, width] : std::initializer_list<std::pair<const char*, uint32_t>>{{"Float", 4},
+                                                                                           {"BFloat16", 2},
+                                                                                           {"c10::BFloat16", 2},
+                                                                                           {"Tensor(float)", 4},
+                                                                                           {"Tensor(long int)", 8},
+                                                                                           {"Half", 2},
+                                                                                           {"Byte", 1},
+                                                                                           {"Float8_e4m3fn", 1},
+                                                                                           {"Double", 8},
+                                                                                           {"ComplexFloat", 8},
+                                                                                           {"Bool", 1},
+                                                                                           {"UInt16", 2},
+                                                                                           {"", 0},
+                                                                                           {"string", 0}}) {
+    EXPECT_EQ(element_width(type), width) << type;
+  }
+}
+
+}  // namespace
+}  // namespace banyan::job

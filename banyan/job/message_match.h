@@ -1,0 +1,85 @@
+// MessageMatch: which receive takes which message, by the rule of job.h, for all ranks of a job.
+//
+// Sends and receives are given in the order in which they start. Constant time each, on average; where the receiver
+// ever receives from anybody or any tag, time in what waits on the other side. Memory: what waits for its partner.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "banyan/base/hash.h"
+#include "banyan/job/job.h"
+
+namespace banyan::job {
+
+// A node of a rank.
+struct JobPlace {
+  uint32_t rank = 0, node = 0;
+  friend auto operator<=>(const JobPlace&, const JobPlace&) = default;
+};
+
+// What a message goes by. Of a receive, `from` may be JobNode::kAnyPeer and `tag` JobNode::kAnyTag.
+struct MessageKey {
+  uint32_t from = 0, to = 0, tag = 0;
+  bool is_exact() const { return from != JobNode::kAnyPeer && tag != JobNode::kAnyTag; }
+  // Of a receive: whether it takes a message of this other key.
+  bool takes(const MessageKey& message) const {
+    return to == message.to && (from == JobNode::kAnyPeer || from == message.from) &&
+           (tag == JobNode::kAnyTag || tag == message.tag);
+  }
+  friend bool operator==(const MessageKey&, const MessageKey&) = default;
+};
+struct MessageKeyHash {
+  size_t operator()(const MessageKey& key) const {
+    return static_cast<size_t>(mix(uint64_t{key.from} << 32 | key.to, key.tag));
+  }
+};
+// Of the node of a send or receive.
+MessageKey message_key(const Job& job, JobPlace place);
+
+class MessageMatch {
+ public:
+  explicit MessageMatch(const Job& job);
+
+  // What the send or receive at `place` is matched with, which waits no longer; nothing: it waits from now on.
+  std::optional<JobPlace> start(JobPlace place);
+
+  // What waits, in no order.
+  void for_each_waiting(const std::function<void(JobPlace)>& visit) const;
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  struct Entry {
+    JobPlace place;
+    uint32_t next = kNone;
+  };
+  struct Lane {  // of one key: either sends wait, or receives
+    uint32_t first = kNone, last = kNone;
+    bool holds_sends = false;
+  };
+  struct Waiting {
+    JobPlace place;
+    MessageKey key;
+  };
+  struct Mixed {  // in the order in which they started
+    std::list<Waiting> sends, receives;
+  };
+
+  std::optional<JobPlace> start_exact(JobPlace place, const MessageKey& key, bool is_send);
+  static std::optional<JobPlace> start_mixed(Mixed& mixed, const Waiting& started, bool is_send);
+  uint32_t new_entry(JobPlace place);
+
+  const Job& job_;
+  std::unordered_map<MessageKey, Lane, MessageKeyHash> lanes_;
+  std::vector<Entry> entries_;
+  uint32_t free_entry_ = kNone;
+  std::unordered_map<uint32_t, Mixed> mixed_;  // by rank that receives from anybody or any tag: all that waits there
+};
+
+}  // namespace banyan::job

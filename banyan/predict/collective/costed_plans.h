@@ -1,0 +1,24 @@
+// What a device's links cost, or measured curves where there are any, for jobs on a fabric.
+//
+// Which links a collective loads is said by other plans. Its latency is the device's per doubling of the ranks that
+// take part, and links give as much of their bandwidth as protocols reach of it (link_efficiencies). Where a collective
+// was measured (cost/collective_cost.h), its latency and efficiency are those of the curve at its size, of links at
+// their full bandwidth.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "banyan/predict/cost/collective_cost.h"
+#include "banyan/predict/collective/footprint.h"
+
+namespace banyan::predict {
+
+std::unique_ptr<CollectivePlans> make_costed_plans(std::unique_ptr<CollectivePlans> plans, const LinkEfficiency& links,
+                                                   std::vector<CollectiveCost> measured);
+
+// By link, for JobSimulationOptions: that of links inside a box, and of the network elsewhere. All 1 where collectives
+// are measured, since the curves hold it already.
+std::vector<double> link_efficiencies(const Fabric& fabric, const LinkEfficiency& links, bool are_measured);
+
+}  // namespace banyan::predict

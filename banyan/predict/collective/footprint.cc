@@ -1,0 +1,60 @@
+#include "banyan/predict/collective/footprint.h"
+
+#include <string>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/schedule/cost.h"
+
+namespace banyan::predict {
+
+Footprint footprint_of(const Schedule& schedule, uint64_t bytes, Picoseconds alpha) {
+  Footprint footprint;
+  footprint.latency = alpha * static_cast<int64_t>(heights(schedule).max);
+  const std::vector<uint64_t> loads = link_loads(schedule);
+  for (uint32_t link = 0; link < loads.size(); ++link) {
+    if (loads[link] == 0) continue;
+    footprint.hops.push_back({link, static_cast<double>(bytes) * static_cast<double>(loads[link]) /
+                                        static_cast<double>(schedule.total_units())});
+  }
+  return footprint;
+}
+
+std::optional<CollectiveKind> scheduled_kind(job::JobCollective kind) {
+  switch (kind) {
+    case job::JobCollective::all_reduce:
+    case job::JobCollective::barrier:
+      return CollectiveKind::allreduce;
+    case job::JobCollective::all_gather:
+      return CollectiveKind::allgather;
+    case job::JobCollective::reduce_scatter:
+      return CollectiveKind::reduce_scatter;
+    case job::JobCollective::broadcast:
+      return CollectiveKind::broadcast;
+    case job::JobCollective::reduce:
+      return CollectiveKind::reduce;
+    case job::JobCollective::gather:
+    case job::JobCollective::scatter:
+    case job::JobCollective::all_to_all:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+Collective collective_of(const Fabric& fabric, const CollectiveCall& call) {
+  const auto kind = scheduled_kind(call.kind);
+  CHECK(kind.has_value()) << to_string(call.kind);
+  Collective::Options options{.kind = *kind, .ranks = {call.members.begin(), call.members.end()}};
+  if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) options.root = call.members[call.root];
+  return Collective::make(fabric, options);
+}
+
+void expect_few_transfers(const CollectiveCall& call, uint64_t transfers) {
+  if (transfers <= kMostTransfers) return;
+  throw Error(ErrorCode::unsupported, std::string(to_string(call.kind)) + " of " + std::to_string(call.members.size()) +
+                                          " ranks is " + std::to_string(transfers) + " transfers, more than the " +
+                                          std::to_string(kMostTransfers) +
+                                          " that are carried out one by one; use --collectives flow");
+}
+
+}  // namespace banyan::predict

@@ -1,0 +1,123 @@
+#include "banyan/predict/collective/schedule_simulation.h"
+
+#include <algorithm>
+
+#include "banyan/base/check.h"
+#include "banyan/predict/collective/transfer_engine.h"
+
+namespace banyan::predict {
+namespace {
+
+constexpr uint64_t kMessagesBetweenLooks = 4096;
+
+// One TransferGraph with a network to itself.
+class Run : private TransferEngine::Carrier {
+ public:
+  Run(const TransferGraph& graph, const ScheduleSimulationOptions& options)
+      : graph_(graph),
+        observer_(options.observer),
+        network_(std::vector<double>(graph.capacities().begin(), graph.capacities().end()), {.window = options.window}),
+        engine_(*this) {
+    for (const FoldedTransfer& transfer : graph.transfers()) {
+      if (transfer.stands_for > 0) messages_ += transfer.slices;
+    }
+  }
+
+  // Returns whether it came to its end.
+  bool carry_out() {
+    const uint32_t run = engine_.add(graph_);
+    engine_.begin(run);
+    while (engine_.messages_done() < messages_) {
+      const Picoseconds time = std::min(network_.next(), engine_.next());
+      CHECK(time < FluidNetwork::kNever) << messages_ - engine_.messages_done() << " slices never arrive; at "
+                                         << network_.now().count() << " ps";
+      sent_.clear();
+      for (const FluidEnd& end : network_.advance(time)) sent_.push_back(static_cast<uint32_t>(end.tag));
+      for (const uint32_t transfer : sent_) engine_.sent({run, transfer}, time);
+      engine_.advance(time);
+      if (observer_ != nullptr && engine_.messages_done() > next_look_ && !look()) return false;
+    }
+    return true;
+  }
+
+  FluidNetwork& network() { return network_; }
+  uint64_t messages_done() const { return engine_.messages_done(); }
+
+ private:
+  void carry(TransferEngine::Message message) override {
+    const FoldedTransfer& transfer = graph_.transfers()[message.transfer];
+    network_.start({.hops = graph_.hops(message.transfer),
+                    .bytes = transfer.bytes,
+                    .latency = transfer.alpha,
+                    .tag = message.transfer});
+  }
+
+  bool look() {
+    next_look_ = engine_.messages_done() + kMessagesBetweenLooks;
+    observer_->progress(static_cast<double>(engine_.messages_done()) / static_cast<double>(messages_), network_.now());
+    return !observer_->stop();
+  }
+
+  const TransferGraph& graph_;
+  SimulationObserver* observer_;
+  FluidNetwork network_;
+  TransferEngine engine_;
+  std::vector<uint32_t> sent_;
+  uint64_t messages_ = 0, next_look_ = 0;
+};
+
+}  // namespace
+
+double busbw_factor(CollectiveKind kind, size_t participants) {
+  const double n = static_cast<double>(participants);
+  switch (kind) {
+    case CollectiveKind::allreduce:
+      return 2 * (n - 1) / n;
+    case CollectiveKind::allgather:
+    case CollectiveKind::reduce_scatter:
+      return (n - 1) / n;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce:
+      return 1;
+  }
+  return 1;
+}
+
+std::vector<uint64_t> exact_link_bytes(const Schedule& schedule, uint64_t elements, uint64_t element_bytes) {
+  std::vector<uint64_t> bytes(schedule.fabric().links().size());
+  for (size_t i = 0; i < schedule.chunk_count(); ++i) {
+    const Chunk chunk = schedule.chunk(i);
+    const auto [begin, end] = schedule.element_range(i, elements);
+    for (const std::span<const RouteId> tree : {chunk.in_tree, chunk.out_tree}) {
+      for (const RouteId edge : tree) {
+        for (const LinkId link : schedule.route(edge).links) bytes[index(link)] += (end - begin) * element_bytes;
+      }
+    }
+  }
+  return bytes;
+}
+
+ScheduleSimulation simulate_schedule(const Schedule& schedule, const ScheduleSimulationOptions& options) {
+  const TransferGraph graph = TransferGraph::of(
+      schedule, {.total = options.total, .slice = options.slice, .alpha = options.alpha, .fold = options.fold});
+  Run run(graph, options);
+  ScheduleSimulation result;
+  result.complete = run.carry_out();
+  FluidNetwork& network = run.network();
+  result.time = network.now();
+  if (result.time > Picoseconds(0)) {
+    result.algbw = static_cast<double>(options.total.count()) / (static_cast<double>(result.time.count()) * 1e-12);
+    result.busbw =
+        result.algbw * busbw_factor(schedule.collective().kind(), schedule.collective().participants().size());
+  }
+  for (const uint32_t kind : graph.kind_of_link()) {
+    result.link_bytes.push_back(kind == TransferGraph::kUnused ? 0 : network.bytes_carried(kind));
+    result.link_full.push_back(kind == TransferGraph::kUnused ? Picoseconds(0) : network.time_full(kind));
+  }
+  for (const FoldedTransfer& transfer : graph.transfers()) result.messages += transfer.stands_for * transfer.slices;
+  result.messages_simulated = run.messages_done();
+  result.window = network.window_error();
+  return result;
+}
+
+}  // namespace banyan::predict

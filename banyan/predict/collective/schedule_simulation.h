@@ -1,0 +1,60 @@
+// How long a schedule takes: its trees carried out slice by slice on a fluid network.
+//
+// What is modelled: slices pipelined along all trees at once, reduce and spread overlapped; on every tree edge one
+// message after the other, in order; each message costs alpha before its first byte and its links' latency after its
+// last; links shared max-min fairly. What is not: reduction time, buffers that run out, routing other than the
+// schedule's.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "banyan/base/units.h"
+#include "banyan/predict/fluid/fluid_network.h"
+#include "banyan/predict/collective/transfer_graph.h"
+#include "banyan/schedule/schedule.h"
+
+namespace banyan::predict {
+
+// Hears how a long simulation goes, and may end it: see stop(). Called now and then on the simulating thread.
+class SimulationObserver {
+ public:
+  virtual ~SimulationObserver() = default;
+  virtual void progress(double fraction_done, Picoseconds now) = 0;
+  virtual bool stop() = 0;  // true: end now, with what is known
+};
+
+struct ScheduleSimulation {
+  Picoseconds time{0};  // until the last byte is where it belongs
+  bool complete = true;
+  double algbw = 0, busbw = 0;         // bytes per second; see schedule/collective.h, busbw as in nccl-tests
+  std::vector<double> link_bytes;      // by link of the fabric, as shares of the total: see exact_link_bytes()
+  std::vector<Picoseconds> link_full;  // for how long it was a bottleneck
+  uint64_t messages = 0;               // of the schedule
+  uint64_t messages_simulated = 0;     // what they folded into
+  WindowError window;
+};
+
+struct ScheduleSimulationOptions {
+  Bytes total;
+  Bytes slice;
+  Picoseconds alpha = std::chrono::microseconds(5);
+  Picoseconds window{0};
+  bool fold = true;
+  SimulationObserver* observer = nullptr;
+};
+
+// Complexity: a fluid event (fluid_network.h) for each message that is simulated.
+ScheduleSimulation simulate_schedule(const Schedule& schedule, const ScheduleSimulationOptions& options);
+
+// By link of the fabric, what a run carries over it: chunks end with whole elements there, as Schedule::element_range
+// says, where the simulation shares the total out to fractions of a byte. So the two differ by less than an element for
+// each tree edge that crosses the link, and not at all when every chunk holds a whole number of elements.
+// O(edges * hops of routes). The product of both numbers must fit a uint64_t.
+std::vector<uint64_t> exact_link_bytes(const Schedule& schedule, uint64_t elements, uint64_t element_bytes);
+
+// algbw times this is busbw (nccl-tests, PERFORMANCE.md): 2 (n-1)/n for allreduce, (n-1)/n for allgather and
+// reduce-scatter, 1 for broadcast and reduce.
+double busbw_factor(CollectiveKind kind, size_t participants);
+
+}  // namespace banyan::predict

@@ -1,0 +1,407 @@
+#include "banyan/run/agent/agent.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/run/join/calls.h"
+#include "banyan/run/agent/hub.h"
+#include "banyan/run/agent/lanes.h"
+#include "banyan/run/agent/links.h"
+#include "banyan/run/agent/membership.h"
+#include "banyan/run/system/process_watch.h"
+#include "banyan/run/agent/questions.h"
+#include "banyan/run/system/reactor.h"
+#include "banyan/run/join/reception.h"
+#include "banyan/run/join/wire.h"
+#include "banyan/run/system/fork_guard.h"
+
+namespace banyan::run {
+namespace {
+
+// How much later than its deadline a call returns at most, should the agent's thread not come to run.
+constexpr std::chrono::seconds kPatienceWithThread{1};
+
+// Tells one world from another that the same processes, or others at the same ports, have made.
+std::string name_of_world(const World& world) {
+  WireWriter writer;
+  for (const Member& member : world.members) {
+    writer.text(member.host_id).number(static_cast<uint32_t>(member.pid)).number(member.start_time).number(member.port);
+  }
+  return Secret("world").sign(writer.take()).substr(0, 16);
+}
+
+std::vector<std::string> names_of(const World& world) {
+  std::vector<std::string> names;
+  for (const Member& member : world.members) {
+    names.push_back("process " + std::to_string(member.pid) + " on " + member.host_name);
+  }
+  return names;
+}
+
+std::vector<CallTarget> targets_of(const World& world) {
+  std::vector<CallTarget> targets;
+  for (const Member& member : world.members) {
+    targets.push_back({.addresses = member.addresses, .port = member.port, .local_address = ""});
+  }
+  return targets;
+}
+
+std::vector<Links::Peer> peers_of(const World& world, const std::string& world_name) {
+  std::vector<Links::Peer> peers;
+  std::vector<CallTarget> targets = targets_of(world);
+  for (uint32_t rank = 0; rank < targets.size(); ++rank) {
+    peers.push_back({.target = std::move(targets[rank]),
+                     .greeting = {.purpose = "link",
+                                  .payload = WireWriter().text(world_name).number(rank).number(world.rank).take()}});
+  }
+  return peers;
+}
+
+// The transport's side of Lanes.
+class LaneConnector : public Connector {
+ public:
+  LaneConnector(std::shared_ptr<Mailbox> mailbox, Lanes& lanes, LaneGroup group)
+      : mailbox_(std::move(mailbox)),
+        lanes_(lanes),
+        communicator_(group.communicator),
+        size_(group.members.size()),
+        answers_(std::make_shared<AnswerQueue>()) {
+    mailbox_->post([&lanes, group = std::move(group), answers = answers_] { lanes.open(group, answers); });
+  }
+  ~LaneConnector() override {
+    // A fork may have copied the mailbox while it was locked.
+    if (getpid() != pid_) return;
+    mailbox_->post([&lanes = lanes_, communicator = communicator_] { lanes.close(communicator); });
+  }
+
+  void request(uint32_t peer, uint32_t lane, const Path& path) override {
+    CHECK(peer < size_) << "peer=" << peer << " of " << size_;
+    if (getpid() != pid_) throw Error(ErrorCode::unsupported, "a forked process cannot use its parent's connections");
+    const bool is_posted = mailbox_->post([&lanes = lanes_, communicator = communicator_, peer, lane, path] {
+      lanes.request(communicator, peer, lane, path);
+    });
+    if (is_posted) return;
+    answers_->put({.peer = peer,
+                   .lane = lane,
+                   .socket = {},
+                   .failure = Error(ErrorCode::peer_lost, "this process has left the world of the communicator")});
+  }
+  std::vector<Answer> take() override { return answers_->take(); }
+  int event_fd() const override { return answers_->event_fd(); }
+
+ private:
+  pid_t pid_ = getpid();
+  std::shared_ptr<Mailbox> mailbox_;  // shared with the reactor
+  Lanes& lanes_;                      // used on the reactor's thread only, so not when there is none
+  uint64_t communicator_;
+  size_t size_;
+  std::shared_ptr<AnswerQueue> answers_;  // shared with Lanes
+};
+
+// The agents of this process, whose threads end when exit() is called: behind its back, libraries that they use clear
+// away their things. What was registered last comes first, so before what OpenSSL has registered when it was loaded,
+// maybe by somebody else (secret.cc keeps it from that when it can).
+class StopsAtExit {
+ public:
+  static StopsAtExit& instance() {
+    static auto* const stops = new StopsAtExit();
+    return *stops;
+  }
+  void add(const void* agent, std::function<void()> stop) {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(is_registered_, true)) {
+      CHECK_EQ(std::atexit([] { instance().stop_all(); }), 0) << "atexit";
+    }
+    stops_.insert_or_assign(agent, std::move(stop));
+  }
+  void remove(const void* agent) {
+    const std::lock_guard lock(mutex_);
+    stops_.erase(agent);
+  }
+
+ private:
+  void stop_all() {
+    if (fork_guard_.is_in_child()) return;  // the threads, and maybe the lock, are the parent's
+    const std::lock_guard lock(mutex_);
+    for (const auto& [agent, stop] : stops_) stop();
+  }
+
+  const ForkGuard fork_guard_;
+  std::mutex mutex_;  // protects the two
+  bool is_registered_ = false;
+  std::map<const void*, std::function<void()>> stops_;
+};
+
+}  // namespace
+
+class Agent::Impl {
+ public:
+  Impl(Listener listener, const Secret& secret, World world, const Options& options)
+      : world_(std::move(world)),
+        world_name_(name_of_world(world_)),
+        liveness_(static_cast<uint32_t>(world_.members.size())),
+        calls_(reactor_, secret, options.stranger_time),
+        links_(reactor_, calls_, {.own = world_.rank, .lost_after = options.lost_after}, peers_of(world_, world_name_),
+               {.received = [this](uint32_t rank, Message message) { received(rank, message); },
+                .linked = [this](uint32_t rank) { linked(rank); },
+                .lost = [this](uint32_t rank, const std::string& why) { hub_.lost(rank, why); }}),
+        watch_(reactor_, [this](uint32_t rank) { hub_.process_ended(rank); }),
+        hub_(reactor_, links_, liveness_,
+             {.own = world_.rank, .heartbeat = options.heartbeat, .silent_after = options.silent_after},
+             names_of(world_),
+             {.changed = [this](uint32_t rank) { changed(rank); },
+              .process_is_watched = [this](uint32_t rank) { return watch_.is_watched(rank); }}),
+        questions_(reactor_, links_, hub_, liveness_, *hooks_, world_.rank),
+        membership_(reactor_, links_, liveness_, world_.rank),
+        lanes_(reactor_, calls_, liveness_, world_name_, targets_of(world_)),
+        reception_(reactor_, std::move(listener), secret,
+                   {.stranger_time = options.stranger_time, .stranger_limit = options.stranger_limit},
+                   [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); }) {}
+
+  ~Impl() {
+    StopsAtExit::instance().remove(this);
+    stop();
+  }
+
+  // Nobody else's thread runs here after that.
+  void stop() {
+    if (!thread_.joinable()) return;
+    reactor_.stop();
+    thread_.join();
+  }
+
+  // True when the hub is connected, or there is none but this rank.
+  bool start(Clock::time_point deadline) {
+    std::future<void> joined = joined_.get_future();
+    const Member& own = world_.members[world_.rank];
+    for (uint32_t rank = 0; rank < world_.members.size(); ++rank) {
+      const Member& member = world_.members[rank];
+      // Threads of one process can be a world too.
+      if (rank == world_.rank || member.host_id != own.host_id || member.pid == own.pid) continue;
+      watch_.watch(rank, member.pid, member.start_time);
+    }
+    hub_.start();
+    check_joined();
+    run();
+    return joined.wait_until(deadline) == std::future_status::ready;
+  }
+
+  // Locks and threads that a fork has copied are of no use.
+  bool is_of_this_process() const { return pid_ == getpid(); }
+  // Runs `task` on the agent's thread, some time.
+  void check_process() const {
+    if (is_of_this_process()) return;
+    throw Error(ErrorCode::unsupported, "process " + std::to_string(getpid()) + " was forked from process " +
+                                            std::to_string(pid_) +
+                                            ", which had joined; a forked process has to join anew");
+  }
+  void post(std::function<void()> task) {
+    check_process();
+    reactor_.mailbox()->post(std::move(task));
+  }
+
+  const World& world() const { return world_; }
+  const Liveness& liveness() const { return liveness_; }
+  Hub& hub() { return hub_; }
+  const Links& links() const { return links_; }
+  HookBoard& hooks() { return *hooks_; }
+  Questions& questions() { return questions_; }
+  Membership& membership() { return membership_; }
+  Lanes& lanes() { return lanes_; }
+  const Reception& reception() const { return reception_; }
+  const std::shared_ptr<Mailbox>& mailbox() const { return reactor_.mailbox(); }
+  const std::shared_ptr<std::atomic<uint32_t>>& expectations() const { return expectations_; }
+
+ private:
+  void run() {
+    // Signals are for the threads of the application.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] {
+      pthread_setname_np(pthread_self(), "banyan-agent");
+      reactor_.run();
+    });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    StopsAtExit::instance().add(this, [this] { stop(); });
+  }
+
+  void check_joined() {
+    if (is_joined_ || !hub_.is_joined()) return;
+    is_joined_ = true;
+    joined_.set_value();
+  }
+
+  void linked(uint32_t rank) {
+    hub_.linked(rank);
+    check_joined();
+  }
+
+  void received(uint32_t rank, const Message& message) {
+    hub_.heard(rank);
+    if (!hub_.received(rank, message) && !questions_.received(rank, message) && !membership_.received(rank, message)) {
+      throw Error(ErrorCode::invalid_input, "a message of kind " + std::to_string(message.kind));
+    }
+  }
+
+  void changed(uint32_t rank) {
+    check_joined();
+    if (liveness_.is_gone(rank)) watch_.forget(rank);
+    lanes_.changed(rank);
+    questions_.changed();
+    membership_.changed(rank);
+    hooks_->liveness_changed();
+  }
+
+  std::optional<std::string> admit(const Greeting& greeting, FileDescriptor& socket) {
+    if (greeting.purpose != "link" && greeting.purpose != "lane") {
+      return "a process called for '" + greeting.purpose.substr(0, 32) + "', which is not served here";
+    }
+    WireReader payload(greeting.payload);
+    if (payload.text() != world_name_ || payload.number<uint32_t>() != world_.rank) {
+      return "a process called that takes this one for another; its group is not ours";
+    }
+    if (greeting.purpose == "lane") return lanes_.admit(payload, socket);
+    const uint32_t rank = payload.number<uint32_t>();
+    payload.end();
+    if (rank >= liveness_.size() || rank == world_.rank) return "a process called that says to be a rank there is not";
+    if (!links_.adopt(rank, std::move(socket))) {
+      return "rank " + std::to_string(rank) + " called, though it was given up: " + liveness_.why(rank);
+    }
+    return {};
+  }
+
+  // In the order in which they need each other.
+  pid_t pid_ = getpid();
+  World world_;
+  std::string world_name_;
+  Liveness liveness_;
+  std::shared_ptr<HookBoard> hooks_ = std::make_shared<HookBoard>();  // shared with registrations
+  std::shared_ptr<std::atomic<uint32_t>> expectations_ =
+      std::make_shared<std::atomic<uint32_t>>(0);  // with their holders
+  std::promise<void> joined_;
+  bool is_joined_ = false;
+  Reactor reactor_;
+  Calls calls_;
+  Links links_;
+  ProcessWatch watch_;
+  Hub hub_;
+  Questions questions_;
+  Membership membership_;
+  Lanes lanes_;
+  Reception reception_;
+  std::thread thread_;
+};
+
+Agent::Agent(Listener listener, Secret secret, World world, Options options, Clock::time_point deadline) {
+  CHECK(world.rank < world.members.size()) << "rank=" << world.rank << " of " << world.members.size();
+  impl_ = std::make_unique<Impl>(std::move(listener), secret, std::move(world), options);
+  if (impl_->start(deadline)) return;
+  impl_->stop();
+  const uint32_t hub = impl_->hub().rank();
+  const Member& member = impl_->world().members[hub];
+  const std::string& trouble = impl_->links().trouble(hub);
+  throw Error(ErrorCode::timed_out, "rank " + std::to_string(hub) + " (process " + std::to_string(member.pid) + " on " +
+                                        member.host_name + ") could not be joined: " +
+                                        (trouble.empty() ? "it has not answered a call to port " +
+                                                               std::to_string(member.port) + " of its host"
+                                                         : trouble));
+}
+
+Agent::~Agent() {
+  if (!impl_->is_of_this_process()) static_cast<void>(impl_.release());  // its thread and its locks are not ours
+}
+
+uint32_t Agent::rank() const { return impl_->world().rank; }
+const std::vector<Member>& Agent::members() const { return impl_->world().members; }
+const Liveness& Agent::liveness() const { return impl_->liveness(); }
+
+Agent::Expectation Agent::expect() {
+  impl_->check_process();
+  const auto adjust = [mailbox = impl_->mailbox(), &hub = impl_->hub(), count = impl_->expectations()] {
+    mailbox->post([&hub, count] { hub.expect(count->load() > 0); });
+  };
+  if (impl_->expectations()->fetch_add(1) == 0) impl_->post([adjust] { adjust(); });
+  return Expectation(std::shared_ptr<void>(nullptr, [adjust, pid = getpid(), count = impl_->expectations()](void*) {
+    if (pid == getpid() && count->fetch_sub(1) == 1) adjust();
+  }));
+}
+
+void Agent::leave(Clock::time_point deadline) {
+  if (!impl_->is_of_this_process()) return;
+  const auto left = std::make_shared<std::promise<void>>();
+  std::future<void> heard = left->get_future();
+  impl_->post([&hub = impl_->hub(), left] {
+    hub.leave([left, is_told = false]() mutable {
+      if (!std::exchange(is_told, true)) left->set_value();
+    });
+  });
+  heard.wait_until(deadline);
+}
+
+std::unique_ptr<Connector> Agent::connector(uint64_t communicator, std::vector<uint32_t> members, uint32_t own,
+                                            std::chrono::milliseconds at_most) {
+  CHECK(own < members.size() && members[own] == rank()) << "own=" << own << " of " << members.size();
+  impl_->check_process();
+  return std::make_unique<LaneConnector>(
+      impl_->mailbox(), impl_->lanes(),
+      LaneGroup{.communicator = communicator, .members = std::move(members), .own = own, .at_most = at_most});
+}
+
+HookRegistration Agent::attach(uint64_t communicator, CommunicatorHooks hooks) {
+  impl_->check_process();
+  return impl_->hooks().attach(communicator, std::move(hooks));
+}
+
+std::vector<PeerReport> Agent::ask_states(uint64_t communicator, Clock::time_point deadline) {
+  const auto promise = std::make_shared<std::promise<std::vector<PeerReport>>>();
+  std::future<std::vector<PeerReport>> reports = promise->get_future();
+  impl_->post([&questions = impl_->questions(), communicator, deadline, promise] {
+    questions.ask(communicator, deadline,
+                  [promise](std::vector<PeerReport> found) { promise->set_value(std::move(found)); });
+  });
+  if (reports.wait_until(deadline + kPatienceWithThread) == std::future_status::ready) return reports.get();
+  return std::vector<PeerReport>(liveness().size());
+}
+
+void Agent::tell(uint64_t communicator, const std::string& reason) {
+  impl_->post([&questions = impl_->questions(), communicator, reason] { questions.tell(communicator, reason); });
+}
+
+Survivors Agent::agree(const SurvivorQuestion& question) {
+  const std::vector<uint32_t>& candidates = question.candidates;
+  const bool is_ascending =
+      std::adjacent_find(candidates.begin(), candidates.end(), std::greater_equal<>()) == candidates.end();
+  CHECK(is_ascending && !candidates.empty() && candidates.back() < liveness().size() &&
+        std::binary_search(candidates.begin(), candidates.end(), rank()))
+      << "candidates=" << candidates.size() << " of " << liveness().size();
+  const auto promise = std::make_shared<std::promise<Membership::Outcome>>();
+  std::future<Membership::Outcome> outcome = promise->get_future();
+  impl_->post([&membership = impl_->membership(), question, promise] {
+    membership.agree(question, [promise](Membership::Outcome found) { promise->set_value(std::move(found)); });
+  });
+  if (outcome.wait_until(question.deadline + kPatienceWithThread) != std::future_status::ready) {
+    throw Error(ErrorCode::timed_out, "the survivors did not agree in time: this process was not given time to run");
+  }
+  Membership::Outcome found = outcome.get();
+  if (found.failure) throw Error(*found.failure);
+  return std::move(*found.survivors);
+}
+
+Agent::Refusals Agent::refusals() const {
+  Reception::Refusals refusals = impl_->reception().refusals();
+  return {.count = refusals.count, .last = {refusals.last.begin(), refusals.last.end()}};
+}
+
+}  // namespace banyan::run

@@ -1,0 +1,110 @@
+// Agent: the thread by which the processes of a world know each other.
+//
+// A *world* is a set of processes that have met; communicators split or shrunk from it share its agent (which is why
+// they hold it by shared_ptr). The agent answers calls of peers and hands their connections to transports, watches who
+// lives, passes questions round, and lets survivors agree on who they are. It sleeps in epoll; while nobody waits for
+// anything, it costs nothing.
+//
+// Who lives. The end of a process on the same host (Member::host_id) is told by the kernel through a pidfd, within
+// milliseconds. Besides, every rank holds one connection to the *hub*, the lowest rank that lives: when it breaks, its
+// process is gone. The hub tells all of each death; so does the rank that saw it first. When the hub itself dies, the
+// next lowest takes over. A host that vanishes without a word is noticed by TCP, after Options::lost_after. While
+// somebody waits (expect), the hub asks for a sign of life every Options::heartbeat: who gives none for
+// Options::silent_after is silent.
+//
+// Threads: every function may be called from any thread, unless it says otherwise; hooks are called by the agent's
+// thread and must not block, nor call the agent (but liveness() is free). After fork(), the child's calls throw
+// Error{unsupported}; destroying the object there does nothing.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/run/agent/hooks.h"
+#include "banyan/run/join/listener.h"
+#include "banyan/run/agent/liveness.h"
+#include "banyan/run/join/secret.h"
+#include "banyan/run/join/world.h"
+#include "banyan/run/agent/survivors.h"
+#include "banyan/run/transport/connector.h"
+
+namespace banyan::run {
+
+class Agent {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Options {
+    std::chrono::milliseconds heartbeat{1000};
+    std::chrono::milliseconds silent_after{5000};
+    std::chrono::milliseconds lost_after{30'000};     // without an acknowledgement from a peer's host
+    std::chrono::milliseconds stranger_time{10'000};  // for a caller to say who it is
+    uint32_t stranger_limit = 256;                    // at once; then the oldest is hung up on
+  };
+
+  // Starts the thread and, unless this rank is the lowest, connects to the hub. Throws Error{timed_out} naming the hub
+  // that did not answer until `deadline`, Error{io}.
+  Agent(Listener listener, Secret secret, World world, Options options, Clock::time_point deadline);
+  // Hangs up and joins the thread. To peers that were not told by leave(), this rank is dead.
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  uint32_t rank() const;
+  const std::vector<Member>& members() const;
+  // Valid as long as the agent. Safe to read by loops that spin.
+  const Liveness& liveness() const;
+  // While at least one call of expect() has not been taken back by its object's end, silence is watched for in the
+  // whole world. May outlive the agent.
+  class Expectation;
+  Expectation expect();
+  // Tells all that this process leaves in peace; its end is no death then. Returns when all who live have heard it,
+  // or at the deadline. Afterwards liveness() means nothing here.
+  // In a forked process it does nothing.
+  void leave(Clock::time_point deadline);
+
+  // Makes the connections of one communicator. `members` are world ranks, and `own` is this one's index in them; peers
+  // are numbered so in requests, answers and messages. Of two ends, the lower number calls. A request fails after
+  // `at_most`, or at once when the peer is gone. Destroying it hangs up on calls to this communicator. One for each
+  // communicator.
+  std::unique_ptr<Connector> connector(uint64_t communicator, std::vector<uint32_t> members, uint32_t own,
+                                       std::chrono::milliseconds at_most);
+
+  // One for each communicator. The registration takes the hooks back at its end.
+  HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
+
+  // Asks all of the world what `communicator` does there, by way of the hub, or directly when the hub does not answer.
+  // By world rank. Returns at the deadline or when there is nothing more to wait for. Throws nothing but for fork.
+  std::vector<PeerReport> ask_states(uint64_t communicator, Clock::time_point deadline);
+  // Runs the `told` hook of `communicator` on every rank that can be reached, this one too. Does not wait for them.
+  void tell(uint64_t communicator, const std::string& reason);
+
+  // See survivors.h. Throws Error{peer_lost}: "this rank was left out of the new group (ranks 0, 2-7)";
+  // Error{timed_out} when no agreement was possible until the deadline, naming those who hindered it.
+  Survivors agree(const SurvivorQuestion& question);
+
+  struct Refusals {
+    uint64_t count = 0;
+    std::vector<std::string> last;  // one line each, at most 16
+  };
+  // Calls that were not let in.
+  Refusals refusals() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+class Agent::Expectation {
+ public:
+  Expectation() = default;
+  explicit Expectation(std::shared_ptr<void> held) : held_(std::move(held)) {}
+
+ private:
+  std::shared_ptr<void> held_;
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,437 @@
+#include "banyan/run/agent/agent.h"
+
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <random>
+
+#include "banyan/base/error.h"
+#include "banyan/run/join/socket_address.h"
+#include "banyan/run/agent/test_worlds.h"
+
+namespace banyan::run {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Clock = Agent::Clock;
+using Seat = ForkedWorld::Seat;
+
+constexpr std::chrono::seconds kLong = ForkedWorld::kLong;
+constexpr uint64_t kGroup = 77;  // a communicator
+
+size_t open_descriptors() {
+  size_t count = 0;
+  DIR* directory = opendir("/proc/self/fd");
+  while (readdir(directory) != nullptr) ++count;
+  closedir(directory);
+  return count;
+}
+
+// ---- Who lives
+
+TEST(Agent, NoticesADeathOnItsHostAndOnOthers) {
+  ForkedWorld world({"a", "a", "b", "c", "b"}, [](Seat& seat) -> std::string {
+    const auto agent = sit_down(seat);
+    seat.say(1);
+    if (!wait_for_state(*agent, 2, PeerState::dead)) return "it was not noticed";
+    const milliseconds time = seat.board.since_strike();
+    for (const uint32_t other : {0u, 1u, 3u, 4u}) {
+      if (agent->liveness().state(other) != PeerState::alive) return "too many are dead";
+    }
+    seat.say(2);
+    seat.test_says(2);
+    return agent->liveness().why(2) + "; after " + std::to_string(time.count()) + " ms";
+  });
+  ASSERT_TRUE(world.all_say(1));
+  world.strike(2, SIGKILL);
+  for (const uint32_t rank : {0u, 1u, 3u, 4u}) EXPECT_TRUE(world.board().wait_for(rank, 2)) << rank;
+  world.say(2);
+  for (const uint32_t rank : {0u, 1u, 3u, 4u}) {
+    const std::string report = world.report(rank);
+    EXPECT_THAT(report, HasSubstr("process " + std::to_string(world.pid(2)) + " on node-b"));
+    std::printf("rank %u: %s\n", rank, report.c_str());
+    EXPECT_LT(std::stoi(report.substr(report.find("after ") + 6)), 5000);
+  }
+}
+
+TEST(Agent, NoticesTheDeathOfTheHubAndOfItsSuccessor) {
+  ForkedWorld world({"a", "b", "c", "d"}, [](Seat& seat) -> std::string {
+    const auto agent = sit_down(seat);
+    seat.say(1);
+    if (!wait_for_state(*agent, 0, PeerState::dead)) return "the death of the hub was not noticed";
+    const milliseconds first = seat.board.since_strike();
+    seat.say(2);
+    if (!wait_for_state(*agent, 1, PeerState::dead)) return "the death of its successor was not noticed";
+    const milliseconds second = seat.board.since_strike();
+    const std::string others =
+        std::string(name_of(agent->liveness().state(2))) + " and " + name_of(agent->liveness().state(3));
+    seat.say(3);
+    seat.test_says(3);
+    return "after " + std::to_string(first.count()) + " and " + std::to_string(second.count()) + " ms, " + others;
+  });
+  ASSERT_TRUE(world.all_say(1));
+  world.strike(0, SIGKILL);
+  for (const uint32_t rank : {1u, 2u, 3u}) ASSERT_TRUE(world.board().wait_for(rank, 2)) << rank;
+  world.strike(1, SIGKILL);
+  for (const uint32_t rank : {2u, 3u}) EXPECT_TRUE(world.board().wait_for(rank, 3)) << rank;
+  world.say(3);
+  for (const uint32_t rank : {2u, 3u}) {
+    const std::string report = world.report(rank);
+    std::printf("rank %u: %s\n", rank, report.c_str());
+    EXPECT_THAT(report, HasSubstr("alive and alive"));
+  }
+}
+
+TEST(Agent, CallsTheStoppedSilentUntilTheyGoOn) {
+  for (const uint32_t stopped : {0u, 2u}) {
+    ForkedWorld world({"a", "b", "a"}, [stopped](Seat& seat) -> std::string {
+      const auto agent = sit_down(seat);
+      const Agent::Expectation expectation = agent->expect();
+      seat.say(1);
+      if (seat.rank() != stopped) {
+        if (!wait_for_state(*agent, stopped, PeerState::silent)) return "its silence was not noticed";
+        seat.say(2);
+        if (!wait_for_state(*agent, stopped, PeerState::alive)) return "its return was not noticed";
+        seat.say(3);
+      }
+      seat.test_says(2);
+      return "well";
+    });
+    ASSERT_TRUE(world.all_say(1));
+    world.strike(stopped, SIGSTOP);
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      EXPECT_TRUE(rank == stopped || world.board().wait_for(rank, 2)) << rank;
+    }
+    world.strike(stopped, SIGCONT);
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      EXPECT_TRUE(rank == stopped || world.board().wait_for(rank, 3)) << rank;
+    }
+    world.say(2);
+    for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(world.report(rank), "well") << rank;
+  }
+}
+
+TEST(Agent, TellsLeavingFromDying) {
+  for (int round = 0; round < 5; ++round) {
+    for (uint32_t last = 0; last < 5; ++last) {
+      // All but one leave at once, hubs and their successors among them.
+      ForkedWorld world({"a", "a", "b", "b", "c"}, [last](Seat& seat) -> std::string {
+        auto agent = sit_down(seat);
+        seat.say(1);
+        seat.test_says(2);
+        if (seat.rank() != last) {
+          const Clock::time_point deadline = soon();
+          agent->leave(deadline);
+          return Clock::now() < deadline ? "well" : "nobody let it go";
+        }
+        for (uint32_t rank = 0; rank < 5; ++rank) {
+          if (rank == last || wait_for_state(*agent, rank, PeerState::left)) continue;
+          return std::string("rank ") + std::to_string(rank) + ": " + name_of(agent->liveness().state(rank)) + ", " +
+                 agent->liveness().why(rank);
+        }
+        agent->leave(soon());
+        return "well";
+      });
+      ASSERT_TRUE(world.all_say(1));
+      world.say(2);
+      for (uint32_t rank = 0; rank < 5; ++rank)
+        EXPECT_EQ(world.report(rank), "well") << "rank " << rank << " of " << last;
+    }
+  }
+}
+
+TEST(Agent, DoesNotBelieveAProcessThatOnlyHasTheNumber) {
+  ForkedWorld world({"a", "a", "a"}, [](Seat& seat) -> std::string {
+    if (seat.rank() == 2) {  // lives, but is not who it was
+      seat.test_says(2);
+      return "";
+    }
+    seat.world.members[2].start_time -= 1;
+    const auto agent = sit_down(seat);
+    const bool is_dead = wait_for_state(*agent, 2, PeerState::dead);
+    seat.say(1);
+    seat.test_says(2);
+    return is_dead ? "dead" : "alive";
+  });
+  for (const uint32_t rank : {0u, 1u}) EXPECT_TRUE(world.board().wait_for(rank, 1));
+  world.say(2);
+  EXPECT_EQ(world.report(0), "dead");
+  EXPECT_EQ(world.report(1), "dead");
+}
+
+TEST(Agent, TellsItsHooksOfEachChange) {
+  LocalWorld world(3);
+  std::promise<void> changed;
+  const HookRegistration hooks =
+      world[2].attach(kGroup, {.state = {}, .told = {}, .liveness_changed = [&, is_told = false]() mutable {
+                                 if (!std::exchange(is_told, true)) changed.set_value();
+                               }});
+  world.end(1);
+  ASSERT_EQ(changed.get_future().wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(world[2].liveness().state(1), PeerState::dead);
+}
+
+TEST(Agent, NoticesADeathWhenAForkedChildLivesOn) {
+  ForkedWorld world({"a", "b"}, [](Seat& seat) -> std::string {
+    const auto agent = sit_down(seat);
+    if (seat.rank() == 1 && fork() == 0) {
+      seat.say(1);
+      seat.test_says(9);
+      _exit(0);
+    }
+    if (seat.rank() == 1) {
+      seat.test_says(9);
+      return "";
+    }
+    seat.say(1);
+    const bool is_dead = wait_for_state(*agent, 1, PeerState::dead);
+    return is_dead ? agent->liveness().why(1) : "it was not noticed";
+  });
+  ASSERT_TRUE(world.all_say(1));
+  world.strike(1, SIGKILL);
+  EXPECT_THAT(world.report(0), HasSubstr("it has closed its connection"));
+  world.say(9);
+}
+
+// ---- Questions
+
+CommunicatorHooks state_of(const std::string& text) {
+  return {.state = [text] { return text; }, .told = {}, .liveness_changed = {}};
+}
+
+TEST(Agent, AsksAllForTheirState) {
+  LocalWorld world(4);
+  std::vector<HookRegistration> hooks;
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    if (rank != 2) hooks.push_back(world[rank].attach(kGroup, state_of("state of " + std::to_string(rank))));
+  }
+  for (const uint32_t asker : {0u, 3u}) {
+    const std::vector<PeerReport> reports = world[asker].ask_states(kGroup, soon());
+    ASSERT_EQ(reports.size(), 4u);
+    EXPECT_EQ(reports[1].kind, PeerReport::Kind::answered);
+    EXPECT_EQ(reports[1].text, "state of 1");
+    EXPECT_EQ(reports[2].kind, PeerReport::Kind::unknown);
+    EXPECT_EQ(reports[asker].text, "state of " + std::to_string(asker));
+  }
+}
+
+TEST(Agent, SaysWhoDoesNotAnswer) {
+  ForkedWorld world({"a", "b", "a", "b"}, [](Seat& seat) -> std::string {
+    const auto agent = sit_down(seat);
+    const HookRegistration hooks = agent->attach(kGroup, state_of("I am " + std::to_string(seat.rank())));
+    seat.say(1);
+    seat.test_says(2);
+    if (seat.rank() != 1) {
+      seat.test_says(3);
+      return "";
+    }
+    if (!wait_for_state(*agent, 2, PeerState::dead)) return "the death was not noticed";
+    const auto reports = agent->ask_states(kGroup, Clock::now() + milliseconds(500));
+    EXPECT_EQ(reports[2].kind, PeerReport::Kind::dead);
+    EXPECT_THAT(reports[2].text, HasSubstr("has ended"));
+    EXPECT_EQ(reports[3].kind, PeerReport::Kind::no_answer);
+    return ::testing::Test::HasFailure() ? "not so" : reports[0].text;
+  });
+  ASSERT_TRUE(world.all_say(1));
+  world.strike(3, SIGSTOP);
+  world.strike(2, SIGKILL);
+  world.say(2);
+  EXPECT_EQ(world.report(1), "I am 0");
+}
+
+TEST(Agent, AsksWithoutAHubThatIsStopped) {
+  ForkedWorld world({"a", "b", "c"}, [](Seat& seat) -> std::string {
+    const auto agent = sit_down(seat);
+    std::promise<std::string> dumped;
+    CommunicatorHooks hooks = state_of("I am " + std::to_string(seat.rank()));
+    hooks.told = [&](const std::string& reason) { dumped.set_value(reason); };
+    const HookRegistration registration = agent->attach(kGroup, hooks);
+    seat.say(1);
+    seat.test_says(2);
+    std::string text;
+    if (seat.rank() == 1) {
+      const auto reports = agent->ask_states(kGroup, Clock::now() + milliseconds(1000));
+      text = std::to_string(static_cast<int>(reports[0].kind)) + " " + reports[2].text + " ";
+      agent->tell(kGroup, "rank 0 is late");
+    }
+    std::future<std::string> reason = dumped.get_future();
+    if (reason.wait_for(kLong) == std::future_status::ready) text += reason.get();
+    seat.say(2);
+    seat.test_says(3);
+    return text;
+  });
+  ASSERT_TRUE(world.all_say(1));
+  world.strike(0, SIGSTOP);
+  world.say(2);
+  for (const uint32_t rank : {1u, 2u}) EXPECT_TRUE(world.board().wait_for(rank, 2));
+  world.strike(0, SIGCONT);
+  EXPECT_TRUE(world.board().wait_for(0, 2)) << "what was said to the stopped is not lost";
+  world.say(3);
+  EXPECT_EQ(world.report(0), "rank 0 is late");
+  EXPECT_EQ(world.report(1), std::to_string(static_cast<int>(PeerReport::Kind::no_answer)) + " I am 2 rank 0 is late");
+  EXPECT_EQ(world.report(2), "rank 0 is late");
+}
+
+TEST(Agent, HasAllWriteDownWhatTheyKnow) {
+  LocalWorld world(4);
+  std::mutex mutex;
+  std::condition_variable written;
+  std::vector<std::string> reasons;
+  std::vector<HookRegistration> hooks;
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    hooks.push_back(world[rank].attach(kGroup, {.state = {},
+                                                .told =
+                                                    [&](const std::string& reason) {
+                                                      const std::lock_guard lock(mutex);
+                                                      reasons.push_back(reason);
+                                                      written.notify_all();
+                                                    },
+                                                .liveness_changed = {}}));
+  }
+  world[2].tell(kGroup, "rank 1 is late");
+  std::unique_lock lock(mutex);
+  EXPECT_TRUE(written.wait_for(lock, kLong, [&] { return reasons.size() == 4; }));
+  EXPECT_THAT(reasons, ::testing::Each("rank 1 is late"));
+}
+
+// ---- Robustness
+
+FileDescriptor call(uint16_t port) {
+  const SocketAddress address = SocketAddress::parse("127.0.0.1", port);
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(socket.get(), address.get(), address.size), 0);
+  return socket;
+}
+
+// Until it hangs up on us.
+bool is_hung_up(const FileDescriptor& socket) {
+  pollfd polled{.fd = socket.get(), .events = POLLIN, .revents = 0};
+  std::array<char, 256> buffer{};
+  while (poll(&polled, 1, static_cast<int>(milliseconds(kLong).count())) == 1) {
+    if (recv(socket.get(), buffer.data(), buffer.size(), 0) <= 0) return true;
+  }
+  return false;
+}
+
+TEST(Agent, RefusesGarbageAndGoesOn) {
+  LocalWorld world(2);
+  const uint16_t port = world[0].members()[0].port;
+  for (int i = 0; i < 20; ++i) {
+    const FileDescriptor socket = call(port);
+    const std::string garbage = "GET / HTTP/1.1\r\nHost: banyan\r\n\r\n";
+    ASSERT_EQ(send(socket.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), static_cast<ssize_t>(garbage.size()));
+    EXPECT_TRUE(is_hung_up(socket));
+  }
+  EXPECT_EQ(world[1].ask_states(kGroup, soon())[0].kind, PeerReport::Kind::unknown);
+  const Agent::Refusals refusals = world[0].refusals();
+  EXPECT_EQ(refusals.count, 20u);
+  EXPECT_EQ(refusals.last.size(), 16u);
+  EXPECT_FALSE(refusals.last[0].empty());
+}
+
+TEST(Agent, HangsUpOnTheOldestOfTooManyStrangers) {
+  Agent::Options options = quick();
+  options.stranger_limit = 4;
+  LocalWorld world(2, options);
+  std::vector<FileDescriptor> strangers;
+  for (int i = 0; i < 6; ++i) strangers.push_back(call(world[0].members()[0].port));
+  EXPECT_TRUE(is_hung_up(strangers[0]));
+  EXPECT_TRUE(is_hung_up(strangers[1]));
+  pollfd last{.fd = strangers[5].get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&last, 1, 0), 0);
+}
+
+TEST(Agent, HangsUpOnStrangersThatSayNothing) {
+  Agent::Options options = quick();
+  options.stranger_time = milliseconds(100);
+  LocalWorld world(2, options);
+  EXPECT_TRUE(is_hung_up(call(world[0].members()[0].port)));
+  EXPECT_THAT(world[0].refusals().last, ElementsAre(HasSubstr("did not say who it is")));
+}
+
+TEST(Agent, KeepsNoDescriptors) {
+  const size_t before = open_descriptors();
+  for (int i = 0; i < 3; ++i) {
+    LocalWorld world(4);
+    const auto connector = world[0].connector(kGroup, {0, 1}, 0, milliseconds(1000));
+    connector->request(1, 0, {});
+    world.end(3);
+    EXPECT_TRUE(wait_for_state(world[1], 3, PeerState::dead));
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(Agent, IsOfNoUseToAForkedChild) {
+  LocalWorld world(2);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    try {
+      world[0].ask_states(kGroup, soon());
+    } catch (const Error& error) {
+      world.end(0);  // returns
+      _exit(error.code() == ErrorCode::unsupported ? 0 : 2);
+    }
+    _exit(3);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(world[1].ask_states(kGroup, soon())[0].kind, PeerReport::Kind::unknown) << "the parent's goes on";
+}
+
+TEST(Agent, GivesUpOnAHubThatDoesNotAnswer) {
+  World world{.rank = 1, .members = {}};
+  Listener hub = Listener::on("127.0.0.1"), own = Listener::on("127.0.0.1");
+  for (const Listener* listener : {&hub, &own}) {
+    world.members.push_back({.host_name = "here",
+                             .host_id = "a",
+                             .pid = getpid(),
+                             .start_time = 0,
+                             .addresses = {"127.0.0.1"},
+                             .port = listener->port()});
+  }
+  try {
+    const Agent agent(std::move(own), Secret(), world, quick(), Clock::now() + milliseconds(200));
+    FAIL() << "nobody answered";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::timed_out);
+    EXPECT_THAT(error.what(), HasSubstr("rank 0 (process"));
+    EXPECT_THAT(error.what(), HasSubstr("has not answered a call to port"));
+  }
+}
+
+TEST(Agent, SaysThatItKnowsAnotherSecret) {
+  World world{.rank = 0, .members = {}};
+  Listener hub = Listener::on("127.0.0.1"), own = Listener::on("127.0.0.1");
+  for (const Listener* listener : {&hub, &own}) {
+    world.members.push_back({.host_name = "here",
+                             .host_id = "a",
+                             .pid = getpid(),
+                             .start_time = 0,
+                             .addresses = {"127.0.0.1"},
+                             .port = listener->port()});
+  }
+  const Agent first(std::move(hub), Secret("the one secret"), world, quick(), soon());
+  world.rank = 1;
+  try {
+    const Agent second(std::move(own), Secret("the other secret"), world, quick(), Clock::now() + milliseconds(300));
+    FAIL() << "it was let in";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("could not be joined: 127.0.0.1:"));
+    EXPECT_THAT(error.what(), HasSubstr("has another secret than this process"));
+  }
+  EXPECT_GT(first.refusals().count, 0u);
+}
+
+}  // namespace
+}  // namespace banyan::run

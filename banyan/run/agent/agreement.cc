@@ -1,0 +1,436 @@
+#include "banyan/run/agent/agreement.h"
+
+#include <algorithm>
+
+#include "banyan/base/check.h"
+#include "banyan/base/rank_list.h"
+#include "banyan/run/join/wire.h"
+
+namespace banyan::run {
+namespace {
+
+using std::chrono::milliseconds;
+using Kind = Agreement::Letter::Kind;
+
+// Before a rank that is not the lowest proposes: time for those below it to do so, and for one below to be first.
+constexpr milliseconds kTurn{200}, kTurnEach{50};
+// What a proposal needs at least when patience with the late is at its end already.
+constexpr milliseconds kRound{200};
+// How much longer than its patience a proposer may be quiet.
+constexpr milliseconds kSlack{250};
+
+uint32_t proposer_of(Agreement::Ballot ballot) { return static_cast<uint32_t>(ballot); }
+
+void write(WireWriter& writer, const Agreement::Proposal& proposal) {
+  writer.number(proposal.ballot).ranks(proposal.list.ranks);
+  for (const std::string& card : proposal.list.cards) writer.text(card);
+}
+
+Agreement::Proposal read_proposal(WireReader& reader) {
+  Agreement::Proposal proposal;
+  proposal.ballot = reader.number<uint64_t>();
+  proposal.list.ranks = reader.ranks();
+  for (size_t i = 0; i < proposal.list.ranks.size(); ++i) proposal.list.cards.push_back(reader.text());
+  return proposal;
+}
+
+bool contains(const std::vector<uint32_t>& ranks, uint32_t rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+}  // namespace
+
+std::string Agreement::Letter::encode() const {
+  const uint8_t flags = static_cast<uint8_t>((has_announced ? 1 : 0) | (has_withdrawn ? 2 : 0) | (proposal ? 4 : 0));
+  WireWriter writer;
+  writer.number(static_cast<uint8_t>(kind)).number(ballot).number(flags).ranks(excluded).ranks(gone).text(card);
+  if (proposal) write(writer, *proposal);
+  return writer.take();
+}
+
+Agreement::Letter Agreement::Letter::parse(std::string_view bytes) {
+  WireReader reader(bytes);
+  Letter letter;
+  const uint8_t kind = reader.number<uint8_t>();
+  if (kind < static_cast<uint8_t>(Kind::prepare) || kind > static_cast<uint8_t>(Kind::excluded)) {
+    throw Error(ErrorCode::invalid_input, "there is no letter of kind " + std::to_string(kind));
+  }
+  letter.kind = static_cast<Kind>(kind);
+  letter.ballot = reader.number<uint64_t>();
+  const uint8_t flags = reader.number<uint8_t>();
+  letter.has_announced = (flags & 1) != 0;
+  letter.has_withdrawn = (flags & 2) != 0;
+  letter.excluded = reader.ranks();
+  letter.gone = reader.ranks();
+  letter.card = reader.text();
+  if ((flags & 4) != 0) letter.proposal = read_proposal(reader);
+  reader.end();
+  const bool needs_proposal = letter.kind == Kind::accept || letter.kind == Kind::decided;
+  if (needs_proposal && !letter.proposal) throw Error(ErrorCode::invalid_input, "a letter without its proposal");
+  return letter;
+}
+
+void Agreement::send(uint32_t to, Letter letter) {
+  if (to != own_ && !gone_.contains(to)) letters_.emplace_back(to, std::move(letter));
+}
+
+void Agreement::send_all(const Letter& letter) {
+  for (const uint32_t rank : question_->candidates) send(rank, letter);
+}
+
+void Agreement::call(SurvivorQuestion question, Clock::time_point now) {
+  CHECK(!question_) << "epoch " << question.epoch << " is asked for twice";
+  question_ = std::move(question);
+  called_at_ = idle_since_ = leader_heard_at_ = now;
+  out_.insert(question_->excluded.begin(), question_->excluded.end());
+  if (decided_) {
+    decide(*decided_);
+  } else if (out_.contains(own_)) {
+    fail_as_left_out();
+  } else if (promised_ != 0 && is_led()) {
+    send(proposer_of(promised_), promise_letter());
+  }
+  tick(now);
+}
+
+void Agreement::received(uint32_t from, const Letter& letter, Clock::time_point now) {
+  if (gone_.contains(from)) return;
+  highest_ = std::max(highest_, letter.ballot);
+  const bool is_current = letter.ballot == promised_ && proposer_of(promised_) == own_;
+  switch (letter.kind) {
+    case Kind::prepare:
+      return on_prepare(from, letter, now);
+    case Kind::accept:
+      return on_accept(from, letter, now);
+    case Kind::decide:
+      return on_decide(from, letter, now);
+    case Kind::abandon:
+      return on_abandon(from, letter, now);
+    case Kind::decided: {
+      const bool was_leading = phase_ != Phase::idle;
+      step_down(now);
+      decide(*letter.proposal);
+      if (was_leading) send_all(letter);
+      return;
+    }
+    case Kind::excluded:
+      if (question_ && !is_settled()) fail_as_left_out();
+      return;
+    case Kind::outbid:
+      if (phase_ != Phase::idle && letter.ballot > promised_) step_down(now);
+      return;
+    case Kind::pending:
+      if (is_current && phase_ == Phase::preparing) pending_.insert(from);
+      return;
+    case Kind::promise:
+      if (is_current && phase_ == Phase::preparing) on_promise(from, letter, now);
+      return;
+    case Kind::accepted:
+    case Kind::heard:
+      if (!is_current || phase_ != (letter.kind == Kind::accepted ? Phase::accepting : Phase::deciding)) return;
+      confirmed_.insert(from);
+      if (phase_ == Phase::accepting) {
+        check_accepted();
+      } else {
+        check_heard();
+      }
+      return;
+    case Kind::withdrawn:
+      if (is_current) on_withdrawn(from, now);
+      return;
+  }
+}
+
+void Agreement::gone(uint32_t rank, Clock::time_point now) {
+  if (rank == own_ || !gone_.insert(rank).second || !question_ || is_settled()) return;
+  if (phase_ == Phase::preparing) {
+    choose_if_ready(now);
+  } else if (phase_ == Phase::accepting) {
+    if (contains(accepted_->list.ranks, rank)) propose(now);
+  } else if (phase_ == Phase::deciding) {
+    check_heard();
+  } else if (proposer_of(promised_) == rank) {
+    idle_since_ = now;
+  }
+  tick(now);
+}
+
+// ---- As acceptor
+
+Agreement::Letter Agreement::promise_letter() const {
+  Letter letter{.kind = Kind::promise, .ballot = promised_};
+  letter.has_announced = accepted_ && accepted_->ballot == announced_;
+  letter.has_withdrawn = failure_.has_value();
+  letter.proposal = accepted_;
+  if (question_) {
+    letter.excluded = question_->excluded;
+    letter.card = question_->card;
+  }
+  letter.gone.assign(gone_.begin(), gone_.end());
+  return letter;
+}
+
+void Agreement::on_prepare(uint32_t from, const Letter& letter, Clock::time_point now) {
+  if (decided_) return send(from, {.kind = Kind::decided, .ballot = letter.ballot, .proposal = decided_});
+  if (question_ && contains(question_->excluded, from)) {
+    return send(from, {.kind = Kind::excluded, .ballot = letter.ballot});
+  }
+  if (letter.ballot <= promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
+  step_down(now);
+  promised_ = letter.ballot;
+  is_abandoned_ = false;
+  leader_heard_at_ = now;
+  if (question_) {
+    send(from, promise_letter());
+  } else {
+    send(from, {.kind = Kind::pending, .ballot = letter.ballot});
+  }
+}
+
+void Agreement::on_accept(uint32_t from, const Letter& letter, Clock::time_point now) {
+  if (decided_) return send(from, {.kind = Kind::decided, .ballot = letter.ballot, .proposal = decided_});
+  if (letter.ballot < promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
+  if (!question_ || failure_) return send(from, {.kind = Kind::withdrawn, .ballot = letter.ballot});
+  promised_ = letter.ballot;
+  leader_heard_at_ = now;
+  accepted_ = letter.proposal;
+  send(from, {.kind = Kind::accepted, .ballot = letter.ballot});
+}
+
+void Agreement::on_decide(uint32_t from, const Letter& letter, Clock::time_point now) {
+  if (!decided_) {
+    if (letter.ballot < promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
+    if (!accepted_ || accepted_->ballot != letter.ballot) return;  // it was not asked of us
+    if (failure_) return send(from, {.kind = Kind::withdrawn, .ballot = letter.ballot});
+    step_down(now);
+    decide(*accepted_);
+  }
+  send(from, {.kind = Kind::heard, .ballot = letter.ballot});
+}
+
+void Agreement::on_abandon(uint32_t from, const Letter& letter, Clock::time_point now) {
+  out_.insert(from);
+  if (letter.ballot != promised_) return;
+  is_abandoned_ = true;
+  idle_since_ = now;
+  if (question_) tick(now);
+}
+
+void Agreement::decide(Proposal proposal) {
+  if (!decided_) decided_ = std::move(proposal);
+  if (!question_ || is_settled()) return;
+  if (contains(decided_->list.ranks, own_)) {
+    survivors_ = decided_->list;
+  } else {
+    fail_as_left_out();
+  }
+}
+
+// ---- As proposer
+
+void Agreement::propose(Clock::time_point now) {
+  promised_ = highest_ = ((highest_ >> 32) + 1) << 32 | own_;
+  is_abandoned_ = false;
+  phase_ = Phase::preparing;
+  phase_end_ = std::max(called_at_ + question_->patience, now + kRound);
+  is_overdue_ = false;
+  promises_.clear();
+  confirmed_.clear();
+  for (const uint32_t rank : question_->candidates) {
+    if (is_in_play(rank)) send(rank, {.kind = Kind::prepare, .ballot = promised_});
+  }
+  on_promise(own_, promise_letter(), now);
+}
+
+void Agreement::on_promise(uint32_t from, const Letter& letter, Clock::time_point now) {
+  promises_[from] = {.accepted = letter.proposal,
+                     .has_announced = letter.has_announced,
+                     .has_withdrawn = letter.has_withdrawn,
+                     .card = letter.card};
+  pending_.erase(from);
+  if (letter.has_withdrawn) out_.insert(from);
+  out_.insert(letter.excluded.begin(), letter.excluded.end());
+  for (const uint32_t rank : letter.gone) {
+    if (rank != own_) gone_.insert(rank);
+  }
+  if (is_overdue_) {
+    // This rank was early. The others begin to come now, and deserve its patience as well.
+    is_overdue_ = false;
+    phase_end_ = now + question_->patience;
+  }
+  if (out_.contains(own_)) {
+    fail_as_left_out();
+  } else {
+    choose_if_ready(now);
+  }
+}
+
+std::vector<uint32_t> Agreement::missing() const {
+  std::vector<uint32_t> ranks;
+  for (const uint32_t rank : question_->candidates) {
+    if (is_in_play(rank) && !promises_.contains(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::vector<uint32_t> Agreement::doubtful() const {
+  const Proposal* highest = nullptr;
+  for (const auto& [rank, promise] : promises_) {
+    if (promise.accepted && (!highest || promise.accepted->ballot > highest->ballot)) highest = &*promise.accepted;
+  }
+  if (!highest) return {};
+  const uint32_t proposer = proposer_of(highest->ballot);
+  const auto own_word = promises_.find(proposer);
+  if (own_word != promises_.end() && !own_word->second.has_announced) return {};
+  std::vector<uint32_t> ranks;
+  for (const uint32_t rank : highest->list.ranks) {
+    if (rank != proposer && !promises_.contains(rank) && !gone_.contains(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+bool Agreement::is_enough(const std::vector<uint32_t>& here) const {
+  std::vector<uint32_t> reachable = here;
+  for (const uint32_t rank : pending_) {
+    if (is_in_play(rank)) reachable.push_back(rank);
+  }
+  const uint32_t lowest = *std::min_element(reachable.begin(), reachable.end());
+  return 2 * here.size() > reachable.size() || (2 * here.size() == reachable.size() && contains(here, lowest));
+}
+
+void Agreement::choose_if_ready(Clock::time_point now) {
+  const std::vector<uint32_t> absent = missing();
+  const bool waits_for_nobody =
+      std::all_of(absent.begin(), absent.end(), [this](uint32_t rank) { return late_.contains(rank); });
+  if (!waits_for_nobody && now < phase_end_) return;
+  Proposal proposal{.ballot = promised_, .list = {}};
+  for (const auto& [rank, promise] : promises_) {
+    if (!is_in_play(rank)) continue;
+    proposal.list.ranks.push_back(rank);
+    proposal.list.cards.push_back(promise.card);
+  }
+  if (!doubtful().empty() || !is_enough(proposal.list.ranks)) return;
+  late_.insert(absent.begin(), absent.end());
+  phase_ = Phase::accepting;
+  phase_end_ = now + question_->patience;
+  accepted_ = proposal;
+  confirmed_ = {own_};
+  for (const uint32_t rank : proposal.list.ranks) {
+    send(rank, {.kind = Kind::accept, .ballot = promised_, .proposal = proposal});
+  }
+  check_accepted();
+}
+
+void Agreement::check_accepted() {
+  const std::vector<uint32_t>& ranks = accepted_->list.ranks;
+  if (!std::all_of(ranks.begin(), ranks.end(), [this](uint32_t rank) { return confirmed_.contains(rank); })) return;
+  phase_ = Phase::deciding;
+  announced_ = promised_;
+  confirmed_ = {own_};
+  for (const uint32_t rank : ranks) send(rank, {.kind = Kind::decide, .ballot = promised_});
+  check_heard();
+}
+
+void Agreement::check_heard() {
+  const std::vector<uint32_t>& ranks = accepted_->list.ranks;
+  if (!std::all_of(ranks.begin(), ranks.end(),
+                   [this](uint32_t rank) { return confirmed_.contains(rank) || !is_in_play(rank); })) {
+    return;
+  }
+  phase_ = Phase::idle;
+  for (const uint32_t rank : question_->candidates) {
+    if (!contains(ranks, rank)) send(rank, {.kind = Kind::decided, .ballot = promised_, .proposal = accepted_});
+  }
+  decide(*accepted_);
+}
+
+void Agreement::on_withdrawn(uint32_t from, Clock::time_point now) {
+  out_.insert(from);
+  if (phase_ == Phase::accepting) {
+    propose(now);
+  } else if (phase_ == Phase::deciding) {
+    check_heard();
+  }
+}
+
+void Agreement::step_down(Clock::time_point now) {
+  if (phase_ == Phase::idle) return;
+  phase_ = Phase::idle;
+  idle_since_ = now;
+}
+
+// ---- Time
+
+bool Agreement::is_led() const {
+  const uint32_t leader = proposer_of(promised_);
+  return promised_ != 0 && leader != own_ && !is_abandoned_ && is_in_play(leader);
+}
+
+std::optional<Agreement::Clock::time_point> Agreement::turn() const {
+  if (!question_ || is_settled() || phase_ != Phase::idle) return {};
+  const auto below = std::count_if(question_->candidates.begin(), question_->candidates.end(),
+                                   [this](uint32_t rank) { return rank < own_ && is_in_play(rank); });
+  if (is_led()) return leader_heard_at_ + question_->patience + kSlack + below * kTurnEach;
+  // After a proposal of its own that was outbid, this one lets the other finish.
+  const bool was_outbid = promised_ != 0 && proposer_of(promised_) == own_;
+  if (below == 0 && !was_outbid) return idle_since_;
+  return idle_since_ + kTurn + below * kTurnEach;
+}
+
+std::optional<Agreement::Clock::time_point> Agreement::next_tick() const {
+  if (!question_ || is_settled()) return {};
+  Clock::time_point next = question_->deadline;
+  if (const std::optional<Clock::time_point> own_turn = turn()) next = std::min(next, *own_turn);
+  const bool may_expire = phase_ == Phase::preparing || phase_ == Phase::accepting;
+  if (may_expire && !is_overdue_) next = std::min(next, phase_end_);
+  return next;
+}
+
+void Agreement::tick(Clock::time_point now) {
+  if (!question_ || is_settled()) return;
+  if (now >= question_->deadline) return expire();
+  if (const std::optional<Clock::time_point> own_turn = turn(); own_turn && now >= *own_turn) propose(now);
+  if (is_settled() || now < phase_end_) return;
+  if (phase_ == Phase::preparing) {
+    is_overdue_ = true;
+    choose_if_ready(now);
+  } else if (phase_ == Phase::accepting) {
+    for (const uint32_t rank : accepted_->list.ranks) {
+      if (!confirmed_.contains(rank)) late_.insert(rank);
+    }
+    propose(now);
+  }
+}
+
+void Agreement::expire() {
+  std::string why;
+  if (phase_ == Phase::preparing) {
+    const std::vector<uint32_t> doubted = doubtful();
+    why = doubted.empty() ? "have not come to the agreement: " + list_ranks(missing())
+                          : "may have agreed already and do not answer: " + list_ranks(doubted);
+  } else if (phase_ == Phase::idle) {
+    why = is_led() ? "rank " + std::to_string(proposer_of(promised_)) + " has not finished the agreement that it leads"
+                   : "nobody led the agreement";
+  } else {
+    std::vector<uint32_t> waited;
+    for (const uint32_t rank : accepted_->list.ranks) {
+      if (!confirmed_.contains(rank) && is_in_play(rank)) waited.push_back(rank);
+    }
+    why = "have not confirmed the agreement: " + list_ranks(waited);
+  }
+  fail(ErrorCode::timed_out, "the survivors did not agree in time: " + why);
+}
+
+void Agreement::fail_as_left_out() {
+  fail(ErrorCode::peer_lost,
+       "this rank was left out of the new group" + (decided_ ? " (" + list_ranks(decided_->list.ranks) + ")" : ""));
+}
+
+void Agreement::fail(ErrorCode code, const std::string& why) {
+  failure_ = Error(code, why);
+  if (phase_ == Phase::idle) return;
+  phase_ = Phase::idle;
+  send_all({.kind = Kind::abandon, .ballot = promised_});
+}
+
+}  // namespace banyan::run

@@ -1,0 +1,156 @@
+// Agreement: what survivors.h promises, at one rank and for one epoch, without clocks and sockets.
+//
+// A state machine: it is told what happens (the application calls, a message comes, a rank is gone, time passes) and
+// leaves letters to be sent. So a test can drive hundreds of ranks through any order of events. See survivors.h for
+// the idea; here is why it is safe.
+//
+// Words: a *proposal* is a list under a ballot. A rank that has *promised* a ballot takes no part in lower ones. A rank
+// has *decided* when it knows that a proposal holds: a follower when it was told so (decide) without having promised a
+// higher ballot, the proposer when all on the list who live have confirmed that (heard). Deciding is for ever.
+//
+// Claim: when X, which lives, decides L, every Y on L that lives and decides, decides L. Everybody on L had accepted L
+// before anybody was told to decide. A later proposer P takes free choice only when
+//   1. nobody who answered it has decided (else it adopts that decision), and
+//   2. for the highest proposal H that was accepted by anybody who answered: the proposer of H has answered that it
+//      never said decide; or all on H but the proposer have answered, or are dead.
+// By 1, those who answered have not decided, and by their promise to P never will by H or a lower ballot. By 2, those
+// who did not answer cannot have: only the proposer of H says decide, and it decides itself only when all others who
+// live have. Where 2 does not hold (the proposer is gone, and another on H is silent), P waits, until the deadline if
+// need be: better no agreement than two. What died does not count.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/agent/survivors.h"
+
+namespace banyan::run {
+
+// One thread.
+class Agreement {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Ballot = uint64_t;  // attempt << 32 | rank of the proposer; 0 is none
+
+  struct Proposal {
+    Ballot ballot = 0;
+    Survivors list;
+  };
+
+  struct Letter {
+    enum class Kind : uint8_t {
+      prepare = 1,  // proposer: promise me this ballot
+      pending,      // my application has not called yet
+      promise,      // with proposal: the one accepted last
+      outbid,       // ballot: the one promised, higher than yours
+      accept,       // proposer: with proposal
+      accepted,
+      decide,     // proposer: all have accepted
+      heard,      // and so I decided
+      decided,    // with proposal: it holds already
+      abandon,    // proposer: somebody else may propose
+      withdrawn,  // my application has given up
+      excluded,   // you are not wanted
+    };
+    Kind kind = Kind::prepare;
+    Ballot ballot = 0;
+    // Of a promise:
+    bool has_announced = false;  // said decide to `proposal`
+    bool has_withdrawn = false;
+    std::vector<uint32_t> excluded{}, gone{};
+    std::string card{};
+    std::optional<Proposal> proposal{};
+
+    std::string encode() const;
+    // Throws Error{invalid_input}.
+    static Letter parse(std::string_view bytes);
+  };
+
+  explicit Agreement(uint32_t own) : own_(own) {}
+
+  // Once.
+  void call(SurvivorQuestion question, Clock::time_point now);
+  bool has_called() const { return question_.has_value(); }
+  void received(uint32_t from, const Letter& letter, Clock::time_point now);
+  // `rank` is dead, or has left.
+  void gone(uint32_t rank, Clock::time_point now);
+  void tick(Clock::time_point now);
+  // When tick() has something to do; nothing while only others can.
+  std::optional<Clock::time_point> next_tick() const;
+
+  std::vector<std::pair<uint32_t, Letter>> take_letters() { return std::exchange(letters_, {}); }
+  // What came out for this rank, once it has called.
+  const std::optional<Survivors>& survivors() const { return survivors_; }
+  const std::optional<Error>& failure() const { return failure_; }
+
+ private:
+  enum class Phase : uint8_t { idle, preparing, accepting, deciding };
+  struct Promise {
+    std::optional<Proposal> accepted;
+    bool has_announced = false;
+    bool has_withdrawn = false;
+    std::string card;
+  };
+
+  // As acceptor.
+  void on_prepare(uint32_t from, const Letter& letter, Clock::time_point now);
+  void on_accept(uint32_t from, const Letter& letter, Clock::time_point now);
+  void on_decide(uint32_t from, const Letter& letter, Clock::time_point now);
+  void on_abandon(uint32_t from, const Letter& letter, Clock::time_point now);
+  Letter promise_letter() const;
+  void decide(Proposal proposal);
+  // As proposer.
+  void propose(Clock::time_point now);
+  void on_promise(uint32_t from, const Letter& letter, Clock::time_point now);
+  void choose_if_ready(Clock::time_point now);
+  void check_accepted();
+  void check_heard();
+  void on_withdrawn(uint32_t from, Clock::time_point now);
+  void step_down(Clock::time_point now);
+  std::vector<uint32_t> missing() const;   // in play, and have not promised
+  std::vector<uint32_t> doubtful() const;  // may have decided what others do not know
+  bool is_enough(const std::vector<uint32_t>& here) const;
+
+  bool is_settled() const { return survivors_ || failure_; }
+  bool is_in_play(uint32_t rank) const { return !gone_.contains(rank) && !out_.contains(rank); }
+  bool is_led() const;  // by another that lives
+  std::optional<Clock::time_point> turn() const;
+  void send(uint32_t to, Letter letter);
+  void send_all(const Letter& letter);
+  void fail(ErrorCode code, const std::string& why);
+  void fail_as_left_out();
+  void expire();
+
+  uint32_t own_;
+  std::optional<SurvivorQuestion> question_;
+  Clock::time_point called_at_;
+  std::vector<std::pair<uint32_t, Letter>> letters_;
+  std::optional<Survivors> survivors_;
+  std::optional<Error> failure_;
+
+  Ballot promised_ = 0;
+  bool is_abandoned_ = false;          // the ballot promised
+  Clock::time_point leader_heard_at_;  // from its proposer
+  std::optional<Proposal> accepted_;
+  Ballot announced_ = 0;  // the last own ballot that was said to hold
+  std::optional<Proposal> decided_;
+
+  std::set<uint32_t> gone_, out_;  // dead or left; excluded or withdrawn
+  Phase phase_ = Phase::idle;
+  Clock::time_point phase_end_, idle_since_;
+  Ballot highest_ = 0;  // ever seen
+  std::map<uint32_t, Promise> promises_;
+  std::set<uint32_t> pending_, late_;  // live but have not called; were waited for once
+  std::set<uint32_t> confirmed_;       // have accepted, or heard
+  bool is_overdue_ = false;            // nobody else is waited for, and still no list can be chosen
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,384 @@
+#include "banyan/run/agent/agreement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <queue>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace banyan::run {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Clock = Agreement::Clock;
+
+std::vector<uint32_t> all_of(uint32_t size) {
+  std::vector<uint32_t> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0u);
+  return ranks;
+}
+
+// A group whose time and network are simulated: letters between two ranks take a random time and keep their order; the
+// stopped read theirs when they go on; of a death the others learn a little later, each at its own time.
+class Group {
+ public:
+  Group(uint32_t size, uint64_t seed)
+      : random_(seed), nodes_(size), arrivals_(size, std::vector<Clock::time_point>(size)) {
+    for (uint32_t rank = 0; rank < size; ++rank) nodes_[rank].agreement = std::make_unique<Agreement>(rank);
+  }
+
+  void at(milliseconds when, std::function<void()> action) { at(start_ + when, std::move(action)); }
+
+  void call(uint32_t rank, milliseconds when, std::vector<uint32_t> excluded = {}) {
+    at(when, [this, rank, excluded] {
+      act(rank, [this, rank, excluded] {
+        nodes_[rank].agreement->call({.epoch = 1,
+                                      .candidates = all_of(size()),
+                                      .excluded = excluded,
+                                      .card = "card " + std::to_string(rank),
+                                      .patience = kPatience,
+                                      .deadline = now_ + kDeadline},
+                                     now_);
+      });
+    });
+  }
+  void call_all() {
+    for (uint32_t rank = 0; rank < size(); ++rank) call(rank, milliseconds(0));
+  }
+
+  // When so many letters have been sent, in the middle of a batch if need be.
+  void after_letters(uint64_t count, std::function<void()> action) { after_letters_.emplace(count, std::move(action)); }
+
+  void kill(uint32_t rank, milliseconds when) {
+    at(when, [this, rank] { kill_now(rank); });
+  }
+  void kill_now(uint32_t rank) {
+    if (std::exchange(nodes_[rank].is_dead, true)) return;
+    for (uint32_t other = 0; other < size(); ++other) {
+      if (other == rank) continue;
+      at(now_ + delay(20'000), [=, this] { act(other, [=, this] { nodes_[other].agreement->gone(rank, now_); }); });
+    }
+  }
+  void stop(uint32_t rank, milliseconds when) {
+    at(when, [this, rank] { nodes_[rank].is_stopped = true; });
+  }
+  void stop_now(uint32_t rank) { nodes_[rank].is_stopped = true; }
+  void go_on(uint32_t rank, milliseconds when) {
+    at(when, [this, rank] { go_on_now(rank); });
+  }
+  void go_on_later(uint32_t rank, milliseconds pause) {
+    at(now_ + pause, [this, rank] { go_on_now(rank); });
+  }
+  void go_on_now(uint32_t rank) {
+    nodes_[rank].is_stopped = false;
+    for (const auto& action : std::exchange(nodes_[rank].held, {})) act(rank, action);
+  }
+
+  void run(milliseconds until) {
+    while (!events_.empty() && events_.top().when <= start_ + until) {
+      const Event event = events_.top();
+      events_.pop();
+      now_ = event.when;
+      event.action();
+    }
+  }
+
+  uint32_t size() const { return static_cast<uint32_t>(nodes_.size()); }
+  bool is_dead(uint32_t rank) const { return nodes_[rank].is_dead; }
+  bool is_stopped(uint32_t rank) const { return nodes_[rank].is_stopped; }
+  const Agreement& operator[](uint32_t rank) const { return *nodes_[rank].agreement; }
+  // Since the beginning; when its outcome was there.
+  milliseconds settled_at(uint32_t rank) const {
+    return std::chrono::duration_cast<milliseconds>(nodes_[rank].settled_at - start_);
+  }
+
+  static constexpr milliseconds kPatience{1500}, kDeadline{8000};
+
+ private:
+  struct Event {
+    Clock::time_point when;
+    uint64_t number;
+    std::function<void()> action;
+    bool operator<(const Event& other) const { return std::pair(when, number) > std::pair(other.when, other.number); }
+  };
+  struct Node {
+    std::unique_ptr<Agreement> agreement;
+    bool is_dead = false, is_stopped = false;
+    std::vector<std::function<void()>> held;
+    Clock::time_point settled_at;
+    uint64_t tick = 0;
+  };
+
+  void at(Clock::time_point when, std::function<void()> action) {
+    events_.push({.when = std::max(when, now_), .number = ++next_number_, .action = std::move(action)});
+  }
+  microseconds delay(int64_t most) { return microseconds(std::uniform_int_distribution<int64_t>(50, most)(random_)); }
+
+  // Lets something happen at a rank, and sends what it says to that.
+  void act(uint32_t rank, const std::function<void()>& action) {
+    Node& node = nodes_[rank];
+    if (node.is_dead) return;
+    if (node.is_stopped) {
+      node.held.push_back(action);
+      return;
+    }
+    const bool was_settled = node.agreement->survivors() || node.agreement->failure();
+    action();
+    if (!was_settled && (node.agreement->survivors() || node.agreement->failure())) node.settled_at = now_;
+    for (auto& [to, letter] : node.agreement->take_letters()) {
+      for (auto due = after_letters_.extract(sent_); !due.empty(); due = after_letters_.extract(sent_)) due.mapped()();
+      if (node.is_dead) return;
+      ++sent_;
+      const Clock::time_point arrival = std::max(now_ + delay(3000), arrivals_[rank][to]);
+      arrivals_[rank][to] = arrival;
+      const Agreement::Letter arriving = Agreement::Letter::parse(letter.encode());
+      at(arrival, [this, rank, to = to, arriving] {
+        act(to, [=, this] { nodes_[to].agreement->received(rank, arriving, now_); });
+      });
+    }
+    const uint64_t tick = ++node.tick;
+    if (const auto next = node.agreement->next_tick()) {
+      at(*next, [this, rank, tick] {
+        if (nodes_[rank].tick == tick) act(rank, [this, rank] { nodes_[rank].agreement->tick(now_); });
+      });
+    }
+  }
+
+  std::mt19937_64 random_;
+  Clock::time_point start_ = Clock::time_point(std::chrono::hours(1)), now_ = start_;
+  std::vector<Node> nodes_;
+  std::vector<std::vector<Clock::time_point>> arrivals_;
+  std::priority_queue<Event> events_;
+  uint64_t next_number_ = 0, sent_ = 0;
+  std::multimap<uint64_t, std::function<void()>> after_letters_;
+};
+
+constexpr milliseconds kLong{30'000};
+
+TEST(Agreement, OfAllTakesAFewRoundTrips) {
+  Group group(8, 1);
+  group.call_all();
+  group.run(kLong);
+  for (uint32_t rank = 0; rank < 8; ++rank) {
+    ASSERT_TRUE(group[rank].survivors()) << rank;
+    EXPECT_EQ(group[rank].survivors()->ranks, all_of(8));
+    EXPECT_EQ(group[rank].survivors()->cards[5], "card 5");
+    EXPECT_LT(group.settled_at(rank), milliseconds(30));
+  }
+}
+
+TEST(Agreement, LeavesTheDeadOutWithoutWaiting) {
+  Group group(8, 2);
+  group.kill(0, milliseconds(0));
+  group.kill(5, milliseconds(0));
+  for (uint32_t rank = 0; rank < 8; ++rank) group.call(rank, milliseconds(1));
+  group.run(kLong);
+  for (const uint32_t rank : {1u, 2u, 3u, 4u, 6u, 7u}) {
+    ASSERT_TRUE(group[rank].survivors()) << rank;
+    EXPECT_THAT(group[rank].survivors()->ranks, ElementsAre(1, 2, 3, 4, 6, 7));
+    EXPECT_LT(group.settled_at(rank), milliseconds(60));
+  }
+}
+
+TEST(Agreement, WaitsForTheStoppedOnceForItsPatience) {
+  for (const uint32_t stopped : {0u, 3u}) {
+    Group group(4, 3);
+    group.stop(stopped, milliseconds(0));
+    group.call_all();
+    group.run(kLong);
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      if (rank == stopped) continue;
+      ASSERT_TRUE(group[rank].survivors()) << rank;
+      EXPECT_EQ(group[rank].survivors()->ranks.size(), 3u);
+      EXPECT_LT(group.settled_at(rank), Group::kPatience + milliseconds(50)) << "rank " << stopped << " was stopped";
+    }
+  }
+}
+
+TEST(Agreement, TellsTheStoppedThatItWasLeftOut) {
+  Group group(4, 4);
+  group.stop(0, milliseconds(0));
+  group.call_all();
+  group.go_on(0, milliseconds(5000));
+  group.run(kLong);
+  ASSERT_TRUE(group[0].failure());
+  EXPECT_EQ(group[0].failure()->code(), ErrorCode::peer_lost);
+  EXPECT_THAT(group[0].failure()->what(), HasSubstr("this rank was left out of the new group (ranks 1, 2, 3)"));
+}
+
+TEST(Agreement, ExcludesWhomAnybodyWantsToExclude) {
+  for (const uint32_t excluded : {0u, 2u}) {
+    Group group(4, 5);
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      group.call(rank, milliseconds(0), rank == 1 ? std::vector<uint32_t>{excluded} : std::vector<uint32_t>{});
+    }
+    group.run(kLong);
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      if (rank == excluded) {
+        ASSERT_TRUE(group[rank].failure());
+        EXPECT_EQ(group[rank].failure()->code(), ErrorCode::peer_lost);
+      } else {
+        ASSERT_TRUE(group[rank].survivors()) << rank;
+        EXPECT_EQ(group[rank].survivors()->ranks.size(), 3u);
+        EXPECT_LT(group.settled_at(rank), milliseconds(500));
+      }
+    }
+  }
+}
+
+TEST(Agreement, IsNotFoundedByOneWhoIsEarly) {
+  Group group(5, 6);
+  group.call(2, milliseconds(0));
+  for (const uint32_t rank : {0u, 1u, 3u, 4u}) group.call(rank, milliseconds(4000 + 10 * rank));
+  group.run(kLong);
+  for (uint32_t rank = 0; rank < 5; ++rank) {
+    ASSERT_TRUE(group[rank].survivors()) << rank << ": " << group[rank].failure()->what();
+  }
+  EXPECT_EQ(group[2].survivors()->ranks, group[0].survivors()->ranks);
+}
+
+TEST(Agreement, NamesWhoHasNotComeWhenThereAreTooFew) {
+  Group group(4, 7);
+  group.call(1, milliseconds(0));
+  group.run(kLong);
+  ASSERT_TRUE(group[1].failure());
+  EXPECT_EQ(group[1].failure()->code(), ErrorCode::timed_out);
+  EXPECT_THAT(group[1].failure()->what(), HasSubstr("have not come to the agreement: ranks 0, 2, 3"));
+}
+
+TEST(Agreement, OfTheLastOneHoldsAtOnce) {
+  Group group(3, 8);
+  group.kill(0, milliseconds(0));
+  group.kill(1, milliseconds(0));
+  group.call(2, milliseconds(100));
+  group.run(kLong);
+  ASSERT_TRUE(group[2].survivors());
+  EXPECT_THAT(group[2].survivors()->ranks, ElementsAre(2));
+}
+
+// No two that live have different opinions of who belongs together.
+void expect_one_opinion(const Group& group, uint64_t seed) {
+  for (uint32_t x = 0; x < group.size(); ++x) {
+    for (uint32_t y = 0; y < group.size(); ++y) {
+      if (group.is_dead(x) || group.is_dead(y) || !group[x].survivors() || !group[y].survivors()) continue;
+      const std::vector<uint32_t>& of_x = group[x].survivors()->ranks;
+      const std::vector<uint32_t>& of_y = group[y].survivors()->ranks;
+      EXPECT_TRUE(std::binary_search(of_x.begin(), of_x.end(), x)) << "seed " << seed;
+      if (std::binary_search(of_x.begin(), of_x.end(), y)) {
+        EXPECT_EQ(of_x, of_y) << "of ranks " << x << " and " << y << ", seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(Agreement, SurvivesDeathsAtAnyMoment) {
+  milliseconds longest{0};
+  for (uint64_t seed = 1; seed <= 3000; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&](uint32_t limit) { return static_cast<uint32_t>(random() % limit); };
+    Group group(2 + below(9), seed);
+    milliseconds last{0};
+    for (uint32_t rank = 0; rank < group.size(); ++rank) group.call(rank, milliseconds(below(30)));
+    for (uint32_t deaths = below(group.size()); deaths > 0; --deaths) {
+      const milliseconds when(below(60));
+      group.kill(below(group.size()), when);
+      last = std::max(last, when);
+    }
+    group.run(kLong);
+    expect_one_opinion(group, seed);
+    for (uint32_t rank = 0; rank < group.size(); ++rank) {
+      if (group.is_dead(rank)) continue;
+      ASSERT_TRUE(group[rank].survivors()) << "rank " << rank << ", seed " << seed << ": "
+                                           << (group[rank].failure() ? group[rank].failure()->what() : "it hangs");
+      longest = std::max(longest, group.settled_at(rank) - last);
+    }
+  }
+  EXPECT_LT(longest, milliseconds(400));
+}
+
+TEST(Agreement, IsOneWhateverStopsAndDies) {
+  uint32_t agreed = 0, failed = 0;
+  for (uint64_t seed = 1; seed <= 5000; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&](uint32_t limit) { return static_cast<uint32_t>(random() % limit); };
+    Group group(2 + below(7), seed);
+    for (uint32_t rank = 0; rank < group.size(); ++rank) {
+      if (below(20) != 0) group.call(rank, milliseconds(below(8) == 0 ? below(4000) : below(30)));
+      if (below(4) == 0) {
+        const milliseconds when(below(below(2) == 0 ? 60 : 3000));
+        group.stop(rank, when);
+        if (below(3) != 0) group.go_on(rank, when + milliseconds(below(below(2) == 0 ? 100 : 12'000)));
+      }
+      if (below(6) == 0) group.kill(rank, milliseconds(below(below(2) == 0 ? 60 : 3000)));
+    }
+    group.run(kLong);
+    expect_one_opinion(group, seed);
+    for (uint32_t rank = 0; rank < group.size(); ++rank) {
+      if (group.is_dead(rank) || group.is_stopped(rank) || !group[rank].has_called()) continue;
+      ASSERT_TRUE(group[rank].survivors() || group[rank].failure()) << "rank " << rank << " hangs, seed " << seed;
+      ++(group[rank].survivors() ? agreed : failed);
+    }
+  }
+  EXPECT_GT(agreed, 10'000u);
+  EXPECT_LT(failed, agreed) << "it may be safe, but it is of no use";
+}
+
+TEST(Agreement, IsOneWhereverItIsInterrupted) {
+  uint32_t agreed = 0, failed = 0;
+  for (uint64_t seed = 1; seed <= 20'000; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&](uint32_t limit) { return static_cast<uint32_t>(random() % limit); };
+    Group group(2 + below(4), seed);
+    for (uint32_t rank = 0; rank < group.size(); ++rank) group.call(rank, milliseconds(below(4)));
+    for (uint32_t blows = 1 + below(4); blows > 0; --blows) {
+      const uint32_t rank = below(group.size()), way = below(4);
+      const milliseconds pause(below(2) == 0 ? below(40) : below(6000));
+      group.after_letters(below(12 * group.size()), [&group, rank, way, pause] {
+        if (way == 0) {
+          group.kill_now(rank);
+        } else {
+          group.stop_now(rank);
+          if (way != 1) group.go_on_later(rank, pause);
+        }
+      });
+    }
+    group.run(kLong);
+    expect_one_opinion(group, seed);
+    for (uint32_t rank = 0; rank < group.size(); ++rank) {
+      if (group.is_dead(rank) || group.is_stopped(rank)) continue;
+      ASSERT_TRUE(group[rank].survivors() || group[rank].failure()) << "rank " << rank << " hangs, seed " << seed;
+      ++(group[rank].survivors() ? agreed : failed);
+    }
+  }
+  EXPECT_GT(agreed, 30'000u);
+  EXPECT_LT(10 * failed, agreed) << "it may be safe, but it is of no use";
+}
+
+TEST(AgreementLetter, IsReadAsItWasWritten) {
+  Agreement::Letter letter{.kind = Agreement::Letter::Kind::promise, .ballot = uint64_t{7} << 32 | 3};
+  letter.has_announced = true;
+  letter.excluded = {1, 2};
+  letter.gone = {5};
+  letter.card = std::string("a\0b", 3);
+  letter.proposal = {.ballot = 9, .list = {.ranks = {0, 4}, .cards = {"zero", "four"}}};
+  const std::string bytes = letter.encode();
+  const Agreement::Letter read = Agreement::Letter::parse(bytes);
+  EXPECT_EQ(read.encode(), bytes);
+  EXPECT_EQ(read.proposal->list.cards[1], "four");
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_THROW(Agreement::Letter::parse(std::string_view(bytes).substr(0, size)), Error) << size;
+  }
+  EXPECT_THROW(Agreement::Letter::parse(bytes + "x"), Error);
+}
+
+}  // namespace
+}  // namespace banyan::run

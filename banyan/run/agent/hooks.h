@@ -1,0 +1,68 @@
+// Hooks: what the agent asks of the communicators of this process.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace banyan::run {
+
+// Called on the agent's thread; they must not block, nor call the agent or destroy their registration. All may be
+// empty.
+struct CommunicatorHooks {
+  std::function<std::string()> state;                   // what it would tell a peer that wonders; at most 64 KiB
+  std::function<void(const std::string& text)> told;  // what a rank has told all, itself too
+  std::function<void()> liveness_changed;               // after Liveness::changes() has grown
+};
+
+// How a rank replied to a question.
+struct PeerReport {
+  enum class Kind : uint8_t {
+    answered,
+    unknown,    // it lives, and knows no such communicator (any more)
+    no_answer,  // until the deadline
+    silent,     // nor before the question
+    left,
+    dead,
+  };
+  Kind kind = Kind::no_answer;
+  std::string text;  // what its state hook said; of the silent, the left and the dead, why
+};
+
+// Takes its hooks back at its end: none runs after that. May outlive the agent.
+class [[nodiscard]] HookRegistration {
+ public:
+  HookRegistration() = default;
+  explicit HookRegistration(std::shared_ptr<void> held) : held_(std::move(held)) {}
+
+ private:
+  std::shared_ptr<void> held_;
+};
+
+// All hooks of a process. Any thread.
+class HookBoard : public std::enable_shared_from_this<HookBoard> {
+ public:
+  // One set for each communicator. What was told before is told now, on this thread: others may have got further.
+  HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
+
+  // Nothing when the communicator is not known here.
+  std::optional<std::string> state(uint64_t communicator);
+  void told(uint64_t communicator, const std::string& reason);
+  void liveness_changed();
+
+ private:
+  void detach(uint64_t communicator);
+
+  // Held while a hook runs, so that detach() waits for it.
+  std::mutex mutex_;
+  std::map<uint64_t, CommunicatorHooks> hooks_;
+  std::deque<std::pair<uint64_t, std::string>> unheard_;  // told to communicators that are not known; the last ones
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,343 @@
+#include "banyan/run/agent/hub.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "banyan/run/agent/messages.h"
+#include "banyan/run/join/wire.h"
+
+namespace banyan::run {
+namespace {
+
+using std::chrono::milliseconds;
+
+// For the hub to say whether who has ended had left before.
+constexpr milliseconds kVerdict{200};
+// For the other half of an ending: a connection that broke, or the kernel's word that the process is no more.
+constexpr milliseconds kProof{20};
+// After that, the hub calls those who have not called it.
+constexpr milliseconds kRollCall{1000};
+
+Message gone_message(uint32_t rank, PeerState state, const std::string& why) {
+  return {message::gone, WireWriter().number(rank).number(static_cast<uint8_t>(state)).text(why).take()};
+}
+
+Message flag_message(message::Kind kind, bool on) {
+  return {kind, WireWriter().number(static_cast<uint8_t>(on ? 1 : 0)).take()};
+}
+
+Message noted_message(uint32_t leaver) { return {message::gone_noted, WireWriter().number(leaver).take()}; }
+
+Message silence_message(uint32_t rank, bool is_silent, const std::string& why) {
+  return {message::silence, WireWriter().number(rank).number(static_cast<uint8_t>(is_silent ? 1 : 0)).text(why).take()};
+}
+
+}  // namespace
+
+Hub::Hub(Reactor& reactor, Links& links, Liveness& liveness, Options options, std::vector<std::string> names,
+         Events events)
+    : reactor_(reactor),
+      links_(links),
+      liveness_(liveness),
+      options_(options),
+      names_(std::move(names)),
+      events_(std::move(events)),
+      endings_(liveness.size()),
+      pinged_(liveness.size()) {}
+
+Hub::~Hub() {
+  for (const Reactor::Timer& timer : conclusions_) reactor_.cancel(timer);
+  if (beat_) reactor_.cancel(*beat_);
+  if (roll_call_) reactor_.cancel(*roll_call_);
+}
+
+void Hub::start() {
+  hub_ = 0;
+  take_over();
+}
+
+void Hub::linked(uint32_t rank) {
+  if (is_own() || rank == hub_) introduce(rank);
+}
+
+void Hub::lost(uint32_t rank, const std::string& why) {
+  if (rank == hub_ && liveness_.is_gone(rank)) take_over();
+  if (liveness_.is_gone(rank)) return;
+  if (endings_[rank].empty()) {
+    endings_[rank] = names_[rank] + " is gone: " + why;
+    if (events_.process_is_watched(rank)) {
+      conclude_later(rank, kProof);
+      return;
+    }
+  }
+  conclude(rank, PeerState::dead, endings_[rank], {});
+}
+
+void Hub::process_ended(uint32_t rank) {
+  if (liveness_.is_gone(rank)) return;
+  const bool was_lost = !endings_[rank].empty();
+  endings_[rank] = names_[rank] + " has ended";
+  if (was_lost) {
+    conclude(rank, PeerState::dead, endings_[rank], {});
+  } else if (is_own() || rank == hub_ || !answers()) {
+    // That it left, if so, is in what was read by now, or comes from a hub that has just left too.
+    conclude_later(rank, kProof);
+  } else {
+    links_.send(hub_, {message::ended, WireWriter().number(rank).text(endings_[rank]).take()});
+    conclude_later(rank, kVerdict);
+  }
+}
+
+void Hub::conclude_later(uint32_t rank, milliseconds delay) {
+  // The timer is known to itself only after it was made.
+  const auto own = std::make_shared<Reactor::Timer>();
+  *own = reactor_.after(delay, [this, rank, own] {
+    conclusions_.erase(*own);
+    conclude(rank, PeerState::dead, endings_[rank], {});
+  });
+  conclusions_.insert(*own);
+}
+
+void Hub::conclude(uint32_t rank, PeerState state, const std::string& why, std::optional<uint32_t> source) {
+  // Nobody tells news to who has left, so it cannot tell an ending from another, and keeps its opinion to itself.
+  const bool is_opinion = is_leaving() && !source;
+  if (is_opinion) state = PeerState::left;
+  if (rank == options_.own || !liveness_.set(rank, state, why)) return;
+  if (state == PeerState::dead || is_opinion)
+    links_.close(rank);  // who has left closes it itself, when it has heard all
+  pinged_[rank].reset();
+  expecting_.erase(rank);
+  // Who leaves is passed on apart, and waits for it.
+  if (!is_opinion && (state == PeerState::dead || source != rank)) spread(gone_message(rank, state, why), source);
+  // A hub that leaves serves until it ends, so that a whole world can leave at once by way of it.
+  if (rank == hub_ && !links_.is_linked(hub_)) take_over();
+  adjust_beat();
+  std::vector<uint32_t> leavers;
+  for (const auto& [leaver, awaited] : leaves_) {
+    if (leaver != options_.own || is_own()) leavers.push_back(leaver);  // else only the hub can let this one go
+  }
+  for (const uint32_t leaver : leavers) leave_noted(leaver, rank);
+  events_.changed(rank);
+}
+
+// The hub tells all, the others tell the hub.
+void Hub::spread(const Message& message, std::optional<uint32_t> source) {
+  if (!is_own()) {
+    if (source != hub_) links_.send(hub_, message);
+    return;
+  }
+  for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
+    // Others hear it when they are linked.
+    if (rank != source && links_.is_linked(rank) && !liveness_.is_gone(rank)) links_.send(rank, message);
+  }
+}
+
+void Hub::take_over() {
+  // This rank is never gone to itself, so there is a hub.
+  while (liveness_.is_gone(hub_)) ++hub_;
+  if (!is_own()) {
+    if (links_.is_linked(hub_)) {
+      introduce(hub_);
+    } else {
+      links_.call(hub_);
+    }
+  } else {
+    for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
+      if (rank != options_.own && links_.is_linked(rank)) introduce(rank);
+    }
+    roll_call_ = reactor_.after(kRollCall, [this] {
+      roll_call_.reset();
+      for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
+        if (rank != options_.own && !liveness_.is_gone(rank)) links_.call(rank);
+      }
+    });
+  }
+  adjust_beat();
+  if (is_leaving()) announce_leave();
+}
+
+void Hub::introduce(uint32_t rank) {
+  for (uint32_t other = 0; other < liveness_.size(); ++other) {
+    const PeerState state = liveness_.state(other);
+    if (liveness_.is_gone(other)) links_.send(rank, gone_message(other, state, liveness_.why(other)));
+    if (is_own() && state == PeerState::silent) links_.send(rank, silence_message(other, true, liveness_.why(other)));
+  }
+  if (!is_own() && expecting_.contains(options_.own)) links_.send(rank, flag_message(message::expecting, true));
+}
+
+void Hub::heard(uint32_t rank) {
+  pinged_[rank].reset();
+  if (liveness_.state(rank) != PeerState::silent || !(is_own() || rank == hub_)) return;
+  liveness_.set(rank, PeerState::alive, "");
+  if (is_own()) spread(silence_message(rank, false, ""), {});
+  events_.changed(rank);
+}
+
+uint32_t Hub::checked(uint32_t rank) const {
+  if (rank >= liveness_.size()) throw Error(ErrorCode::invalid_input, "there is no rank " + std::to_string(rank));
+  return rank;
+}
+
+bool Hub::received(uint32_t rank, const Message& message) {
+  switch (message.kind) {
+    case message::gone:
+      received_gone(rank, message);
+      return true;
+    case message::gone_noted:
+      leave_noted(WireReader(message.body).number<uint32_t>(), rank);
+      return true;
+    case message::ended:
+      received_ended(rank, message);
+      return true;
+    case message::silence:
+      received_silence(message);
+      return true;
+    case message::expecting:
+      if (WireReader(message.body).number<uint8_t>() != 0) {
+        expecting_.insert(rank);
+      } else {
+        expecting_.erase(rank);
+      }
+      adjust_beat();
+      return true;
+    case message::ping:
+      links_.send(rank, {message::pong, ""});
+      return true;
+    case message::pong:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void Hub::received_gone(uint32_t rank, const Message& message) {
+  WireReader reader(message.body);
+  const uint32_t gone = checked(reader.number<uint32_t>());
+  const bool has_left = reader.number<uint8_t>() == static_cast<uint8_t>(PeerState::left);
+  const std::string why = reader.text();
+  conclude(gone, has_left ? PeerState::left : PeerState::dead, why, rank);
+  if (gone == rank) {
+    pass_on_leave(gone);
+  } else if (has_left) {
+    links_.send(rank, noted_message(gone));
+  }
+}
+
+void Hub::received_ended(uint32_t rank, const Message& message) {
+  WireReader reader(message.body);
+  const uint32_t ended = checked(reader.number<uint32_t>());
+  const std::string why = reader.text();
+  if (liveness_.is_gone(ended)) {
+    links_.send(rank, gone_message(ended, liveness_.state(ended), liveness_.why(ended)));
+  } else {
+    conclude(ended, PeerState::dead, why, {});
+  }
+}
+
+void Hub::received_silence(const Message& message) {
+  WireReader reader(message.body);
+  const uint32_t rank = checked(reader.number<uint32_t>());
+  const bool is_silent = reader.number<uint8_t>() != 0;
+  const std::string why = reader.text();
+  if (rank == options_.own) return;
+  if (liveness_.set(rank, is_silent ? PeerState::silent : PeerState::alive, why)) events_.changed(rank);
+}
+
+void Hub::expect(bool on) {
+  if (on == expecting_.contains(options_.own)) return;
+  if (on) {
+    expecting_.insert(options_.own);
+  } else {
+    expecting_.erase(options_.own);
+  }
+  if (!is_own()) links_.send(hub_, flag_message(message::expecting, on));
+  adjust_beat();
+}
+
+void Hub::adjust_beat() {
+  const bool is_needed = is_own() ? !expecting_.empty() : expecting_.contains(options_.own);
+  if (is_needed == beat_.has_value()) return;
+  if (!is_needed) {
+    reactor_.cancel(*beat_);
+    beat_.reset();
+    return;
+  }
+  const Clock::time_point now = Clock::now();
+  beat_ = reactor_.at(now, [this, now] { beat(now); });
+}
+
+void Hub::beat(Clock::time_point due) {
+  const Clock::time_point now = Clock::now();
+  // Perhaps this process was stopped itself, and the answers wait to be read.
+  const bool was_asleep = now - due > options_.heartbeat;
+  const Clock::time_point next = now + options_.heartbeat;
+  beat_ = reactor_.at(next, [this, next] { beat(next); });
+  if (!is_own()) {
+    judge(hub_, now, was_asleep);
+    return;
+  }
+  for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
+    if (rank != options_.own && !liveness_.is_gone(rank)) judge(rank, now, was_asleep);
+  }
+}
+
+void Hub::judge(uint32_t rank, Clock::time_point now, bool was_asleep) {
+  if (!pinged_[rank]) {
+    pinged_[rank] = now;
+    links_.send(rank, {message::ping, ""});
+    return;
+  }
+  if (was_asleep || now - *pinged_[rank] < options_.silent_after) return;
+  const auto seconds = std::chrono::duration_cast<std::chrono::duration<double>>(options_.silent_after).count();
+  std::string shown = std::to_string(seconds);
+  shown.erase(shown.find('.') + 2);
+  const std::string why = names_[rank] + " has not answered for " + shown + " s; it is stopped or cut off";
+  if (!liveness_.set(rank, PeerState::silent, why)) return;
+  if (is_own()) spread(silence_message(rank, true, why), {});
+  events_.changed(rank);
+}
+
+void Hub::leave(std::function<void()> done) {
+  left_ = std::move(done);
+  announce_leave();
+}
+
+void Hub::announce_leave() {
+  if (is_own()) {
+    pass_on_leave(options_.own);
+    return;
+  }
+  leaves_[options_.own] = {hub_};
+  links_.send(hub_, left_message(options_.own));
+}
+
+void Hub::pass_on_leave(uint32_t leaver) {
+  std::set<uint32_t>& awaited = leaves_[leaver];
+  awaited.clear();
+  for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
+    if (rank == options_.own || rank == leaver || liveness_.is_gone(rank)) continue;
+    links_.send(rank, left_message(leaver));
+    if (liveness_.state(rank) == PeerState::alive) awaited.insert(rank);
+  }
+  leave_noted(leaver, leaver);
+}
+
+void Hub::leave_noted(uint32_t leaver, uint32_t by) {
+  const auto found = leaves_.find(leaver);
+  if (found == leaves_.end()) return;
+  found->second.erase(by);
+  if (!found->second.empty()) return;
+  leaves_.erase(found);
+  if (leaver == options_.own) {
+    may_leave_ = true;
+  } else {
+    links_.send(leaver, noted_message(leaver));
+  }
+  if (may_leave_ && leaves_.empty()) left_();
+}
+
+Message Hub::left_message(uint32_t leaver) const {
+  return gone_message(leaver, PeerState::left, names_[leaver] + " has left in peace");
+}
+
+}  // namespace banyan::run

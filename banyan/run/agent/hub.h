@@ -1,0 +1,103 @@
+// Hub: how news of who lives travels, by a star whose middle is the lowest rank that lives.
+//
+// Every rank reports to the hub what it saw itself: a process that ended, a link that broke. The hub passes it on. Who
+// leaves in peace tells the hub, and goes when the hub has noted it; since the hub reads that before it reads the end
+// of the connection, it always knows which of the two an ending was. A rank that sees the process of another end
+// therefore asks the hub first, and draws its own conclusion when it has no answer soon.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "banyan/run/agent/links.h"
+#include "banyan/run/agent/liveness.h"
+#include "banyan/run/system/reactor.h"
+
+namespace banyan::run {
+
+// On the reactor's thread.
+class Hub {
+ public:
+  struct Options {
+    uint32_t own = 0;  // rank
+    std::chrono::milliseconds heartbeat{1000};
+    std::chrono::milliseconds silent_after{5000};
+  };
+  struct Events {
+    std::function<void(uint32_t rank)> changed;             // after its state has
+    std::function<bool(uint32_t rank)> process_is_watched;  // its end would be told to process_ended() too
+  };
+
+  // `names`: "process 4711 on node7", by rank.
+  Hub(Reactor& reactor, Links& links, Liveness& liveness, Options options, std::vector<std::string> names,
+      Events events);
+  ~Hub();
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
+
+  // Calls the hub, or waits for the others when this rank is it.
+  void start();
+  uint32_t rank() const { return hub_; }
+  bool is_own() const { return hub_ == options_.own; }
+  // It can be asked, as far as is known.
+  bool answers() const { return is_own() || liveness_.state(hub_) == PeerState::alive; }
+  bool is_joined() const { return is_own() || links_.is_linked(hub_); }
+
+  void linked(uint32_t rank);
+  void lost(uint32_t rank, const std::string& why);
+  void process_ended(uint32_t rank);
+  // Any message is a sign of life.
+  void heard(uint32_t rank);
+  // False when the message is of a kind that is not for the hub. Throws Error{invalid_input}.
+  bool received(uint32_t rank, const Message& message);
+
+  void expect(bool on);
+  // Calls `done` when all who must have heard it have, perhaps before it returns.
+  void leave(std::function<void()> done);
+
+ private:
+  using Clock = Reactor::Clock;
+
+  bool is_leaving() const { return static_cast<bool>(left_); }
+  void conclude(uint32_t rank, PeerState state, const std::string& why, std::optional<uint32_t> source);
+  void conclude_later(uint32_t rank, std::chrono::milliseconds delay);
+  void received_gone(uint32_t rank, const Message& message);
+  void received_ended(uint32_t rank, const Message& message);
+  void received_silence(const Message& message);
+  void spread(const Message& message, std::optional<uint32_t> source);
+  void take_over();
+  void introduce(uint32_t rank);
+  Message left_message(uint32_t leaver) const;
+  void announce_leave();
+  void pass_on_leave(uint32_t leaver);
+  void leave_noted(uint32_t leaver, uint32_t by);
+  void adjust_beat();
+  void beat(Clock::time_point due);
+  void judge(uint32_t rank, Clock::time_point now, bool was_asleep);
+  uint32_t checked(uint32_t rank) const;
+
+  Reactor& reactor_;
+  Links& links_;
+  Liveness& liveness_;
+  Options options_;
+  std::vector<std::string> names_;
+  Events events_;
+  uint32_t hub_ = 0;
+  std::vector<std::string> endings_;                      // by rank: why it is believed to have ended, or empty
+  std::vector<std::optional<Clock::time_point>> pinged_;  // by rank, while it has not answered
+  std::set<Reactor::Timer> conclusions_;
+  std::set<uint32_t> expecting_;  // ranks that wait for something, this one too
+  std::optional<Reactor::Timer> beat_;
+  std::optional<Reactor::Timer> roll_call_;
+  std::function<void()> left_;                     // while leaving, and after
+  bool may_leave_ = false;                         // all have noted it
+  std::map<uint32_t, std::set<uint32_t>> leaves_;  // by who leaves: those who have not noted it yet
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,217 @@
+#include "banyan/run/agent/lanes.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan::run {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstPause{5}, kLongestPause{250};
+constexpr size_t kClosedRemembered = 1024;
+
+std::string name_of(uint32_t peer) { return "rank " + std::to_string(peer); }
+
+std::string seconds(milliseconds time) {
+  return time.count() % 1000 == 0 ? std::to_string(time.count() / 1000) + " s" : std::to_string(time.count()) + " ms";
+}
+
+}  // namespace
+
+AnswerQueue::AnswerQueue() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!event_.is_open()) throw system_error("cannot make an event descriptor");
+}
+
+void AnswerQueue::put(Connector::Answer answer) {
+  const std::lock_guard lock(mutex_);
+  answers_.push_back(std::move(answer));
+  const uint64_t one = 1;
+  const ssize_t written = write(event_.get(), &one, sizeof one);
+  CHECK(written == sizeof one || errno == EAGAIN) << "eventfd: " << std::strerror(errno);  // EAGAIN: it is set already
+}
+
+std::vector<Connector::Answer> AnswerQueue::take() {
+  const std::lock_guard lock(mutex_);
+  if (answers_.empty()) return {};
+  uint64_t count = 0;
+  const ssize_t got = read(event_.get(), &count, sizeof count);
+  CHECK_EQ(got, static_cast<ssize_t>(sizeof count)) << "eventfd: " << std::strerror(errno);
+  return std::exchange(answers_, {});
+}
+
+Lanes::~Lanes() {
+  while (!groups_.empty()) close(groups_.begin()->first);
+}
+
+void Lanes::open(LaneGroup group, std::shared_ptr<AnswerQueue> answers) {
+  const uint64_t communicator = group.communicator;
+  const bool is_new =
+      groups_.emplace(communicator, Group{std::move(group), std::move(answers), std::map<Key, Request>()}).second;
+  CHECK(is_new) << "communicator " << communicator << " has two connectors";
+  std::erase(closed_, communicator);
+}
+
+void Lanes::close(uint64_t communicator) {
+  Group& group = groups_.at(communicator);
+  while (!group.requests.empty()) take_request(Key(group.requests.begin()->first));
+  groups_.erase(communicator);
+  for (auto next = parked_.lower_bound(Key{communicator, 0, 0});
+       next != parked_.end() && next->first.communicator == communicator;
+       next = parked_.lower_bound(Key{communicator, 0, 0})) {
+    unpark(Key(next->first));
+  }
+  closed_.push_back(communicator);
+  if (closed_.size() > kClosedRemembered) closed_.pop_front();
+}
+
+void Lanes::request(uint64_t communicator, uint32_t peer, uint32_t lane, const Path& path) {
+  Group& group = groups_.at(communicator);
+  const Key key{communicator, peer, lane};
+  const uint32_t world_rank = group.group.members[peer];
+  const auto [position, is_new] = group.requests.emplace(key, Request{});
+  CHECK(is_new) << "lane " << lane << " to " << name_of(peer) << " is requested twice";
+  Request& request = position->second;
+  request.target = targets_[world_rank];
+  request.target.local_address = path.local_address;
+  if (!path.peer_address.empty()) request.target.addresses = {path.peer_address};
+  request.next_pause = kFirstPause;
+  request.end = reactor_.after(group.group.at_most, [this, key] { time_out(key); });
+  // Even of a peer that is gone: what it sent before is in there.
+  if (FileDescriptor socket = unpark(key); socket.is_open()) {
+    succeed(key, std::move(socket));
+  } else if (liveness_.is_gone(world_rank)) {
+    fail(key, loss_of(group, peer));
+  } else if (group.group.own < peer) {
+    call(key);
+  }
+}
+
+void Lanes::call(const Key& key) {
+  const Group& group = groups_.at(key.communicator);
+  Request& request = groups_.at(key.communicator).requests.at(key);
+  request.pause.reset();
+  Greeting greeting{.purpose = "lane",
+                    .payload = WireWriter()
+                                   .text(world_)
+                                   .number(group.group.members[key.peer])
+                                   .number(key.communicator)
+                                   .number(group.group.own)
+                                   .number(key.peer)
+                                   .number(key.lane)
+                                   .take()};
+  request.call = calls_.call(request.target, std::move(greeting),
+                             [this, key](Calls::Outcome outcome) { call_ended(key, std::move(outcome)); });
+}
+
+void Lanes::call_ended(const Key& key, Calls::Outcome outcome) {
+  Request& request = groups_.at(key.communicator).requests.at(key);
+  request.call.reset();
+  if (outcome.socket.is_open()) {
+    succeed(key, std::move(outcome.socket));
+    return;
+  }
+  // Even where nobody listens: whether the peer lives, others know better.
+  request.trouble = std::move(outcome.failure);
+  request.pause = reactor_.after(request.next_pause, [this, key] { call(key); });
+  request.next_pause = std::min(request.next_pause * 2, kLongestPause);
+}
+
+std::map<Lanes::Key, Lanes::Request>::node_type Lanes::take_request(const Key& key) {
+  auto node = groups_.at(key.communicator).requests.extract(key);
+  Request& request = node.mapped();
+  reactor_.cancel(request.end);
+  if (request.pause) reactor_.cancel(*request.pause);
+  if (request.call) calls_.cancel(*request.call);
+  return node;
+}
+
+void Lanes::succeed(const Key& key, FileDescriptor socket) {
+  take_request(key);
+  groups_.at(key.communicator)
+      .answers->put({.peer = key.peer, .lane = key.lane, .socket = std::move(socket), .failure = {}});
+}
+
+void Lanes::fail(const Key& key, Error failure) {
+  take_request(key);
+  groups_.at(key.communicator)
+      .answers->put({.peer = key.peer, .lane = key.lane, .socket = {}, .failure = std::move(failure)});
+}
+
+void Lanes::time_out(const Key& key) {
+  const Group& group = groups_.at(key.communicator);
+  const std::string time = seconds(group.group.at_most);
+  if (group.group.own > key.peer) {
+    fail(key, Error(ErrorCode::timed_out, name_of(key.peer) + " has not called this rank within " + time));
+    return;
+  }
+  const std::string& trouble = group.requests.at(key).trouble;
+  fail(key, Error(ErrorCode::timed_out, "no connection to " + name_of(key.peer) + " was possible within " + time +
+                                            (trouble.empty() ? "" : " (" + trouble + ")")));
+}
+
+Error Lanes::loss_of(const Group& group, uint32_t peer) const {
+  return Error(ErrorCode::peer_lost, name_of(peer) + " was lost: " + liveness_.why(group.group.members[peer]));
+}
+
+void Lanes::changed(uint32_t world_rank) {
+  if (!liveness_.is_gone(world_rank)) return;
+  for (auto& [communicator, group] : groups_) {
+    std::vector<Key> lost;
+    for (const auto& [key, request] : group.requests) {
+      if (group.group.members[key.peer] == world_rank) lost.push_back(key);
+    }
+    for (const Key& key : lost) fail(key, loss_of(group, key.peer));
+  }
+}
+
+std::optional<std::string> Lanes::admit(WireReader payload, FileDescriptor& socket) {
+  Key key;
+  key.communicator = payload.number<uint64_t>();
+  key.peer = payload.number<uint32_t>();
+  const uint32_t own = payload.number<uint32_t>();
+  key.lane = payload.number<uint32_t>();
+  payload.end();
+  if (std::find(closed_.begin(), closed_.end(), key.communicator) != closed_.end()) {
+    return name_of(key.peer) + " called for a communicator that this rank has closed";
+  }
+  const auto found = groups_.find(key.communicator);
+  if (found == groups_.end()) {
+    park(key, std::move(socket));
+    return {};
+  }
+  const Group& group = found->second;
+  // Only those below call.
+  if (own != group.group.own || key.peer >= own) {
+    return name_of(key.peer) + " called for a lane to " + name_of(own) + ", which this is not, or not so";
+  }
+  if (group.requests.contains(key)) {
+    succeed(key, std::move(socket));
+  } else {
+    park(key, std::move(socket));
+  }
+  return {};
+}
+
+void Lanes::park(const Key& key, FileDescriptor socket) {
+  unpark(key);  // who calls twice has given up the first
+  if (parked_.size() >= kMaxParked) {
+    const auto oldest = std::min_element(
+        parked_.begin(), parked_.end(), [](const auto& a, const auto& b) { return a.second.number < b.second.number; });
+    unpark(Key(oldest->first));
+  }
+  parked_.emplace(key, Parked{std::move(socket), ++next_number_});
+}
+
+FileDescriptor Lanes::unpark(const Key& key) {
+  auto node = parked_.extract(key);
+  return node.empty() ? FileDescriptor() : std::move(node.mapped().socket);
+}
+
+}  // namespace banyan::run

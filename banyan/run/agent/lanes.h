@@ -1,0 +1,111 @@
+// Lanes: the connections that transports ask for, made by calling the peer or by waiting for its call.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/run/join/calls.h"
+#include "banyan/run/agent/liveness.h"
+#include "banyan/run/system/reactor.h"
+#include "banyan/run/join/wire.h"
+#include "banyan/run/transport/connector.h"
+
+namespace banyan::run {
+
+// Where the agent's thread leaves answers for that of a transport.
+class AnswerQueue {
+ public:
+  AnswerQueue();  // throws Error{io}
+  void put(Connector::Answer answer);
+  std::vector<Connector::Answer> take();
+  int event_fd() const { return event_.get(); }
+
+ private:
+  FileDescriptor event_;
+  std::mutex mutex_;  // protects answers_
+  std::vector<Connector::Answer> answers_;
+};
+
+struct LaneGroup {
+  uint64_t communicator = 0;
+  std::vector<uint32_t> members;  // world ranks
+  uint32_t own = 0;               // index in them
+  std::chrono::milliseconds at_most{};
+};
+
+// On the reactor's thread.
+class Lanes {
+ public:
+  // `targets` and `world` (its name) are for calls, `targets` by world rank.
+  Lanes(Reactor& reactor, Calls& calls, const Liveness& liveness, std::string world, std::vector<CallTarget> targets)
+      : reactor_(reactor), calls_(calls), liveness_(liveness), world_(std::move(world)), targets_(std::move(targets)) {}
+  ~Lanes();
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+
+  void open(LaneGroup group, std::shared_ptr<AnswerQueue> answers);
+  void close(uint64_t communicator);
+  void request(uint64_t communicator, uint32_t peer, uint32_t lane, const Path& path);
+
+  // A caller that has proved itself; `payload` is what its greeting says after the name of the world. Why it is not let
+  // in, if so. Throws Error{invalid_input}.
+  std::optional<std::string> admit(WireReader payload, FileDescriptor& socket);
+  // The state of a rank has changed.
+  void changed(uint32_t world_rank);
+
+  static constexpr size_t kMaxParked = 1024;
+
+ private:
+  using Clock = Reactor::Clock;
+  struct Key {
+    uint64_t communicator = 0;
+    uint32_t peer = 0, lane = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Request {
+    CallTarget target;
+    std::optional<uint64_t> call;
+    std::optional<Reactor::Timer> pause;
+    Reactor::Timer end;
+    std::chrono::milliseconds next_pause{};
+    std::string trouble;  // of the last call
+  };
+  struct Group {
+    LaneGroup group;
+    std::shared_ptr<AnswerQueue> answers;  // shared with the connector
+    std::map<Key, Request> requests;
+  };
+  struct Parked {
+    FileDescriptor socket;
+    uint64_t number = 0;  // grows
+  };
+
+  void call(const Key& key);
+  void call_ended(const Key& key, Calls::Outcome outcome);
+  void fail(const Key& key, Error failure);
+  void time_out(const Key& key);
+  void succeed(const Key& key, FileDescriptor socket);
+  std::map<Key, Request>::node_type take_request(const Key& key);
+  Error loss_of(const Group& group, uint32_t peer) const;
+  void park(const Key& key, FileDescriptor socket);
+  FileDescriptor unpark(const Key& key);
+
+  Reactor& reactor_;
+  Calls& calls_;
+  const Liveness& liveness_;
+  std::string world_;
+  std::vector<CallTarget> targets_;
+  std::map<uint64_t, Group> groups_;
+  std::map<Key, Parked> parked_;
+  std::deque<uint64_t> closed_;  // communicators that are no more, the last ones
+  uint64_t next_number_ = 0;
+};
+
+}  // namespace banyan::run

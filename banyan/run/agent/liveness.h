@@ -1,0 +1,51 @@
+// Liveness: who of a world still lives, for loops that may neither lock nor wait.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace banyan::run {
+
+// `silent` is a suspicion that may be withdrawn: the process was stopped, or cut off. `left` said good-bye before it
+// went. `left` and `dead` are for ever; who was called dead once is dead to all, or they could not act alike.
+enum class PeerState : uint32_t { alive, silent, left, dead };
+
+const char* name_of(PeerState state);
+
+// By world rank. One thread writes (that of the agent), any may read.
+class Liveness {
+ public:
+  explicit Liveness(uint32_t size);
+
+  uint32_t size() const { return static_cast<uint32_t>(whys_.size()); }
+  // One load.
+  PeerState state(uint32_t rank) const { return states_[rank].load(std::memory_order_acquire); }
+  bool is_gone(uint32_t rank) const { return state(rank) >= PeerState::left; }
+  // Grows with every change of any state, after that change: a loop compares it with what it saw last, and looks at the
+  // states when it differs. May be slept on (futex.h), if a hook wakes it
+  // (hooks.h).
+  std::atomic<uint32_t>& changes() const { return changes_; }
+  // What is known of a rank that is not alive: "process 4711 on node7 has ended". Empty for those that are. Locks.
+  std::string why(uint32_t rank) const;
+  // Of `ranks`, the one that died first, as far as this process has seen it: the others may have ended because of that.
+  // Locks.
+  std::optional<uint32_t> first_dead(std::span<const uint32_t> ranks) const;
+
+  // By the writer. False when nothing changed: the gone stay as they are.
+  bool set(uint32_t rank, PeerState state, std::string why);
+
+ private:
+  std::unique_ptr<std::atomic<PeerState>[]> states_;
+  mutable std::atomic<uint32_t> changes_{0};  // futexes are not const, even for those who only sleep
+  mutable std::mutex mutex_;                  // protects the two
+  std::vector<std::string> whys_;
+  std::vector<uint32_t> dead_;  // in their order
+};
+
+}  // namespace banyan::run

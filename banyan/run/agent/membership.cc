@@ -1,0 +1,92 @@
+#include "banyan/run/agent/membership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "banyan/run/agent/messages.h"
+#include "banyan/run/join/wire.h"
+
+namespace banyan::run {
+
+Membership::~Membership() {
+  for (auto& [epoch, entry] : entries_) {
+    if (entry.timer) reactor_.cancel(*entry.timer);
+  }
+}
+
+Membership::Entry& Membership::entry(uint64_t epoch) {
+  const auto found = entries_.find(epoch);
+  if (found != entries_.end()) return found->second;
+  if (order_.size() >= kEpochsKept) {
+    // Not one that somebody waits for.
+    const auto oldest =
+        std::find_if(order_.begin(), order_.end(), [this](uint64_t other) { return !entries_.at(other).done; });
+    if (oldest != order_.end()) {
+      Entry& dropped = entries_.at(*oldest);
+      if (dropped.timer) reactor_.cancel(*dropped.timer);
+      entries_.erase(*oldest);
+      order_.erase(oldest);
+    }
+  }
+  order_.push_back(epoch);
+  Entry& made = entries_.emplace(epoch, Entry(own_)).first->second;
+  const auto now = Reactor::Clock::now();
+  for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
+    if (liveness_.is_gone(rank)) made.agreement.gone(rank, now);
+  }
+  return made;
+}
+
+void Membership::agree(SurvivorQuestion question, Done done) {
+  const uint64_t epoch = question.epoch;
+  Entry& own = entry(epoch);
+  if (own.agreement.has_called()) {
+    done({.survivors = {},
+          .failure = Error(ErrorCode::invalid_input, "epoch " + std::to_string(epoch) + " was agreed on before")});
+    return;
+  }
+  own.done = std::move(done);
+  own.agreement.call(std::move(question), Reactor::Clock::now());
+  follow_up(epoch, own);
+}
+
+void Membership::changed(uint32_t rank) {
+  if (!liveness_.is_gone(rank)) return;
+  for (auto& [epoch, entry] : entries_) {
+    entry.agreement.gone(rank, Reactor::Clock::now());
+    follow_up(epoch, entry);
+  }
+}
+
+bool Membership::received(uint32_t rank, const Message& message) {
+  if (message.kind != message::agreement) return false;
+  WireReader reader(message.body);
+  const uint64_t epoch = reader.number<uint64_t>();
+  const Agreement::Letter letter = Agreement::Letter::parse(std::string_view(message.body).substr(sizeof epoch));
+  Entry& own = entry(epoch);
+  own.agreement.received(rank, letter, Reactor::Clock::now());
+  follow_up(epoch, own);
+  return true;
+}
+
+void Membership::follow_up(uint64_t epoch, Entry& entry) {
+  for (auto& [rank, letter] : entry.agreement.take_letters()) {
+    if (rank < liveness_.size()) {
+      links_.send(rank, {message::agreement, WireWriter().number(epoch).take() + letter.encode()});
+    }
+  }
+  if (entry.timer) reactor_.cancel(*entry.timer);
+  entry.timer.reset();
+  if (const auto next = entry.agreement.next_tick()) {
+    entry.timer = reactor_.at(*next, [this, epoch] {
+      Entry& due = entries_.at(epoch);
+      due.timer.reset();
+      due.agreement.tick(Reactor::Clock::now());
+      follow_up(epoch, due);
+    });
+  }
+  if (!entry.done || (!entry.agreement.survivors() && !entry.agreement.failure())) return;
+  std::exchange(entry.done, {})({.survivors = entry.agreement.survivors(), .failure = entry.agreement.failure()});
+}
+
+}  // namespace banyan::run

@@ -1,0 +1,63 @@
+// Membership: the agreements of an agent, one for each epoch, fed with letters, news of who lives, and time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "banyan/base/error.h"
+#include "banyan/run/agent/agreement.h"
+#include "banyan/run/agent/links.h"
+#include "banyan/run/agent/liveness.h"
+#include "banyan/run/system/reactor.h"
+#include "banyan/run/agent/survivors.h"
+
+namespace banyan::run {
+
+// On the reactor's thread.
+class Membership {
+ public:
+  // One of the two is there.
+  struct Outcome {
+    std::optional<Survivors> survivors;
+    std::optional<Error> failure;
+  };
+  using Done = std::function<void(Outcome)>;
+
+  Membership(Reactor& reactor, Links& links, const Liveness& liveness, uint32_t own)
+      : reactor_(reactor), links_(links), liveness_(liveness), own_(own) {}
+  ~Membership();
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+
+  // `done` is called once, perhaps before agree() returns.
+  void agree(SurvivorQuestion question, Done done);
+  void changed(uint32_t rank);
+  // False when the message is of another kind. Throws Error{invalid_input}.
+  bool received(uint32_t rank, const Message& message);
+
+  // Late ranks may ask for what was agreed on. So many epochs are kept, whether this rank has called in them or not.
+  static constexpr size_t kEpochsKept = 64;
+
+ private:
+  struct Entry {
+    explicit Entry(uint32_t own) : agreement(own) {}
+    Agreement agreement;
+    Done done;  // while the application waits
+    std::optional<Reactor::Timer> timer;
+  };
+  Entry& entry(uint64_t epoch);
+  // Sends, answers, and sets the timer: after anything has happened.
+  void follow_up(uint64_t epoch, Entry& entry);
+
+  Reactor& reactor_;
+  Links& links_;
+  const Liveness& liveness_;
+  uint32_t own_;
+  std::map<uint64_t, Entry> entries_;
+  std::deque<uint64_t> order_;  // of epochs, the oldest first
+};
+
+}  // namespace banyan::run

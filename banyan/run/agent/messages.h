@@ -1,0 +1,26 @@
+// What agents say to each other over their links: the kinds of messages, each with who reads it and what it holds.
+#pragma once
+
+#include <cstdint>
+
+namespace banyan::run::message {
+
+enum Kind : uint8_t {
+  // Hub (hub.cc)
+  gone = 1,    // rank, state (left or dead), why
+  gone_noted,  // rank that leaves: the sender knows, and all whom it tells
+  ended,       // rank, why: its process has ended; asks the hub whether it had left before
+  silence,     // rank, 1 or 0 (it answers again), why
+  expecting,   // 1 or 0: the sender waits for something
+  ping,
+  pong,  // nothing
+  // Questions (questions.cc)
+  ask,         // asker, number, communicator, 1 to pass it on to all
+  answer,      // asker, number, rank that answers, 1 or 0 (knows no such communicator), text
+  dump,        // asker, number, communicator, reason, 1 to pass it on to all
+  dump_noted,  // number
+  // Membership (membership.cc)
+  agreement,  // epoch, and what agreement.h says
+};
+
+}  // namespace banyan::run::message

@@ -1,0 +1,221 @@
+// Worlds for tests: of real processes that the test may stop and kill, and of agents in one process.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/run/agent/agent.h"
+#include "banyan/run/system/process_watch.h"
+#include "banyan/run/system/futex.h"
+#include "banyan/run/system/shared_memory.h"
+
+namespace banyan::run {
+
+class ForkedWorld {
+ public:
+  static constexpr uint32_t kMost = 64;
+  static constexpr std::chrono::seconds kLong{20};
+
+  // What all processes see. A word says how far its rank has come; the last one is the test's.
+  struct Board {
+    std::array<std::atomic<uint32_t>, kMost + 1> words;
+    std::array<std::atomic<int32_t>, kMost> pids;
+    std::array<std::atomic<uint64_t>, kMost> start_times;
+    std::atomic<int64_t> struck_at;  // when the test last sent a signal, on the steady clock
+
+    void say(uint32_t who, uint32_t value) {
+      words[who] = value;
+      futex_wake_all(words[who]);
+    }
+    // False when `who` does not come so far.
+    bool wait_for(uint32_t who, uint32_t value) {
+      const auto deadline = std::chrono::steady_clock::now() + kLong;
+      for (uint32_t now = words[who]; now < value; now = words[who]) {
+        if (std::chrono::steady_clock::now() > deadline) return false;
+        futex_wait(words[who], now, std::chrono::milliseconds(100));
+      }
+      return true;
+    }
+    std::chrono::milliseconds since_strike() const {
+      const std::chrono::steady_clock::time_point then{std::chrono::steady_clock::duration(struck_at)};
+      return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - then);
+    }
+  };
+  static constexpr uint32_t kTest = kMost;
+
+  // Of one process: what it needs for an Agent.
+  struct Seat {
+    World world;
+    Listener listener;
+    Board& board;
+
+    uint32_t rank() const { return world.rank; }
+    bool test_says(uint32_t value) { return board.wait_for(kTest, value); }
+    void say(uint32_t value) { board.say(world.rank, value); }
+  };
+  using Body = std::function<std::string(Seat& seat)>;
+
+  // Rank r runs `body` in a process of its own on the host that hosts[r] names.
+  ForkedWorld(const std::vector<std::string>& hosts, const Body& body) : size_(static_cast<uint32_t>(hosts.size())) {
+    std::fflush(nullptr);  // or each child would print what waits
+    std::vector<Listener> listeners;
+    World world;
+    for (uint32_t rank = 0; rank < size_; ++rank) {
+      listeners.push_back(Listener::on("127.0.0.1"));
+      world.members.push_back({.host_name = "node-" + hosts[rank],
+                               .host_id = hosts[rank],
+                               .pid = 0,
+                               .start_time = 0,
+                               .addresses = {"127.0.0.1"},
+                               .port = listeners.back().port()});
+    }
+    for (uint32_t rank = 0; rank < size_; ++rank) {
+      std::array<int, 2> ends{};
+      EXPECT_EQ(pipe(ends.data()), 0);
+      const pid_t parent = getpid();
+      const pid_t child = fork();
+      EXPECT_GE(child, 0);
+      if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        close(ends[0]);
+        world.rank = rank;
+        Listener own = std::move(listeners[rank]);
+        listeners.clear();  // or they would answer for their ranks when those are dead
+        live(std::move(world), std::move(own), body, ends[1]);
+      }
+      close(ends[1]);
+      pids_.push_back(child);
+      pipes_.emplace_back(ends[0]);
+      board().pids[rank] = child;
+      board().start_times[rank] = start_time_of(child).value_or(0);
+    }
+    board().say(kTest, 1);
+  }
+  ~ForkedWorld() {
+    for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
+    for (const pid_t pid : pids_) waitpid(pid, nullptr, 0);
+  }
+  ForkedWorld(const ForkedWorld&) = delete;
+  ForkedWorld& operator=(const ForkedWorld&) = delete;
+
+  Board& board() { return *reinterpret_cast<Board*>(memory_.data()); }
+  // Whether all have said `value`.
+  bool all_say(uint32_t value) {
+    for (uint32_t rank = 0; rank < size_; ++rank) {
+      if (!board().wait_for(rank, value)) return false;
+    }
+    return true;
+  }
+  void say(uint32_t value) { board().say(kTest, value); }
+  void strike(uint32_t rank, int signal) {
+    board().struck_at = std::chrono::steady_clock::now().time_since_epoch().count();
+    ASSERT_EQ(::kill(pids_[rank], signal), 0);
+    // Its threads run on for a moment otherwise.
+    if (signal == SIGSTOP) {
+      EXPECT_EQ(waitpid(pids_[rank], nullptr, WUNTRACED), pids_[rank]);
+    }
+  }
+  pid_t pid(uint32_t rank) const { return pids_[rank]; }
+  // What the body returned, or "error: ..." with what it threw; empty when it was killed. Waits for its end.
+  std::string report(uint32_t rank) {
+    std::string text;
+    std::array<char, 4096> buffer{};
+    for (ssize_t count; (count = read(pipes_[rank].get(), buffer.data(), buffer.size())) > 0;) {
+      text.append(buffer.data(), static_cast<size_t>(count));
+    }
+    return text;
+  }
+
+ private:
+  [[noreturn]] void live(World world, Listener listener, const Body& body, int pipe) {
+    std::string text;
+    try {
+      if (!board().wait_for(kTest, 1)) _exit(1);
+      for (uint32_t rank = 0; rank < size_; ++rank) {
+        world.members[rank].pid = board().pids[rank];
+        world.members[rank].start_time = board().start_times[rank];
+      }
+      Seat seat{.world = std::move(world), .listener = std::move(listener), .board = board()};
+      text = body(seat);
+    } catch (const std::exception& error) {
+      text = std::string("error: ") + error.what();
+    }
+    const ssize_t written = write(pipe, text.data(), text.size());
+    _exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
+  }
+
+  uint32_t size_;
+  SharedMemory memory_{sizeof(Board)};
+  std::vector<pid_t> pids_;
+  std::vector<FileDescriptor> pipes_;
+};
+
+inline Agent::Clock::time_point soon() { return Agent::Clock::now() + ForkedWorld::kLong; }
+
+// Quick enough for a test, and slow enough for a busy machine.
+inline Agent::Options quick() {
+  return {.heartbeat = std::chrono::milliseconds(50),
+          .silent_after = std::chrono::milliseconds(400),
+          .lost_after = std::chrono::seconds(30)};
+}
+
+inline std::unique_ptr<Agent> sit_down(ForkedWorld::Seat& seat, Agent::Options options = quick()) {
+  return std::make_unique<Agent>(std::move(seat.listener), Secret(), seat.world, options, soon());
+}
+
+// False when it does not come to that.
+inline bool wait_for_state(Agent& agent, uint32_t rank, PeerState state) {
+  std::atomic<uint32_t>& changes = agent.liveness().changes();
+  const HookRegistration waker =
+      agent.attach(~uint64_t{0}, {.state = {}, .told = {}, .liveness_changed = [&] { futex_wake_all(changes); }});
+  const Agent::Clock::time_point deadline = soon();
+  for (;;) {
+    const uint32_t seen = changes;
+    if (agent.liveness().state(rank) == state) return true;
+    if (Agent::Clock::now() > deadline || agent.liveness().is_gone(rank)) return false;
+    futex_wait(changes, seen, std::chrono::milliseconds(1000));
+  }
+}
+
+// A world of agents in this process, each on a host of its own unless told otherwise.
+class LocalWorld {
+ public:
+  explicit LocalWorld(uint32_t size, Agent::Options options = quick()) {
+    World world;
+    std::vector<Listener> listeners;
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      listeners.push_back(Listener::on("127.0.0.1"));
+      world.members.push_back({.host_name = "node" + std::to_string(rank),
+                               .host_id = "host " + std::to_string(rank),
+                               .pid = getpid(),
+                               .start_time = start_time_of(getpid()).value_or(0),
+                               .addresses = {"127.0.0.1"},
+                               .port = listeners.back().port()});
+    }
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      world.rank = rank;
+      agents_.push_back(std::make_unique<Agent>(std::move(listeners[rank]), Secret(), world, options, soon()));
+    }
+  }
+  Agent& operator[](uint32_t rank) { return *agents_[rank]; }
+  uint32_t size() const { return static_cast<uint32_t>(agents_.size()); }
+  void end(uint32_t rank) { agents_[rank].reset(); }
+
+ private:
+  std::vector<std::unique_ptr<Agent>> agents_;
+};
+
+}  // namespace banyan::run

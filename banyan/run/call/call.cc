@@ -1,0 +1,104 @@
+#include "banyan/base/hash.h"
+#include "banyan/run/call/call.h"
+
+#include <algorithm>
+
+namespace banyan::run {
+namespace {
+
+uint64_t total(std::span<const size_t> counts, std::span<const size_t> displacements) {
+  uint64_t end = 0, next = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const uint64_t begin = displacements.empty() ? next : displacements[i];
+    next = begin + counts[i];
+    if (counts[i] > 0) end = std::max(end, next);
+  }
+  return end;
+}
+
+// The counts that all ranks must give alike.
+std::span<const size_t> common_counts(const Call& call) {
+  if (call.kind == OperationKind::all_gather_v) return call.recv_counts;
+  if (call.kind == OperationKind::reduce_scatter_v) return call.send_counts;
+  return {};
+}
+
+}  // namespace
+
+uint64_t Call::send_elements(uint32_t rank, uint32_t size) const {
+  switch (kind) {
+    case OperationKind::all_reduce:
+    case OperationKind::reduce:
+    case OperationKind::all_gather:
+    case OperationKind::gather:
+    case OperationKind::send:
+      return count;
+    case OperationKind::broadcast:
+      return rank == other ? count : 0;
+    case OperationKind::reduce_scatter:
+    case OperationKind::all_to_all:
+      return count * size;
+    case OperationKind::scatter:
+      return rank == other ? count * size : 0;
+    case OperationKind::all_gather_v:
+      return recv_counts[rank];
+    case OperationKind::reduce_scatter_v:
+    case OperationKind::all_to_all_v:
+      return total(send_counts, send_displacements);
+    default:
+      return 0;
+  }
+}
+
+uint64_t Call::recv_elements(uint32_t rank, uint32_t size) const {
+  switch (kind) {
+    case OperationKind::all_reduce:
+    case OperationKind::broadcast:
+    case OperationKind::reduce_scatter:
+    case OperationKind::scatter:
+    case OperationKind::recv:
+      return count;
+    case OperationKind::reduce:
+      return rank == other ? count : 0;
+    case OperationKind::all_gather:
+    case OperationKind::all_to_all:
+      return count * size;
+    case OperationKind::gather:
+      return rank == other ? count * size : 0;
+    case OperationKind::all_gather_v:
+    case OperationKind::all_to_all_v:
+      return total(recv_counts, recv_displacements);
+    case OperationKind::reduce_scatter_v:
+      return send_counts[rank];
+    default:
+      return 0;
+  }
+}
+
+CallNumbers numbers_of(const Call& call) {
+  const uint64_t other = call.is_rooted() ? call.other : 0;
+  const uint64_t op = call.reduces() ? static_cast<uint64_t>(call.op) : 0;
+  uint64_t counts = 0, sum = call.count;
+  for (const size_t count : common_counts(call)) {
+    counts = mix(counts + 1, count);
+    sum += count;
+  }
+  return {static_cast<uint64_t>(call.kind) | static_cast<uint64_t>(call.type) << 8 | op << 16 | other << 32, sum,
+          counts, 0};
+}
+
+uint64_t signature_of(const CallNumbers& numbers) { return mix(mix(mix(1, numbers[0]), numbers[1]), numbers[2]); }
+
+OperationRecord record_of(const CallNumbers& numbers, uint64_t sequence) {
+  OperationRecord record;
+  record.sequence = sequence;
+  record.kind = static_cast<OperationKind>(numbers[0] & 0xff);
+  record.type = static_cast<element::DataType>(numbers[0] >> 8 & 0xff);
+  record.op = static_cast<element::ReduceOp>(numbers[0] >> 16 & 0xff);
+  record.other = is_rooted(record.kind) ? static_cast<uint32_t>(numbers[0] >> 32) : kNoRank;
+  record.count = numbers[1];
+  record.counts_hash = numbers[2];
+  return record;
+}
+
+}  // namespace banyan::run

@@ -1,0 +1,57 @@
+// Call: one operation of a communicator, as a command. It describes buffers and owns none, so that whoever carries it
+// out may live in the caller's thread, in another thread, or elsewhere.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "banyan/element/data_type.h"
+#include "banyan/run/record/operation.h"
+
+namespace banyan::run {
+
+inline constexpr uint32_t kAnyRank = kNoRank;
+
+// Buffers, counts and displacements are as include/banyan/banyan.h says, counts in elements. The spans are empty where
+// the kind has none; empty displacements mean one piece after the other.
+struct Call {
+  OperationKind kind = OperationKind::barrier;
+  element::DataType type = element::DataType::uint8;
+  element::ReduceOp op = element::ReduceOp::sum;
+  double factor = 1;   // of premul_sum
+  uint32_t other = 0;  // the root, or the peer of send and recv; kAnyRank: a recv takes from whoever sends first
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+  uint64_t count = 0;
+  std::span<const size_t> send_counts = {}, send_displacements = {};
+  std::span<const size_t> recv_counts = {}, recv_displacements = {};
+  uint32_t tag = 0;                      // of send and recv: a recv takes only what was sent with the same
+  std::chrono::milliseconds timeout{0};  // for it to make no progress; 0: that of the communicator
+
+  bool reduces() const {
+    return kind == OperationKind::all_reduce || kind == OperationKind::reduce ||
+           kind == OperationKind::reduce_scatter || kind == OperationKind::reduce_scatter_v;
+  }
+  bool is_rooted() const {
+    return kind == OperationKind::reduce || kind == OperationKind::broadcast || kind == OperationKind::gather ||
+           kind == OperationKind::scatter;
+  }
+  bool is_between_two() const { return kind == OperationKind::send || kind == OperationKind::recv; }
+  // Elements of the send buffer and of the recv buffer of rank `rank` among `size`.
+  uint64_t send_elements(uint32_t rank, uint32_t size) const;
+  uint64_t recv_elements(uint32_t rank, uint32_t size) const;
+};
+
+// What all ranks must call alike, in numbers that fit a shared note.
+using CallNumbers = std::array<uint64_t, 4>;
+CallNumbers numbers_of(const Call& call);
+// A number that differs when the numbers do, but for one case in 2^64.
+uint64_t signature_of(const CallNumbers& numbers);
+
+// The call that the numbers stand for, as the `sequence`-th of its rank: for words about it (record/operation.h).
+OperationRecord record_of(const CallNumbers& numbers, uint64_t sequence);
+
+}  // namespace banyan::run

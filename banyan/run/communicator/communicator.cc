@@ -1,0 +1,208 @@
+#include "banyan/base/hash.h"
+#include "banyan/run/communicator/communicator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <numeric>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/run/communicator/core.h"
+#include "banyan/run/join/environment.h"
+#include "banyan/run/join/rendezvous.h"
+#include "banyan/run/record/log.h"
+
+namespace banyan::run {
+
+// ---- New groups ----
+
+Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience,
+                                        Options options) {
+  const Error shrinks(ErrorCode::aborted,
+                      "rank " + std::to_string(rank_) + " shrinks the communicator '" + options_.name + "'");
+  end(shrinks);
+  wishes_.fetch_add(1, std::memory_order_seq_cst);
+  while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  end_all(shrinks);
+  let_go();
+  wishes_.fetch_sub(1, std::memory_order_release);
+
+  SurvivorQuestion question;
+  question.epoch = mix(id_, 0x5312 + ++shrinks_);
+  question.candidates = members_;
+  question.patience = patience;
+  std::sort(question.candidates.begin(), question.candidates.end());
+  for (const uint32_t rank : excluded) {
+    if (rank >= members_.size()) {
+      throw Error(ErrorCode::invalid_input, "rank " + std::to_string(rank) + " cannot be excluded: there are only " +
+                                                std::to_string(members_.size()));
+    }
+    question.excluded.push_back(members_[rank]);
+  }
+  question.deadline = Clock::now() + 2 * patience + std::chrono::seconds(10);
+  const Survivors survivors = job_->agent().agree(question);
+  uint64_t id = question.epoch;
+  std::vector<uint32_t> members;
+  for (const uint32_t member : members_) {
+    if (!std::binary_search(survivors.ranks.begin(), survivors.ranks.end(), member)) continue;
+    members.push_back(member);
+    id = mix(id, member);
+  }
+  return {job_, id, std::move(members), std::move(options)};
+}
+
+// ---- The interface ----
+
+Communicator::Communicator(std::shared_ptr<JoinedProcesses> job, uint64_t id, std::vector<uint32_t> members,
+                           Options options)
+    : impl_(std::make_shared<Impl>(std::move(job), id, std::move(members), std::move(options))) {}
+
+Communicator Communicator::join(RegionPool& pool, const JoinedProcesses::Invitation& invitation, Options options) {
+  std::shared_ptr<JoinedProcesses> job =
+      JoinedProcesses::join(pool, invitation, Secret::from_environment(), options.join_timeout);
+  std::vector<uint32_t> members(invitation.size);
+  std::iota(members.begin(), members.end(), 0u);
+  return {std::move(job), 1, std::move(members), std::move(options)};
+}
+
+Communicator Communicator::join(RegionPool& pool, Options options) {
+  // Several meetings of the same processes at one place are told apart by their number.
+  static std::atomic<uint64_t> meetings{0};
+  if (const std::optional<Invitation> invitation = invitation_from(Surroundings::real())) {
+    return join(pool,
+                {.url = invitation->url,
+                 .rank = invitation->rank,
+                 .size = invitation->size,
+                 .name = invitation->job + "#" + std::to_string(meetings.fetch_add(1))},
+                std::move(options));
+  }
+  const char* const is_meant = std::getenv("BANYAN_ALONE");
+  if (is_meant == nullptr || std::string_view(is_meant) != "1") {
+    BANYAN_LOG(warning) << "no launcher found: this process is alone in its communicator '" << options.name
+                        << "' (start it by banyan run, torchrun, srun or mpirun; BANYAN_ALONE=1 if that is meant)";
+  }
+  const UniqueId alone = make_unique_id();
+  return join(pool, {.url = alone.text, .rank = 0, .size = 1, .name = {}}, std::move(options));
+}
+
+Communicator::Communicator(Communicator&&) noexcept = default;
+
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  std::swap(impl_, other.impl_);
+  return *this;
+}
+
+Communicator::~Communicator() {
+  if (impl_ != nullptr) impl_->close();
+}
+
+uint32_t Communicator::rank() const { return impl_->rank_; }
+uint32_t Communicator::size() const { return static_cast<uint32_t>(impl_->members_.size()); }
+const std::string& Communicator::name() const { return impl_->options_.name; }
+const JoinedProcesses& Communicator::job() const { return *impl_->job_; }
+const std::shared_ptr<JoinedProcesses>& Communicator::shared_job() const { return impl_->job_; }
+bool Communicator::is_on_one_host() const { return impl_->is_on_one_host_; }
+
+void Communicator::run(const Call& call) { impl_->run(call); }
+
+Request Communicator::start(const Call& call) { return Request(std::move(impl_->start({&call, 1}).front())); }
+
+std::vector<Request> Communicator::start_group(std::span<const Call> calls) {
+  std::vector<Request> requests;
+  for (std::shared_ptr<Operation>& operation : impl_->start(calls)) requests.push_back(Request(std::move(operation)));
+  return requests;
+}
+
+std::optional<Communicator> Communicator::split(int color, int key, Options options) {
+  struct Wish {
+    int32_t color = 0, key = 0;
+  };
+  const Wish own{color, key};
+  std::vector<Wish> wishes(size());
+  run({.kind = OperationKind::all_gather,
+       .type = element::DataType::int32,
+       .send = reinterpret_cast<const std::byte*>(&own),
+       .recv = reinterpret_cast<std::byte*>(wishes.data()),
+       .count = 2});
+  const uint64_t id = impl_->next_id(static_cast<uint64_t>(color));
+  if (color < 0) return std::nullopt;
+  std::vector<uint32_t> ranks;
+  for (uint32_t rank = 0; rank < size(); ++rank) {
+    if (wishes[rank].color == color) ranks.push_back(rank);
+  }
+  std::stable_sort(ranks.begin(), ranks.end(), [&](uint32_t a, uint32_t b) { return wishes[a].key < wishes[b].key; });
+  std::vector<uint32_t> members;
+  for (const uint32_t rank : ranks) members.push_back(impl_->members_[rank]);
+  return Communicator(impl_->job_, id, std::move(members), std::move(options));
+}
+
+Communicator Communicator::shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience,
+                                  Options options) {
+  return impl_->shrink(excluded, patience, std::move(options));
+}
+
+void Communicator::finalize() { impl_->finalize(); }
+
+void Communicator::drain(std::chrono::milliseconds at_most) { impl_->drain(at_most); }
+
+void Communicator::close() { impl_->close(); }
+
+void Communicator::abort(const std::string& why) { impl_->abort(why); }
+
+void Communicator::dump(const std::string& why) { impl_->dump(why); }
+
+uint32_t Communicator::reroutes() const { return impl_->reroutes(); }
+
+std::optional<Error> Communicator::error() const { return impl_->error(); }
+
+bool Request::test() {
+  if (operation_ != nullptr && !operation_->owner().test(*operation_)) return false;
+  operation_.reset();
+  return true;
+}
+
+void Request::wait() {
+  if (operation_ == nullptr) return;
+  const std::shared_ptr<Operation> operation = std::exchange(operation_, nullptr);
+  operation->owner().wait(*operation);
+}
+
+bool Request::is_over() const { return operation_ == nullptr || operation_->owner().poke(*operation_); }
+
+bool Request::wait_for(std::chrono::milliseconds at_most) {
+  return operation_ == nullptr || operation_->owner().wait_for(*operation_, at_most);
+}
+
+void Request::hasten() const {
+  if (operation_ != nullptr && !operation_->is_over()) operation_->owner().hasten();
+}
+
+void Request::on_done(std::function<void()> callback) const {
+  if (operation_ == nullptr) return callback();
+  operation_->on_done(std::move(callback));
+}
+
+std::optional<Error> Request::error() const {
+  return operation_ != nullptr && operation_->is_over() ? operation_->error() : std::nullopt;
+}
+
+uint32_t Request::peer() const { return operation_ != nullptr ? operation_->peer : kNoRank; }
+
+size_t Request::wait_for_any(std::span<const Request> requests) {
+  CHECK(!requests.empty());
+  Patience patience(true);
+  for (;;) {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      Operation* const operation = requests[i].operation_.get();
+      if (operation == nullptr || operation->is_over() || operation->owner().poke(*operation)) return i;
+    }
+    if (patience.pause()) continue;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    patience.tire();
+  }
+}
+
+}  // namespace banyan::run

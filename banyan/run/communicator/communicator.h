@@ -1,0 +1,200 @@
+// Communicator: a group of processes that make the same calls in the same order. See include/banyan/banyan.h for what
+// the calls do; the interfaces for users (include/banyan, bindings/torch) stand on this one.
+//
+//   RegionPool pool;  // memory that ranks of this host share
+//   Communicator world = Communicator::join(pool);
+//   world.all_reduce<float>(gradients, sums);
+//   Request later = world.start({...});  ...  later.wait();
+//
+// Errors are thrown as banyan::Error. After an operation has thrown peer_lost, timed_out, mismatch, aborted or io, the
+// communicator is in error: every later call throws the same at once, and shrink() makes a new one of those who live.
+//
+// Calls of several threads exclude each other; that all ranks make them in the same order is the caller's business.
+// abort() and error() may be called at any time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/call/call.h"
+#include "banyan/run/communicator/joined_processes.h"
+#include "banyan/run/execute/plan_source.h"
+
+namespace banyan::run {
+
+class Operation;
+
+// An operation under way. A copyable handle; the operation goes on when it is dropped, and its buffers must stay until
+// it is done.
+class Request {
+ public:
+  Request() = default;  // of nothing, and done
+  // Whether it is done, without waiting. Throws its error when it has failed.
+  bool test();
+  // Whether it is done or has failed, without waiting.
+  bool is_over() const;
+  // Waits until it is done. Throws its error.
+  void wait();
+  // Waits until it is done, or for so long at most; whether it is. Throws its error. What is under way goes on.
+  bool wait_for(std::chrono::milliseconds at_most);
+  // Has the progress thread see to it at once (Communicator::Progress).
+  void hasten() const;
+  // Calls `callback` once it is done or has failed: now, if it is or has already, or else in the thread that finds out.
+  // The callback may start calls and wait for them; it throws nothing.
+  void on_done(std::function<void()> callback) const;
+  // Whether it has failed: its error, once it is over.
+  std::optional<Error> error() const;
+  // Where a message that is done went, or came from.
+  uint32_t peer() const;
+  // Waits until one of them is done or has failed, and returns which; wait() on it tells. At least one.
+  static size_t wait_for_any(std::span<const Request> requests);
+
+ private:
+  friend class Communicator;
+  explicit Request(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {}
+  std::shared_ptr<Operation> operation_;
+};
+
+class Communicator {
+ public:
+  enum class Transports : uint8_t { automatic, shared_memory, tcp, ucx };
+  // Of threads that make progress on requests that nobody waits for; made by the first request. `at_once`: one is woken
+  // by each start(). `soon`: start() begins what is small by itself and wakes nobody, which suits those who wait soon
+  // after. A thread looks whether something was left alone: within kSoon, and sooner while that happens again and
+  // again. hasten() spares the delay.
+  enum class Progress : uint8_t { by_nobody, soon, at_once };
+  static constexpr std::chrono::milliseconds kSoon{20};
+  struct Options {
+    std::string name = "world";                  // in messages
+    std::chrono::milliseconds timeout{300'000};  // for an operation to make no progress
+    std::chrono::milliseconds join_timeout{300'000};
+    Progress progress = Progress::at_once;
+    // Automatic: shared memory within a host, TCP between hosts. UCX only when it is asked for.
+    Transports transports = Transports::automatic;
+    // By plans even where all ranks are on one host, which has quicker ways of its own.
+    bool follows_plans = false;
+    // Bytes that links carry by TCP are checked against what was sent. The same on all ranks.
+    bool checks_sums = false;
+    // TCP sends long pieces out of the buffers themselves where the kernel can: see transport/tcp_connection.h.
+    bool spares_copies = false;
+    // TCP connections with each peer that what has no route of its own is dealt out among, 1 to 16. The same on all
+    // ranks.
+    uint32_t connections = 1;
+    // Makes the source of plans for a communicator over connections.
+    std::function<std::shared_ptr<PlanSource>(const Seating& seating)> plans = {};
+  };
+
+  // Collective over `members` (ranks of the job, this process among them; rank i of the communicator is members[i]).
+  // `id` is equal on all of them and used once in a job. Throws what JoinedProcesses::meet_on_host throws.
+  Communicator(std::shared_ptr<JoinedProcesses> job, uint64_t id, std::vector<uint32_t> members, Options options);
+  // Collective over all processes that the launcher started (join/environment.h), or alone when there is no launcher.
+  // `pool` outlives the communicator. Throws what JoinedProcesses::join throws.
+  static Communicator join(RegionPool& pool, Options options);
+  static Communicator join(RegionPool& pool) { return join(pool, {}); }
+  // The same by an explicit invitation.
+  static Communicator join(RegionPool& pool, const JoinedProcesses::Invitation& invitation, Options options);
+
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  // Closes it; finalize() first, to wait for what is under way.
+  ~Communicator();
+
+  uint32_t rank() const;
+  uint32_t size() const;
+  const std::string& name() const;
+  const JoinedProcesses& job() const;
+  const std::shared_ptr<JoinedProcesses>& shared_job() const;
+  // Whether the ranks exchange through shared memory, all being on one host.
+  bool is_on_one_host() const;
+
+  // Makes the call and blocks until it is done on this rank. Throws Error{invalid_input} for what no rank could do,
+  // before anything has happened; and the errors of the operation.
+  void run(const Call& call);
+  // The same in the background. Counts are copied, buffers are not.
+  Request start(const Call& call);
+  // Several at once, so that sends and receives cannot wait for each other in a circle.
+  std::vector<Request> start_group(std::span<const Call> calls);
+
+  // Collective: those with the same color >= 0 form a new communicator, ordered by key, then by rank. Nothing for those
+  // with a negative one.
+  std::optional<Communicator> split(int color, int key, Options options);
+  // Collective among those who live: a new communicator without the dead and without those whom anybody excludes. Ends
+  // what is under way on this one. Ranks that do not call within `patience` are left out. Throws Error{peer_lost} at a
+  // rank that was left out.
+  Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
+
+  // Waits for everything under way.
+  void finalize();
+  // Waits until no call under way is for all ranks, or for so long at most. Throws nothing: it may have failed.
+  void drain(std::chrono::milliseconds at_most);
+  // Ends it as the destructor does: calls under way fail with Error{aborted}, at the other ranks, too; messages only
+  // here. Its threads are gone then. Later calls throw Error{aborted}.
+  void close();
+  // Ends everything under way with Error{aborted}, here and, soon, at the other ranks. Any thread.
+  void abort(const std::string& why);
+  // Writes the flight record of this rank, and has the others write theirs, where they can be reached; does not wait
+  // for them. What a failure has written stays. Any thread.
+  void dump(const std::string& why);
+  // How often calls went on without a link that was lost. Any thread.
+  uint32_t reroutes() const;
+  // Why it is in error, if it is. Any thread; does not wait.
+  std::optional<Error> error() const;
+
+  // ---- The calls, typed ----
+
+  template <typename T>
+  void all_reduce(std::span<const T> send, std::span<T> recv, element::ReduceOp op = element::ReduceOp::sum) {
+    run({.kind = OperationKind::all_reduce,
+         .type = data_type_of<T>(),
+         .op = op,
+         .send = reinterpret_cast<const std::byte*>(send.data()),
+         .recv = reinterpret_cast<std::byte*>(recv.data()),
+         .count = send.size()});
+  }
+  template <typename T>
+  void broadcast(std::span<T> buffer, uint32_t root) {
+    run({.kind = OperationKind::broadcast,
+         .type = data_type_of<T>(),
+         .other = root,
+         .send = reinterpret_cast<const std::byte*>(buffer.data()),
+         .recv = reinterpret_cast<std::byte*>(buffer.data()),
+         .count = buffer.size()});
+  }
+  // recv holds size() * send.size().
+  template <typename T>
+  void all_gather(std::span<const T> send, std::span<T> recv) {
+    run({.kind = OperationKind::all_gather,
+         .type = data_type_of<T>(),
+         .send = reinterpret_cast<const std::byte*>(send.data()),
+         .recv = reinterpret_cast<std::byte*>(recv.data()),
+         .count = send.size()});
+  }
+  void barrier() { run({.kind = OperationKind::barrier}); }
+
+  template <typename T>
+  static constexpr element::DataType data_type_of() {
+    if constexpr (std::is_same_v<T, float>) return element::DataType::float32;
+    if constexpr (std::is_same_v<T, double>) return element::DataType::float64;
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_integral_v<T>);
+    constexpr bool is_signed = std::is_signed_v<T>;
+    if constexpr (sizeof(T) == 1) return is_signed ? element::DataType::int8 : element::DataType::uint8;
+    if constexpr (sizeof(T) == 2) return is_signed ? element::DataType::int16 : element::DataType::uint16;
+    if constexpr (sizeof(T) == 4) return is_signed ? element::DataType::int32 : element::DataType::uint32;
+    return is_signed ? element::DataType::int64 : element::DataType::uint64;
+  }
+
+ private:
+  friend class Operation;
+  friend class Request;
+  class Impl;
+  std::shared_ptr<Impl> impl_;  // shared with operations under way and with their requests
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,266 @@
+#include "banyan/run/communicator/joined_processes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/base/rank_list.h"
+#include "banyan/run/join/network.h"
+#include "banyan/run/join/rendezvous.h"
+#include "banyan/run/system/patience.h"
+
+namespace banyan::run {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kGoodBye{500};
+// Of the extras of a card.
+constexpr const char* kRegions = "regions";
+constexpr const char* kSecretMark = "secret";
+
+// Staging for few ranks should fill no cache, and for many not the memory.
+Segment::Options segment_options(uint32_t ranks) {
+  const size_t block = ranks <= 16 ? size_t{128} << 10 : ranks <= 64 ? size_t{64} << 10 : size_t{16} << 10;
+  return {.ranks = ranks, .block_bytes = block};
+}
+
+// Of processes that come together as a group: looks again and again, with growing pauses, until they are there.
+class Wait {
+ public:
+  Wait(const JoinedProcesses& job, const std::vector<uint32_t>& ranks, Clock::time_point deadline)
+      : job_(job), ranks_(ranks), deadline_(deadline) {}
+
+  // Throws naming who is missing. `missing` are ranks of the job; empty when they are there.
+  void until(const std::function<std::vector<uint32_t>()>& missing) {
+    for (std::chrono::microseconds pause{20}; !missing().empty();
+         pause = std::min<std::chrono::microseconds>(2 * pause, kMost)) {
+      expect_nobody_gone();
+      if (Clock::now() >= deadline_) throw late(missing());
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kMost{1};
+
+  Error late(const std::vector<uint32_t>& missing) const {
+    if (missing.empty()) return Error(ErrorCode::timed_out, purpose() + " came together too late");
+    const auto time = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - begin_);
+    std::string text = list_ranks(missing) + agree(missing, " have", " has") + " not come to " + purpose() +
+                       " within " + std::to_string(time.count()) + " ms";
+    const std::string why = job_.agent().liveness().why(missing.front());
+    return Error(ErrorCode::timed_out, why.empty() ? text : text + ": " + why);
+  }
+
+  // Who has left may have done so because somebody died, of which the news may still be on its way.
+  void expect_nobody_gone() {
+    constexpr std::chrono::milliseconds kNewsTime{400};
+    const Liveness& liveness = job_.agent().liveness();
+    const auto expect_nobody_dead = [&] {
+      const std::optional<uint32_t> dead = liveness.first_dead(ranks_);
+      if (dead) throw gone(*dead, "is dead");
+    };
+    expect_nobody_dead();
+    const auto left = std::find_if(ranks_.begin(), ranks_.end(),
+                                   [&](uint32_t rank) { return liveness.state(rank) == PeerState::left; });
+    if (left == ranks_.end()) return;
+    for (const Clock::time_point end = Clock::now() + kNewsTime; Clock::now() < end; expect_nobody_dead()) {
+      std::this_thread::sleep_for(kMost);
+    }
+    throw gone(*left, "has left");
+  }
+
+  Error gone(uint32_t rank, const std::string& how) const {
+    return Error(ErrorCode::peer_lost, "rank " + std::to_string(rank) + " " + how + ": " +
+                                           job_.agent().liveness().why(rank) + "; so " + purpose() +
+                                           " cannot come together");
+  }
+
+  // Global ranks, unlike those that the members will have in the group.
+  std::string purpose() const {
+    std::vector<uint32_t> sorted = ranks_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.size() == job_.size() ? "the group of all ranks" : "the group of global " + list_ranks(sorted);
+  }
+
+  const JoinedProcesses& job_;
+  const std::vector<uint32_t>& ranks_;
+  const Clock::time_point begin_ = Clock::now(), deadline_;
+};
+
+// Equal for equal secrets, and tells nothing else of them.
+std::string mark_of(const Secret& secret) {
+  uint64_t mark = 0;
+  std::memcpy(&mark, secret.sign("banyan card").data(), sizeof mark);
+  return std::to_string(mark);
+}
+
+Card card_of(const RegionPool& pool, uint32_t rank, const Listener& listener, const Secret& secret,
+             std::vector<std::string> addresses) {
+  Card card{
+      .rank = rank, .member = describe_self(listener.port(), std::move(addresses)), .cores = own_cores(), .extras = {}};
+  card.extras[kRegions] = std::to_string(pool.directory_fd());
+  card.extras[kSecretMark] = mark_of(secret);
+  return card;
+}
+
+// A folder lets everybody in who may write to it. All see the same cards, and throw the same.
+void expect_one_secret(const std::vector<Card>& cards) {
+  std::map<std::string, std::vector<uint32_t>> parties;  // by mark
+  for (const Card& card : cards) {
+    const auto mark = card.extras.find(kSecretMark);
+    parties[mark == card.extras.end() ? "" : mark->second].push_back(card.rank);
+  }
+  if (parties.size() < 2) return;
+  // The most; of as many, those with the lowest rank.
+  const auto usual = std::max_element(parties.begin(), parties.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second.size(), b.second) < std::pair(b.second.size(), a.second);
+  });
+  std::vector<uint32_t> odd;
+  for (const auto& [mark, ranks] : parties) {
+    if (mark != usual->first) odd.insert(odd.end(), ranks.begin(), ranks.end());
+  }
+  std::sort(odd.begin(), odd.end());
+  const std::string first = odd.size() == 1 ? "" : "the first is ";
+  throw Error(ErrorCode::mismatch, list_ranks(odd) + " (" + first + cards[odd.front()].described() + ")" +
+                                       agree(odd, " have", " has") + " another secret than " +
+                                       list_ranks(usual->second) +
+                                       ", or none (set BANYAN_SECRET or BANYAN_SECRET_FILE to the same on all hosts)");
+}
+
+int directory_of(const Card& card) {
+  const auto found = card.extras.find(kRegions);
+  int fd = -1;
+  if (found != card.extras.end()) {
+    const std::string& text = found->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), fd);
+    if (error == std::errc() && end == text.data() + text.size() && fd >= 0) return fd;
+  }
+  throw Error(ErrorCode::mismatch, card.described() + " did not say where its shared memory is");
+}
+
+std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, const std::vector<Card>& cards, Listener listener,
+                                            uint32_t rank, const Secret& secret, const Deadline& deadline) {
+  std::vector<Process> processes;
+  World world{.rank = rank, .members = {}};
+  expect_one_secret(cards);
+  for (const Card& card : cards) {
+    processes.push_back({.member = card.member, .directory_fd = directory_of(card), .cores = card.cores});
+    world.members.push_back(card.member);
+  }
+  auto agent = std::make_unique<Agent>(std::move(listener), secret, std::move(world), Agent::Options(), deadline.at());
+  return std::make_shared<JoinedProcesses>(pool, std::move(processes), std::move(agent));
+}
+
+}  // namespace
+
+std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const Invitation& invitation,
+                                                       const Secret& secret, std::chrono::milliseconds at_most) {
+  const Deadline deadline = Deadline::after(at_most);
+  Rendezvous rendezvous(Place::parse(invitation.url), secret, {.rank = invitation.rank, .job = invitation.name},
+                        deadline);
+  // Peers that choose a path call the address at its end, which may be any of this host.
+  const std::string address = rendezvous.listening_address();
+  const bool is_loopback = address.starts_with("127.") || address == "::1";
+  Listener listener = Listener::on(is_loopback ? address : address.find(':') == std::string::npos ? "0.0.0.0" : "::");
+  const Card own = card_of(pool, invitation.rank, listener, rendezvous.secret(), rendezvous.own_addresses());
+  return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation.rank,
+                    rendezvous.secret(), deadline);
+}
+
+std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& store, const Invitation& invitation,
+                                                       const Secret& secret, std::chrono::milliseconds at_most) {
+  const Deadline deadline = Deadline::after(at_most);
+  Listener listener = Listener::on(secret.is_empty() ? "127.0.0.1" : "0.0.0.0");
+  std::vector<std::string> addresses = given_addresses();
+  if (addresses.empty() && !secret.is_empty()) addresses = outward_addresses();
+  if (secret.is_empty()) addresses = {"127.0.0.1"};
+  const Card own = card_of(pool, invitation.rank, listener, secret, std::move(addresses));
+  return from_cards(pool, meet(store, own, invitation.size, deadline, invitation.name), std::move(listener),
+                    invitation.rank, secret, deadline);
+}
+
+bool JoinedProcesses::are_cores_short() const {
+  std::vector<Cores> here;
+  for (uint32_t rank = 0; rank < size(); ++rank) {
+    if (is_here(rank)) here.push_back(process(rank).cores);
+  }
+  return are_crowded(here);
+}
+
+JoinedProcesses::~JoinedProcesses() { agent_->leave(Clock::now() + kGoodBye); }
+
+std::string JoinedProcesses::name_of(const std::vector<uint32_t>& members, uint32_t rank) const {
+  const std::string name = "rank " + std::to_string(rank);
+  bool is_whole_job = members.size() == size();
+  for (uint32_t i = 0; i < members.size() && is_whole_job; ++i) is_whole_job = members[i] == i;
+  return is_whole_job ? name : name + " of the group (global rank " + std::to_string(members.at(rank)) + ")";
+}
+
+std::shared_ptr<const SharedMemory> JoinedProcesses::directory_of(uint32_t rank) const {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const SharedMemory>& directory = directories_[rank];
+  if (directory == nullptr) {
+    const Process& peer = process(rank);
+    directory = PeerRegions::attach_directory(peer.member.pid, peer.directory_fd, "rank " + std::to_string(rank));
+  }
+  return directory;
+}
+
+std::unique_ptr<HostGroup> JoinedProcesses::meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
+                                                         Clock::time_point deadline) const {
+  Wait wait(*this, ranks, deadline);
+  const auto own = static_cast<uint32_t>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
+  CHECK(own < ranks.size()) << "process " << rank() << " is not in the group";
+  Exchange::Options options{.rank = own, .own_regions = &pool_};
+  options.peers.resize(ranks.size());
+  bool can_attach = true;
+  for (uint32_t i = 0; i < ranks.size(); ++i) {
+    if (i == own) continue;
+    options.peers[i] =
+        std::make_unique<PeerRegions>(process(ranks[i]).member.pid, directory_of(ranks[i]), name_of(ranks, i));
+    can_attach = can_attach && options.peers[i]->is_attachable();
+  }
+  const Segment::Options layout = segment_options(static_cast<uint32_t>(ranks.size()));
+  Segment segment;
+  if (own == 0) {
+    segment = Segment::make(layout);
+    pool_.announce(key, segment.fd());
+  } else {
+    std::optional<int> fd;
+    wait.until([&] {
+      fd = options.peers[0]->find(key);
+      return fd ? std::vector<uint32_t>() : std::vector<uint32_t>{ranks[0]};
+    });
+    segment = Segment::attach(process(ranks[0]).member.pid, *fd, layout);
+  }
+  segment.say_here(own, can_attach, !is_crowded_);
+  try {
+    wait.until([&] {
+      std::vector<uint32_t> missing;
+      for (uint32_t i = 0; i < ranks.size() && segment.here() < ranks.size(); ++i) {
+        if (!segment.is_here(i)) missing.push_back(ranks[i]);
+      }
+      std::sort(missing.begin(), missing.end());
+      return missing;
+    });
+  } catch (...) {
+    if (own == 0) pool_.withdraw(key);
+    throw;
+  }
+  if (own == 0) pool_.withdraw(key);
+  segment.settle();
+  options.may_attach = segment.can_attach() == ranks.size();
+  return std::make_unique<HostGroup>(std::move(segment), std::move(options), is_crowded_);
+}
+
+}  // namespace banyan::run

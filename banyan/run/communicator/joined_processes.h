@@ -1,0 +1,91 @@
+// JoinedProcesses: the processes that have joined together, and what this one knows of them. Communicators are made of
+// its members and hold it by shared_ptr; it says good-bye to the others when the last of them is gone.
+//
+// Any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "banyan/run/host/host_group.h"
+#include "banyan/run/host/regions.h"
+#include "banyan/run/agent/agent.h"
+#include "banyan/run/join/card.h"
+#include "banyan/run/join/secret.h"
+#include "banyan/run/join/store.h"
+
+namespace banyan::run {
+
+// A process of the job, as it has told of itself.
+struct Process {
+  Member member;
+  int directory_fd = -1;  // of its RegionPool
+  Cores cores;            // that it may use
+};
+
+class JoinedProcesses {
+ public:
+  // `pool` belongs to this process and outlives the job.
+  JoinedProcesses(RegionPool& pool, std::vector<Process> processes, std::unique_ptr<Agent> agent)
+      : pool_(pool),
+        processes_(std::move(processes)),
+        agent_(std::move(agent)),
+        is_crowded_(are_cores_short()),
+        directories_(processes_.size()) {}
+  struct Invitation {
+    std::string url;  // see join/rendezvous.h
+    uint32_t rank = 0, size = 1;
+    std::string name;  // tells meetings at one place apart; may be empty
+  };
+  // Collective over `invitation.size` processes: finds the others and watches over them from then on. Throws
+  // Error{timed_out} naming who has not come, Error{mismatch}, Error{invalid_input}, Error{io}.
+  static std::shared_ptr<JoinedProcesses> join(RegionPool& pool, const Invitation& invitation, const Secret& secret,
+                                               std::chrono::milliseconds at_most);
+  // The same in a store that the processes share already, under keys that begin with `prefix`. Listens on the addresses
+  // by which this host is reached (BANYAN_ADDRESS), or on the loopback without a secret.
+  static std::shared_ptr<JoinedProcesses> join(RegionPool& pool, Store& store, const Invitation& invitation,
+                                               const Secret& secret, std::chrono::milliseconds at_most);
+
+  ~JoinedProcesses();
+  JoinedProcesses(const JoinedProcesses&) = delete;
+  JoinedProcesses& operator=(const JoinedProcesses&) = delete;
+
+  uint32_t rank() const { return agent_->rank(); }
+  uint32_t size() const { return static_cast<uint32_t>(processes_.size()); }
+  const Process& process(uint32_t rank) const { return processes_[rank]; }
+  bool is_here(uint32_t rank) const {
+    return processes_[rank].member.host_id == processes_[this->rank()].member.host_id;
+  }
+  // Whether the processes of this host have to share its cores.
+  bool is_crowded() const { return is_crowded_; }
+  Agent& agent() const { return *agent_; }
+  RegionPool& pool() const { return pool_; }
+
+  // What errors call rank `rank` of a group, whose members are `members`: "rank 1", and where these are not all
+  // processes in their order, "rank 1 of the group (global rank 5)".
+  std::string name_of(const std::vector<uint32_t>& members, uint32_t rank) const;
+
+  // Brings the processes `ranks` (of the job, all on this host, this one among them) together in shared memory;
+  // called by all of them, with the same list and the same `key`, which is used once. Throws Error{timed_out} naming
+  // who has not come, Error{peer_lost} when one dies meanwhile, Error{io}.
+  std::unique_ptr<HostGroup> meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
+                                          std::chrono::steady_clock::time_point deadline) const;
+
+ private:
+  bool are_cores_short() const;
+  std::shared_ptr<const SharedMemory> directory_of(uint32_t rank) const;
+
+  RegionPool& pool_;
+  const std::vector<Process> processes_;
+  const std::unique_ptr<Agent> agent_;
+  const bool is_crowded_;
+  mutable std::mutex mutex_;  // protects directories_
+  // Of the region pools, by rank: mapped once for all groups.
+  mutable std::vector<std::shared_ptr<const SharedMemory>> directories_;
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,142 @@
+#include "banyan/run/execute/host_executor.h"
+
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/remake.h"
+#include "banyan/element/reduce.h"
+
+namespace banyan::run {
+
+HostExecutor::HostExecutor(std::unique_ptr<HostGroup> group, RegionPool& pool)
+    : group_(std::move(group)),
+      mailboxes_(group_->segment(), {.rank = group_->rank(),
+                                     .own_regions = &pool,
+                                     .peers = group_->exchange().peers(),
+                                     .may_attach = group_->exchange().may_attach()}) {}
+
+uint64_t HostExecutor::start_message(const Call& call) {
+  static_assert(kAnyRank == Mailboxes::kAnyPeer);
+  const size_t bytes = call.count * size_of(call.type);
+  return call.kind == OperationKind::send
+             ? mailboxes_.send({.to = call.other, .tag = call.tag, .bytes = {call.send, bytes}})
+             : mailboxes_.receive({.from = call.other, .tag = call.tag, .into = {call.recv, bytes}});
+}
+
+bool HostExecutor::advance_messages(std::vector<MessageDone>& done) {
+  if (mailboxes_.is_idle()) return false;
+  group_->expect_whole();
+  bool moved = false;
+  try {
+    moved = mailboxes_.advance(ended_);
+  } catch (const Error&) {
+    group_->expect_whole();
+    throw;
+  }
+  if (moved) group_->expect_whole();  // or what was read of a peer may be worth nothing
+  message_steps_ += moved ? 1 : 0;
+  for (const MessageEnd& end : ended_) done.push_back({.ticket = end.ticket, .peer = end.peer});
+  ended_.clear();
+  return moved;
+}
+
+uint32_t HostExecutor::waiting_for() const {
+  const std::optional<uint32_t> peer = mailboxes_.waiting_for();
+  return group_->exchange().is_busy() || !peer ? group_->waiting_for() : *peer;
+}
+
+HostTask HostExecutor::task_of(const Call& call, const CallNumbers& numbers) {
+  const HostCall host{.rank = group_->rank(),
+                      .ranks = group_->ranks(),
+                      .signature = signature_of(numbers),
+                      .note = numbers,
+                      .element_bytes = size_of(call.type),
+                      .send = call.send,
+                      .recv = call.recv};
+  const element::ReduceTask reduction{
+      .type = call.type, .op = call.op, .divisor = call.op == element::ReduceOp::avg ? group_->ranks() : 1};
+  switch (call.kind) {
+    case OperationKind::all_reduce:
+      return all_reduce_task(host, call.count, reduction);
+    case OperationKind::reduce:
+      return reduce_task(host, call.count, reduction, call.other);
+    case OperationKind::broadcast:
+      return broadcast_task(host, call.count, call.other);
+    case OperationKind::all_gather:
+      return all_gather_task(host, call.count);
+    case OperationKind::all_gather_v:
+      return all_gather_v_task(host, call.recv_counts, call.recv_displacements, pieces_);
+    case OperationKind::reduce_scatter:
+      return reduce_scatter_task(host, call.count, reduction);
+    case OperationKind::reduce_scatter_v:
+      return reduce_scatter_v_task(host, call.send_counts, reduction, pieces_);
+    case OperationKind::all_to_all:
+      return all_to_all_task(host, call.count);
+    case OperationKind::all_to_all_v:
+      return all_to_all_v_task(host, {call.send_counts, call.send_displacements},
+                               {call.recv_counts, call.recv_displacements}, pieces_);
+    case OperationKind::gather:
+      return gather_task(host, call.count, call.other);
+    case OperationKind::scatter:
+      return scatter_task(host, call.count, call.other);
+    case OperationKind::barrier:
+      return barrier_task(host);
+    default:
+      CHECK(false) << to_string(call.kind) << " is not for all ranks of a host";
+      return {};
+  }
+}
+
+void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
+  if (call.op == element::ReduceOp::premul_sum && call.reduces()) {
+    Call scaled = call;
+    const uint64_t elements = call.send_elements(group_->rank(), group_->ranks());
+    scaled_.resize(elements * size_of(call.type));
+    scale(call.type, scaled_.data(), call.send, elements, call.factor);
+    scaled.send = scaled_.data();
+    remake(task_, [&] { return task_of(scaled, numbers); });
+  } else {
+    remake(task_, [&] { return task_of(call, numbers); });
+  }
+  group_->exchange().start(task_);
+}
+
+bool HostExecutor::advance() {
+  try {
+    group_->expect_whole();
+    return group_->advance();
+  } catch (const Error& error) {
+    explain(error);
+  }
+}
+
+void HostExecutor::finish(Watch& watch) {
+  try {
+    group_->finish(watch);
+  } catch (const Error& error) {
+    explain(error);
+  }
+}
+
+void HostExecutor::explain(const Error& error) {
+  // When a rank has broken the group, what happened here may be nothing but a consequence.
+  group_->expect_whole();
+  const std::optional<uint32_t> peer = group_->exchange().mismatched();
+  if (error.code() != ErrorCode::mismatch || !peer) throw error;
+  const uint64_t sequence = group_->exchange().first_difference(*peer);
+  const CallNumbers own = group_->segment().note(group_->rank(), sequence).numbers;
+  const CallNumbers theirs = group_->segment().note(*peer, sequence).numbers;
+  throw Error(ErrorCode::mismatch,
+              mismatch_message(group_->rank(), record_of(own, sequence), *peer, record_of(theirs, sequence)));
+}
+
+std::optional<Error> HostExecutor::broken() const {
+  try {
+    group_->expect_whole();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace banyan::run

@@ -1,0 +1,53 @@
+// HostExecutor: carries out the calls of a communicator whose ranks are all on this host.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "banyan/run/call/call.h"
+#include "banyan/run/execute/executor.h"
+#include "banyan/run/host/calls.h"
+#include "banyan/run/host/host_group.h"
+#include "banyan/run/host/mailboxes.h"
+
+namespace banyan::run {
+
+class HostExecutor : public Executor {
+ public:
+  HostExecutor(std::unique_ptr<HostGroup> group, RegionPool& pool);
+
+  size_t depth() const override { return 1; }
+  void start(const Call& call, const CallNumbers& numbers) override;
+  bool advance() override;
+  void finish(Watch& watch) override;
+  uint64_t start_message(const Call& call) override;
+  bool advance_messages(std::vector<MessageDone>& done) override;
+  void nap(const std::function<bool()>& try_again) override { group_->nap(try_again); }
+  void wake() override { group_->segment().ring(group_->rank()); }
+  Patience patience() const override { return Patience(group_->is_crowded()); }
+  uint32_t waiting_for() const override;
+  bool can_do_without(uint32_t rank) const override {
+    return !group_->exchange().is_busy() && mailboxes_.can_do_without(rank);
+  }
+  uint64_t steps() const override { return group_->exchange().steps() + message_steps_; }
+  uint32_t reroutes() const override { return 0; }
+  void hear(const std::string&) override {}
+  void attend() override {}
+  void break_with(const Error& error) override { group_->break_with(error); }
+  std::optional<Error> broken() const override;
+
+ private:
+  HostTask task_of(const Call& call, const CallNumbers& numbers);
+  [[noreturn]] void explain(const Error& error);
+
+  std::unique_ptr<HostGroup> group_;
+  Mailboxes mailboxes_;
+  std::vector<MessageEnd> ended_;  // messages, just now
+  uint64_t message_steps_ = 0;
+  HostTask task_;                  // of the call under way
+  std::vector<Piece> pieces_;      // of its task
+  std::vector<std::byte> scaled_;  // the input of a premul_sum, scaled
+};
+
+}  // namespace banyan::run

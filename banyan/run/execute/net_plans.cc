@@ -1,0 +1,241 @@
+#include "banyan/run/execute/net_plans.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/element/data_type.h"
+#include "banyan/run/engine/direct_plan.h"
+#include "banyan/run/record/log.h"
+
+namespace banyan::run {
+namespace {
+
+// A receiver keeps so much of a stream, so that its sender need not wait for credit on a network with queues.
+constexpr uint64_t kWindowBytes = 512 << 10;
+constexpr uint32_t kLeastWindow = 4;
+// How much faster a stream may be than the plan says. More fills queues of switches, and packets are lost.
+constexpr double kHaste = 1.0;
+
+// Of the kinds that follow a schedule.
+std::optional<CollectiveKind> planned_kind(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::all_reduce:
+      return CollectiveKind::allreduce;
+    case OperationKind::reduce:
+      return CollectiveKind::reduce;
+    case OperationKind::broadcast:
+      return CollectiveKind::broadcast;
+    case OperationKind::all_gather:
+    case OperationKind::all_gather_v:
+      return CollectiveKind::allgather;
+    case OperationKind::reduce_scatter:
+    case OperationKind::reduce_scatter_v:
+      return CollectiveKind::reduce_scatter;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool has_blocks(OperationKind kind) {
+  return kind == OperationKind::all_gather_v || kind == OperationKind::reduce_scatter_v;
+}
+
+std::vector<Block> blocks_of(std::span<const size_t> counts, std::span<const size_t> displacements) {
+  std::vector<Block> blocks;
+  uint64_t next = 0;
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    const uint64_t at = displacements.empty() ? next : displacements[rank];
+    blocks.push_back({.at = at, .count = counts[rank]});
+    next = at + counts[rank];
+  }
+  return blocks;
+}
+
+// Of the whole buffer that is gathered or reduced.
+uint64_t elements_of(const Call& call, uint32_t ranks) {
+  if (has_blocks(call.kind)) {
+    uint64_t sum = 0;
+    for (const size_t count : call.kind == OperationKind::all_gather_v ? call.recv_counts : call.send_counts) {
+      sum += count;
+    }
+    return sum;
+  }
+  const bool is_spread = call.kind == OperationKind::all_gather || call.kind == OperationKind::reduce_scatter;
+  return is_spread ? call.count * ranks : call.count;
+}
+
+}  // namespace
+
+NetPlans::NetPlans(Options options)
+    : options_(std::move(options)),
+      may_reroute_(options_.ranks > 1 && options_.has_paths && options_.source->knows_ways()) {}
+
+std::shared_ptr<const RankPlan> NetPlans::plan(const Call& call) {
+  if (options_.ranks == 1) return std::make_shared<RankPlan>(alone(call));
+  const std::optional<CollectiveKind> kind = planned_kind(call.kind);
+  if (kind && elements_of(call, options_.ranks) > 0) return by_schedule(call, *kind);
+  return finished(direct(call));
+}
+
+std::shared_ptr<const RankPlan> NetPlans::finished(RankPlan plan) const {
+  if (may_reroute_) {
+    std::vector<uint32_t> all(options_.ranks);
+    std::iota(all.begin(), all.end(), 0u);
+    add_confirmation(plan, all);
+  }
+  return std::make_shared<const RankPlan>(std::move(plan));
+}
+
+std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, CollectiveKind kind) {
+  const uint64_t elements = elements_of(call, options_.ranks), bytes = elements * size_of(call.type);
+  const PlanSource::Answer answer =
+      options_.source->plan({.kind = kind, .root = call.is_rooted() ? call.other : 0, .total = Bytes(bytes)});
+  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
+    return kept.schedule == answer.schedule && kept.elements == elements && kept.slice_bytes == answer.slice_bytes;
+  });
+  if (found != kept_.end() && !has_blocks(call.kind)) {
+    kept_.splice(kept_.begin(), kept_, found);
+    return kept_.front().plan;
+  }
+  RankPlan plan = has_blocks(call.kind) ? by_blocks(call, *answer.schedule)
+                                        : make_rank_plan(*answer.schedule, elements, options_.rank);
+  plan.slice_bytes = answer.slice_bytes;
+  plan.window = answer.slice_bytes == 0
+                    ? 0
+                    : static_cast<uint32_t>(std::max<uint64_t>(kLeastWindow, kWindowBytes / answer.slice_bytes));
+  take_lanes(plan);
+  plan.busy_seconds = answer.busy_seconds;
+  set_rates(plan, call, answer);
+  auto shared = finished(std::move(plan));
+  if (has_blocks(call.kind)) return shared;
+  BANYAN_LOG(debug) << to_string(call.kind) << " of " << Bytes(bytes).to_string() << ": " << answer.planner
+                    << ", slices of " << Bytes(answer.slice_bytes).to_string() << ", estimated at "
+                    << answer.seconds * 1e6 << " us";
+  kept_.push_front(
+      {.schedule = answer.schedule, .elements = elements, .slice_bytes = answer.slice_bytes, .plan = shared});
+  if (kept_.size() > kKept) kept_.pop_back();
+  return shared;
+}
+
+RankPlan NetPlans::by_blocks(const Call& call, const Schedule& schedule) const {
+  const bool gathers = call.kind == OperationKind::all_gather_v;
+  return make_block_plan(schedule,
+                         blocks_of(gathers ? call.recv_counts : call.send_counts,
+                                   gathers ? call.recv_displacements : std::span<const size_t>()),
+                         options_.rank);
+}
+
+// What a schedule says nothing about, or nothing is to be moved for.
+RankPlan NetPlans::direct(const Call& call) const {
+  const Seat seat{.rank = options_.rank, .ranks = options_.ranks};
+  const std::vector<Block> equal = equal_blocks(options_.ranks, call.count);
+  switch (call.kind) {
+    case OperationKind::all_to_all:
+      return make_all_to_all_plan(seat, equal, equal);
+    case OperationKind::all_to_all_v:
+      return make_all_to_all_plan(seat, blocks_of(call.send_counts, call.send_displacements),
+                                  blocks_of(call.recv_counts, call.recv_displacements));
+    case OperationKind::gather:
+      return make_gather_plan(seat, call.other, call.count, call.other == options_.rank ? equal : std::vector<Block>());
+    case OperationKind::scatter:
+      return make_scatter_plan(seat, call.other, call.other == options_.rank ? equal : std::vector<Block>(),
+                               call.count);
+    default:
+      return make_barrier_plan(seat);
+  }
+}
+
+// One rank gives itself what it has.
+RankPlan NetPlans::alone(const Call& call) const {
+  const Seat seat{.rank = 0, .ranks = 1};
+  const Block sent{.at = call.send_displacements.empty() ? 0 : call.send_displacements[0],
+                   .count = call.kind == OperationKind::all_to_all_v ? call.send_counts[0] : call.send_elements(0, 1)};
+  const Block received{.at = call.recv_displacements.empty() ? 0 : call.recv_displacements[0], .count = sent.count};
+  return make_all_to_all_plan(seat, std::span(&sent, 1), std::span(&received, 1));
+}
+
+// ---- Connections ----
+
+void NetPlans::take_lanes(RankPlan& plan) {
+  // In the order of the plan's lanes, so that the other end gives them the same numbers.
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> taken;  // by peer and lane of the plan
+  for (PlanLane& lane : plan.lanes) {
+    const std::optional<PlanSource::Way> way = may_reroute_ ? options_.source->way(options_.rank, lane) : std::nullopt;
+    const uint32_t number = way ? lane_of(lane.peer, *way) : kSharedLane;
+    taken.emplace(std::pair(lane.peer, lane.lane), number);
+    lane.lane = number;
+  }
+  const auto take = [&](StreamEnd& end) {
+    end.lane = taken.at({end.peer, end.lane});
+    if (end.lane == kSharedLane) end.lane = shared_lane(end);
+  };
+  for (Role& role : plan.roles) {
+    for (StreamEnd& end : role.in_children) take(end);
+    for (StreamEnd& end : role.out_children) take(end);
+    if (role.in_parent) take(*role.in_parent);
+    if (role.out_parent) take(*role.out_parent);
+  }
+}
+
+// Both ends know a stream by the same number.
+uint32_t NetPlans::shared_lane(const StreamEnd& end) const {
+  const uint32_t place = end.number % options_.shared_lanes;
+  return place == 0 ? kSharedLane : kLanes - place;
+}
+
+// Of the lanes that have a connection of their own: what they send, over the time that the slowest link needs.
+void NetPlans::set_rates(RankPlan& plan, const Call& call, const PlanSource::Answer& answer) const {
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> elements;
+  for (const Role& role : plan.roles) {
+    for (const StreamEnd& end : role.out_children) elements[{end.peer, end.lane}] += role.length;
+    if (role.in_parent) elements[{role.in_parent->peer, role.in_parent->lane}] += role.length;
+  }
+  for (PlanLane& lane : plan.lanes) {
+    // Straight from host to host the kernel itself holds back what the link does not take.
+    const bool has_switch = std::max(lane.to_peer.size(), lane.from_peer.size()) > 1;
+    if (lane.lane < kFirstOwnLane || !has_switch || answer.busy_seconds <= 0) continue;
+    const uint64_t bytes = elements[{lane.peer, lane.lane}] * size_of(call.type);
+    lane.bytes_per_second = static_cast<uint64_t>(static_cast<double>(bytes) / answer.busy_seconds * kHaste);
+  }
+}
+
+uint32_t NetPlans::lane_of(uint32_t peer, const PlanSource::Way& way) {
+  ways_.resize(options_.ranks);
+  std::vector<PlanSource::Way>& known = ways_[peer];
+  const auto found =
+      std::find_if(known.begin(), known.end(), [&](const PlanSource::Way& each) { return each.path == way.path; });
+  const auto number = kFirstOwnLane + static_cast<uint32_t>(found - known.begin());
+  if (number > kLanes - options_.shared_lanes) return kSharedLane;
+  if (found == known.end()) known.push_back(way);
+  return number;
+}
+
+const PlanSource::Way* NetPlans::way(uint32_t peer, uint32_t transport_lane) const {
+  const uint32_t lane = transport_lane % kLanes;
+  if (transport_lane / kLanes != round_ || lane < kFirstOwnLane || peer >= ways_.size()) return nullptr;
+  return lane - kFirstOwnLane < ways_[peer].size() ? &ways_[peer][lane - kFirstOwnLane] : nullptr;
+}
+
+Path NetPlans::path(uint32_t peer, uint32_t transport_lane) const {
+  const PlanSource::Way* const chosen = way(peer, transport_lane);
+  return chosen == nullptr ? Path() : chosen->path;
+}
+
+std::vector<uint32_t> NetPlans::cables(uint32_t peer, uint32_t transport_lane) const {
+  const PlanSource::Way* const chosen = way(peer, transport_lane);
+  return chosen == nullptr ? std::vector<uint32_t>() : chosen->cables;
+}
+
+void NetPlans::begin_round(uint32_t round, const std::set<uint32_t>& lost_cables) {
+  CHECK(round > round_ && may_reroute_) << "round " << round << " after " << round_;
+  options_.source->avoid(lost_cables);
+  kept_.clear();
+  ways_.clear();
+  round_ = round;
+}
+
+}  // namespace banyan::run

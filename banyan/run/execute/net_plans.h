@@ -1,0 +1,84 @@
+// NetPlans: what one rank does in a call between hosts, ready for the engine, and which connections it takes.
+//
+// Allreduce, reduce, broadcast, allgather(v) and reduce-scatter(v) follow the schedule that a PlanSource gives for
+// their size; the others go straight from each rank to each. Plans are kept, since calls repeat.
+//
+// Connections. A lane of a plan for which the PlanSource knows addresses has a connection of its own, shared by all
+// plans that use this path; the rest share one, or a few, among which the streams of a plan are dealt out. Numbers are
+// given in order of first use, which is the same at both ends, since both make the same plans in the order of the
+// calls.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "banyan/run/call/call.h"
+#include "banyan/run/engine/rank_plan.h"
+#include "banyan/run/execute/plan_source.h"
+#include "banyan/run/transport/connector.h"
+
+namespace banyan::run {
+
+class NetPlans {
+ public:
+  // Lanes of plans.
+  static constexpr uint32_t kSharedLane = 0, kFirstOwnLane = 2, kLanes = 64;
+  // Of the transport, for messages; in all rounds.
+  static constexpr uint32_t kMessageLane = 1;
+  // Shared lanes besides the first have the numbers from the end.
+  static constexpr uint32_t kMostShared = 16;
+  static constexpr size_t kKept = 64;
+
+  struct Options {
+    uint32_t rank = 0, ranks = 1;
+    std::shared_ptr<PlanSource> source;  // shared with the other communicators of the caller; none for one rank
+    bool has_paths = true;               // the transport can choose them
+    uint32_t shared_lanes = 1;           // with each peer, at most kMostShared; the same on all ranks
+  };
+  explicit NetPlans(Options options);
+
+  // Of a call for all ranks. Throws what the source and rank_plan.h throw.
+  std::shared_ptr<const RankPlan> plan(const Call& call);
+
+  // Whether ways have been chosen, so that others might be. Then plans end with a confirmation.
+  bool may_reroute() const { return may_reroute_; }
+  // Plans without these cables, in the round that begins. Throws what PlanSource::avoid throws.
+  void begin_round(uint32_t round, const std::set<uint32_t>& lost_cables);
+  uint32_t round() const { return round_; }
+  std::string cable_name(uint32_t cable) const { return options_.source->cable_name(cable); }
+
+  // The lane of the transport for one of a plan of this round.
+  uint32_t transport_lane(uint32_t lane) const { return round_ * kLanes + lane; }
+  // Of a lane of the transport of this round.
+  Path path(uint32_t peer, uint32_t transport_lane) const;
+  // None of one that has no way of its own, or of another round.
+  std::vector<uint32_t> cables(uint32_t peer, uint32_t transport_lane) const;
+
+ private:
+  struct Kept {
+    const Schedule* schedule = nullptr;
+    uint64_t elements = 0, slice_bytes = 0;
+    std::shared_ptr<const RankPlan> plan;  // shared with the engine
+  };
+
+  std::shared_ptr<const RankPlan> by_schedule(const Call& call, CollectiveKind kind);
+  std::shared_ptr<const RankPlan> finished(RankPlan plan) const;
+  RankPlan by_blocks(const Call& call, const Schedule& schedule) const;
+  RankPlan direct(const Call& call) const;
+  RankPlan alone(const Call& call) const;
+  void take_lanes(RankPlan& plan);
+  uint32_t shared_lane(const StreamEnd& end) const;
+  void set_rates(RankPlan& plan, const Call& call, const PlanSource::Answer& answer) const;
+  uint32_t lane_of(uint32_t peer, const PlanSource::Way& way);
+  const PlanSource::Way* way(uint32_t peer, uint32_t transport_lane) const;
+
+  const Options options_;
+  const bool may_reroute_;
+  uint32_t round_ = 0;
+  std::list<Kept> kept_;                            // the last used first
+  std::vector<std::vector<PlanSource::Way>> ways_;  // by peer; of its lanes from kFirstOwnLane on
+};
+
+}  // namespace banyan::run

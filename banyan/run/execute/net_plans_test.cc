@@ -1,0 +1,74 @@
+#include "banyan/run/execute/net_plans.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/testing/sample_forest.h"
+
+namespace banyan::run {
+namespace {
+
+// Always the same plan; the network offers no choice.
+class OnePlan : public PlanSource {
+ public:
+  explicit OnePlan(Schedule schedule) : schedule_(std::move(schedule)) {}
+  Answer plan(const Question&) override { return {.schedule = &schedule_, .planner = "sample", .slice_bytes = 4096}; }
+  std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
+  bool knows_ways() const override { return false; }
+  std::string cable_name(uint32_t) const override { return ""; }
+  void avoid(const std::set<uint32_t>&) override { FAIL() << "nothing is lost"; }
+
+ private:
+  const Schedule schedule_;
+};
+
+// By sender, receiver and number: the lane of a stream, as one rank sees it.
+using Streams = std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t>;
+
+Streams streams_of(const RankPlan& plan) {
+  Streams streams;
+  const auto comes = [&](const StreamEnd& end) { streams[{end.peer, plan.rank, end.number}] = end.lane; };
+  const auto goes = [&](const StreamEnd& end) { streams[{plan.rank, end.peer, end.number}] = end.lane; };
+  for (const Role& role : plan.roles) {
+    for (const StreamEnd& end : role.in_children) comes(end);
+    for (const StreamEnd& end : role.out_children) goes(end);
+    if (role.in_parent) goes(*role.in_parent);
+    if (role.out_parent) comes(*role.out_parent);
+  }
+  return streams;
+}
+
+std::shared_ptr<const RankPlan> allreduce(uint32_t rank, uint32_t ranks, uint32_t shared_lanes) {
+  const auto source = std::make_shared<OnePlan>(
+      testing::sample_forest({.kind = CollectiveKind::allreduce, .ranks = ranks, .trees_per_root = 2, .seed = 5}));
+  NetPlans plans({.rank = rank, .ranks = ranks, .source = source, .shared_lanes = shared_lanes});
+  return plans.plan({.kind = OperationKind::all_reduce, .type = element::DataType::float32, .count = 10'000});
+}
+
+TEST(NetPlans, DealStreamsOutAmongSharedLanesEquallyAtBothEnds) {
+  constexpr uint32_t kRanks = 4;
+  Streams seen;
+  std::set<uint32_t> lanes;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    for (const auto& [stream, lane] : streams_of(*allreduce(rank, kRanks, 3))) {
+      const auto [place, is_new] = seen.emplace(stream, lane);
+      EXPECT_EQ(place->second, lane) << "rank " << rank;
+      lanes.insert(lane);
+    }
+  }
+  EXPECT_EQ(lanes, (std::set<uint32_t>{0, NetPlans::kLanes - 2, NetPlans::kLanes - 1}));
+}
+
+TEST(NetPlans, HaveOneSharedLaneByDefault) {
+  for (const auto& [stream, lane] : streams_of(*allreduce(1, 4, 1))) EXPECT_EQ(lane, NetPlans::kSharedLane);
+}
+
+}  // namespace
+}  // namespace banyan::run

@@ -1,0 +1,62 @@
+// PlanSource: where schedules come from. The runtime executes plans and makes none (ARCHITECTURE.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "banyan/run/engine/rank_plan.h"
+#include "banyan/run/transport/connector.h"
+#include "banyan/schedule/schedule.h"
+
+namespace banyan::run {
+
+// Who the ranks of a communicator are.
+struct Seating {
+  std::vector<uint32_t> members;  // rank i is process members[i] of the job
+  uint32_t job_size = 0;
+  std::vector<uint32_t> host_of_rank;  // hosts numbered in order of first appearance
+};
+
+class PlanSource {
+ public:
+  PlanSource() = default;
+  PlanSource(const PlanSource&) = delete;
+  PlanSource& operator=(const PlanSource&) = delete;
+  virtual ~PlanSource() = default;
+
+  struct Question {
+    CollectiveKind kind = CollectiveKind::allreduce;
+    uint32_t root = 0;  // of broadcast and reduce; participant number
+    Bytes total{0};     // as in schedule/collective.h
+  };
+  // The same on every rank for the same question.
+  struct Answer {
+    const Schedule* schedule = nullptr;  // its participants are the ranks, in order; stays as long as the source
+    std::string planner;                 // "forest", for people
+    uint64_t slice_bytes = 0;            // the piece that moves at once
+    double seconds = 0;                  // how long it should take
+    double busy_seconds = 0;             // of which the busiest link is busy
+  };
+  // Throws Error when there is no plan.
+  virtual Answer plan(const Question& question) = 0;
+
+  // The way of a lane between rank `own` and its peer.
+  struct Way {
+    Path path;                     // addresses whose packets take it
+    std::vector<uint32_t> cables;  // that it crosses, by numbers that stay the same as long as the source
+  };
+  // Nothing when the network offers no choice. The two ends of a lane get the same, turned round.
+  virtual std::optional<Way> way(uint32_t own, const PlanLane& lane) const = 0;
+  // Whether way() may say anything at all.
+  virtual bool knows_ways() const = 0;
+  // By which it is known to people.
+  virtual std::string cable_name(uint32_t cable) const = 0;
+  // Plans without these cables from now on, and without those of earlier calls. Schedules given so far may go. Throws
+  // Error{peer_lost} naming them when the rest does not join all ranks.
+  virtual void avoid(const std::set<uint32_t>& cables) = 0;
+};
+
+}  // namespace banyan::run

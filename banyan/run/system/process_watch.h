@@ -1,0 +1,44 @@
+// ProcessWatch: the end of processes of this host, told by the kernel.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+
+#include "banyan/run/system/reactor.h"
+#include "banyan/run/system/file_descriptor.h"
+
+namespace banyan::run {
+
+// When process `pid` was started, in clock ticks since the host was (field 22 of /proc/<pid>/stat): with it, a process
+// id never means two processes. Nothing when there is no such process.
+std::optional<uint64_t> start_time_of(int32_t pid);
+
+// On the reactor's thread.
+class ProcessWatch {
+ public:
+  // Called once for a process, never before watch() returns.
+  using Ended = std::function<void(uint32_t rank)>;
+
+  ProcessWatch(Reactor& reactor, Ended ended) : reactor_(reactor), ended_(std::move(ended)) {}
+  ~ProcessWatch();
+  ProcessWatch(const ProcessWatch&) = delete;
+  ProcessWatch& operator=(const ProcessWatch&) = delete;
+
+  // A process that has this id but started at another time is another one, and `rank` has ended. Where the kernel lets
+  // us watch no process, or there are no descriptors left, does nothing: connections tell too, though later.
+  void watch(uint32_t rank, int32_t pid, uint64_t start_time);
+  bool is_watched(uint32_t rank) const { return processes_.contains(rank); }
+  void forget(uint32_t rank);
+
+ private:
+  void end(uint32_t rank);
+
+  Reactor& reactor_;
+  Ended ended_;
+  std::unordered_map<uint32_t, FileDescriptor> processes_;  // by rank
+  std::unordered_map<uint32_t, Reactor::Timer> endings_;    // found to have ended, to be told
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,93 @@
+// Reactor: one thread that waits for many things.
+//
+// Descriptors, moments and messages from other threads; each is answered by a function, one after the other. It sleeps
+// in epoll when there is nothing to do.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "banyan/run/system/file_descriptor.h"
+
+namespace banyan::run {
+
+// Where other threads leave work for a reactor. May outlive it: then nobody does the work.
+class Mailbox {
+ public:
+  using Task = std::function<void()>;
+
+  Mailbox();  // throws Error{io}
+  // False when the reactor has ended, and `task` will not run.
+  bool post(Task task);
+
+ private:
+  friend class Reactor;
+  std::vector<Task> take();
+
+  FileDescriptor event_;
+  std::mutex mutex_;  // protects what follows
+  std::vector<Task> tasks_;
+  bool is_closed_ = false;
+};
+
+// All but mailbox() and stop() belong to the thread that calls run(), or to the owner before that.
+//
+// A child that the process forks gets no copy of the descriptors that are watched at that moment: it would keep
+// connections open, and doors, when its parent has died.
+class Reactor {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Handler = std::function<void(uint32_t events)>;
+  using Timer = std::pair<Clock::time_point, uint64_t>;
+
+  Reactor();  // throws Error{io}
+  ~Reactor();
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+
+  // Calls `handler` while one of `events` (EPOLLIN, ...) is there. Throws Error{io}.
+  void watch(int fd, uint32_t events, Handler handler);
+  void change(int fd, uint32_t events);
+  // Before the descriptor is closed. Unknown ones are ignored.
+  void forget(int fd);
+
+  // Once, at that moment or later, and after all events that came before.
+  Timer at(Clock::time_point when, std::function<void()> task);
+  Timer after(Clock::duration delay, std::function<void()> task) { return at(Clock::now() + delay, std::move(task)); }
+  // Past and unknown ones are ignored.
+  void cancel(const Timer& timer) { timers_.erase(timer); }
+
+  const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
+  void run();
+  // Any thread. Work that was posted before is done; what is posted later is not.
+  void stop();
+
+ private:
+  friend class ReactorsAtFork;
+  struct Watch {
+    uint64_t number = 0;  // tells a descriptor from its predecessor of the same number
+    Handler handler;
+  };
+  void serve(const epoll_event& event);
+  void run_timers();
+  int sleep_time() const;
+
+  FileDescriptor epoll_;
+  std::mutex fork_mutex_;                                    // held by a fork, and while watches_ changes
+  std::shared_ptr<Mailbox> mailbox_;                         // shared with those who post
+  std::unordered_map<int, std::shared_ptr<Watch>> watches_;  // a handler may forget itself while it runs
+  std::map<Timer, std::function<void()>> timers_;
+  uint64_t next_number_ = 0;
+  bool is_stopped_ = false;
+};
+
+}  // namespace banyan::run

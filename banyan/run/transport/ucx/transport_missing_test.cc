@@ -1,0 +1,21 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.h"
+#include "banyan/run/transport/ucx/transport.h"
+
+namespace banyan::run {
+namespace {
+
+TEST(UcxTransport, SaysHowToGetOne) {
+  try {
+    make_ucx_transport(nullptr, {.ranks = 2});
+    ADD_FAILURE() << "where does it come from?";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("libucx-dev"));
+  }
+}
+
+}  // namespace
+}  // namespace banyan::run
