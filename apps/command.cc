@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "banyan/base/file.h"
 
@@ -76,6 +77,21 @@ void write_output(const Terminal& terminal, const std::string& path, std::string
 
 void say_beside(const Terminal& terminal, const std::string& path, std::string_view text) {
   path == kStandardOutput ? terminal.note(text) : terminal.print(text);
+}
+
+void check_output_places(std::initializer_list<std::pair<const char*, std::string>> options) {
+  std::map<std::filesystem::path, std::string> taken;
+  for (const auto& [option, path] : options) {
+    if (path.empty()) continue;
+    check_output_place(path);
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) continue;
+    const auto [other, is_new] = taken.emplace(std::filesystem::weakly_canonical(path, ignored), option);
+    if (!is_new) {
+      throw Error(ErrorCode::invalid_input,
+                  other->second + " and " + option + " both write " + path + "; name two files");
+    }
+  }
 }
 
 }  // namespace banyan::app

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/syntax.h"
@@ -21,9 +23,11 @@ namespace banyan::app {
 
 enum class ExitCode : int {
   success = 0,
-  answer_is_no = 1,  // verify: not a valid plan; run: wrong elements; doctor: something is wrong
-  bad_input = 2,     // every banyan::Error
-                     // run -- PROGRAM: any other is that of the program
+  answer_is_no = 1,   // verify: not a valid plan; run: wrong elements; doctor: something is wrong; predict train: does
+                      // not fit into memory
+  bad_input = 2,      // every banyan::Error
+  interrupted = 130,  // by Ctrl-C: what is printed is no result
+                      // run -- PROGRAM: any other is that of the program
 };
 
 class Command {
@@ -78,5 +82,7 @@ void write_output(const Terminal& terminal, const std::string& path, std::string
 // What a command has to say besides its output at `path`: to standard output, or to standard error where that has the
 // output.
 void say_beside(const Terminal& terminal, const std::string& path, std::string_view text);
+// The same of several, empty ones left out. Throws Error{invalid_input} when two options name one file.
+void check_output_places(std::initializer_list<std::pair<const char*, std::string>> options);
 
 }  // namespace banyan::app

@@ -2,11 +2,16 @@
 
 #include <csignal>
 
+#include "banyan/base/error.h"
+
 namespace banyan::app {
 namespace {
 
 // Slices of a prediction may be as long as a message can be.
 constexpr Bytes kMostPredictedSlice{uint64_t{1} << 30};
+
+// A piece is an event on each tree of a kind of its own; so many take minutes.
+constexpr uint64_t kMostPieces = uint64_t{1} << 22;
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -19,6 +24,15 @@ WatchedSimulation::WatchedSimulation(Progress& progress)
 WatchedSimulation::~WatchedSimulation() { std::signal(SIGINT, before_); }
 void WatchedSimulation::progress(double fraction_done, Picoseconds) { progress_.fraction(fraction_done); }
 bool WatchedSimulation::stop() { return interrupted != 0; }
+
+void expect_few_pieces(Bytes total, Bytes slice) {
+  const uint64_t pieces = total.count() / slice.count();
+  if (pieces <= kMostPieces) return;
+  throw Error(ErrorCode::unsupported, "slices of " + slice.to_string() + " cut " + total.to_string() + " into " +
+                                          std::to_string(pieces) + " pieces, more than the " +
+                                          std::to_string(kMostPieces) + " that are simulated; give " +
+                                          std::to_string(total.count() / kMostPieces + 1) + " B or more");
+}
 
 TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& options, Progress& progress) {
   WatchedSimulation watch(progress);

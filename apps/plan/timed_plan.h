@@ -23,6 +23,9 @@ struct TimedPlan {
   predict::ScheduleSimulation simulation;
 };
 
+// Throws Error{unsupported} when slices are so small that a simulation would not end.
+void expect_few_pieces(Bytes total, Bytes slice);
+
 // Ends early, and says so in the result, when Ctrl-C is pressed.
 TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& options, Progress& progress);
 

@@ -1,4 +1,5 @@
 // banyan predict: how long a plan takes, by size, on a simulated fabric.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "apps/collective_name.h"
@@ -13,6 +14,7 @@
 #include "apps/report.h"
 #include "apps/plan/timed_plan.h"
 #include "banyan/base/file.h"
+#include "banyan/base/nearest.h"
 #include "banyan/fabric/read.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"
@@ -37,8 +39,9 @@ struct NamedPlan {
 
 struct Point {
   Bytes total;
-  std::vector<TimedPlan> timed;  // by plan
-  size_t best = 0;
+  std::vector<TimedPlan> timed;  // by plan, up to one that was interrupted
+  size_t best = 0;               // of those that were not
+  bool is_complete() const { return timed.back().simulation.complete; }
 };
 
 double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
@@ -70,8 +73,8 @@ class PredictCommand : public Command {
                       "banyan predict calibrate nccl.log -o costs.json"});
     command.notes(
         {"Slices move along all trees at once and links are shared max-min fairly. A message costs --alpha "
-         "before its first byte and the latency of its links after its last. Ctrl-C ends a long simulation "
-         "with the result so far."});
+         "before its first byte and the latency of its links after its last. Ctrl-C ends a long simulation; what is "
+         "printed then is no result, and the exit code is 130."});
     train_ = &command.command("train", "Simulate a training step of a transformer.");
     declare_train_options(*train_, train_texts_);
     declare_job_options(*train_, job_texts_);
@@ -120,9 +123,10 @@ class PredictCommand : public Command {
     }
     const TimingOptions options = timing_options();
     const std::vector<Bytes> sizes = wanted_sizes();
-    for (const std::string* path : {&texts_.html, &texts_.output}) {
-      if (!path->empty()) check_output_place(*path);
+    for (const Bytes size : sizes) {
+      if (options.slice) parse_option("--slice", [&] { expect_few_pieces(size, *options.slice); });
     }
+    check_output_places({{"--output", texts_.output}, {"--html", texts_.html}});
     std::vector<NamedPlan> plans;
     std::vector<Point> points;
     {
@@ -130,25 +134,20 @@ class PredictCommand : public Command {
       plans = load_plans();
       progress.say("simulating");
       for (const Bytes total : sizes) {
-        points.push_back({.total = total, .timed = {}, .best = 0});
-        Point& point = points.back();
-        for (const NamedPlan& plan : plans) {
-          point.timed.push_back(time_plan(plan.schedule, total, options, progress));
-          const auto time = [&](size_t i) { return point.timed[i].simulation.time; };
-          if (time(point.timed.size() - 1) < time(point.best)) point.best = point.timed.size() - 1;
-        }
-        if (!point.timed.back().simulation.complete) break;
+        points.push_back(time_plans(plans, total, options, progress));
+        if (!points.back().is_complete()) break;
       }
     }
-    const std::string written = write_plan_reports(terminal, plans, points);
+    const predict::ReportInput report = report_of(plans, points);
+    const std::string written = write_plan_reports(terminal, report);
     if (texts_.json) {
-      terminal.print(as_json(plans, points));
+      terminal.print(format_prediction(report));
     } else {
       terminal.print(
           (texts_.sweep.empty() ? as_text(terminal, plans, points.front()) : as_table(terminal, plans, points)) +
           written);
     }
-    return ExitCode::success;
+    return points.back().is_complete() ? ExitCode::success : ExitCode::interrupted;
   }
 
  private:
@@ -162,26 +161,45 @@ class PredictCommand : public Command {
     if (job_texts_.fabric.empty()) {
       throw Error(ErrorCode::invalid_input, "say on what: a fabric such as dgx-a100:64", "--fabric");
     }
-    const Fabric fabric = parse_option("--fabric", [&] { return fabric::load_fabric({.fabric = job_texts_.fabric}); });
-    const Job job = generate_training_step(setup.config, setup.device);
     JobQuestion question{
         .title = describe(setup.config) + " on " + job_texts_.fabric,
-        .fabric = fabric,
-        .jobs = {place_job(job, fabric, job_texts_)},
-        .going = {.links = setup.device.links, .measured = load_costs(job_texts_), .algorithm = job_texts_.algorithm}};
-    JobAnswer answer = simulate_question(question, job_texts_, terminal);
+        .fabric = parse_option("--fabric", [&] { return fabric::load_fabric({.fabric = job_texts_.fabric}); }),
+        .jobs = {},
+        .going = {.links = setup.device.links, .measured = load_costs(job_texts_), .algorithm = job_texts_.algorithm},
+        .notes = setup.notes,
+        .training = train_setup_json(setup, memory).dump(-1, ' ', false, Json::error_handler_t::replace)};
+    if (!memory.fits) question.notes.insert(question.notes.begin(), misfit(setup, memory));
+    if (!memory.fits && !train_texts_.ignore_memory) return refuse_misfit(terminal, question, setup, memory);
+    const Job job = generate_training_step(setup.config, setup.device);
+    question.jobs = {place_job(job, question.fabric, job_texts_)};
+    const JobAnswer answer = simulate_question(question, job_texts_, terminal);
     const std::string written = write_reports(question, answer, job_texts_, terminal);
-    const double seconds = seconds_of(answer.simulation.prediction.time);
     if (job_texts_.json) {
-      Json report = train_setup_json(setup, memory);
-      report["prediction"] = answer_json(question, answer);
-      terminal.print(format_json(report));
+      terminal.print(answer_json(question, answer));
     } else {
-      terminal.print(format_train_setup(terminal, setup, memory) + "\n" +
-                     labelled(terminal, "step", format_step(setup, seconds)) +
-                     format_answer(question, answer, terminal) + written);
+      const Prediction& prediction = answer.simulation.prediction;
+      question.notes.clear();  // which stand in the setup
+      terminal.print(
+          format_train_setup(terminal, setup, memory) + "\n" +
+          (prediction.complete ? labelled(terminal, "step", format_step(setup, seconds_of(prediction.time))) : "") +
+          format_answer(question, answer, terminal) + written);
     }
-    return ExitCode::success;
+    return answer.exit_code();
+  }
+
+  // Says so, and by how much, in the place of a time that nobody could measure.
+  ExitCode refuse_misfit(const Terminal& terminal, const JobQuestion& question, const TrainSetup& setup,
+                         const predict::MemoryReport& memory) const {
+    if (job_texts_.json) {
+      predict::ReportInput report{.prediction = {}, .fabric = question.fabric, .notes = question.notes};
+      report.prediction.title = question.title;
+      report.prediction.complete = false;
+      report.training = question.training;
+      terminal.print(format_prediction(report));
+    } else {
+      terminal.print(format_train_setup(terminal, setup, memory));
+    }
+    return ExitCode::answer_is_no;
   }
 
   TimingOptions timing_options() const {
@@ -230,6 +248,7 @@ class PredictCommand : public Command {
       return plans;
     }
     for (const std::string& path : texts_.what) {
+      expect_plan_file(path);
       schedule::ScheduleFile file = read_valid_plan(path);
       if (!plans.empty() && !(file.schedule.collective() == plans.front().schedule.collective())) {
         throw Error(ErrorCode::mismatch, "is a plan for another collective than " + texts_.what.front(), path);
@@ -249,17 +268,44 @@ class PredictCommand : public Command {
     }
   }
 
+  // A word that is neither a file nor looks like one is a mistyped collective or command.
+  static void expect_plan_file(const std::string& word) {
+    std::error_code ignored;
+    if (std::filesystem::exists(word, ignored) || word.find_first_of("./") != std::string::npos) return;
+    NearestName nearest(word);
+    for (const CollectiveKind kind : {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
+                                      CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce}) {
+      nearest.offer(std::string(to_string(kind)));
+    }
+    for (const char* command : {"train", "job", "calibrate"}) nearest.offer(command);
+    throw Error(ErrorCode::invalid_input, "'" + word.substr(0, 60) + "' is neither a plan file nor a collective" +
+                                              nearest.hint() +
+                                              "; known are allgather, reduce-scatter, allreduce, broadcast and reduce");
+  }
+
+  static Point time_plans(const std::vector<NamedPlan>& plans, Bytes total, const TimingOptions& options,
+                          Progress& progress) {
+    Point point{.total = total, .timed = {}};
+    for (const NamedPlan& plan : plans) {
+      point.timed.push_back(time_plan(plan.schedule, total, options, progress));
+      if (!point.is_complete()) break;
+      const auto time = [&](size_t i) { return point.timed[i].simulation.time; };
+      if (time(point.timed.size() - 1) < time(point.best)) point.best = point.timed.size() - 1;
+    }
+    return point;
+  }
+
   // The links are those of the largest size, under its best plan.
-  std::string write_plan_reports(const Terminal& terminal, const std::vector<NamedPlan>& plans,
-                                 const std::vector<Point>& points) const {
+  predict::ReportInput report_of(const std::vector<NamedPlan>& plans, const std::vector<Point>& points) const {
     const Point& last = points.back();
-    const predict::ScheduleSimulation& simulation = last.timed[last.best].simulation;
-    const Schedule& schedule = plans[last.best].schedule;
+    const size_t shown = last.is_complete() ? last.best : last.timed.size() - 1;
+    const predict::ScheduleSimulation& simulation = last.timed[shown].simulation;
+    const Schedule& schedule = plans[shown].schedule;
     predict::ReportInput input{.prediction = {}, .fabric = schedule.fabric(), .points = {}, .what_if = {}};
     input.prediction.title = std::string(to_string(schedule.collective().kind())) + " of " + last.total.to_string() +
-                             " on " + fabric_text_ + ", " + plans[last.best].name;
+                             " on " + fabric_text_ + ", " + plans[shown].name;
     input.prediction.time = simulation.time;
-    input.prediction.complete = simulation.complete;
+    input.prediction.complete = last.is_complete();
     input.prediction.window = simulation.window;
     for (size_t link = 0; link < simulation.link_bytes.size(); ++link) {
       input.prediction.links.push_back(
@@ -273,28 +319,24 @@ class PredictCommand : public Command {
                                 .plan = plans[p].name,
                                 .time = timed.time,
                                 .algbw = timed.algbw,
-                                .busbw = timed.busbw});
+                                .busbw = timed.busbw,
+                                .slice = point.timed[p].slice});
       }
     }
+    return input;
+  }
+
+  std::string write_plan_reports(const Terminal& terminal, const predict::ReportInput& report) const {
     std::string text;
     if (!texts_.html.empty()) {
-      write_file(texts_.html, html_report(input));
+      write_file(texts_.html, html_report(report));
       text += labelled(terminal, "written", texts_.html);
     }
     if (!texts_.output.empty()) {
-      write_file(texts_.output, format_prediction(input));
+      write_file(texts_.output, format_prediction(report));
       text += labelled(terminal, "written", texts_.output);
     }
     return text;
-  }
-
-  static Json link_json(const Fabric& fabric, size_t link, const predict::ScheduleSimulation& simulation) {
-    const Link& row = fabric.links()[link];
-    return {{"from", fabric.name(row.from)},
-            {"to", fabric.name(row.to)},
-            {"bytes", simulation.link_bytes[link]},
-            {"full_seconds", seconds_of(simulation.link_full[link])},
-            {"utilisation", utilisation(fabric, link, simulation)}};
   }
 
   static double utilisation(const Fabric& fabric, size_t link, const predict::ScheduleSimulation& simulation) {
@@ -303,49 +345,17 @@ class PredictCommand : public Command {
     return most > 0 ? simulation.link_bytes[link] / most : 0;
   }
 
-  std::string as_json(const std::vector<NamedPlan>& plans, const std::vector<Point>& points) const {
-    const Fabric& fabric = plans.front().schedule.fabric();
-    Json rows = Json::array();
-    for (const Point& point : points) {
-      for (size_t p = 0; p < point.timed.size(); ++p) {
-        const predict::ScheduleSimulation& simulation = point.timed[p].simulation;
-        Json row = {{"bytes", point.total.count()},
-                    {"plan", plans[p].name},
-                    {"best", p == point.best},
-                    {"complete", simulation.complete},
-                    {"time_ps", simulation.time.count()},
-                    {"algbw_GBps", simulation.algbw / 1e9},
-                    {"busbw_GBps", simulation.busbw / 1e9},
-                    {"slice", point.timed[p].slice.count()},
-                    {"messages", simulation.messages},
-                    {"messages_simulated", simulation.messages_simulated},
-                    {"window_error", simulation.window.of_all}};
-        if (texts_.sweep.empty()) {
-          Json links = Json::array();
-          for (size_t link = 0; link < fabric.links().size(); ++link)
-            links.push_back(link_json(fabric, link, simulation));
-          row["links"] = links;
-        }
-        rows.push_back(row);
-      }
-    }
-    const Json report = {{"collective", to_string(plans.front().schedule.collective().kind())},
-                         {"fabric", counts_json(fabric)},
-                         {"predictions", rows}};
-    return format_json(report);
-  }
-
   std::string as_text(const Terminal& terminal, const std::vector<NamedPlan>& plans, const Point& point) const {
     const Schedule& schedule = plans[point.best].schedule;
     const predict::ScheduleSimulation& simulation = point.timed[point.best].simulation;
     const double bytes_alone = seconds_per_byte(schedule).to_double() * static_cast<double>(point.total.count());
     std::string text = labelled(terminal, std::string(to_string(schedule.collective().kind())),
                                 point.total.to_string() + " on " + fabric_text_ + ", " + plans[point.best].name);
+    if (!point.is_complete()) return text + interrupted(terminal, point);
     std::string time = format_seconds(seconds_of(simulation.time));
-    if (simulation.complete && bytes_alone > 0) {
+    if (bytes_alone > 0) {
       time += ", " + format_decimals(seconds_of(simulation.time) / bytes_alone, 2) + " times what the bytes alone take";
     }
-    if (!simulation.complete) time += ", when it was interrupted";
     text += labelled(terminal, "time", time);
     text += labelled(terminal, "algbw",
                      format_gigabytes(simulation.algbw / 1e9) + ", busbw " + format_gigabytes(simulation.busbw / 1e9));
@@ -361,6 +371,12 @@ class PredictCommand : public Command {
     text += busiest_links(terminal, schedule.fabric(), simulation);
     if (plans.size() > 1) text += others(terminal, plans, point);
     return text;
+  }
+
+  static std::string interrupted(const Terminal& terminal, const Point& point) {
+    return labelled(terminal, "interrupted",
+                    "at " + format_seconds(seconds_of(point.timed.back().simulation.time)) +
+                        " of virtual time: how long it takes is not known");
   }
 
   static std::string busiest_links(const Terminal& terminal, const Fabric& fabric,
@@ -400,17 +416,17 @@ class PredictCommand : public Command {
     }
     Table table(heads);
     for (const Point& point : points) {
+      if (!point.is_complete()) return table.format(terminal) + interrupted(terminal, point);
       const predict::ScheduleSimulation& best = point.timed[point.best].simulation;
       std::vector<std::string> cells = {point.total.to_string(), format_seconds(seconds_of(best.time)),
                                         format_gigabytes(best.algbw / 1e9), format_gigabytes(best.busbw / 1e9),
                                         plans[point.best].name};
       for (size_t p = 0; plans.size() > 1 && p < plans.size(); ++p) {
-        cells.push_back(p < point.timed.size() ? format_seconds(seconds_of(point.timed[p].simulation.time)) : "");
+        cells.push_back(format_seconds(seconds_of(point.timed[p].simulation.time)));
       }
       table.add(std::move(cells));
     }
-    const bool complete = points.back().timed.back().simulation.complete;
-    return table.format(terminal) + (complete ? "" : "interrupted; the last line is not complete\n");
+    return table.format(terminal);
   }
 
   CommandSyntax *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;

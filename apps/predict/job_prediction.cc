@@ -31,7 +31,7 @@ predict::PlansFor plans_of(const Going& going) {
     for (predict::CollectiveCost& cost : measured) {
       for (predict::CollectiveCostPiece& piece : cost.pieces) scale(piece.alpha);
     }
-    return make_costed_plans(make_plans_by(going.algorithm, fabric), links, std::move(measured));
+    return make_costed_plans(fabric, make_plans_by(going.algorithm, fabric), links, std::move(measured));
   };
 }
 
@@ -40,6 +40,7 @@ predict::JobSimulationOptions options_of(const JobQuestion& question, const JobT
   options.message_latency = question.going.links.latency;
   options.link_efficiency = link_efficiencies(question.fabric, question.going.links, !question.going.measured.empty());
   options.fold = !texts.unfolded;
+  options.eager = eager_of(texts);
   options.collectives = parse_option("--collectives", [&] { return predict::parse_collectives_as(texts.collectives); });
   if (!texts.window.empty()) options.window = parse_option("--window", [&] { return parse_duration(texts.window); });
   for (const std::string& text : texts.events) {
@@ -52,9 +53,55 @@ predict::JobSimulationOptions options_of(const JobQuestion& question, const JobT
 
 bool has_failed(const predict::PredictedJob& job) { return job.failed_at.has_value(); }
 
-predict::ReportInput report_input(const JobQuestion& question, JobAnswer& answer) {
-  return {
-      .prediction = answer.simulation.prediction, .fabric = question.fabric, .points = {}, .what_if = answer.what_if};
+predict::ReportInput report_input(const JobQuestion& question, const JobAnswer& answer) {
+  const predict::JobSimulation& simulation = answer.simulation;
+  return {.prediction = simulation.prediction,
+          .fabric = question.fabric,
+          .points = {},
+          .what_if = answer.what_if,
+          .notes = question.notes,
+          .simulated = predict::SimulatedCounts{.nodes = simulation.nodes,
+                                       .nodes_simulated = simulation.nodes_simulated,
+                                       .rank_kinds = simulation.rank_kinds,
+                                       .messages = simulation.collective_messages},
+          .training = question.training};
+}
+
+// "gpu0-gpu7, gpu12", not too long for a line.
+std::string places(const predict::PlacedJob& job, const Fabric& fabric, size_t most) {
+  const std::string names = name_ranges(job.nodes, fabric);
+  return names.size() <= most ? names : names.substr(0, names.rfind(',', most)) + ", ...";
+}
+
+// How much longer a job takes than with the fabric to itself: "1.204 times".
+std::string slowdown(const predict::PredictedJob& job) {
+  if (has_failed(job)) return "failed";
+  if (!job.alone) return "?";
+  return format_decimals(seconds_of(job.end - job.begin) / seconds_of(*job.alone), 3) + " times";
+}
+
+std::string format_jobs(const JobQuestion& question, const Prediction& prediction, const Terminal& terminal) {
+  Table table({"job", "tenant", "begins", "ends", "takes", "slower than alone", "on"});
+  for (size_t j = 0; j < std::min(kJobsShown, prediction.jobs.size()); ++j) {
+    const predict::PredictedJob& job = prediction.jobs[j];
+    table.add({job.name, job.tenant.empty() ? "-" : job.tenant, format_seconds(seconds_of(job.begin)),
+               format_seconds(seconds_of(job.end)), format_seconds(seconds_of(job.end - job.begin)), slowdown(job),
+               places(question.jobs[j], question.fabric, 40)});
+  }
+  std::string text = "\n" + table.format(terminal);
+  if (prediction.jobs.size() > kJobsShown) {
+    text += "and " + counted(prediction.jobs.size() - kJobsShown, "more job", "more jobs") +
+            ", which --json, -o and --html show\n";
+  }
+  return text;
+}
+
+std::string format_places(const JobQuestion& question, const Terminal& terminal) {
+  size_t used = 0;
+  for (const predict::PlacedJob& job : question.jobs) used += job.nodes.size();
+  std::string text = std::to_string(used) + " of " + counted(question.fabric.ranks().size(), "rank") + " of the fabric";
+  if (question.jobs.size() == 1) text += ", in their order: " + places(question.jobs.front(), question.fabric, 160);
+  return labelled(terminal, "on", text);
 }
 
 }  // namespace
@@ -71,6 +118,8 @@ void declare_job_options(CommandSyntax& command, JobTexts& texts) {
                  "what transfers on a failed cable do: stop until it returns, move to other paths, or fail with their "
                  "job (default stop)");
   command.group("Collectives and accuracy");
+  command.option("--eager", &texts.eager, "SIZE",
+                 "messages up to this size begin before their receive does (default 64KiB)");
   command.option("--costs", &texts.costs, "FILE", "measured collectives, as 'predict calibrate' writes them");
   command.option("--algorithm", &texts.algorithm, "NAME",
                  "algorithm of collectives: rings (default), forest, or a baseline of 'plan --compare'");
@@ -90,15 +139,17 @@ void declare_job_options(CommandSyntax& command, JobTexts& texts) {
   command.group("Options");
 }
 
+Bytes eager_of(const JobTexts& texts) {
+  return texts.eager.empty() ? job::kEager : parse_option("--eager", [&] { return Bytes::parse(texts.eager); });
+}
+
 std::vector<predict::CollectiveCost> load_costs(const JobTexts& texts) {
   if (texts.costs.empty()) return {};
   return parse_option("--costs", [&] { return predict::read_collective_costs(texts.costs); });
 }
 
 JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, const Terminal& terminal) {
-  for (const std::string* path : {&texts.output, &texts.html, &texts.trace}) {
-    if (!path->empty()) check_output_place(*path);
-  }
+  check_output_places({{"--output", texts.output}, {"--html", texts.html}, {"--trace", texts.trace}});
   Progress progress(terminal, "simulating");
   WatchedSimulation watch(progress);
   const predict::PlansFor plans_for = plans_of(question.going);
@@ -110,13 +161,16 @@ JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, 
   JobAnswer answer{.simulation = simulate_jobs(question.fabric, question.jobs, options), .what_if = {}};
   Prediction& prediction = answer.simulation.prediction;
   prediction.title = question.title;
-  if (!prediction.complete) return answer;
-  if (question.jobs.size() > 1) {
+  answer.interrupted = !prediction.complete;
+  if (answer.interrupted) return answer;
+  if (question.jobs.size() > 1 || !options.events.empty()) {
     progress.say("simulating each job alone");
     predict::JobSimulationOptions alone = options;
     alone.most_spans = 0;
-    for (size_t j = 0; j < question.jobs.size() && prediction.complete; ++j) {
+    alone.events.clear();
+    for (size_t j = 0; j < question.jobs.size() && !answer.interrupted; ++j) {
       const Prediction own = simulate_jobs(question.fabric, {question.jobs[j]}, alone).prediction;
+      answer.interrupted = !own.complete;
       if (own.complete && !has_failed(own.jobs.front()) && !has_failed(prediction.jobs[j]))
         prediction.jobs[j].alone = own.jobs.front().end - own.jobs.front().begin;
     }
@@ -124,11 +178,12 @@ JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, 
   if (texts.what_if && std::none_of(prediction.jobs.begin(), prediction.jobs.end(), has_failed)) {
     progress.say("asking what would help");
     answer.what_if = what_if(question.fabric, question.jobs, options, plans_for, prediction.time);
+    answer.interrupted = answer.interrupted || watch.stop();
   }
   return answer;
 }
 
-std::string write_reports(const JobQuestion& question, JobAnswer& answer, const JobTexts& texts,
+std::string write_reports(const JobQuestion& question, const JobAnswer& answer, const JobTexts& texts,
                           const Terminal& terminal) {
   std::string text;
   const predict::ReportInput input = report_input(question, answer);
@@ -149,15 +204,24 @@ std::string write_reports(const JobQuestion& question, JobAnswer& answer, const 
 
 std::string format_answer(const JobQuestion& question, const JobAnswer& answer, const Terminal& terminal) {
   const Prediction& prediction = answer.simulation.prediction;
-  const predict::ReportInput input{.prediction = prediction, .fabric = question.fabric, .points = {}, .what_if = answer.what_if};
-  std::string text =
-      labelled(terminal, "time",
-               format_seconds(seconds_of(prediction.time)) + (prediction.complete ? "" : ", when it was interrupted"));
+  const predict::ReportInput input = report_input(question, answer);
+  std::string text;
+  if (!prediction.complete) {
+    text += labelled(terminal, "interrupted",
+                     "at " + format_seconds(seconds_of(prediction.time)) +
+                         " of virtual time: what follows is as of then, and no result");
+  } else {
+    text += labelled(terminal, "time", format_seconds(seconds_of(prediction.time)));
+    if (answer.interrupted) text += labelled(terminal, "interrupted", "before all that was asked for was simulated");
+  }
+  for (const std::string& note : question.notes) text += labelled(terminal, "note", note);
   text += labelled(terminal, "in words", in_words(input));
+  text += format_places(question, terminal);
   const predict::TimeShares shares = time_shares(prediction);
   text += labelled(terminal, "ranks",
                    format_percent(shares.compute) + " computing, " + format_percent(shares.exposed) +
                        " exposed communication, " + format_percent(shares.waiting) + " waiting, " +
+                       (shares.host > 0 ? format_percent(shares.host) + " host, " : "") +
                        format_percent(shares.bubble) + " bubble");
   text += labelled(terminal, "simulated",
                    std::to_string(answer.simulation.nodes_simulated) + " nodes of " +
@@ -176,17 +240,11 @@ std::string format_answer(const JobQuestion& question, const JobAnswer& answer, 
                      job.name + " at " + format_seconds(seconds_of(*job.failed_at)) + ", with a link that it used");
   }
   if (prediction.jobs.size() > 1) {
-    Table table({"job", "tenant", "begins", "ends", "takes", "slower than alone"});
-    for (size_t j = 0; j < std::min(kJobsShown, prediction.jobs.size()); ++j) {
-      const predict::PredictedJob& job = prediction.jobs[j];
-      const double takes = seconds_of(job.end - job.begin);
-      table.add({job.name, job.tenant.empty() ? "-" : job.tenant, format_seconds(seconds_of(job.begin)),
-                 format_seconds(seconds_of(job.end)), format_seconds(takes),
-                 has_failed(job) ? "failed"
-                 : job.alone     ? format_decimals(takes / seconds_of(*job.alone), 3) + " times"
-                                 : "?"});
-    }
-    text += "\n" + table.format(terminal);
+    text += format_jobs(question, prediction, terminal);
+  } else if (prediction.jobs.front().alone) {
+    text += labelled(terminal, "events",
+                     "it takes " + slowdown(prediction.jobs.front()) + " what it takes without them, " +
+                         format_seconds(seconds_of(*prediction.jobs.front().alone)));
   }
   Table links({"busiest links", "bandwidth", "used", "full"});
   for (const predict::LinkStanding& standing : busiest_links(input, kLinksShown)) {
@@ -205,53 +263,10 @@ std::string format_answer(const JobQuestion& question, const JobAnswer& answer, 
   return text;
 }
 
-Json answer_json(const JobQuestion& question, const JobAnswer& answer) {
-  const Prediction& prediction = answer.simulation.prediction;
-  const predict::ReportInput input{.prediction = prediction, .fabric = question.fabric, .points = {}, .what_if = answer.what_if};
-  const predict::TimeShares shares = time_shares(prediction);
-  Json jobs = Json::array();
-  for (const predict::PredictedJob& job : prediction.jobs) {
-    Json row = {
-        {"name", job.name}, {"tenant", job.tenant}, {"begin_ps", job.begin.count()}, {"end_ps", job.end.count()}};
-    if (job.failed_at) row["failed_at_ps"] = job.failed_at->count();
-    if (job.alone) {
-      row["alone_ps"] = job.alone->count();
-      row["slow_down"] = seconds_of(job.end - job.begin) / seconds_of(*job.alone);
-    }
-    jobs.push_back(row);
-  }
-  Json links = Json::array();
-  for (const predict::LinkStanding& standing : busiest_links(input, SIZE_MAX)) {
-    const Link& link = question.fabric.links()[standing.link];
-    links.push_back({{"from", question.fabric.name(link.from)},
-                     {"to", question.fabric.name(link.to)},
-                     {"bytes", prediction.links[standing.link].bytes},
-                     {"utilisation", standing.load},
-                     {"full", standing.full}});
-  }
-  Json what_if = Json::array();
-  for (const predict::WhatIf& row : answer.what_if) {
-    what_if.push_back({{"resource", row.resource}, {"time_ps", row.time.count()}, {"gain", row.gain}});
-  }
-  Json json = {{"title", prediction.title},
-               {"time_ps", prediction.time.count()},
-               {"complete", prediction.complete},
-               {"in_words", in_words(input)},
-               {"shares",
-                {{"compute", shares.compute},
-                 {"exposed", shares.exposed},
-                 {"waiting", shares.waiting},
-                 {"bubble", shares.bubble}}},
-               {"ranks", prediction.ranks.size()},
-               {"rank_kinds", answer.simulation.rank_kinds},
-               {"nodes", answer.simulation.nodes},
-               {"nodes_simulated", answer.simulation.nodes_simulated},
-               {"window_error", prediction.window.of_all},
-               {"jobs", jobs},
-               {"links", links},
-               {"what_if", what_if}};
-  if (answer.simulation.collective_messages > 0) json["collective_messages"] = answer.simulation.collective_messages;
-  return json;
+std::string answer_json(const JobQuestion& question, const JobAnswer& answer) {
+  predict::ReportInput input = report_input(question, answer);
+  input.prediction.spans.clear();
+  return format_prediction(input);
 }
 
 }  // namespace banyan::app

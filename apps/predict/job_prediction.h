@@ -21,9 +21,12 @@ struct JobTexts {
                       html, trace;
   std::vector<std::string> events;
   std::string on_failure = "stop";
+  std::string eager;
   bool what_if = false, unfolded = false, json = false;
 };
 void declare_job_options(CommandSyntax& command, JobTexts& texts);
+// --eager, or what the simulator takes.
+Bytes eager_of(const JobTexts& texts);
 
 // How collectives and messages go on a fabric, besides what its links say.
 struct Going {
@@ -37,23 +40,29 @@ struct JobQuestion {
   Fabric fabric;
   std::vector<predict::PlacedJob> jobs;
   Going going;
+  std::vector<std::string> notes = {};  // what a person should know besides, a line each
+  std::string training = {};            // for ReportInput::training
 };
 
 struct JobAnswer {
   predict::JobSimulation simulation;
   std::vector<predict::WhatIf> what_if;
+  bool interrupted = false;  // by Ctrl-C, in this or a simulation beside it
+
+  ExitCode exit_code() const { return interrupted ? ExitCode::interrupted : ExitCode::success; }
 };
 
-// Simulates, alone as well where there are several jobs, and asks what would help where that is wanted and no job has
-// failed.
+// Simulates. Where there are several jobs, or links change, each job alone with the fabric as it was at first, too; and
+// asks what would help where that is wanted and no job has failed.
 JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, const Terminal& terminal);
 
 // Writes what was asked for (--output, --html, --trace); a line for each.
-std::string write_reports(const JobQuestion& question, JobAnswer& answer, const JobTexts& texts,
+std::string write_reports(const JobQuestion& question, const JobAnswer& answer, const JobTexts& texts,
                           const Terminal& terminal);
 
 std::string format_answer(const JobQuestion& question, const JobAnswer& answer, const Terminal& terminal);
-Json answer_json(const JobQuestion& question, const JobAnswer& answer);
+// The prediction as -o writes it, but without spans.
+std::string answer_json(const JobQuestion& question, const JobAnswer& answer);
 
 // --costs, or none.
 std::vector<predict::CollectiveCost> load_costs(const JobTexts& texts);

@@ -44,6 +44,8 @@ TrainTexts train_texts(JsonNode options) {
     }
     if (option->is_flag()) {
       *std::get<bool*>(option->target) = value.boolean();
+      // Fused is the default, so "false" has to be told.
+      if (key == "fused-attention") texts.unfused_attention = !value.boolean();
     } else {
       *std::get<std::string*>(option->target) = word_of(value);
     }

@@ -47,7 +47,7 @@ TEST(JobsFile, SaysWhatEachJobIsAndWhere) {
   EXPECT_EQ(jobs[2].train->tp, "8");
   EXPECT_EQ(jobs[2].train->bucket, "64MiB");
   EXPECT_TRUE(jobs[2].train->sequence_parallel);
-  EXPECT_FALSE(jobs[2].train->fused_attention);
+  EXPECT_TRUE(jobs[2].train->unfused_attention);
   EXPECT_FALSE(jobs[2].placement.has_value());
   EXPECT_FALSE(jobs[2].seed.has_value());
 }

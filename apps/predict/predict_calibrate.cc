@@ -200,6 +200,9 @@ class RowCalibration {
     result_ = calibrate(before_, sets_,
                         {.cross_validate = !texts.quick, .progress = [&](double done) { progress.fraction(done); }});
     for (const File& file : checks) check(read(file));
+    for (const std::vector<File>* list : {&files, &checks}) {
+      for (const File& file : *list) note_unknown_columns(file);
+    }
   }
 
   std::string file() const {
@@ -225,7 +228,9 @@ class RowCalibration {
     std::string text = errors.format(terminal) + "\n";
     Table figures({result_.device.name, "before", "fitted"});
     for (const auto& [name, get] : figures_of()) figures.add({name, get(before_), get(result_.device)});
-    return text + figures.format(terminal);
+    text += figures.format(terminal);
+    for (const std::string& note : notes_) text += labelled(terminal, "note", note);
+    return text;
   }
 
   Json as_json() const {
@@ -255,7 +260,7 @@ class RowCalibration {
                         {"recompute", to_string(checked.recompute)},
                         {"rows", checked.count},
                         {"error", error_json(checked.error)}});
-    return {{"sets", sets}, {"checks", checks}, {"devices", Json::parse(file())}};
+    return {{"sets", sets}, {"checks", checks}, {"devices", Json::parse(file())}, {"notes", notes_}};
   }
 
  private:
@@ -289,6 +294,13 @@ class RowCalibration {
     checked_.push_back(*best);
   }
 
+  void note_unknown_columns(const File& file) {
+    std::string names;
+    for (const std::string& name : predict::unknown_train_columns(file.text))
+      names += (names.empty() ? "'" : ", '") + name + "'";
+    if (!names.empty()) notes_.push_back(base_name(file.path) + ": not used are the columns " + names);
+  }
+
   using Figure = std::pair<const char*, std::string (*)(const predict::Device&)>;
   static std::vector<Figure> figures_of() {
     return {
@@ -309,6 +321,7 @@ class RowCalibration {
   std::vector<predict::RowSet> sets_;
   predict::Calibration result_;
   std::vector<Checked> checked_;
+  std::vector<std::string> notes_;
 };
 
 void finish(const Terminal& terminal, const CalibrateTexts& texts, const std::string& text, const std::string& file) {
@@ -330,7 +343,8 @@ void declare_calibrate_options(CommandSyntax& command, CalibrateTexts& texts) {
   command.option("--ranks", &texts.ranks, "N", "ranks that took part, where the log does not say");
   command.option("--collective", &texts.collective, "NAME", "which collective (default allreduce)");
   command.option("--link", &texts.link, "BANDWIDTH",
-                 "bandwidth of a rank's link, to which efficiency refers (default: what the curve reaches)");
+                 "bandwidth of a rank's link (over boxes: of a box's cards together) on which it was measured, so that the "
+                 "curve holds for other links (default: as measured)");
   command.flag("--in-place", texts.in_place, "use the second column of times");
   command.group("Measured training steps (rows)");
   command.option("--check", &texts.checks, "FILE", "rows that are not fitted, only predicted").takes_rest = true;

@@ -1,5 +1,6 @@
 #include "apps/predict/predict_job.h"
 
+#include <algorithm>
 #include <deque>
 #include <nlohmann/json.hpp>
 
@@ -42,6 +43,10 @@ double rate(const std::string& text, const char* option) {
   throw Error(ErrorCode::invalid_input, "'" + text.substr(0, 40) + "' is no rate; write it as 3.12e14", option);
 }
 
+void add_note(std::vector<std::string>& notes, const std::string& note) {
+  if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+}
+
 job::ChakraOptions chakra_options(const TracedJobTexts& traced) {
   std::vector<uint32_t> dimensions;
   if (!traced.dimensions.empty()) {
@@ -56,13 +61,16 @@ job::ChakraOptions chakra_options(const TracedJobTexts& traced) {
           .dimensions = std::move(dimensions)};
 }
 
-predict::LinkEfficiency links_of(const TracedJobTexts& traced) {
+// Those of --gpu, and a note where they are another's.
+predict::LinkEfficiency links_of(const TracedJobTexts& traced, std::vector<std::string>& notes) {
   if (!traced.devices.empty() && traced.gpu.empty() && traced.jobs.empty()) {
     throw Error(ErrorCode::invalid_input, "says nothing without --gpu; name one of its devices", "--devices");
   }
   const predict::DeviceTable devices = load_devices(traced.devices);
   if (traced.gpu.empty()) return kPlainLinks;
-  return parse_option("--gpu", [&] { return devices.at(traced.gpu).links; });
+  const predict::Device& device = parse_option("--gpu", [&]() -> const predict::Device& { return devices.at(traced.gpu); });
+  if (!device.links_of.empty()) add_note(notes, borrowed_figures(device));
+  return device.links;
 }
 
 Job read_kineto(const TracedJobTexts& traced, std::string& notes) {
@@ -96,12 +104,26 @@ Job read_job(const TracedJobTexts& traced, std::string& notes) {
   return read_kineto(traced, notes);
 }
 
-void expect_sound(const Job& job, const std::string& name) {
-  const std::vector<job::JobFinding> findings = check_job(job);
+// A send that waits for its receive, where others do not.
+bool has_large_send(const Job& job, Bytes eager) {
+  return std::any_of(job.programs().begin(), job.programs().end(), [&](const job::JobProgram& program) {
+    return std::any_of(program.nodes.begin(), program.nodes.end(), [&](const job::JobNode& node) {
+      return node.kind == job::JobNodeKind::send && node.bytes > eager.count();
+    });
+  });
+}
+
+void expect_sound(const Job& job, Bytes eager, const std::string& name) {
+  const std::vector<job::JobFinding> findings = check_job(job, {.eager = eager});
   if (findings.empty()) return;
   std::string text = "cannot be carried out: ";
   for (size_t i = 0; i < std::min(findings.size(), kFindingsShown); ++i) text += (i > 0 ? "; " : "") + findings[i].text;
   if (findings.size() > kFindingsShown) text += "; and " + std::to_string(findings.size() - kFindingsShown) + " more";
+  const bool hangs = std::any_of(findings.begin(), findings.end(),
+                                 [](const job::JobFinding& finding) { return finding.kind == job::JobFinding::Kind::deadlock; });
+  if (hangs && has_large_send(job, eager)) {
+    text += "; sends above " + eager.to_string() + " wait for their receive (--eager SIZE lets larger ones go)";
+  }
   throw Error(ErrorCode::invalid_input, text, name);
 }
 
@@ -112,6 +134,7 @@ struct JobsFile {
   std::deque<Job> jobs;
   std::vector<predict::PlacedJob> placed;
   predict::LinkEfficiency links = kPlainLinks;
+  std::vector<std::string> notes = {};
 };
 
 std::vector<NodeId> place_one(const JobEntry& entry, const Fabric& fabric, predict::Placement& placement, const Job& job,
@@ -130,12 +153,15 @@ std::vector<NodeId> place_one(const JobEntry& entry, const Fabric& fabric, predi
   return nodes;
 }
 
-Job make_job(const JobEntry& entry, const TracedJobTexts& traced, predict::LinkEfficiency& links) {
+Job make_job(const JobEntry& entry, const TracedJobTexts& traced, JobsFile& file) {
   if (entry.train) {
     TrainTexts train = *entry.train;
     if (train.devices.empty()) train.devices = traced.devices;
     const TrainSetup setup = make_train_setup(train);
-    if (traced.gpu.empty()) links = setup.device.links;
+    const predict::MemoryReport memory = memory_report(setup.config, setup.device);
+    if (!memory.fits && !train.ignore_memory) throw Error(ErrorCode::unsupported, misfit(setup, memory));
+    if (traced.gpu.empty()) file.links = setup.device.links;
+    for (const std::string& note : setup.notes) add_note(file.notes, note);
     return generate_training_step(setup.config, setup.device);
   }
   if (!entry.goal.empty()) return job::read_goal(entry.goal);
@@ -144,15 +170,15 @@ Job make_job(const JobEntry& entry, const TracedJobTexts& traced, predict::LinkE
 
 JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJobTexts& traced, const JobTexts& texts) {
   JobsFile file;
-  file.links = links_of(traced);
+  file.links = links_of(traced, file.notes);
   predict::Placement placement(fabric);
   const std::string text = read_file(path, kMaxJobsFile);
   const std::vector<JobEntry> entries = parse_option(path, [&] { return parse_jobs_file(text); });
   for (size_t i = 0; i < entries.size(); ++i) {
     const JobEntry& entry = entries[i];
     const auto add = [&] {
-      const Job& job = file.jobs.emplace_back(make_job(entry, traced, file.links));
-      if (!entry.train && !traced.no_check) expect_sound(job, "");
+      const Job& job = file.jobs.emplace_back(make_job(entry, traced, file));
+      if (!entry.train && !traced.no_check) expect_sound(job, eager_of(texts), "");
       file.placed.push_back({.job = &job,
                              .nodes = place_one(entry, fabric, placement, job, texts),
                              .name = entry.name.empty() ? job.name() : entry.name,
@@ -207,10 +233,10 @@ ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, 
   std::string notes;
   std::optional<Job> job;
   JobsFile file;
-  file.links = links_of(traced);
   if (traced.jobs.empty()) {
+    file.links = links_of(traced, file.notes);
     job = read_job(traced, notes);
-    if (!traced.no_check) expect_sound(*job, job->name());
+    if (!traced.no_check) expect_sound(*job, eager_of(texts), job->name());
     file.placed.push_back(place_job(*job, fabric, texts));
   } else {
     file = read_jobs(traced.jobs, fabric, traced, texts);
@@ -218,19 +244,19 @@ ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, 
   JobQuestion question{.title = (job ? job->name() : counted(file.placed.size(), "job")) + " on " + texts.fabric,
                        .fabric = fabric,
                        .jobs = file.placed,
-                       .going = {.links = file.links, .measured = load_costs(texts), .algorithm = texts.algorithm}};
-  JobAnswer answer = simulate_question(question, texts, terminal);
+                       .going = {.links = file.links, .measured = load_costs(texts), .algorithm = texts.algorithm},
+                       .notes = file.notes};
+  for (size_t at = 0; at < notes.size(); at = notes.find('\n', at) + 1) {
+    question.notes.push_back("linked: " + notes.substr(at, notes.find('\n', at) - at));
+  }
+  const JobAnswer answer = simulate_question(question, texts, terminal);
   const std::string written = write_reports(question, answer, texts, terminal);
   if (texts.json) {
-    Json report = answer_json(question, answer);
-    if (!notes.empty()) report["linking"] = notes;
-    terminal.print(format_json(report));
+    terminal.print(answer_json(question, answer));
   } else {
-    terminal.print(labelled(terminal, "job", question.title) +
-                   (notes.empty() ? "" : labelled(terminal, "linked", notes)) +
-                   format_answer(question, answer, terminal) + written);
+    terminal.print(labelled(terminal, "job", question.title) + format_answer(question, answer, terminal) + written);
   }
-  return ExitCode::success;
+  return answer.exit_code();
 }
 
 }  // namespace banyan::app

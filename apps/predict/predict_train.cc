@@ -65,6 +65,15 @@ std::string format_flop(double flop) {
 
 std::string gibibytes(double bytes) { return format_decimals(bytes / (1 << 30), 1); }
 
+std::string mends_in_words(const predict::MemoryReport& memory) {
+  constexpr size_t kMostShown = 6;
+  std::string text;
+  for (size_t i = 0; i < std::min(memory.mends.size(), kMostShown); ++i) {
+    text += (i == 0 ? "" : ", or ") + memory.mends[i].option;
+  }
+  return text;
+}
+
 }  // namespace
 
 void declare_train_options(CommandSyntax& command, TrainTexts& texts) {
@@ -78,7 +87,7 @@ void declare_train_options(CommandSyntax& command, TrainTexts& texts) {
   command.option("--seq", &texts.seq, "N", "tokens of a sequence (default 2048)");
   command.option("--vocab", &texts.vocab, "N", "size of the vocabulary (default 50257)");
   command.option("--pad-vocab", &texts.pad_vocab, "N",
-                 "make the vocabulary a multiple of N * tp, as Megatron-LM does with 128");
+                 "make the vocabulary a multiple of N * tp (default 128, as Megatron-LM does; 1: as it is)");
   command.option("--experts", &texts.experts, "N", "experts of each layer");
   command.option("--top-k", &texts.top_k, "N", "experts that a token goes through (default 2)");
   command.group("Device");
@@ -103,7 +112,9 @@ void declare_train_options(CommandSyntax& command, TrainTexts& texts) {
                  "what is sharded over dp: optimizer, gradients, parameters (default 0)");
   command.option("--precision", &texts.precision, "TYPE",
                  "fp16, bf16, fp32, fp8 (default bf16, or fp16 where there is none)");
-  command.flag("--fused-attention", texts.fused_attention, "scores never go to memory (FlashAttention)");
+  command.flag("--fused-attention", texts.fused_attention, "scores never go to memory (FlashAttention): the default");
+  command.flag("--unfused-attention", texts.unfused_attention, "scores go to memory, as before FlashAttention");
+  command.flag("--ignore-memory", texts.ignore_memory, "predict also what does not fit into memory");
   command.flag("--gradients-fp32", texts.gradients_fp32, "keep and reduce gradients in fp32");
   command.group("Communication");
   command.option("--bucket", &texts.bucket, "SIZE", "gradients that are reduced together (default 25MiB)");
@@ -140,14 +151,19 @@ TrainSetup make_train_setup(const TrainTexts& texts) {
   if (!texts.precision.empty())
     config.precision = parse_option("--precision", [&] { return predict::parse_precision(texts.precision); });
   if (!texts.bucket.empty()) config.bucket = parse_option("--bucket", [&] { return Bytes::parse(texts.bucket); });
-  config.sequence_parallel = texts.sequence_parallel, config.fused_attention = texts.fused_attention;
+  if (texts.fused_attention && texts.unfused_attention)
+    throw Error(ErrorCode::invalid_input, "--fused-attention and --unfused-attention exclude each other");
+  config.sequence_parallel = texts.sequence_parallel, config.fused_attention = !texts.unfused_attention;
   config.overlap_gradients = texts.overlap_gradients, config.gradients_fp32 = texts.gradients_fp32;
   config.scatter_gather = !texts.no_scatter_gather;
-  if (!texts.pad_vocab.empty()) {
-    const uint64_t multiple = parse_count(texts.pad_vocab, "--pad-vocab", {1, 1'000'000}) * config.tp;
-    config.model.vocabulary = static_cast<uint32_t>((config.model.vocabulary + multiple - 1) / multiple * multiple);
+  // 1 leaves it as it is; what tp does not divide then gives some ranks a word more.
+  if (const uint64_t each = count_or(texts.pad_vocab, "--pad-vocab", 128, {1, 1'000'000}); each > 1) {
+    const uint64_t multiple = each * config.tp;
+    const uint64_t padded = (config.model.vocabulary + multiple - 1) / multiple * multiple;
+    if (padded <= UINT32_MAX) config.model.vocabulary = static_cast<uint32_t>(padded);
   }
   check_config(config);
+  if (const std::string note = borrowed_figures(setup.device); !note.empty()) setup.notes.push_back(note);
   if (const uint32_t slice = config.vocabulary_slice(); slice % 8 != 0 && setup.device.efficiency.unaligned < 1)
     setup.notes.push_back("a rank has " + std::to_string(slice) +
                           " words, no multiple of 8, which slows the output layer; see --pad-vocab");
@@ -178,7 +194,9 @@ std::string format_step(const TrainSetup& setup, double seconds) {
 
 std::string format_train_setup(const Terminal& terminal, const TrainSetup& setup, const predict::MemoryReport& memory) {
   const predict::TrainConfig& config = setup.config;
-  std::string text = labelled(terminal, "training", describe(config));
+  std::string text;
+  if (!memory.fits) text += labelled(terminal, "memory", terminal.styled(Terminal::Style::bad, misfit(setup, memory)));
+  text += labelled(terminal, "training", describe(config));
   text += labelled(terminal, "",
                    format_decimals(config.model.parameters() * 1e-9, 2) + " billion parameters, " +
                        format_flop(model_flop(config)) + " a step");
@@ -195,19 +213,21 @@ std::string format_train_setup(const Terminal& terminal, const TrainSetup& setup
                gibibytes(of.activations), gibibytes(of.all())});
   }
   text += table.format(terminal) + "\n";
-  const std::string available =
-      gibibytes(static_cast<double>(memory.available.count())) + " GiB that a device has for them";
-  const std::string needed = gibibytes(memory.stages[memory.worst].all());
   if (memory.fits) {
-    text += labelled(terminal, "memory", "fits: " + needed + " of the " + available);
-  } else {
     text += labelled(terminal, "memory",
-                     terminal.styled(Terminal::Style::bad, "does not fit") + ": " + needed +
-                         " GiB needed, more than the " + available);
-    for (size_t i = 0; i < std::min<size_t>(memory.mends.size(), 6); ++i)
-      text += labelled(terminal, i == 0 ? "fits with" : "", memory.mends[i].option);
+                     "fits: " + gibibytes(memory.stages[memory.worst].all()) + " of the " +
+                         gibibytes(static_cast<double>(memory.available.count())) + " GiB that a device has for them");
   }
   return text;
+}
+
+std::string misfit(const TrainSetup& setup, const predict::MemoryReport& memory) {
+  const double needed = memory.stages[memory.worst].all(), available = static_cast<double>(memory.available.count());
+  std::string text = "does not fit into memory: a rank of stage " + std::to_string(memory.worst) + " needs " +
+                     gibibytes(needed) + " GiB, " + gibibytes(needed - available) + " GiB more than the " +
+                     gibibytes(available) + " GiB that " + setup.device.name + " has for it; ";
+  text += memory.mends.empty() ? "use more devices" : "it fits with " + mends_in_words(memory);
+  return text + " (--ignore-memory predicts it all the same)";
 }
 
 Json train_setup_json(const TrainSetup& setup, const predict::MemoryReport& memory) {

@@ -22,7 +22,7 @@ struct TrainTexts {
   std::string tp, pp, dp, ep, micro_batch, global_batch, accumulate, interleave;
   std::string recompute, zero, precision, bucket, pad_vocab;
   bool sequence_parallel = false, fused_attention = false, overlap_gradients = false, gradients_fp32 = false;
-  bool no_scatter_gather = false;
+  bool no_scatter_gather = false, unfused_attention = false, ignore_memory = false;
 };
 
 struct TrainSetup {
@@ -39,7 +39,10 @@ TrainSetup make_train_setup(const TrainTexts& texts);
 // The table that is compiled in, with what the file at `path` changes; an empty path is no file.
 predict::DeviceTable load_devices(const std::string& path);
 
-// Lines of "label  text" and a table by stage.
+// "does not fit into memory: a rank of stage 0 needs 97.3 GiB, 21.3 GiB more than ...; it fits with --recompute full".
+std::string misfit(const TrainSetup& setup, const predict::MemoryReport& memory);
+
+// Lines of "label  text" and a table by stage. That it does not fit comes first.
 std::string format_train_setup(const Terminal& terminal, const TrainSetup& setup, const predict::MemoryReport& memory);
 Json train_setup_json(const TrainSetup& setup, const predict::MemoryReport& memory);
 

@@ -49,17 +49,27 @@ TEST(PredictTrain, MakesAConfigurationOfTheOptions) {
 
 TEST(PredictTrain, TakesFreeModelsAndSaysWhatSlowsThem) {
   TrainTexts texts;
-  texts.layers = "24", texts.hidden = "2048", texts.accumulate = "4", texts.gpu = "v100";
+  texts.layers = "24", texts.hidden = "2048", texts.accumulate = "4", texts.gpu = "v100", texts.pad_vocab = "1";
   TrainSetup setup = make_train_setup(texts);
   EXPECT_EQ(setup.config.model.heads, 16u);
   EXPECT_EQ(setup.config.global_batch, 4u);
   EXPECT_EQ(setup.config.precision, predict::Precision::fp16) << "a V100 has no bf16";
-  ASSERT_EQ(setup.notes.size(), 1u);
-  EXPECT_THAT(setup.notes[0], HasSubstr("--pad-vocab"));
-  texts.pad_vocab = "128";
+  ASSERT_EQ(setup.notes.size(), 2u);
+  EXPECT_THAT(setup.notes[0], AllOf(HasSubstr("v100: "), HasSubstr("was measured on a100-80g"), HasSubstr("59 us")));
+  EXPECT_THAT(setup.notes[1], HasSubstr("--pad-vocab"));
+  texts.pad_vocab = "";
   setup = make_train_setup(texts);
-  EXPECT_EQ(setup.config.model.vocabulary, 50304u);
-  EXPECT_TRUE(setup.notes.empty());
+  EXPECT_EQ(setup.config.model.vocabulary, 50304u) << "128, as Megatron-LM";
+  EXPECT_EQ(setup.notes.size(), 1u);
+}
+
+TEST(PredictTrain, FusesAttentionUnlessToldOtherwise) {
+  TrainTexts texts = gpt3();
+  EXPECT_TRUE(make_train_setup(texts).config.fused_attention);
+  texts.unfused_attention = true;
+  EXPECT_FALSE(make_train_setup(texts).config.fused_attention);
+  texts.fused_attention = true;
+  EXPECT_THAT(error_of(texts), HasSubstr("exclude each other"));
 }
 
 TEST(PredictTrain, SpreadsExperts) {
@@ -89,10 +99,13 @@ TEST(PredictTrain, NamesTheOptionThatIsWrong) {
 }
 
 TEST(PredictTrain, SaysWhetherItFitsAndWhatWould) {
-  const TrainSetup setup = make_train_setup(gpt3());
+  TrainTexts texts = gpt3();
+  texts.unfused_attention = true;
+  const TrainSetup setup = make_train_setup(texts);
   const predict::MemoryReport memory = memory_report(setup.config, setup.device);
   const std::string text = format_train_setup(Terminal({}), setup, memory);
-  EXPECT_THAT(text, AllOf(HasSubstr("does not fit"), HasSubstr("--recompute full"), HasSubstr("174.62 billion")));
+  EXPECT_THAT(text, AllOf(::testing::StartsWith("memory"), HasSubstr("does not fit"), HasSubstr(" GiB more than the "),
+                          HasSubstr("it fits with "), HasSubstr("--recompute full"), HasSubstr("174.62 billion")));
   const Json json = train_setup_json(setup, memory);
   EXPECT_FALSE(json["memory"]["fits"].get<bool>());
   EXPECT_EQ(json["memory"]["stages"].size(), 8u);

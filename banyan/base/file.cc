@@ -35,14 +35,21 @@ Error system_error(const std::string& path, const char* verb) {
 }  // namespace
 
 std::string read_file(const std::string& path, uint64_t limit) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Opening a pipe that nobody has opened to write must not hold us.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) throw system_error(path, "read it");
+  struct stat info {};
+  const bool is_pipe = ::fstat(file.get(), &info) == 0 && S_ISFIFO(info.st_mode);
+  ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) & ~O_NONBLOCK);
   std::string contents;
   char buffer[1 << 16];
   for (;;) {
     const ssize_t got = ::read(file.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw system_error(path, "read it");
+    if (got == 0 && is_pipe && contents.empty()) {
+      throw Error(ErrorCode::io, "cannot read it: it is a pipe that nobody writes to", path);
+    }
     if (got == 0) return contents;
     if (contents.size() + static_cast<size_t>(got) > limit) {
       throw Error(ErrorCode::invalid_input, "is larger than the limit of " + std::to_string(limit) + " bytes", path);

@@ -155,7 +155,7 @@ class Checker {
       : job_(job),
         words_(job),
         options_(options),
-        run_(job, options.sends_wait,
+        run_(job, options.eager,
              {.on_differing_call = [this](const DryRun::Call& call) { add_mismatch(call); },
               .on_match = [this](JobPlace send, JobPlace receive) { compare_lengths(send, receive); }}) {}
 

@@ -31,9 +31,12 @@ struct JobFinding {
   std::string text;   // one line: ranks, group, node names, what each called
 };
 
+// What a job may send before the receiver has asked for it; the simulator (job_simulation.h) has the same.
+constexpr Bytes kEager{64 << 10};
+
 struct JobCheckOptions {
   size_t most_findings = 20;
-  bool sends_wait = true;  // a send ends only when its receive has begun; false: buffered, as GOAL's small ones
+  Bytes eager = kEager;  // sends up to this end without their receive; larger ones wait until it has begun
 };
 
 // Empty when all is well. In order of rank, then of node.

@@ -19,12 +19,14 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Kind = JobFinding::Kind;
 
-std::vector<std::string> findings_of(const Job& job, const JobCheckOptions& options = {}) {
+constexpr JobCheckOptions kAllWait{.eager = Bytes(0)}, kNoneWaits{.eager = Bytes(UINT64_MAX)};
+
+std::vector<std::string> findings_of(const Job& job, const JobCheckOptions& options = kAllWait) {
   std::vector<std::string> texts;
   for (const JobFinding& finding : check_job(job, options)) texts.push_back(finding.text);
   return texts;
 }
-std::vector<std::string> findings_of(const char* goal, const JobCheckOptions& options = {}) {
+std::vector<std::string> findings_of(const char* goal, const JobCheckOptions& options = kAllWait) {
   return findings_of(parse_goal(goal, "test"), options);
 }
 
@@ -111,7 +113,7 @@ TEST(CheckJob, NamesMessagesThatNobodyReceivesOrSends) {
   const char* job = "num_ranks 2 rank 0 { s: send 8b to 1 tag 4 } rank 1 { r: recv 8b from 0 tag 5 }";
   EXPECT_THAT(findings_of(job), ElementsAre("rank 0 's' (node 0): send of 8 B to rank 1, tag 4 is never received",
                                             "rank 1 'r' (node 0): receive of 8 B from rank 0, tag 5 is never sent"));
-  EXPECT_THAT(findings_of(job, {.sends_wait = false}), findings_of(job));
+  EXPECT_THAT(findings_of(job, kNoneWaits), findings_of(job));
   const auto findings = check_job(parse_goal(job, "test"));
   EXPECT_EQ(findings[0].kind, Kind::unmatched_send);
   EXPECT_EQ(findings[1].kind, Kind::unmatched_receive);
@@ -152,7 +154,22 @@ TEST(CheckJob, TellsSendsThatWaitFromSendsThatAreBuffered) {
   EXPECT_THAT(findings_of(job),
               ElementsAre(HasSubstr("deadlock: rank 0 waits in 's' (node 0), send of 8 B to rank 1, tag 0, "
                                     "until rank 1 comes to 'r' (node 1); rank 1 waits in 's'")));
-  EXPECT_THAT(findings_of(job, {.sends_wait = false}), IsEmpty());
+  EXPECT_THAT(findings_of(job, kNoneWaits), IsEmpty());
+}
+
+// As the simulator sends: a ring in which all send before they receive hangs above the eager limit alone.
+TEST(CheckJob, LetsSendsUpToTheEagerLimitGoOn) {
+  const auto ring = [](const std::string& bytes) {
+    std::string text = "num_ranks 4\n";
+    for (int rank = 0; rank < 4; ++rank) {
+      text += "rank " + std::to_string(rank) + " { s: send " + bytes + "b to " + std::to_string((rank + 1) % 4) +
+              "\n r: recv " + bytes + "b from " + std::to_string((rank + 3) % 4) + "\n r requires s }\n";
+    }
+    return parse_goal(text, "ring");
+  };
+  EXPECT_THAT(check_job(ring("65536")), IsEmpty());
+  EXPECT_THAT(findings_of(ring("65537"), {}), ElementsAre(HasSubstr("deadlock")));
+  EXPECT_THAT(findings_of(ring("65537"), {.eager = Bytes(1 << 20)}), IsEmpty());
 }
 
 TEST(CheckJob, ShowsTheBeginningOfALongRing) {
@@ -345,7 +362,7 @@ TEST(CheckJob, FindsADeadlockExactlyWhenNotAllNodesEnd) {
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     const Job job = balanced_job(seed);
     for (const bool sends_wait : {true, false}) {
-      const auto findings = check_job(job, {.sends_wait = sends_wait});
+      const auto findings = check_job(job, sends_wait ? kAllWait : kNoneWaits);
       ASSERT_EQ(findings.empty(), comes_to_an_end(job, sends_wait)) << "seed " << seed << "\n" << describe(job);
       for (const JobFinding& finding : findings) ASSERT_EQ(finding.kind, Kind::deadlock) << "seed " << seed;
       hanging += !findings.empty();

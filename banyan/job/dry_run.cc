@@ -5,8 +5,8 @@
 
 namespace banyan::job {
 
-DryRun::DryRun(const Job& job, bool sends_wait, Observer observer)
-    : job_(job), sends_wait_(sends_wait), observer_(std::move(observer)), groups_(job.groups().size()), messages_(job) {
+DryRun::DryRun(const Job& job, Bytes eager, Observer observer)
+    : job_(job), eager_(eager), observer_(std::move(observer)), groups_(job.groups().size()), messages_(job) {
   for (const JobProgram& program : job.programs()) programs_.push_back(successors_of(program));
   base_.push_back(0);
   for (uint32_t rank = 0; rank < job.rank_count(); ++rank) {
@@ -123,6 +123,7 @@ void DryRun::start(JobPlace place) {
   switch (node(place).kind) {
     case JobNodeKind::compute:
     case JobNodeKind::memory:
+    case JobNodeKind::host:
     case JobNodeKind::marker:
       end(place);
       return;
@@ -186,7 +187,7 @@ bool DryRun::is_same_call(const JobNode& a, const JobNode& b) {
 void DryRun::start_message(JobPlace place) {
   const bool is_send = node(place).kind == JobNodeKind::send;
   const auto partner = messages_.start(place);
-  if (is_send && !sends_wait_) end(place);
+  if (is_send && node(place).bytes <= eager_.count()) end(place);
   if (!partner) return;
   observer_.on_match(is_send ? place : *partner, is_send ? *partner : place);
   for (const JobPlace& one : {place, *partner}) {

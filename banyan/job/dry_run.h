@@ -37,7 +37,8 @@ class DryRun {
     std::function<void(JobPlace send, JobPlace receive)> on_match;
   };
 
-  DryRun(const Job& job, bool sends_wait, Observer observer);
+  // Sends up to `eager` end at once; larger ones wait for their receive.
+  DryRun(const Job& job, Bytes eager, Observer observer);
   void run();
 
   // A number for each node of each rank, below place_count().
@@ -102,7 +103,7 @@ class DryRun {
   const JobNode& node(JobPlace place) const { return job_.program(place.rank).nodes[place.node]; }
 
   const Job& job_;
-  bool sends_wait_;
+  const Bytes eager_;
   Observer observer_;
   std::vector<Program> programs_;
   std::vector<Rank> ranks_;

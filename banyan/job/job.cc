@@ -12,7 +12,8 @@
 
 namespace banyan::job {
 namespace {
-constexpr std::array<std::string_view, 6> kNodeKinds = {"compute", "memory", "collective", "send", "receive", "marker"};
+constexpr std::array<std::string_view, 7> kNodeKinds = {"compute", "memory", "collective", "send",
+                                                        "receive", "marker", "host"};
 constexpr std::array<std::string_view, 9> kCollectives = {
     "allreduce", "reduce", "allgather", "gather", "scatter", "broadcast", "alltoall", "reduce-scatter", "barrier"};
 
@@ -195,6 +196,20 @@ class CircleSearch {
   std::vector<Frame> path_;
 };
 
+// Equal for programs that are equal; most of those that are not differ in the number, kinds, sizes or times of their
+// nodes.
+uint64_t hash_of(const JobProgram& program) {
+  uint64_t hash = program.nodes.size() * 31 + program.streams.size();
+  for (const JobNode& node : program.nodes) {
+    const uint64_t kind = static_cast<uint64_t>(node.kind) << 8 | static_cast<uint64_t>(node.collective);
+    for (const uint64_t part : {kind, node.bytes, static_cast<uint64_t>(node.duration.count())}) {
+      hash = (hash ^ part) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 29;
+    }
+  }
+  return hash;
+}
+
 }  // namespace
 
 std::string_view to_string(JobNodeKind kind) { return kNodeKinds[static_cast<size_t>(kind)]; }
@@ -238,6 +253,7 @@ struct Job::Builder::State {
   void check_groups() const;
   void check_slots() const;
   void check_memberships() const;
+  void share_programs();
 };
 
 void Job::Builder::State::check_node(uint32_t number) const {
@@ -255,6 +271,7 @@ void Job::Builder::State::check_node(uint32_t number) const {
   }
   if (node.duration < Picoseconds(0)) fail("its duration is negative");
   if (node.duration > JobNode::kMaxDuration) fail("its duration is above 13 days; check its unit");
+  CHECK(node.fixed >= Picoseconds(0) && node.fixed <= node.duration) << at(job.programs_.size() - 1, number);
   if (node.bytes > JobNode::kMaxBytes) fail("its " + std::to_string(node.bytes) + " bytes are above 2^60");
   if (!(node.flop >= 0) || !std::isfinite(node.flop)) fail("its count of floating-point operations is not a number");
   if (node.kind == JobNodeKind::send && node.slot == JobNode::kAnyPeer) fail("a send must name its peer");
@@ -376,6 +393,31 @@ void Job::Builder::State::check_memberships() const {
   }
 }
 
+// Ranks whose programs are the same, as those of traces often are, run one of them: the first.
+void Job::Builder::State::share_programs() {
+  std::unordered_multimap<uint64_t, uint32_t> by_hash;  // what is kept, by its new number
+  std::vector<uint32_t> number_of(job.programs_.size());
+  uint32_t kept = 0;
+  for (uint32_t number = 0; number < number_of.size(); ++number) {
+    JobProgram& program = job.programs_[number];
+    const uint64_t hash = hash_of(program);
+    const auto [begin, end] = by_hash.equal_range(hash);
+    const auto same =
+        std::find_if(begin, end, [&](const auto& entry) { return program == job.programs_[entry.second]; });
+    if (same != end) {
+      number_of[number] = same->second;
+      program = {};
+      continue;
+    }
+    by_hash.emplace(hash, kept);
+    number_of[number] = kept;
+    if (kept != number) job.programs_[kept] = std::move(program);
+    ++kept;
+  }
+  job.programs_.resize(kept);
+  for (RankRow& row : job.ranks_) row.program = number_of[row.program];
+}
+
 Job::Builder::Builder(std::string name) : state_(std::make_unique<State>()) { state_->job.name_ = std::move(name); }
 Job::Builder::~Builder() = default;
 
@@ -442,6 +484,7 @@ Job Job::Builder::build() && {
   state_->check_slots();
   state_->check_groups();
   state_->check_memberships();
+  state_->share_programs();
   return std::move(state_->job);
 }
 

@@ -5,7 +5,8 @@
 // Programs and ranks. Many ranks do the same: all replicas of a pipeline stage. So the graph is kept once per
 // *program*, and a rank is a program plus what differs: which group each of the program's group slots means, and which
 // rank each of its peer slots means. A trace has a program per rank; a generated job of 16,384 ranks has one per
-// pipeline stage, and fits into a cache.
+// pipeline stage, and fits into a cache. Programs that are the same, node by node, are kept once: the ranks of a trace
+// often are.
 //
 //   program 0: node 3 = all-reduce of 8 MiB on group slot 0     rank 5 runs program 0, its group slot 0 is group 17
 //
@@ -26,7 +27,7 @@
 // not, for themselves, where a node of a stream of Order::program waits for the one before it. What ranks must agree on
 // with one another is check.h's.
 //
-// Memory: 48 bytes a node, 8 more in a program where nodes follow others, and 4 a dependency. Immutable value; move it.
+// Memory: 56 bytes a node, 8 more in a program where nodes follow others, and 4 a dependency. Immutable value; move it.
 // One thread builds, any number reads.
 #pragma once
 
@@ -41,7 +42,15 @@
 
 namespace banyan::job {
 
-enum class JobNodeKind : uint8_t { compute, memory, collective, send, receive, marker };
+enum class JobNodeKind : uint8_t {
+  compute,
+  memory,
+  collective,
+  send,
+  receive,
+  marker,
+  host,  // the device stands still: the host's own work, launches, pauses that a trace does not explain
+};
 
 std::string_view to_string(JobNodeKind kind);
 
@@ -80,8 +89,12 @@ struct JobNode {
   uint32_t slot = 0;                                     // collective: group slot; send, receive: peer slot
   uint32_t tag = 0;    // send, receive; collective: the root's place in its group (broadcast, reduce, gather, scatter)
   uint64_t bytes = 0;  // collective, send, receive: see above; memory: moved
-  Picoseconds duration{0};  // compute, memory: how long it takes. Others: unused
-  double flop = 0;          // compute: for reports only, the duration is what counts
+  Picoseconds duration{0};  // compute, memory, host: how long it takes. Others: unused
+  // Of `duration`, what a faster device does not shorten: launches by the host, pauses.
+  Picoseconds fixed{0};
+  double flop = 0;  // compute: for reports only, the duration is what counts
+
+  friend bool operator==(const JobNode&, const JobNode&) = default;
 };
 
 // What the nodes of a stream wait for besides what they need.
@@ -89,6 +102,8 @@ struct JobStream {
   enum class Order : uint8_t { program, ready, free };
   std::string name;  // "compute", "stream 7"
   Order order = Order::program;
+
+  friend bool operator==(const JobStream&, const JobStream&) = default;
 };
 
 struct JobProgram {
@@ -98,6 +113,8 @@ struct JobProgram {
 
   std::span<const uint32_t> needs(uint32_t node) const { return list(needs_start_, needs_, node); }
   std::span<const uint32_t> follows(uint32_t node) const { return list(follows_start_, follows_, node); }
+
+  friend bool operator==(const JobProgram&, const JobProgram&) = default;
 
  private:
   friend class Job;

@@ -101,6 +101,27 @@ TEST(Job, BindsSlotsRankByRank) {
   EXPECT_EQ(job.node_count(), 8u);
 }
 
+// A trace has a program for each rank; those that are the same are kept once.
+TEST(Job, KeepsEqualProgramsOnce) {
+  Job::Builder builder("trace");
+  const uint32_t name = builder.add_name("x");
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    builder.begin_program();
+    builder.add_stream({"s", JobStream::Order::program});
+    builder.add_node({.name = name, .duration = Picoseconds(rank == 2 ? 8 : 7)});
+    builder.add_node({.kind = JobNodeKind::send, .name = name, .bytes = 8});
+    if (rank != 3) builder.add_need(1, 0);
+  }
+  for (uint32_t rank = 0; rank < 4; ++rank) builder.add_rank(rank, {}, std::vector{(rank + 1) % 4});
+  const Job job = std::move(builder).build();
+  EXPECT_EQ(job.programs().size(), 3u) << "the third differs in a time, the fourth in what it needs";
+  EXPECT_EQ(job.program_number(0), job.program_number(1));
+  EXPECT_EQ(job.program(2).nodes[0].duration, Picoseconds(8));
+  EXPECT_THAT(job.program(3).needs(1), IsEmpty());
+  EXPECT_EQ(job.peer(1, 0), 2u);
+  EXPECT_EQ(job.node_count(), 8u);
+}
+
 TEST(Job, ShowsTheCircleOfNodesThatWaitForOneAnother) {
   OneProgram needs(4);
   needs.builder.add_need(1, 3);

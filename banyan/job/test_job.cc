@@ -22,6 +22,8 @@ std::string what_of(const Job& job, uint32_t rank, const JobNode& node) {
   switch (node.kind) {
     case JobNodeKind::compute:
       return std::to_string(node.duration.count()) + " ps " + std::to_string(node.flop) + " FLOP";
+    case JobNodeKind::host:
+      return std::to_string(node.duration.count()) + " ps";
     case JobNodeKind::memory:
       return std::to_string(node.duration.count()) + " ps " + bytes;
     case JobNodeKind::collective:

@@ -53,8 +53,8 @@ class RankReader {
     }
     const auto number = static_cast<uint32_t>(rows_.size());
     if (!numbers_.add(node.id, number)) throw invalid("this id is there twice");
-    add_dependencies(number, node.data_dependencies);
-    if (options_.control_dependencies) add_dependencies(number, node.control_dependencies);
+    add_dependencies(number, node.data_dependencies, "data");
+    if (options_.control_dependencies) add_dependencies(number, node.control_dependencies, "control");
     rows_.push_back(row_of(node));
     is_adding_ = false;
   }
@@ -78,18 +78,31 @@ class RankReader {
         continue;
       }
       set_current(late.node);
-      throw invalid("depends on node " + std::to_string(late.on) + ", which is not there");
+      throw invalid(std::string("has a ") + late.kind + " dependency on node " + std::to_string(late.on) +
+                    ", which is not there" +
+                    (late.kind == std::string_view("control")
+                         ? "; converters drop such nodes, so leave control dependencies out "
+                           "(--data-dependencies-only)"
+                         : ""));
     }
     current_.reset();
-    // Where some collectives ran on a device, those of the host only started them.
-    const bool has_device_side = std::any_of(rows_.begin(), rows_.end(), [](const Row& row) {
-      return row.node.kind == JobNodeKind::collective && !row.is_on_host;
-    });
+    // Where some collectives ran on a device, those of the host only started them; and so for computes, which are then
+    // time of the host.
+    const auto any_on_device = [&](auto&& is_kind) {
+      return std::any_of(rows_.begin(), rows_.end(),
+                         [&](const Row& row) { return is_kind(row.node.kind) && !row.is_on_host; });
+    };
+    const bool has_device_side = any_on_device([](JobNodeKind kind) { return kind == JobNodeKind::collective; });
+    const bool computes_on_device =
+        any_on_device([](JobNodeKind kind) { return kind == JobNodeKind::compute || kind == JobNodeKind::memory; });
     for (uint32_t number = 0; number < rows_.size(); ++number) {
       set_current(number);
       Row& row = rows_[number];
       if (row.node.kind == JobNodeKind::collective) finish_collective(row, has_device_side);
       row.node.stream = stream_of(row);
+      if (row.node.kind == JobNodeKind::compute && row.is_on_host && computes_on_device) {
+        row.node.kind = JobNodeKind::host;
+      }
       builder_.add_node(row.node);
     }
     current_.reset();
@@ -113,6 +126,7 @@ class RankReader {
   struct Late {  // a dependency on a node that was not there yet
     uint32_t node;
     uint64_t on;
+    const char* kind;  // "data", "control"
   };
   struct Current {
     uint64_t id;
@@ -132,12 +146,12 @@ class RankReader {
     current_ = {rows_[number].id, std::string(builder_.name(rows_[number].node.name))};
   }
 
-  void add_dependencies(uint32_t number, const std::vector<uint64_t>& ids) {
+  void add_dependencies(uint32_t number, const std::vector<uint64_t>& ids, const char* kind) {
     for (const uint64_t id : ids) {
       if (const auto on = numbers_.find(id)) {
         builder_.add_need(number, *on);
       } else {
-        late_.push_back({number, id});
+        late_.push_back({number, id, kind});
       }
     }
   }

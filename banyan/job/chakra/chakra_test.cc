@@ -135,7 +135,7 @@ TEST(Chakra, ReadsEveryKindOfNode) {
             "rank 0 node 2 'n13' collective allreduce 256 B root 0 in 'all ranks' on 'collectives'\n"
             "rank 0 node 3 'n14' collective broadcast 64 B root 0 in '7' on 'collectives'\n"
             "rank 0 node 4 'n15' compute 2000000 ps 1000.000000 FLOP on 'stream 9' needs 3\n"
-            "rank 0 node 5 'n16' compute 4000000 ps 0.000000 FLOP on 'host'\n"
+            "rank 0 node 5 'n16' host 4000000 ps on 'host'\n"
             "rank 0 node 6 'n17' send 128 B to 1 tag 5 on 'messages'\n"
             "rank 1 stream 'messages' order 2\n"
             "rank 1 node 0 'n3' receive 128 B from anybody tag any on 'messages'\n");
@@ -146,7 +146,7 @@ TEST(Chakra, TakesNodesInAnyOrderAndAnyIds) {
   EXPECT_THAT(job.program(0).needs(0), ElementsAre(1, 2));
   EXPECT_THAT(job.program(0).needs(1), ElementsAre(2));
   EXPECT_THAT(error_of({compute(4, 1), compute(7, 1, {4, 9})}),
-              HasSubstr("t.0.et node 7 'n7': depends on node 9, which is not there"));
+              HasSubstr("t.0.et node 7 'n7': has a data dependency on node 9, which is not there"));
   EXPECT_THAT(error_of({compute(4, 1), compute(4, 1)}),
               AllOf(HasSubstr("t.0.et byte "), HasSubstr("node 4 'n4': this id is there twice")));
   EXPECT_THAT(error_of({compute(4, 1, {7}), compute(7, 1, {4})}),
@@ -157,6 +157,11 @@ TEST(Chakra, HonoursControlDependenciesUnlessAskedNotTo) {
   ChakraNode second = compute(2, 1);
   second.control_dependencies = {1};
   EXPECT_THAT(job_of({compute(1, 1), second}).program(0).needs(1), ElementsAre(0));
+  ChakraNode stray = compute(2, 1);
+  stray.control_dependencies = {9};
+  EXPECT_THAT(error_of({compute(1, 1), stray}),
+              AllOf(HasSubstr("has a control dependency on node 9, which is not there"),
+                    HasSubstr("(--data-dependencies-only)")));
   EXPECT_THAT(job_of({compute(1, 1), second}, {.control_dependencies = false}).program(0).needs(1), IsEmpty());
 }
 

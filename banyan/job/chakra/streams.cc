@@ -20,6 +20,8 @@ ChakraStream chakra_stream(JobNodeKind kind, bool is_on_host, std::optional<uint
   switch (kind) {
     case JobNodeKind::compute:
       return is_on_host ? ChakraStream{Kind::host, {}} : ChakraStream{Kind::compute, number};
+    case JobNodeKind::host:
+      return {Kind::host, {}};
     case JobNodeKind::memory:
       return {Kind::memory, number};
     case JobNodeKind::collective:

@@ -18,6 +18,7 @@ constexpr int64_t kPicosecondsPerMicrosecond = 1'000'000;
 ChakraType type_of(JobNodeKind kind) {
   switch (kind) {
     case JobNodeKind::compute:
+    case JobNodeKind::host:
       return ChakraType::compute;
     case JobNodeKind::memory:
       return ChakraType::memory_load;
@@ -165,7 +166,7 @@ class ChakraWriter {
         out.stream = node.stream;
       }
     }
-    if (node.kind == JobNodeKind::compute || node.kind == JobNodeKind::memory) write_work(node, out);
+    if (!is_message && node.kind != JobNodeKind::collective && node.kind != JobNodeKind::marker) write_work(node, out);
     if (is_message) write_message(node, out);
     if (node.kind == JobNodeKind::collective) write_collective(number, out);
     return out;

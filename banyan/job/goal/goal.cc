@@ -1,5 +1,7 @@
 #include "banyan/job/goal/goal.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -348,7 +350,11 @@ Job parse_goal(std::string_view text, const std::string& where) {
 }
 
 Job read_goal(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
+  // A pipe that nobody writes to reads as an empty file, and does not hold us.
+  const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (opened >= 0) ::fcntl(opened, F_SETFL, ::fcntl(opened, F_GETFL) & ~O_NONBLOCK);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(opened < 0 ? nullptr : ::fdopen(opened, "rb"),
+                                                             std::fclose);
   const auto failed = [] {
     return Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
                  std::string("cannot read it: ") + std::strerror(errno));

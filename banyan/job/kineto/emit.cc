@@ -13,7 +13,7 @@
 namespace banyan::job {
 namespace {
 
-// Pauses before a kernel up to here are launch latency, ns; of communications, from kShownLatency on as a node.
+// Pauses up to here before a kernel or communication are launch latency, ns; from kShownLatency on as a node.
 constexpr int64_t kLatency = 20'000;
 constexpr int64_t kShownLatency = 1'000;
 // So many moments before the end of a pause are looked at.
@@ -22,7 +22,10 @@ constexpr int kMostMoments = 4096, kMostComms = 64;
 class Emitter {
  public:
   Emitter(RankDraft& draft, int64_t start_late, const KinetoOptions& options)
-      : draft_(draft), options_(options), origin_(draft.origin - start_late), works_(draft) {}
+      : draft_(draft), options_(options), origin_(draft.origin - start_late), works_(draft) {
+    const auto is_kernel = [](const DraftWork& work) { return work.kind != DraftWork::Kind::comm; };
+    has_device_ = std::any_of(draft.works.begin(), draft.works.end(), is_kernel);
+  }
 
   void make() {
     last_node_.assign(draft_.works.size(), kNoIndex);
@@ -100,8 +103,8 @@ class Emitter {
     graph_.before.push_back(in_order ? std::exchange(stream.last, number) : kNoIndex);
     return number;
   }
-  uint32_t add_compute(Stream& stream, int64_t time, uint32_t name, int64_t ns) {
-    return add(stream, time, {.kind = JobNodeKind::compute, .name = name, .duration = duration(name, ns)});
+  void add_host(Stream& stream, int64_t time, uint32_t name, int64_t ns) {
+    add(stream, time, {.kind = JobNodeKind::host, .name = name, .duration = duration(name, ns)});
   }
   uint32_t add_marker(Stream& stream, int64_t time, uint32_t name) {
     return add(stream, time, {.kind = JobNodeKind::marker, .name = name});
@@ -163,7 +166,11 @@ class Emitter {
       const bool gap = point.kind == DraftPoint::Kind::gap;
       const int64_t begin = std::max(point.kind == DraftPoint::Kind::launch ? point.end : point.begin, cursor);
       if (!(gap && point.end <= cursor) && begin > cursor) {
-        add_compute(stream, begin, point.name, begin - cursor);
+        // Without a device, the host is what computes.
+        add(stream, begin,
+            {.kind = has_device_ ? JobNodeKind::host : JobNodeKind::compute,
+             .name = point.name,
+             .duration = duration(point.name, begin - cursor)});
         cursor = begin;
       }
       // What others may wait for is what was before a pause, and after a wait.
@@ -254,7 +261,8 @@ class Emitter {
                           {.kind = memory ? JobNodeKind::memory : JobNodeKind::compute,
                            .name = work.name,
                            .bytes = memory ? std::min(work.bytes, JobNode::kMaxBytes) : 0,
-                           .duration = duration(work.name, work.end - work.start + latency)});
+                           .duration = duration(work.name, work.end - work.start + latency),
+                           .fixed = Picoseconds(latency * 1000)});
     } else if (work.calls == 1) {
       last_node_[i] = add(stream, work.start, comm_node(work, draft_.calls[work.first_call]));
     } else {
@@ -281,12 +289,12 @@ class Emitter {
   int64_t add_pause(const DraftWork& work, int64_t pause, Stream& stream) {
     if (pause <= kLatency) {
       draft_.counts.add_time(&LinkCounts::latency_ns, pause);
-      if (work.kind != DraftWork::Kind::comm) return pause;
-      if (pause >= kShownLatency) add_compute(stream, work.start, draft_.names.add("launch latency"), pause);
+      if (pause < kShownLatency) return work.kind == DraftWork::Kind::comm ? 0 : pause;
+      add_host(stream, work.start, draft_.names.add("launch latency"), pause);
       return 0;
     }
     draft_.counts.add_time(&LinkCounts::idle_ns, pause);
-    if (options_.keep_idle) add_compute(stream, work.start, draft_.names.add("idle"), pause);
+    if (options_.keep_idle) add_host(stream, work.start, draft_.names.add("idle"), pause);
     return 0;
   }
 
@@ -325,6 +333,7 @@ class Emitter {
   const KinetoOptions& options_;
   const int64_t origin_;
   DraftStreams works_;
+  bool has_device_ = false;  // some kernel ran on one
 
   std::vector<Moment> moments_;       // by time
   std::vector<uint32_t> host_comms_;  // works by end

@@ -44,6 +44,27 @@ TEST(Kineto, AloneGivesTheRunThatMadeIt) {
   EXPECT_EQ(counts.memory, 4u);
 }
 
+// What the host does while kernels run or do not is its own, and so are pauses and launches on streams of the device.
+TEST(Kineto, TellsTheHostFromTheDevice) {
+  const Sample sample = make_sample({});
+  const KinetoJob read = read_sample(sample);
+  for (uint32_t rank = 0; rank < sample.ranks.size(); ++rank) {
+    const JobProgram& program = read.job.program(rank);
+    size_t of_host = 0, of_device = 0;
+    for (const JobNode& node : program.nodes) {
+      const std::string& name = read.job.name_of(node);
+      const bool is_thread = program.streams[node.stream].name.starts_with("host thread");
+      if (is_thread || name == "idle" || name == "launch latency") {
+        EXPECT_TRUE(node.kind == JobNodeKind::host || node.kind == JobNodeKind::marker) << name;
+      }
+      of_host += node.kind == JobNodeKind::host;
+      of_device += node.kind == JobNodeKind::compute;
+    }
+    EXPECT_GT(of_host, 0u);
+    EXPECT_EQ(of_device, sample.ranks[rank].kernels.size());
+  }
+}
+
 TEST(Kineto, SeveralStepsAndRanksGiveTheRunThatMadeThem) {
   for (const uint32_t ranks : {1u, 2u, 6u, 34u}) {
     SCOPED_TRACE(ranks);
@@ -294,9 +315,18 @@ TEST(Kineto, BlockingCopiesHoldTheHostAndGraphsLaunchAllTheirKernels) {
   // Both kernels of the graph need the same node of the host; the one that lost its times begins with the launch.
   node_named(read.job, 0, "graph_a", first);
   node_named(read.job, 0, "graph_b", second);
-  ASSERT_EQ(program.needs(first).size(), 1u);
-  ASSERT_EQ(program.needs(second).size(), 1u);
-  EXPECT_EQ(program.needs(first)[0], program.needs(second)[0]);
+  // A pause before a kernel is a node of its own, which then needs the launch.
+  const auto need_of = [&](uint32_t kernel) {
+    uint32_t at = kernel;
+    for (uint32_t i = 0; i < kernel; ++i) {
+      const bool is_pause = program.nodes[i].stream == program.nodes[kernel].stream &&
+                            read.job.name_of(program.nodes[i]) == "launch latency";
+      if (is_pause && program.needs(kernel).empty()) at = i;
+    }
+    EXPECT_EQ(program.needs(at).size(), 1u);
+    return program.needs(at).empty() ? UINT32_MAX : program.needs(at)[0];
+  };
+  EXPECT_EQ(need_of(first), need_of(second));
   EXPECT_EQ(read.report.total().without_gpu_time, 2u);
 }
 

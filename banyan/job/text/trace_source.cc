@@ -31,13 +31,17 @@ Error cannot_read(const std::string& name, int code) {
 
 class TraceSource::File {
  public:
-  explicit File(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit File(const std::string& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a pipe without a writer must not hold us
     if (fd_ < 0) throw cannot_read(path, errno);
     struct stat info {};
-    if (::fstat(fd_, &info) == 0 && S_ISDIR(info.st_mode)) {
-      ::close(fd_);
-      throw cannot_read(path, EISDIR);
-    }
+    if (::fstat(fd_, &info) != 0) return;
+    const bool is_folder = S_ISDIR(info.st_mode), is_pipe = S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode);
+    if (!is_folder && !is_pipe) return;
+    ::close(fd_);
+    if (is_folder) throw cannot_read(path, EISDIR);
+    throw Error(ErrorCode::unsupported, "is a pipe, and traces are read more than once; write it into a file first",
+                path);
   }
   ~File() { ::close(fd_); }
   File(const File&) = delete;

@@ -16,8 +16,9 @@ Picoseconds times(Picoseconds time, double factor) {
 
 class CostedPlans : public CollectivePlans, public CollectiveMessages {
  public:
-  CostedPlans(std::unique_ptr<CollectivePlans> plans, const LinkEfficiency& links, std::vector<CollectiveCost> measured)
-      : plans_(std::move(plans)), links_(links), measured_(std::move(measured)) {}
+  CostedPlans(const Fabric& fabric, std::unique_ptr<CollectivePlans> plans, const LinkEfficiency& links,
+              std::vector<CollectiveCost> measured)
+      : fabric_(fabric), plans_(std::move(plans)), links_(links), measured_(std::move(measured)) {}
 
   Footprint footprint(const CollectiveCall& call) override {
     Footprint footprint = plans_->footprint(call);
@@ -25,7 +26,7 @@ class CostedPlans : public CollectivePlans, public CollectiveMessages {
     if (const CollectiveCost* cost = find_cost(call)) {
       const CollectiveCostPiece& piece = cost->piece(call.bytes);
       footprint.latency = times(piece.alpha, doublings / std::log2(cost->ranks));
-      footprint.efficiency = piece.efficiency;
+      footprint.efficiency = cost->as_measured ? reaching(cost->link, piece, call, footprint) : piece.efficiency;
       return footprint;
     }
     footprint.latency = times(links_.latency, doublings);
@@ -45,10 +46,25 @@ class CostedPlans : public CollectivePlans, public CollectiveMessages {
   }
 
  private:
+  // The efficiency at which the busiest link takes as long as was measured; at most all of it.
+  double reaching(Bandwidth link, const CollectiveCostPiece& piece, const CollectiveCall& call,
+                  const Footprint& footprint) const {
+    double at_full_bandwidth = 0;
+    for (const FluidHop& hop : footprint.hops) {
+      const auto width = static_cast<double>(fabric_.links()[hop.link].bandwidth.bytes_per_second());
+      at_full_bandwidth = std::max(at_full_bandwidth, hop.coefficient / width);
+    }
+    const double bytes =
+        busiest_share(call.kind, static_cast<uint32_t>(call.members.size())) * static_cast<double>(call.bytes);
+    const double measured = bytes / (static_cast<double>(link.bytes_per_second()) * piece.efficiency);
+    return at_full_bandwidth > 0 && measured > at_full_bandwidth ? at_full_bandwidth / measured : 1;
+  }
+
   const CollectiveCost* find_cost(const CollectiveCall& call) const {
     return nearest_cost(measured_, call.kind, static_cast<uint32_t>(call.members.size()));
   }
 
+  const Fabric fabric_;
   const std::unique_ptr<CollectivePlans> plans_;
   const LinkEfficiency links_;
   const std::vector<CollectiveCost> measured_;
@@ -56,9 +72,9 @@ class CostedPlans : public CollectivePlans, public CollectiveMessages {
 
 }  // namespace
 
-std::unique_ptr<CollectivePlans> make_costed_plans(std::unique_ptr<CollectivePlans> plans, const LinkEfficiency& links,
-                                                   std::vector<CollectiveCost> measured) {
-  return std::make_unique<CostedPlans>(std::move(plans), links, std::move(measured));
+std::unique_ptr<CollectivePlans> make_costed_plans(const Fabric& fabric, std::unique_ptr<CollectivePlans> plans,
+                                                   const LinkEfficiency& links, std::vector<CollectiveCost> measured) {
+  return std::make_unique<CostedPlans>(fabric, std::move(plans), links, std::move(measured));
 }
 
 std::vector<double> link_efficiencies(const Fabric& fabric, const LinkEfficiency& links, bool are_measured) {

@@ -65,7 +65,8 @@ struct RingCosts {
   double efficiency_inside = 1, efficiency_between = 1;     // of the busiest link's bandwidth
 };
 
-// Rings as collective libraries build them (NCCL, src/graph/rings.cc): in a box from rank to rank; over boxes of L
+// Rings as collective libraries build them (NCCL, src/graph/rings.cc): in a box from rank to rank, as many as a mesh of
+// direct links has (mesh_rings.h); over boxes of L
 // members each, L rings that share the bytes, of which ring c enters a box at its member c and leaves it at the next
 // one, so that every network card carries one of them each way, and rails stay rails. All-to-all, gather and scatter go
 // straight from rank to rank. Small all-reduces, broadcasts and reduces take trees instead, whose steps are the

@@ -5,6 +5,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/predict/collective/footprint.h"
+#include "banyan/predict/collective/mesh_rings.h"
 
 namespace banyan::predict {
 namespace {
@@ -149,9 +150,13 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
     return parts;
   }
 
-  // One ring for each member of a box. Ring c goes up from member c in every other box and down in the others, so that
-  // it leaves a box where it enters the next.
-  static std::vector<Order> rings_of(const std::vector<Order>& boxes) {
+  // In one box those of its mesh, where it has one. Else one ring for each member of a box. Ring c goes up from member
+  // c in every other box and down in the others, so that it leaves a box where it enters the next.
+  std::vector<Order> rings_of(const std::vector<Order>& boxes) {
+    if (boxes.size() == 1) {
+      std::vector<Order> of_mesh = mesh_.find(fabric_, boxes.front());
+      if (!of_mesh.empty()) return of_mesh;
+    }
     const size_t each = boxes.front().size();
     const bool even = std::all_of(boxes.begin(), boxes.end(), [&](const Order& box) { return box.size() == each; });
     std::vector<Order> rings(boxes.size() > 1 && even ? each : 1);
@@ -231,6 +236,7 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
   const RingCosts costs_;
   const fabric::Boxes boxes_;
   fabric::Routing routing_;
+  MeshRings mesh_;
   std::vector<LinkId> way_;
 };
 

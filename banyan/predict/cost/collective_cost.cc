@@ -32,11 +32,12 @@ job::JobCollective parse_collective(const std::string& text) {
 }
 
 CollectiveCost read_cost(JsonNode object) {
-  object.with_keys({"collective", "ranks", "link", "source", "pieces"});
+  object.with_keys({"collective", "ranks", "link", "as_measured", "source", "pieces"});
   CollectiveCost cost;
   cost.collective = object.at("collective").parsed(parse_collective);
   cost.ranks = static_cast<uint32_t>(object.at("ranks").whole(2, Job::kMaxRanks));
   cost.link = object.at("link").bandwidth();
+  if (const auto as_measured = object.find("as_measured")) cost.as_measured = as_measured->boolean();
   if (const auto source = object.find("source")) cost.source = source->text();
   for (const JsonNode piece : object.at("pieces").items()) {
     piece.with_keys({"from", "alpha", "efficiency"});
@@ -93,10 +94,15 @@ double busiest_share(job::JobCollective collective, uint32_t ranks) {
 
 CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFromCurve& options) {
   if (options.ranks < 2) throw invalid("a measured collective needs its number of ranks, 2 or more (--ranks)");
-  CollectiveCost cost{options.collective, options.ranks, options.link, {}, options.source};
+  CollectiveCost cost{.collective = options.collective,
+                      .ranks = options.ranks,
+                      .link = options.link,
+                      .as_measured = options.link == Bandwidth(),
+                      .pieces = {},
+                      .source = options.source};
   const double share = busiest_share(options.collective, options.ranks);
   if (share == 0) throw invalid("a barrier moves no bytes, so it has no curve over size");
-  if (cost.link.bytes_per_second() == 0) {
+  if (cost.as_measured) {
     const double beta = curve.pieces().back().beta;
     const double rate = beta > 0 ? share / beta : static_cast<double>(Bandwidth::kMaxBytesPerSecond);
     cost.link = Bandwidth::bytes_per_second(
@@ -133,6 +139,7 @@ std::string format_collective_costs(std::span<const CollectiveCost> costs) {
     list.push_back({{"collective", to_string(cost.collective)},
                     {"ranks", cost.ranks},
                     {"link", cost.link.to_string()},
+                    {"as_measured", cost.as_measured},
                     {"source", cost.source},
                     {"pieces", pieces}});
   }

@@ -3,11 +3,12 @@
 //
 //   time = alpha + (time that the busiest link needs for its bytes) / efficiency
 //
-// alpha and efficiency hold from a size on, as the library switches protocols. The busiest link's bytes come from the
-// schedule that is simulated (or the closed form of a ring, busiest_share); so a curve measured on a box of 8 says how
-// well the library uses links, and another fabric says which links there are. Sizes are those of the whole collective
-// (the total M of job.h), at the number of ranks it was measured with; alpha at n ranks is alpha * log2(n) /
-// log2(ranks): the steps of trees grow so, and rings pipeline theirs.
+// `link` is that of a rank (of a collective over boxes, the sum of a box's network cards). alpha and efficiency hold
+// from a size on, as the library switches protocols. The busiest link's bytes come from the schedule that is simulated
+// (or the closed form of a ring, busiest_share); so a curve measured on a box of 8 says how well the library uses
+// links, and another fabric says which links there are. Sizes are those of the whole collective (the total M of job.h),
+// at the number of ranks it was measured with; alpha at n ranks is alpha * log2(n) / log2(ranks): the steps of trees
+// grow so, and rings pipeline theirs.
 //
 // File: JSON, "banyan": "collective-cost/1", units in texts. Values; pure.
 #pragma once
@@ -32,8 +33,11 @@ struct CollectiveCostPiece {
 
 struct CollectiveCost {
   job::JobCollective collective = job::JobCollective::all_reduce;
-  uint32_t ranks = 2;                       // it was measured with, 2 or more
-  Bandwidth link;                           // that the efficiencies are of
+  uint32_t ranks = 2;  // it was measured with, 2 or more
+  Bandwidth link;      // that the efficiencies are of
+  // Nobody said which link it was: `link` is the bandwidth that the curve reaches, and takes the place of a fabric's
+  // own links where these are not slower. So a prediction of what was measured is the measurement.
+  bool as_measured = false;
   std::vector<CollectiveCostPiece> pieces;  // by ascending `from`, at least one
   std::string source;
 
@@ -50,7 +54,7 @@ double busiest_share(job::JobCollective collective, uint32_t ranks);
 struct CostFromCurve {
   job::JobCollective collective = job::JobCollective::all_reduce;
   uint32_t ranks = 0;
-  Bandwidth link;  // of a rank, one direction. Zero: the bandwidth that the curve itself reaches at last
+  Bandwidth link;  // of a rank, one direction. Zero: not known, so the curve is taken as_measured
   std::string source;
 };
 // Throws Error{invalid_input} with fewer than two ranks.

@@ -116,6 +116,11 @@ Device read_device(JsonNode object, std::span<const Device> known) {
     const std::optional<size_t> number = find(known, like->text());
     if (!number) throw unknown_device(like->text(), known).within(like->place());
     device = known[*number];
+    if (lower(device.name) != lower(name)) {
+      for (std::string* whose : {&device.efficiency_of, &device.links_of}) {
+        if (whose->empty()) *whose = device.name;
+      }
+    }
     if (lower(device.name) != lower(name)) device.aliases.clear();
   }
   device.name = name;
@@ -126,8 +131,14 @@ Device read_device(JsonNode object, std::span<const Device> known) {
     device.multiprocessors = static_cast<uint32_t>(count->whole(1, 1'000'000));
   if (const auto memory = object.find("memory")) device.memory = memory->bytes();
   if (const auto bandwidth = object.find("memory_bandwidth")) device.memory_bandwidth = bandwidth->bandwidth();
-  if (const auto efficiency = object.find("efficiency")) read_efficiency(*efficiency, device.efficiency);
-  if (const auto links = object.find("links")) read_links(*links, device.links);
+  if (const auto efficiency = object.find("efficiency")) {
+    read_efficiency(*efficiency, device.efficiency);
+    if (efficiency->has("matrix")) device.efficiency_of.clear();
+  }
+  if (const auto links = object.find("links")) {
+    read_links(*links, device.links);
+    device.links_of.clear();
+  }
   if (const auto cluster = object.find("cluster")) read_cluster(*cluster, device.cluster);
   if (const auto sources = object.find("sources")) device.sources = texts(*sources);
   const bool computes = std::any_of(device.peak.begin(), device.peak.end(), [](double rate) { return rate > 0; });
@@ -184,6 +195,26 @@ const Device& DeviceTable::at(std::string_view name) const {
   const std::optional<size_t> found = find(devices_, name);
   if (!found) throw unknown_device(name, devices_);
   return devices_[*found];
+}
+
+std::string borrowed_figures(const Device& device) {
+  const auto number = [](double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g", value);
+    return std::string(text);
+  };
+  std::string text;
+  if (!device.efficiency_of.empty()) {
+    text = "what programs reach of its peaks (matrix " + number(device.efficiency.matrix) + ", memory " +
+           number(device.efficiency.memory) + ", " + banyan::to_string(device.efficiency.host_launch) +
+           " a launch) was measured on " + device.efficiency_of;
+  }
+  if (!device.links_of.empty()) {
+    text += (text.empty() ? "" : "; ") + std::string("what collectives reach of its links (") +
+            number(device.links.scale_up) + " inside a box, " + number(device.links.network) + " of the network, " +
+            banyan::to_string(device.links.latency) + " a doubling) was measured on " + device.links_of;
+  }
+  return text.empty() ? "" : device.name + ": " + text + "; calibrate it (banyan predict calibrate)";
 }
 
 std::string format_calibrated(const Device& device, const std::string& source) {

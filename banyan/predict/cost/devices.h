@@ -65,6 +65,8 @@ struct Device {
   LinkEfficiency links;
   ClusterShape cluster;
   std::vector<std::string> sources;
+  // Whose measured figures these are; empty: its own.
+  std::string efficiency_of, links_of;
 
   double rate(Precision precision) const { return peak[static_cast<size_t>(precision)]; }
 };
@@ -85,6 +87,9 @@ class DeviceTable {
  private:
   std::vector<Device> devices_;
 };
+
+// For people: which figures of the device were measured on another, and what they are. Empty where all are its own.
+std::string borrowed_figures(const Device& device);
 
 // A file that parse() reads: `device` like the one of its name, with its efficiencies.
 std::string format_calibrated(const Device& device, const std::string& source);

@@ -78,6 +78,18 @@ TEST(Devices, WhatCalibrationWritesIsRead) {
   EXPECT_DOUBLE_EQ(table.at("a100").links.network, 0.4321);
 }
 
+TEST(Devices, SayWhoseFiguresTheyCarry) {
+  const DeviceTable& table = DeviceTable::builtin();
+  EXPECT_EQ(borrowed_figures(table.at("a100")), "");
+  EXPECT_THAT(borrowed_figures(table.at("h200")),
+              AllOf(HasSubstr("h200: "), HasSubstr("matrix 0.89"), HasSubstr("0.55 of the network"),
+                    HasSubstr("was measured on a100-80g"), HasSubstr("calibrate")));
+  EXPECT_THAT(borrowed_figures(table.at("tpu-v4")), ::testing::Not(HasSubstr("of the network")));
+  Device own = table.at("h100");
+  own.efficiency.matrix = 0.7;
+  EXPECT_EQ(borrowed_figures(DeviceTable::parse(format_calibrated(own, "a test"), table).at("h100")), "");
+}
+
 TEST(Devices, NamesTheCulpritAndTheMend) {
   EXPECT_THAT(error_of(R"({"name": "x"})"), HasSubstr("devices[0] needs \"peak\""));
   EXPECT_THAT(error_of(R"({"name": "x", "like": "h1000"})"), HasSubstr("did you mean 'h100'"));

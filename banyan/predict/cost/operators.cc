@@ -70,13 +70,19 @@ double product_seconds(const MatrixProduct& product, const Device& device, Preci
   return std::max(compute, bytes / bandwidth);
 }
 
+double OperatorTime::fixed() const {
+  const double at_twice_the_speed = std::max(host, (device + gaps) / 2);
+  return std::max(0.0, 2 * at_twice_the_speed - seconds());
+}
+
 OperatorTime operator_time(const Operator& work, const Device& device, Precision precision) {
   const auto seconds = [](Picoseconds time) { return static_cast<double>(time.count()) * 1e-12; };
   OperatorTime time;
   for (const MatrixProduct& product : work.products()) time.device += product_seconds(product, device, precision);
   time.device += work.memory_bytes() /
                  (static_cast<double>(device.memory_bandwidth.bytes_per_second()) * device.efficiency.memory);
-  time.device += work.kernels() * seconds(device.efficiency.kernel_gap);
+  time.gaps = work.kernels() * seconds(device.efficiency.kernel_gap);
+  time.device += time.gaps;
   time.host = work.kernels() * seconds(device.efficiency.host_launch);
   return time;
 }

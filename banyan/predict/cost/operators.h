@@ -55,7 +55,10 @@ class Operator {
 
 struct OperatorTime {
   double device = 0, host = 0;  // seconds
+  double gaps = 0;              // of device: between kernels
   double seconds() const { return device > host ? device : host; }
+  // What of it stays with a device of twice the speed: gaps, and what the host's launches then take longer.
+  double fixed() const;
   bool launch_bound() const { return host > device; }
 };
 

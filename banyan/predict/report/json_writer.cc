@@ -55,7 +55,14 @@ JsonWriter& JsonWriter::null() {
   return *this;
 }
 
-JsonWriter& JsonWriter::number(double value) { return std::isfinite(value) ? append(value) : null(); }
+JsonWriter& JsonWriter::number(double value) {
+  // Whole numbers are written as such, not as 7e+10.
+  constexpr double kMostWhole = int64_t{1} << 53;
+  const bool is_whole =
+      std::trunc(value) == value && std::abs(value) <= kMostWhole && !(value == 0 && std::signbit(value));
+  if (is_whole) return append(static_cast<int64_t>(value));
+  return std::isfinite(value) ? append(value) : null();
+}
 JsonWriter& JsonWriter::number(float value) { return std::isfinite(value) ? append(value) : null(); }
 
 JsonWriter& JsonWriter::raw(std::string_view json) {

@@ -29,6 +29,13 @@ TEST(JsonWriter, WritesNumbersThatReadBackAsTheSame) {
   EXPECT_EQ(text, "[-9223372036854775808,18446744073709551615,0.1]");
 }
 
+TEST(JsonWriter, WritesWholeNumbersWithoutExponents) {
+  std::string text;
+  JsonWriter json(text);
+  json.open('[').number(70553706496.0).number(1e9).number(-5e15).number(1e30).number(-0.0).close();
+  EXPECT_EQ(text, "[70553706496,1000000000,-5000000000000000,1e+30,-0]");
+}
+
 TEST(JsonWriter, WritesWhatIsNotFiniteAsNull) {
   std::string text;
   JsonWriter json(text);

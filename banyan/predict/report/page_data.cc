@@ -38,7 +38,8 @@ class PageWriter {
     json_.key("sentence").text(in_words(input_));
     const TimeShares shares = time_shares(prediction_);
     json_.key("shares").open('[');
-    for (const double share : {shares.compute, shares.exposed, shares.waiting, shares.bubble}) json_.number(share);
+    for (const double share : {shares.compute, shares.exposed, shares.waiting, shares.host + shares.bubble})
+      json_.number(share);
     json_.close();
     json_.key("window_error").number(prediction_.window.of_all);
     if (input_.fabric) prepare_drawing();
@@ -83,7 +84,7 @@ class PageWriter {
   const PageEvents events_{input_, names_, limits_.events};
   std::string text_;
   JsonWriter json_{text_};
-  std::vector<std::string> notes_;
+  std::vector<std::string> notes_ = input_.notes;
   std::vector<LinkStanding> standings_ = link_standings(input_);
   std::optional<picture::Drawing> drawing_;
   std::vector<size_t> drawn_;           // edges of the drawing that the page shows, ascending
@@ -165,7 +166,7 @@ void PageWriter::write_jobs() {
     if (rank.job >= sums.size()) continue;
     Sum& sum = sums[rank.job];
     ++sum.ranks;
-    const Picoseconds parts[] = {rank.compute, rank.exposed, rank.waiting, rank.bubble};
+    const Picoseconds parts[] = {rank.compute, rank.exposed, rank.waiting, rank.host + rank.bubble};
     for (size_t i = 0; i < 4; ++i) sum.parts[i] += static_cast<double>(parts[i].count());
   }
   for (size_t i = 0; i < sums.size(); ++i) {
@@ -207,7 +208,7 @@ void PageWriter::write_ranks() {
     };
     json_.open('[').text(name).number(ranks[begin].job);
     write_parts(mean(&PredictedRank::compute), mean(&PredictedRank::exposed), mean(&PredictedRank::waiting),
-                mean(&PredictedRank::bubble));
+                mean(&PredictedRank::host) + mean(&PredictedRank::bubble));
     json_.close();
   }
   json_.close();

@@ -40,7 +40,12 @@ void write_ranks(JsonWriter& json, const std::vector<PredictedRank>& ranks) {
     for (const std::string& stream : rank.streams) json.text(stream);
     json.close();
     json.key("compute_ps").number(rank.compute.count()).key("exposed_ps").number(rank.exposed.count());
-    json.key("waiting_ps").number(rank.waiting.count()).key("bubble_ps").number(rank.bubble.count());
+    json.key("waiting_ps")
+        .number(rank.waiting.count())
+        .key("host_ps")
+        .number(rank.host.count())
+        .key("bubble_ps")
+        .number(rank.bubble.count());
     json.close();
   }
   json.close();
@@ -107,14 +112,25 @@ std::string format_prediction(const ReportInput& input) {
   for (const PredictedPoint& point : input.points) {
     json.line().open('{').key("total_bytes").number(point.total.count()).key("plan").text(point.plan);
     json.key("time_ps").number(point.time.count());
-    json.key("algbw_bytes_per_second").number(point.algbw).key("busbw_bytes_per_second").number(point.busbw).close();
+    json.key("algbw_bytes_per_second").number(point.algbw).key("busbw_bytes_per_second").number(point.busbw);
+    if (point.slice != Bytes(0)) json.key("slice_bytes").number(point.slice.count());
+    json.close();
   }
   json.close().line().key("what_if").open('[');
   for (const WhatIf& what : input.what_if) {
     json.line().open('{').key("resource").text(what.resource).key("time_ps").number(what.time.count());
     json.key("gain").number(what.gain).close();
   }
+  json.close().line().key("notes").open('[');
+  for (const std::string& note : input.notes) json.text(note);
   json.close();
+  if (input.simulated) {
+    const SimulatedCounts& counts = *input.simulated;
+    json.line().key("simulated").open('{').key("nodes").number(counts.nodes);
+    json.key("nodes_simulated").number(counts.nodes_simulated).key("rank_kinds").number(counts.rank_kinds);
+    json.key("messages").number(counts.messages).close();
+  }
+  if (!input.training.empty()) json.line().key("training").raw(input.training);
   if (input.fabric) json.line().key("fabric").raw(format_fabric_json(*input.fabric));
   json.close();
   text += '\n';

@@ -57,7 +57,8 @@ class PredictionReader {
 
   ReportInput read() && {
     root_.with_keys({"banyan", "title", "complete", "time_ps", "jobs", "ranks", "names", "kinds", "spans",
-                     "load_step_ps", "links", "link_events", "window", "points", "what_if", "fabric"});
+                     "load_step_ps", "links", "link_events", "window", "points", "what_if", "notes", "simulated",
+                     "training", "fabric"});
     read_fabric();
     prediction_.title = root_.at("title").text();
     prediction_.complete = root_.at("complete").boolean();
@@ -74,6 +75,9 @@ class PredictionReader {
     prediction_.window.worst_flow = positive(window.at("worst_flow"));
     read_points();
     read_what_if();
+    if (const auto notes = root_.find("notes")) input_.notes = texts(*notes);
+    if (const auto simulated = root_.find("simulated")) read_simulated(*simulated);
+    if (const auto training = root_.find("training")) input_.training = training->object_text();
     return std::move(input_);
   }
 
@@ -86,6 +90,7 @@ class PredictionReader {
   void read_events();
   void read_points();
   void read_what_if();
+  void read_simulated(JsonNode counts);
 
   const JsonNode root_;
   ReportInput input_;
@@ -115,7 +120,7 @@ void PredictionReader::read_jobs() {
 void PredictionReader::read_ranks() {
   const size_t jobs = std::max<size_t>(prediction_.jobs.size(), 1);  // without jobs all ranks are of the only one
   for (const JsonNode row : root_.at("ranks").items()) {
-    row.with_keys({"name", "job", "node", "streams", "compute_ps", "exposed_ps", "waiting_ps", "bubble_ps"});
+    row.with_keys({"name", "job", "node", "streams", "compute_ps", "exposed_ps", "waiting_ps", "host_ps", "bubble_ps"});
     PredictedRank rank{.name = row.at("name").text(), .streams = {}};
     rank.job = row.at("job").number_of(jobs, "jobs");
     rank.node = row.at("node").number_of(input_.fabric ? input_.fabric->nodes().size() : UINT32_MAX, "nodes");
@@ -124,6 +129,7 @@ void PredictionReader::read_ranks() {
     rank.compute = time_of(row.at("compute_ps"));
     rank.exposed = time_of(row.at("exposed_ps"));
     rank.waiting = time_of(row.at("waiting_ps"));
+    if (const auto host = row.find("host_ps")) rank.host = time_of(*host);
     rank.bubble = time_of(row.at("bubble_ps"));
     prediction_.ranks.push_back(std::move(rank));
   }
@@ -197,12 +203,15 @@ void PredictionReader::read_events() {
 
 void PredictionReader::read_points() {
   for (const JsonNode row : root_.at("points").items()) {
-    row.with_keys({"total_bytes", "plan", "time_ps", "algbw_bytes_per_second", "busbw_bytes_per_second"});
+    row.with_keys(
+        {"total_bytes", "plan", "time_ps", "algbw_bytes_per_second", "busbw_bytes_per_second", "slice_bytes"});
     input_.points.push_back({.total = Bytes(row.at("total_bytes").whole(0, uint64_t{1} << 63)),
                              .plan = row.at("plan").text(),
                              .time = time_of(row.at("time_ps")),
                              .algbw = positive(row.at("algbw_bytes_per_second")),
                              .busbw = positive(row.at("busbw_bytes_per_second"))});
+    if (const auto slice = row.find("slice_bytes"))
+      input_.points.back().slice = Bytes(slice->whole(1, uint64_t{1} << 63));
   }
 }
 
@@ -216,6 +225,14 @@ void PredictionReader::read_what_if() {
 }
 
 }  // namespace
+
+void PredictionReader::read_simulated(JsonNode counts) {
+  counts.with_keys({"nodes", "nodes_simulated", "rank_kinds", "messages"});
+  input_.simulated = {.nodes = counts.at("nodes").whole(),
+                      .nodes_simulated = counts.at("nodes_simulated").whole(),
+                      .rank_kinds = static_cast<uint32_t>(counts.at("rank_kinds").whole(0, UINT32_MAX)),
+                      .messages = counts.at("messages").whole()};
+}
 
 ReportInput read_prediction(std::string_view json, const std::string& where) {
   try {

@@ -38,8 +38,8 @@ void expect_same(const Prediction& a, const Prediction& b) {
     const PredictedRank &one = a.ranks[i], &other = b.ranks[i];
     EXPECT_EQ(one.name, other.name);
     EXPECT_EQ(one.streams, other.streams);
-    EXPECT_EQ(std::tuple(one.job, one.node, one.compute, one.exposed, one.waiting, one.bubble),
-              std::tuple(other.job, other.node, other.compute, other.exposed, other.waiting, other.bubble));
+    EXPECT_EQ(std::tuple(one.job, one.node, one.compute, one.exposed, one.waiting, one.host, one.bubble),
+              std::tuple(other.job, other.node, other.compute, other.exposed, other.waiting, other.host, other.bubble));
   }
   ASSERT_EQ(a.spans.size(), b.spans.size());
   for (size_t i = 0; i < a.spans.size(); ++i) {
@@ -61,7 +61,16 @@ TEST(PredictionJson, ReadsBackAsTheSameToTheLastBit) {
   input.prediction.window = {.bytes = 1.0 / 3, .of_all = 1e-7, .worst_flow = 0.004};
   input.points = sample::sweep_only().points;
   input.what_if = {{"links \"up\"", Picoseconds(17), 1.0 / 7}, {"compute", Picoseconds(99), -0.02}};
+  input.prediction.ranks[1].host = Picoseconds(7);
+  input.points[0].slice = Bytes(1 << 20);
+  input.notes = {"h100: \"borrowed\""};
+  input.simulated = SimulatedCounts{.nodes = 12, .nodes_simulated = 3, .rank_kinds = 1, .messages = 5};
+  input.training = R"({"model":"gpt","memory":{"fits":true,"stages":[{"all":1}]}})";
   const ReportInput back = read_prediction(format_prediction(input), "test");
+  EXPECT_EQ(back.notes, input.notes);
+  ASSERT_TRUE(back.simulated);
+  EXPECT_EQ(back.simulated->messages, 5u);
+  EXPECT_EQ(back.training, input.training);
   expect_same(input.prediction, back.prediction);
   ASSERT_TRUE(back.fabric);
   EXPECT_EQ(back.fabric->fingerprint(), input.fabric->fingerprint());
@@ -72,6 +81,7 @@ TEST(PredictionJson, ReadsBackAsTheSameToTheLastBit) {
     EXPECT_EQ(back.points[i].time, input.points[i].time);
     EXPECT_EQ(back.points[i].algbw, input.points[i].algbw);
     EXPECT_EQ(back.points[i].busbw, input.points[i].busbw);
+    EXPECT_EQ(back.points[i].slice, input.points[i].slice);
   }
   ASSERT_EQ(back.what_if.size(), 2u);
   EXPECT_EQ(back.what_if[0].resource, "links \"up\"");
@@ -120,7 +130,7 @@ TEST(PredictionJson, RefusesWhatRefersToNothing) {
   EXPECT_THAT(complaint([](json& d) { d["spans"]["rank"][5] = 8; }),
               HasSubstr("spans.rank[5] is 8, but there are 8 ranks"));
   EXPECT_THAT(complaint([](json& d) { d["spans"]["stream"][2] = 3; }), HasSubstr("spans.stream[2] is 3"));
-  EXPECT_THAT(complaint([](json& d) { d["spans"]["kind"][0] = 6; }), HasSubstr("spans.kind[0] is 6"));
+  EXPECT_THAT(complaint([](json& d) { d["spans"]["kind"][0] = 7; }), HasSubstr("spans.kind[0] is 7"));
   EXPECT_THAT(complaint([](json& d) { d["spans"]["name"][1] = 4000000000u; }), HasSubstr("spans.name[1]"));
   EXPECT_THAT(complaint([](json& d) { d["ranks"][3]["job"] = 1; }), HasSubstr("ranks[3].job is 1"));
   EXPECT_THAT(complaint([](json& d) { d["ranks"][0]["node"] = 9; }),

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "banyan/fabric/fabric.h"
@@ -12,11 +14,21 @@
 
 namespace banyan::predict {
 
+// How much of a job was simulated one by one; what is alike is simulated once.
+struct SimulatedCounts {
+  uint64_t nodes = 0, nodes_simulated = 0;  // of all ranks
+  uint32_t rank_kinds = 0;
+  uint64_t messages = 0;  // of collectives, where they are carried out by messages
+};
+
 struct ReportInput {
   Prediction prediction;
   std::optional<Fabric> fabric = {};  // the numbers of prediction.links and of ranks' nodes are this one's
   std::vector<PredictedPoint> points = {};
   std::vector<WhatIf> what_if = {};
+  std::vector<std::string> notes = {};            // what a person should know besides, a line each
+  std::optional<SimulatedCounts> simulated = {};  // of jobs
+  std::string training = {};                      // of a training step, an object of JSON: prediction.md says what
 };
 
 // How much of it a page holds at most; what is left out, the page says.

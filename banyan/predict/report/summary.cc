@@ -49,9 +49,10 @@ std::string about_ranks(const Prediction& prediction) {
     double share;
     std::string words;
   };
-  const std::array parts = {
-      Part{shares.compute, " computing"}, Part{shares.exposed, " moving data that no computation hides"},
-      Part{shares.waiting, " waiting for other ranks"}, Part{shares.bubble, " with nothing to do"}};
+  const std::array parts = {Part{shares.compute, " computing"},
+                            Part{shares.exposed, " moving data that no computation hides"},
+                            Part{shares.waiting, " waiting for other ranks"},
+                            Part{shares.host, " held up by their host"}, Part{shares.bubble, " with nothing to do"}};
   std::string text;
   for (const Part& one : parts) {
     if (one.share < 0.0005) continue;
@@ -132,9 +133,10 @@ TimeShares time_shares(const Prediction& prediction) {
     shares.compute += part(rank.compute, prediction.time);
     shares.exposed += part(rank.exposed, prediction.time);
     shares.waiting += part(rank.waiting, prediction.time);
+    shares.host += part(rank.host, prediction.time);
     shares.bubble += part(rank.bubble, prediction.time);
   }
-  for (double* share : {&shares.compute, &shares.exposed, &shares.waiting, &shares.bubble}) {
+  for (double* share : {&shares.compute, &shares.exposed, &shares.waiting, &shares.host, &shares.bubble}) {
     *share /= static_cast<double>(prediction.ranks.size());
   }
   return shares;

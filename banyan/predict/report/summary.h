@@ -11,7 +11,7 @@ namespace banyan::predict {
 
 // Where the time of all ranks went, as fractions of it. All zero when there are no ranks or no time.
 struct TimeShares {
-  double compute = 0, exposed = 0, waiting = 0, bubble = 0;
+  double compute = 0, exposed = 0, waiting = 0, host = 0, bubble = 0;
 };
 TimeShares time_shares(const Prediction& prediction);
 

@@ -64,6 +64,7 @@ class JobFlows {
   // Takes away all flows of a job.
   void stop(uint32_t job);
 
+  bool any_under_way() const { return network_.flow_count() > 0; }
   // Whether something under way crosses the link.
   bool any_crosses(LinkId link) const;
   // Links, their loads, and what the window made of it.

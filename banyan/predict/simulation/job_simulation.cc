@@ -59,7 +59,7 @@ class Simulation {
     while (ranks_.nodes_left() > 0) {
       const Picoseconds timer = timers_.empty() ? FluidNetwork::kNever : Picoseconds(timers_.top().time);
       const Picoseconds time = std::min({flows_.next(), transfers_.next(), timer, links_.next_change()});
-      if (time == FluidNetwork::kNever) throw stuck();
+      if (time >= FluidNetwork::kNever) throw stuck();
       for (const JobFlows::Ended& ended : flows_.advance(time)) flow_ended(ended);
       transfers_.advance();
       for (const JobTransfers::Ended& ended : transfers_.take_ended()) collective_ended(ended.call, ended.begin);
@@ -93,8 +93,9 @@ class Simulation {
     switch (node.kind) {
       case job::JobNodeKind::compute:
       case job::JobNodeKind::memory:
+      case job::JobNodeKind::host:
         if (duration_of(node) == Picoseconds(0)) return end(place);
-        record_.change(place.rank, Account::computing, 1, now());
+        record_.change(place.rank, account_of(node), 1, now());
         timers_.push({(now() + duration_of(node)).count(), next_timer_++, place});
         return;
       case job::JobNodeKind::marker:
@@ -112,9 +113,24 @@ class Simulation {
     ranks_.end(place);
   }
 
+  static Account::Of account_of(const job::JobNode& node) {
+    return node.kind == job::JobNodeKind::host ? Account::hosting : Account::computing;
+  }
+  static PredictedSpan::Kind span_of(const job::JobNode& node) {
+    switch (node.kind) {
+      case job::JobNodeKind::memory:
+        return PredictedSpan::Kind::memory;
+      case job::JobNodeKind::host:
+        return PredictedSpan::Kind::host;
+      default:
+        return PredictedSpan::Kind::compute;
+    }
+  }
+
   Picoseconds duration_of(const job::JobNode& node) const {
-    if (options_.compute_speed == 1) return node.duration;
-    return Picoseconds(std::llround(static_cast<double>(node.duration.count()) / options_.compute_speed));
+    if (options_.compute_speed == 1 || node.kind == job::JobNodeKind::host) return node.duration;
+    const double of_device = static_cast<double>((node.duration - node.fixed).count());
+    return node.fixed + Picoseconds(std::llround(of_device / options_.compute_speed));
   }
 
   void timer_ended() {
@@ -123,9 +139,8 @@ class Simulation {
     if (ranks_.is_given_up(place.rank)) return;
     if (place.node == kBegin) return ranks_.begin(place.rank);
     const job::JobNode& node = ranks_.node(place);
-    record_.change(place.rank, Account::computing, -1, now());
-    record_.span(place, node.kind == job::JobNodeKind::memory ? PredictedSpan::Kind::memory : PredictedSpan::Kind::compute,
-                 now() - duration_of(node), now());
+    record_.change(place.rank, account_of(node), -1, now());
+    record_.span(place, span_of(node), now() - duration_of(node), now());
     end(place);
   }
 
@@ -278,6 +293,11 @@ class Simulation {
   uint64_t work_done() const { return nodes_done() + transfers_.messages_done(); }
 
   Error stuck() const {
+    if (!timers_.empty() || (flows_.any_under_way() && links_.down().empty())) {
+      return Error(ErrorCode::unsupported,
+                   "takes longer than the 53 days of virtual time that are simulated; check the units of times, sizes "
+                   "and bandwidths");
+    }
     std::vector<std::string> phrases;
     collectives_.name_waiting(phrases);
     messages_.name_waiting(phrases);

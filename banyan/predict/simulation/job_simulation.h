@@ -46,6 +46,7 @@
 #include "banyan/fabric/fabric.h"
 #include "banyan/predict/simulation/detours.h"
 #include "banyan/predict/collective/footprint.h"
+#include "banyan/job/check.h"
 #include "banyan/job/job.h"
 #include "banyan/predict/simulation/link_events.h"
 #include "banyan/predict/simulation/prediction.h"
@@ -77,12 +78,13 @@ struct JobSimulationOptions {
   // By link of the fabric, what protocols reach of its bandwidth, above 0; empty: all of it.
   std::vector<double> link_efficiency = {};
   double message_efficiency = 1;  // of the narrowest link
-  Bytes eager{64 << 10};          // messages up to this need no receive to begin
+  Bytes eager = job::kEager;           // messages up to this need no receive to begin
   Picoseconds window{0};
   std::vector<LinkEvent> events = {};
   OnFailure on_failure = OnFailure::stop;
   PlansOnFabric plans_for = {};  // of collectives that move: plans like `plans`, for what is left of the fabric
-  double compute_speed = 1;      // durations of compute and memory nodes are divided by it
+  double compute_speed = 1;      // of devices: durations of computes and memory moves are divided by it, but for what
+                                 // of them is fixed; the host takes what it takes
   bool fold = true;
   size_t most_spans = 1'000'000;  // kept for pictures; 0: none
   SimulationObserver* observer = nullptr;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/predict/simulation/sample_jobs.h"
@@ -52,6 +54,27 @@ TEST(JobSimulation, OverlapsCommunicationWithComputeOnAnotherStream) {
   EXPECT_EQ(result.prediction.ranks[0].compute, milliseconds(8));
   EXPECT_EQ(result.prediction.ranks[0].exposed, milliseconds(3));
   EXPECT_EQ(result.rank_kinds, 1u);  // both ranks are alike
+}
+
+// As traces are read: a program for each rank, and more kinds of calls than a training step has.
+TEST(JobSimulation, FoldsRanksOfEqualPrograms) {
+  Job::Builder builder("trace");
+  builder.add_name("work");
+  std::vector<uint32_t> all(64);
+  std::iota(all.begin(), all.end(), 0);
+  const uint32_t group = builder.add_group("all", all);
+  for (uint32_t rank = 0; rank < 64; ++rank) {
+    builder.begin_program();
+    builder.add_stream({.name = "main"});
+    builder.add_node(compute(milliseconds(1)));
+    for (uint64_t call = 1; call <= 100; ++call) builder.add_node(all_reduce(call * 1000));
+  }
+  for (uint32_t rank = 0; rank < 64; ++rank) builder.add_rank(rank, std::vector{group}, {});
+  const Job job = std::move(builder).build();
+  const Fabric fabric = fabric::generate_fabric("star:64@1GB/s");
+  const JobSimulation folded = simulate(fabric, job);
+  EXPECT_EQ(folded.rank_kinds, 1u);
+  EXPECT_EQ(folded.prediction.time, simulate(fabric, job, {.fold = false}).prediction.time);
 }
 
 TEST(JobSimulation, RunsWhatIsReadyFirstOnAStreamWithoutOrder) {

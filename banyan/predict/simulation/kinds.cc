@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -16,8 +17,8 @@ namespace {
 using Colour = uint64_t;
 
 constexpr int kMostRounds = 100;
-// A group that is used in more ways is one of a trace, where nothing is alike.
-constexpr size_t kMostUses = 64;
+// What is alike in groups that are used in more ways is not looked for: each way has a footprint of its own.
+constexpr size_t kMostUses = 512;
 
 size_t count_different(const std::vector<Colour>& colours) {
   return std::unordered_set<Colour>(colours.begin(), colours.end()).size();
@@ -100,14 +101,15 @@ void JobKinds::find_uses(bool* may_fold) {
       const auto& slots = of_program[job.program_number(rank)];
       for (uint32_t slot = 0; slot < slots.size(); ++slot) {
         std::vector<Use>& uses = uses_[first_group_[j] + job.group(rank, slot)];
-        for (const Use& use : slots[slot]) {
-          if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
-        }
+        const std::set<Use>& more = slots[slot];
+        if (std::includes(uses.begin(), uses.end(), more.begin(), more.end())) continue;
+        std::vector<Use> all;
+        std::set_union(uses.begin(), uses.end(), more.begin(), more.end(), std::back_inserter(all));
+        uses = std::move(all);
         *may_fold &= uses.size() <= kMostUses;
       }
     }
   }
-  for (std::vector<Use>& uses : uses_) std::sort(uses.begin(), uses.end());
 }
 
 void JobKinds::keep_apart(const Fabric& fabric) {

@@ -71,7 +71,7 @@ class JobKinds {
   bool has_any_ = false, is_folded_ = false;
   std::vector<uint32_t> first_rank_, first_group_;
   std::vector<uint32_t> job_of_rank_;
-  std::vector<std::vector<Use>> uses_;    // by group
+  std::vector<std::vector<Use>> uses_;    // by group, ascending
   std::vector<std::vector<bool>> sends_;  // by program of all jobs: by peer slot, whether it sends there
   std::vector<uint32_t> kind_of_rank_, kind_of_group_, kind_of_link_;
   std::vector<uint32_t> ranks_, groups_, ranks_like_, groups_like_, links_like_;

@@ -18,6 +18,8 @@ std::string_view to_string(PredictedSpan::Kind kind) {
       return "receive";
     case PredictedSpan::Kind::wait:
       return "wait";
+    case PredictedSpan::Kind::host:
+      return "host";
   }
   CHECK(false) << static_cast<int>(kind);
   return "";

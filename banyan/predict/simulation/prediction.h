@@ -18,7 +18,7 @@ namespace banyan::predict {
 
 // What one stream of one rank, or one link, did from `begin` to `end`.
 struct PredictedSpan {
-  enum class Kind : uint8_t { compute, memory, collective, send, receive, wait };
+  enum class Kind : uint8_t { compute, memory, collective, send, receive, wait, host };
   uint32_t rank = 0;  // number in Prediction::ranks
   uint16_t stream = 0;
   Kind kind = Kind::compute;
@@ -28,7 +28,7 @@ struct PredictedSpan {
 
 std::string_view to_string(PredictedSpan::Kind kind);
 
-// Where the time of a rank went. The four parts add up to the whole job's time.
+// Where the time of a rank went. The five parts add up to the whole job's time.
 struct PredictedRank {
   std::string name;   // of its node in the fabric
   uint32_t job = 0;   // into Prediction::jobs
@@ -37,6 +37,7 @@ struct PredictedRank {
   Picoseconds compute{0};  // at least one stream computes or moves memory
   Picoseconds exposed{0};  // none does, and its own bytes are on the way
   Picoseconds waiting{0};  // neither, and it waits in a collective for its other members, or for a receiver
+  Picoseconds host{0};     // none of these, and its host is at work, or pauses as a trace says
   Picoseconds bubble{0};   // none of these: nothing to do until a message comes, or nothing at all
 };
 
@@ -73,6 +74,7 @@ struct PredictedPoint {
   std::string plan;
   Picoseconds time{0};
   double algbw = 0, busbw = 0;  // bytes per second
+  Bytes slice{0};               // that moved at once; 0: not known
 };
 
 // The same simulation with one resource doubled.

@@ -20,12 +20,13 @@ void Account::finish(PredictedRank& rank, Picoseconds now) {
   rank.compute = sums_[computing];
   rank.exposed = sums_[moving];
   rank.waiting = sums_[waiting];
+  rank.host = sums_[hosting];
   rank.bubble = idle_;
 }
 
 void Account::book(Picoseconds now) {
   const Picoseconds passed = now - std::exchange(last_, now);
-  for (const Of of : {computing, moving, waiting}) {
+  for (const Of of : {computing, moving, waiting, hosting}) {
     if (counts_[of] == 0) continue;
     sums_[of] += passed;
     return;

@@ -1,8 +1,8 @@
 // JobRecord: what became of the ranks of jobs, for the Prediction: where their time went, what to draw.
 //
 // At every moment a rank computes, else its own bytes are on the way (exposed), else it waits in something that others
-// have not come to, else it is in a bubble; the four parts add up to the whole time. Sums are of all, spans are kept
-// up to a number. Private to job_simulation.cc.
+// have not come to, else its host is at work, else it is in a bubble; the five parts add up to the whole time. Sums are
+// of all, spans are kept up to a number. Private to job_simulation.cc.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace banyan::predict {
 // Where the time of a rank goes, as counts of what is under way. Times of calls ascend.
 class Account {
  public:
-  enum Of { computing, moving, waiting };
+  enum Of { computing, moving, waiting, hosting };
 
   void change(Of of, int by, Picoseconds now);
   // Nothing is under way from now on.
@@ -27,8 +27,8 @@ class Account {
  private:
   void book(Picoseconds now);
 
-  int counts_[3] = {0, 0, 0};
-  Picoseconds sums_[3] = {}, idle_{0}, last_{0};
+  int counts_[4] = {0, 0, 0, 0};
+  Picoseconds sums_[4] = {}, idle_{0}, last_{0};
 };
 
 class JobRecord {

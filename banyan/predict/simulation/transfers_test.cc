@@ -439,7 +439,7 @@ TEST(CollectivesByMessages, SayWhichHasNoneAndWhatToUse) {
   CollectiveCost cost;
   cost.pieces = {{.from = 0, .alpha = microseconds(3), .efficiency = 0.25}};
   const LinkEfficiency links{.scale_up = 1, .network = 1, .latency = microseconds(5)};
-  const auto measured = make_costed_plans(make_ring_plans(fabric, kFree), links, {cost});
+  const auto measured = make_costed_plans(fabric, make_ring_plans(fabric, kFree), links, {cost});
   EXPECT_THAT(error_of(fabric, job, *measured),
               AllOf(HasSubstr("collective 'x' of group 'all'"), HasSubstr("allreduce of 4 ranks"),
                     HasSubstr("leave --costs out")));

@@ -35,7 +35,9 @@ std::vector<WhatIf> what_if(const Fabric& fabric, const std::vector<PlacedJob>& 
     other.compute_speed = speed;
     other.message_latency =
         Picoseconds(static_cast<int64_t>(static_cast<double>(options.message_latency.count()) * latency));
-    const Picoseconds time = simulate_jobs(changed, jobs, other).prediction.time;
+    const Prediction prediction = simulate_jobs(changed, jobs, other).prediction;
+    if (!prediction.complete) return;
+    const Picoseconds time = prediction.time;
     answers.push_back({.resource = resource,
                        .time = time,
                        .gain = 1 - static_cast<double>(time.count()) / static_cast<double>(base.count())});

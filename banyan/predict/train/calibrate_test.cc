@@ -143,6 +143,18 @@ TEST(Rows, AreReadByTheirHeading) {
   EXPECT_EQ(other[0].config.model.vocabulary, 100u);
 }
 
+TEST(Rows, TellHowAStepWasMade) {
+  const std::string text =
+      "time (ms),global batch,micro batch,hidden,heads,layers,seq,tp,zero,Sequence Parallel,Flash-Attention,MFU,note\n"
+      "9,8,1,1024,16,12,1024,2,1,yes,true,0.4,x\n9,8,1,1024,16,12,1024,2,0,0,false,0.4,y\n";
+  const std::vector<TrainRow> rows = parse_train_rows(text, base());
+  EXPECT_EQ(rows[0].config.zero, 1u);
+  EXPECT_TRUE(rows[0].config.sequence_parallel && rows[0].config.fused_attention);
+  EXPECT_FALSE(rows[1].config.sequence_parallel || rows[1].config.fused_attention);
+  EXPECT_EQ(unknown_train_columns(text), (std::vector<std::string>{"MFU", "note"}));
+  EXPECT_TRUE(unknown_train_columns(kHeading).size() == 1) << "parameters follow from the shape";
+}
+
 TEST(Rows, NamesTheLineOfAMistake) {
   const auto error_of = [](const std::string& text) {
     try {

@@ -87,8 +87,10 @@ class Estimator {
   Both of_layer() const {
     const bool mixture = config_.model.experts > 0;
     Both layer;
-    layer.forward.compute = costs_.attention.forward + costs_.mlp.forward + costs_.experts.forward;
-    layer.backward.compute = costs_.attention.backward + costs_.mlp.backward + costs_.experts.backward;
+    layer.forward.compute =
+        costs_.attention.forward.seconds + costs_.mlp.forward.seconds + costs_.experts.forward.seconds;
+    layer.backward.compute =
+        costs_.attention.backward.seconds + costs_.mlp.backward.seconds + costs_.experts.backward.seconds;
     const double around = around_block() + (mixture ? around_experts() : around_block());
     layer.forward.tensor = layer.backward.tensor = around;
     if (config_.recompute == Recompute::full) layer.backward += layer.forward;
@@ -112,18 +114,18 @@ class Estimator {
   void add_embedding(Both& chunk) const {
     const double bytes = static_cast<double>(hidden_bytes(config_));
     chunk.forward +=
-        {costs_.embedding.forward,
+        {costs_.embedding.forward.seconds,
          tensor(config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce, bytes)};
     chunk.backward +=
-        {costs_.embedding.backward, config_.sequence_parallel ? tensor(job::JobCollective::all_gather, bytes) : 0};
+        {costs_.embedding.backward.seconds, config_.sequence_parallel ? tensor(job::JobCollective::all_gather, bytes) : 0};
   }
 
   void add_head(Both& chunk) const {
     const double bytes = static_cast<double>(hidden_bytes(config_));
     const double enter = config_.sequence_parallel ? tensor(job::JobCollective::all_gather, bytes) : 0;
-    chunk.forward += {costs_.head.forward, enter + 3 * tensor(job::JobCollective::all_reduce, 4 * config_.tokens())};
+    chunk.forward += {costs_.head.forward.seconds, enter + 3 * tensor(job::JobCollective::all_reduce, 4 * config_.tokens())};
     chunk.backward +=
-        {costs_.head.backward,
+        {costs_.head.backward.seconds,
          tensor(config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce, bytes)};
   }
 
@@ -195,7 +197,7 @@ class Estimator {
   }
 
   double optimizer(uint32_t stage) const {
-    double seconds = optimizer_seconds(config_, device_, updated_parameters(config_, stage));
+    double seconds = optimizer_costs(config_, device_, updated_parameters(config_, stage)).seconds;
     const uint32_t together = config_.zero > 0 ? static_cast<uint32_t>(config_.ranks()) : config_.tp * config_.pp;
     seconds += collective(job::JobCollective::all_reduce, 8, {together, 1});
     if (config_.zero == 1 || config_.zero == 2)

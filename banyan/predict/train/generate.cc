@@ -87,12 +87,13 @@ class StageWriter {
     return number;
   }
 
-  uint32_t compute(const char* name, double seconds, double flop, uint32_t need = kNone) {
+  uint32_t compute(const char* name, const PassCosts& cost, uint32_t need = kNone) {
     return add({.kind = job::JobNodeKind::compute,
                 .stream = kCompute,
                 .name = builder_.add_name(name),
-                .duration = to_picoseconds(seconds),
-                .flop = flop},
+                .duration = to_picoseconds(cost.seconds),
+                .fixed = to_picoseconds(cost.fixed),
+                .flop = cost.flop},
                {need, take_arrival()});
   }
 
@@ -149,25 +150,25 @@ class StageWriter {
   }
 
   // A block whose parameters may have to be gathered first (ZeRO 3).
-  void layer_compute(const char* name, double seconds, double flop) {
+  void layer_compute(const char* name, const PassCosts& cost) {
     const uint32_t parameters = gathered_;
     gathered_ = kNone;
-    const uint32_t node = compute(name, seconds, flop, parameters);
+    const uint32_t node = compute(name, cost, parameters);
     if (parameters != kNone) layer_begin_ = node;
   }
 
-  void dense_block(const char* name, double seconds, double flop) {
+  void dense_block(const char* name, const PassCosts& cost) {
     enter();
-    layer_compute(name, seconds, flop);
+    layer_compute(name, cost);
     leave();
   }
 
-  void experts(const char* name, double seconds, double flop) {
+  void experts(const char* name, const PassCosts& cost) {
     collective("dispatch tokens", job::JobCollective::all_to_all, kExpert, dispatch_bytes(config_));
     // Slices of an expert need each other's tokens.
     const uint64_t bytes = hidden_bytes(config_) * config_.model.top_k;
     if (config_.sequence_parallel) collective("gather tokens", job::JobCollective::all_gather, kTensor, bytes);
-    layer_compute(name, seconds, flop);
+    layer_compute(name, cost);
     collective("expert sum", config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce,
                kTensor, bytes);
     collective("return tokens", job::JobCollective::all_to_all, kExpert, dispatch_bytes(config_));
@@ -175,10 +176,10 @@ class StageWriter {
 
   void layer_forward(const char* attention, const char* mlp, const char* expert) {
     gather_parameters();
-    dense_block(attention, costs_.attention.forward, costs_.attention.forward_flop);
-    if (config_.model.experts == 0) return dense_block(mlp, costs_.mlp.forward, costs_.mlp.forward_flop);
-    compute(mlp, costs_.mlp.forward, costs_.mlp.forward_flop);
-    experts(expert, costs_.experts.forward, costs_.experts.forward_flop);
+    dense_block(attention, costs_.attention.forward);
+    if (config_.model.experts == 0) return dense_block(mlp, costs_.mlp.forward);
+    compute(mlp, costs_.mlp.forward);
+    experts(expert, costs_.experts.forward);
   }
 
   void layer_backward() {
@@ -187,18 +188,18 @@ class StageWriter {
     else
       gather_parameters();
     if (config_.model.experts == 0) {
-      dense_block("backward MLP", costs_.mlp.backward, costs_.mlp.backward_flop);
+      dense_block("backward MLP", costs_.mlp.backward);
     } else {
-      experts("backward experts", costs_.experts.backward, costs_.experts.backward_flop);
-      compute("backward router", costs_.mlp.backward, costs_.mlp.backward_flop);
+      experts("backward experts", costs_.experts.backward);
+      compute("backward router", costs_.mlp.backward);
     }
-    dense_block("backward attention", costs_.attention.backward, costs_.attention.backward_flop);
+    dense_block("backward attention", costs_.attention.backward);
     reduce(layer_dense_parameters(config_), layer_expert_parameters(config_));
   }
 
   void forward() {
     if (is_first_chunk()) {
-      compute("embedding", costs_.embedding.forward, 0);
+      compute("embedding", costs_.embedding.forward);
       leave();
     } else {
       arrive(kReceiveForward, kPrevious, tag(chunk_ - 1, false));
@@ -211,7 +212,7 @@ class StageWriter {
       return;
     }
     enter();
-    compute("output layer", costs_.head.forward, costs_.head.forward_flop);
+    compute("output layer", costs_.head.forward);
     // Cross entropy over a split vocabulary: maximum, sum of exponentials, the right word's logit.
     for (const char* name : {"loss maximum", "loss sum", "loss target"})
       collective(name, job::JobCollective::all_reduce, kTensor, whole_bytes(4 * config_.tokens()));
@@ -219,7 +220,7 @@ class StageWriter {
 
   void backward() {
     if (is_last_chunk()) {
-      compute("backward output layer", costs_.head.backward, costs_.head.backward_flop);
+      compute("backward output layer", costs_.head.backward);
       leave();
       reduce(head_parameters(), 0);
     } else {
@@ -228,7 +229,7 @@ class StageWriter {
     for (uint32_t layer = 0; layer < config_.layers_of_chunk(chunk_); ++layer) layer_backward();
     if (is_first_chunk()) {
       enter();
-      compute("backward embedding", costs_.embedding.backward, 0);
+      compute("backward embedding", costs_.embedding.backward);
       reduce(embedding_slice(config_), 0);
     } else {
       message(job::JobNodeKind::send, kSendBackward, kPrevious, tag(chunk_, true), last_compute_);
@@ -299,11 +300,13 @@ class StageWriter {
                  whole_bytes(static_cast<double>(config_.vocabulary_slice()) * model.hidden * grad));
     collective("gradient norm", job::JobCollective::all_reduce, kNorm, 8);
     const double updated = updated_parameters(config_, stage_);
+    const PassCosts update = optimizer_costs(config_, device_, updated);
     add({.kind = job::JobNodeKind::memory,
          .stream = kCompute,
          .name = builder_.add_name("optimizer"),
          .bytes = whole_bytes(updated * optimizer_bytes_per_parameter(config_)),
-         .duration = to_picoseconds(optimizer_seconds(config_, device_, updated))},
+         .duration = to_picoseconds(update.seconds),
+         .fixed = to_picoseconds(update.fixed)},
         {take_arrival()});
     if (config_.zero == 1 || config_.zero == 2) {
       const StageParameters parameters = stage_parameters(config_, stage_);

@@ -1,5 +1,6 @@
 #include "banyan/predict/train/rows.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -25,6 +26,10 @@ enum Column : size_t {
   kPp,
   kVocabulary,
   kRecompute,
+  kZero,
+  kInterleave,
+  kSequenceParallel,
+  kFusedAttention,
   kColumns
 };
 struct ColumnName {
@@ -64,7 +69,14 @@ constexpr std::array kNames = {ColumnName{kTime, "time"},
                                ColumnName{kVocabulary, "vocab"},
                                ColumnName{kVocabulary, "vocabsize"},
                                ColumnName{kRecompute, "recompute"},
-                               ColumnName{kRecompute, "recomputation"}};
+                               ColumnName{kRecompute, "recomputation"},
+                               ColumnName{kZero, "zero"},
+                               ColumnName{kZero, "zerostage"},
+                               ColumnName{kInterleave, "interleave"},
+                               ColumnName{kSequenceParallel, "sequenceparallel"},
+                               ColumnName{kSequenceParallel, "sequenceparallelism"},
+                               ColumnName{kFusedAttention, "fusedattention"},
+                               ColumnName{kFusedAttention, "flashattention"}};
 constexpr std::array<std::string_view, kColumns> kWords = {"time",
                                                            "GPUs",
                                                            "global batch",
@@ -77,7 +89,11 @@ constexpr std::array<std::string_view, kColumns> kWords = {"time",
                                                            "data parallelism",
                                                            "pipeline parallelism",
                                                            "vocabulary",
-                                                           "recompute"};
+                                                           "recompute",
+                                                           "zero",
+                                                           "interleave",
+                                                           "sequence parallel",
+                                                           "fused attention"};
 
 Error invalid(uint32_t line, const std::string& message) {
   return Error(ErrorCode::invalid_input, message, "line " + std::to_string(line));
@@ -105,6 +121,8 @@ std::vector<std::string_view> split(std::string_view line) {
   }
 }
 
+std::string column_name(std::string_view heading) { return letters(heading.substr(0, heading.find('('))); }
+
 class Reader {
  public:
   explicit Reader(const TrainConfig& base) : base_(base) { places_.fill(-1); }
@@ -130,7 +148,7 @@ class Reader {
   void heading(const std::vector<std::string_view>& cells) {
     for (size_t i = 0; i < cells.size(); ++i) {
       const size_t bracket = cells[i].find('(');
-      const std::string name = letters(cells[i].substr(0, bracket));
+      const std::string name = column_name(cells[i]);
       for (const ColumnName& known : kNames) {
         if (known.name != name || places_[known.column] >= 0) continue;
         places_[known.column] = static_cast<int>(i);
@@ -170,6 +188,19 @@ class Reader {
     return places_[column] < 0 ? otherwise : number<uint32_t>(cells, column);
   }
 
+  bool flag_or(const std::vector<std::string_view>& cells, Column column, bool otherwise) const {
+    if (places_[column] < 0) return otherwise;
+    const std::string_view text = cell(cells, column);
+    for (const std::string_view yes : {"1", "true", "yes", "True"}) {
+      if (text == yes) return true;
+    }
+    for (const std::string_view no : {"0", "false", "no", "False"}) {
+      if (text == no) return false;
+    }
+    throw invalid(line_, "'" + std::string(text.substr(0, 40)) + "' in column '" + std::string(kWords[column]) +
+                             "' is neither true nor false");
+  }
+
   void row(const std::vector<std::string_view>& cells) {
     TrainRow row{.config = base_, .line = line_};
     TrainConfig& config = row.config;
@@ -184,6 +215,10 @@ class Reader {
       row.says_recompute = true;
       config.recompute = parse_recompute(cell(cells, kRecompute));
     }
+    config.zero = number_or(cells, kZero, base_.zero);
+    config.interleave = number_or(cells, kInterleave, base_.interleave);
+    config.sequence_parallel = flag_or(cells, kSequenceParallel, base_.sequence_parallel);
+    config.fused_attention = flag_or(cells, kFusedAttention, base_.fused_attention);
     row.seconds = number<double>(cells, kTime) * time_factor_;
     if (!(row.seconds > 0) || !std::isfinite(row.seconds)) throw invalid(line_, "a step takes no time");
     try {
@@ -215,6 +250,17 @@ std::vector<TrainRow> parse_train_rows(std::string_view csv, const TrainConfig& 
     csv.remove_prefix(std::min(end + 1, csv.size()));
   }
   return reader.finish();
+}
+
+std::vector<std::string> unknown_train_columns(std::string_view csv) {
+  std::vector<std::string> unknown;
+  for (const std::string_view heading : split(csv.substr(0, csv.find('\n')))) {
+    const std::string name = column_name(heading);
+    const bool is_known =
+        std::any_of(kNames.begin(), kNames.end(), [&](const ColumnName& known) { return known.name == name; });
+    if (!is_known) unknown.emplace_back(heading);
+  }
+  return unknown;
 }
 
 }  // namespace banyan::predict

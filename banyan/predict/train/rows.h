@@ -3,9 +3,10 @@
 // The heading names the columns, matched without regard to case, blanks and punctuation; the time needs its unit.
 // Known:
 //   time or "iteration time" (ms, s, us); # GPUs; global batch; micro batch; hidden size; attention heads; layers;
-//   sequence length; tensor, data, pipeline parallelism (or tp, dp, pp); vocabulary; recompute (none, selective, full)
-// What else there is (a column of parameters, say) is passed over. A missing column of parallelism is 1; number of GPUs
-// must be tp * dp * pp where it is given.
+//   sequence length; tensor, data, pipeline parallelism (or tp, dp, pp); vocabulary; recompute (none, selective, full);
+//   zero; interleave; sequence parallel, fused attention (true or false)
+// What else there is (a column of parameters, say) is passed over; unknown_train_columns names it. A missing
+// column of parallelism is 1; number of GPUs must be tp * dp * pp where it is given.
 #pragma once
 
 #include <optional>
@@ -27,5 +28,8 @@ struct TrainRow {
 // `base` gives what rows do not say: precision, vocabulary, recompute, gradients... Throws Error{invalid_input} with
 // the line and column.
 std::vector<TrainRow> parse_train_rows(std::string_view csv, const TrainConfig& base);
+
+// Columns of the heading that parse_train_rows passes over, as they are written there.
+std::vector<std::string> unknown_train_columns(std::string_view csv);
 
 }  // namespace banyan::predict

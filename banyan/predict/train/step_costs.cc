@@ -3,15 +3,15 @@
 namespace banyan::predict {
 namespace {
 
+PassCosts cost(const Operator& work, const TrainConfig& config, const Device& device) {
+  const OperatorTime time = operator_time(work, device, config.precision);
+  return {.seconds = time.seconds(), .fixed = time.fixed(), .flop = work.flop()};
+}
+
 BlockCosts cost(const LayerBlock& block, const TrainConfig& config, const Device& device) {
   Operator backward = block.backward;
   if (config.recompute == Recompute::selective) backward.add(block.recompute_core);
-  const OperatorTime forward = operator_time(block.forward, device, config.precision);
-  return {.forward = forward.seconds(),
-          .backward = operator_time(backward, device, config.precision).seconds(),
-          .forward_flop = block.forward.flop(),
-          .backward_flop = backward.flop(),
-          .launch_bound = forward.launch_bound()};
+  return {.forward = cost(block.forward, config, device), .backward = cost(backward, config, device)};
 }
 
 }  // namespace
@@ -31,10 +31,10 @@ double updated_parameters(const TrainConfig& config, uint32_t stage) {
   return parameters.dense / config.dp + parameters.experts / (static_cast<double>(config.dp) / config.ep);
 }
 
-double optimizer_seconds(const TrainConfig& config, const Device& device, double parameters) {
+PassCosts optimizer_costs(const TrainConfig& config, const Device& device, double parameters) {
   Operator update;
   update.add_memory(parameters * optimizer_bytes_per_parameter(config), 2);
-  return operator_time(update, device, config.precision).seconds();
+  return cost(update, config, device);
 }
 
 }  // namespace banyan::predict

@@ -8,10 +8,14 @@
 
 namespace banyan::predict {
 
+struct PassCosts {
+  double seconds = 0;
+  double fixed = 0;  // of these, what a faster device does not shorten
+  double flop = 0;
+};
+
 struct BlockCosts {
-  double forward = 0, backward = 0;  // seconds; backward includes what selective recomputation repeats
-  double forward_flop = 0, backward_flop = 0;
-  bool launch_bound = false;  // forward
+  PassCosts forward, backward;  // backward includes what selective recomputation repeats
 };
 
 struct StepCosts {
@@ -23,8 +27,8 @@ struct StepCosts {
 // Throws Error{unsupported} when the device lacks the precision.
 StepCosts step_costs(const TrainConfig& config, const Device& device);
 
-// Seconds of the optimizer on `parameters` that this rank updates.
-double optimizer_seconds(const TrainConfig& config, const Device& device, double parameters);
+// The optimizer on `parameters` that this rank updates.
+PassCosts optimizer_costs(const TrainConfig& config, const Device& device, double parameters);
 
 // Parameters that a rank of a stage updates: its share under ZeRO.
 double updated_parameters(const TrainConfig& config, uint32_t stage);
