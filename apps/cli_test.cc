@@ -146,7 +146,8 @@ TEST(Plan, PrintsTheObjectThatScriptsReadFrom) {
   EXPECT_LE(report["schedule"]["height_max"].get<uint64_t>(), 3u);
   EXPECT_GT(report["schedule"]["height_mean"].get<double>(), 0);
   double parts = 0;
-  for (const char* phase : {"bound", "switches", "packing", "lowering"}) parts += report["seconds"][phase].get<double>();
+  for (const char* phase : {"bound", "switches", "packing", "lowering"})
+    parts += report["seconds"][phase].get<double>();
   EXPECT_LE(parts, report["seconds"]["total"].get<double>());
 }
 

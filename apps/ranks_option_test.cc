@@ -14,7 +14,8 @@ using ::testing::ThrowsMessage;
 
 // The switch stands between the ranks, so that numbers of ranks and of nodes differ.
 Fabric fabric_of_five() {
-  return fabric::parse_fabric_text("g0 <-> sw 1GB/s; g1 <-> sw 1GB/s; g2 <-> sw 1GB/s; a-b <-> sw 1GB/s; 0 <-> sw 1GB/s");
+  return fabric::parse_fabric_text(
+      "g0 <-> sw 1GB/s; g1 <-> sw 1GB/s; g2 <-> sw 1GB/s; a-b <-> sw 1GB/s; 0 <-> sw 1GB/s");
 }
 
 std::vector<std::string> names(std::string_view text) {

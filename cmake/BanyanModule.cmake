@@ -4,9 +4,10 @@
 # benchmark and, with BANYAN_FUZZ, one libFuzzer program per fuzzer. DEPS are visible to users of the module, PRIVATE
 # libraries are known to it alone.
 #
-# A fuzzer x_fuzz.cc registers one reader and its corpus, as banyan/testing/fuzz.h shows. Name it under FUZZERS only (not
-# under TESTS): it is compiled into the test binary beside fuzz_replay_test.cc, so that `make test` replays every corpus,
-# and with BANYAN_FUZZ into the program x_fuzz beside fuzz_main.cc. Any number of fuzzers may share one test binary.
+# A fuzzer x_fuzz.cc registers one reader and its corpus, as banyan/testing/fuzz.h shows. Name it under FUZZERS only
+# (not under TESTS): it is compiled into the test binary beside fuzz_replay_test.cc, so that `make test` replays every
+# corpus, and with BANYAN_FUZZ into the program x_fuzz beside fuzz_main.cc. Any number of fuzzers may share one test
+# binary.
 
 add_library(banyan_warnings INTERFACE)
 target_compile_options(banyan_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
@@ -16,8 +17,9 @@ if(BANYAN_WERROR)
   target_compile_options(banyan_warnings INTERFACE -Werror)
 endif()
 
-# Test programs: their bodies are compiled for a short build, not for speed, and share one precompiled header of gtest and
-# gmock. A target that is an executable creates it, since executables and libraries are compiled differently (-fPIE).
+# Test programs: their bodies are compiled for a short build, not for speed, and share one precompiled header of gtest
+# and gmock. A target that is an executable creates it, since executables and libraries are compiled differently
+# (-fPIE).
 add_executable(banyan_test_headers EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/empty_main.cc)
 target_link_libraries(banyan_test_headers PRIVATE GTest::gmock GTest::gtest)
 target_compile_options(banyan_test_headers PRIVATE -O1)
@@ -38,9 +40,9 @@ function(banyan_test target)
   target_link_libraries(${target} PRIVATE ${T_LIBRARIES} banyan_warnings banyan_test_main)
 endfunction()
 
-# banyan_test_cases(TARGET PREFIX ...): every gtest case of TARGET as a ctest case PREFIX.SUITE.CASE. The rest is passed on
-# to gtest_discover_tests. Names are those of the tests only: what a parameter looks like in memory differs from build to
-# build.
+# banyan_test_cases(TARGET PREFIX ...): every gtest case of TARGET as a ctest case PREFIX.SUITE.CASE. The rest is passed
+# on to gtest_discover_tests. Names are those of the tests only: what a parameter looks like in memory differs from
+# build to build.
 function(banyan_test_cases target prefix)
   gtest_discover_tests(${target} TEST_PREFIX "${prefix}." DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES ${ARGN})
 endfunction()

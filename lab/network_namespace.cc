@@ -25,7 +25,8 @@ InNamespace::InNamespace(const std::string& name) : before_(open("/proc/thread-s
   if (!wanted.is_open()) {
     throw Error(ErrorCode::not_found, "there is no network namespace '" + name + "': " + std::strerror(errno));
   }
-  if (setns(wanted.get(), CLONE_NEWNET) != 0) throw run::system_error("cannot enter the network namespace '" + name + "'");
+  if (setns(wanted.get(), CLONE_NEWNET) != 0)
+    throw run::system_error("cannot enter the network namespace '" + name + "'");
 }
 
 InNamespace::~InNamespace() {
@@ -44,7 +45,8 @@ void try_everything() {
   run_tool({"ip", "netns", "add", "probe"});
   run_tool({"ip", "link", "add", "name", "cable0", "type", "veth", "peer", "name", "cable0", "netns", "probe"});
   run_tool({"ip", "rule", "add", "from", "10.0.0.1", "lookup", "100"});
-  run_tool({"tc", "qdisc", "replace", "dev", "cable0", "root", "tbf", "rate", "1mbit", "burst", "32k", "latency", "1ms"});
+  run_tool(
+      {"tc", "qdisc", "replace", "dev", "cable0", "root", "tbf", "rate", "1mbit", "burst", "32k", "latency", "1ms"});
   const char* setting = "/proc/sys/net/ipv4/ip_forward";
   const run::FileDescriptor file(open(setting, O_WRONLY | O_CLOEXEC));
   if (!file.is_open()) throw run::system_error(std::string("cannot set ") + setting);

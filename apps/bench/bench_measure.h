@@ -5,6 +5,8 @@
 // the links of a ring would carry of it: 2 (n - 1) / n of an allreduce, (n - 1) / n of those just named, else 1.
 #pragma once
 
+#include <banyan/banyan.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -14,7 +16,6 @@
 #include <vector>
 
 #include "banyan/element/data_type.h"
-#include <banyan/banyan.h>
 
 namespace banyan::app {
 

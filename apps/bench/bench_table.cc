@@ -218,7 +218,8 @@ std::vector<picture::Curve> read_bench_csv(std::string_view text, BenchAxis axis
     const double factor = busbw_factor(parse_bench_kind(field("collective")), static_cast<uint32_t>(value("ranks")));
     const double algbw = bytes / time * 1e-3;
     curve_of(curves, label)
-        .points.push_back(point_of(bytes, {.microseconds = time, .algbw = algbw, .busbw = algbw * factor, .wrong = {}}, axis));
+        .points.push_back(
+            point_of(bytes, {.microseconds = time, .algbw = algbw, .busbw = algbw * factor, .wrong = {}}, axis));
   }
   return curves;
 }

@@ -12,9 +12,9 @@
 #include "apps/bench/bench_measure.h"
 #include "apps/bench/bench_table.h"
 #include "apps/command.h"
+#include "apps/report.h"
 #include "apps/run/launch_plan.h"
 #include "apps/run/launcher.h"
-#include "apps/report.h"
 #include "banyan/base/file.h"
 #include "banyan/base/units.h"
 #include "banyan/run/join/environment.h"
@@ -201,8 +201,8 @@ class BenchCommand : public Command {
           if (op != element::ReduceOp::premul_sum) return op;
           throw Error(ErrorCode::unsupported, "premul_sum has a factor for each rank, which there is no way to give");
         },
-        {element::ReduceOp::sum, element::ReduceOp::prod, element::ReduceOp::min, element::ReduceOp::max, element::ReduceOp::avg, element::ReduceOp::band, element::ReduceOp::bor,
-         element::ReduceOp::bxor});
+        {element::ReduceOp::sum, element::ReduceOp::prod, element::ReduceOp::min, element::ReduceOp::max,
+         element::ReduceOp::avg, element::ReduceOp::band, element::ReduceOp::bor, element::ReduceOp::bxor});
     if (texts_.ops == "all") return;
     for (const element::ReduceOp op : ops_) {
       const auto has_op = [op](element::DataType type) { return is_reducible(type, op); };
@@ -251,7 +251,8 @@ class BenchCommand : public Command {
         continue;
       }
       for (const element::DataType type : types_) {
-        for (const element::ReduceOp op : reduces(kind) ? ops_ : std::vector<element::ReduceOp>{element::ReduceOp::sum}) {
+        for (const element::ReduceOp op :
+             reduces(kind) ? ops_ : std::vector<element::ReduceOp>{element::ReduceOp::sum}) {
           if (!is_reducible(type, op)) continue;
           for (const uint32_t root : is_rooted(kind) ? roots(ranks) : std::vector<uint32_t>{0}) {
             for (const uint64_t size : sizes_) {

@@ -42,9 +42,9 @@ class Verify : public ::testing::Test {
       builder.add_chunk({.root = NodeId{root}, .units = units[root], .out_tree = tree});
     }
     schedule::write_schedule(plan_, {.schedule = std::move(builder).build(),
-                           .planner = "by hand",
-                           .claimed_seconds_per_byte = claims.seconds_per_byte,
-                           .bound_seconds_per_byte = claims.bound});
+                                     .planner = "by hand",
+                                     .claimed_seconds_per_byte = claims.seconds_per_byte,
+                                     .bound_seconds_per_byte = claims.bound});
   }
 
   void expect_no(const std::string& reason) {

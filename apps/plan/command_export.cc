@@ -41,7 +41,8 @@ class ExportCommand : public Command {
 
   ExitCode run(const Terminal& terminal) override {
     if (output_ == "-") output_.clear();
-    const schedule::ExportFormat format = parse_option("--format", [&] { return schedule::parse_export_format(format_); });
+    const schedule::ExportFormat format =
+        parse_option("--format", [&] { return schedule::parse_export_format(format_); });
     const schedule::ExportOptions options = export_options();
     if (json_ && output_.empty()) {
       throw Error(ErrorCode::invalid_input, "--json needs -o FILE: standard output cannot hold the table and the file");

@@ -6,8 +6,8 @@
 #include "apps/fabric_option.h"
 #include "apps/lists.h"
 #include "apps/plan/plan_source.h"
-#include "apps/report.h"
 #include "apps/plan/timed_plan.h"
+#include "apps/report.h"
 #include "banyan/plan/compare.h"
 
 namespace banyan::app {
@@ -311,9 +311,9 @@ class PlanCommand : public Command {
   // The file takes the schedule by value; it is moved there and back, for it may be large.
   void write_plan(const Terminal& terminal, plan::ForestPlan& plan, const std::string& planner) const {
     schedule::ScheduleFile file{.schedule = std::move(plan.schedule),
-                      .planner = planner,
-                      .claimed_seconds_per_byte = plan.seconds_per_byte,
-                      .bound_seconds_per_byte = {}};
+                                .planner = planner,
+                                .claimed_seconds_per_byte = plan.seconds_per_byte,
+                                .bound_seconds_per_byte = {}};
     // An allreduce that overlaps its phases may beat their sum, which then bounds nothing.
     if (plan.seconds_per_byte >= plan.bound.seconds_per_byte) file.bound_seconds_per_byte = plan.bound.seconds_per_byte;
     write_output(terminal, texts_.output, format_schedule(file));

@@ -39,11 +39,11 @@ TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& 
   const auto simulate = [&](Bytes slice) {
     return TimedPlan{.slice = slice,
                      .simulation = predict::simulate_schedule(schedule, {.total = total,
-                                                                .slice = slice,
-                                                                .alpha = options.alpha,
-                                                                .window = options.window,
-                                                                .fold = options.fold,
-                                                                .observer = &watch})};
+                                                                         .slice = slice,
+                                                                         .alpha = options.alpha,
+                                                                         .window = options.window,
+                                                                         .fold = options.fold,
+                                                                         .observer = &watch})};
   };
   if (options.slice) return simulate(*options.slice);
   const Bytes guess = plan::choose_slice(schedule, total, {.per_message = options.alpha}, kMostPredictedSlice);

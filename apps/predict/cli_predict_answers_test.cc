@@ -77,8 +77,8 @@ TEST(CliPredictTrain, FitsInTheReadme) {
 }
 
 TEST(CliPredictTrain, SaysWhoseFiguresADeviceCarries) {
-  const Words step = {"predict", "train",    "--layers",   "4",     "--hidden", "1024", "--dp", "2", "--global-batch",
-                      "2",       "--fabric", "dgx-h100:1", "--gpu", "h100"};
+  const Words step = {"predict", "train",          "--layers", "4",        "--hidden",   "1024",  "--dp",
+                      "2",       "--global-batch", "2",        "--fabric", "dgx-h100:1", "--gpu", "h100"};
   EXPECT_THAT(run_banyan(step).out, HasSubstr("was measured on a100-80g"));
   EXPECT_THAT(json_of(step)["notes"].dump(), AllOf(HasSubstr("35 us"), HasSubstr("measured on a100-80g")));
   Words own = step;
@@ -183,7 +183,8 @@ TEST(CliPredict, RefusesTwoReportsInOneFile) {
 }
 
 TEST(CliPredict, NamesTheCollectiveOrCommandThatWasMeant) {
-  expect_refused({"predict", "allredcue", "ring:4"}, "is neither a plan file nor a collective (did you mean 'allreduce'?)");
+  expect_refused({"predict", "allredcue", "ring:4"},
+                 "is neither a plan file nor a collective (did you mean 'allreduce'?)");
   expect_refused({"predict", "trian"}, "did you mean 'train'?");
   expect_refused({"predict", "train", "--modle", "x"}, "'banyan predict train --help'");
   expect_refused({"predict", "job", "--gaol", "x"}, "'banyan predict job --help'");
@@ -192,9 +193,11 @@ TEST(CliPredict, NamesTheCollectiveOrCommandThatWasMeant) {
 // As a user's Ctrl-C: SIGINT after a while. It would take minutes.
 TEST(CliPredict, CallsNothingThatWasInterruptedAResult) {
   const TemporaryFolder folder;
-  const std::string out = folder.path("out"), command =
-      std::string("timeout --preserve-status -s INT 8 " BANYAN_BINARY " predict allreduce star:16@25GB/s --bytes 4GiB --slice 2KiB "
-                  "--unfolded > ") + out + "; exit $?";
+  const std::string out = folder.path("out"),
+                    command = std::string("timeout --preserve-status -s INT 8 " BANYAN_BINARY
+                                          " predict allreduce star:16@25GB/s --bytes 4GiB --slice 2KiB "
+                                          "--unfolded > ") +
+                              out + "; exit $?";
   const int status = std::system(command.c_str());
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 130);
@@ -203,9 +206,10 @@ TEST(CliPredict, CallsNothingThatWasInterruptedAResult) {
 
 TEST(CliPredictCalibrate, NamesColumnsThatItDoesNotUse) {
   const TemporaryFolder folder;
-  const std::string rows = folder.write("rows.csv",
-                                        "global batch,micro batch,hidden,heads,layers,seq,zero,flash attention,MFU,"
-                                        "time (ms)\n8,1,1024,16,12,1024,0,yes,0.3,1400\n8,2,1024,16,12,1024,0,no,0.3,1200\n");
+  const std::string rows =
+      folder.write("rows.csv",
+                   "global batch,micro batch,hidden,heads,layers,seq,zero,flash attention,MFU,"
+                   "time (ms)\n8,1,1024,16,12,1024,0,yes,0.3,1400\n8,2,1024,16,12,1024,0,no,0.3,1200\n");
   const Outcome outcome = run_banyan({"predict", "calibrate", rows, "--quick", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(Json::parse(outcome.out)["notes"], Json::array({"rows.csv: not used are the columns 'MFU'"}));

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "apps/predict/planned_footprints.h"
 #include "apps/plan/timed_plan.h"
+#include "apps/predict/planned_footprints.h"
 #include "banyan/base/file.h"
 #include "banyan/predict/collective/costed_plans.h"
 #include "banyan/predict/report/chrome_trace.h"
@@ -61,9 +61,9 @@ predict::ReportInput report_input(const JobQuestion& question, const JobAnswer& 
           .what_if = answer.what_if,
           .notes = question.notes,
           .simulated = predict::SimulatedCounts{.nodes = simulation.nodes,
-                                       .nodes_simulated = simulation.nodes_simulated,
-                                       .rank_kinds = simulation.rank_kinds,
-                                       .messages = simulation.collective_messages},
+                                                .nodes_simulated = simulation.nodes_simulated,
+                                                .rank_kinds = simulation.rank_kinds,
+                                                .messages = simulation.collective_messages},
           .training = question.training};
 }
 

@@ -9,8 +9,8 @@
 #include "apps/command.h"
 #include "apps/report.h"
 #include "banyan/predict/cost/collective_cost.h"
-#include "banyan/predict/simulation/job_simulation.h"
 #include "banyan/predict/report/report_input.h"
+#include "banyan/predict/simulation/job_simulation.h"
 #include "banyan/predict/simulation/what_if.h"
 
 namespace banyan::app {

@@ -19,8 +19,8 @@ struct JobEntry {
   std::string goal, chakra;  // paths
   std::string groups;        // of chakra, may be empty
 
-  std::string name, tenant;                // may be empty
-  std::vector<std::string> ranks;          // by rank of the job: names of places; empty: as the next two say
+  std::string name, tenant;                         // may be empty
+  std::vector<std::string> ranks;                   // by rank of the job: names of places; empty: as the next two say
   std::optional<predict::PlacementRule> placement;  // nothing: as the command says, and so the seed
   std::optional<uint64_t> seed;
   Picoseconds start{0};

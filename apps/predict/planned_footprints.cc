@@ -24,7 +24,9 @@ constexpr Picoseconds kHop = std::chrono::microseconds(5);
 constexpr Bytes kMostSliceOfPrediction{uint64_t{1} << 30};
 
 // A barrier moves no bytes, and no planner knows it.
-bool is_planned(job::JobCollective kind) { return predict::scheduled_kind(kind).has_value() && kind != job::JobCollective::barrier; }
+bool is_planned(job::JobCollective kind) {
+  return predict::scheduled_kind(kind).has_value() && kind != job::JobCollective::barrier;
+}
 
 class PlannedFootprints : public predict::CollectivePlans, public predict::CollectiveMessages {
  public:

@@ -51,8 +51,8 @@ std::optional<uint32_t> ranks_in_name(const std::string& path) {
 job::JobCollective parse_job_collective(const std::string& text) {
   const std::string name = lower(text);
   for (const job::JobCollective kind :
-       {job::JobCollective::all_reduce, job::JobCollective::reduce, job::JobCollective::all_gather, job::JobCollective::broadcast,
-        job::JobCollective::all_to_all, job::JobCollective::reduce_scatter}) {
+       {job::JobCollective::all_reduce, job::JobCollective::reduce, job::JobCollective::all_gather,
+        job::JobCollective::broadcast, job::JobCollective::all_to_all, job::JobCollective::reduce_scatter}) {
     if (to_string(kind) == name) return kind;
   }
   throw Error(ErrorCode::invalid_input, "'" + text.substr(0, 40) +
@@ -280,7 +280,8 @@ class RowCalibration {
   // for those that were fitted.
   void check(const predict::RowSet& set) {
     std::optional<Checked> best;
-    for (const predict::Recompute way : {predict::Recompute::none, predict::Recompute::selective, predict::Recompute::full}) {
+    for (const predict::Recompute way :
+         {predict::Recompute::none, predict::Recompute::selective, predict::Recompute::full}) {
       if (set.recompute && *set.recompute != way) continue;
       std::vector<double> predicted;
       for (const predict::TrainRow& row : set.rows) {
@@ -303,18 +304,22 @@ class RowCalibration {
 
   using Figure = std::pair<const char*, std::string (*)(const predict::Device&)>;
   static std::vector<Figure> figures_of() {
-    return {
-        {"matrix products, of the peak", [](const predict::Device& d) { return percent(d.efficiency.matrix); }},
-        {"memory, of its bandwidth", [](const predict::Device& d) { return percent(d.efficiency.memory); }},
-        {"unaligned matrix products", [](const predict::Device& d) { return percent(d.efficiency.unaligned); }},
-        {"gap between kernels",
-         [](const predict::Device& d) { return format_seconds(static_cast<double>(d.efficiency.kernel_gap.count()) * 1e-12); }},
-        {"host's time for a kernel",
-         [](const predict::Device& d) { return format_seconds(static_cast<double>(d.efficiency.host_launch.count()) * 1e-12); }},
-        {"links in a box", [](const predict::Device& d) { return percent(d.links.scale_up); }},
-        {"network", [](const predict::Device& d) { return percent(d.links.network); }},
-        {"latency per doubling of ranks",
-         [](const predict::Device& d) { return format_seconds(static_cast<double>(d.links.latency.count()) * 1e-12); }}};
+    return {{"matrix products, of the peak", [](const predict::Device& d) { return percent(d.efficiency.matrix); }},
+            {"memory, of its bandwidth", [](const predict::Device& d) { return percent(d.efficiency.memory); }},
+            {"unaligned matrix products", [](const predict::Device& d) { return percent(d.efficiency.unaligned); }},
+            {"gap between kernels",
+             [](const predict::Device& d) {
+               return format_seconds(static_cast<double>(d.efficiency.kernel_gap.count()) * 1e-12);
+             }},
+            {"host's time for a kernel",
+             [](const predict::Device& d) {
+               return format_seconds(static_cast<double>(d.efficiency.host_launch.count()) * 1e-12);
+             }},
+            {"links in a box", [](const predict::Device& d) { return percent(d.links.scale_up); }},
+            {"network", [](const predict::Device& d) { return percent(d.links.network); }},
+            {"latency per doubling of ranks", [](const predict::Device& d) {
+               return format_seconds(static_cast<double>(d.links.latency.count()) * 1e-12);
+             }}};
   }
 
   predict::Device before_;
@@ -342,9 +347,10 @@ void declare_calibrate_options(CommandSyntax& command, CalibrateTexts& texts) {
   command.group("Measured collectives (curves)");
   command.option("--ranks", &texts.ranks, "N", "ranks that took part, where the log does not say");
   command.option("--collective", &texts.collective, "NAME", "which collective (default allreduce)");
-  command.option("--link", &texts.link, "BANDWIDTH",
-                 "bandwidth of a rank's link (over boxes: of a box's cards together) on which it was measured, so that the "
-                 "curve holds for other links (default: as measured)");
+  command.option(
+      "--link", &texts.link, "BANDWIDTH",
+      "bandwidth of a rank's link (over boxes: of a box's cards together) on which it was measured, so that the "
+      "curve holds for other links (default: as measured)");
   command.flag("--in-place", texts.in_place, "use the second column of times");
   command.group("Measured training steps (rows)");
   command.option("--check", &texts.checks, "FILE", "rows that are not fitted, only predicted").takes_rest = true;

@@ -55,7 +55,8 @@ job::ChakraOptions chakra_options(const TracedJobTexts& traced) {
     }
   }
   return {.control_dependencies = !traced.no_control,
-          .gather_size = traced.gathered_total ? job::ChakraOptions::GatherSize::total : job::ChakraOptions::GatherSize::shard,
+          .gather_size =
+              traced.gathered_total ? job::ChakraOptions::GatherSize::total : job::ChakraOptions::GatherSize::shard,
           .flop_per_second = rate(traced.flops, "--flops"),
           .bytes_per_second = rate(traced.memory, "--memory-bandwidth"),
           .dimensions = std::move(dimensions)};
@@ -68,7 +69,8 @@ predict::LinkEfficiency links_of(const TracedJobTexts& traced, std::vector<std::
   }
   const predict::DeviceTable devices = load_devices(traced.devices);
   if (traced.gpu.empty()) return kPlainLinks;
-  const predict::Device& device = parse_option("--gpu", [&]() -> const predict::Device& { return devices.at(traced.gpu); });
+  const predict::Device& device =
+      parse_option("--gpu", [&]() -> const predict::Device& { return devices.at(traced.gpu); });
   if (!device.links_of.empty()) add_note(notes, borrowed_figures(device));
   return device.links;
 }
@@ -119,8 +121,9 @@ void expect_sound(const Job& job, Bytes eager, const std::string& name) {
   std::string text = "cannot be carried out: ";
   for (size_t i = 0; i < std::min(findings.size(), kFindingsShown); ++i) text += (i > 0 ? "; " : "") + findings[i].text;
   if (findings.size() > kFindingsShown) text += "; and " + std::to_string(findings.size() - kFindingsShown) + " more";
-  const bool hangs = std::any_of(findings.begin(), findings.end(),
-                                 [](const job::JobFinding& finding) { return finding.kind == job::JobFinding::Kind::deadlock; });
+  const bool hangs = std::any_of(findings.begin(), findings.end(), [](const job::JobFinding& finding) {
+    return finding.kind == job::JobFinding::Kind::deadlock;
+  });
   if (hangs && has_large_send(job, eager)) {
     text += "; sends above " + eager.to_string() + " wait for their receive (--eager SIZE lets larger ones go)";
   }
@@ -137,8 +140,8 @@ struct JobsFile {
   std::vector<std::string> notes = {};
 };
 
-std::vector<NodeId> place_one(const JobEntry& entry, const Fabric& fabric, predict::Placement& placement, const Job& job,
-                              const JobTexts& texts) {
+std::vector<NodeId> place_one(const JobEntry& entry, const Fabric& fabric, predict::Placement& placement,
+                              const Job& job, const JobTexts& texts) {
   if (entry.ranks.empty()) {
     const predict::PlacementRule rule = entry.placement ? *entry.placement : placement_rule_of(texts);
     return placement.take(job.rank_count(), rule, entry.seed ? *entry.seed : seed_of(texts));
@@ -220,8 +223,9 @@ void declare_traced_job_options(CommandSyntax& command, TracedJobTexts& texts) {
 }
 
 predict::PlacedJob place_job(const Job& job, const Fabric& fabric, const JobTexts& texts) {
-  predict::PlacedJob placed{.job = &job,
-                   .nodes = predict::Placement(fabric).take(job.rank_count(), placement_rule_of(texts), seed_of(texts))};
+  predict::PlacedJob placed{
+      .job = &job,
+      .nodes = predict::Placement(fabric).take(job.rank_count(), placement_rule_of(texts), seed_of(texts))};
   placed.name = job.name();
   return placed;
 }

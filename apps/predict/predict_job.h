@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/syntax.h"
 #include "apps/predict/job_prediction.h"
+#include "apps/syntax.h"
 
 namespace banyan::app {
 

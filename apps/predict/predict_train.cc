@@ -124,8 +124,9 @@ void declare_train_options(CommandSyntax& command, TrainTexts& texts) {
 }
 
 predict::DeviceTable load_devices(const std::string& path) {
-  return path.empty() ? predict::DeviceTable::builtin()
-                      : parse_option("--devices", [&] { return predict::DeviceTable::read(path, predict::DeviceTable::builtin()); });
+  return path.empty() ? predict::DeviceTable::builtin() : parse_option("--devices", [&] {
+    return predict::DeviceTable::read(path, predict::DeviceTable::builtin());
+  });
 }
 
 TrainSetup make_train_setup(const TrainTexts& texts) {
@@ -147,7 +148,8 @@ TrainSetup make_train_setup(const TrainTexts& texts) {
   if (!texts.recompute.empty())
     config.recompute = parse_option("--recompute", [&] { return predict::parse_recompute(texts.recompute); });
   config.zero = count_or(texts.zero, "--zero", 0, {0, 3});
-  config.precision = setup.device.rate(predict::Precision::bf16) > 0 ? predict::Precision::bf16 : predict::Precision::fp16;
+  config.precision =
+      setup.device.rate(predict::Precision::bf16) > 0 ? predict::Precision::bf16 : predict::Precision::fp16;
   if (!texts.precision.empty())
     config.precision = parse_option("--precision", [&] { return predict::parse_precision(texts.precision); });
   if (!texts.bucket.empty()) config.bucket = parse_option("--bucket", [&] { return Bytes::parse(texts.bucket); });

@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "apps/syntax.h"
 #include "apps/report.h"
+#include "apps/syntax.h"
 #include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/config.h"
 #include "banyan/predict/train/estimate.h"

@@ -1,9 +1,9 @@
 #include "apps/predict/predict_train.h"
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <gtest/gtest.h>
 
 #include "apps/predict/predict_calibrate.h"
 #include "banyan/base/file.h"

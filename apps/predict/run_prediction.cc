@@ -17,8 +17,8 @@ std::string name_of(const Fabric& fabric, LinkId link) {
 
 }  // namespace
 
-RunPrediction predict_run(const Schedule& schedule, uint64_t bytes, const run::LocalRunReport& report, Picoseconds alpha,
-                          Progress& progress) {
+RunPrediction predict_run(const Schedule& schedule, uint64_t bytes, const run::LocalRunReport& report,
+                          Picoseconds alpha, Progress& progress) {
   CHECK(report.elements > 0 && bytes % report.elements == 0) << bytes << " bytes of " << report.elements << " elements";
   return {.alpha = alpha,
           .timed = time_plan(schedule, Bytes(bytes), {.slice = Bytes(report.slice_bytes), .alpha = alpha}, progress),

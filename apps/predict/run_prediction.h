@@ -1,7 +1,7 @@
 // What `run --predict` shows: a run beside what the simulator says about the same schedule, size and slice.
 //
-// Bytes on links must agree exactly, whatever the machine: the ranks count what they send (run/trial/local.h), the simulator
-// what the schedule asks for. Times agree only where links have the rates that the fabric says, as in a lab
+// Bytes on links must agree exactly, whatever the machine: the ranks count what they send (run/trial/local.h), the
+// simulator what the schedule asks for. Times agree only where links have the rates that the fabric says, as in a lab
 // (docs/lab.md); on one machine they tell how far it is from that fabric.
 #pragma once
 
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/report.h"
 #include "apps/plan/timed_plan.h"
+#include "apps/report.h"
 #include "banyan/run/trial/local.h"
 
 namespace banyan::app {
@@ -24,8 +24,8 @@ struct RunPrediction {
 };
 
 // Of the run that the report is about, which moved so many bytes.
-RunPrediction predict_run(const Schedule& schedule, uint64_t bytes, const run::LocalRunReport& report, Picoseconds alpha,
-                          Progress& progress);
+RunPrediction predict_run(const Schedule& schedule, uint64_t bytes, const run::LocalRunReport& report,
+                          Picoseconds alpha, Progress& progress);
 
 struct LinkAgreement {
   size_t links = 0, agreeing = 0;

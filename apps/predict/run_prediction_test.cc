@@ -22,8 +22,9 @@ constexpr CollectiveKind kKinds[] = {CollectiveKind::allgather, CollectiveKind::
 
 std::vector<plan::Candidate> candidates(const Fabric& fabric, CollectiveKind kind) {
   const bool has_root = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
-  return plan::plan_candidates(fabric, has_root ? Collective::make(fabric, {.kind = kind, .root = fabric.ranks().back()})
-                                          : Collective::make(fabric, {.kind = kind}));
+  return plan::plan_candidates(fabric, has_root
+                                           ? Collective::make(fabric, {.kind = kind, .root = fabric.ranks().back()})
+                                           : Collective::make(fabric, {.kind = kind}));
 }
 
 // How many tree edges cross each link: how often its bytes were rounded.
@@ -67,10 +68,10 @@ TEST_P(BytesOnLinks, AreWhatIsPredicted) {
         const auto transport = elements == dividing ? run::TransportKind::tcp : run::TransportKind::shared_memory;
         const element::DataType type = elements == 3 ? element::DataType::float64 : element::DataType::int16;
         const run::LocalRunReport report = run::run_locally(schedule, {.total = Bytes(elements * size_of(type)),
-                                                             .type = type,
-                                                             .transport = transport,
-                                                             .slice = Bytes(4099),
-                                                             .repeats = 1});
+                                                                       .type = type,
+                                                                       .transport = transport,
+                                                                       .slice = Bytes(4099),
+                                                                       .repeats = 1});
         ASSERT_EQ(report.wrong_elements, 0u) << what;
         EXPECT_EQ(report.slice_bytes, 4099 / size_of(type) * size_of(type)) << what;
         const RunPrediction prediction = predict(schedule, type, report);
@@ -110,17 +111,18 @@ TEST(BytesOnLinks, TellCablesSideBySideApart) {
   const run::LocalRunReport report = run::run_locally(schedule, {.total = Bytes(4'000'000), .repeats = 0});
   EXPECT_EQ(report.link_bytes, (std::vector<uint64_t>{3'000'000, 1'000'000, 0}));
   EXPECT_EQ(report.bytes_sent, 4'000'000u);
-  EXPECT_EQ(prediction_error(report, predict(schedule, element::DataType::float32, report)), std::nullopt);  // nothing measured
+  EXPECT_EQ(prediction_error(report, predict(schedule, element::DataType::float32, report)),
+            std::nullopt);  // nothing measured
 }
 
 TEST(RunPrediction, SaysWhichLinkIsTheFirstThatDiffers) {
   const Fabric fabric = fabric::load_fabric({.fabric = "a <-> b 1GB/s; b <-> c 1GB/s"});
   const run::LocalRunReport report{.elements = 10,
-                              .slice_bytes = 64,
-                              .median_seconds = 0.004,
-                              .wrong_elements = 0,
-                              .first_wrong = {},
-                              .link_bytes = {40, 41, 40, 0}};
+                                   .slice_bytes = 64,
+                                   .median_seconds = 0.004,
+                                   .wrong_elements = 0,
+                                   .first_wrong = {},
+                                   .link_bytes = {40, 41, 40, 0}};
   RunPrediction prediction{.timed = {.slice = Bytes(64), .simulation = {}}, .link_bytes = {40, 40, 40, 40}};
   prediction.timed.simulation.time = std::chrono::milliseconds(5);
   const LinkAgreement agreement = compare_links(report.link_bytes, prediction.link_bytes);

@@ -118,7 +118,8 @@ Child::Child(Start start) {
   run::FileDescriptor network;
   if (!start.network_namespace.empty()) {
     network = run::FileDescriptor(open(("/run/netns/" + start.network_namespace).c_str(), O_RDONLY | O_CLOEXEC));
-    if (!network.is_open()) throw run::system_error("cannot open the network namespace '" + start.network_namespace + "'");
+    if (!network.is_open())
+      throw run::system_error("cannot open the network namespace '" + start.network_namespace + "'");
     ends.network = network.get();
   }
   const pid_t parent = getpid();

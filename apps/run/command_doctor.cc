@@ -45,7 +45,8 @@ Json as_json(const run::CommunicatorReport& communicator) {
 std::string as_json(const run::Diagnosis& diagnosis) {
   Json findings = Json::array(), communicators = Json::array();
   for (const run::Finding& finding : diagnosis.findings) findings.push_back(as_json(finding));
-  for (const run::CommunicatorReport& communicator : diagnosis.communicators) communicators.push_back(as_json(communicator));
+  for (const run::CommunicatorReport& communicator : diagnosis.communicators)
+    communicators.push_back(as_json(communicator));
   const Json report = {{"healthy", diagnosis.is_healthy()},
                        {"findings", std::move(findings)},
                        {"communicators", std::move(communicators)}};

@@ -4,8 +4,8 @@
 
 #include "apps/command.h"
 #include "apps/fabric_option.h"
-#include "apps/run/launcher.h"
 #include "apps/report.h"
+#include "apps/run/launcher.h"
 #include "banyan/base/file.h"
 #include "lab/lab.h"
 #include "lab/lab_file.h"

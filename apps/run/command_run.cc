@@ -5,10 +5,10 @@
 #include "apps/collective_option.h"
 #include "apps/command.h"
 #include "apps/fabric_option.h"
-#include "apps/run/launch_option.h"
 #include "apps/plan/plan_source.h"
-#include "apps/report.h"
 #include "apps/predict/run_prediction.h"
+#include "apps/report.h"
+#include "apps/run/launch_option.h"
 #include "banyan/predict/collective/schedule_simulation.h"
 #include "banyan/run/trial/local.h"
 
@@ -288,9 +288,9 @@ class RunCommand : public Command {
                      format_seconds(report.median_seconds) + " (median of " + std::to_string(options.repeats) +
                          ", best " + format_seconds(report.min_seconds) + ")");
     const double rate = algbw(options, report);
-    text +=
-        labelled(terminal, "algbw",
-                 format_gigabytes(rate) + ", busbw " + format_gigabytes(rate * predict::busbw_factor(collective.kind(), ranks)));
+    text += labelled(
+        terminal, "algbw",
+        format_gigabytes(rate) + ", busbw " + format_gigabytes(rate * predict::busbw_factor(collective.kind(), ranks)));
     if (prediction != nullptr) {
       text += format_run_prediction(terminal, prepared.schedule.fabric(), report, *prediction);
     }

@@ -20,8 +20,8 @@
 #include <random>
 #include <string_view>
 
-#include "apps/run/child.h"
 #include "apps/report.h"
+#include "apps/run/child.h"
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"

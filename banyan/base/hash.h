@@ -6,8 +6,8 @@
 
 namespace banyan {
 
-// The finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014): a bijection in which every bit of the input moves every
-// bit of the output.
+// The finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014): a bijection in which every bit of the input moves
+// every bit of the output.
 constexpr uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;

@@ -1,4 +1,3 @@
-#include "banyan/base/error.h"
 #include "banyan/base/json_reader.h"
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "banyan/base/check.h"
+#include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 #include "banyan/base/text_cursor.h"
 

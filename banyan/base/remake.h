@@ -1,8 +1,8 @@
 // remake: a new value in the place of an old one, without a copy in between.
 //
-// For small plain structs on paths where nanoseconds count. A struct that is made, returned and assigned is copied right
-// after it was written: by loads that are wider than the stores, and processors hold such a load back until all of the
-// stores have left the core, about fifteen cycles each time.
+// For small plain structs on paths where nanoseconds count. A struct that is made, returned and assigned is copied
+// right after it was written: by loads that are wider than the stores, and processors hold such a load back until all
+// of the stores have left the core, about fifteen cycles each time.
 #pragma once
 
 #include <new>

@@ -89,7 +89,8 @@ Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& u
       point = true;
     } else if (c >= '0' && c <= '9') {
       any = true;
-      if (++significant > 24) throw Error(ErrorCode::invalid_input, what + " " + in_quotes(text) + " has too many digits");
+      if (++significant > 24)
+        throw Error(ErrorCode::invalid_input, what + " " + in_quotes(text) + " has too many digits");
       digits = digits * 10 + (c - '0');
       if (point) scale *= 10;
     } else {
@@ -110,8 +111,8 @@ Fraction parse_quantity(std::string_view text, const std::array<Unit, kCount>& u
   }
   if (name.empty())
     throw Error(ErrorCode::invalid_input, what + " " + in_quotes(text) + " has no unit; write it as in " + example);
-  throw Error(ErrorCode::invalid_input,
-              what + " " + in_quotes(text) + " has unknown unit " + in_quotes(name) + " (known: " + names_of(units) + ")");
+  throw Error(ErrorCode::invalid_input, what + " " + in_quotes(text) + " has unknown unit " + in_quotes(name) +
+                                            " (known: " + names_of(units) + ")");
 }
 
 // The largest unit that leaves a number a person can read; the decimals written are exact.
@@ -169,7 +170,8 @@ Bandwidth Bandwidth::parse(std::string_view text) {
   if (value > Fraction(kMaxBytesPerSecond))
     throw Error(ErrorCode::invalid_input, "bandwidth " + in_quotes(text) + " is above 1 PB/s; check its unit");
   if (value.denominator() != 1) {
-    throw Error(ErrorCode::invalid_input, "bandwidth " + in_quotes(text) + " is not a whole number of bytes per second");
+    throw Error(ErrorCode::invalid_input,
+                "bandwidth " + in_quotes(text) + " is not a whole number of bytes per second");
   }
   return Bandwidth(static_cast<uint64_t>(value.numerator()));
 }

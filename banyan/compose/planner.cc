@@ -121,7 +121,7 @@ class Planner : public run::PlanSource {
   const Fabric whole_;
   Fabric fabric_;                    // without what is to be avoided
   const std::vector<NodeId> ranks_;  // of the communicator
-  const fabric::Cables cables_;              // of the whole fabric
+  const fabric::Cables cables_;      // of the whole fabric
   std::set<uint32_t> avoided_;       // cables
   std::vector<LinkId> original_;     // in the whole fabric, by link of fabric_; empty: the same
   std::optional<Schedule> fixed_;

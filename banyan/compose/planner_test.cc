@@ -24,7 +24,8 @@ using ::testing::HasSubstr;
 constexpr Bytes kLarge{uint64_t{1} << 30};
 
 run::Seating on_hosts(std::vector<uint32_t> host_of_rank) {
-  run::Seating seating{.members = {}, .job_size = static_cast<uint32_t>(host_of_rank.size()), .host_of_rank = host_of_rank};
+  run::Seating seating{
+      .members = {}, .job_size = static_cast<uint32_t>(host_of_rank.size()), .host_of_rank = host_of_rank};
   for (uint32_t rank = 0; rank < seating.job_size; ++rank) seating.members.push_back(rank);
   return seating;
 }
@@ -108,9 +109,9 @@ TEST(Planner, FollowsAPlanFileForItsCollective) {
   ASSERT_GE(fd, 0);
   close(fd);
   schedule::write_schedule(path, {.schedule = ring,
-                        .planner = "ring",
-                        .claimed_seconds_per_byte = seconds_per_byte(ring),
-                        .bound_seconds_per_byte = {}});
+                                  .planner = "ring",
+                                  .claimed_seconds_per_byte = seconds_per_byte(ring),
+                                  .bound_seconds_per_byte = {}});
   const auto planner = make_planner({.plan = path}, on_hosts({0, 1, 2, 3}));
   const Schedule& used = *planner->plan({.kind = CollectiveKind::allgather, .total = Bytes(8)}).schedule;
   EXPECT_EQ(heights(used).max, 3u) << "not the ring";

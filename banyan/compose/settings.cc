@@ -12,11 +12,11 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 #include "banyan/base/units.h"
+#include "banyan/compose/planner.h"
 #include "banyan/element/isa.h"
 #include "banyan/run/execute/net_plans.h"
 #include "banyan/run/record/dump_signal.h"
 #include "banyan/run/record/log.h"
-#include "banyan/compose/planner.h"
 
 namespace banyan::compose {
 namespace {

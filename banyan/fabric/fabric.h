@@ -108,8 +108,8 @@ class Fabric::Builder {
   size_t node_count() const { return nodes_.size(); }
 
   // Proposes a symmetry. build() keeps the proposals only if all of them are automorphisms of the finished graph and
-  // generate a group of which no element but the identity keeps any rank in place; otherwise it silently drops them all,
-  // since an edited fabric has simply lost its symmetry. Fabrics with more than kMaxSymmetricLinks keep none.
+  // generate a group of which no element but the identity keeps any rank in place; otherwise it silently drops them
+  // all, since an edited fabric has simply lost its symmetry. Fabrics with more than kMaxSymmetricLinks keep none.
   void add_symmetry(Permutation image);
 
   // Throws Error{invalid_input} naming the rank that is cut off, or when there are fewer than two ranks.

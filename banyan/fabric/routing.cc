@@ -1,14 +1,11 @@
-#include "banyan/base/hash.h"
 #include "banyan/fabric/routing.h"
 
 #include <algorithm>
 
 #include "banyan/base/check.h"
+#include "banyan/base/hash.h"
 
 namespace banyan::fabric {
-namespace {
-
-}  // namespace
 
 Routing::Routing(Fabric fabric)
     : fabric_(std::move(fabric)), reaches_(fabric_.nodes().size()), stop_of_(fabric_.nodes().size()) {}

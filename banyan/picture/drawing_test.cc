@@ -188,7 +188,8 @@ TEST(Drawing, BoundsWhatItDrawsOfHugeFabrics) {
 }
 
 TEST(Drawing, IsTheSameForTheSameFabric) {
-  const Drawing one = draw(fabric::generate_fabric("fat-tree:k=8")), other = draw(fabric::generate_fabric("fat-tree:k=8"));
+  const Drawing one = draw(fabric::generate_fabric("fat-tree:k=8")),
+                other = draw(fabric::generate_fabric("fat-tree:k=8"));
   ASSERT_EQ(one.cables.size(), other.cables.size());
   for (size_t i = 0; i < one.cables.size(); ++i) {
     ASSERT_EQ(one.cables[i].path.size(), other.cables[i].path.size());

@@ -83,8 +83,9 @@ TEST(FabricPicture, DrawsUnequalAndOneWayLinksWithArrows) {
   const Fabric fabric = fabric::parse_fabric_text("a -> b 2GB/s; b -> a 1GB/s; b -> c 1GB/s; c -> a 1GB/s");
   const pugi::xml_document document = parse(draw_fabric(fabric, Format::svg));
   EXPECT_EQ(document.select_nodes("//path[@class='arrow']").size(), 4u);
-  EXPECT_EQ(parse(draw_fabric(fabric::generate_fabric("ring:4"), Format::svg)).select_nodes("//path[@class='arrow']").size(),
-            0u);
+  EXPECT_EQ(
+      parse(draw_fabric(fabric::generate_fabric("ring:4"), Format::svg)).select_nodes("//path[@class='arrow']").size(),
+      0u);
 }
 
 TEST(FabricPicture, LeavesEveryArrowHeadVisibleAndSaysWhatArrowsMean) {
@@ -136,7 +137,7 @@ TEST(FabricPicture, LabelsDoNotOverlap) {
     expect_no_overlap(draw_fabric(fabric::generate_fabric(spec), Format::svg));
   }
   expect_no_overlap(draw_fabric(fabric::parse_fabric_text("a-rank-with-a-name-far-too-long <-> mmmmmmmmmmmmmmmm 1GB/s;"
-                                                  "mmmmmmmmmmmmmmmm <-> WWWWWWWWWWWWWW 1GB/s"),
+                                                          "mmmmmmmmmmmmmmmm <-> WWWWWWWWWWWWWW 1GB/s"),
                                 Format::svg));
 }
 
@@ -217,7 +218,8 @@ TEST(Picture, EscapesHostileNames) {
 
 TEST(Picture, IsTheSameEveryTime) {
   for (const Format format : {Format::svg, Format::dot}) {
-    EXPECT_EQ(draw_fabric(fabric::generate_fabric("mi250:2"), format), draw_fabric(fabric::generate_fabric("mi250:2"), format));
+    EXPECT_EQ(draw_fabric(fabric::generate_fabric("mi250:2"), format),
+              draw_fabric(fabric::generate_fabric("mi250:2"), format));
     const Schedule schedule = pair_exchange(hostile_fabric(), CollectiveKind::allreduce);
     EXPECT_EQ(draw_trees(schedule, format), draw_trees(schedule, format));
   }
@@ -368,7 +370,8 @@ TEST(Curves, StandAtPowersOfTwoAndPlainNumbers) {
 
 TEST(DotPicture, QuotesEveryNameAndHasEveryNodeAndEdge) {
   int nodes = 0, edges = 0;
-  for (const auto& [statement, times] : dot_statements(draw_fabric(fabric::generate_fabric("dgx-h100:2"), Format::dot))) {
+  for (const auto& [statement, times] :
+       dot_statements(draw_fabric(fabric::generate_fabric("dgx-h100:2"), Format::dot))) {
     if (statement.starts_with("\"[label=")) nodes += times;
     if (statement.starts_with("\"->\"[")) edges += times;
   }

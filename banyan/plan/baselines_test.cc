@@ -188,7 +188,8 @@ TEST(Baselines, RefuseWithTheReason) {
   // Two ranks away from each other with a rank between that takes no part.
   EXPECT_THAT(refusal(Baseline::ring, ring, {.ranks = {ring.at("gpu0"), ring.at("gpu2")}}),
               ::testing::HasSubstr("no ring"));
-  EXPECT_THAT(refusal(Baseline::ring, fabric::generate_fabric("star:20000")), ::testing::HasSubstr("the limit is 268435456"));
+  EXPECT_THAT(refusal(Baseline::ring, fabric::generate_fabric("star:20000")),
+              ::testing::HasSubstr("the limit is 268435456"));
 }
 
 TEST(Baselines, PlanAThousandRanksWithSharedRoutes) {

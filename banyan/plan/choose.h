@@ -27,6 +27,7 @@ const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, c
 // both is least at sqrt(time at the busiest link * cost of a message / height), times that link's bandwidth. A power of
 // two from kLeastSlice to `most`, which is what our own transports hold at once.
 constexpr Bytes kLeastSlice{8 << 10}, kMostSlice{256 << 10};
-Bytes choose_slice(const Schedule& schedule, Bytes total, const schedule::AlphaBeta& model = {}, Bytes most = kMostSlice);
+Bytes choose_slice(const Schedule& schedule, Bytes total, const schedule::AlphaBeta& model = {},
+                   Bytes most = kMostSlice);
 
 }  // namespace banyan::plan

@@ -144,7 +144,8 @@ TEST(Forest, UnevenSwitchesAreHandledOrRefusedByName) {
   const ForestPlan plan = checked_plan(trimmed, Collective::make(trimmed, {}));
   EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
   // Here every in-link is needed by some cut, and more goes out than comes in.
-  const Fabric uneven = fabric::parse_fabric_text("a -> sw 1GB/s; sw -> b 1GB/s; sw -> c 1GB/s; b -> a 1GB/s; c -> a 1GB/s");
+  const Fabric uneven =
+      fabric::parse_fabric_text("a -> sw 1GB/s; sw -> b 1GB/s; sw -> c 1GB/s; b -> a 1GB/s; c -> a 1GB/s");
   try {
     const ForestPlan found = checked_plan(uneven, Collective::make(uneven, {.kind = CollectiveKind::broadcast}));
     EXPECT_EQ(found.seconds_per_byte, found.bound.seconds_per_byte);
@@ -186,8 +187,8 @@ TEST(Forest, AnyBandwidthsArePlannedForOrRoundedAtAStatedLoss) {
 }
 
 TEST(Forest, AnAllreduceWhoseDirectionsHaveNoCommonUnitIsPlanned) {
-  const Fabric fabric =
-      fabric::parse_fabric_text("b <-> a 568670492kb/s; b -> a 293788936kb/s; a <-> c 970976904kb/s; b <-> a 1000000007B/s");
+  const Fabric fabric = fabric::parse_fabric_text(
+      "b <-> a 568670492kb/s; b -> a 293788936kb/s; a <-> c 970976904kb/s; b <-> a 1000000007B/s");
   const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce}));
   EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
 }

@@ -20,7 +20,7 @@ ExportFormat parse_export_format(std::string_view text);  // Error{invalid_input
 enum class ChunkCount : uint8_t {
   power_of_two,  // shares are rounded (export_shares.h), with the fewest chunks that cost at most kRoundingLoss, or
                  // with the number of chunks that costs least among those that fit the runtime
-  exact,  // shares as planned
+  exact,         // shares as planned
 };
 constexpr double kRoundingLoss = 0.01;  // of the throughput
 

@@ -53,7 +53,8 @@ class ExportOf : public ::testing::TestWithParam<const char*> {};
 TEST_P(ExportOf, ForestsDoesWhatTheCollectivePromises) {
   const Fabric fabric = fabric::generate_fabric(GetParam());
   for (const CollectiveKind kind : kAllKinds) {
-    const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 1}).schedule;
+    const Schedule schedule =
+        plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 1}).schedule;
     for (const schedule::ExportFormat format : kFormats) check(schedule, format);
   }
 }
@@ -106,7 +107,8 @@ TEST(Export, ChunksOfUnequalSizesAndSubsetsOfRanksAreRight) {
 
 TEST(Export, SaysWhichLimitAPlanBreaksAndWhatWouldFit) {
   const Fabric fabric = fabric::generate_fabric("dgx-h100:16");
-  const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
+  const Schedule schedule =
+      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
   for (const schedule::ExportFormat format : kFormats) {
     try {
       const schedule::Export fitting = export_schedule(schedule, format);
@@ -134,7 +136,8 @@ TEST(Export, IsForPowersOfTwoAtASmallLoss) {
     SCOPED_TRACE(spec);
     const Fabric fabric = fabric::generate_fabric(spec);
     for (const CollectiveKind kind : kAllKinds) {
-      const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 3}).schedule;
+      const Schedule schedule =
+          plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind}), {.trees = 3}).schedule;
       for (const schedule::ExportFormat format : kFormats) {
         const schedule::Export result = export_schedule(schedule, format);
         EXPECT_EQ(result.sizes.divisor & (result.sizes.divisor - 1), 0u) << result.sizes.divisor;
@@ -150,8 +153,10 @@ TEST(Export, IsForPowersOfTwoAtASmallLoss) {
 
 TEST(Export, SaysForWhichSizesItIs) {
   const Fabric fabric = fabric::generate_fabric("ring:3");
-  const Schedule three = plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
-  const schedule::Export exact = export_schedule(three, schedule::ExportFormat::msccl, {.chunks = schedule::ChunkCount::exact});
+  const Schedule three =
+      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
+  const schedule::Export exact =
+      export_schedule(three, schedule::ExportFormat::msccl, {.chunks = schedule::ChunkCount::exact});
   ASSERT_EQ(exact.sizes.divisor % 3, 0u);
   EXPECT_THAT(exact.text, HasSubstr("divides: no power of two -->"));
   const schedule::Export rounded = export_schedule(three, schedule::ExportFormat::msccl);
@@ -162,8 +167,10 @@ TEST(Export, SaysForWhichSizesItIs) {
 
 TEST(Export, KeepsTheFileWholeWhateverTheName) {
   const Fabric fabric = fabric::generate_fabric("ring:3");
-  const Schedule schedule = plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather})).schedule;
-  const schedule::Export result = export_schedule(schedule, schedule::ExportFormat::msccl, {.name = "two\nlines\x1b[31m\"<"});
+  const Schedule schedule =
+      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather})).schedule;
+  const schedule::Export result =
+      export_schedule(schedule, schedule::ExportFormat::msccl, {.name = "two\nlines\x1b[31m\"<"});
   EXPECT_THAT(result.text, HasSubstr("name=\"two_lines_[31m__\""));
 }
 

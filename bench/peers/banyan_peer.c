@@ -1,10 +1,10 @@
 /* Banyan as a contestant, by its C interface alone. With --ranks N --meet FOLDER it starts N local ranks; without, the
  * launcher has, and the environment tells each who it is. */
+#include <banyan/banyan.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "bench/peers/measure.h"
-#include <banyan/banyan.h>
 
 static void check(banyan_result_t result, banyan_comm_t comm) {
   if (result != BANYAN_SUCCESS) peer_fail("banyan_peer", banyan_last_error(comm));

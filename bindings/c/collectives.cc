@@ -6,23 +6,24 @@
 #include <vector>
 
 #include "banyan/base/error.h"
-#include "bindings/c/handles.h"
 #include "banyan/compose/settings.h"
+#include "bindings/c/handles.h"
 
-using banyan::run::Call;
-using banyan::element::DataType;
 using banyan::Error;
 using banyan::ErrorCode;
-using banyan::run::OperationKind;
-using banyan::element::ReduceOp;
-using banyan::run::Request;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
 using banyan::c::kFirstFactor;
+using banyan::element::DataType;
+using banyan::element::ReduceOp;
+using banyan::run::Call;
+using banyan::run::OperationKind;
+using banyan::run::Request;
 
 namespace {
 
-static_assert(static_cast<int>(banyan::element::DataType::int8) == BANYAN_INT8 && static_cast<int>(banyan::element::DataType::int64) == BANYAN_INT64 &&
+static_assert(static_cast<int>(banyan::element::DataType::int8) == BANYAN_INT8 &&
+              static_cast<int>(banyan::element::DataType::int64) == BANYAN_INT64 &&
               static_cast<int>(banyan::element::DataType::uint8) == BANYAN_UINT8 &&
               static_cast<int>(banyan::element::DataType::uint64) == BANYAN_UINT64 &&
               static_cast<int>(banyan::element::DataType::float16) == BANYAN_FLOAT16 &&
@@ -30,12 +31,15 @@ static_assert(static_cast<int>(banyan::element::DataType::int8) == BANYAN_INT8 &
               static_cast<int>(banyan::element::DataType::float32) == BANYAN_FLOAT32 &&
               static_cast<int>(banyan::element::DataType::float64) == BANYAN_FLOAT64);
 // What a banyan_op_kind_t means; premul_sum is none, since each has a factor of its own.
-constexpr std::array kOps = {banyan::element::ReduceOp::sum, banyan::element::ReduceOp::prod, banyan::element::ReduceOp::min, banyan::element::ReduceOp::max,
-                             banyan::element::ReduceOp::avg, banyan::element::ReduceOp::band, banyan::element::ReduceOp::bor, banyan::element::ReduceOp::bxor};
-static_assert(kOps[BANYAN_SUM] == banyan::element::ReduceOp::sum && kOps[BANYAN_PROD] == banyan::element::ReduceOp::prod &&
-              kOps[BANYAN_MIN] == banyan::element::ReduceOp::min && kOps[BANYAN_MAX] == banyan::element::ReduceOp::max &&
-              kOps[BANYAN_AVG] == banyan::element::ReduceOp::avg && kOps[BANYAN_BAND] == banyan::element::ReduceOp::band &&
-              kOps[BANYAN_BOR] == banyan::element::ReduceOp::bor && kOps[BANYAN_BXOR] == banyan::element::ReduceOp::bxor);
+constexpr std::array kOps = {banyan::element::ReduceOp::sum, banyan::element::ReduceOp::prod,
+                             banyan::element::ReduceOp::min, banyan::element::ReduceOp::max,
+                             banyan::element::ReduceOp::avg, banyan::element::ReduceOp::band,
+                             banyan::element::ReduceOp::bor, banyan::element::ReduceOp::bxor};
+static_assert(
+    kOps[BANYAN_SUM] == banyan::element::ReduceOp::sum && kOps[BANYAN_PROD] == banyan::element::ReduceOp::prod &&
+    kOps[BANYAN_MIN] == banyan::element::ReduceOp::min && kOps[BANYAN_MAX] == banyan::element::ReduceOp::max &&
+    kOps[BANYAN_AVG] == banyan::element::ReduceOp::avg && kOps[BANYAN_BAND] == banyan::element::ReduceOp::band &&
+    kOps[BANYAN_BOR] == banyan::element::ReduceOp::bor && kOps[BANYAN_BXOR] == banyan::element::ReduceOp::bxor);
 static_assert(kOps.size() == banyan::element::kReduceOps - 1 && kOps.size() <= kFirstFactor);
 
 // What a thread has called since banyan_group_start. Counts are copied, since their arrays may be gone at the end.
@@ -77,8 +81,8 @@ void put_in_group(banyan_comm_t comm, const banyan::run::Call& call, banyan_requ
 }
 
 // Where this rank's part is in the buffer that has one for each rank.
-uint64_t own_offset(const banyan::run::Call& call, std::span<const size_t> counts, std::span<const size_t> displacements,
-                    uint32_t rank) {
+uint64_t own_offset(const banyan::run::Call& call, std::span<const size_t> counts,
+                    std::span<const size_t> displacements, uint32_t rank) {
   if (counts.empty()) return call.count * rank * size_of(call.type);
   const uint64_t elements = !displacements.empty()
                                 ? displacements[rank]
@@ -91,9 +95,11 @@ void resolve_in_place(banyan::run::Call& call, uint32_t rank) {
   if (call.send == BANYAN_IN_PLACE && call.recv == BANYAN_IN_PLACE) {
     throw Error(ErrorCode::invalid_input, "send and recv are both BANYAN_IN_PLACE");
   }
-  const bool gathers = call.kind == banyan::run::OperationKind::all_gather || call.kind == banyan::run::OperationKind::all_gather_v ||
+  const bool gathers = call.kind == banyan::run::OperationKind::all_gather ||
+                       call.kind == banyan::run::OperationKind::all_gather_v ||
                        call.kind == banyan::run::OperationKind::gather;
-  const bool scatters = call.kind == banyan::run::OperationKind::reduce_scatter || call.kind == banyan::run::OperationKind::reduce_scatter_v ||
+  const bool scatters = call.kind == banyan::run::OperationKind::reduce_scatter ||
+                        call.kind == banyan::run::OperationKind::reduce_scatter_v ||
                         call.kind == banyan::run::OperationKind::scatter;
   if (call.send == BANYAN_IN_PLACE) {
     if (scatters || call.is_between_two()) {
@@ -137,8 +143,8 @@ banyan_result_t make(banyan_comm_t comm, banyan_request_t* request, banyan::run:
   });
 }
 
-banyan_result_t make_reduction(banyan_comm_t comm, banyan_request_t* request, banyan::run::Call& call, banyan_type_t type,
-                               banyan_op_t op) {
+banyan_result_t make_reduction(banyan_comm_t comm, banyan_request_t* request, banyan::run::Call& call,
+                               banyan_type_t type, banyan_op_t op) {
   const banyan_result_t result = guarded(comm, [&] {
     expect_pointer(comm, "comm");
     set_op(call, op, comm);
@@ -205,57 +211,68 @@ extern "C" {
 
 banyan_result_t pbanyan_all_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
                                    banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::all_reduce, .send = in(send), .recv = out(recv), .count = count};
+  banyan::run::Call call{
+      .kind = banyan::run::OperationKind::all_reduce, .send = in(send), .recv = out(recv), .count = count};
   return make_reduction(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op, int root,
                                banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::reduce, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
+  banyan::run::Call call{.kind = banyan::run::OperationKind::reduce,
+                         .other = rank_of(root),
+                         .send = in(send),
+                         .recv = out(recv),
+                         .count = count};
   return make_reduction(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_broadcast(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                   banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{
-      .kind = banyan::run::OperationKind::broadcast, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
+  banyan::run::Call call{.kind = banyan::run::OperationKind::broadcast,
+                         .other = rank_of(root),
+                         .send = in(send),
+                         .recv = out(recv),
+                         .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_all_gather(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
                                    banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::all_gather, .send = in(send), .recv = out(recv), .count = count};
+  banyan::run::Call call{
+      .kind = banyan::run::OperationKind::all_gather, .send = in(send), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_all_gather_v(const void* send, void* recv, const size_t* counts, const size_t* displacements,
                                      banyan_type_t type, banyan_comm_t comm, banyan_request_t* request) {
   banyan::run::Call call{.kind = banyan::run::OperationKind::all_gather_v,
-            .send = in(send),
-            .recv = out(recv),
-            .recv_counts = per_rank(counts, comm),
-            .recv_displacements = per_rank(displacements, comm)};
+                         .send = in(send),
+                         .recv = out(recv),
+                         .recv_counts = per_rank(counts, comm),
+                         .recv_displacements = per_rank(displacements, comm)};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_reduce_scatter(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
                                        banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::reduce_scatter, .send = in(send), .recv = out(recv), .count = count};
+  banyan::run::Call call{
+      .kind = banyan::run::OperationKind::reduce_scatter, .send = in(send), .recv = out(recv), .count = count};
   return make_reduction(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_reduce_scatter_v(const void* send, void* recv, const size_t* counts, banyan_type_t type,
                                          banyan_op_t op, banyan_comm_t comm, banyan_request_t* request) {
   banyan::run::Call call{.kind = banyan::run::OperationKind::reduce_scatter_v,
-            .send = in(send),
-            .recv = out(recv),
-            .send_counts = per_rank(counts, comm)};
+                         .send = in(send),
+                         .recv = out(recv),
+                         .send_counts = per_rank(counts, comm)};
   return make_reduction(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_all_to_all(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
                                    banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::all_to_all, .send = in(send), .recv = out(recv), .count = count};
+  banyan::run::Call call{
+      .kind = banyan::run::OperationKind::all_to_all, .send = in(send), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 
@@ -263,25 +280,32 @@ banyan_result_t pbanyan_all_to_all_v(const void* send, const size_t* send_counts
                                      void* recv, const size_t* recv_counts, const size_t* recv_displacements,
                                      banyan_type_t type, banyan_comm_t comm, banyan_request_t* request) {
   banyan::run::Call call{.kind = banyan::run::OperationKind::all_to_all_v,
-            .send = in(send),
-            .recv = out(recv),
-            .send_counts = per_rank(send_counts, comm),
-            .send_displacements = per_rank(send_displacements, comm),
-            .recv_counts = per_rank(recv_counts, comm),
-            .recv_displacements = per_rank(recv_displacements, comm)};
+                         .send = in(send),
+                         .recv = out(recv),
+                         .send_counts = per_rank(send_counts, comm),
+                         .send_displacements = per_rank(send_displacements, comm),
+                         .recv_counts = per_rank(recv_counts, comm),
+                         .recv_displacements = per_rank(recv_displacements, comm)};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_gather(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::gather, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
+  banyan::run::Call call{.kind = banyan::run::OperationKind::gather,
+                         .other = rank_of(root),
+                         .send = in(send),
+                         .recv = out(recv),
+                         .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_scatter(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                 banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{
-      .kind = banyan::run::OperationKind::scatter, .other = rank_of(root), .send = in(send), .recv = out(recv), .count = count};
+  banyan::run::Call call{.kind = banyan::run::OperationKind::scatter,
+                         .other = rank_of(root),
+                         .send = in(send),
+                         .recv = out(recv),
+                         .count = count};
   return make(comm, request, call, type);
 }
 
@@ -292,26 +316,30 @@ banyan_result_t pbanyan_barrier(banyan_comm_t comm, banyan_request_t* request) {
 
 banyan_result_t pbanyan_send(const void* send, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                              banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::send, .other = rank_of(peer), .send = in(send), .count = count};
+  banyan::run::Call call{
+      .kind = banyan::run::OperationKind::send, .other = rank_of(peer), .send = in(send), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                              banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::recv, .other = rank_of(peer), .recv = out(recv), .count = count};
+  banyan::run::Call call{
+      .kind = banyan::run::OperationKind::recv, .other = rank_of(peer), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_send_tagged(const void* send, size_t count, banyan_type_t type, int peer, uint32_t tag,
                                     banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::send, .other = rank_of(peer), .send = in(send), .count = count, .tag = tag};
+  banyan::run::Call call{
+      .kind = banyan::run::OperationKind::send, .other = rank_of(peer), .send = in(send), .count = count, .tag = tag};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_recv_tagged(void* recv, size_t count, banyan_type_t type, int peer, uint32_t tag, int* source,
                                     banyan_comm_t comm, banyan_request_t* request) {
   const uint32_t from = peer == BANYAN_ANY_RANK ? banyan::run::kAnyRank : rank_of(peer);
-  banyan::run::Call call{.kind = banyan::run::OperationKind::recv, .other = from, .recv = out(recv), .count = count, .tag = tag};
+  banyan::run::Call call{
+      .kind = banyan::run::OperationKind::recv, .other = from, .recv = out(recv), .count = count, .tag = tag};
   return make(comm, request, call, type, source);
 }
 
@@ -366,8 +394,8 @@ banyan_result_t pbanyan_wait_for(banyan_request_t* request, double seconds) {
   if (request == nullptr || *request == nullptr) return BANYAN_SUCCESS;
   if (seconds <= 0) return pbanyan_test(request);
   std::chrono::milliseconds at_most{0};
-  const banyan_result_t result =
-      guarded((*request)->last_error.get(), [&] { at_most = banyan::compose::milliseconds_of(seconds, "the time to wait"); });
+  const banyan_result_t result = guarded(
+      (*request)->last_error.get(), [&] { at_most = banyan::compose::milliseconds_of(seconds, "the time to wait"); });
   if (result != BANYAN_SUCCESS) return result;
   return end_when(request, [&](banyan::run::Request& of) { return of.wait_for(at_most); });
 }

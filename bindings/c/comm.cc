@@ -6,17 +6,17 @@
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/compose/settings.h"
 #include "banyan/run/join/rendezvous.h"
 #include "bindings/c/config.h"
 #include "bindings/c/handles.h"
-#include "banyan/compose/settings.h"
 
-using banyan::run::Communicator;
 using banyan::Error;
 using banyan::ErrorCode;
-using banyan::run::JoinedProcesses;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
+using banyan::run::Communicator;
+using banyan::run::JoinedProcesses;
 
 namespace {
 
@@ -61,13 +61,17 @@ void expect_rank(int size, int rank) {
   }
 }
 
-banyan_comm_t wrap(banyan::run::Communicator communicator) { return new banyan_comm{.communicator = std::move(communicator)}; }
+banyan_comm_t wrap(banyan::run::Communicator communicator) {
+  return new banyan_comm{.communicator = std::move(communicator)};
+}
 
-banyan_comm_t join(const banyan::run::JoinedProcesses::Invitation& invitation, banyan::run::Communicator::Options options) {
+banyan_comm_t join(const banyan::run::JoinedProcesses::Invitation& invitation,
+                   banyan::run::Communicator::Options options) {
   return wrap(banyan::run::Communicator::join(banyan::compose::region_pool(), invitation, std::move(options)));
 }
 
-banyan_comm_t join_by_id(const banyan_unique_id_t& id, int size, int rank, const banyan::run::Communicator::Options& options) {
+banyan_comm_t join_by_id(const banyan_unique_id_t& id, int size, int rank,
+                         const banyan::run::Communicator::Options& options) {
   if (std::memchr(id.text, '\0', sizeof id.text) == nullptr || id.text[0] == '\0') {
     throw Error(ErrorCode::invalid_input, "this is no id of banyan_get_unique_id");
   }
@@ -134,7 +138,8 @@ banyan_result_t pbanyan_comm_split(banyan_comm_t comm, int color, int key, banya
     expect_pointer(comm, "comm");
     expect_pointer(result, "result");
     *result = nullptr;
-    std::optional<banyan::run::Communicator> part = comm->communicator.split(color, key, banyan::c::options_from(config));
+    std::optional<banyan::run::Communicator> part =
+        comm->communicator.split(color, key, banyan::c::options_from(config));
     if (part) *result = wrap(std::move(*part));
   });
 }
@@ -242,7 +247,8 @@ banyan_result_t pbanyan_comm_get_name(banyan_comm_t comm, const char** name) {
 banyan_result_t pbanyan_comm_set_timeout(banyan_comm_t comm, double seconds) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
-    comm->timeout = seconds <= 0 ? std::chrono::milliseconds(0) : banyan::compose::milliseconds_of(seconds, "the timeout");
+    comm->timeout =
+        seconds <= 0 ? std::chrono::milliseconds(0) : banyan::compose::milliseconds_of(seconds, "the timeout");
   });
 }
 

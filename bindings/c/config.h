@@ -1,12 +1,13 @@
 // A banyan_config_t, completed by the environment and checked.
 #pragma once
 
+#include <banyan/banyan.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
 
 #include "banyan/run/communicator/communicator.h"
-#include <banyan/banyan.h>
 
 namespace banyan::c {
 

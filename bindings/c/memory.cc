@@ -1,7 +1,7 @@
 // Shared memory, and reductions of the caller's own.
 #include "banyan/base/error.h"
-#include "bindings/c/handles.h"
 #include "banyan/compose/settings.h"
+#include "bindings/c/handles.h"
 
 using banyan::Error;
 using banyan::ErrorCode;

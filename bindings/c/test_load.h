@@ -1,14 +1,14 @@
 // Load: an endless stream of random collectives whose results are checked. For tests that run long.
 #pragma once
 
+#include <banyan/banyan.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
-
-#include <banyan/banyan.h>
 
 namespace banyan::c {
 

@@ -1,11 +1,11 @@
 // Ranks for tests: forked processes that have joined a communicator by a folder of their own.
 #pragma once
 
+#include <banyan/banyan.h>
+
 #include <functional>
 #include <string>
 #include <vector>
-
-#include <banyan/banyan.h>
 
 namespace banyan::c {
 

@@ -71,7 +71,7 @@ ElementReduction reduction_of(at::ScalarType type, const c10d::ReduceOp& op) {
   TORCH_CHECK(!is_bitwise(reduction.op) || !is_floating(reduction.type), "Cannot use ReduceOp.",
               reduction.op == element::ReduceOp::band  ? "BAND"
               : reduction.op == element::ReduceOp::bor ? "BOR"
-                                              : "BXOR",
+                                                       : "BXOR",
               " with non-integral dtype");
   if (type == at::kBool) {
     if (reduction.op == element::ReduceOp::sum) reduction.op = element::ReduceOp::max;

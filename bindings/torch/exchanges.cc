@@ -21,10 +21,10 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::alltoall_base(at::Tensor& output
   BanyanWork::Task task(c10d::OpType::ALLTOALL_BASE, "banyan:all_to_all", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
   run::Call call{.kind = run::OperationKind::all_to_all,
-            .type = move.type,
-            .send = bytes_of(from),
-            .recv = mutable_bytes_of(to),
-            .count = count_of(from, move.elements_each) / ranks()};
+                 .type = move.type,
+                 .send = bytes_of(from),
+                 .recv = mutable_bytes_of(to),
+                 .count = count_of(from, move.elements_each) / ranks()};
   if (output_splits.empty() && input_splits.empty()) {
     for (const at::Tensor* tensor : {&output, &input}) {
       checks.expect(tensor->size(0) % size_ == 0, "Tensor's dim 0 does not divide equally across group size");

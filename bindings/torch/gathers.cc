@@ -62,9 +62,9 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather(Lists& outputs, Tensor
   const bool is_single = inputs.size() == 1;
   const at::Tensor input = is_single ? read(inputs.front(), task) : joined(inputs, task);
   run::Call call{.kind = run::OperationKind::all_gather,
-            .type = move.type,
-            .send = bytes_of(input),
-            .count = count_of(input, move.elements_each)};
+                 .type = move.type,
+                 .send = bytes_of(input),
+                 .count = count_of(input, move.elements_each)};
   // On one host, each rank's data goes where it belongs at once.
   const std::optional<TensorPieces> pieces =
       is_single && is_on_one_host() && move.elements_each == 1 ? pieces_of(outputs.front()) : std::nullopt;
@@ -168,10 +168,10 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::gather(Lists& outputs, Tensors& 
   const at::Tensor input = read(inputs.front(), task);
   const ElementMove move = move_of(input);
   run::Call call{.kind = run::OperationKind::gather,
-            .type = move.type,
-            .other = static_cast<uint32_t>(options.rootRank),
-            .send = bytes_of(input),
-            .count = count_of(input, move.elements_each)};
+                 .type = move.type,
+                 .other = static_cast<uint32_t>(options.rootRank),
+                 .send = bytes_of(input),
+                 .count = count_of(input, move.elements_each)};
   if (is_root) {
     checks.expect(outputs.size() == 1,
                   "requires a single-element output list containing a list with " + std::to_string(size_) + " tensors");
@@ -197,10 +197,10 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::scatter(Tensors& outputs, Lists&
   const at::Tensor output = written(outputs.front(), task, true);
   const ElementMove move = move_of(output);
   run::Call call{.kind = run::OperationKind::scatter,
-            .type = move.type,
-            .other = static_cast<uint32_t>(options.rootRank),
-            .recv = mutable_bytes_of(output),
-            .count = count_of(output, move.elements_each)};
+                 .type = move.type,
+                 .other = static_cast<uint32_t>(options.rootRank),
+                 .recv = mutable_bytes_of(output),
+                 .count = count_of(output, move.elements_each)};
   if (is_root) {
     checks.expect(inputs.size() == 1,
                   "requires a single-element input list containing a list with " + std::to_string(size_) + " tensors");

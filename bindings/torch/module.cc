@@ -5,10 +5,10 @@
 
 #include <string>
 
+#include "banyan/compose/settings.h"
 #include "banyan/element/isa.h"
 #include "banyan/run/system/cores.h"
 #include "banyan/run/transport/ucx/transport.h"
-#include "banyan/compose/settings.h"
 #include "bindings/torch/errors.h"
 #include "bindings/torch/process_group.h"
 #include "bindings/torch/shared_allocator.h"
@@ -88,7 +88,8 @@ PYBIND11_MODULE(_C, module) {
   module.attr("torch_version") = TORCH_VERSION;
   // Names, and why each is missing here or "".
   module.def("transports", [] {
-    return std::vector<std::pair<std::string, std::string>>{{"shared memory", ""}, {"TCP", ""}, {"UCX", run::why_no_ucx()}};
+    return std::vector<std::pair<std::string, std::string>>{
+        {"shared memory", ""}, {"TCP", ""}, {"UCX", run::why_no_ucx()}};
   });
   module.def("processor", [] { return std::string(to_string(element::active_isa())); });
 }

@@ -40,7 +40,8 @@ std::map<ProcessGroupBanyan*, WeakGroup>& groups() {  // those that exist; under
 }
 
 std::shared_ptr<run::JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>& store,
-                                      const ProcessGroupBanyan::Members& members, std::chrono::milliseconds at_most) {
+                                           const ProcessGroupBanyan::Members& members,
+                                           std::chrono::milliseconds at_most) {
   const run::Deadline deadline = run::Deadline::after(at_most);
   TorchStore meeting(store);
   const auto rank = static_cast<uint32_t>(members.rank);
@@ -48,9 +49,9 @@ std::shared_ptr<run::JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>
   const int64_t meetings = meeting.add("banyan/meetings/" + std::to_string(rank), 1, deadline);
   const std::string prefix = "banyan/" + std::to_string(meetings) + "/";
   const run::Secret secret = members.size > 1 ? job_secret(meeting, prefix, rank, deadline) : run::Secret();
-  return run::JoinedProcesses::join(compose::region_pool(), meeting,
-                               {.url = {}, .rank = rank, .size = static_cast<uint32_t>(members.size), .name = prefix},
-                               secret, deadline.left());
+  return run::JoinedProcesses::join(
+      compose::region_pool(), meeting,
+      {.url = {}, .rank = rank, .size = static_cast<uint32_t>(members.size), .name = prefix}, secret, deadline.left());
 }
 
 // The job of the default group, if these are ranks of it.
@@ -174,11 +175,12 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start_message(BanyanWork::Task t
   task.outputs = {tensors};
   const ElementMove move = move_of(buffer);
   run::Call call{.kind = kind,
-            .type = move.type,
-            .other = peer,
-            .count = static_cast<uint64_t>(buffer.numel()) * move.elements_each,
-            .tag = tag_of(tag, checks)};
-  (kind == run::OperationKind::send) ? (void)(call.send = bytes_of(buffer)) : (void)(call.recv = mutable_bytes_of(buffer));
+                 .type = move.type,
+                 .other = peer,
+                 .count = static_cast<uint64_t>(buffer.numel()) * move.elements_each,
+                 .tag = tag_of(tag, checks)};
+  (kind == run::OperationKind::send) ? (void)(call.send = bytes_of(buffer))
+                                     : (void)(call.recv = mutable_bytes_of(buffer));
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
   work->follow(guarded([&] { return communicator_.start(call); }));
   return work;
@@ -195,8 +197,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recv(Tensors& tensors, int from,
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recvAnysource(Tensors& tensors, int tag) {
-  return start_message({c10d::OpType::RECVANYSOURCE, "banyan:recvAnySource", tensors, {}}, run::OperationKind::recv, tensors,
-                       run::kAnyRank, tag);
+  return start_message({c10d::OpType::RECVANYSOURCE, "banyan:recvAnySource", tensors, {}}, run::OperationKind::recv,
+                       tensors, run::kAnyRank, tag);
 }
 
 }  // namespace banyan::pytorch

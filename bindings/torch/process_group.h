@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "banyan/compose/settings.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/fork_guard.h"
-#include "banyan/compose/settings.h"
 #include "bindings/torch/errors.h"
 #include "bindings/torch/torch_version.h"
 #include "bindings/torch/work.h"

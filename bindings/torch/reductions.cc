@@ -26,7 +26,7 @@ at::Tensor reduced_here(const Tensors& tensors, const ElementReduction& reductio
 }
 
 run::Call reduction_call(run::OperationKind kind, const ElementReduction& reduction, const at::Tensor& input,
-                    const at::Tensor& output, uint64_t elements) {
+                         const at::Tensor& output, uint64_t elements) {
   return {.kind = kind,
           .type = reduction.type,
           .op = reduction.op,
@@ -90,7 +90,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce(Tensors& tensors, const c
   const bool is_root = options.rootRank == rank_;
   BanyanWork::Task task(c10d::OpType::REDUCE, "banyan:reduce", tensors, {tensors});
   const at::Tensor buffer = is_root ? written(tensors.front(), task) : read(tensors.front(), task);
-  run::Call call = reduction_call(run::OperationKind::reduce, reduction, buffer, buffer, static_cast<uint64_t>(buffer.numel()));
+  run::Call call =
+      reduction_call(run::OperationKind::reduce, reduction, buffer, buffer, static_cast<uint64_t>(buffer.numel()));
   call.other = static_cast<uint32_t>(options.rootRank);
   if (!is_root) call.recv = nullptr;
   return start(std::move(task), call, options.timeout);
@@ -116,8 +117,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce_scatter(Tensors& outputs,
   run::Call call = reduction_call(run::OperationKind::reduce_scatter_v, reduction, flat, output, 0);
   call.send_counts = counts;
   if (std::all_of(counts.begin(), counts.end(), [&](size_t count) { return count == counts.front(); })) {
-    call =
-        reduction_call(run::OperationKind::reduce_scatter, reduction, flat, output, static_cast<uint64_t>(output.numel()));
+    call = reduction_call(run::OperationKind::reduce_scatter, reduction, flat, output,
+                          static_cast<uint64_t>(output.numel()));
   }
   return start(std::move(task), call, options.timeout);
 }
@@ -133,9 +134,10 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_reduce_scatter_base(at::Tensor&
   const ElementReduction reduction = reduction_of(input.scalar_type(), options.reduceOp);
   BanyanWork::Task task(c10d::OpType::_REDUCE_SCATTER_BASE, "banyan:_reduce_scatter_base", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
-  return start(std::move(task),
-               reduction_call(run::OperationKind::reduce_scatter, reduction, from, to, static_cast<uint64_t>(to.numel())),
-               options.timeout);
+  return start(
+      std::move(task),
+      reduction_call(run::OperationKind::reduce_scatter, reduction, from, to, static_cast<uint64_t>(to.numel())),
+      options.timeout);
 }
 
 }  // namespace banyan::pytorch

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/compose/settings.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/fork_guard.h"
-#include "banyan/compose/settings.h"
 #include "bindings/torch/torch_version.h"
 
 namespace banyan::pytorch {

@@ -1,43 +1,44 @@
 /* Banyan: collective communication of host memory. The C interface.
  *
- * A *communicator* is a group of processes ("ranks", 0 to size - 1) that have joined; a *collective* is a call that every
- * rank of it makes, in the same order, with matching arguments. The shape is NCCL's; memory is ordinary host memory.
+ * A *communicator* is a group of processes ("ranks", 0 to size - 1) that have joined; a *collective* is a call that
+ * every rank of it makes, in the same order, with matching arguments. The shape is NCCL's; memory is ordinary host
+ * memory.
  *
  *   banyan_comm_t comm;
- *   banyan_comm_init_env(&comm, NULL);                 started by torchrun, srun, mpirun or `banyan run -n 4 -- ./program`
+ *   banyan_comm_init_env(&comm, NULL);                started by torchrun, srun, mpirun, `banyan run -n 4 -- ./program`
  *   banyan_all_reduce(x, y, n, BANYAN_FLOAT32, BANYAN_SUM, comm, NULL);
  *   banyan_comm_destroy(comm);
  *
  * RESULTS. Every function that can fail returns a banyan_result_t and changes nothing when it refuses its arguments. No
- * function ends the process. banyan_last_error() says in one line who is to blame and what mends it. When a rank dies, is
- * silent for longer than the timeout, or calls something else, the operations under way on the *other* ranks end with
- * BANYAN_PEER_LOST, BANYAN_TIMED_OUT or BANYAN_MISMATCH, and the communicator is *in error*: every later operation on it
- * returns the same result at once. It can then be shrunk (banyan_comm_shrink) or destroyed. The contents of output buffers
- * of failed operations are undefined; input buffers keep theirs, unless the operation was in place.
+ * function ends the process. banyan_last_error() says in one line who is to blame and what mends it. When a rank dies,
+ * is silent for longer than the timeout, or calls something else, the operations under way on the *other* ranks end
+ * with BANYAN_PEER_LOST, BANYAN_TIMED_OUT or BANYAN_MISMATCH, and the communicator is *in error*: every later operation
+ * on it returns the same result at once. It can then be shrunk (banyan_comm_shrink) or destroyed. The contents of
+ * output buffers of failed operations are undefined; input buffers keep theirs, unless the operation was in place.
  *
- * REQUESTS. The last argument of every operation is where to put a request. NULL: the call blocks until the operation is
- * complete on this rank. Otherwise it returns at once and the operation runs on; its buffers are the library's until
- * banyan_wait() or banyan_test() has said that it is done. Several may be in flight; they complete in any order, but those
- * of one communicator start in the order of the calls. Progress is made by a thread of the library unless
+ * REQUESTS. The last argument of every operation is where to put a request. NULL: the call blocks until the operation
+ * is complete on this rank. Otherwise it returns at once and the operation runs on; its buffers are the library's until
+ * banyan_wait() or banyan_test() has said that it is done. Several may be in flight; they complete in any order, but
+ * those of one communicator start in the order of the calls. Progress is made by a thread of the library unless
  * config.progress_thread is 0; then only inside calls of this interface.
  *
- * COUNTS are in elements of the given type, never bytes, and may exceed 2^32. Zero is allowed everywhere, and pointers may
- * then be NULL. Buffers need no alignment; reductions are quicker when they are aligned to their elements.
+ * COUNTS are in elements of the given type, never bytes, and may exceed 2^32. Zero is allowed everywhere, and pointers
+ * may then be NULL. Buffers need no alignment; reductions are quicker when they are aligned to their elements.
  *
  * IN PLACE. `send == recv` where both have the same size (all_reduce, broadcast, reduce, all_to_all), `send == recv +
- * rank * count` elements (all_gather; gather at the root), `recv == send + rank * count` (reduce_scatter; scatter at the
- * root); with counts per rank, at the displacement of this rank. BANYAN_IN_PLACE stands for that address: as `send` of the
- * first two groups, as `recv` of the third. Other overlaps are undefined.
+ * rank * count` elements (all_gather; gather at the root), `recv == send + rank * count` (reduce_scatter; scatter at
+ * the root); with counts per rank, at the displacement of this rank. BANYAN_IN_PLACE stands for that address: as `send`
+ * of the first two groups, as `recv` of the third. Other overlaps are undefined.
  *
  * SUMS are reproducible: for a given plan equal inputs give equal bits, whatever the message
  * size, its pipelining, the kind of memory, and timing. On one host contributions are always added in the order of the
- * ranks. float16 and bfloat16 are added in float32, and rounded once in all on one host, once per addition over several.
- * Integers wrap round. BANYAN_MIN and BANYAN_MAX prefer any number to NaN.
+ * ranks. float16 and bfloat16 are added in float32, and rounded once in all on one host, once per addition over
+ * several. Integers wrap round. BANYAN_MIN and BANYAN_MAX prefer any number to NaN.
  *
- * THREADS. Different communicators may be used from different threads at the same time. One communicator may be used from
- * several threads too, if the caller sees to it that all ranks make the calls in the same order; calls then exclude each
- * other. A request may be waited for by any thread, by one at a time. After fork() the child must not use communicators
- * of its parent; calls refuse with BANYAN_INVALID_USAGE.
+ * THREADS. Different communicators may be used from different threads at the same time. One communicator may be used
+ * from several threads too, if the caller sees to it that all ranks make the calls in the same order; calls then
+ * exclude each other. A request may be waited for by any thread, by one at a time. After fork() the child must not use
+ * communicators of its parent; calls refuse with BANYAN_INVALID_USAGE.
  *
  * ENVIRONMENT. A field set in the config wins.
  *   BANYAN_TRANSPORT=auto|shm|tcp|ucx  BANYAN_TIMEOUT=seconds  BANYAN_JOIN_TIMEOUT=seconds
@@ -55,8 +56,8 @@
  *   BANYAN_ISA=portable|avx2|avx512
  * A BANYAN_ variable that does not exist is warned about.
  *
- * Every function has a twin whose name begins with `p` (pbanyan_all_reduce) that does the work; the plain name is a weak
- * symbol, so that a profiler may define its own (profiling.h).
+ * Every function has a twin whose name begins with `p` (pbanyan_all_reduce) that does the work; the plain name is a
+ * weak symbol, so that a profiler may define its own (profiling.h).
  *
  * Link with -lbanyan. banyan/communicator.h is the same for C++20.
  */
@@ -139,21 +140,22 @@ typedef struct {
  * BANYAN_CONFIG_INIT. Strings are copied. NULL, 0 and negative numbers mean the default. */
 typedef struct {
   size_t size;
-  const char* name;       /* of the communicator, in messages and dumps; default "world" */
-  double timeout;         /* seconds that an operation may make no progress; default: BANYAN_TIMEOUT, else 300 */
-  double join_timeout;    /* seconds for all ranks to come; default: BANYAN_JOIN_TIMEOUT, else 300 */
-  const char* fabric;     /* file or generator of the network; default: BANYAN_FABRIC, else all hosts on one switch */
-  const char* plan;       /* schedule file for its collective; default: BANYAN_PLAN, else planned */
-  const char* transport;  /* "auto", "shm", "tcp", "ucx"; default: BANYAN_TRANSPORT, else "auto" */
-  int progress_thread;    /* 1: a thread makes progress on requests; 0: calls do; -1: default, a thread on first request */
-  const char* routes;     /* file that says which addresses take which path through the fabric; default: BANYAN_ROUTES */
-  int checksums;          /* 1: what goes by TCP is checked against what was sent; -1: default, BANYAN_CHECKSUMS, else 0 */
-  int zero_copy;          /* 1: TCP sends long pieces out of the buffers themselves; -1: default, BANYAN_ZERO_COPY, else 0 */
-  int connections;        /* by TCP with each peer, where there are no routes; 1 to 16; default: BANYAN_CONNECTIONS, else 1 */
+  const char* name;      /* of the communicator, in messages and dumps; default "world" */
+  double timeout;        /* seconds that an operation may make no progress; default: BANYAN_TIMEOUT, else 300 */
+  double join_timeout;   /* seconds for all ranks to come; default: BANYAN_JOIN_TIMEOUT, else 300 */
+  const char* fabric;    /* file or generator of the network; default: BANYAN_FABRIC, else all hosts on one switch */
+  const char* plan;      /* schedule file for its collective; default: BANYAN_PLAN, else planned */
+  const char* transport; /* "auto", "shm", "tcp", "ucx"; default: BANYAN_TRANSPORT, else "auto" */
+  int progress_thread; /* 1: a thread makes progress on requests; 0: calls do; -1: default, a thread on first request */
+  const char* routes;  /* file that says which addresses take which path through the fabric; default: BANYAN_ROUTES */
+  int checksums;       /* 1: what goes by TCP is checked against what was sent; -1: default, BANYAN_CHECKSUMS, else 0 */
+  int zero_copy;   /* 1: TCP sends long pieces out of the buffers themselves; -1: default, BANYAN_ZERO_COPY, else 0 */
+  int connections; /* by TCP with each peer, where there are no routes; 1 to 16; default: BANYAN_CONNECTIONS, else 1 */
 } banyan_config_t;
-#define BANYAN_CONFIG_INIT {sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1, NULL, -1, -1, 0}
+#define BANYAN_CONFIG_INIT \
+  { sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1, NULL, -1, -1, 0 }
 
-/* ---- Joining ------------------------------------------------------------------------------------------------------ */
+/* ---- Joining ----------------------------------------------------------------------------------------------------- */
 
 /* major * 10000 + minor * 100 + patch of the library in use. */
 int banyan_get_version(void);
@@ -174,17 +176,17 @@ banyan_result_t banyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_uniq
  * all share; the file must not exist before, or be left by a finished job). */
 banyan_result_t banyan_comm_init_url(banyan_comm_t* comm, const char* url, int size, int rank,
                                      const banyan_config_t* config);
-/* The same by the environment of the launcher: banyan run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), Slurm,
- * Open MPI, PMI. Alone when there is none of these, with a warning unless BANYAN_ALONE=1. */
+/* The same by the environment of the launcher: banyan run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT),
+ * Slurm, Open MPI, PMI. Alone when there is none of these, with a warning unless BANYAN_ALONE=1. */
 banyan_result_t banyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config);
 
-/* Collective. Ranks with equal `color` form a new communicator, ordered by `key`, then by rank. color < 0: takes part in
- * none, and gets NULL. */
+/* Collective. Ranks with equal `color` form a new communicator, ordered by `key`, then by rank. color < 0: takes part
+ * in none, and gets NULL. */
 banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* result,
                                   const banyan_config_t* config);
 /* Collective among those who live: a new communicator without the ranks that are dead, and without those in `excluded`
- * (which may be NULL). Works on a communicator in error, and ends its operations. The order of ranks is kept. Ranks that
- * do not come within config.join_timeout (here default 1.5 s) are left out. `comm` remains to be destroyed. */
+ * (which may be NULL). Works on a communicator in error, and ends its operations. The order of ranks is kept. Ranks
+ * that do not come within config.join_timeout (here default 1.5 s) are left out. `comm` remains to be destroyed. */
 banyan_result_t banyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
                                    const banyan_config_t* config);
 /* Collective among the ranks of `comm` and newcomers: those of `comm` keep their ranks and pass any `rank`; newcomers
@@ -209,32 +211,33 @@ banyan_result_t banyan_comm_count(banyan_comm_t comm, int* size);
 banyan_result_t banyan_comm_user_rank(banyan_comm_t comm, int* rank);
 /* Valid as long as the communicator. */
 banyan_result_t banyan_comm_get_name(banyan_comm_t comm, const char** name);
-/* Seconds that an operation of this rank may make no progress, for those that begin from now on; <= 0: as in the config. */
+/* Seconds that an operation of this rank may make no progress, for those that begin from now on; <= 0: as in the
+ * config. */
 banyan_result_t banyan_comm_set_timeout(banyan_comm_t comm, double seconds);
 /* Writes the flight record of this rank, and has the other ranks write theirs, where they can be reached. `why` appears
- * in them; may be NULL. Any thread; does not wait for the others. The signal BANYAN_DUMP_SIGNAL (USR1) does the same for
- * all communicators of the process, unless the program handles it. */
+ * in them; may be NULL. Any thread; does not wait for the others. The signal BANYAN_DUMP_SIGNAL (USR1) does the same
+ * for all communicators of the process, unless the program handles it. */
 banyan_result_t banyan_comm_dump(banyan_comm_t comm, const char* why);
 
-/* ---- Memory ------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-/* Memory that ranks of this host read and write directly, which spares a copy. Pages are present on return. Aligned to a
- * page; freed by banyan_mem_free, after the operations that use it. Belongs to the process, not to a communicator. */
+/* Memory that ranks of this host read and write directly, which spares a copy. Pages are present on return. Aligned to
+ * a page; freed by banyan_mem_free, after the operations that use it. Belongs to the process, not to a communicator. */
 banyan_result_t banyan_mem_alloc(void** memory, size_t bytes);
 banyan_result_t banyan_mem_free(void* memory);
 /* Tells that [memory, memory + bytes) will be used often, so that what can be prepared is. Collectives on memory of
- * banyan_mem_alloc need no registration. Registered ordinary memory is read by cross-memory attach where that is quicker.
- * Must be deregistered before it is freed. */
+ * banyan_mem_alloc need no registration. Registered ordinary memory is read by cross-memory attach where that is
+ * quicker. Must be deregistered before it is freed. */
 banyan_result_t banyan_register(banyan_comm_t comm, void* memory, size_t bytes, void** handle);
 banyan_result_t banyan_deregister(banyan_comm_t comm, void* handle);
 
-/* ---- Reductions --------------------------------------------------------------------------------------------------- */
+/* ---- Reductions -------------------------------------------------------------------------------------------------- */
 
 /* A sum to which this rank contributes its elements times `factor`, which is a whole number for integer types. */
 banyan_result_t banyan_op_create_premul_sum(banyan_op_t* op, double factor, banyan_comm_t comm);
 banyan_result_t banyan_op_destroy(banyan_op_t op, banyan_comm_t comm);
 
-/* ---- Collectives -------------------------------------------------------------------------------------------------- */
+/* ---- Collectives ------------------------------------------------------------------------------------------------- */
 
 /* recv[i] = the reduction of send[i] over all ranks. Both hold `count`. */
 banyan_result_t banyan_all_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
@@ -275,7 +278,7 @@ banyan_result_t banyan_scatter(const void* send, void* recv, size_t count, banya
 /* Returns when all ranks have called it. */
 banyan_result_t banyan_barrier(banyan_comm_t comm, banyan_request_t* request);
 
-/* ---- Between two ranks -------------------------------------------------------------------------------------------- */
+/* ---- Between two ranks ------------------------------------------------------------------------------------------- */
 
 /* The n-th send to a rank matches the n-th receive there from this one; counts must be equal. A blocking send returns
  * when its buffer may be used again, which may be before or after the peer has begun to receive. */
@@ -285,8 +288,8 @@ banyan_result_t banyan_recv(void* recv, size_t count, banyan_type_t type, int pe
                             banyan_request_t* request);
 
 /* The same among those with an equal tag: a receive takes only what was sent with its own. The two functions above have
- * the tag 0. `peer` of a receive may be BANYAN_ANY_RANK; *source becomes the rank that sent, when the receive is done, and
- * may be NULL. */
+ * the tag 0. `peer` of a receive may be BANYAN_ANY_RANK; *source becomes the rank that sent, when the receive is done,
+ * and may be NULL. */
 banyan_result_t banyan_send_tagged(const void* send, size_t count, banyan_type_t type, int peer, uint32_t tag,
                                    banyan_comm_t comm, banyan_request_t* request);
 banyan_result_t banyan_recv_tagged(void* recv, size_t count, banyan_type_t type, int peer, uint32_t tag, int* source,
@@ -297,7 +300,7 @@ banyan_result_t banyan_recv_tagged(void* recv, size_t count, banyan_type_t type,
 banyan_result_t banyan_group_start(void);
 banyan_result_t banyan_group_end(void);
 
-/* ---- Requests ----------------------------------------------------------------------------------------------------- */
+/* ---- Requests ---------------------------------------------------------------------------------------------------- */
 
 /* Whether it is done, without blocking: BANYAN_IN_PROGRESS, or its result, which frees it and sets *request to NULL. */
 banyan_result_t banyan_test(banyan_request_t* request);

@@ -1,6 +1,6 @@
 /* The twins of the functions of banyan.h, for profilers: a library that is loaded first (LD_PRELOAD) and defines
- * banyan_all_reduce sees every call of the program, and calls pbanyan_all_reduce to have it done. The functions of banyan.h
- * that wait for several requests do not call each other by their plain names. */
+ * banyan_all_reduce sees every call of the program, and calls pbanyan_all_reduce to have it done. The functions of
+ * banyan.h that wait for several requests do not call each other by their plain names. */
 #ifndef BANYAN_PROFILING_H
 #define BANYAN_PROFILING_H
 

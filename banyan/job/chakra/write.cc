@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "banyan/base/error.h"
-#include "banyan/job/chakra/chakra.h"
 #include "banyan/job/chakra/binary.h"
+#include "banyan/job/chakra/chakra.h"
 #include "banyan/job/chakra/groups.h"
 #include "banyan/job/chakra/streams.h"
 

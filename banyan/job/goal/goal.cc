@@ -39,7 +39,8 @@ class GoalTokens {
     token_ += static_cast<char>(first);
     if (is_punctuation(first)) return;
     for (int c = peek(); c >= 0 && !is_space(c) && !is_punctuation(c) && c != '/'; c = peek()) {
-      if (token_.size() == kLongest) throw invalid("the word " + in_quotes(token_) + "... is longer than 200 characters");
+      if (token_.size() == kLongest)
+        throw invalid("the word " + in_quotes(token_) + "... is longer than 200 characters");
       token_ += static_cast<char>(c);
       take();
     }

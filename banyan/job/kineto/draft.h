@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "banyan/job/kineto/kineto.h"
 #include "banyan/job/kineto/comm.h"
 #include "banyan/job/kineto/group_table.h"
+#include "banyan/job/kineto/kineto.h"
 #include "banyan/job/kineto/names.h"
-#include "banyan/job/kineto/trace.h"
 #include "banyan/job/kineto/pytorch_host.h"
+#include "banyan/job/kineto/trace.h"
 
 namespace banyan::job {
 

@@ -7,8 +7,8 @@
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/job/check.h"
-#include "banyan/job/kineto/kineto.h"
 #include "banyan/job/kineto/expect.h"
+#include "banyan/job/kineto/kineto.h"
 #include "banyan/job/kineto/sample.h"
 
 namespace banyan::job {

@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "banyan/job/kineto/trace.h"
 #include "banyan/job/kineto/pytorch_host.h"
+#include "banyan/job/kineto/trace.h"
 
 namespace banyan::job {
 

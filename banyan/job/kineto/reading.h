@@ -10,8 +10,8 @@
 #include "banyan/job/kineto/draft.h"
 #include "banyan/job/kineto/launch.h"
 #include "banyan/job/kineto/link.h"
-#include "banyan/job/kineto/trace.h"
 #include "banyan/job/kineto/pytorch_host.h"
+#include "banyan/job/kineto/trace.h"
 
 namespace banyan::job {
 

@@ -82,14 +82,15 @@ class Run {
       if (what.pairs) std::erase_if(comm.ranks, [&](uint32_t other) { return other / 2 != r / 2; });
       comm.group = what.pairs ? 1 + r / 2 : 0;
       uint64_t elements = what.elements;
-      if (what.kind == job::JobCollective::all_reduce && options_.other_bytes.contains(r) && used_other_.insert(r).second) {
+      if (what.kind == job::JobCollective::all_reduce && options_.other_bytes.contains(r) &&
+          used_other_.insert(r).second) {
         elements = options_.other_bytes.at(r);
       }
       const uint64_t members = comm.ranks.size();
       comm.in = elements;
       comm.out = what.kind == job::JobCollective::all_gather       ? elements * members
                  : what.kind == job::JobCollective::reduce_scatter ? elements / members
-                                                              : elements;
+                                                                   : elements;
       const bool rooted = what.kind == job::JobCollective::broadcast;
       const auto self = std::find(comm.ranks.begin(), comm.ranks.end(), r) - comm.ranks.begin();
       comm.peer = rooted ? what.root : static_cast<uint32_t>(self);

@@ -5,8 +5,8 @@
 #include <zlib.h>
 
 #include "banyan/base/error.h"
-#include "banyan/job/text/json_stream.h"
 #include "banyan/job/kineto/comm.h"
+#include "banyan/job/text/json_stream.h"
 
 namespace banyan::job {
 namespace {

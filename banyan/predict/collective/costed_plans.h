@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "banyan/predict/cost/collective_cost.h"
 #include "banyan/predict/collective/footprint.h"
+#include "banyan/predict/cost/collective_cost.h"
 
 namespace banyan::predict {
 

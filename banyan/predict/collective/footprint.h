@@ -17,9 +17,9 @@
 #include "banyan/base/units.h"
 #include "banyan/fabric/boxes.h"
 #include "banyan/fabric/routing.h"
-#include "banyan/predict/fluid/fluid_network.h"
 #include "banyan/job/job.h"
 #include "banyan/predict/collective/transfer_graph.h"
+#include "banyan/predict/fluid/fluid_network.h"
 #include "banyan/schedule/schedule.h"
 
 namespace banyan::predict {

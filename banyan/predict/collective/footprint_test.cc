@@ -30,9 +30,9 @@ TEST(RingPlans, PutTheBytesOfARingOnEveryLinkOfABox) {
   const auto plans = make_ring_plans(fabric, kFree);
   const std::vector<NodeId> ranks = all(fabric);
   const std::map<job::JobCollective, double> each{{job::JobCollective::all_reduce, 2 * 0.75},
-                                             {job::JobCollective::all_gather, 0.75},
-                                             {job::JobCollective::reduce_scatter, 0.75},
-                                             {job::JobCollective::all_to_all, 0.75}};
+                                                  {job::JobCollective::all_gather, 0.75},
+                                                  {job::JobCollective::reduce_scatter, 0.75},
+                                                  {job::JobCollective::all_to_all, 0.75}};
   for (const auto& [kind, share] : each) {
     const Footprint footprint = plans->footprint({.kind = kind, .members = ranks, .bytes = 1'000'000});
     EXPECT_EQ(footprint.hops.size(), 8u);
@@ -44,8 +44,8 @@ TEST(RingPlans, BeginAndEndChainsAtTheRoot) {
   const Fabric fabric = fabric::generate_fabric("ring:4@1GB/s");
   const auto plans = make_ring_plans(fabric, kFree);
   const std::vector<NodeId> ranks = all(fabric);
-  const auto broadcast =
-      by_name(fabric, plans->footprint({.kind = job::JobCollective::broadcast, .members = ranks, .root = 2, .bytes = 100}));
+  const auto broadcast = by_name(
+      fabric, plans->footprint({.kind = job::JobCollective::broadcast, .members = ranks, .root = 2, .bytes = 100}));
   // Half of the bytes go either way round.
   EXPECT_EQ(broadcast, (std::map<std::string, double>{{"gpu2>gpu3", 50},
                                                       {"gpu3>gpu0", 50},
@@ -53,8 +53,8 @@ TEST(RingPlans, BeginAndEndChainsAtTheRoot) {
                                                       {"gpu2>gpu1", 50},
                                                       {"gpu1>gpu0", 50},
                                                       {"gpu0>gpu3", 50}}));
-  const auto reduce =
-      by_name(fabric, plans->footprint({.kind = job::JobCollective::reduce, .members = ranks, .root = 2, .bytes = 100}));
+  const auto reduce = by_name(
+      fabric, plans->footprint({.kind = job::JobCollective::reduce, .members = ranks, .root = 2, .bytes = 100}));
   EXPECT_EQ(reduce, (std::map<std::string, double>{{"gpu3>gpu0", 50},
                                                    {"gpu0>gpu1", 50},
                                                    {"gpu1>gpu2", 50},

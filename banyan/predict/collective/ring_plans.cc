@@ -178,8 +178,8 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
     const bool is_chain = call.kind == job::JobCollective::broadcast || call.kind == job::JobCollective::reduce;
     const double per_hop = call.kind == job::JobCollective::all_reduce ? 2 * (n - 1) / n
                            : call.kind == job::JobCollective::barrier  ? 0
-                           : is_chain                             ? 1
-                                                                  : (n - 1) / n;
+                           : is_chain                                  ? 1
+                                                                       : (n - 1) / n;
     const double bytes = per_hop * static_cast<double>(call.bytes) / static_cast<double>(rings.size());
     Loads loads;
     for (const Order& ring : rings) {

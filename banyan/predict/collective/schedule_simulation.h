@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "banyan/base/units.h"
-#include "banyan/predict/fluid/fluid_network.h"
 #include "banyan/predict/collective/transfer_graph.h"
+#include "banyan/predict/fluid/fluid_network.h"
 #include "banyan/schedule/schedule.h"
 
 namespace banyan::predict {

@@ -218,7 +218,8 @@ TEST(ScheduleSimulation, AnswersTheSameFoldedAndUnfolded) {
 }
 
 TEST(ScheduleSimulation, EndsWhenANaiveSimulationOfEverySliceDoes) {
-  for (const testing::TreeShape shape : {testing::TreeShape::random, testing::TreeShape::path, testing::TreeShape::star}) {
+  for (const testing::TreeShape shape :
+       {testing::TreeShape::random, testing::TreeShape::path, testing::TreeShape::star}) {
     for (uint64_t seed = 1; seed <= 6; ++seed) {
       for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::reduce}) {
         const Schedule schedule = testing::sample_forest({.kind = kind, .ranks = 4, .shape = shape, .seed = seed});

@@ -1,9 +1,10 @@
-#include "banyan/base/hash.h"
 #include "banyan/predict/collective/transfer_colours.h"
 
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
+
+#include "banyan/base/hash.h"
 
 namespace banyan::predict {
 namespace {
@@ -98,8 +99,7 @@ void TransferColours::colour_links() {
     for (const LinkId link : schedule_.route(RouteId{r}).links) sums[index(link)] += on_route_[r];
   }
   for (size_t link = 0; link < sums.size(); ++link) {
-    link_colours_[link] =
-        sums[link] == 0 ? 0 : mix(mix(kLink, links[link].bandwidth.bytes_per_second()), sums[link]);
+    link_colours_[link] = sums[link] == 0 ? 0 : mix(mix(kLink, links[link].bandwidth.bytes_per_second()), sums[link]);
   }
   colour_routes();
 }

@@ -1,4 +1,3 @@
-#include "banyan/base/error.h"
 #include "banyan/predict/cost/collective_cost.h"
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "banyan/base/check.h"
+#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/base/json_reader.h"
 #include "banyan/predict/cost/operators.h"
@@ -118,7 +118,8 @@ CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFrom
   return cost;
 }
 
-CollectiveCost default_collective_cost(job::JobCollective collective, const LinkEfficiency& links, bool leaves_the_box) {
+CollectiveCost default_collective_cost(job::JobCollective collective, const LinkEfficiency& links,
+                                       bool leaves_the_box) {
   return {
       .collective = collective,
       .ranks = 2,
@@ -164,7 +165,8 @@ std::vector<CollectiveCost> read_collective_costs(const std::string& path) {
   }
 }
 
-const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, job::JobCollective collective, uint32_t ranks) {
+const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, job::JobCollective collective,
+                                   uint32_t ranks) {
   const CollectiveCost* best = nullptr;
   double best_distance = INFINITY;
   for (const CollectiveCost& cost : costs) {

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "banyan/base/units.h"
+#include "banyan/job/job.h"
 #include "banyan/predict/cost/curve.h"
 #include "banyan/predict/cost/devices.h"
-#include "banyan/job/job.h"
 
 namespace banyan::predict {
 
@@ -70,6 +70,7 @@ std::vector<CollectiveCost> read_collective_costs(const std::string& path);  // 
 
 // Of the costs, the one of this collective whose number of ranks is nearest (in ratio); nullptr when there is none. A
 // reduce-scatter, all-gather or all-reduce stands in for another of the three.
-const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, job::JobCollective collective, uint32_t ranks);
+const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, job::JobCollective collective,
+                                   uint32_t ranks);
 
 }  // namespace banyan::predict

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "banyan/predict/cost/curve.h"
 #include "banyan/job/job.h"
+#include "banyan/predict/cost/curve.h"
 
 namespace banyan::predict {
 

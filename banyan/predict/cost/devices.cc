@@ -1,4 +1,3 @@
-#include "banyan/base/error.h"
 #include "banyan/predict/cost/devices.h"
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/base/json_reader.h"
 #include "banyan/base/nearest.h"

@@ -3,8 +3,8 @@
 // A monotone bucket queue: 256 buckets per octave of level, so that a push and a pop cost a few nanoseconds and no
 // comparison; what falls into the bucket that the sweep stands in is ordered by a heap. A link that is pushed again is
 // held once, at the new place. Levels may have grown while they waited: the queue looks again, and comes back to a link
-// at its level of now. One that is pushed with a level below where the sweep stands comes out next. A link whose level is
-// infinite is out.
+// at its level of now. One that is pushed with a level below where the sweep stands comes out next. A link whose level
+// is infinite is out.
 #pragma once
 
 #include <algorithm>

@@ -82,7 +82,8 @@ PageSpans choose_spans(const Prediction& prediction, size_t most) {
   const auto ranks = static_cast<size_t>(std::count(chosen.begin(), chosen.end(), true));
   page.note = "The timeline holds " + with_thousands(kept) + " of " + with_thousands(spans.size()) + " spans: ";
   if (least.count() > 0) {
-    page.note += "those of at least " + banyan::to_string(least) + " of " + prediction.ranks[spans.front().rank].name + ". ";
+    page.note +=
+        "those of at least " + banyan::to_string(least) + " of " + prediction.ranks[spans.front().rank].name + ". ";
   } else {
     page.note += "all those of " + with_thousands(ranks) + " of " + plural(chosen.size(), "rank") + ", evenly spread. ";
   }

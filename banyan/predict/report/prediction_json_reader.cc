@@ -98,7 +98,8 @@ class PredictionReader {
 };
 
 void PredictionReader::read_fabric() {
-  if (const auto fabric = root_.find("fabric")) input_.fabric = fabric::parse_fabric_json(fabric->object_text(), "fabric");
+  if (const auto fabric = root_.find("fabric"))
+    input_.fabric = fabric::parse_fabric_json(fabric->object_text(), "fabric");
 }
 
 void PredictionReader::read_jobs() {

@@ -132,7 +132,9 @@ class StepMaker {
 
 }  // namespace
 
-ReportInput training_step(const StepShape& shape) { return StepMaker(shape, fabric::generate_fabric(shape.fabric)).make(); }
+ReportInput training_step(const StepShape& shape) {
+  return StepMaker(shape, fabric::generate_fabric(shape.fabric)).make();
+}
 
 ReportInput all_reduce_on_one_box() {
   ReportInput input = training_step({.fabric = "dgx-a100:1", .stages = 1, .micro_batches = 1, .layers = 3});

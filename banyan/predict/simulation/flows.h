@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "banyan/predict/fluid/fluid_network.h"
-#include "banyan/predict/simulation/links.h"
 #include "banyan/predict/fluid/load_series.h"
+#include "banyan/predict/simulation/links.h"
 #include "banyan/predict/simulation/prediction.h"
 
 namespace banyan::predict {

@@ -44,13 +44,13 @@
 #include <vector>
 
 #include "banyan/fabric/fabric.h"
-#include "banyan/predict/simulation/detours.h"
-#include "banyan/predict/collective/footprint.h"
 #include "banyan/job/check.h"
 #include "banyan/job/job.h"
+#include "banyan/predict/collective/footprint.h"
+#include "banyan/predict/collective/schedule_simulation.h"
+#include "banyan/predict/simulation/detours.h"
 #include "banyan/predict/simulation/link_events.h"
 #include "banyan/predict/simulation/prediction.h"
-#include "banyan/predict/collective/schedule_simulation.h"
 
 namespace banyan::predict {
 
@@ -78,7 +78,7 @@ struct JobSimulationOptions {
   // By link of the fabric, what protocols reach of its bandwidth, above 0; empty: all of it.
   std::vector<double> link_efficiency = {};
   double message_efficiency = 1;  // of the narrowest link
-  Bytes eager = job::kEager;           // messages up to this need no receive to begin
+  Bytes eager = job::kEager;      // messages up to this need no receive to begin
   Picoseconds window{0};
   std::vector<LinkEvent> events = {};
   OnFailure on_failure = OnFailure::stop;

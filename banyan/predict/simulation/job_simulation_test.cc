@@ -134,8 +134,10 @@ TEST(JobSimulation, TakesMessagesFromAnybodyInTheOrderOfTheirSends) {
   builder.begin_program();
   builder.add_stream({.name = "main"});
   for (int i = 0; i < 2; ++i) {
-    builder.add_node(
-        {.kind = job::JobNodeKind::receive, .slot = job::JobNode::kAnyPeer, .tag = job::JobNode::kAnyTag, .bytes = 1'000'000});
+    builder.add_node({.kind = job::JobNodeKind::receive,
+                      .slot = job::JobNode::kAnyPeer,
+                      .tag = job::JobNode::kAnyTag,
+                      .bytes = 1'000'000});
   }
   builder.add_node(compute(milliseconds(5)));
   builder.add_rank(0, {}, std::vector{2u});

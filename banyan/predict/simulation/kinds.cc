@@ -1,4 +1,3 @@
-#include "banyan/base/hash.h"
 #include "banyan/predict/simulation/kinds.h"
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <unordered_set>
 
 #include "banyan/base/check.h"
+#include "banyan/base/hash.h"
 
 namespace banyan::predict {
 namespace {
@@ -88,7 +88,8 @@ void JobKinds::find_uses(bool* may_fold) {
       for (const job::JobNode& node : program.nodes) {
         if (node.kind == job::JobNodeKind::collective) slots[node.slot].insert({node.collective, node.tag, node.bytes});
         if (node.kind == job::JobNodeKind::send) sends[node.slot] = true;
-        if (node.kind == job::JobNodeKind::receive && (node.slot == job::JobNode::kAnyPeer || node.tag == job::JobNode::kAnyTag)) {
+        if (node.kind == job::JobNodeKind::receive &&
+            (node.slot == job::JobNode::kAnyPeer || node.tag == job::JobNode::kAnyTag)) {
           has_any_ = true;
           *may_fold = false;
         }
@@ -225,7 +226,7 @@ class JobKinds::Colours {
 
   void add_footprint(uint32_t group, const Footprint& footprint, size_t use, uint32_t state) {
     groups_[group] = mix(mix(groups_[group], static_cast<Colour>(footprint.latency.count())),
-                           std::bit_cast<Colour>(footprint.efficiency));
+                         std::bit_cast<Colour>(footprint.efficiency));
     for (const FluidHop& hop : footprint.hops) {
       crossings_[group].push_back({hop.link, mix(mix(std::bit_cast<Colour>(hop.coefficient), use), state)});
     }
@@ -269,7 +270,7 @@ class JobKinds::Colours {
   void add_links(const Fabric& fabric) {
     for (size_t link = 0; link < links_.size(); ++link) {
       links_[link] = mix(mix(std::bit_cast<Colour>(kinds_.usable_[link])),
-                           static_cast<Colour>(fabric.links()[link].latency.count()));
+                         static_cast<Colour>(fabric.links()[link].latency.count()));
     }
     for (const LinkTimeline::Moment& moment : timeline_.moments()) {
       for (const LinkEvent& change : moment.changes) {

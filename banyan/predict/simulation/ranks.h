@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "banyan/predict/simulation/kinds.h"
 #include "banyan/predict/simulation/job_simulation.h"
+#include "banyan/predict/simulation/kinds.h"
 #include "banyan/predict/simulation/program_plan.h"
 
 namespace banyan::predict {

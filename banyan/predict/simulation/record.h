@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "banyan/predict/simulation/ranks.h"
 #include "banyan/predict/simulation/prediction.h"
+#include "banyan/predict/simulation/ranks.h"
 
 namespace banyan::predict {
 

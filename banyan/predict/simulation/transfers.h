@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
+#include "banyan/predict/collective/transfer_engine.h"
 #include "banyan/predict/simulation/flows.h"
 #include "banyan/predict/simulation/links.h"
-#include "banyan/predict/collective/transfer_engine.h"
 
 namespace banyan::predict {
 

@@ -28,7 +28,8 @@ constexpr auto kMessages = CollectivesAs::messages;
 using Planner = std::function<Schedule(const Fabric&, const Collective&)>;
 
 Planner forest() {
-  return [](const Fabric& fabric, const Collective& collective) { return plan::plan_forest(fabric, collective).schedule; };
+  return
+      [](const Fabric& fabric, const Collective& collective) { return plan::plan_forest(fabric, collective).schedule; };
 }
 Planner baseline(plan::Baseline kind) {
   return [kind](const Fabric& fabric, const Collective& collective) { return plan_baseline(kind, fabric, collective); };
@@ -54,9 +55,14 @@ class PlansBy : public CollectivePlans, public CollectiveMessages {
   const Bytes slice_;
 };
 
-job::JobNode collective(job::JobCollective kind, uint64_t bytes, uint32_t root = 0, uint16_t stream = 0, uint32_t slot = 0) {
-  return {
-      .kind = job::JobNodeKind::collective, .collective = kind, .stream = stream, .slot = slot, .tag = root, .bytes = bytes};
+job::JobNode collective(job::JobCollective kind, uint64_t bytes, uint32_t root = 0, uint16_t stream = 0,
+                        uint32_t slot = 0) {
+  return {.kind = job::JobNodeKind::collective,
+          .collective = kind,
+          .stream = stream,
+          .slot = slot,
+          .tag = root,
+          .bytes = bytes};
 }
 
 // Every rank calls the collectives one after the other.
@@ -117,8 +123,9 @@ TEST(CollectivesByMessages, TakeTheTimeOfTheirScheduleToThePicosecond) {
     const Fabric fabric = fabric::generate_fabric(cases[i].fabric);
     const std::vector<NodeId> nodes = some_ranks(fabric, cases[i].ranks, 11 + i);
     PlansBy plans(fabric, cases[i].planner, slice);
-    for (const job::JobCollective kind : {job::JobCollective::all_reduce, job::JobCollective::all_gather,
-                                     job::JobCollective::reduce_scatter, job::JobCollective::broadcast, job::JobCollective::reduce}) {
+    for (const job::JobCollective kind :
+         {job::JobCollective::all_reduce, job::JobCollective::all_gather, job::JobCollective::reduce_scatter,
+          job::JobCollective::broadcast, job::JobCollective::reduce}) {
       const std::string what = std::string(cases[i].fabric) + ", case " + std::to_string(i) + ", " +
                                std::string(to_string(kind)) + ", seed " + std::to_string(11 + i);
       const uint32_t root = is_rooted(kind) ? cases[i].ranks / 2 : 0;
@@ -208,7 +215,7 @@ TEST(CollectivesByMessages, AgreeWithFlowsForLargeSizes) {
     const Fabric fabric = fabric::generate_fabric(spec);
     const uint32_t ranks = static_cast<uint32_t>(fabric.ranks().size());
     for (const job::JobCollective kind : {job::JobCollective::all_reduce, job::JobCollective::all_gather,
-                                     job::JobCollective::reduce_scatter, job::JobCollective::all_to_all}) {
+                                          job::JobCollective::reduce_scatter, job::JobCollective::all_to_all}) {
       const Job job = job_of(ranks, {collective(kind, uint64_t{1} << 30)});
       const std::vector<PlacedJob> placed{{.job = &job, .nodes = first_ranks(fabric, job)}};
       const Picoseconds flow = simulate(fabric, placed).prediction.time;
@@ -251,8 +258,8 @@ Job two_groups(uint32_t ranks, uint64_t seed, int calls) {
   std::vector<uint32_t> members[2];
   for (uint32_t rank = 0; rank < ranks; ++rank) members[rank % 2].push_back(rank);
   const uint32_t groups[2] = {builder.add_group("even", members[0]), builder.add_group("odd", members[1])};
-  constexpr job::JobCollective kinds[] = {job::JobCollective::all_reduce, job::JobCollective::all_gather, job::JobCollective::broadcast,
-                                     job::JobCollective::all_to_all};
+  constexpr job::JobCollective kinds[] = {job::JobCollective::all_reduce, job::JobCollective::all_gather,
+                                          job::JobCollective::broadcast, job::JobCollective::all_to_all};
   for (int parity = 0; parity < 2; ++parity) {
     builder.begin_program();
     builder.add_stream({.name = "main"});

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "banyan/fabric/generate.h"
-#include "banyan/predict/cost/curve.h"
 #include "banyan/predict/collective/costed_plans.h"
+#include "banyan/predict/cost/curve.h"
 
 namespace banyan::predict {
 namespace {
@@ -82,7 +82,8 @@ TEST(CostedPlans, GiveAMeasurementAgain) {
     for (uint64_t mib = 1; mib <= 256; ++mib) {
       points.push_back({mib << 20, measured.alpha + share * static_cast<double>(mib << 20) / measured.busbw});
     }
-    const CollectiveCost cost = make_collective_cost(fit_curve(points).curve, {.ranks = ranks, .link = {}, .source = "a test"});
+    const CollectiveCost cost =
+        make_collective_cost(fit_curve(points).curve, {.ranks = ranks, .link = {}, .source = "a test"});
     const std::string file = format_collective_costs(std::vector{cost});
     const auto plans = make_costed_plans(fabric, make_ring_plans(fabric, {}), kLinks, parse_collective_costs(file));
     for (const size_t i : {0, 99, 255}) {

@@ -78,9 +78,9 @@ class Estimator {
   double around_experts() const {
     const double sent = static_cast<double>(dispatch_bytes(config_));
     const double bytes = static_cast<double>(hidden_bytes(config_)) * config_.model.top_k;
-    const double sum = config_.sequence_parallel
-                           ? tensor(job::JobCollective::all_gather, bytes) + tensor(job::JobCollective::reduce_scatter, bytes)
-                           : tensor(job::JobCollective::all_reduce, bytes);
+    const double sum = config_.sequence_parallel ? tensor(job::JobCollective::all_gather, bytes) +
+                                                       tensor(job::JobCollective::reduce_scatter, bytes)
+                                                 : tensor(job::JobCollective::all_reduce, bytes);
     return 2 * collective(job::JobCollective::all_to_all, sent, {config_.ep, config_.tp}) + sum;
   }
 
@@ -113,20 +113,21 @@ class Estimator {
 
   void add_embedding(Both& chunk) const {
     const double bytes = static_cast<double>(hidden_bytes(config_));
-    chunk.forward +=
-        {costs_.embedding.forward.seconds,
-         tensor(config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce, bytes)};
-    chunk.backward +=
-        {costs_.embedding.backward.seconds, config_.sequence_parallel ? tensor(job::JobCollective::all_gather, bytes) : 0};
+    chunk.forward += {
+        costs_.embedding.forward.seconds,
+        tensor(config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce, bytes)};
+    chunk.backward += {costs_.embedding.backward.seconds,
+                       config_.sequence_parallel ? tensor(job::JobCollective::all_gather, bytes) : 0};
   }
 
   void add_head(Both& chunk) const {
     const double bytes = static_cast<double>(hidden_bytes(config_));
     const double enter = config_.sequence_parallel ? tensor(job::JobCollective::all_gather, bytes) : 0;
-    chunk.forward += {costs_.head.forward.seconds, enter + 3 * tensor(job::JobCollective::all_reduce, 4 * config_.tokens())};
-    chunk.backward +=
-        {costs_.head.backward.seconds,
-         tensor(config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce, bytes)};
+    chunk.forward +=
+        {costs_.head.forward.seconds, enter + 3 * tensor(job::JobCollective::all_reduce, 4 * config_.tokens())};
+    chunk.backward += {
+        costs_.head.backward.seconds,
+        tensor(config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce, bytes)};
   }
 
   double message() const {

@@ -11,8 +11,8 @@
 // Against simulating the same step as a Job with these collective times, the difference is below 2 % (a test).
 #pragma once
 
-#include "banyan/predict/cost/devices.h"
 #include "banyan/job/job.h"
+#include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/config.h"
 
 namespace banyan::predict {
@@ -30,8 +30,8 @@ struct StepEstimate {
 struct GroupShape {
   uint32_t ranks = 1, stride = 1;
 };
-double collective_seconds(job::JobCollective collective, double bytes, const GroupShape& group, const ClusterShape& cluster,
-                          const LinkEfficiency& links);
+double collective_seconds(job::JobCollective collective, double bytes, const GroupShape& group,
+                          const ClusterShape& cluster, const LinkEfficiency& links);
 
 // Throws what check_config and step_costs throw.
 StepEstimate estimate_step(const TrainConfig& config, const Device& device, const ClusterShape& cluster);

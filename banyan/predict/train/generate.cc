@@ -98,8 +98,8 @@ class StageWriter {
   }
 
   // Nothing, where the group is one rank. Returns the node, or kNone.
-  uint32_t collective(const char* name, job::JobCollective kind, GroupKind group, uint64_t bytes, uint16_t stream = kCompute,
-                      uint32_t need = kNone) {
+  uint32_t collective(const char* name, job::JobCollective kind, GroupKind group, uint64_t bytes,
+                      uint16_t stream = kCompute, uint32_t need = kNone) {
     if (group_size(config_, group) < 2 || bytes == 0) return kNone;
     if (group_slots_[group] == kNone) group_slots_[group] = next_group_slot_++;
     return add({.kind = job::JobNodeKind::collective,
@@ -169,8 +169,9 @@ class StageWriter {
     const uint64_t bytes = hidden_bytes(config_) * config_.model.top_k;
     if (config_.sequence_parallel) collective("gather tokens", job::JobCollective::all_gather, kTensor, bytes);
     layer_compute(name, cost);
-    collective("expert sum", config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce,
-               kTensor, bytes);
+    collective("expert sum",
+               config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce, kTensor,
+               bytes);
     collective("return tokens", job::JobCollective::all_to_all, kExpert, dispatch_bytes(config_));
   }
 
@@ -275,7 +276,8 @@ class StageWriter {
   }
 
   void flush(double& ready, const char* name, GroupKind group) {
-    const job::JobCollective kind = config_.zero > 0 ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce;
+    const job::JobCollective kind =
+        config_.zero > 0 ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce;
     const uint32_t node =
         collective(name, kind, group, whole_bytes(ready * config_.gradient_bytes()), kGradients, last_compute_);
     if (node != kNone) last_gradients_ = node;
@@ -312,7 +314,8 @@ class StageWriter {
       const StageParameters parameters = stage_parameters(config_, stage_);
       const double element = bytes_of(config_.precision);
       collective("gather parameters", job::JobCollective::all_gather, kData, whole_bytes(parameters.dense * element));
-      collective("gather experts", job::JobCollective::all_gather, kExpertData, whole_bytes(parameters.experts * element));
+      collective("gather experts", job::JobCollective::all_gather, kExpertData,
+                 whole_bytes(parameters.experts * element));
     }
   }
 

@@ -3,10 +3,10 @@
 // Program of a stage, on six streams:
 //   compute           every block of every layer of every micro-batch, in the order of pipeline.h, with the
 //                     tensor-parallel collectives in between: they stand on this stream because what follows needs
-//                     them. Per layer and pass: all-reduce behind each block (forward) or in front (backward); with sequence parallelism an
-//                     all-gather in front and a reduce-scatter behind; with experts an all-to-all on either side of
-//                     them. Full recomputation repeats a layer's forward pass, collectives included, before its
-//                     backward pass.
+//                     them. Per layer and pass: all-reduce behind each block (forward) or in front (backward); with
+//                     sequence parallelism an all-gather in front and a reduce-scatter behind; with experts an
+//                     all-to-all on either side of them. Full recomputation repeats a layer's forward pass, collectives
+//                     included, before its backward pass.
 //   gradients         data-parallel collectives: buckets as they fill in the last micro-batch (overlap_gradients) or
 //                     all in one after it; ZeRO 2 and 3 reduce-scatter in every micro-batch; ZeRO 3 all-gathers each
 //                     layer's parameters one layer ahead, in forward and backward passes
@@ -20,8 +20,8 @@
 // Size: about micro-batches * layers / pp * 10 nodes a stage. 16,384 ranks of a 405B model: 16 programs.
 #pragma once
 
-#include "banyan/predict/cost/devices.h"
 #include "banyan/job/job.h"
+#include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/config.h"
 
 namespace banyan::predict {

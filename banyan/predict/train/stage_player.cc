@@ -13,7 +13,8 @@ namespace {
 
 class Player {
  public:
-  Player(const Job& job, const predict::TrainConfig& config, const predict::Device& device, const predict::ClusterShape& cluster)
+  Player(const Job& job, const predict::TrainConfig& config, const predict::Device& device,
+         const predict::ClusterShape& cluster)
       : job_(job), config_(config), device_(device), cluster_(cluster) {
     for (uint32_t stage = 0; stage < config.pp; ++stage) {
       Stage played{rank_number(config, {stage, 0, 0}), nullptr, {}, {}, {}, {}};
@@ -141,7 +142,8 @@ class Player {
 
 }  // namespace
 
-double play_stages(const Job& job, const predict::TrainConfig& config, const predict::Device& device, const predict::ClusterShape& cluster) {
+double play_stages(const Job& job, const predict::TrainConfig& config, const predict::Device& device,
+                   const predict::ClusterShape& cluster) {
   return Player(job, config, device, cluster).run();
 }
 

@@ -4,13 +4,14 @@
 // Shares with the code under test the time of one collective, and nothing of the order or the sums.
 #pragma once
 
-#include "banyan/predict/cost/devices.h"
 #include "banyan/job/job.h"
+#include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/config.h"
 
 namespace banyan::testing {
 
 // Seconds until all is done, or a negative number when nothing can go on before.
-double play_stages(const Job& job, const predict::TrainConfig& config, const predict::Device& device, const predict::ClusterShape& cluster);
+double play_stages(const Job& job, const predict::TrainConfig& config, const predict::Device& device,
+                   const predict::ClusterShape& cluster);
 
 }  // namespace banyan::testing

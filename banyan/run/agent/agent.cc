@@ -14,17 +14,17 @@
 #include <utility>
 
 #include "banyan/base/check.h"
-#include "banyan/run/join/calls.h"
 #include "banyan/run/agent/hub.h"
 #include "banyan/run/agent/lanes.h"
 #include "banyan/run/agent/links.h"
 #include "banyan/run/agent/membership.h"
-#include "banyan/run/system/process_watch.h"
 #include "banyan/run/agent/questions.h"
-#include "banyan/run/system/reactor.h"
+#include "banyan/run/join/calls.h"
 #include "banyan/run/join/reception.h"
 #include "banyan/run/join/wire.h"
 #include "banyan/run/system/fork_guard.h"
+#include "banyan/run/system/process_watch.h"
+#include "banyan/run/system/reactor.h"
 
 namespace banyan::run {
 namespace {

@@ -24,11 +24,11 @@
 #include <vector>
 
 #include "banyan/run/agent/hooks.h"
-#include "banyan/run/join/listener.h"
 #include "banyan/run/agent/liveness.h"
+#include "banyan/run/agent/survivors.h"
+#include "banyan/run/join/listener.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/run/join/world.h"
-#include "banyan/run/agent/survivors.h"
 #include "banyan/run/transport/connector.h"
 
 namespace banyan::run {

@@ -13,8 +13,8 @@
 #include <random>
 
 #include "banyan/base/error.h"
-#include "banyan/run/join/socket_address.h"
 #include "banyan/run/agent/test_worlds.h"
+#include "banyan/run/join/socket_address.h"
 
 namespace banyan::run {
 namespace {

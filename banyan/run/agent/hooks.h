@@ -16,9 +16,9 @@ namespace banyan::run {
 // Called on the agent's thread; they must not block, nor call the agent or destroy their registration. All may be
 // empty.
 struct CommunicatorHooks {
-  std::function<std::string()> state;                   // what it would tell a peer that wonders; at most 64 KiB
+  std::function<std::string()> state;                 // what it would tell a peer that wonders; at most 64 KiB
   std::function<void(const std::string& text)> told;  // what a rank has told all, itself too
-  std::function<void()> liveness_changed;               // after Liveness::changes() has grown
+  std::function<void()> liveness_changed;             // after Liveness::changes() has grown
 };
 
 // How a rank replied to a question.

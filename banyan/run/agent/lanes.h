@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "banyan/run/join/calls.h"
 #include "banyan/run/agent/liveness.h"
-#include "banyan/run/system/reactor.h"
+#include "banyan/run/join/calls.h"
 #include "banyan/run/join/wire.h"
+#include "banyan/run/system/reactor.h"
 #include "banyan/run/transport/connector.h"
 
 namespace banyan::run {

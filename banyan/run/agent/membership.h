@@ -11,8 +11,8 @@
 #include "banyan/run/agent/agreement.h"
 #include "banyan/run/agent/links.h"
 #include "banyan/run/agent/liveness.h"
-#include "banyan/run/system/reactor.h"
 #include "banyan/run/agent/survivors.h"
+#include "banyan/run/system/reactor.h"
 
 namespace banyan::run {
 

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "banyan/run/agent/agent.h"
-#include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/futex.h"
+#include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/shared_memory.h"
 
 namespace banyan::run {

@@ -1,7 +1,8 @@
-#include "banyan/base/hash.h"
 #include "banyan/run/call/call.h"
 
 #include <algorithm>
+
+#include "banyan/base/hash.h"
 
 namespace banyan::run {
 namespace {

@@ -1,4 +1,3 @@
-#include "banyan/base/hash.h"
 #include "banyan/run/communicator/communicator.h"
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/base/hash.h"
 #include "banyan/run/communicator/core.h"
 #include "banyan/run/join/environment.h"
 #include "banyan/run/join/rendezvous.h"

@@ -18,8 +18,8 @@
 
 #include "banyan/base/hash.h"
 #include "banyan/run/communicator/communicator.h"
-#include "banyan/run/execute/executor.h"
 #include "banyan/run/communicator/operation.h"
+#include "banyan/run/execute/executor.h"
 #include "banyan/run/record/dump.h"
 #include "banyan/run/record/dump_signal.h"
 #include "banyan/run/record/rank_news.h"

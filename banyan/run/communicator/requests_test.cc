@@ -63,8 +63,11 @@ bool are_sums(const std::vector<int64_t>& sums, int64_t salt) {
 }
 Call sum_of(std::vector<int64_t>& values) {
   auto* const bytes = reinterpret_cast<std::byte*>(values.data());
-  return {
-      .kind = OperationKind::all_reduce, .type = element::DataType::int64, .send = bytes, .recv = bytes, .count = values.size()};
+  return {.kind = OperationKind::all_reduce,
+          .type = element::DataType::int64,
+          .send = bytes,
+          .recv = bytes,
+          .count = values.size()};
 }
 Call receive_from(uint32_t rank, int64_t& value) {
   return {.kind = OperationKind::recv,

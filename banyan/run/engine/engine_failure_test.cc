@@ -42,8 +42,8 @@ std::vector<std::byte> bytes_of(const auto&... parts) {
 // What a rank of a reduction of 100 floats along a star of three says when another sends it this. Rank 0 is the root,
 // and adds what comes from rank 2 first.
 std::string refusal_of(uint32_t rank, uint32_t sender, std::span<const std::byte> sent) {
-  const Schedule schedule =
-      testing::sample_forest({.kind = CollectiveKind::reduce, .ranks = 3, .trees_per_root = 1, .shape = testing::TreeShape::star});
+  const Schedule schedule = testing::sample_forest(
+      {.kind = CollectiveKind::reduce, .ranks = 3, .trees_per_root = 1, .shape = testing::TreeShape::star});
   testing::SimulatedWorld world({.ranks = 3, .least_capacity = 300});
   Engine engine(world.transport(rank), {.slice_bytes = 4, .window = 2});
   std::vector<std::byte> input(400), output(rank == 0 ? 400 : 0);

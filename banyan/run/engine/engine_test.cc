@@ -12,7 +12,8 @@
 namespace banyan::run {
 namespace {
 
-constexpr element::DataType kFloats[] = {element::DataType::float16, element::DataType::bfloat16, element::DataType::float32, element::DataType::float64};
+constexpr element::DataType kFloats[] = {element::DataType::float16, element::DataType::bfloat16,
+                                         element::DataType::float32, element::DataType::float64};
 
 bool needs_two(TestKind kind) { return kind < TestKind::all_to_all; }
 bool reduces(TestKind kind) {
@@ -113,8 +114,11 @@ TEST(Engine, ManyTreesShareTheNarrowestWorld) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     std::vector<TestOperation> operations;
     for (uint64_t i = 0; i < 3; ++i) {
-      operations.push_back(TestOperation(
-          {.ranks = 6, .elements = 300, .trees_per_root = 8, .shape = testing::TreeShape::path, .seed = seed * 10 + i}));
+      operations.push_back(TestOperation({.ranks = 6,
+                                          .elements = 300,
+                                          .trees_per_root = 8,
+                                          .shape = testing::TreeShape::path,
+                                          .seed = seed * 10 + i}));
     }
     ASSERT_EQ(fault_of(operations, {.slice_bytes = 4, .window = 1},
                        {.ranks = 6, .least_capacity = 1, .most_capacity = 2, .seed = seed}),
@@ -124,8 +128,9 @@ TEST(Engine, ManyTreesShareTheNarrowestWorld) {
 }
 
 // An allreduce of fractions, whose sums depend on the order of additions and on where they are rounded.
-std::vector<std::vector<std::byte>> sums_of_fractions(const Schedule& schedule, element::DataType type, element::ReduceOp op,
-                                                      const EngineOptions& options, uint64_t seed) {
+std::vector<std::vector<std::byte>> sums_of_fractions(const Schedule& schedule, element::DataType type,
+                                                      element::ReduceOp op, const EngineOptions& options,
+                                                      uint64_t seed) {
   constexpr uint32_t kRanks = 7;
   constexpr uint64_t kElements = 300;
   const size_t size = size_of(type);
@@ -177,7 +182,8 @@ TEST(Engine, RoundsHalvesOncePerEdgeAndNotWithEveryChild) {
   std::vector<std::vector<std::byte>> buffers(7, std::vector<std::byte>(7 * 2));
   std::vector<std::unique_ptr<Engine>> engines;
   for (uint32_t rank = 0; rank < 7; ++rank) {
-    for (size_t i = 0; i < 7; ++i) write_element(element::DataType::bfloat16, buffers[rank].data() + 2 * i, i == rank ? 256 : 1);
+    for (size_t i = 0; i < 7; ++i)
+      write_element(element::DataType::bfloat16, buffers[rank].data() + 2 * i, i == rank ? 256 : 1);
     engines.push_back(std::make_unique<Engine>(world.transport(rank), EngineOptions()));
     engines[rank]->start({.plan = std::make_shared<RankPlan>(make_rank_plan(star, 7, rank)),
                           .task = {.type = element::DataType::bfloat16},

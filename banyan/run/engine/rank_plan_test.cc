@@ -117,7 +117,8 @@ TEST(RankPlan, SaysWhichPartOfTheBufferIsWhose) {
       EXPECT_EQ(*role.input_at + 25, role.output_at);
     }
   }
-  const auto reduce = make_rank_plans(testing::sample_forest({.kind = CollectiveKind::reduce, .ranks = 3, .root = 2}), 7);
+  const auto reduce =
+      make_rank_plans(testing::sample_forest({.kind = CollectiveKind::reduce, .ranks = 3, .root = 2}), 7);
   EXPECT_EQ(reduce[0].output_elements, 0u);
   EXPECT_EQ(reduce[2].output_elements, 7u);
   EXPECT_EQ(reduce[0].input_elements, 7u);

@@ -29,7 +29,9 @@ uint32_t mixed(uint32_t rank, uint32_t position) {
   return bits;
 }
 
-bool is_unsigned(element::DataType type) { return type >= element::DataType::uint8 && type <= element::DataType::uint64; }
+bool is_unsigned(element::DataType type) {
+  return type >= element::DataType::uint8 && type <= element::DataType::uint64;
+}
 
 // Up to here, whole numbers are exact; of integers, samples of a sum may lie, though sums may not.
 int64_t most_exact(element::DataType type) {
@@ -49,7 +51,9 @@ int64_t most_exact(element::DataType type) {
   }
 }
 
-bool adds(element::ReduceOp op) { return op == element::ReduceOp::sum || op == element::ReduceOp::avg || op == element::ReduceOp::premul_sum; }
+bool adds(element::ReduceOp op) {
+  return op == element::ReduceOp::sum || op == element::ReduceOp::avg || op == element::ReduceOp::premul_sum;
+}
 
 // An integer modulo 2^64 as the type holds it.
 int64_t wrapped(element::DataType type, int64_t value) {

@@ -79,7 +79,8 @@ TEST(SampleData, ExpectsWhatReducingOneByOneGivesInAnyOrder) {
 
 TEST(SampleData, IsExactForAsManyRanksAsItPromises) {
   for (const element::DataType type : {element::DataType::float16, element::DataType::bfloat16}) {
-    for (const element::ReduceOp op : {element::ReduceOp::sum, element::ReduceOp::avg, element::ReduceOp::premul_sum, element::ReduceOp::prod}) {
+    for (const element::ReduceOp op :
+         {element::ReduceOp::sum, element::ReduceOp::avg, element::ReduceOp::premul_sum, element::ReduceOp::prod}) {
       const uint32_t most = SampleData::most_ranks({.ranks = 1, .reduces = true, .reduction = {type, op}});
       EXPECT_EQ(wrong_in_naive_answer({type, op}, shuffled_ranks(std::min(most, 256u))), 0u)
           << to_string(type) << ' ' << to_string(op);
@@ -89,13 +90,15 @@ TEST(SampleData, IsExactForAsManyRanksAsItPromises) {
 
 TEST(SampleData, RefusesMoreRanksThanTheTypeCanCount) {
   try {
-    const SampleData data({.ranks = 257, .reduces = true, .reduction = {element::DataType::bfloat16, element::ReduceOp::sum}});
+    const SampleData data(
+        {.ranks = 257, .reduces = true, .reduction = {element::DataType::bfloat16, element::ReduceOp::sum}});
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_EQ(error.message(), "257 ranks are more than the 256 whose sum is exact in bfloat16");
   }
-  EXPECT_NO_THROW(SampleData({.ranks = 257, .reduces = true, .reduction = {element::DataType::bfloat16, element::ReduceOp::max}}));
+  EXPECT_NO_THROW(
+      SampleData({.ranks = 257, .reduces = true, .reduction = {element::DataType::bfloat16, element::ReduceOp::max}}));
 }
 
 TEST(SampleData, DependsOnRankAndPosition) {
@@ -196,7 +199,7 @@ TEST(SampleData, HasBitsEnoughInTheAnswersOfBitwiseReductions) {
         for (size_t i = 0; i < kElements; ++i) {
           answer[i] = static_cast<uint8_t>(op == element::ReduceOp::band  ? answer[i] & next[i]
                                            : op == element::ReduceOp::bor ? answer[i] | next[i]
-                                                                 : answer[i] ^ next[i]);
+                                                                          : answer[i] ^ next[i]);
         }
       }
       EXPECT_EQ(data.compare(std::as_bytes(std::span(answer)), 0, 0, kElements).wrong, 0u);

@@ -31,8 +31,8 @@ class Executor {
   // Goes on until the only call is over, asking `watch` now and then whether to wait on. Throws what both throw.
   virtual void finish(Watch& watch) = 0;
 
-  // Messages between two ranks go on beside the calls, any number at a time; those of a pair with the same tag in order.
-  // `call` is send or recv. Returns a ticket.
+  // Messages between two ranks go on beside the calls, any number at a time; those of a pair with the same tag in
+  // order. `call` is send or recv. Returns a ticket.
   virtual uint64_t start_message(const Call& call) = 0;
   struct MessageDone {
     uint64_t ticket = 0;

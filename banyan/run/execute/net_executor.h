@@ -15,9 +15,9 @@
 
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/execute/executor.h"
-#include "banyan/run/net/letters.h"
 #include "banyan/run/execute/net_plans.h"
 #include "banyan/run/execute/rerouting.h"
+#include "banyan/run/net/letters.h"
 #include "banyan/run/transport/channel_transport.h"
 
 namespace banyan::run {

@@ -119,8 +119,8 @@ HostTask scatter_task(const HostCall& call, uint64_t count, uint32_t root) {
 
 HostTask barrier_task(const HostCall& call) { return task_of(call, HostTask::Kind::meet, 0, 0); }
 
-HostTask reduce_scatter_v_task(const HostCall& call, std::span<const size_t> counts, const element::ReduceTask& reduction,
-                               std::vector<Piece>& pieces) {
+HostTask reduce_scatter_v_task(const HostCall& call, std::span<const size_t> counts,
+                               const element::ReduceTask& reduction, std::vector<Piece>& pieces) {
   pieces.clear();
   append(pieces, {.counts = counts, .displacements = {}}, call.element_bytes);
   HostTask task = task_of(call, HostTask::Kind::reduce, 0, counts[call.rank]);

@@ -34,8 +34,8 @@ HostTask scatter_task(const HostCall& call, uint64_t count, uint32_t root);
 HostTask barrier_task(const HostCall& call);
 
 // With counts, in elements, one per rank. Empty displacements: one after the other.
-HostTask reduce_scatter_v_task(const HostCall& call, std::span<const size_t> counts, const element::ReduceTask& reduction,
-                               std::vector<Piece>& pieces);
+HostTask reduce_scatter_v_task(const HostCall& call, std::span<const size_t> counts,
+                               const element::ReduceTask& reduction, std::vector<Piece>& pieces);
 HostTask all_gather_v_task(const HostCall& call, std::span<const size_t> counts, std::span<const size_t> displacements,
                            std::vector<Piece>& pieces);
 struct VCounts {

@@ -1,4 +1,3 @@
-#include "banyan/base/hash.h"
 #include "banyan/run/host/exchange.h"
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/base/hash.h"
 
 namespace banyan::run {
 namespace {

@@ -40,8 +40,8 @@ namespace banyan::run {
 struct ExchangeTuning {
   // An all_reduce up to so many bytes is reduced by every rank for himself; divided by the number of peers.
   uint64_t everybody_reduces = 64 << 10;
-  // The same where all ranks offer views and none works in place; and for two ranks, who read a third more that way than
-  // when they share the work, and need not wait for each other's share.
+  // The same where all ranks offer views and none works in place; and for two ranks, who read a third more that way
+  // than when they share the work, and need not wait for each other's share.
   uint64_t everybody_reduces_views = 768 << 10;
   uint64_t two_reduce_views = UINT64_MAX;
   // Less than this is staged even where it could be viewed: a view costs one more flag at the end.
@@ -52,7 +52,8 @@ struct ExchangeTuning {
   uint64_t least_attached_sum = 12 << 10, most_attached_sum = 1 << 20;
   uint64_t least_attached_move = 12 << 10, most_attached_move = UINT64_MAX;
   // The most of a broadcast, whose root has time to stage; divided by the square of the number of peers, who would all
-  // lock its memory for each other. What all peers want is attached to from `least_attached_move` times their number on.
+  // lock its memory for each other. What all peers want is attached to from `least_attached_move` times their number
+  // on.
   uint64_t most_attached_broadcast = 1200 << 10;
   uint64_t streaming_stores = 32 << 20;  // outputs from so many bytes on are written past the caches
 };

@@ -6,10 +6,11 @@
 //              operation costs a cache line or two from each peer and nothing else.
 //   notes      what it calls in these operations, for those who find that they called something else.
 //   progress   three counters, a cache line each: blocks staged, reduced and collected. A counter is
-//              `operation << kBlockBits | blocks` and only grows; when an operation is over it becomes that of the next.
+//              `operation << kBlockBits | blocks` and only grows; when an operation is over it becomes that of the
+//              next.
 //   here       whether it has come.
-//   staging    kBlocks blocks in which the data of buffers that peers cannot see passes by, and as many for results. What
-//              is offered whole takes less than a block: for this the same memory is kSlots slots.
+//   staging    kBlocks blocks in which the data of buffers that peers cannot see passes by, and as many for results.
+//              What is offered whole takes less than a block: for this the same memory is kSlots slots.
 //   boxes      one for each peer, through which messages to this peer are offered (mailboxes.h), and some memory for
 //              each, in which a message lies until it is taken, even when its sender has left.
 //   bell       a word to sleep on, and whether it does.

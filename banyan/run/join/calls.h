@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "banyan/run/join/handshake.h"
-#include "banyan/run/system/reactor.h"
 #include "banyan/run/join/secret.h"
+#include "banyan/run/system/reactor.h"
 
 namespace banyan::run {
 

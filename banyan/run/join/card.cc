@@ -34,9 +34,15 @@ std::vector<std::string> words_of(const std::string& host_id) {
 }  // namespace
 
 std::string Card::encode() const {
-  const Json object = {{"version", kVersion},           {"rank", rank},        {"host_name", member.host_name},
-                       {"host_id", member.host_id},     {"pid", member.pid},   {"start_time", member.start_time},
-                       {"addresses", member.addresses}, {"port", member.port}, {"cores", cores},
+  const Json object = {{"version", kVersion},
+                       {"rank", rank},
+                       {"host_name", member.host_name},
+                       {"host_id", member.host_id},
+                       {"pid", member.pid},
+                       {"start_time", member.start_time},
+                       {"addresses", member.addresses},
+                       {"port", member.port},
+                       {"cores", cores},
                        {"extras", extras}};
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -9,8 +9,8 @@
 
 namespace banyan::run {
 
-// Calls queue up in the kernel until somebody answers them (agent.h, store_server.h). Not inherited by programs that this
-// process starts.
+// Calls queue up in the kernel until somebody answers them (agent.h, store_server.h). Not inherited by programs that
+// this process starts.
 class Listener {
  public:
   // "127.0.0.1", "10.1.2.3", "::1"; "0.0.0.0" or "::" for all addresses of this host ("::" takes IPv4 calls too).

@@ -12,8 +12,8 @@
 
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/listener.h"
-#include "banyan/run/system/reactor.h"
 #include "banyan/run/join/secret.h"
+#include "banyan/run/system/reactor.h"
 
 namespace banyan::run {
 

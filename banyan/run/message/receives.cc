@@ -88,7 +88,8 @@ void Receives::post(const Receive& receive) {
 
 Receives::Arrival& Receives::begin(uint32_t peer, uint32_t tag, uint64_t size) {
   Incoming& incoming = incoming_[peer];
-  CHECK(!incoming.is_open && (awaits(peer) || peer == options_.rank)) << "a message of rank " << peer << " is taken before its time";
+  CHECK(!incoming.is_open && (awaits(peer) || peer == options_.rank))
+      << "a message of rank " << peer << " is taken before its time";
   incoming = {};
   incoming.size = size;
   if (const std::optional<Receive> receive = match(peer, tag)) {

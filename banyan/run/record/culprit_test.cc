@@ -147,7 +147,8 @@ TEST_P(CulpritOf, IsNamed) {
 
 TEST(Culprit, UsesTheRecordsWhereTheyAreKnown) {
   OperationRecord previous{.sequence = 16, .count = 4, .kind = OperationKind::broadcast};
-  OperationRecord wanted{.sequence = 17, .count = 1024, .kind = OperationKind::all_reduce, .type = element::DataType::float32};
+  OperationRecord wanted{
+      .sequence = 17, .count = 1024, .kind = OperationKind::all_reduce, .type = element::DataType::float32};
   RankState late = after(3, 16), waiting = in(0, 17, 3);
   late.operation = &previous;
   late.since = 42 * kSecond / 10;
@@ -159,7 +160,8 @@ TEST(Culprit, UsesTheRecordsWhereTheyAreKnown) {
 }
 
 TEST(Culprit, AMismatchComesFirst) {
-  OperationRecord ours{.sequence = 17, .count = 1024, .kind = OperationKind::all_reduce, .type = element::DataType::float32};
+  OperationRecord ours{
+      .sequence = 17, .count = 1024, .kind = OperationKind::all_reduce, .type = element::DataType::float32};
   OperationRecord theirs = ours;
   theirs.count = 1000;
   std::vector<RankState> states{in(0, 17, 2), in(1, 17, 0), in(2, 17, 1), with(after(3, 16), RankHealth::dead)};

@@ -176,7 +176,9 @@ INSTANTIATE_TEST_SUITE_P(
     Of, Mismatch,
     ::testing::Values(
         Slip{"Count", {.kind = OperationKind::reduce, .count = 1000, .other = 0}, "the counts differ"},
-        Slip{"Type", {.kind = OperationKind::reduce, .type = element::DataType::float64, .other = 0}, "the types differ"},
+        Slip{"Type",
+             {.kind = OperationKind::reduce, .type = element::DataType::float64, .other = 0},
+             "the types differ"},
         Slip{"Op", {.kind = OperationKind::reduce, .op = element::ReduceOp::max, .other = 0}, "the reductions differ"},
         Slip{"Root", {.kind = OperationKind::reduce, .other = 1}, "the roots differ"},
         Slip{"Kind",

@@ -69,7 +69,7 @@ struct LogEnd {
 }  // namespace internal
 }  // namespace banyan::run
 
-#define BANYAN_LOG(level)                                   \
+#define BANYAN_LOG(level)                                             \
   !::banyan::run::internal::is_logged(::banyan::run::LogLevel::level) \
-      ? (void)0                                             \
+      ? (void)0                                                       \
       : ::banyan::run::internal::LogEnd() & ::banyan::run::internal::LogLine(::banyan::run::LogLevel::level).stream()

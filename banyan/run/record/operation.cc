@@ -1,9 +1,9 @@
-#include "banyan/base/hash.h"
 #include "banyan/run/record/operation.h"
 
 #include <array>
 
 #include "banyan/base/error.h"
+#include "banyan/base/hash.h"
 #include "banyan/base/nearest.h"
 
 namespace banyan::run {

@@ -65,7 +65,8 @@ TEST_F(RankNewsTest, AreOfTheLastCallsOnly) {
 
 TEST_F(RankNewsTest, KnowEveryReduction) {
   for (size_t op = 0; op < element::kReduceOps; ++op) {
-    recorder_.begin({.kind = OperationKind::reduce, .op = static_cast<element::ReduceOp>(op), .other = 0, .count = 3}).finish();
+    recorder_.begin({.kind = OperationKind::reduce, .op = static_cast<element::ReduceOp>(op), .other = 0, .count = 3})
+        .finish();
     const RankNews told = RankNews::decode(news().encode());
     ASSERT_EQ(told.calls.size(), std::min(op + 1, RankNews::kCalls));
     EXPECT_EQ(told.calls.back().op, static_cast<element::ReduceOp>(op));

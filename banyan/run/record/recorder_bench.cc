@@ -13,8 +13,9 @@ alignas(64) std::byte g_memory[Recorder::kMemoryBytes];
 void record(benchmark::State& state) {
   Recorder recorder(g_memory);
   for (auto _ : state) {
-    Recorder::Entry entry = recorder.begin(
-        {.kind = OperationKind::all_reduce, .type = element::DataType::float32, .count = static_cast<uint64_t>(state.range(0))});
+    Recorder::Entry entry = recorder.begin({.kind = OperationKind::all_reduce,
+                                            .type = element::DataType::float32,
+                                            .count = static_cast<uint64_t>(state.range(0))});
     benchmark::ClobberMemory();
     entry.finish();
   }

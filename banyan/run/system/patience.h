@@ -23,7 +23,8 @@ class Patience {
         yields_(look == Look::cheap ? kYields : kYieldsDear),
         limit_(most_) {}
 
-  // The same for a thread beside the program's own, which should have the core: looks little, lets others run, then sleeps.
+  // The same for a thread beside the program's own, which should have the core: looks little, lets others run, then
+  // sleeps.
   Patience modest() const {
     Patience modest = *this;
     modest.most_ = modest.limit_ = least_;

@@ -6,8 +6,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "banyan/run/system/reactor.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/reactor.h"
 
 namespace banyan::run {
 

@@ -16,12 +16,12 @@
 #include "banyan/base/nearest.h"
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/engine/sample_data.h"
-#include "banyan/run/trial/lane_meter.h"
 #include "banyan/run/system/futex.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/run/system/shared_memory.h"
 #include "banyan/run/transport/shm_transport.h"
 #include "banyan/run/transport/tcp_transport.h"
+#include "banyan/run/trial/lane_meter.h"
 
 namespace banyan::run {
 namespace {

@@ -43,10 +43,12 @@ INSTANTIATE_TEST_SUITE_P(LocalRun, EveryRun, Values(TransportKind::shared_memory
 
 TEST_P(EveryRun, BringsEveryKindTypeAndReduction) {
   for (const CollectiveKind kind : kKinds) {
-    for (const element::DataType type : {element::DataType::uint8, element::DataType::int32, element::DataType::float16, element::DataType::bfloat16,
-                                element::DataType::float32, element::DataType::float64}) {
-      for (const element::ReduceOp op : {element::ReduceOp::sum, element::ReduceOp::prod, element::ReduceOp::min, element::ReduceOp::max, element::ReduceOp::band,
-                                element::ReduceOp::bor, element::ReduceOp::bxor}) {
+    for (const element::DataType type :
+         {element::DataType::uint8, element::DataType::int32, element::DataType::float16, element::DataType::bfloat16,
+          element::DataType::float32, element::DataType::float64}) {
+      for (const element::ReduceOp op :
+           {element::ReduceOp::sum, element::ReduceOp::prod, element::ReduceOp::min, element::ReduceOp::max,
+            element::ReduceOp::band, element::ReduceOp::bor, element::ReduceOp::bxor}) {
         if (!is_reducible(type, op)) continue;
         expect_right(
             testing::sample_forest({.kind = kind, .ranks = 3, .root = 1}),
@@ -65,9 +67,10 @@ TEST_P(EveryRun, BringsEveryKindTypeAndReduction) {
 TEST_P(EveryRun, RunsWithTwoToEightProcesses) {
   for (const uint32_t ranks : {2u, 3u, 5u, 8u}) {
     for (const CollectiveKind kind : kKinds) {
-      expect_right(testing::sample_forest({.kind = kind, .ranks = ranks, .trees_per_root = 3, .root = ranks - 1, .seed = ranks}),
-                   {.total = Bytes(1'000'003), .transport = GetParam(), .slice = Bytes(16'384), .repeats = 2},
-                   std::string(to_string(kind)) + " on " + std::to_string(ranks));
+      expect_right(
+          testing::sample_forest({.kind = kind, .ranks = ranks, .trees_per_root = 3, .root = ranks - 1, .seed = ranks}),
+          {.total = Bytes(1'000'003), .transport = GetParam(), .slice = Bytes(16'384), .repeats = 2},
+          std::string(to_string(kind)) + " on " + std::to_string(ranks));
     }
   }
 }
@@ -87,7 +90,8 @@ TEST_P(EveryRun, TakesAnySizeAndSlice) {
 }
 
 TEST_P(EveryRun, CarriesSeveralMegabytes) {
-  for (const testing::TreeShape shape : {testing::TreeShape::random, testing::TreeShape::path, testing::TreeShape::star}) {
+  for (const testing::TreeShape shape :
+       {testing::TreeShape::random, testing::TreeShape::path, testing::TreeShape::star}) {
     for (const CollectiveKind kind : kKinds) {
       expect_right(testing::sample_forest({.kind = kind, .ranks = 5, .shape = shape}),
                    {.total = Bytes(6'000'001), .transport = GetParam(), .repeats = 2},
@@ -168,7 +172,8 @@ TEST_P(EveryRun, NamesARankThatIsKilledAndLeavesNothingBehind) {
   const pid_t killer = start_killer(4);
   ASSERT_GT(killer, 0);
   try {
-    run_locally(testing::sample_forest({.ranks = 4}), {.total = Bytes(100'000), .transport = GetParam(), .repeats = 1'000'000});
+    run_locally(testing::sample_forest({.ranks = 4}),
+                {.total = Bytes(100'000), .transport = GetParam(), .repeats = 1'000'000});
     ADD_FAILURE() << "nobody was missed";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::peer_lost);
@@ -182,9 +187,9 @@ TEST_P(EveryRun, NamesARankThatIsKilledAndLeavesNothingBehind) {
 TEST_P(EveryRun, EndsWhenTheTimeIsOver) {
   try {
     run_locally(testing::sample_forest({.ranks = 3}), {.total = Bytes(10'000'000),
-                                              .transport = GetParam(),
-                                              .repeats = 1'000'000,
-                                              .timeout = std::chrono::milliseconds(200)});
+                                                       .transport = GetParam(),
+                                                       .repeats = 1'000'000,
+                                                       .timeout = std::chrono::milliseconds(200)});
     ADD_FAILURE() << "a million executions took no time";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::timed_out);
@@ -218,7 +223,8 @@ TEST(LocalRun, RefusesSumsThatAreNotOnlySums) {
 }
 
 TEST(LocalRun, RefusesBitsOfFloats) {
-  const Error error = refusal_of({.total = Bytes(8), .type = element::DataType::bfloat16, .op = element::ReduceOp::bor});
+  const Error error =
+      refusal_of({.total = Bytes(8), .type = element::DataType::bfloat16, .op = element::ReduceOp::bor});
   EXPECT_EQ(error.code(), ErrorCode::invalid_input);
   EXPECT_EQ(error.message(), "bor is for integers, not bfloat16; give the same bits as uint16");
 }

@@ -149,7 +149,8 @@ def reroutes(group: Any = None) -> int:
     return _C.reroutes(_backend(group))
 
 
-def monitored_barrier(group: Any = None, timeout: Optional[datetime.timedelta] = None, wait_all_ranks: bool = False) -> None:
+def monitored_barrier(group: Any = None, timeout: Optional[datetime.timedelta] = None,
+                      wait_all_ranks: bool = False) -> None:
     """torch.distributed.monitored_barrier for groups of Banyan: rank 0 raises an Error that names who has not come
     within `timeout`, the first such rank or, with `wait_all_ranks`, all. The others raise what rank 0 has found; they
     wait for it twice as long and five seconds more, since rank 0 may have come late itself. A timeout below a

@@ -341,8 +341,8 @@ class MonitoredBarriers(RankTest):
             start = time.monotonic()
             with self.assertRaises(RuntimeError) as caught:
                 dist.monitored_barrier(timeout=datetime.timedelta(seconds=1))
-            self.assertIn("Rank 1 failed to pass monitoredBarrier in 1000 ms" if self.rank == 0 else "Rank 3 successfully "
-                          "reached monitoredBarrier, but received errors while waiting for send/recv from rank 0",
+            self.assertIn("Rank 1 failed to pass monitoredBarrier in 1000 ms" if self.rank == 0 else
+                          "Rank 3 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0",
                           str(caught.exception))
             self.assertLess(time.monotonic() - start, 4)
 

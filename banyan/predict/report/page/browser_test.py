@@ -15,8 +15,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser as chromium  # noqa: E402
 
-ALL = ("box", "sweep", "jobs", "events", "partial", "hostile", "nothing", "ranks1024", "fattree1024", "spans100k", "torus",
-       "ranks16384")
+ALL = ("box", "sweep", "jobs", "events", "partial", "hostile", "nothing", "ranks1024", "fattree1024", "spans100k",
+       "torus", "ranks16384")
 BROWSER = None
 FOLDER = None
 
@@ -346,8 +346,8 @@ class PageTest(unittest.TestCase):
             BROWSER.settle()
             said.append(self.text(".tooltip"))
             self.assertIn(f"{many} events" if many > 1 else "At", said[-1])
-        for wanted in ("gpu3 – ib0: fails", "gpu3 – ib0: returns", "gpu9 – ib0: changes to 5 GB/s", "gpu12 – ib0: fails",
-                       "pretrain of research starts", "evaluate of product fails", "finetune of product ends"):
+        for wanted in ("gpu3 – ib0: fails", "gpu3 – ib0: returns", "gpu9 – ib0: changes to 5 GB/s",
+                       "gpu12 – ib0: fails", "pretrain of research starts", "evaluate of product fails", "finetune of product ends"):
             self.assertEqual(sum(wanted in tip for tip in said), 1, wanted)
         # Close together they are one sign, apart when looked at closely.
         x = next(x for x, many in signs if many == 3)

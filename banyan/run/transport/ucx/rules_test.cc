@@ -10,8 +10,8 @@
 #include "banyan/run/system/processes.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
-#include "banyan/run/transport/ucx/test_ucx.h"
 #include "banyan/run/transport/ucx/letters.h"
+#include "banyan/run/transport/ucx/test_ucx.h"
 #include "banyan/run/transport/ucx/transport.h"
 #include "banyan/run/transport/ucx/worker.h"
 

@@ -21,8 +21,8 @@
 #include "banyan/run/system/shared_memory.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
-#include "banyan/run/transport/ucx/test_ucx.h"
 #include "banyan/run/transport/ucx/letters.h"
+#include "banyan/run/transport/ucx/test_ucx.h"
 
 namespace banyan::run {
 namespace {
