@@ -25,6 +25,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/call/call.h"
 #include "banyan/run/communicator/joined_processes.h"
+#include "banyan/run/execute/executor_factory.h"
 #include "banyan/run/execute/plan_source.h"
 
 namespace banyan::run {
@@ -89,6 +90,9 @@ class Communicator {
     uint32_t connections = 1;
     // Makes the source of plans for a communicator over connections.
     std::function<std::shared_ptr<PlanSource>(const Seating& seating)> plans = {};
+    // Makes the executors, of this communicator and of those that are made with the same options, which share it with
+    // the caller. None: by the transports that the options name (default_executors.h).
+    std::shared_ptr<ExecutorFactory> executors = {};
   };
 
   // Collective over `members` (ranks of the job, this process among them; rank i of the communicator is members[i]).

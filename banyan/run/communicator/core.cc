@@ -9,12 +9,9 @@
 #include "banyan/base/check.h"
 #include "banyan/base/rank_list.h"
 #include "banyan/base/remake.h"
-#include "banyan/run/execute/host_executor.h"
-#include "banyan/run/execute/net_executor.h"
+#include "banyan/run/communicator/default_executors.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/record/mismatch.h"
-#include "banyan/run/transport/lane_transport.h"
-#include "banyan/run/transport/ucx/transport.h"
 
 namespace banyan::run {
 namespace {
@@ -73,73 +70,24 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
   const auto own = std::find(members_.begin(), members_.end(), job_->rank());
   CHECK(own != members_.end()) << "process " << job_->rank() << " is no member";
   rank_ = static_cast<uint32_t>(own - members_.begin());
-  const bool all_here =
-      std::all_of(members_.begin(), members_.end(), [&](uint32_t member) { return job_->is_here(member); });
-  const bool is_asked = options_.transports == Transports::tcp || options_.transports == Transports::ucx;
-  const bool is_planned = options_.transports == Transports::automatic && (!all_here || options_.follows_plans);
-  if (is_asked || is_planned) {
-    executor_ = make_net_executor();
-  } else if (all_here) {
-    executor_ = std::make_unique<HostExecutor>(job_->meet_on_host(id_, members_, Clock::now() + options_.join_timeout),
-                                               job_->pool());
-    is_on_one_host_ = true;
-  } else {
-    throw Error(ErrorCode::unsupported, "the ranks of '" + options_.name +
-                                            "' are on several hosts, which shared memory does not join; use tcp");
-  }
+  const auto factory = options_.executors ? options_.executors : std::make_shared<DefaultExecutors>(job_, options_);
+  ExecutorFactory::Made made =
+      factory->make({.id = id_,
+                     .name = options_.name,
+                     .members = members_,
+                     .rank = rank_,
+                     .tell_failure = [this](const Error& error) { tell_of_failure(error); },
+                     .tell_text = [this](const std::string& text) { job_->agent().tell(id_, text); }});
+  executor_ = std::move(made.executor);
+  is_on_one_host_ = made.is_on_one_host;
   set_log_rank(job_->rank());
   BANYAN_LOG(info) << "communicator '" << options_.name << "': rank " << rank_ << " of " << members_.size() << ", "
-                   << (options_.transports == Transports::ucx ? "UCX"
-                       : is_asked                             ? "TCP"
-                       : !is_planned                          ? "shared memory"
-                       : all_here                             ? "plans through shared memory"
-                                                              : "TCP, and shared memory on a host");
+                   << made.means;
   hooks_ = job_->agent().attach(id_, {.state = [this] { return own_news().encode(); },
                                       .told = [this](const std::string& text) { hear(text); },
                                       .liveness_changed = [this] { executor_->wake(); }});
   signal_ = on_dump_signal([this] { dump("a signal asked for it"); });
   changes_seen_ = 0;
-}
-
-std::unique_ptr<Executor> Communicator::Impl::make_net_executor() {
-  if (!options_.plans) {
-    throw Error(ErrorCode::unsupported, "there is no planner for ranks on several hosts: set Options::plans");
-  }
-  std::vector<std::string> hosts;
-  std::vector<uint32_t> host_of_rank;
-  for (const uint32_t member : members_) {
-    const std::string& host = job_->process(member).member.host_id;
-    const auto found = std::find(hosts.begin(), hosts.end(), host);
-    host_of_rank.push_back(static_cast<uint32_t>(found - hosts.begin()));
-    if (found == hosts.end()) hosts.push_back(host);
-  }
-  const auto size = static_cast<uint32_t>(members_.size());
-  const bool is_ucx = options_.transports == Transports::ucx;
-  auto make_transport = [&](std::function<Path(uint32_t, uint32_t)> path) -> std::unique_ptr<ChannelTransport> {
-    std::unique_ptr<Connector> connector =
-        job_->agent().connector(id_, members_, rank_, std::min(options_.timeout, options_.join_timeout));
-    if (is_ucx) return make_ucx_transport(std::move(connector), {.ranks = size, .lanes = NetPlans::kFirstOwnLane});
-    LaneTransport::Options lanes{.rank = rank_,
-                                 .ranks = size,
-                                 .path = std::move(path),
-                                 .spares_copies = options_.spares_copies,
-                                 .checks_sums = options_.checks_sums};
-    if (options_.transports == Transports::automatic) {
-      lanes.shares_memory = [this](uint32_t peer) { return job_->is_here(members_[peer]); };
-    }
-    return std::make_unique<LaneTransport>(std::move(connector), std::move(lanes));
-  };
-  return std::make_unique<NetExecutor>(
-      NetPlans::Options{
-          .rank = rank_,
-          .ranks = size,
-          .source = options_.plans({.members = members_, .job_size = job_->size(), .host_of_rank = host_of_rank}),
-          .has_paths = !is_ucx,
-          .shared_lanes = is_ucx ? 1 : options_.connections},
-      NetExecutor::Options{.is_crowded = job_->is_crowded(),
-                           .tell_peers = [this](const Error& error) { tell_of_failure(error); },
-                           .tell = [this](const std::string& text) { job_->agent().tell(id_, text); },
-                           .transport = make_transport});
 }
 
 // ---- News of other ranks ----
@@ -154,8 +102,8 @@ void Communicator::Impl::hear(const std::string& text) {
     hear_of_failure(text.substr(std::string_view(kFailure).size()));
   } else if (text.starts_with(kDump)) {
     dump_when_asked(text.substr(std::string_view(kDump).size()));
-  } else {
-    executor_->hear(text);
+  } else if (PlanReviser* const reviser = executor_->reviser()) {
+    reviser->hear(text);
     attention_.store(true, std::memory_order_release);
     if (options_.progress != Progress::by_nobody && !fork_guard_.is_in_child()) wake_thread();
   }
@@ -268,6 +216,11 @@ bool Communicator::Impl::note_failure(const Error& error) {
   error_ = error;
   failed_.store(true, std::memory_order_release);
   return true;
+}
+
+uint32_t Communicator::Impl::reroutes() const {
+  const PlanReviser* const reviser = executor_->reviser();
+  return reviser == nullptr ? 0 : reviser->reroutes();
 }
 
 bool Communicator::Impl::break_with(const Error& error) {

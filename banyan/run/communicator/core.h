@@ -51,7 +51,7 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void close();
   void dump(const std::string& why);
   std::optional<Error> error() const;
-  uint32_t reroutes() const { return executor_->reroutes(); }
+  uint32_t reroutes() const;
   Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
   uint64_t next_id(uint64_t salt) { return mix(mix(id_, ++children_), salt); }
 
@@ -65,7 +65,6 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::unique_ptr<Executor> make_net_executor();
   void tell_of_failure(const Error& error);
   void hear(const std::string& text);
   void hear_of_failure(const std::string& reason);

@@ -168,7 +168,7 @@ void Communicator::Impl::rest(Patience& patience) {
   const bool is_awake = patience.pause();
   waiting_for(executor_->waiting_for());
   if (is_awake) return;
-  executor_->nap([&] { return step(); });
+  executor_->sleep([&] { return step(); });
   patience.tire();
 }
 
@@ -294,7 +294,7 @@ void Communicator::Impl::drain(std::chrono::milliseconds at_most) {
 // Others may wait for what the executor has to say, while this rank is in no call.
 void Communicator::Impl::attend() {
   try {
-    executor_->attend();
+    if (PlanReviser* const reviser = executor_->reviser()) reviser->attend();
   } catch (const Error& error) {
     end_all(cause_of(error));
   }

@@ -1,6 +1,14 @@
-// Executor: carries out calls in the order in which they are started. One thread at a time.
+// Executor: carries out the calls of a communicator. Its powers are small interfaces, so that the parts of a
+// communicator know only what they need: starting and advancing calls, messages, the view of what moves, sleeping, and
+// errors. Revising plans is a power that only some executors have (Executor::reviser).
+//
+// Implementations: host_executor.h (shared memory), net_executor.h (plans over connections). A communicator gets its
+// executor from a factory (executor_factory.h).
+//
+// One thread at a time, except where a function says "any thread".
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -9,62 +17,121 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/call/call.h"
-#include "banyan/run/host/host_group.h"
 #include "banyan/run/system/patience.h"
+#include "banyan/run/system/watch.h"
 
 namespace banyan::run {
 
-class Executor {
+// Base of the interfaces below: they are owned through Executor only.
+class ExecutorPart {
  public:
-  Executor() = default;
-  Executor(const Executor&) = delete;
-  Executor& operator=(const Executor&) = delete;
-  virtual ~Executor() = default;
+  ExecutorPart() = default;
+  ExecutorPart(const ExecutorPart&) = delete;
+  ExecutorPart& operator=(const ExecutorPart&) = delete;
 
-  // How many calls may be under way.
+ protected:
+  ~ExecutorPart() = default;
+};
+
+// Carries out calls for all ranks, in the order in which they are started.
+class CallExecutor : public ExecutorPart {
+ public:
+  // How many calls may be in flight.
   virtual size_t depth() const = 0;
-  // Begins a call after those under way. What the call points to must stay until it is over.
+  // Begins a call after those in flight. The buffers and counts that the call points to must stay until it is over.
   virtual void start(const Call& call, const CallNumbers& numbers) = 0;
-  // Goes on as far as possible without waiting; true when the oldest call is over, which is then no more under way.
-  // Throws Error when it cannot be: the executor is of no use after that.
+  // Goes on as far as possible without waiting; true when the oldest call is over, which is then no longer in flight.
+  // Throws Error when the call fails: the executor is of no use after that.
   virtual bool advance() = 0;
   // Goes on until the only call is over, asking `watch` now and then whether to wait on. Throws what both throw.
   virtual void finish(Watch& watch) = 0;
 
-  // Messages between two ranks go on beside the calls, any number at a time; those of a pair with the same tag in
-  // order. `call` is send or recv. Returns a ticket.
+ protected:
+  ~CallExecutor() = default;
+};
+
+// Carries out messages between two ranks. They go on beside the calls, any number at a time; those of a pair with the
+// same tag in order.
+class MessageExecutor : public ExecutorPart {
+ public:
+  // `call` is send or recv. Returns a ticket.
   virtual uint64_t start_message(const Call& call) = 0;
   struct MessageDone {
     uint64_t ticket = 0;
-    uint32_t peer = 0;  // where it went, or came from
+    uint32_t peer = 0;  // its receiver, or its sender
   };
-  // True when something moved; what is done now is appended. Throws as advance() does.
+  // True when something moved; appends the messages that are over. Throws as advance() does.
   virtual bool advance_messages(std::vector<MessageDone>& done) = 0;
 
-  // Sleeps until a peer does something, or for a while, unless `try_again`, which is called when nothing can be missed
-  // any more, returns true.
-  virtual void nap(const std::function<bool()>& try_again) = 0;
-  // Ends a nap, or keeps the next one from beginning. Any thread.
-  virtual void wake() = 0;
-  // How to wait between looks, by advance().
-  virtual Patience patience() const = 0;
+ protected:
+  ~MessageExecutor() = default;
+};
 
-  // A rank whose sign is missing, after nothing moved.
-  virtual uint32_t waiting_for() const = 0;
-  // Whether what is under way can end without this rank, which has left: when only receives from any wait for it.
-  virtual bool can_do_without(uint32_t rank) const = 0;
+// What a watcher can see of the work in flight.
+class ProgressView : public ExecutorPart {
+ public:
   // Grows whenever something moves.
   virtual uint64_t steps() const = 0;
-  // How often it has gone on without a link that was lost. Any thread.
-  virtual uint32_t reroutes() const = 0;
-  // What an executor of another rank, or this one, has told all. Any thread.
-  virtual void hear(const std::string& text) = 0;
-  // Deals with what it has heard, for when no call is under way that would.
-  virtual void attend() = 0;
-  // Ends what peers have under way with this error, as far as they can be told. Any thread.
+  // A rank that this rank waits for, after nothing moved.
+  virtual uint32_t waiting_for() const = 0;
+  // Whether the work in flight can end without this rank, which has left: when only receives from any rank wait for it.
+  virtual bool can_do_without(uint32_t rank) const = 0;
+
+ protected:
+  ~ProgressView() = default;
+};
+
+// How a thread waits for the work in flight.
+class Sleeper : public ExecutorPart {
+ public:
+  // Sleeps until a peer does something, or for a while. Calls `try_again` once no wake-up can be missed any more, and
+  // returns at once when that returns true.
+  virtual void sleep(const std::function<bool()>& try_again) = 0;
+  // Ends a sleep, or keeps the next one from beginning. Any thread.
+  virtual void wake() = 0;
+  // How often to look, by advance(), before sleeping.
+  virtual Patience patience() const = 0;
+
+ protected:
+  ~Sleeper() = default;
+};
+
+// How an error of one rank ends the work of all.
+class FailureSpreader : public ExecutorPart {
+ public:
+  // Ends the work of peers with this error, as far as they can be told. Any thread.
   virtual void break_with(const Error& error) = 0;
   // The error with which a peer has ended everything, if one has. Any thread.
   virtual std::optional<Error> broken() const = 0;
+
+ protected:
+  ~FailureSpreader() = default;
+};
+
+// Executors that change their plans while calls are in flight. The ranks agree by short texts, which the communicator
+// carries between them.
+class PlanReviser : public ExecutorPart {
+ public:
+  // A text that the executor of another rank, or this one, has sent to all ranks. Any thread.
+  virtual void hear(const std::string& text) = 0;
+  // Answers the texts that were heard, for when no call is in flight whose advance() would.
+  virtual void attend() = 0;
+  // How often plans were revised because of lost links. Any thread.
+  virtual uint32_t reroutes() const = 0;
+
+ protected:
+  ~PlanReviser() = default;
+};
+
+class Executor : public CallExecutor,
+                 public MessageExecutor,
+                 public ProgressView,
+                 public Sleeper,
+                 public FailureSpreader {
+ public:
+  virtual ~Executor() = default;
+  // Null where plans are never revised. Lives as long as the executor.
+  virtual PlanReviser* reviser() = 0;
 };
 
 }  // namespace banyan::run

@@ -23,7 +23,7 @@ class HostExecutor : public Executor {
   void finish(Watch& watch) override;
   uint64_t start_message(const Call& call) override;
   bool advance_messages(std::vector<MessageDone>& done) override;
-  void nap(const std::function<bool()>& try_again) override { group_->nap(try_again); }
+  void sleep(const std::function<bool()>& try_again) override { group_->nap(try_again); }
   void wake() override { group_->segment().ring(group_->rank()); }
   Patience patience() const override { return Patience(group_->is_crowded()); }
   uint32_t waiting_for() const override;
@@ -31,11 +31,9 @@ class HostExecutor : public Executor {
     return !group_->exchange().is_busy() && mailboxes_.can_do_without(rank);
   }
   uint64_t steps() const override { return group_->exchange().steps() + message_steps_; }
-  uint32_t reroutes() const override { return 0; }
-  void hear(const std::string&) override {}
-  void attend() override {}
   void break_with(const Error& error) override { group_->break_with(error); }
   std::optional<Error> broken() const override;
+  PlanReviser* reviser() override { return nullptr; }
 
  private:
   HostTask task_of(const Call& call, const CallNumbers& numbers);

@@ -136,7 +136,7 @@ void NetExecutor::finish(Watch& watch) {
     const uint64_t before = steps();
     if (patience.pause()) continue;
     watch.waiting_for(waiting_for());
-    nap([&] { return advance() || steps() != before; });
+    sleep([&] { return advance() || steps() != before; });
     patience.tire();
   }
 }
@@ -165,7 +165,7 @@ bool NetExecutor::advance_messages(std::vector<MessageDone>& done) {
   return moved;
 }
 
-void NetExecutor::nap(const std::function<bool()>& try_again) {
+void NetExecutor::sleep(const std::function<bool()>& try_again) {
   if (try_again()) return;
   transport_->wait(kLongestNap);
   look_after_lanes();

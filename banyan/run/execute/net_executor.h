@@ -22,7 +22,7 @@
 
 namespace banyan::run {
 
-class NetExecutor : public Executor {
+class NetExecutor : public Executor, public PlanReviser {
  public:
   static constexpr size_t kDepth = 8;
 
@@ -41,7 +41,7 @@ class NetExecutor : public Executor {
   void finish(Watch& watch) override;
   uint64_t start_message(const Call& call) override;
   bool advance_messages(std::vector<MessageDone>& done) override;
-  void nap(const std::function<bool()>& try_again) override;
+  void sleep(const std::function<bool()>& try_again) override;
   void wake() override { transport_->wake(); }
   Patience patience() const override { return Patience(options_.is_crowded, Patience::Look::dear); }
   uint32_t waiting_for() const override;
@@ -52,6 +52,7 @@ class NetExecutor : public Executor {
   void attend() override;
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override { return std::nullopt; }
+  PlanReviser* reviser() override { return plans_.may_reroute() ? this : nullptr; }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -9,20 +9,9 @@
 
 #include "banyan/run/host/exchange.h"
 #include "banyan/run/system/patience.h"
+#include "banyan/run/system/watch.h"
 
 namespace banyan::run {
-
-// Decides when waiting ends without success.
-class Watch {
- public:
-  Watch() = default;
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-  virtual ~Watch() = default;
-  // Called now and then while this rank waits for `rank` of the group, after nothing has moved for a while. Throws the
-  // Error with which the operation is to end: the peer died, the time is over, the communicator was aborted.
-  virtual void waiting_for(uint32_t rank) = 0;
-};
 
 class HostGroup {
  public:

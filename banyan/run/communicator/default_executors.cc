@@ -1,0 +1,95 @@
+#include "banyan/run/communicator/default_executors.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/run/execute/host_executor.h"
+#include "banyan/run/execute/net_executor.h"
+#include "banyan/run/transport/lane_transport.h"
+#include "banyan/run/transport/ucx/transport.h"
+
+namespace banyan::run {
+namespace {
+
+// Hosts numbered in order of first appearance.
+std::vector<uint32_t> hosts_of(const JoinedProcesses& job, const std::vector<uint32_t>& members) {
+  std::vector<std::string> hosts;
+  std::vector<uint32_t> host_of_rank;
+  for (const uint32_t member : members) {
+    const std::string& host = job.process(member).member.host_id;
+    const auto found = std::find(hosts.begin(), hosts.end(), host);
+    host_of_rank.push_back(static_cast<uint32_t>(found - hosts.begin()));
+    if (found == hosts.end()) hosts.push_back(host);
+  }
+  return host_of_rank;
+}
+
+}  // namespace
+
+ExecutorFactory::Made DefaultExecutors::make(ExecutorSite site) {
+  using Transports = Communicator::Transports;
+  const bool all_here =
+      std::all_of(site.members.begin(), site.members.end(), [&](uint32_t member) { return job_->is_here(member); });
+  switch (options_.transports) {
+    case Transports::ucx:
+      return {.executor = make_net_executor(site), .means = "UCX"};
+    case Transports::tcp:
+      return {.executor = make_net_executor(site), .means = "TCP"};
+    case Transports::automatic:
+      if (!all_here) return {.executor = make_net_executor(site), .means = "TCP, and shared memory on a host"};
+      if (options_.follows_plans) {
+        return {.executor = make_net_executor(site), .means = "plans through shared memory"};
+      }
+      break;
+    case Transports::shared_memory:
+      break;
+  }
+  if (!all_here) {
+    throw Error(ErrorCode::unsupported,
+                "the ranks of '" + site.name + "' are on several hosts, which shared memory does not join; use tcp");
+  }
+  const auto deadline = std::chrono::steady_clock::now() + options_.join_timeout;
+  return {.executor = std::make_unique<HostExecutor>(job_->meet_on_host(site.id, site.members, deadline), job_->pool()),
+          .means = "shared memory",
+          .is_on_one_host = true};
+}
+
+std::unique_ptr<Executor> DefaultExecutors::make_net_executor(const ExecutorSite& site) const {
+  if (!options_.plans) {
+    throw Error(ErrorCode::unsupported, "there is no planner for ranks on several hosts: set Options::plans");
+  }
+  const auto size = static_cast<uint32_t>(site.members.size());
+  const bool is_ucx = options_.transports == Communicator::Transports::ucx;
+  // Called by the constructor of NetExecutor only.
+  const auto make_transport = [&](std::function<Path(uint32_t, uint32_t)> path) -> std::unique_ptr<ChannelTransport> {
+    std::unique_ptr<Connector> connector =
+        job_->agent().connector(site.id, site.members, site.rank, std::min(options_.timeout, options_.join_timeout));
+    if (is_ucx) return make_ucx_transport(std::move(connector), {.ranks = size, .lanes = NetPlans::kFirstOwnLane});
+    LaneTransport::Options lanes{.rank = site.rank,
+                                 .ranks = size,
+                                 .path = std::move(path),
+                                 .spares_copies = options_.spares_copies,
+                                 .checks_sums = options_.checks_sums};
+    if (options_.transports == Communicator::Transports::automatic) {
+      lanes.shares_memory = [job = job_, members = site.members](uint32_t peer) { return job->is_here(members[peer]); };
+    }
+    return std::make_unique<LaneTransport>(std::move(connector), std::move(lanes));
+  };
+  return std::make_unique<NetExecutor>(
+      NetPlans::Options{
+          .rank = site.rank,
+          .ranks = size,
+          .source = options_.plans(
+              {.members = site.members, .job_size = job_->size(), .host_of_rank = hosts_of(*job_, site.members)}),
+          .has_paths = !is_ucx,
+          .shared_lanes = is_ucx ? 1 : options_.connections},
+      NetExecutor::Options{.is_crowded = job_->is_crowded(),
+                           .tell_peers = site.tell_failure,
+                           .tell = site.tell_text,
+                           .transport = make_transport});
+}
+
+}  // namespace banyan::run

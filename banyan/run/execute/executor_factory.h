@@ -1,0 +1,46 @@
+// ExecutorFactory: where a communicator gets the executor of its calls from.
+//
+// A communicator knows the order of calls and who drives them; by which means they move is the factory's choice: shared
+// memory, plans over connections (communicator/default_executors.h), a service on this host, or a fake of a test.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/execute/executor.h"
+
+namespace banyan::run {
+
+// The communicator that asks.
+struct ExecutorSite {
+  uint64_t id = 0;                // equal on all ranks, and of no other communicator of the job
+  std::string name;               // in messages
+  std::vector<uint32_t> members;  // rank i is process members[i] of the job
+  uint32_t rank = 0;              // this process in `members`
+  // Both send to the other ranks and may be called by any thread while the executor lives.
+  std::function<void(const Error&)> tell_failure;     // ends their work in flight with this error
+  std::function<void(const std::string&)> tell_text;  // to the PlanReviser of all ranks, this one too
+};
+
+class ExecutorFactory {
+ public:
+  ExecutorFactory() = default;
+  ExecutorFactory(const ExecutorFactory&) = delete;
+  ExecutorFactory& operator=(const ExecutorFactory&) = delete;
+  virtual ~ExecutorFactory() = default;
+
+  struct Made {
+    std::unique_ptr<Executor> executor;
+    std::string means;            // for people: "shared memory", "TCP"
+    bool is_on_one_host = false;  // the ranks exchange through shared memory alone
+  };
+  // Called once by every communicator, in its constructor; may block until the other ranks have come. Throws Error when
+  // there is no way to carry out calls.
+  virtual Made make(ExecutorSite site) = 0;
+};
+
+}  // namespace banyan::run
