@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/report.h"
-#include "banyan/plan/baselines.h"
+#include "banyan/plan/planner.h"
 #include "banyan/predict/cost/devices.h"
 #include "banyan/predict/train/model.h"
 
@@ -34,12 +34,11 @@ std::string list_models_and_devices(const Terminal& terminal, ListForm form) {
 }
 
 std::string list_planners(const Terminal& terminal, ListForm form) {
-  Json names = Json::array({"forest"});
+  Json names = Json::array();
   Table table({"planner", ""});
-  table.add({"forest", "spanning trees at the bound: what 'banyan plan' makes"});
-  for (const plan::Baseline baseline : plan::all_baselines()) {
-    names.push_back(to_string(baseline));
-    table.add({std::string(to_string(baseline)), "a schedule of today, for --compare"});
+  for (const plan::Planner& planner : plan::planners()) {
+    names.push_back(planner.name);
+    table.add({std::string(planner.name), std::string(planner.summary)});
   }
   return form == ListForm::json ? format_json({{"planners", names}}) : table.format(terminal);
 }

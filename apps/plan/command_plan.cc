@@ -6,8 +6,9 @@
 #include "apps/fabric_option.h"
 #include "apps/lists.h"
 #include "apps/plan/plan_source.h"
-#include "apps/plan/timed_plan.h"
+#include "apps/plan/watched_simulation.h"
 #include "apps/report.h"
+#include "banyan/compose/timed_plan.h"
 #include "banyan/plan/compare.h"
 
 namespace banyan::app {
@@ -252,15 +253,11 @@ class PlanCommand : public Command {
     progress.say("planning rings and trees to choose from");
     std::vector<plan::Candidate> candidates = plan::plan_candidates(planned.fabric, planned.collective);
     progress.say("simulating");
-    std::vector<std::pair<Picoseconds, size_t>> order;
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      const TimedPlan timed = time_plan(candidates[i].schedule, planned.chosen_for->bytes, {}, progress);
-      if (!timed.simulation.complete) throw Error(ErrorCode::aborted, "interrupted before a plan was chosen");
-      order.emplace_back(timed.simulation.time, i);
-    }
-    std::sort(order.begin(), order.end());
-    for (const auto& [time, i] : order) planned.contenders.push_back({candidates[i].planner, time});
-    plan::Candidate& best = candidates[order.front().second];
+    WatchedSimulation watch(progress);
+    const std::vector<compose::TimedCandidate> ranking =
+        compose::rank_by_simulation(candidates, planned.chosen_for->bytes, {.observer = &watch});
+    for (const auto& [candidate, time] : ranking) planned.contenders.push_back({candidates[candidate].planner, time});
+    plan::Candidate& best = candidates[ranking.front().candidate];
     plan::ForestPlan& plan = planned.checked.plan;
     planned.planner = best.planner;
     plan.schedule = std::move(best.schedule);

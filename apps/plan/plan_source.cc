@@ -1,8 +1,8 @@
 #include "apps/plan/plan_source.h"
 
 #include "apps/report.h"
-#include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/plan/planner.h"
 #include "banyan/schedule/cost.h"
 
 namespace banyan::app {
@@ -21,11 +21,6 @@ void require_plannable(const Collective& collective) {
 
 }  // namespace
 
-void check_own(const Schedule& schedule, const Fraction& claim, const std::string& planner) {
-  const schedule::Verdict verdict = verify(schedule, claim);
-  CHECK(verdict.valid) << "the verifier rejects a plan of planner " << planner << ": " << verdict.reason;
-}
-
 CheckedPlan plan_and_verify(const Fabric& fabric, const Collective& collective, plan::ForestOptions options,
                             Progress& progress) {
   require_plannable(collective);
@@ -36,7 +31,7 @@ CheckedPlan plan_and_verify(const Fabric& fabric, const Collective& collective, 
   clock.planning_ended();
   const Stopwatch verifying;
   progress.say("verifying the plan");
-  check_own(plan.schedule, plan.seconds_per_byte, "forest");
+  plan::check_own_plan(plan.schedule, "forest", plan.seconds_per_byte);
   return {.plan = std::move(plan),
           .seconds = {.bound = clock.seconds(plan::PlanObserver::Phase::bound),
                       .switches = clock.seconds(plan::PlanObserver::Phase::switches),

@@ -26,9 +26,6 @@ struct CheckedPlan {
 CheckedPlan plan_and_verify(const Fabric& fabric, const Collective& collective, plan::ForestOptions options,
                             Progress& progress);
 
-// Ends the process when the verifier rejects a schedule that this program made.
-void check_own(const Schedule& schedule, const Fraction& claim, const std::string& planner);
-
 // Throws Error{invalid_input} with the verifier's reason for a plan that does not do what it promises: such a file is
 // not exported, drawn or run.
 schedule::ScheduleFile read_valid_plan(const std::string& path);

@@ -7,7 +7,7 @@
 #include "apps/fabric_option.h"
 #include "apps/lists.h"
 #include "apps/plan/plan_source.h"
-#include "apps/plan/timed_plan.h"
+#include "apps/plan/watched_simulation.h"
 #include "apps/predict/job_prediction.h"
 #include "apps/predict/predict_calibrate.h"
 #include "apps/predict/predict_job.h"
@@ -15,6 +15,7 @@
 #include "apps/report.h"
 #include "banyan/base/file.h"
 #include "banyan/base/nearest.h"
+#include "banyan/compose/timed_plan.h"
 #include "banyan/fabric/read.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"
@@ -39,8 +40,8 @@ struct NamedPlan {
 
 struct Point {
   Bytes total;
-  std::vector<TimedPlan> timed;  // by plan, up to one that was interrupted
-  size_t best = 0;               // of those that were not
+  std::vector<compose::TimedPlan> timed;  // by plan, up to one that was interrupted
+  size_t best = 0;                        // of those that were not
   bool is_complete() const { return timed.back().simulation.complete; }
 };
 
@@ -121,10 +122,10 @@ class PredictCommand : public Command {
       throw Error(ErrorCode::invalid_input,
                   "WHAT is required: plan files, or a collective and a fabric; see 'banyan predict --help'");
     }
-    const TimingOptions options = timing_options();
+    const compose::TimingOptions options = timing_options();
     const std::vector<Bytes> sizes = wanted_sizes();
     for (const Bytes size : sizes) {
-      if (options.slice) parse_option("--slice", [&] { expect_few_pieces(size, *options.slice); });
+      if (options.slice) parse_option("--slice", [&] { compose::expect_few_pieces(size, *options.slice); });
     }
     check_output_places({{"--output", texts_.output}, {"--html", texts_.html}});
     std::vector<NamedPlan> plans;
@@ -133,8 +134,11 @@ class PredictCommand : public Command {
       Progress progress(terminal, "planning");
       plans = load_plans();
       progress.say("simulating");
+      WatchedSimulation watch(progress);
+      compose::TimingOptions watched = options;
+      watched.observer = &watch;
       for (const Bytes total : sizes) {
-        points.push_back(time_plans(plans, total, options, progress));
+        points.push_back(time_plans(plans, total, watched));
         if (!points.back().is_complete()) break;
       }
     }
@@ -202,8 +206,8 @@ class PredictCommand : public Command {
     return ExitCode::answer_is_no;
   }
 
-  TimingOptions timing_options() const {
-    TimingOptions options{.fold = !texts_.unfolded};
+  compose::TimingOptions timing_options() const {
+    compose::TimingOptions options{.fold = !texts_.unfolded};
     if (!texts_.slice.empty()) options.slice = positive_bytes(texts_.slice, "--slice");
     if (!texts_.alpha.empty()) options.alpha = parse_option("--alpha", [&] { return parse_duration(texts_.alpha); });
     if (!texts_.window.empty())
@@ -283,11 +287,10 @@ class PredictCommand : public Command {
                                               "; known are allgather, reduce-scatter, allreduce, broadcast and reduce");
   }
 
-  static Point time_plans(const std::vector<NamedPlan>& plans, Bytes total, const TimingOptions& options,
-                          Progress& progress) {
+  static Point time_plans(const std::vector<NamedPlan>& plans, Bytes total, const compose::TimingOptions& options) {
     Point point{.total = total, .timed = {}};
     for (const NamedPlan& plan : plans) {
-      point.timed.push_back(time_plan(plan.schedule, total, options, progress));
+      point.timed.push_back(compose::time_plan(plan.schedule, total, options));
       if (!point.is_complete()) break;
       const auto time = [&](size_t i) { return point.timed[i].simulation.time; };
       if (time(point.timed.size() - 1) < time(point.best)) point.best = point.timed.size() - 1;

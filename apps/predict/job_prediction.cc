@@ -4,9 +4,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "apps/plan/timed_plan.h"
-#include "apps/predict/planned_footprints.h"
+#include "apps/plan/watched_simulation.h"
 #include "banyan/base/file.h"
+#include "banyan/compose/planned_collectives.h"
 #include "banyan/predict/collective/costed_plans.h"
 #include "banyan/predict/report/chrome_trace.h"
 #include "banyan/predict/report/html_report.h"
@@ -31,7 +31,7 @@ predict::PlansFor plans_of(const Going& going) {
     for (predict::CollectiveCost& cost : measured) {
       for (predict::CollectiveCostPiece& piece : cost.pieces) scale(piece.alpha);
     }
-    return make_costed_plans(fabric, make_plans_by(going.algorithm, fabric), links, std::move(measured));
+    return make_costed_plans(fabric, compose::make_plans_by(going.algorithm, fabric), links, std::move(measured));
   };
 }
 

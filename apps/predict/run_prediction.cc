@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/plan/watched_simulation.h"
 #include "banyan/base/check.h"
 
 namespace banyan::app {
@@ -20,8 +21,10 @@ std::string name_of(const Fabric& fabric, LinkId link) {
 RunPrediction predict_run(const Schedule& schedule, uint64_t bytes, const run::LocalRunReport& report,
                           Picoseconds alpha, Progress& progress) {
   CHECK(report.elements > 0 && bytes % report.elements == 0) << bytes << " bytes of " << report.elements << " elements";
+  WatchedSimulation watch(progress);
   return {.alpha = alpha,
-          .timed = time_plan(schedule, Bytes(bytes), {.slice = Bytes(report.slice_bytes), .alpha = alpha}, progress),
+          .timed = compose::time_plan(schedule, Bytes(bytes),
+                                      {.slice = Bytes(report.slice_bytes), .alpha = alpha, .observer = &watch}),
           .link_bytes = predict::exact_link_bytes(schedule, report.elements, bytes / report.elements)};
 }
 

@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "apps/plan/timed_plan.h"
 #include "apps/report.h"
+#include "banyan/compose/timed_plan.h"
 #include "banyan/run/trial/local.h"
 
 namespace banyan::app {
 
 struct RunPrediction {
   Picoseconds alpha{0};
-  TimedPlan timed;                   // incomplete when Ctrl-C was pressed
+  compose::TimedPlan timed;          // incomplete when Ctrl-C was pressed
   std::vector<uint64_t> link_bytes;  // exact_link_bytes()
 };
 

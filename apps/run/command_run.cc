@@ -9,6 +9,7 @@
 #include "apps/predict/run_prediction.h"
 #include "apps/report.h"
 #include "apps/run/launch_option.h"
+#include "banyan/compose/timed_plan.h"
 #include "banyan/predict/collective/schedule_simulation.h"
 #include "banyan/run/trial/local.h"
 
@@ -98,7 +99,7 @@ class RunCommand : public Command {
     }
     const run::LocalRunOptions options = run_options();
     const Picoseconds alpha = texts_.alpha.empty()
-                                  ? TimingOptions().alpha
+                                  ? compose::TimingOptions().alpha
                                   : parse_option("--alpha", [&] { return parse_duration(texts_.alpha); });
     std::optional<Prepared> prepared;
     {

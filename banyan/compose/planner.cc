@@ -1,7 +1,6 @@
 #include "banyan/compose/planner.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/compose/plan_book.h"
 #include "banyan/fabric/cables.h"
 #include "banyan/fabric/read.h"
 #include "banyan/fabric/route_book.h"
@@ -40,9 +40,9 @@ class Planner : public run::PlanSource {
   Planner(Fabric fabric, std::vector<NodeId> ranks, std::optional<Schedule> fixed, fabric::RouteBook routes,
           uint64_t slice_bytes)
       : whole_(std::move(fabric)),
-        fabric_(whole_),
         ranks_(std::move(ranks)),
         cables_(whole_),
+        book_(whole_),
         fixed_(std::move(fixed)),
         routes_(std::move(routes)),
         slice_bytes_(slice_bytes) {}
@@ -54,16 +54,8 @@ class Planner : public run::PlanSource {
         return answer("the given plan", *fixed_, question.total);
       }
     }
-    const auto key = std::pair(question.kind, question.root);
-    auto found = candidates_.find(key);
-    if (found == candidates_.end()) {
-      Collective::Options asked{.kind = question.kind, .ranks = ranks_};
-      if (question.kind == CollectiveKind::broadcast || question.kind == CollectiveKind::reduce) {
-        asked.root = ranks_[question.root];
-      }
-      found = candidates_.emplace(key, plan::plan_candidates(fabric_, Collective::make(fabric_, asked))).first;
-    }
-    const plan::Candidate& chosen = choose(found->second, question.total);
+    const plan::Candidate& chosen =
+        choose(book_->candidates({.kind = question.kind, .members = ranks_, .root = question.root}), question.total);
     return answer(chosen.planner, chosen.schedule, question.total);
   }
 
@@ -96,7 +88,7 @@ class Planner : public run::PlanSource {
       original.push_back(LinkId{number});
     }
     try {
-      fabric_ = std::move(builder).build();
+      book_.emplace(std::move(builder).build());
     } catch (const Error& error) {
       std::string names;
       for (const uint32_t cable : avoided_) {
@@ -106,7 +98,6 @@ class Planner : public run::PlanSource {
     }
     original_ = std::move(original);
     fixed_.reset();  // it goes by links that are lost, or whose numbers have changed
-    candidates_.clear();
   }
 
  private:
@@ -119,15 +110,14 @@ class Planner : public run::PlanSource {
   }
 
   const Fabric whole_;
-  Fabric fabric_;                    // without what is to be avoided
   const std::vector<NodeId> ranks_;  // of the communicator
   const fabric::Cables cables_;      // of the whole fabric
   std::set<uint32_t> avoided_;       // cables
-  std::vector<LinkId> original_;     // in the whole fabric, by link of fabric_; empty: the same
+  std::optional<PlanBook> book_;     // of the fabric without what is to be avoided; always there
+  std::vector<LinkId> original_;     // in the whole fabric, by link of the book's; empty: the same
   std::optional<Schedule> fixed_;
   const fabric::RouteBook routes_;
   const uint64_t slice_bytes_;  // 0: as the plan needs it
-  std::map<std::pair<CollectiveKind, uint32_t>, std::vector<plan::Candidate>> candidates_;
 };
 
 std::optional<Schedule> read_plan(const std::string& path) {

@@ -9,15 +9,10 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
-#include "banyan/plan/baselines.h"
-#include "banyan/plan/forest.h"
-#include "banyan/schedule/verify.h"
+#include "banyan/plan/planner.h"
 
 namespace banyan::plan {
 namespace {
-
-// Beyond so many participants the trees of all planners would take longer than they save.
-constexpr size_t kManyParticipants = 256;
 
 // Streams that share a link never fill it quite: they come in bursts, and one that is late leaves a gap. Measured over
 // TCP on a leaf-spine of 16: a ring reaches 96 % of the bound, trees of 15 senders a receiver 91 %.
@@ -56,34 +51,31 @@ Cost cost_of(const Schedule& schedule, const schedule::AlphaBeta& model = {}) {
           .per_byte = seconds_per_byte(schedule).to_double() * share};
 }
 
-void add(std::vector<Candidate>& candidates, std::string planner, Schedule schedule) {
-  if (verify(schedule).valid) candidates.push_back({std::move(planner), std::move(schedule)});
+// One plan of every planner that has one for this collective. At least one; throws what the first planner threw when no
+// planner has any.
+std::vector<Candidate> plans_of_all(const Fabric& fabric, const Collective& collective) {
+  std::vector<Candidate> all;
+  std::optional<Error> why_not;
+  for (const Planner& planner : planners()) {
+    if (collective.participants().size() > planner.most_participants_to_choose_from) continue;
+    try {
+      all.push_back({std::string(planner.name), make_plan(planner, fabric, collective)});
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported) throw;
+      if (!why_not) why_not = error;
+    }
+  }
+  if (all.empty()) {
+    CHECK(why_not.has_value()) << "no planner was asked";
+    throw *why_not;
+  }
+  return all;
 }
 
 }  // namespace
 
 std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective) {
-  std::vector<Candidate> all;
-  std::optional<Error> why_no_forest;
-  try {
-    add(all, "forest", plan_forest(fabric, collective).schedule);
-    add(all, "forest, 1 tree", plan_forest(fabric, collective, {.trees = 1}).schedule);
-  } catch (const Error& error) {
-    why_no_forest = error;
-  }
-  if (collective.participants().size() <= kManyParticipants) {
-    for (const Baseline baseline : all_baselines()) {
-      try {
-        add(all, std::string(to_string(baseline)), plan_baseline(baseline, fabric, collective));
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::unsupported) throw;  // it does not exist for this fabric
-      }
-    }
-  }
-  if (all.empty()) {
-    CHECK(why_no_forest.has_value()) << "no plan, and no reason why";
-    throw *why_no_forest;
-  }
+  std::vector<Candidate> all = plans_of_all(fabric, collective);
   // From the quickest per byte on, keep what starts sooner than all before.
   std::vector<std::pair<Cost, size_t>> order;
   for (size_t i = 0; i < all.size(); ++i) order.emplace_back(cost_of(all[i].schedule), i);

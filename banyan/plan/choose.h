@@ -10,14 +10,14 @@
 namespace banyan::plan {
 
 struct Candidate {
-  std::string planner;  // "forest", "forest, 1 tree", "double binary tree"
+  std::string planner;  // its name in the table of planner.h
   Schedule schedule;
 };
 
-// All plans that are best for some message size, by the estimate of cost.h, which is 5 % worse where several streams
-// share a link that decides the time: each is lower and each is slower at large sizes than the one before. The first is
-// the quickest for large messages. At least one. Every one passes the verifier. Throws what plan_forest throws, when no
-// other planner can do it either.
+// Asks every planner of planner.h, and keeps each plan that is best for some message size by the estimate of cost.h,
+// which is 5 % worse where several streams share a link that decides the time. Each kept plan is lower, and slower at
+// large sizes, than the one before; the first is the quickest for large messages. At least one. The verifier accepts
+// every one. Throws what the forest planner throws when no other planner has a plan either.
 std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective);
 
 // The one with the least estimated time for `total` bytes; of equal ones the first.

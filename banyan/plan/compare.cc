@@ -1,7 +1,7 @@
 #include "banyan/plan/compare.h"
 
 #include "banyan/base/error.h"
-#include "banyan/plan/baselines.h"
+#include "banyan/plan/planner.h"
 
 namespace banyan::plan {
 namespace {
@@ -20,11 +20,12 @@ void measure(ComparisonRow& row, const Schedule& schedule, const Bound& bound, c
 std::vector<ComparisonRow> compare_planners(const Schedule& forest, const Bound& bound, const std::vector<Bytes>& sizes,
                                             const schedule::AlphaBeta& model) {
   std::vector<ComparisonRow> rows;
-  measure(rows.emplace_back(ComparisonRow{.planner = "forest"}), forest, bound, sizes, model);
-  for (const Baseline baseline : all_baselines()) {
-    ComparisonRow& row = rows.emplace_back(ComparisonRow{.planner = std::string(to_string(baseline))});
+  measure(rows.emplace_back(ComparisonRow{.planner = std::string(planners().front().name)}), forest, bound, sizes,
+          model);
+  for (const Planner& planner : planners().subspan(1)) {
+    ComparisonRow& row = rows.emplace_back(ComparisonRow{.planner = std::string(planner.name)});
     try {
-      measure(row, plan_baseline(baseline, forest.fabric(), forest.collective()), bound, sizes, model);
+      measure(row, planner.make(forest.fabric(), forest.collective()), bound, sizes, model);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unsupported) throw;
       row.why_not = error.message();

@@ -1,4 +1,4 @@
-// A forest and the baselines side by side: throughput, height, estimated times, distance from the bound.
+// The forest and all other planners side by side: throughput, height, estimated times, distance from the bound.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ struct ComparisonRow {
   double over_bound = 0;                      // seconds_per_byte / bound; 1 is optimal
 };
 
-// One row for `forest`, then one per baseline in the order of all_baselines(). Every baseline schedule is built here.
+// One row for `forest`, then one for each other row of planners(), whose schedules are made here.
 std::vector<ComparisonRow> compare_planners(const Schedule& forest, const Bound& bound, const std::vector<Bytes>& sizes,
                                             const schedule::AlphaBeta& model = {});
 

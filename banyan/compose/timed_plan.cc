@@ -1,10 +1,12 @@
-#include "apps/plan/timed_plan.h"
+#include "banyan/compose/timed_plan.h"
 
-#include <csignal>
+#include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "banyan/base/error.h"
 
-namespace banyan::app {
+namespace banyan::compose {
 namespace {
 
 // Slices of a prediction may be as long as a message can be.
@@ -13,17 +15,7 @@ constexpr Bytes kMostPredictedSlice{uint64_t{1} << 30};
 // A piece is an event on each tree of a kind of its own; so many take minutes.
 constexpr uint64_t kMostPieces = uint64_t{1} << 22;
 
-volatile std::sig_atomic_t interrupted = 0;
-
-extern "C" void note_interrupt(int) { interrupted = 1; }
-
 }  // namespace
-
-WatchedSimulation::WatchedSimulation(Progress& progress)
-    : progress_(progress), before_(std::signal(SIGINT, note_interrupt)) {}
-WatchedSimulation::~WatchedSimulation() { std::signal(SIGINT, before_); }
-void WatchedSimulation::progress(double fraction_done, Picoseconds) { progress_.fraction(fraction_done); }
-bool WatchedSimulation::stop() { return interrupted != 0; }
 
 void expect_few_pieces(Bytes total, Bytes slice) {
   const uint64_t pieces = total.count() / slice.count();
@@ -34,8 +26,7 @@ void expect_few_pieces(Bytes total, Bytes slice) {
                                           std::to_string(total.count() / kMostPieces + 1) + " B or more");
 }
 
-TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& options, Progress& progress) {
-  WatchedSimulation watch(progress);
+TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& options) {
   const auto simulate = [&](Bytes slice) {
     return TimedPlan{.slice = slice,
                      .simulation = predict::simulate_schedule(schedule, {.total = total,
@@ -43,7 +34,7 @@ TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& 
                                                                          .alpha = options.alpha,
                                                                          .window = options.window,
                                                                          .fold = options.fold,
-                                                                         .observer = &watch})};
+                                                                         .observer = options.observer})};
   };
   if (options.slice) return simulate(*options.slice);
   const Bytes guess = plan::choose_slice(schedule, total, {.per_message = options.alpha}, kMostPredictedSlice);
@@ -56,4 +47,18 @@ TimedPlan time_plan(const Schedule& schedule, Bytes total, const TimingOptions& 
   return best;
 }
 
-}  // namespace banyan::app
+std::vector<TimedCandidate> rank_by_simulation(std::span<const plan::Candidate> candidates, Bytes total,
+                                               const TimingOptions& options) {
+  std::vector<TimedCandidate> ranking;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const TimedPlan timed = time_plan(candidates[i].schedule, total, options);
+    if (!timed.simulation.complete) throw Error(ErrorCode::aborted, "interrupted before a plan was chosen");
+    ranking.push_back({.candidate = i, .time = timed.simulation.time});
+  }
+  std::sort(ranking.begin(), ranking.end(), [](const TimedCandidate& a, const TimedCandidate& b) {
+    return std::tie(a.time, a.candidate) < std::tie(b.time, b.candidate);
+  });
+  return ranking;
+}
+
+}  // namespace banyan::compose

@@ -1,0 +1,30 @@
+#include "banyan/compose/plan_book.h"
+
+namespace banyan::compose {
+
+Collective PlanBook::collective(const PlanQuestion& question) const {
+  Collective::Options options{.kind = question.kind, .ranks = question.members};
+  if (question.kind == CollectiveKind::broadcast || question.kind == CollectiveKind::reduce) {
+    options.root = question.members.at(question.root);
+  }
+  return Collective::make(fabric_, options);
+}
+
+const Schedule& PlanBook::plan(const plan::Planner& planner, const PlanQuestion& question) {
+  const auto key = std::pair(&planner, question);
+  auto found = plans_.find(key);
+  if (found == plans_.end()) {
+    found = plans_.emplace(key, plan::make_plan(planner, fabric_, collective(question))).first;
+  }
+  return found->second;
+}
+
+const std::vector<plan::Candidate>& PlanBook::candidates(const PlanQuestion& question) {
+  auto found = candidates_.find(question);
+  if (found == candidates_.end()) {
+    found = candidates_.emplace(question, plan::plan_candidates(fabric_, collective(question))).first;
+  }
+  return found->second;
+}
+
+}  // namespace banyan::compose

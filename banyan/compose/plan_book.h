@@ -1,0 +1,45 @@
+// PlanBook: plans for the collectives of one fabric, each made once and kept.
+//
+// What plans for many calls (the runtime, predictions of jobs) asks a book, so that equal questions get the same plan.
+// One thread. References stay good as long as the book.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "banyan/plan/choose.h"
+#include "banyan/plan/planner.h"
+
+namespace banyan::compose {
+
+struct PlanQuestion {
+  CollectiveKind kind = CollectiveKind::allgather;
+  std::vector<NodeId> members;  // ranks of the fabric, in shard order
+  uint32_t root = 0;            // a place among the members; only where the collective has a root
+
+  friend auto operator<=>(const PlanQuestion&, const PlanQuestion&) = default;
+};
+
+class PlanBook {
+ public:
+  explicit PlanBook(Fabric fabric) : fabric_(std::move(fabric)) {}
+
+  const Fabric& fabric() const { return fabric_; }
+
+  // The plan of one planner. Throws as plan::make_plan.
+  const Schedule& plan(const plan::Planner& planner, const PlanQuestion& question);
+  // The plans of all planners, as plan::plan_candidates keeps and orders them. Throws what that throws.
+  const std::vector<plan::Candidate>& candidates(const PlanQuestion& question);
+
+ private:
+  Collective collective(const PlanQuestion& question) const;
+
+  const Fabric fabric_;
+  std::map<std::pair<const plan::Planner*, PlanQuestion>, Schedule> plans_;
+  std::map<PlanQuestion, std::vector<plan::Candidate>> candidates_;
+};
+
+}  // namespace banyan::compose

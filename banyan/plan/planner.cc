@@ -1,0 +1,77 @@
+#include "banyan/plan/planner.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+#include "banyan/base/nearest.h"
+#include "banyan/plan/baselines.h"
+#include "banyan/plan/forest.h"
+#include "banyan/schedule/verify.h"
+
+namespace banyan::plan {
+namespace {
+
+constexpr size_t kAnyNumber = SIZE_MAX;
+// Each of the others has as many tree edges as the square of the participants.
+constexpr size_t kManyParticipants = 256;
+
+template <Baseline baseline>
+Schedule make_baseline(const Fabric& fabric, const Collective& collective) {
+  return plan_baseline(baseline, fabric, collective);
+}
+
+const std::array kPlanners = {
+    Planner{
+        "forest", "spanning trees at the bound: the default", kAnyNumber,
+        [](const Fabric& fabric, const Collective& collective) { return plan_forest(fabric, collective).schedule; }},
+    Planner{"forest-1-tree", "the forest with one low tree per root, for small buffers", kAnyNumber,
+            [](const Fabric& fabric, const Collective& collective) {
+              return plan_forest(fabric, collective, {.trees = 1}).schedule;
+            }},
+    Planner{"ring", "one ring through all ranks", kManyParticipants, make_baseline<Baseline::ring>},
+    Planner{"bidirectional-ring", "half of the data each way round a ring", kManyParticipants,
+            make_baseline<Baseline::bidirectional_ring>},
+    Planner{"binary-tree", "one balanced binary tree per root", kManyParticipants,
+            make_baseline<Baseline::binary_tree>},
+    Planner{"double-binary-tree", "two binary trees per root; the leaves of one are inner nodes of the other",
+            kManyParticipants, make_baseline<Baseline::double_binary_tree>},
+    Planner{"recursive-doubling", "exchange with partners at distances 1, 2, 4, ...", kManyParticipants,
+            make_baseline<Baseline::recursive_doubling>},
+    Planner{"hierarchical-ring", "a ring of boxes, and a ring inside each box", kManyParticipants,
+            make_baseline<Baseline::hierarchical_ring>},
+};
+
+void check_accepted(const schedule::Verdict& verdict, std::string_view planner) {
+  CHECK(verdict.valid) << "the verifier rejects a plan of planner " << planner << ": " << verdict.reason;
+}
+
+}  // namespace
+
+std::span<const Planner> planners() { return kPlanners; }
+
+const Planner& planner_named(std::string_view name) {
+  NearestName meant(name);
+  std::string known;
+  for (const Planner& planner : kPlanners) {
+    if (planner.name == name) return planner;
+    meant.offer(planner.name);
+    known += (known.empty() ? "" : ", ") + std::string(planner.name);
+  }
+  throw invalid("unknown planner " + in_quotes(name) + meant.hint() + " (known: " + known + ")");
+}
+
+Schedule make_plan(const Planner& planner, const Fabric& fabric, const Collective& collective) {
+  Schedule schedule = planner.make(fabric, collective);
+  check_own_plan(schedule, planner.name);
+  return schedule;
+}
+
+void check_own_plan(const Schedule& schedule, std::string_view planner) { check_accepted(verify(schedule), planner); }
+void check_own_plan(const Schedule& schedule, std::string_view planner, const Fraction& claim) {
+  check_accepted(verify(schedule, claim), planner);
+}
+
+}  // namespace banyan::plan

@@ -1,0 +1,36 @@
+// The planners, as one table: choosers, comparisons, predictions, the runtime and the command line read it. A new
+// planner is one more row.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "banyan/schedule/schedule.h"
+
+namespace banyan::plan {
+
+struct Planner {
+  std::string_view name;     // as users and files write it: "forest", "double-binary-tree"
+  std::string_view summary;  // a few words for a list of planners
+  // A chooser leaves this planner out beyond so many participants: making its trees would take longer than they save.
+  size_t most_participants_to_choose_from;
+  // Throws Error{unsupported} with the reason when there is no such schedule for this fabric or collective, and what
+  // plan_forest throws.
+  Schedule (*make)(const Fabric& fabric, const Collective& collective);
+};
+
+// The forest comes first.
+std::span<const Planner> planners();
+
+// Throws Error{invalid_input} with the known names.
+const Planner& planner_named(std::string_view name);
+
+// The schedule of `planner`, accepted by the verifier. A schedule that the verifier rejects is our own bug and ends the
+// process. Throws as Planner::make.
+Schedule make_plan(const Planner& planner, const Fabric& fabric, const Collective& collective);
+
+// Ends the process when the verifier rejects a schedule that Banyan has made, or its time is not `claim`.
+void check_own_plan(const Schedule& schedule, std::string_view planner);
+void check_own_plan(const Schedule& schedule, std::string_view planner, const Fraction& claim);
+
+}  // namespace banyan::plan

@@ -1,0 +1,59 @@
+#include "banyan/plan/planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.h"
+#include "banyan/fabric/generate.h"
+#include "banyan/schedule/verify.h"
+
+namespace banyan::plan {
+namespace {
+
+using ::testing::HasSubstr;
+
+const CollectiveKind kKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter, CollectiveKind::allreduce,
+                                 CollectiveKind::broadcast, CollectiveKind::reduce};
+
+TEST(Planners, AreKnownByTheirNames) {
+  ASSERT_FALSE(planners().empty());
+  EXPECT_EQ(planners().front().name, "forest");
+  for (const Planner& planner : planners()) EXPECT_EQ(&planner_named(planner.name), &planner) << planner.name;
+}
+
+TEST(Planners, AMistypedNameIsRefusedWithTheNearestAndAllOthers) {
+  try {
+    planner_named("duoble-binary-tree");
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+    EXPECT_THAT(error.what(), HasSubstr("did you mean 'double-binary-tree'?"));
+    EXPECT_THAT(error.what(), HasSubstr("known: forest, "));
+  }
+}
+
+// A switch with eight ranks.
+TEST(Planners, EachPlansEveryCollectiveOrSaysWhyNot) {
+  const Fabric fabric = fabric::generate_fabric("star:8@10GB/s");
+  for (const Planner& planner : planners()) {
+    for (const CollectiveKind kind : kKinds) {
+      const Collective collective = Collective::make(fabric, {.kind = kind});
+      try {
+        EXPECT_TRUE(verify(make_plan(planner, fabric, collective)).valid) << planner.name;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::unsupported) << planner.name << ": " << error.what();
+        EXPECT_FALSE(error.message().empty());
+      }
+    }
+  }
+}
+
+// A schedule with a wrong claim: one byte takes a second on no link of this fabric.
+TEST(PlannersDeathTest, APlanThatTheVerifierRejectsEndsTheProcess) {
+  const Fabric fabric = fabric::generate_fabric("ring:4@1GB/s");
+  const Schedule schedule = make_plan(planner_named("ring"), fabric, Collective::make(fabric, {}));
+  EXPECT_DEATH(check_own_plan(schedule, "ring", Fraction(1)), "the verifier rejects a plan of planner ring");
+}
+
+}  // namespace
+}  // namespace banyan::plan
