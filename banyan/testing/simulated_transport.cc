@@ -29,6 +29,7 @@ class SimulatedWorld::RankTransport : public run::Transport {
     const size_t of_head = std::min(count, head.size());
     way.put(head.first(of_head), false);
     way.put(body.first(count - of_head), lasts);
+    world_.written_[rank_] += count;
     return count;
   }
 
@@ -75,6 +76,7 @@ class SimulatedWorld::RankTransport : public run::Transport {
 
   // Mostly all, sometimes nothing, else something between.
   size_t some_of(size_t count) {
+    if (world_.options_.is_smooth) return count;
     const uint64_t chance = world_.draw(4);
     return count == 0 || chance == 0 ? 0 : chance == 1 ? 1 + world_.draw(count) : count;
   }
@@ -91,7 +93,10 @@ class SimulatedWorld::RankTransport : public run::Transport {
 };
 
 SimulatedWorld::SimulatedWorld(const Options& options)
-    : options_(options), random_(options.seed), ways_(size_t{options.ranks} * options.ranks * options.lanes) {
+    : options_(options),
+      random_(options.seed),
+      ways_(size_t{options.ranks} * options.ranks * options.lanes),
+      written_(options.ranks) {
   for (uint32_t rank = 0; rank < options.ranks; ++rank) {
     transports_.push_back(std::make_unique<RankTransport>(*this, rank));
   }
@@ -108,7 +113,7 @@ bool SimulatedWorld::deliver_some() {
     Way& way = ways_[(first + i) % ways_.size()];
     const size_t under_way = way.bytes.size() - way.arrived;
     if (under_way == 0) continue;
-    way.arrive(draw(2) == 0 ? under_way : 1 + draw(under_way));
+    way.arrive(options_.is_smooth || draw(2) == 0 ? under_way : 1 + draw(under_way));
     return true;
   }
   return false;

@@ -23,6 +23,7 @@ class SimulatedWorld {
     uint64_t seed = 1;
     uint32_t lanes = 1;       // between each two ranks
     bool reads_late = false;  // bodies that last, when they arrive
+    bool is_smooth = false;   // calls move all that they can, and what is sent arrives with the next delivery
   };
 
   explicit SimulatedWorld(const Options& options);
@@ -34,6 +35,8 @@ class SimulatedWorld {
   bool deliver_some();
   // Puts bytes on the way from one rank to another, as a peer would that follows another plan.
   void inject(uint32_t from, uint32_t to, std::span<const std::byte> bytes);
+  // That this rank's transport has taken so far.
+  uint64_t bytes_written(uint32_t rank) const { return written_[rank]; }
   // Whether bodies that this rank wrote are still read.
   bool has_unsent(uint32_t rank) const;
   // Whether no byte is on its way or unread.
@@ -77,7 +80,8 @@ class SimulatedWorld {
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<run::Transport>> transports_;
   std::vector<Way> ways_;
-  uint64_t writes_left_ = 0;  // 0: nothing breaks
+  std::vector<uint64_t> written_;  // bytes, by rank
+  uint64_t writes_left_ = 0;       // 0: nothing breaks
   bool has_broken_ = false;
 };
 

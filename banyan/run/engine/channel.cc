@@ -21,28 +21,28 @@ void Channel::add(Port& port) {
 
 void Channel::reset() {
   const uint64_t messages_sent = messages_sent_;
-  *this = Channel(number_);
+  *this = Channel(number_, traffic_class_);
   messages_sent_ = messages_sent;
 }
 
 // ---- Receiving ----
 
-bool Channel::receive(Transport& transport, Execution*& finished) {
+bool Channel::receive(Transport& transport, size_t& allowance, Execution*& finished) {
   if (first_in_ == nullptr) return false;  // what may follow belongs to an operation that this rank has not begun
   bool moved = false;
   if (!has_body_) {
-    moved = fill_header(transport);
+    moved = fill_header(transport, allowance);
     if (header_bytes_ < sizeof(MessageHeader)) return moved;
     if (opening_.header.kind == MessageKind::opening) {
-      moved |= receive_opening(transport);
+      moved |= receive_opening(transport, allowance);
       if (header_bytes_ > 0) return moved;
-      moved |= fill_header(transport);
+      moved |= fill_header(transport, allowance);
       if (header_bytes_ < sizeof(MessageHeader)) return moved;
     }
     begin_message();
   }
   if (done_ < incoming_.size) {
-    moved |= incoming_.is_reduced ? receive_and_reduce(transport) : receive_body(transport);
+    moved |= incoming_.is_reduced ? receive_and_reduce(transport, allowance) : receive_body(transport, allowance);
     if (done_ < incoming_.size) return moved;
   }
   Port& port = *first_in_;
@@ -55,17 +55,23 @@ bool Channel::receive(Transport& transport, Execution*& finished) {
   return true;
 }
 
-bool Channel::fill_header(Transport& transport) {
+size_t Channel::read(Transport& transport, size_t& allowance, std::span<std::byte> into) const {
+  const size_t count = transport.read(number_, into.first(std::min(into.size(), allowance)));
+  allowance -= count;
+  return count;
+}
+
+bool Channel::fill_header(Transport& transport, size_t& allowance) {
   const auto header = std::as_writable_bytes(std::span(&opening_.header, 1));
-  const size_t count = transport.read(number_, header.subspan(std::min(header_bytes_, header.size())));
+  const size_t count = read(transport, allowance, header.subspan(std::min(header_bytes_, header.size())));
   header_bytes_ += count;
   return count > 0;
 }
 
 // Reads what an opening has beyond its header; then the header is free for the next message.
-bool Channel::receive_opening(Transport& transport) {
+bool Channel::receive_opening(Transport& transport, size_t& allowance) {
   const auto opening = std::as_writable_bytes(std::span(&opening_, 1));
-  const size_t count = transport.read(number_, opening.subspan(header_bytes_));
+  const size_t count = read(transport, allowance, opening.subspan(header_bytes_));
   header_bytes_ += count;
   if (header_bytes_ < opening.size()) return count > 0;
   check_opening();
@@ -101,22 +107,23 @@ void Channel::begin_message() {
   has_body_ = true;
 }
 
-bool Channel::receive_body(Transport& transport) {
-  const size_t count = transport.read(number_, {incoming_.target + done_, incoming_.size - done_});
+bool Channel::receive_body(Transport& transport, size_t& allowance) {
+  const size_t count = read(transport, allowance, {incoming_.target + done_, incoming_.size - done_});
   done_ += count;
   return count > 0;
 }
 
-bool Channel::receive_and_reduce(Transport& transport) {
+bool Channel::receive_and_reduce(Transport& transport, size_t& allowance) {
   Execution& execution = *first_in_->owner;
   const size_t element_bytes = execution.element_bytes();
   bool moved = false;
-  while (done_ < incoming_.size) {
-    const std::span<const std::byte> arrived = transport.peek(number_);
+  while (done_ < incoming_.size && allowance > 0) {
+    std::span<const std::byte> arrived = transport.peek(number_);
     if (arrived.empty()) break;
     moved = true;
+    arrived = arrived.first(std::min(arrived.size(), allowance));
     if (split_bytes_ > 0 || arrived.size() < element_bytes) {
-      split_bytes_ += transport.read(number_, {split_.data() + split_bytes_, element_bytes - split_bytes_});
+      split_bytes_ += read(transport, allowance, {split_.data() + split_bytes_, element_bytes - split_bytes_});
       if (split_bytes_ < element_bytes) continue;
       execution.reduce_piece(incoming_, done_, split_.data(), 1);
       split_bytes_ = 0;
@@ -125,6 +132,7 @@ bool Channel::receive_and_reduce(Transport& transport) {
       const size_t count = std::min(arrived.size(), incoming_.size - done_) / element_bytes;
       execution.reduce_piece(incoming_, done_, arrived.data(), count);
       transport.consume(number_, count * element_bytes);
+      allowance -= count * element_bytes;
       done_ += count * element_bytes;
     }
   }
@@ -133,31 +141,39 @@ bool Channel::receive_and_reduce(Transport& transport) {
 
 // ---- Sending ----
 
-bool Channel::send(Transport& transport, Execution*& finished) {
-  if (first_out_ == nullptr) return false;
+// Takes the next message of the execution whose turn it is; false when it has none that may leave now.
+bool Channel::begin_sending() {
   Port& port = *first_out_;
-  if (!is_sending_) {
-    if (!port.owner->next_message(port, outgoing_)) return false;
-    head_size_ = 0;
-    const auto put = [&](const auto& part) {
-      std::memcpy(head_.data() + head_size_, &part, sizeof part);
-      head_size_ += sizeof part;
-    };
-    if (!port.has_opened_out) {
-      const EngineCommand& command = port.owner->command();
-      put(Opening{.header = {.number = command.sequence}, .signature = command.signature});
-      port.has_opened_out = true;
-    }
-    put(outgoing_.header);
-    written_ = 0;
-    is_sending_ = true;
+  if (!port.owner->next_message(port, outgoing_)) return false;
+  head_size_ = 0;
+  const auto put = [&](const auto& part) {
+    std::memcpy(head_.data() + head_size_, &part, sizeof part);
+    head_size_ += sizeof part;
+  };
+  if (!port.has_opened_out) {
+    const EngineCommand& command = port.owner->command();
+    put(Opening{.header = {.number = command.sequence}, .signature = command.signature});
+    port.has_opened_out = true;
   }
+  put(outgoing_.header);
+  written_ = 0;
+  is_sending_ = true;
+  return true;
+}
+
+bool Channel::send(Transport& transport, size_t& allowance, Execution*& finished) {
+  if (first_out_ == nullptr || allowance == 0) return false;
+  if (!is_sending_ && !begin_sending()) return false;
+  Port& port = *first_out_;
   const size_t of_head = std::min(written_, head_size_);
-  const std::span<const std::byte> head = std::span(head_).first(head_size_).subspan(of_head);
-  const std::span<const std::byte> body = outgoing_.body.subspan(written_ - of_head);
+  std::span<const std::byte> head = std::span(head_).first(head_size_).subspan(of_head);
+  std::span<const std::byte> body = outgoing_.body.subspan(written_ - of_head);
+  head = head.first(std::min(head.size(), allowance));
+  body = body.first(std::min(body.size(), allowance - head.size()));
   const size_t count =
       outgoing_.lasts ? transport.write_lasting(number_, head, body) : transport.write(number_, head, body);
   written_ += count;
+  allowance -= count;
   if (written_ < head_size_ + outgoing_.body.size()) return count > 0;
   is_sending_ = false;
   ++messages_sent_;

@@ -1,8 +1,8 @@
 // Channel: one stream of bytes each way with a peer, as a sequence of messages of the executions that use it.
 //
-// Executions have their turns in the order in which they were started, each way on its own: the next one begins to send
-// when the one before has sent all it has to send here, and to receive likewise. Within a turn, credits go first, and
-// the streams of the execution take turns slice by slice.
+// All executions of a channel are of one class. They have their turns in the order in which they were started, each way
+// on its own: the next one begins to send when the one before has sent all it has to send here, and to receive
+// likewise. Within a turn, credits go first, and the streams of the execution take turns slice by slice.
 //
 // For the engine, whose header is the manual. After an exception, only reset() may be called.
 #pragma once
@@ -21,7 +21,7 @@ class Channel {
  public:
   using Port = Execution::Port;
 
-  explicit Channel(uint32_t number) : number_(number) {}
+  Channel(uint32_t number, uint32_t traffic_class) : number_(number), traffic_class_(traffic_class) {}
 
   // The last in the order, in the directions in which it moves anything.
   void add(Port& port);
@@ -30,23 +30,26 @@ class Channel {
   // Forgets all turns, and what is half way.
   void reset();
   uint32_t number() const { return number_; }
+  uint32_t traffic_class() const { return traffic_class_; }
 
-  // Both move what can be moved of one message, and say whether anything moved. `finished` becomes the execution that
-  // is done with that, if one is.
-  bool receive(Transport& transport, Execution*& finished);
-  bool send(Transport& transport, Execution*& finished);
+  // Both move what can be moved of one message within `allowance` bytes, which they count down, and say whether
+  // anything moved. `finished` becomes the execution that is done with that, if one is.
+  bool receive(Transport& transport, size_t& allowance, Execution*& finished);
+  bool send(Transport& transport, size_t& allowance, Execution*& finished);
 
   uint64_t messages_sent() const { return messages_sent_; }
 
  private:
-  bool fill_header(Transport& transport);
-  bool receive_opening(Transport& transport);
-  bool receive_body(Transport& transport);
-  bool receive_and_reduce(Transport& transport);
+  size_t read(Transport& transport, size_t& allowance, std::span<std::byte> into) const;
+  bool fill_header(Transport& transport, size_t& allowance);
+  bool receive_opening(Transport& transport, size_t& allowance);
+  bool receive_body(Transport& transport, size_t& allowance);
+  bool receive_and_reduce(Transport& transport, size_t& allowance);
+  bool begin_sending();
   void check_opening() const;
   void begin_message();
 
-  uint32_t number_ = 0;
+  uint32_t number_ = 0, traffic_class_ = 0;
   uint64_t messages_sent_ = 0;
 
   // What is read; the first port has the turn.

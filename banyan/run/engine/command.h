@@ -15,6 +15,12 @@ namespace banyan::run {
 
 using CallSignature = std::array<uint64_t, 4>;
 
+// A lane of a plan, as the executions of one class use it.
+struct LaneUse {
+  const RankPlan& plan;
+  uint32_t peer = 0, lane = 0, traffic_class = 0;
+};
+
 struct EngineCommand {
   std::shared_ptr<const RankPlan> plan;  // shared with the caller, who may use it again
   // How contributions become one; a plan without in-trees minds only the type. An avg is divided at the root of each
@@ -28,6 +34,7 @@ struct EngineCommand {
   // share memory where a role's input and its output are the same place, or where the plan shuffles in any way.
   std::span<const std::byte> input = {};
   std::span<std::byte> output = {};
+  uint32_t traffic_class = 0;  // of EngineOptions::classes; the same on all ranks
 };
 
 // A peer began another operation than this rank, at the same place of the order.

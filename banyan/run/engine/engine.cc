@@ -7,6 +7,7 @@
 #include "banyan/run/engine/channel.h"
 #include "banyan/run/engine/execution.h"
 #include "banyan/run/engine/slot_pool.h"
+#include "banyan/run/engine/traffic_class.h"
 
 namespace banyan::run {
 namespace {
@@ -20,12 +21,16 @@ enum class State : uint8_t { free, running, suspended, aborted };
 
 class Engine::Impl {
  public:
-  Impl(Transport& transport, EngineOptions options) : transport_(transport), options_(std::move(options)) {
+  Impl(Transport& transport, EngineOptions options)
+      : transport_(transport),
+        options_(std::move(options)),
+        turns_(options_.classes, options_.slice_bytes),
+        active_(turns_.count()) {
     CHECK(options_.slice_bytes >= 1 && options_.window >= 1) << options_.slice_bytes << " x " << options_.window;
   }
 
   Ticket start(const EngineCommand& command);
-  bool progress();
+  bool progress(size_t budget);
   bool is_done(Ticket ticket) const { return !is_in(ticket, State::running) && !is_in(ticket, State::suspended); }
   bool is_idle() const { return running_ == 0; }
   std::optional<Error> error(Ticket ticket) const { return is_in(ticket, State::aborted) ? error_ : std::nullopt; }
@@ -55,8 +60,14 @@ class Engine::Impl {
   uint32_t free_place(const EngineCommand& command);
   std::vector<uint32_t> places_in(State state) const;
   void join_channels(Place& place);
-  Channel& channel(uint32_t number);
-  bool move_messages();
+  Channel& channel(uint32_t number, uint32_t traffic_class);
+  // The channels of a class on which an execution waits for a turn.
+  struct Active {
+    std::vector<Channel*> channels;
+    size_t next = 0;  // of these, the first to be served
+  };
+  bool serve(Active& active, size_t& allowance);
+  bool copy_some();
   void finish(Execution& execution);
   void free(uint32_t place);
   void leave_channels();
@@ -70,10 +81,10 @@ class Engine::Impl {
   uint64_t serials_ = 0, steps_ = 0;
 
   std::vector<std::unique_ptr<Channel>> channels_;  // by number; null while not used
-  std::vector<Channel*> active_;                    // those that somebody waits for a turn on
   std::vector<bool> is_active_;                     // by number
-  size_t next_ = 0;                                 // of the active ones, who is first
-  std::vector<Execution*> copying_;                 // those with something to copy; in turns
+  ClassTurns turns_;
+  std::vector<Active> active_;       // by class
+  std::vector<Execution*> copying_;  // those with something to copy; in turns
 
   std::optional<Error> failure_;  // of progress(), not yet seen to
   std::optional<Error> error_;    // of abort()
@@ -85,7 +96,8 @@ std::unique_ptr<Execution> Engine::Impl::new_execution() {
   const Execution::Settings settings{.slice_bytes = options_.slice_bytes,
                                      .window = options_.window,
                                      .can_rewind = options_.can_rewind,
-                                     .channel = &options_.channel};
+                                     .channel = &options_.channel,
+                                     .gate = options_.gate};
   return std::make_unique<Execution>(pool_, settings);
 }
 
@@ -98,7 +110,7 @@ uint32_t Engine::Impl::free_place(const EngineCommand& command) {
   size_t chosen = free_.size() - 1;
   for (size_t i = 0; i < std::min(kRemembered, free_.size()); ++i) {
     const size_t candidate = free_.size() - 1 - i;
-    if (places_[free_[candidate]].execution->prepared_plan() != command.plan.get()) continue;
+    if (!places_[free_[candidate]].execution->is_prepared_for(command)) continue;
     chosen = candidate;
     break;
   }
@@ -110,6 +122,7 @@ uint32_t Engine::Impl::free_place(const EngineCommand& command) {
 Engine::Ticket Engine::Impl::start(const EngineCommand& command) {
   if (error_) throw Error(*error_);
   CHECK_EQ(suspended_, 0u) << "executions are neither restarted nor completed";
+  CHECK(command.traffic_class < turns_.count()) << "class " << command.traffic_class;
   const uint32_t number = free_place(command);
   Place& place = places_[number];
   place.serial = ++serials_;
@@ -129,67 +142,76 @@ Engine::Ticket Engine::Impl::start(const EngineCommand& command) {
   return ticket;
 }
 
-Channel& Engine::Impl::channel(uint32_t number) {
+Channel& Engine::Impl::channel(uint32_t number, uint32_t traffic_class) {
   if (number >= channels_.size()) {
     channels_.resize(number + 1);
     is_active_.resize(number + 1);
   }
-  if (channels_[number] == nullptr) channels_[number] = std::make_unique<Channel>(number);
+  if (channels_[number] == nullptr) channels_[number] = std::make_unique<Channel>(number, traffic_class);
+  CHECK_EQ(channels_[number]->traffic_class(), traffic_class) << "two classes share channel " << number;
   return *channels_[number];
 }
 
 void Engine::Impl::join_channels(Place& place) {
   // First all that can fail, so that no channel is left with a port of an execution that has not begun.
-  for (const Execution::Port& port : place.execution->ports()) channel(port.channel);
-  active_.reserve(channels_.size());
+  const uint32_t traffic_class = place.execution->command().traffic_class;
+  Active& active = active_[traffic_class];
+  for (const Execution::Port& port : place.execution->ports()) channel(port.channel, traffic_class);
+  active.channels.reserve(channels_.size());
   copying_.reserve(running_);
   for (Execution::Port& port : place.execution->ports()) {
     Channel& channel = *channels_[port.channel];
     channel.add(port);
     if (is_active_[port.channel] || channel.is_idle()) continue;
     is_active_[port.channel] = true;
-    active_.push_back(&channel);
+    active.channels.push_back(&channel);
   }
   if (place.execution->has_copies()) copying_.push_back(place.execution.get());
 }
 
 // ---- Going on ----
 
-bool Engine::Impl::progress() {
+bool Engine::Impl::progress(size_t budget) {
   if (failure_) throw Error(*failure_);
   CHECK_EQ(suspended_, 0u) << "executions are neither restarted nor completed";
   bool moved = false;
   try {
-    moved = move_messages();
+    moved = turns_.step(
+        budget, [this](uint32_t traffic_class, size_t& allowance) { return serve(active_[traffic_class], allowance); });
   } catch (const Error& error) {
     failure_ = error;
     throw;
   }
-  if (!copying_.empty()) {
-    Execution& execution = *copying_.front();
-    copying_.erase(copying_.begin());
-    execution.copy_slice();
-    if (execution.has_copies()) copying_.push_back(&execution);
-    if (execution.is_done()) finish(execution);
-    moved = true;
-  }
+  moved |= copy_some();
   steps_ += moved ? 1 : 0;
   return moved;
 }
 
-bool Engine::Impl::move_messages() {
+// One slice, of the execution whose turn it is.
+bool Engine::Impl::copy_some() {
+  if (copying_.empty()) return false;
+  Execution& execution = *copying_.front();
+  copying_.erase(copying_.begin());
+  execution.copy_slice();
+  if (execution.has_copies()) copying_.push_back(&execution);
+  if (execution.is_done()) finish(execution);
+  return true;
+}
+
+// At most a message each way for each channel.
+bool Engine::Impl::serve(Active& active, size_t& allowance) {
   bool moved = false;
-  const size_t count = active_.size();
-  next_ = count == 0 ? 0 : (next_ + 1) % count;
-  for (size_t i = 0; i < count; ++i) {
-    Channel& channel = *active_[(next_ + i) % count];
+  const size_t count = active.channels.size();
+  active.next = count == 0 ? 0 : (active.next + 1) % count;
+  for (size_t i = 0; i < count && allowance > 0; ++i) {
+    Channel& channel = *active.channels[(active.next + i) % count];
     Execution *received = nullptr, *sent = nullptr;
-    moved |= channel.receive(transport_, received);
-    moved |= channel.send(transport_, sent);
+    moved |= channel.receive(transport_, allowance, received);
+    moved |= channel.send(transport_, allowance, sent);
     if (received != nullptr) finish(*received);
     if (sent != nullptr) finish(*sent);
   }
-  std::erase_if(active_, [&](const Channel* channel) {
+  std::erase_if(active.channels, [&](const Channel* channel) {
     if (channel->is_idle()) is_active_[channel->number()] = false;
     return channel->is_idle();
   });
@@ -222,8 +244,10 @@ std::vector<uint32_t> Engine::Impl::places_in(State state) const {
 }
 
 void Engine::Impl::leave_channels() {
-  for (Channel* const channel : active_) channel->reset();
-  active_.clear();
+  for (Active& active : active_) {
+    for (Channel* const channel : active.channels) channel->reset();
+    active.channels.clear();
+  }
   copying_.clear();
   is_active_.assign(is_active_.size(), false);
   failure_.reset();
@@ -316,7 +340,7 @@ Engine::Engine(Transport& transport, EngineOptions options)
 Engine::~Engine() = default;
 
 Engine::Ticket Engine::start(const EngineCommand& command) { return impl_->start(command); }
-bool Engine::progress() { return impl_->progress(); }
+bool Engine::progress(size_t budget) { return impl_->progress(budget); }
 bool Engine::is_done(Ticket ticket) const { return impl_->is_done(ticket); }
 bool Engine::is_idle() const { return impl_->is_idle(); }
 std::optional<Error> Engine::error(Ticket ticket) const { return impl_->error(ticket); }

@@ -20,6 +20,10 @@
 // message of an execution on a channel carries its sequence and signature, the first of a stream its length: so a rank
 // that was called otherwise is found out, and named.
 //
+// Classes, budgets, gates. Each execution is of a class, with a priority and a weight (traffic_class.h); every class has
+// channels of its own, so that one that is urgent passes another that is not. A step moves no more than its budget, so
+// that one thread can serve many engines. A gate (slice_gate.h) may hold slices back for a while.
+//
 // Memory besides input and output comes from a pool that later executions use again, and is taken when it is needed:
 //   - for each in-tree child at most `window` slices, of those that come before their turn;
 //   - as many for each chunk that this rank reduces on the way to another root, or forwards without an output;
@@ -38,6 +42,13 @@
 //      upwards, the second from the root downwards, which has room when its slices go down; those go down because the
 //      leaves of the out-tree take everything, and from them upwards everybody gets rid of what he holds. Trees have no
 //      cycles. So every slice reaches its root, and then every leaf; after that, the next execution is the earliest.
+//   4. Classes share nothing but the steps and the pool, which does not run out. A step serves the highest priority that
+//      can move anything, and of equal priorities each class in turn; so the class of the highest priority that is not
+//      done goes on as if it were alone, by 3, and ends, unless more of it is started for ever; then the next one does.
+//      A step with a budget moves at least a byte of something that a step without one would move, and begins with
+//      another channel each time, so that none is passed over for ever. A gate holds slices, never credits, and not for
+//      ever: it makes a slice of 3 later, as a slow transport does. With one channel for two classes this would not
+//      hold: what comes first might be of an execution that this rank starts only after one behind it is done.
 // For this a receiver gives no credit that its sender will not use, so that an execution takes from every channel
 // exactly the messages that belong to it, and no barrier is needed between two.
 //
@@ -53,6 +64,8 @@
 #include "banyan/base/error.h"
 #include "banyan/run/engine/command.h"
 #include "banyan/run/engine/rank_plan.h"
+#include "banyan/run/engine/slice_gate.h"
+#include "banyan/run/engine/traffic_class.h"
 #include "banyan/run/transport/transport.h"
 
 namespace banyan::run {
@@ -61,9 +74,11 @@ struct EngineOptions {
   uint64_t slice_bytes = 128 * 1024;  // equal on all ranks; at least one element is sent at a time
   uint32_t window = 4;                // equal on all ranks; at least 1
   bool can_rewind = false;            // see suspend()
-  // The transport's number for a lane of a plan; several lanes may be one. Empty: the peer's number. Asked when a plan
-  // is begun, and not always when it is begun again.
-  std::function<uint32_t(const RankPlan& plan, uint32_t peer, uint32_t lane)> channel = {};
+  // The transport's number for a lane of a plan; several lanes may be one, but not those of two classes. Empty: the
+  // peer's number. Asked when a plan is begun, and not always when it is begun again.
+  std::function<uint32_t(const LaneUse& use)> channel = {};
+  std::vector<TrafficClass> classes = {{}};  // their numbers and order of starts equal on all ranks
+  SliceGate* gate = nullptr;                 // belongs to the caller; none: slices leave when they are ready
 };
 
 class Engine {
@@ -83,11 +98,14 @@ class Engine {
   // Begins, after all that were started before. Throws the error of an abort().
   Ticket start(const EngineCommand& command);
 
-  // Moves what can be moved now, at most a message each way for each channel. False when nothing could be moved.
+  // Moves what can be moved now, at most a message each way for each channel (of classes that share a priority, as many
+  // as their weights say), and at most `budget` bytes; copies within this rank, a slice in a step, do not count. False
+  // when nothing could be moved.
   // Throws what the transport throws, and Error{mismatch} naming the peer when it does not follow the same plan:
   // MismatchError where it does something else altogether. After that, and until abort() or suspend(), it throws the
   // same.
-  bool progress();
+  static constexpr size_t kNoBudget = SIZE_MAX;
+  bool progress(size_t budget = kNoBudget);
 
   // Every element of the output is in place, the input is no longer needed, and all that peers need has been handed to
   // the transport; or the execution was aborted.

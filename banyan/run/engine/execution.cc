@@ -306,8 +306,9 @@ bool Execution::next_message(Port& port, Outgoing& outgoing) {
     return true;
   }
   if (port.first_ready == kNone) return false;
+  const Departure& departure = departures_[port.first_ready];
+  if (settings_.gate != nullptr && !may_leave(port, departure)) return false;
   outgoing = {.departure = port.first_ready, .units = 1};
-  const Departure& departure = departures_[outgoing.departure];
   port.first_ready = departure.next_ready;
   const RoleState& state = roles_[departure.role];
   const bool is_first = departure.sent == 0;
@@ -317,6 +318,17 @@ bool Execution::next_message(Port& port, Outgoing& outgoing) {
   if (state.role->length > 0) outgoing.body = {payload(departure), bytes_of(state, departure.sent)};
   outgoing.lasts = !is_in_slot(departure);
   return true;
+}
+
+bool Execution::may_leave(const Port& port, const Departure& departure) {
+  const RoleState& state = roles_[departure.role];
+  return settings_.gate->admit({.sequence = command_.sequence,
+                                .plan = command_.plan.get(),
+                                .traffic_class = command_.traffic_class,
+                                .channel = port.channel,
+                                .peer = port.peer,
+                                .lane = departure.to.lane,
+                                .bytes = state.role->length == 0 ? 0 : bytes_of(state, departure.sent)});
 }
 
 void Execution::message_sent(Port& port, const Outgoing& outgoing) {

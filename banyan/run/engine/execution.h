@@ -20,6 +20,7 @@
 #include "banyan/run/engine/command.h"
 #include "banyan/run/engine/message.h"
 #include "banyan/run/engine/rank_plan.h"
+#include "banyan/run/engine/slice_gate.h"
 #include "banyan/run/engine/slot_pool.h"
 
 namespace banyan::run {
@@ -44,7 +45,8 @@ class Execution {
     uint64_t slice_bytes = 0;
     uint32_t window = 0;
     bool can_rewind = false;
-    const std::function<uint32_t(const RankPlan&, uint32_t, uint32_t)>* channel = nullptr;
+    const std::function<uint32_t(const LaneUse&)>* channel = nullptr;  // empty: the peer's number
+    SliceGate* gate = nullptr;
   };
 
   Execution(SlotPool& pool, const Settings& settings) : pool_(pool), settings_(settings) {}
@@ -66,7 +68,10 @@ class Execution {
   // All that this rank is to have is in its place, though others may still need something of it.
   bool has_result() const { return results_left_ == 0; }
   const EngineCommand& command() const { return command_; }
-  const RankPlan* prepared_plan() const { return prepared_.get(); }
+  // Whether it can begin this command without looking through its plan again.
+  bool is_prepared_for(const EngineCommand& command) const {
+    return prepared_ == command.plan && prepared_class_ == command.traffic_class;
+  }
   std::span<Port> ports() { return ports_; }
   // Those whose next message something waits for, and those who have not taken what could be sent; ascending.
   std::vector<uint32_t> waits_for() const;
@@ -106,7 +111,8 @@ class Execution {
     uint32_t departure = kNone;  // of a credit: none
     uint64_t units = 0;          // what it takes off out_left
   };
-  // The next message of the port; false when there is none now. What it gave must be sent before it is asked again.
+  // The next message of the port; false when there is none now, or the gate holds it. What it gave must be sent before
+  // it is asked again.
   bool next_message(Port& port, Outgoing& outgoing);
   void message_sent(Port& port, const Outgoing& outgoing);
 
@@ -190,6 +196,7 @@ class Execution {
   void forget_input();
   void allow_one_more(uint32_t arrival);
   void one_more_ready(uint32_t departure);
+  bool may_leave(const Port& port, const Departure& departure);
   void offer(uint32_t departure);
   element::ReduceTask task_of(const RoleState& state) const;
 
@@ -212,6 +219,7 @@ class Execution {
   // Fixed by the plan, but for their counters.
   std::shared_ptr<const RankPlan> prepared_;  // shared with those who may use it again
   size_t prepared_element_bytes_ = 0;
+  uint32_t prepared_class_ = 0;
   std::vector<RoleState> roles_;
   std::vector<Arrival> arrivals_;
   std::vector<Departure> departures_;

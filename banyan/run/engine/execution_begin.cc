@@ -49,6 +49,7 @@ void Execution::prepare() {
   sources_.reserve(most_children + 1);
   prepared_ = command_.plan;
   prepared_element_bytes_ = element_bytes_;
+  prepared_class_ = command_.traffic_class;
 }
 
 void Execution::add_role(const Role& role) {
@@ -93,7 +94,11 @@ Execution::Window Execution::add_window(uint64_t slices) {
 
 uint32_t Execution::port_to(const StreamEnd& end) {
   const bool is_mapped = settings_.channel != nullptr && *settings_.channel;
-  const uint32_t channel = is_mapped ? (*settings_.channel)(*command_.plan, end.peer, end.lane) : end.peer;
+  const uint32_t channel =
+      is_mapped
+          ? (*settings_.channel)(
+                {.plan = *command_.plan, .peer = end.peer, .lane = end.lane, .traffic_class = command_.traffic_class})
+          : end.peer;
   if (channel >= port_of_channel_.size()) port_of_channel_.resize(channel + 1, kNone);
   uint32_t& port = port_of_channel_[channel];
   if (port == kNone) {
@@ -115,7 +120,7 @@ void Execution::begin(const EngineCommand& command) {
   window_ = plan.window > 0 ? plan.window : settings_.window;
   CHECK_EQ(command.input.size(), plan.input_elements * element_bytes_);
   CHECK_EQ(command.output.size(), plan.output_elements * element_bytes_);
-  if (prepared_ != command.plan || prepared_element_bytes_ != element_bytes_) prepare();
+  if (!is_prepared_for(command) || prepared_element_bytes_ != element_bytes_) prepare();
   keep_input();
   left_ = results_left_ = 0;
   reset_streams();

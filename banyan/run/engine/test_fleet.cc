@@ -344,7 +344,8 @@ EngineCommand TestOperation::command(uint32_t rank, uint64_t sequence) {
           .sequence = sequence,
           .signature = {signature},
           .input = std::span(own.memory).subspan(own.input_at * size_, own.input * size_),
-          .output = std::span(own.memory).subspan(own.output_at * size_, own.output * size_)};
+          .output = std::span(own.memory).subspan(own.output_at * size_, own.output * size_),
+          .traffic_class = options.traffic_class};
 }
 
 void TestOperation::take_result(uint32_t rank) {
@@ -382,8 +383,10 @@ std::string TestOperation::words() const {
 Fleet::Fleet(uint32_t ranks, const EngineOptions& options, const testing::SimulatedWorld::Options& world)
     : world_(world), ranks_(ranks) {
   EngineOptions with_lanes = options;
-  with_lanes.channel = [this, lanes = world.lanes](const RankPlan&, uint32_t peer, uint32_t lane) {
-    return world_.channel(peer, lane % lanes);
+  const auto classes = static_cast<uint32_t>(options.classes.size());
+  CHECK(world.lanes >= classes) << classes << " classes need as many lanes";
+  with_lanes.channel = [this, classes, lanes = world.lanes / classes](const LaneUse& use) {
+    return world_.channel(use.peer, use.lane % lanes * classes + use.traffic_class);
   };
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     engines_.push_back(std::make_unique<Engine>(world_.transport(rank), with_lanes));
@@ -401,7 +404,7 @@ bool Fleet::step(std::vector<TestOperation>& operations, uint32_t most_in_flight
     rank.under_way.emplace(rank.begun++, ticket);
     moved = true;
   } else {
-    moved |= engine.progress();
+    moved |= engine.progress(step_budget);
   }
   std::erase_if(rank.under_way, [&](const auto& entry) {
     if (!engine.is_done(entry.second) || world_.has_unsent(number)) return false;

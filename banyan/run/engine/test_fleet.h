@@ -51,6 +51,7 @@ struct TestOperation {
     uint32_t trees_per_root = 2;
     testing::TreeShape shape = testing::TreeShape::random;
     bool is_confirmed = false;
+    uint32_t traffic_class = 0;
     uint64_t seed = 1;  // of trees, blocks and data
   };
   explicit TestOperation(const Options& options);
@@ -113,6 +114,8 @@ class Fleet {
   // The same, with lanes that break after some writes each; then all ranks do what engine.h says.
   bool run_with_losses(std::vector<TestOperation>& operations, uint64_t writes_between, uint32_t most_in_flight = 4);
   uint32_t losses() const { return losses_; }
+  // Of each step, in bytes.
+  size_t step_budget = Engine::kNoBudget;
 
   Engine& engine(uint32_t rank) { return *engines_[rank]; }
   testing::SimulatedWorld& world() { return world_; }

@@ -27,11 +27,12 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
                 {.rank = rank_,
                  .ranks = ranks_,
                  .channel = [this](uint32_t peer) { return transport_->channel(peer, NetPlans::kMessageLane); }}),
-      engine_(*transport_,
-              {.slice_bytes = kSliceBytes,
-               .can_rewind = plans_.may_reroute(),
-               .channel = [this](const RankPlan&, uint32_t peer,
-                                 uint32_t lane) { return transport_->channel(peer, plans_.transport_lane(lane)); }}),
+      engine_(*transport_, {.slice_bytes = kSliceBytes,
+                            .can_rewind = plans_.may_reroute(),
+                            .channel =
+                                [this](const LaneUse& use) {
+                                  return transport_->channel(use.peer, plans_.transport_lane(use.lane));
+                                }}),
       rerouting_(ranks_) {}
 
 void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
