@@ -94,7 +94,8 @@ void Channel::begin_message() {
   const std::string sender = "rank " + std::to_string(port.peer);
   done_ = 0;
   incoming_ = {};
-  if (header.kind < MessageKind::opening || header.kind > MessageKind::credit) {
+  if (header.kind < MessageKind::opening || header.kind > MessageKind::credit ||
+      (header.kind == MessageKind::credit && header.length > 0)) {
     throw Error(ErrorCode::mismatch,
                 sender + " sent what is no message: it runs another version, or with another BANYAN_CHECKSUMS");
   }
@@ -152,7 +153,8 @@ bool Channel::begin_sending() {
   };
   if (!port.has_opened_out) {
     const EngineCommand& command = port.owner->command();
-    put(Opening{.header = {.number = command.sequence}, .signature = command.signature});
+    put(Opening{.header = {.number = command.sequence, .length = sizeof(Opening::signature)},
+                .signature = command.signature});
     port.has_opened_out = true;
   }
   put(outgoing_.header);

@@ -10,6 +10,7 @@
 #include "banyan/base/error.h"
 #include "banyan/element/reduce.h"
 #include "banyan/run/engine/rank_plan.h"
+#include "banyan/run/engine/slice_codec.h"
 
 namespace banyan::run {
 
@@ -34,7 +35,8 @@ struct EngineCommand {
   // share memory where a role's input and its output are the same place, or where the plan shuffles in any way.
   std::span<const std::byte> input = {};
   std::span<std::byte> output = {};
-  uint32_t traffic_class = 0;  // of EngineOptions::classes; the same on all ranks
+  SliceCodec* codec = nullptr;  // of all slices, on all ranks; the caller's, until the execution is over
+  uint32_t traffic_class = 0;   // of EngineOptions::classes; the same on all ranks
 };
 
 // A peer began another operation than this rank, at the same place of the order.

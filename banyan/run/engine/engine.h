@@ -13,22 +13,24 @@
 // for 16-bit floats, so that a partial sum is rounded once for each edge of the tree. Neither the order nor the places
 // of rounding depend on timing, slices or windows: equal inputs and an equal plan give equal bits.
 //
-// Messages. A stream (tree edge) sends its slices in order, each as a 16-byte header and its elements; a stream of no
-// elements, one header. The streams of an execution that share a channel take turns, slice by slice; executions have
-// their turn on a channel in the order of the starts, each way on its own, and one never overtakes another there. All
-// ranks must start executions that share a channel in the same order, and with equal slice_bytes and window. The first
-// message of an execution on a channel carries its sequence and signature, the first of a stream its length: so a rank
-// that was called otherwise is found out, and named.
+// Messages. A stream (tree edge) sends its slices in order, each as a 24-byte header, which says how many bytes follow,
+// and its elements, or what a codec makes of them (slice_codec.h); a stream of no elements, one header. The streams of
+// an execution that share a channel take turns, slice by slice; executions have their turn on a channel in the order of
+// the starts, each way on its own, and one never overtakes another there. All ranks must start executions that share a
+// channel in the same order, and with equal slice_bytes and window. The first message of an execution on a channel
+// carries its sequence and signature, the first of a stream its length: so a rank that was called otherwise is found
+// out, and named.
 //
-// Classes, budgets, gates. Each execution is of a class, with a priority and a weight (traffic_class.h); every class has
-// channels of its own, so that one that is urgent passes another that is not. A step moves no more than its budget, so
+// Classes, budgets, gates. Each execution is of a class, which has a priority and a weight (traffic_class.h), and
+// channels of its own, so that an urgent execution passes one that is not. A step moves no more than its budget, so
 // that one thread can serve many engines. A gate (slice_gate.h) may hold slices back for a while.
 //
 // Memory besides input and output comes from a pool that later executions use again, and is taken when it is needed:
 //   - for each in-tree child at most `window` slices, of those that come before their turn;
 //   - as many for each chunk that this rank reduces on the way to another root, or forwards without an output;
 //   - a copy of the input of a plan that shuffles, when it is done in place;
-//   - with can_rewind, of an execution in place, what it has overwritten.
+//   - with can_rewind, of an execution in place, what it has overwritten;
+//   - with a codec, the slice that is on its way on each channel, each way, as it is on the wire.
 //
 // Why it cannot deadlock although transports hold few bytes and others may be late:
 //   1. What comes first on a channel belongs to the execution whose turn it is here, or to one that this rank has not
@@ -42,11 +44,11 @@
 //      upwards, the second from the root downwards, which has room when its slices go down; those go down because the
 //      leaves of the out-tree take everything, and from them upwards everybody gets rid of what he holds. Trees have no
 //      cycles. So every slice reaches its root, and then every leaf; after that, the next execution is the earliest.
-//   4. Classes share nothing but the steps and the pool, which does not run out. A step serves the highest priority that
-//      can move anything, and of equal priorities each class in turn; so the class of the highest priority that is not
-//      done goes on as if it were alone, by 3, and ends, unless more of it is started for ever; then the next one does.
-//      A step with a budget moves at least a byte of something that a step without one would move, and begins with
-//      another channel each time, so that none is passed over for ever. A gate holds slices, never credits, and not for
+//   4. Classes share nothing but the steps and the pool, which does not run out. A step serves the highest priority
+//      that can move anything, and of equal priorities each class in turn; so the class of the highest priority that is
+//      not done goes on as if it were alone, by 3, and ends, unless more of it is started for ever; then the next one
+//      does. A step with a budget moves at least a byte of what a step without one would move, and begins with another
+//      channel each time, so that none is passed over for ever. A gate holds slices, never credits, and not for
 //      ever: it makes a slice of 3 later, as a slow transport does. With one channel for two classes this would not
 //      hold: what comes first might be of an execution that this rank starts only after one behind it is done.
 // For this a receiver gives no credit that its sender will not use, so that an execution takes from every channel

@@ -68,8 +68,8 @@ std::string refusal_of(uint32_t rank, uint32_t sender, std::span<const std::byte
 }
 
 MessageHeader slice(uint64_t number, uint32_t stream = 0) {
-  if (number == 0) return {.stream = stream, .kind = MessageKind::first_slice, .number = 100};
-  return {.stream = stream, .kind = MessageKind::slice, .number = number};
+  if (number == 0) return {.stream = stream, .kind = MessageKind::first_slice, .number = 100, .length = 4};
+  return {.stream = stream, .kind = MessageKind::slice, .number = number, .length = 4};
 }
 
 TEST(EngineFailure, RefusesSlicesWithoutCredit) {
@@ -92,7 +92,7 @@ TEST(EngineFailure, RefusesWhatItsPlanDoesNotExpect) {
   EXPECT_EQ(refusal_of(1, 0, bytes_of(opening(), credit(3))), "nothing was refused");
   EXPECT_THAT(refusal_of(1, 0, bytes_of(opening(), credit(90))), HasSubstr("credit for slice 90"));
   EXPECT_THAT(refusal_of(1, 0, bytes_of(opening(), credit(3, 5))), HasSubstr("of stream 5"));
-  EXPECT_THAT(refusal_of(0, 1, std::vector<std::byte>(16, std::byte{0x55})),
+  EXPECT_THAT(refusal_of(0, 1, std::vector<std::byte>(sizeof(MessageHeader), std::byte{0x55})),
               HasSubstr("rank 1 sent what is no message"));
 }
 
@@ -111,6 +111,17 @@ TEST(EngineFailure, NamesWhoIsAtAnotherOperation) {
 TEST(EngineFailure, NamesWhoSendsAnotherLength) {
   EXPECT_THAT(refusal_of(0, 1, bytes_of(opening(), MessageHeader{.kind = MessageKind::first_slice, .number = 99})),
               HasSubstr("rank 1 sends 99 elements where rank 0 expects 100"));
+}
+
+TEST(EngineFailure, RefusesSlicesOfAnotherLengthThanThePlanSays) {
+  for (const uint64_t length : {uint64_t{0}, uint64_t{3}, uint64_t{5}, uint64_t{1} << 40}) {
+    MessageHeader header = slice(0);
+    header.length = length;
+    EXPECT_THAT(refusal_of(0, 1, bytes_of(opening(), header)),
+                HasSubstr("rank 1 sends a slice of " + std::to_string(length) + " bytes where rank 0 expects 4"));
+  }
+  MessageHeader credit{.kind = MessageKind::credit, .number = 3, .length = 8};
+  EXPECT_THAT(refusal_of(1, 0, bytes_of(opening(), credit)), HasSubstr("rank 0 sent what is no message"));
 }
 
 // Two ranks call this and that: at least one hears of it, and none waits for ever without one that has.

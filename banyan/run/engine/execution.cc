@@ -223,9 +223,45 @@ void Execution::open_confirmation() {
   one_more_ready(state.up);
 }
 
+// ---- Slices on the wire ----
+
+size_t Execution::most_coded_bytes(size_t plain_bytes) const {
+  return command_.codec->most_bytes(command_.task.type, plain_bytes / element_bytes_);
+}
+
+// Plain slices have exactly the bytes that the plan says, coded ones at most those that the codec says.
+void Execution::expect_length(const Port& port, const MessageHeader& header, size_t plain_bytes) const {
+  const bool is_coded = command_.codec != nullptr && plain_bytes > 0;
+  const uint64_t most = is_coded ? most_coded_bytes(plain_bytes) : plain_bytes;
+  if (header.length == most || (is_coded && header.length < most)) return;
+  throw Error(ErrorCode::mismatch, "rank " + std::to_string(port.peer) + " sends a slice of " +
+                                       std::to_string(header.length) + " bytes where rank " +
+                                       std::to_string(command_.plan->rank) + " expects " +
+                                       (is_coded ? "at most " : "") + std::to_string(most) +
+                                       "; all ranks must be set to the same slices and codec");
+}
+
+std::span<const std::byte> Execution::encode(Port& port, std::span<const std::byte> plain) {
+  const size_t most = most_coded_bytes(plain.size());
+  port.coded_out = {pool_.take(most), most};
+  const size_t size = command_.codec->encode(command_.task.type, plain, port.coded_out);
+  CHECK(size <= most) << "a codec wrote " << size << " bytes where it said at most " << most;
+  return port.coded_out.first(size);
+}
+
+void Execution::decode(Port& port, std::span<std::byte> plain) {
+  command_.codec->decode(command_.task.type, port.coded_in, plain);
+  give_back(port.coded_in);
+}
+
+void Execution::give_back(std::span<std::byte>& coded) {
+  if (coded.data() != nullptr) pool_.give_back(coded.data(), coded.size());
+  coded = {};
+}
+
 // ---- Receiving ----
 
-Execution::Incoming Execution::slice_comes(const Port& port, const MessageHeader& header) {
+Execution::Incoming Execution::slice_comes(Port& port, const MessageHeader& header) {
   const uint32_t count = command_.plan->streams_from[port.peer];
   if (header.stream >= count) throw of_another_plan(port.peer, header);
   const uint32_t number = arrival_of_[first_arrival_of_[port.peer] + header.stream];
@@ -243,7 +279,15 @@ Execution::Incoming Execution::slice_comes(const Port& port, const MessageHeader
   }
   if (arrival.from.is_windowed && slice >= arrival.used + window_) throw of_another_plan(port.peer, header);
 
-  Incoming incoming{.arrival = number, .size = state.role->length == 0 ? 0 : bytes_of(state, slice)};
+  Incoming incoming{.arrival = number, .size = slice_bytes(state, slice)};
+  expect_length(port, header, incoming.size);
+  if (command_.codec != nullptr && incoming.size > 0) {
+    // Decoded when it is here; the place is taken then, too.
+    port.coded_in = {pool_.take(header.length), header.length};
+    incoming.target = port.coded_in.data();
+    incoming.size = header.length;
+    return incoming;
+  }
   if (!arrival.is_contribution) {
     incoming.target = place_of_result(state, slice);
     return incoming;
@@ -263,6 +307,12 @@ Execution::Incoming Execution::slice_comes(const Port& port, const MessageHeader
 void Execution::slice_came(Port& port, const Incoming& incoming) {
   Arrival& arrival = arrivals_[incoming.arrival];
   RoleState& state = roles_[arrival.role];
+  if (port.coded_in.data() != nullptr) {
+    const uint64_t slice = arrival.received;
+    std::byte* const place =
+        arrival.is_contribution ? take_slot(state, arrival.slots, slice) : place_of_result(state, slice);
+    decode(port, {place, bytes_of(state, slice)});
+  }
   ++arrival.received;
   --port.in_left;
   --left_;
@@ -316,7 +366,13 @@ bool Execution::next_message(Port& port, Outgoing& outgoing) {
                      .kind = is_first ? MessageKind::first_slice : MessageKind::slice,
                      .number = is_first ? state.role->length : departure.sent};
   if (state.role->length > 0) outgoing.body = {payload(departure), bytes_of(state, departure.sent)};
-  outgoing.lasts = !is_in_slot(departure);
+  // A copy of the input goes back to the pool when the execution is over, which a transport may outlast.
+  outgoing.lasts = !is_in_slot(departure) && copy_of_input_.saved == nullptr;
+  if (command_.codec != nullptr && state.role->length > 0) {
+    outgoing.body = encode(port, outgoing.body);
+    outgoing.lasts = false;
+  }
+  outgoing.header.length = outgoing.body.size();
   return true;
 }
 
@@ -328,13 +384,14 @@ bool Execution::may_leave(const Port& port, const Departure& departure) {
                                 .channel = port.channel,
                                 .peer = port.peer,
                                 .lane = departure.to.lane,
-                                .bytes = state.role->length == 0 ? 0 : bytes_of(state, departure.sent)});
+                                .bytes = slice_bytes(state, departure.sent)});
 }
 
 void Execution::message_sent(Port& port, const Outgoing& outgoing) {
   port.out_left -= outgoing.units;
   left_ -= outgoing.units;
   if (outgoing.departure == kNone) return;
+  give_back(port.coded_out);
   Departure& departure = departures_[outgoing.departure];
   RoleState& state = roles_[departure.role];
   const uint64_t slice = departure.sent++;

@@ -37,6 +37,7 @@ class Execution {
     bool has_opened_in = false, has_opened_out = false;  // the opening is read; it is sent
     uint32_t first_ready = kNone, last_ready = kNone;    // departures with something to send, in turns
     uint32_t first_owing = kNone, last_owing = kNone;    // arrivals with credit to give
+    std::span<std::byte> coded_in = {}, coded_out = {};  // blocks of the pool: slices as they are on the wire
     Port* next_in = nullptr;                             // of the next execution on the channel
     Port* next_out = nullptr;
   };
@@ -90,12 +91,12 @@ class Execution {
   struct Incoming {
     uint32_t arrival = kNone;
     std::byte* target = nullptr;
-    size_t size = 0;
+    size_t size = 0;          // of the body
     bool is_direct = false;   // it is the last contribution to its slice, and goes straight into the result
     bool is_reduced = false;  // so it is not stored, but goes through reduce_piece
   };
   // Throws Error{mismatch} when the plan expects no such slice now.
-  Incoming slice_comes(const Port& port, const MessageHeader& header);
+  Incoming slice_comes(Port& port, const MessageHeader& header);
   // Of a body that is reduced, `count` elements that stand `done` bytes from its beginning.
   void reduce_piece(const Incoming& incoming, size_t done, const std::byte* bytes, size_t count);
   void slice_came(Port& port, const Incoming& incoming);
@@ -107,7 +108,7 @@ class Execution {
   struct Outgoing {
     MessageHeader header = {};
     std::span<const std::byte> body = {};
-    bool lasts = false;          // the body, until the operation is over
+    bool lasts = false;          // the body is in a buffer of the caller
     uint32_t departure = kNone;  // of a credit: none
     uint64_t units = 0;          // what it takes off out_left
   };
@@ -176,6 +177,9 @@ class Execution {
   std::byte*& slot(const Window& window, uint64_t slice) { return slots_[window.first + slice % window.size]; }
   const std::byte* payload(const Departure& departure);
   bool is_in_slot(const Departure& departure) const;
+  size_t slice_bytes(const RoleState& state, uint64_t slice) const {
+    return state.role->length == 0 ? 0 : bytes_of(state, slice);
+  }
   size_t slot_bytes(const RoleState& state) const { return bytes_of(state, 0); }
   std::byte* take_slot(const RoleState& state, const Window& window, uint64_t slice);
   void give_slot_back(const RoleState& state, const Window& window, uint64_t slice);
@@ -193,6 +197,12 @@ class Execution {
   void result_came();
   void spread(RoleState& state);
   void give_windows_back();
+  // Slices on the wire, of executions with a codec.
+  size_t most_coded_bytes(size_t plain_bytes) const;
+  void expect_length(const Port& port, const MessageHeader& header, size_t plain_bytes) const;
+  std::span<const std::byte> encode(Port& port, std::span<const std::byte> plain);
+  void decode(Port& port, std::span<std::byte> plain);
+  void give_back(std::span<std::byte>& coded);
   void forget_input();
   void allow_one_more(uint32_t arrival);
   void one_more_ready(uint32_t departure);

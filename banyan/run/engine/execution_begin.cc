@@ -250,6 +250,10 @@ void Execution::give_windows_back() {
     empty(state, state.held);
   }
   for (const Arrival& arrival : arrivals_) empty(roles_[arrival.role], arrival.slots);
+  for (Port& port : ports_) {
+    give_back(port.coded_in);
+    give_back(port.coded_out);
+  }
 }
 
 }  // namespace banyan::run

@@ -345,6 +345,7 @@ EngineCommand TestOperation::command(uint32_t rank, uint64_t sequence) {
           .signature = {signature},
           .input = std::span(own.memory).subspan(own.input_at * size_, own.input * size_),
           .output = std::span(own.memory).subspan(own.output_at * size_, own.output * size_),
+          .codec = options.codec,
           .traffic_class = options.traffic_class};
 }
 

@@ -52,6 +52,7 @@ struct TestOperation {
     testing::TreeShape shape = testing::TreeShape::random;
     bool is_confirmed = false;
     uint32_t traffic_class = 0;
+    SliceCodec* codec = nullptr;
     uint64_t seed = 1;  // of trees, blocks and data
   };
   explicit TestOperation(const Options& options);

@@ -81,14 +81,14 @@ TEST_P(LaneMeterOf, CountsTheElementsOfEachLaneAndNothingElse) {
 // Messages to several peers go out at the same time, each in pieces.
 TEST(LaneMeter, KeepsPeersApartWhileTheirMessagesAreUnderWay) {
   const RankPlan plan = sample_plan();
-  SlowTransport transport(20);
+  SlowTransport transport(sizeof(MessageHeader) + 4);
   LaneMeter meter(transport, plan);
-  std::array<std::byte, 16> head{};
+  std::array<std::byte, sizeof(MessageHeader)> head{};
   const MessageHeader header{.stream = 0, .kind = MessageKind::first_slice, .number = 100};
   std::memcpy(head.data(), &header, sizeof header);
   const std::array<std::byte, 24> body{};
-  EXPECT_EQ(meter.write(1, head, body), 20u);                      // 4 of the body
-  EXPECT_EQ(meter.write(2, head, body), 20u);                      // 4 of the body
+  EXPECT_EQ(meter.write(1, head, body), head.size() + 4);          // 4 of the body
+  EXPECT_EQ(meter.write(2, head, body), head.size() + 4);          // 4 of the body
   EXPECT_EQ(meter.write(1, {}, std::span(body).subspan(4)), 0u);   // full
   EXPECT_EQ(meter.write(1, {}, std::span(body).subspan(4)), 20u);  // the rest
   EXPECT_THAT(meter.take(), ElementsAre(0, 24, 4));

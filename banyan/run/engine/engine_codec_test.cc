@@ -1,0 +1,184 @@
+// Slices that are fewer bytes on the wire than the plan says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "banyan/run/engine/engine.h"
+#include "banyan/run/engine/message.h"
+#include "banyan/run/engine/test_fleet.h"
+#include "banyan/testing/sample_forest.h"
+
+namespace banyan::run {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Zeroes by their number: a 0 and how many more follow; all other bytes as they are. Nothing but zeroes is no bytes.
+class ZeroRuns : public SliceCodec {
+ public:
+  size_t most_bytes(element::DataType type, size_t elements) const override { return 2 * elements * size_of(type); }
+
+  size_t encode(element::DataType, std::span<const std::byte> plain, std::span<std::byte> coded) override {
+    plain_bytes += plain.size();
+    if (std::all_of(plain.begin(), plain.end(), [](std::byte each) { return each == std::byte{0}; })) return 0;
+    size_t size = 0;
+    for (size_t i = 0; i < plain.size(); ++i) {
+      coded[size++] = plain[i];
+      if (plain[i] != std::byte{0}) continue;
+      size_t more = 0;
+      while (more < 255 && i + 1 < plain.size() && plain[i + 1] == std::byte{0}) ++more, ++i;
+      coded[size++] = static_cast<std::byte>(more);
+    }
+    coded_bytes += size;
+    return size;
+  }
+
+  void decode(element::DataType, std::span<const std::byte> coded, std::span<std::byte> plain) override {
+    size_t at = 0;
+    const auto put = [&](std::byte value) {
+      if (at == plain.size()) throw Error(ErrorCode::invalid_input, "a slice decodes to too many bytes");
+      plain[at++] = value;
+    };
+    for (size_t i = 0; i < coded.size(); ++i) {
+      put(coded[i]);
+      if (coded[i] != std::byte{0}) continue;
+      if (++i == coded.size()) throw Error(ErrorCode::invalid_input, "a run of zeroes has no length");
+      for (size_t more = std::to_integer<size_t>(coded[i]); more > 0; --more) put(std::byte{0});
+    }
+    if (coded.empty()) std::fill(plain.begin(), plain.end(), std::byte{0});
+    if (!coded.empty() && at < plain.size()) throw Error(ErrorCode::invalid_input, "a slice decodes to too few bytes");
+  }
+
+  size_t plain_bytes = 0, coded_bytes = 0;
+};
+
+TestOperation draw_operation(std::mt19937_64& random, uint32_t ranks, SliceCodec* codec) {
+  const auto below = [&](uint64_t n) { return random() % n; };
+  return TestOperation({.kind = static_cast<TestKind>(below(kTestKinds)),
+                        .ranks = ranks,
+                        .type = static_cast<element::DataType>(below(element::kDataTypes)),
+                        .op = static_cast<element::ReduceOp>(below(5)),
+                        .in_place = below(2) == 0,
+                        .elements = 1 + below(below(2) == 0 ? 12 : 300),
+                        .root = static_cast<uint32_t>(below(ranks)),
+                        .shape = static_cast<testing::TreeShape>(below(3)),
+                        .is_confirmed = true,
+                        .codec = codec,
+                        .seed = random()});
+}
+
+TEST(EngineCodec, GivesTheSameResultsInAnyWorld) {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    std::mt19937_64 random(seed);
+    const uint32_t ranks = 2 + static_cast<uint32_t>(random() % 5);
+    ZeroRuns codec;
+    std::vector<TestOperation> operations;
+    for (int i = 0; i < 2; ++i) operations.push_back(draw_operation(random, ranks, i == 0 ? &codec : nullptr));
+    Fleet fleet(ranks, {.slice_bytes = 1 + random() % 200, .window = 1 + static_cast<uint32_t>(random() % 4)},
+                {.ranks = ranks,
+                 .most_capacity = random() % 2 == 0 ? size_t{8} : size_t{600},
+                 .seed = seed,
+                 .reads_late = random() % 2 == 0});
+    if (random() % 2 == 0) fleet.step_budget = 1 + random() % 100;
+    ASSERT_TRUE(fleet.run(operations)) << "seed " << seed << " is stuck" << fleet.waiting();
+    for (const TestOperation& operation : operations) {
+      ASSERT_EQ(operation.wrong_elements(), 0u) << "seed " << seed << ": " << operation.words();
+    }
+    ASSERT_TRUE(fleet.world().is_quiet()) << "seed " << seed;
+  }
+}
+
+TEST(EngineCodec, SendsTheBytesThatItWroteAndNoMore) {
+  ZeroRuns codec;
+  std::vector<TestOperation> operations;
+  operations.push_back(TestOperation({.ranks = 4,
+                                      .type = element::DataType::int64,
+                                      .elements = 1000,
+                                      .shape = testing::TreeShape::star,
+                                      .codec = &codec}));
+  Fleet fleet(4, {.slice_bytes = 256}, {.ranks = 4, .seed = 3});
+  ASSERT_TRUE(fleet.run(operations));
+  EXPECT_EQ(operations[0].wrong_elements(), 0u);
+  EXPECT_LT(codec.coded_bytes, codec.plain_bytes / 2);  // small numbers in eight bytes
+  uint64_t written = 0, messages = 0;
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    written += fleet.world().bytes_written(rank);
+    messages += fleet.engine(rank).messages_sent();
+  }
+  EXPECT_EQ(written, codec.coded_bytes + messages * sizeof(MessageHeader) + 4 * 3 * sizeof(Opening));
+}
+
+TEST(EngineCodec, RepeatsSlicesAfterALoss) {
+  uint32_t losses = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    std::mt19937_64 random(seed);
+    ZeroRuns codec;
+    std::vector<TestOperation> operations;
+    for (int i = 0; i < 3; ++i) operations.push_back(draw_operation(random, 4, &codec));
+    Fleet fleet(4, {.slice_bytes = 64, .can_rewind = true}, {.ranks = 4, .seed = seed});
+    ASSERT_TRUE(fleet.run_with_losses(operations, 200)) << "seed " << seed << fleet.waiting();
+    for (const TestOperation& operation : operations) {
+      ASSERT_EQ(operation.wrong_elements(), 0u) << "seed " << seed << ": " << operation.words();
+    }
+    losses += fleet.losses();
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      fleet.engine(rank).trim();
+      ASSERT_EQ(fleet.engine(rank).held_bytes(), 0u) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(losses, 50u);
+}
+
+// What rank 1 of a broadcast of 10 floats from rank 0 says when it gets these bytes as its only slice.
+std::string refusal_of(std::span<const std::byte> body, uint64_t length) {
+  const Schedule schedule =
+      testing::sample_forest({.kind = CollectiveKind::broadcast, .ranks = 2, .trees_per_root = 1});
+  testing::SimulatedWorld world({.ranks = 2, .least_capacity = 300});
+  ZeroRuns codec;
+  Engine engine(world.transport(1), {});
+  std::vector<std::byte> output(40);
+  engine.start({.plan = std::make_shared<RankPlan>(make_rank_plan(schedule, 10, 1)),
+                .sequence = 1,
+                .output = output,
+                .codec = &codec});
+  struct {
+    Opening opening{.header = {.number = 1, .length = 32}};
+    MessageHeader slice{.kind = MessageKind::first_slice, .number = 10};
+  } head;
+  head.slice.length = length;
+  world.inject(0, 1, std::as_bytes(std::span(&head, 1)));
+  world.inject(0, 1, body);
+  try {
+    for (int i = 0; i < 1000; ++i) {
+      world.deliver_some();
+      engine.progress();
+    }
+  } catch (const Error& error) {
+    engine.abort(error);
+    return error.what();
+  }
+  return engine.is_idle() ? "nothing was refused" : "it waits for more";
+}
+
+TEST(EngineCodec, RefusesSlicesThatAreTooLongOrDoNotDecode) {
+  const auto bytes = [](std::vector<uint8_t> values) {
+    std::vector<std::byte> made;
+    for (const uint8_t value : values) made.push_back(std::byte{value});
+    return made;
+  };
+  EXPECT_EQ(refusal_of({}, 0), "nothing was refused");
+  EXPECT_EQ(refusal_of(bytes({0, 38, 1}), 3), "nothing was refused");
+  EXPECT_THAT(refusal_of({}, 81), HasSubstr("rank 0 sends a slice of 81 bytes where rank 1 expects at most 80"));
+  EXPECT_THAT(refusal_of({}, uint64_t{1} << 60), HasSubstr("expects at most 80"));
+  EXPECT_THAT(refusal_of(bytes({0, 40}), 2), HasSubstr("too many bytes"));
+  EXPECT_THAT(refusal_of(bytes({0, 38}), 2), HasSubstr("too few bytes"));
+  EXPECT_THAT(refusal_of(bytes({7, 0}), 2), HasSubstr("has no length"));
+}
+
+}  // namespace
+}  // namespace banyan::run
