@@ -1,8 +1,9 @@
-# banyan_module(NAME [OWN_HEADERS] SOURCES ... [DEPS ...] [PRIVATE ...] [TESTS ...] [TEST_DEPS ...] [FUZZERS ...] [BENCHES ...])
+# banyan_module(NAME [OWN_HEADERS] SOURCES ... [ALONE ...] [DEPS ...] [PRIVATE ...] [TESTS ...] [TEST_DEPS ...] [FUZZERS ...] [BENCHES ...])
 #
 # One static library banyan_NAME, one test binary banyan_NAME_test (every gtest case is a ctest case), one program per
 # benchmark and, with BANYAN_FUZZ, one libFuzzer program per fuzzer. DEPS are visible to users of the module, PRIVATE
-# libraries are known to it alone. OWN_HEADERS: the module precompiles headers of its own.
+# libraries are known to it alone. OWN_HEADERS: the module precompiles headers of its own. ALONE: of the
+# SOURCES, those that BANYAN_UNITY does not compile together with others, since names of their own meet.
 #
 # A fuzzer x_fuzz.cc registers one reader and its corpus, as banyan/testing/fuzz.h shows. Name it under FUZZERS only
 # (not under TESTS): it is compiled into the test binary beside fuzz_replay_test.cc, so that `make test` replays every
@@ -14,6 +15,10 @@ target_compile_options(banyan_warnings INTERFACE -Wall -Wextra -Wshadow -Wconver
 # g++ 12 sees overlaps and overruns in "literal" + std::string that are not there (gcc bug 105651 and its like).
 target_compile_options(banyan_warnings INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow>)
+if(BANYAN_UNITY)
+  # A type of our own file may have members of types without a name outside; this warning takes it for a header.
+  target_compile_options(banyan_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
 if(BANYAN_WERROR)
   target_compile_options(banyan_warnings INTERFACE -Werror)
 endif()
@@ -54,10 +59,14 @@ function(banyan_test_cases target prefix)
 endfunction()
 
 function(banyan_module)
-  cmake_parse_arguments(M "OWN_HEADERS" "NAME" "SOURCES;DEPS;PRIVATE;TESTS;TEST_DEPS;FUZZERS;BENCHES" ${ARGN})
+  cmake_parse_arguments(M "OWN_HEADERS" "NAME" "SOURCES;ALONE;DEPS;PRIVATE;TESTS;TEST_DEPS;FUZZERS;BENCHES" ${ARGN})
   set(lib banyan_${M_NAME})
   add_library(${lib} STATIC ${M_SOURCES})
   target_include_directories(${lib} PUBLIC ${PROJECT_SOURCE_DIR})
+  set_target_properties(${lib} PROPERTIES UNITY_BUILD ${BANYAN_UNITY})
+  if(M_ALONE)
+    set_source_files_properties(${M_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
   if(NOT M_OWN_HEADERS)
     target_precompile_headers(${lib} REUSE_FROM banyan_headers)
   endif()
