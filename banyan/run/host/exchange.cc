@@ -20,16 +20,19 @@ Exchange::Exchange(const Segment& segment, Options options)
     : segment_(segment),
       rank_(options.rank),
       ranks_(segment.ranks()),
-      block_of_rank_(segment.block_bytes() / segment.ranks() / kCacheLine * kCacheLine),
-      own_regions_(options.own_regions),
+      choice_({.rank = options.rank,
+               .ranks = segment.ranks(),
+               .block_bytes = segment.block_bytes(),
+               .slot_bytes = segment.slot_bytes(),
+               .own_regions = options.own_regions,
+               .may_attach = options.may_attach,
+               .tuning = options.tuning}),
       peer_regions_(std::move(options.peers)),
-      may_attach_(options.may_attach),
-      tuning_(options.tuning),
       peers_(segment.ranks()),
       sources_(segment.ranks()),
       copies_(segment.ranks()) {
   CHECK(rank_ < ranks_) << rank_ << " of " << ranks_;
-  CHECK(peer_regions_.size() == ranks_ || (own_regions_ == nullptr && !may_attach_)) << peer_regions_.size();
+  CHECK(peer_regions_.size() == ranks_ || (own_regions() == nullptr && !may_attach())) << peer_regions_.size();
 }
 
 void Exchange::start(const HostTask& task) {
@@ -38,19 +41,12 @@ void Exchange::start(const HostTask& task) {
   history_ = mix(history_, task.signature);
   ++operation_;
   phase_ = Phase::claim;
-  everybody_reduces_ = task.kind == HostTask::Kind::all_reduce &&
-                       (ranks_ == 1 || (task.input_bytes <= segment_.slot_bytes() &&
-                                        task.input_bytes * (ranks_ - 1) <= tuning_.everybody_reduces));
+  everybody_reduces_ = choice_.everybody_reduces(task);
   sees_counters_ = shares_viewed_ = false;
   share_takers_ = ranks_ == 1 ? HostTask::kNobody : task.share_takers;
   next_peer_ = 1;
-  stage_blocks_ = share_blocks_ = take_blocks_ = 0;
-  staged_ = reduced_ = collected_ = 0;
-  const bool whole = task_->kind == HostTask::Kind::all_reduce && everybody_reduces_;
-  offered_ = whole ? Pieces::same(task_->input_bytes) : task_->offered;
-  block_ = choose_block(offered_, offered_.largest(ranks_));
-  largest_ = offered_.is_only_for(rank_) ? 0 : offered_.largest(ranks_);
-  way_ = choose_way(offered_, largest_, place_);
+  stream_.stage = stream_.reduce = stream_.collect = {};
+  choice_.choose(task, everybody_reduces_, offer_);
 }
 
 bool Exchange::advance() {
@@ -124,91 +120,45 @@ bool Exchange::claim() {
 
 // After how many operations the memory that this one uses comes round again.
 uint64_t Exchange::operations_kept() const {
-  if (tells_pieces() || way_ == Way::streamed) return Segment::kBlocks;
-  return way_ == Way::staged ? Segment::kSlots : Segment::kPosts;
+  if (tells_pieces() || offer_.way == Way::streamed) return Segment::kBlocks;
+  return offer_.way == Way::staged ? Segment::kSlots : Segment::kPosts;
 }
 
 void Exchange::offer() {
   Post& post = segment_.post(rank_, operation_);
   post.signature = history_;
   segment_.note(rank_, operation_).numbers = task_->note;
-  const uint64_t slots = offered_.is_single() ? 1 : ranks_;
+  const uint64_t slots = offer_.pieces.is_single() ? 1 : ranks_;
   post.stride = 0;
   if (tells_pieces()) write_table();
-  if (way_ == Way::inline_) {
-    if (slots > 1) post.stride = static_cast<uint32_t>(largest_);
-    stage(offered_, post.bytes, post.stride, 0, largest_);
-  } else if (way_ == Way::staged) {
-    if (slots > 1) post.stride = static_cast<uint32_t>(round_up(largest_, kCacheLine));
-    const uint64_t bytes = slots > 1 ? slots * post.stride : largest_;
-    stage(offered_, segment_.slot_to_write(rank_, operation_, bytes), post.stride, 0, largest_);
+  if (offer_.way == Way::inline_) {
+    if (slots > 1) post.stride = static_cast<uint32_t>(offer_.largest);
+    stage(post.bytes, post.stride, 0, offer_.largest);
+  } else if (offer_.way == Way::staged) {
+    if (slots > 1) post.stride = static_cast<uint32_t>(round_up(offer_.largest, kCacheLine));
+    const uint64_t bytes = slots > 1 ? slots * post.stride : offer_.largest;
+    stage(segment_.slot_to_write(rank_, operation_, bytes), post.stride, 0, offer_.largest);
   } else {
-    if (way_ == Way::streamed) {
-      post.stride = static_cast<uint32_t>(block_);
-      stage_blocks_ = blocks_of(largest_, block_);
+    if (offer_.way == Way::streamed) {
+      post.stride = static_cast<uint32_t>(offer_.block);
+      stream_.stage.all = blocks_of(offer_.largest, offer_.block);
     } else if (task_->overwrites_input) {
       post.stride = kInPlace;
     }
-    offer_views(post, place_);
+    offer_views(post);
   }
-  post.way = static_cast<uint32_t>(way_);
+  post.way = static_cast<uint32_t>(offer_.way);
   segment_.publish(post.sequence, operation_);
   ++steps_;
 }
 
-// How much of each piece is in a block of a stream. Reductions need the same of all ranks, so it follows from what all
-// know.
-uint64_t Exchange::choose_block(const Pieces& offered, uint64_t largest) const {
-  const uint64_t most = offered.is_single() ? segment_.block_bytes() : block_of_rank_;
-  // A block of a sum that is attached to costs a system call: so there are few.
-  const uint64_t blocks = task_->kind != HostTask::Kind::move && is_sum_attachable(largest) ? 2 : 8;
-  return std::clamp(round_up(largest / blocks, kCacheLine), std::min(tuning_.least_block, most), most);
-}
-
-Exchange::Way Exchange::choose_way(const Pieces& offered, uint64_t largest, RegionPlace& place) const {
-  if (largest == 0 || ranks_ == 1 || task_->kind == HostTask::Kind::meet) return Way::none;
-  const uint64_t slots = offered.is_single() ? 1 : ranks_;
-  const bool shares_move = share_takers_ != HostTask::kNobody && !everybody_reduces_;
-  if (!shares_move && slots * largest <= Post::kInlineBytes) return Way::inline_;
-  // Where shares are reduced by their ranks, nobody overwrites what others still need.
-  const bool may_be_viewed = shares_move || task_->kind == HostTask::Kind::reduce || !task_->overwrites_input;
-  if (own_regions_ != nullptr && may_be_viewed && largest >= tuning_.least_viewed) {
-    place = own_regions_->find(task_->input, task_->input_bytes);
-    if (place.region != 0) return Way::viewed;
-  }
-  const bool is_attachable =
-      task_->kind == HostTask::Kind::move ? is_move_attachable(offered, largest) : is_sum_attachable(largest);
-  if (is_attachable && may_be_viewed) return Way::attached;
-  const uint64_t needed = slots * round_up(largest, kCacheLine);
-  const bool fits = needed <= std::min<uint64_t>(tuning_.most_staged, segment_.slot_bytes());
-  // What everybody reduces must be there whole; shares that move on need counters anyway.
-  return everybody_reduces_ || (fits && !shares_move) ? Way::staged : Way::streamed;
-}
-
-bool Exchange::is_sum_attachable(uint64_t largest) const {
-  // Each of the peers makes a system call for each of the others.
-  const uint64_t peers = ranks_ - 1, least = tuning_.least_attached_sum * peers * peers;
-  return may_attach_ && largest >= least && largest <= tuning_.most_attached_sum;
-}
-
-bool Exchange::is_move_attachable(const Pieces& offered, uint64_t largest) const {
-  uint64_t least = tuning_.least_attached_move, most = tuning_.most_attached_move;
-  if (offered.is_for_all()) {
-    // It is staged once, and would be attached to by each of the peers.
-    const uint64_t peers = ranks_ - 1;
-    least *= peers;
-    if (task_->taken.is_only_for(rank_)) most = tuning_.most_attached_broadcast / (peers * peers);
-  }
-  return may_attach_ && largest >= least && largest <= most;
-}
-
-void Exchange::offer_views(Post& post, const RegionPlace& input) {
-  post.views.input = {.region = input.region, .offset = input.offset};
+void Exchange::offer_views(Post& post) {
+  post.views.input = {.region = offer_.place.region, .offset = offer_.place.offset};
   post.views.output = {};
-  if (way_ == Way::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(task_->input);
+  if (offer_.way == Way::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(task_->input);
   if (share_takers_ == HostTask::kNobody || everybody_reduces_) return;
-  if (own_regions_ == nullptr || task_->taken[rank_].bytes == 0) return;
-  const RegionPlace output = own_regions_->find(task_->output, task_->output_bytes);
+  if (own_regions() == nullptr || task_->taken[rank_].bytes == 0) return;
+  const RegionPlace output = own_regions()->find(task_->output, task_->output_bytes);
   shares_viewed_ = output.region != 0;
   post.views.output = {.region = output.region, .offset = output.offset};
 }
@@ -221,7 +171,8 @@ void Exchange::write_table() const {
 }
 
 // Copies bytes [begin, begin + bytes) of each piece to its slot.
-void Exchange::stage(const Pieces& offered, std::byte* slots, uint64_t stride, uint64_t begin, uint64_t bytes) const {
+void Exchange::stage(std::byte* slots, uint64_t stride, uint64_t begin, uint64_t bytes) const {
+  const Pieces& offered = offer_.pieces;
   if (offered.is_single()) {
     const uint64_t end = std::min(offered.largest(ranks_), begin + bytes);
     if (begin < end) std::memcpy(slots, task_->input + begin, end - begin);
@@ -286,7 +237,7 @@ void Exchange::read_post(uint32_t peer) {
   if (post.signature != history_) [[unlikely]]
     throw mismatch(peer);
   // Who only takes may find the peer far ahead: then the next line comes while this one is dealt with.
-  if (way_ == Way::none) __builtin_prefetch(&segment_.post(peer, operation_ + 2));
+  if (offer_.way == Way::none) __builtin_prefetch(&segment_.post(peer, operation_ + 2));
   Peer& state = peers_[peer];
   state.way = static_cast<Way>(post.way);
   state.stride = post.stride;
@@ -318,7 +269,8 @@ void Exchange::read_post(uint32_t peer) {
     case Way::streamed: {
       sees_counters_ = true;
       const bool is_of_all = task_->kind != HostTask::Kind::move;
-      if (state.stride == 0 || slot + state.stride > segment_.block_bytes() || (is_of_all && state.stride != block_)) {
+      if (state.stride == 0 || slot + state.stride > segment_.block_bytes() ||
+          (is_of_all && state.stride != offer_.block)) {
         throw mismatch(peer);
       }
       break;
@@ -372,7 +324,7 @@ bool Exchange::consume() {
     reduce_whole({0, task_->input_bytes}, task_->output);
     return true;
   }
-  if (way_ == Way::streamed || share_takers_ != HostTask::kNobody) return false;
+  if (offer_.way == Way::streamed || share_takers_ != HostTask::kNobody) return false;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     if (peer != rank_ && peers_[peer].way == Way::streamed) return false;
   }
@@ -391,9 +343,9 @@ bool Exchange::consume() {
 
 // All ranks see the same posts, so all come to the same answer.
 bool Exchange::all_are_free_to_view() const {
-  const uint64_t most = ranks_ == 2 ? tuning_.two_reduce_views : tuning_.everybody_reduces_views / (ranks_ - 1);
+  const uint64_t most = ranks_ == 2 ? tuning().two_reduce_views : tuning().everybody_reduces_views / (ranks_ - 1);
   if (task_->input_bytes > most) return false;
-  if (way_ != Way::viewed || task_->overwrites_input) return false;
+  if (offer_.way != Way::viewed || task_->overwrites_input) return false;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     if (peer != rank_ && (peers_[peer].way != Way::viewed || peers_[peer].stride == kInPlace)) return false;
   }
@@ -444,55 +396,56 @@ void Exchange::take_own() {
 // ---- Streaming ----
 
 void Exchange::begin_stream() {
-  collect_peer_ = 1;
+  stream_.collect_peer = 1;
   sees_counters_ = true;
   if (task_->kind == HostTask::Kind::move) {
     take_own();
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
       if (peer == rank_ || task_->taken[peer].bytes == 0) continue;
-      if (peers_[peer].way != Way::streamed) peers_[peer].stride = block_;
-      take_blocks_ = std::max(take_blocks_, blocks_of(task_->taken[peer].bytes, peers_[peer].stride));
+      if (peers_[peer].way != Way::streamed) peers_[peer].stride = offer_.block;
+      stream_.collect.all = std::max(stream_.collect.all, blocks_of(task_->taken[peer].bytes, peers_[peer].stride));
     }
     return;
   }
-  share_blocks_ = blocks_of(task_->offered[rank_].bytes, block_);
+  stream_.reduce.all = blocks_of(task_->offered[rank_].bytes, offer_.block);
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_) take_blocks_ = std::max(take_blocks_, blocks_of(task_->taken[peer].bytes, block_));
+    if (peer != rank_)
+      stream_.collect.all = std::max(stream_.collect.all, blocks_of(task_->taken[peer].bytes, offer_.block));
   }
-  if (share_takers_ == HostTask::kNobody) take_blocks_ = 0;
+  if (share_takers_ == HostTask::kNobody) stream_.collect.all = 0;
 }
 
 // Whatever can be done next is done; steps of one kind come in order.
 bool Exchange::stream() {
   for (bool moved = true; moved;) {
     moved = false;
-    if (staged_ < stage_blocks_ && may_stage_next() && stage_block()) moved = true;
-    if (reduced_ < share_blocks_ && reduce_block()) moved = true;
-    if (collected_ < take_blocks_ && collect_block()) moved = true;
+    if (stream_.stage.are_left() && may_stage_next() && stage_block()) moved = true;
+    if (stream_.reduce.are_left() && reduce_block()) moved = true;
+    if (stream_.collect.are_left() && collect_block()) moved = true;
     if (moved) ++steps_;
-    if (staged_ == stage_blocks_ && reduced_ == share_blocks_ && collected_ == take_blocks_) return true;
+    if (!stream_.stage.are_left() && !stream_.reduce.are_left() && !stream_.collect.are_left()) return true;
   }
   return false;
 }
 
 // A block that is staged long before it is needed has left the cache by then.
 bool Exchange::may_stage_next() {
-  const bool has_other_work = reduced_ < share_blocks_ || collected_ < take_blocks_;
-  return !has_other_work || staged_ < std::max(reduced_, collected_) + kLead;
+  const bool has_other_work = stream_.reduce.are_left() || stream_.collect.are_left();
+  return !has_other_work || stream_.stage.done < std::max(stream_.reduce.done, stream_.collect.done) + kLead;
 }
 
 bool Exchange::stage_block() {
-  if (staged_ == 0) {
+  if (stream_.stage.done == 0) {
     // The blocks may still be read as whole offers of earlier operations.
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
       if (peer == rank_) continue;
       if (!reached(segment_.post(peer, operation_).sequence, peers_[peer].begun, operation_, peer)) return false;
     }
   }
-  if (staged_ >= Segment::kBlocks) {
-    const uint64_t freed = staged_ - Segment::kBlocks;  // the block that lay there
+  if (stream_.stage.done >= Segment::kBlocks) {
+    const uint64_t freed = stream_.stage.done - Segment::kBlocks;  // the block that lay there
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
-      if (peer == rank_ || task_->offered[peer].bytes <= freed * block_) continue;
+      if (peer == rank_ || task_->offered[peer].bytes <= freed * offer_.block) continue;
       Peer& state = peers_[peer];
       const bool free = task_->kind == HostTask::Kind::move
                             ? reached(segment_.collected(peer).value, state.collected, counter(freed + 1), peer)
@@ -500,10 +453,11 @@ bool Exchange::stage_block() {
       if (!free) return false;
     }
   }
-  const uint64_t stride = task_->offered.is_single() ? 0 : block_;
-  std::byte* const block = segment_.staging_to_write(rank_, staged_, stride == 0 ? block_ : ranks_ * stride);
-  stage(task_->offered, block, stride, staged_ * block_, block_);
-  segment_.publish(segment_.staged(rank_).value, counter(++staged_));
+  const uint64_t stride = task_->offered.is_single() ? 0 : offer_.block;
+  std::byte* const block =
+      segment_.staging_to_write(rank_, stream_.stage.done, stride == 0 ? offer_.block : ranks_ * stride);
+  stage(block, stride, stream_.stage.done * offer_.block, offer_.block);
+  segment_.publish(segment_.staged(rank_).value, counter(++stream_.stage.done));
   return true;
 }
 
@@ -520,21 +474,21 @@ const std::byte* Exchange::source(uint32_t peer, uint64_t block, uint64_t bytes)
   }
   // An all_reduce shows the whole buffer, of which the share is a part.
   const uint64_t share = task_->kind == HostTask::Kind::all_reduce ? task_->offered[rank_].offset : 0;
-  return offered_bytes(peer, share + block * block_, bytes);
+  return offered_bytes(peer, share + block * offer_.block, bytes);
 }
 
 bool Exchange::reduce_block() {
   const Piece share = task_->offered[rank_];
-  const uint64_t begin = reduced_ * block_, bytes = std::min(block_, share.bytes - begin);
+  const uint64_t begin = stream_.reduce.done * offer_.block, bytes = std::min(offer_.block, share.bytes - begin);
   for (uint32_t i = 1; i < ranks_; ++i) {
-    if (!is_staged(peer_at(i), reduced_)) return false;
+    if (!is_staged(peer_at(i), stream_.reduce.done)) return false;
   }
   const bool shows = share_takers_ != HostTask::kNobody && share_takers_ != rank_ && !shares_viewed_;
   if (shows && !is_result_free()) return false;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
-    sources_[peer] = peer == rank_ ? task_->input + share.offset + begin : source(peer, reduced_, bytes);
+    sources_[peer] = peer == rank_ ? task_->input + share.offset + begin : source(peer, stream_.reduce.done, bytes);
   }
-  std::byte* const shown = shows ? segment_.results_to_write(rank_, reduced_, bytes) : nullptr;
+  std::byte* const shown = shows ? segment_.results_to_write(rank_, stream_.reduce.done, bytes) : nullptr;
   element::ReduceTask reduction = task_->reduction;
   if (task_->taken[rank_].bytes > 0) {
     reduction.streaming = shows && writes_past_caches();
@@ -543,14 +497,14 @@ bool Exchange::reduce_block() {
   } else {
     reduce(reduction, shown, nullptr, sources_, bytes / task_->element_bytes);
   }
-  segment_.publish(segment_.reduced(rank_).value, counter(++reduced_));
+  segment_.publish(segment_.reduced(rank_).value, counter(++stream_.reduce.done));
   return true;
 }
 
 // Whether those who take this rank's share have taken what the next result would overwrite.
 bool Exchange::is_result_free() {
-  if (reduced_ < Segment::kBlocks) return true;
-  const uint64_t freed = reduced_ - Segment::kBlocks;
+  if (stream_.reduce.done < Segment::kBlocks) return true;
+  const uint64_t freed = stream_.reduce.done - Segment::kBlocks;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     if (peer == rank_ || (share_takers_ != HostTask::kAll && share_takers_ != peer)) continue;
     if (!reached(segment_.collected(peer).value, peers_[peer].collected, counter(freed + 1), peer)) return false;
@@ -560,12 +514,12 @@ bool Exchange::is_result_free() {
 
 bool Exchange::collect_block() {
   const bool moves = task_->kind == HostTask::Kind::move;
-  for (; collect_peer_ < ranks_; ++collect_peer_) {
-    const uint32_t peer = peer_at(collect_peer_);
+  for (; stream_.collect_peer < ranks_; ++stream_.collect_peer) {
+    const uint32_t peer = peer_at(stream_.collect_peer);
     Peer& state = peers_[peer];
     const Piece piece = task_->taken[peer];
-    const uint64_t block = moves ? state.stride : block_;
-    const uint64_t begin = collected_ * block;
+    const uint64_t block = moves ? state.stride : offer_.block;
+    const uint64_t begin = stream_.collect.done * block;
     if (begin >= piece.bytes) continue;
     const Piece to{piece.offset + begin, std::min(block, piece.bytes - begin)};
     if (moves && state.way != Way::streamed) {
@@ -574,16 +528,16 @@ bool Exchange::collect_block() {
     }
     const std::byte* from = nullptr;
     if (moves) {
-      if (!is_staged(peer, collected_)) return false;
-      from = source(peer, collected_, to.bytes);
+      if (!is_staged(peer, stream_.collect.done)) return false;
+      from = source(peer, stream_.collect.done, to.bytes);
     } else {
-      if (!reached(segment_.reduced(peer).value, state.reduced, counter(collected_ + 1), peer)) return false;
-      from = state.shares != nullptr ? state.shares + begin : segment_.results(peer, collected_);
+      if (!reached(segment_.reduced(peer).value, state.reduced, counter(stream_.collect.done + 1), peer)) return false;
+      from = state.shares != nullptr ? state.shares + begin : segment_.results(peer, stream_.collect.done);
     }
     element::copy(task_->output + to.offset, from, to.bytes, writes_past_caches());
   }
-  collect_peer_ = 1;
-  segment_.publish(segment_.collected(rank_).value, counter(++collected_));
+  stream_.collect_peer = 1;
+  segment_.publish(segment_.collected(rank_).value, counter(++stream_.collect.done));
   return true;
 }
 
@@ -592,8 +546,8 @@ bool Exchange::collect_block() {
 // Peers learn that their buffers are no longer read, and those who read this rank's are waited for.
 bool Exchange::settle() {
   const bool shows = share_takers_ != HostTask::kNobody && !everybody_reduces_;
-  const bool streams = way_ == Way::streamed || (shows && !shares_viewed_);
-  const bool is_viewed = way_ == Way::viewed || way_ == Way::attached || shares_viewed_;
+  const bool streams = offer_.way == Way::streamed || (shows && !shares_viewed_);
+  const bool is_viewed = offer_.way == Way::viewed || offer_.way == Way::attached || shares_viewed_;
   if (!has_told_) {
     if (sees_counters_ || streams || is_viewed) {
       segment_.publish(segment_.collected(rank_).value, (operation_ + 1) << Segment::kBlockBits);

@@ -30,33 +30,12 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/run/host/offer.h"
 #include "banyan/run/host/regions.h"
 #include "banyan/run/host/segment.h"
 #include "banyan/run/host/task.h"
 
 namespace banyan::run {
-
-// Sizes at which one way gives way to another. All ranks must hold the same.
-struct ExchangeTuning {
-  // An all_reduce up to so many bytes is reduced by every rank for himself; divided by the number of peers.
-  uint64_t everybody_reduces = 64 << 10;
-  // The same where all ranks offer views and none works in place; and for two ranks, who read a third more that way
-  // than when they share the work, and need not wait for each other's share.
-  uint64_t everybody_reduces_views = 768 << 10;
-  uint64_t two_reduce_views = UINT64_MAX;
-  // Less than this is staged even where it could be viewed: a view costs one more flag at the end.
-  uint64_t least_viewed = 2 << 10;
-  uint64_t most_staged = 32 << 10;  // larger offers are streamed, so that copying in and out overlap
-  uint64_t least_block = 8 << 10;   // of a stream
-  // Ordinary buffers that are reduced, or moved, are attached to between these sizes of a piece.
-  uint64_t least_attached_sum = 12 << 10, most_attached_sum = 1 << 20;
-  uint64_t least_attached_move = 12 << 10, most_attached_move = UINT64_MAX;
-  // The most of a broadcast, whose root has time to stage; divided by the square of the number of peers, who would all
-  // lock its memory for each other. What all peers want is attached to from `least_attached_move` times their number
-  // on.
-  uint64_t most_attached_broadcast = 1200 << 10;
-  uint64_t streaming_stores = 32 << 20;  // outputs from so many bytes on are written past the caches
-};
 
 class Exchange {
  public:
@@ -81,8 +60,8 @@ class Exchange {
   bool advance();
 
   std::span<const std::unique_ptr<PeerRegions>> peers() const { return peer_regions_; }
-  const RegionPool* own_regions() const { return own_regions_; }
-  bool may_attach() const { return may_attach_; }
+  const RegionPool* own_regions() const { return choice_.limits().own_regions; }
+  bool may_attach() const { return choice_.limits().may_attach; }
   bool is_busy() const { return phase_ != Phase::idle; }
   // Of the operation under way or last begun; counts from 1.
   uint64_t operation() const { return operation_; }
@@ -102,7 +81,7 @@ class Exchange {
 
  private:
   enum class Phase : uint8_t { idle, claim, meet, stream, settle };
-  enum class Way : uint32_t { none, inline_, staged, viewed, attached, streamed };
+  using Way = OfferWay;
 
   // As many blocks may be staged before the first of them is reduced or taken.
   static constexpr uint64_t kLead = 2;
@@ -124,11 +103,9 @@ class Exchange {
   bool claim();
   uint64_t operations_kept() const;
   void offer();
-  uint64_t choose_block(const Pieces& offered, uint64_t largest) const;
-  Way choose_way(const Pieces& offered, uint64_t largest, RegionPlace& place) const;
-  void offer_views(Post& post, const RegionPlace& input);
+  void offer_views(Post& post);
   void write_table() const;
-  void stage(const Pieces& offered, std::byte* slots, uint64_t stride, uint64_t begin, uint64_t bytes) const;
+  void stage(std::byte* slots, uint64_t stride, uint64_t begin, uint64_t bytes) const;
 
   bool meet();
   bool awaits(uint32_t peer) const;
@@ -159,49 +136,52 @@ class Exchange {
   const std::byte* offered_bytes(uint32_t peer, uint64_t begin, uint64_t bytes);
   void take_bytes(uint32_t peer, uint64_t begin, const Piece& to);
   bool is_staged(uint32_t peer, uint64_t block);
-  bool is_sum_attachable(uint64_t largest) const;
-  bool is_move_attachable(const Pieces& offered, uint64_t largest) const;
-  bool writes_past_caches() const { return task_->output_bytes >= tuning_.streaming_stores; }
+  bool writes_past_caches() const { return task_->output_bytes >= tuning().streaming_stores; }
+  const ExchangeTuning& tuning() const { return choice_.limits().tuning; }
   Error mismatch(uint32_t peer);
   // Peers in an order that differs from rank to rank, so that not all look at the same one. i from 1.
   uint32_t peer_at(uint32_t i) const { return rank_ + i < ranks_ ? rank_ + i : rank_ + i - ranks_; }
   uint64_t counter(uint64_t blocks) const { return operation_ << Segment::kBlockBits | blocks; }
   static uint64_t blocks_of(uint64_t bytes, uint64_t block) { return (bytes + block - 1) / block; }
 
+  // Blocks of one step of a stream.
+  struct Blocks {
+    uint64_t all = 0, done = 0;
+    bool are_left() const { return done < all; }
+  };
+  // How far a streamed operation is.
+  struct Stream {
+    Blocks stage, reduce, collect;
+    uint32_t collect_peer = 1;  // the next one whose part of a block is collected; counts as peer_at() does
+  };
+
+  // For the life of the exchange.
   const Segment& segment_;
   const uint32_t rank_, ranks_;
-  const uint64_t block_of_rank_;  // of a block that holds something for every rank
-  const RegionPool* own_regions_;
+  const OfferChoice choice_;
   const std::vector<std::unique_ptr<PeerRegions>> peer_regions_;
-  const bool may_attach_;
-  const ExchangeTuning tuning_;
 
-  const HostTask* task_ = nullptr;
-  Phase phase_ = Phase::idle;
+  // From operation to operation.
   uint64_t operation_ = 0;
   uint64_t history_ = 0;  // of all signatures, the operation's own among them
   uint64_t steps_ = 0;
   uint32_t waiting_for_ = 0;
   std::optional<uint32_t> mismatched_;
   std::vector<Peer> peers_;
-  std::vector<const std::byte*> sources_;
+  std::vector<const std::byte*> sources_;       // by rank, of one reduction
   std::vector<std::vector<std::byte>> copies_;  // by peer: what was copied out of attached memory, to be reduced
 
-  // Of the operation.
+  // Of the operation under way.
+  const HostTask* task_ = nullptr;
+  Phase phase_ = Phase::idle;
+  uint32_t next_peer_ = 1;  // of a phase that goes from peer to peer; counts as peer_at() does
   uint32_t share_takers_ = HostTask::kNobody;
-  Pieces offered_;  // to whom, when every rank reduces everything: the same to all
-  uint64_t largest_ = 0;
-  RegionPlace place_;  // of the input, when it is viewed
-  Way way_ = Way::none;
+  Offer offer_;
+  Stream stream_;
   bool everybody_reduces_ = false;
   bool shares_viewed_ = false;  // peers read this rank's share in its output
   bool sees_counters_ = false;  // somebody may wait for this rank's counters
   bool has_told_ = false;       // that it is done
-  uint64_t block_ = 0;          // bytes of each piece that a block holds
-  uint32_t next_peer_ = 1;      // of a phase that goes from peer to peer; counts as peer_at() does
-  uint32_t collect_peer_ = 1;
-  uint64_t stage_blocks_ = 0, share_blocks_ = 0, take_blocks_ = 0;  // how many there are
-  uint64_t staged_ = 0, reduced_ = 0, collected_ = 0;               // and how many are done
 };
 
 }  // namespace banyan::run
