@@ -1,4 +1,4 @@
-// Whatever a stranger gives: one line that names the culprit and the mend, exit code 2, nothing on standard output, and
+// For any bad input: one line that names the culprit and the mend, exit code 2, nothing on standard output, and
 // no file left behind.
 #include <gmock/gmock.h>
 
@@ -53,6 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"MissingFabricOfFabric", {"fabric"}, {"FABRIC is required", "--list"}},
         BadCommand{"MissingValue", {"plan", "allgather", "ring:4", "--trees"}, {"--trees needs a value: --trees K"}},
         BadCommand{"SizesAlone", {"plan", "allgather", "ring:4", "--sizes", "1MB"}, {"--sizes", "--compare"}},
+        BadCommand{"RanksEmpty", {"plan", "allgather", "ring:4", "--ranks", ""}, {"--ranks", "is empty"}},
         BadCommand{"MissingFormat", {"export", "plan.json"}, {"--format is required", "banyan export --help"}},
         BadCommand{"PlanAndFabric", {"run", "allreduce", "--plan", "a", "--fabric", "b"}, {"--plan", "--fabric"}},
         BadCommand{"LineFeedInArgument", {"plan", "all\ngather", "ring:4"}, {"all?gather"}}),

@@ -10,6 +10,7 @@
 namespace banyan::app {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -170,8 +171,42 @@ TEST(Plan, ComparesWithTheSchedulesOfToday) {
     }
   }
   const std::string text = run_banyan({"plan", "allgather", "dgx-a100:2", "--compare"}).out;
-  EXPECT_THAT(text, HasSubstr("64MB"));
+  EXPECT_THAT(text, HasSubstr("64MiB"));
   EXPECT_THAT(text, HasSubstr("ring"));
+}
+
+TEST(Plan, HasAReferenceAndNoBoundForAnAllreduce) {
+  // The plan overlaps the two phases and is faster than their sum, which therefore bounds nothing.
+  const std::string uneven = "random:n=10,links=20";
+  const TemporaryFolder folder;
+  const std::string plan = folder.path("plan.json");
+  const Json report = json_of({"plan", "allreduce", uneven, "--compare", "--json", "-o", plan});
+  EXPECT_FALSE(report.contains("bound"));
+  EXPECT_GT(report["reference"]["algbw_GBps"].get<double>(), 0);
+  EXPECT_FALSE(report["schedule"].contains("optimal"));
+  EXPECT_GT(report["schedule"]["of_reference"].get<double>(), 1);
+  EXPECT_LT(report["comparison"][0]["times_reference"].get<double>(), 1);
+  EXPECT_FALSE(report["comparison"][0].contains("times_bound"));
+  EXPECT_TRUE(json_of({"verify", plan, "--json"}).contains("reference"));
+  const std::string planned = run_banyan({"plan", "allreduce", uneven, "--compare"}).out;
+  const std::string verified = run_banyan({"verify", plan}).out;
+  for (const std::string& text : {planned, verified}) {
+    EXPECT_THAT(text, HasSubstr("reference  reduce-scatter then allgather: "));
+    EXPECT_THAT(text, HasSubstr(" times the reference, by overlapping its two phases"));
+    EXPECT_THAT(text, AllOf(Not(HasSubstr("\nbound")), Not(HasSubstr("of bound"))));
+  }
+}
+
+TEST(Cli, ShowsNoControlCharactersOfFileNames) {
+  const TemporaryFolder folder;
+  const std::string fabric = folder.path("a\x1b[31m\n.json"), plan = folder.path("b\x1b[31m.json");
+  ASSERT_EQ(run_banyan({"fabric", "ring:4", "-o", fabric}).exit_code, 0);
+  const auto is_harmless = AllOf(Not(HasSubstr("\x1b")), HasSubstr("?[31m"));
+  EXPECT_THAT(run_banyan({"fabric", fabric}).out, is_harmless);
+  EXPECT_THAT(run_banyan({"plan", "allgather", fabric, "-o", plan}).out, is_harmless);
+  EXPECT_THAT(run_banyan({"show", fabric}).out, is_harmless);
+  EXPECT_THAT(run_banyan({"predict", "allgather", fabric}).out, is_harmless);
+  EXPECT_THAT(run_banyan({"predict", plan, plan}).out, is_harmless);
 }
 
 TEST(Plan, PlansEveryCollectiveForSomeRanksOnly) {
@@ -224,11 +259,13 @@ TEST_F(PlanFile, IsExportedWithTheTableOfWhatItNeeds) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(outcome.out, "written    " + file + "\n");
     EXPECT_THAT(outcome.err, StartsWith("limit of the runtime"));
+    EXPECT_THAT(outcome.err, Not(HasSubstr("written")));
     EXPECT_EQ(run_banyan({"export", plan_, "--format", format}).out, folder_.read(format));
     const Json fit = json_of({"export", plan_, "--format", format, "-o", file, "--json"});
     EXPECT_EQ(fit["fits"], true);
     EXPECT_GT(fit["limits"].size(), 0u);
   }
+  EXPECT_THAT(folder_.read("mscclpp"), StartsWith("{\n  \"")) << "indented by two, like all JSON of ours";
 }
 
 TEST_F(PlanFile, IsDrawn) {

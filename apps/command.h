@@ -1,9 +1,9 @@
-// What the commands of `banyan` share: the exit codes, how a command is declared, and how main finds it.
+// Shared by the commands of `banyan`: the exit codes, how a command is declared, and how main finds it.
 //
 // A command declares its syntax and, when it was the one asked for, runs. It takes every option as text and parses it
 // with the project's own readers, so that every mistake ends as a banyan::Error whose line names the option
-// ("--ranks: ..."). Errors are caught in main alone. What a command prints goes through the Terminal, in one piece and
-// after the work is done: a command that fails has printed nothing to standard output.
+// ("--ranks: ..."). Errors are caught in main alone. All output of a command goes through the Terminal, in one piece
+// and after the work is done: a command that fails has printed nothing to standard output.
 #pragma once
 
 #include <cstdint>
@@ -79,7 +79,7 @@ void check_output_place(const std::string& path, bool json);
 
 // Writes the file, or prints it when the path is "-".
 void write_output(const Terminal& terminal, const std::string& path, std::string_view text);
-// What a command has to say besides its output at `path`: to standard output, or to standard error where that has the
+// Text of a command besides its output at `path`: to standard output, or to standard error where that has the
 // output.
 void say_beside(const Terminal& terminal, const std::string& path, std::string_view text);
 // The same of several, empty ones left out. Throws Error{invalid_input} when two options name one file.

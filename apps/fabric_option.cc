@@ -4,6 +4,7 @@
 #include <map>
 
 #include "apps/command.h"
+#include "apps/report.h"
 
 namespace banyan::app {
 namespace {
@@ -62,7 +63,7 @@ std::string FabricOption::described() const {
       if (known.kind == edit.kind) text += " " + known.option->name() + " " + edit.text;
     }
   }
-  return text;
+  return harmless(text);
 }
 
 fabric::FabricSource FabricOption::source() const {

@@ -1,4 +1,4 @@
-// What options can name: models and devices of training steps, planners. As text, or with --json as one object.
+// Names that options take: models and devices of training steps, planners. As text, or with --json as one object.
 #pragma once
 
 #include <string>

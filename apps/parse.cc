@@ -106,6 +106,12 @@ class Parser {
   void expect_fits(const OptionSyntax& option) const {
     if (option.is_required && !option.is_given()) throw refused(command_, option.name() + " is required");
     if (!option.is_given()) return;
+    const std::string* const text =
+        std::holds_alternative<std::string*>(option.target) ? std::get<std::string*>(option.target) : nullptr;
+    if (text != nullptr && text->empty()) {
+      throw refused(command_,
+                    option.name() + " is empty" + (option.is_word() ? "" : "; leave it out to mean the default"));
+    }
     for (const std::string& other : option.excludes) {
       if (!command_.is_given(other)) continue;
       throw refused(command_, option.name() + " and " + other + " exclude each other; give one of them");

@@ -11,12 +11,6 @@ namespace {
 
 constexpr size_t kLabelWidth = 11;
 
-std::string formatted(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 Json names_json(const std::vector<NodeId>& ids, const Fabric& fabric) {
   Json names = Json::array();
   for (const NodeId id : ids) names.push_back(fabric.name(id));
@@ -42,15 +36,40 @@ std::string exact_algbw(const Fraction& seconds_per_byte) {
   return to_string(seconds_per_byte.denominator()) + "/" + to_string(seconds_per_byte.numerator());
 }
 
+namespace {
+
+// Three digits at least, zeros at the end kept: "2.20", "20.0", "200"; with two decimals at least where asked for.
+std::string three_digits(double value, int least_decimals = 0) {
+  // Rounding may add a digit in front: 9.996 is "10.0".
+  int decimals = least_decimals;
+  while (decimals < 12 && value > 0 && value < 99.95 && value * std::pow(10, decimals) < 99.95) ++decimals;
+  return format_decimals(value, decimals);
+}
+
+}  // namespace
+
 std::string format_gigabytes(double gigabytes_per_second) {
-  return formatted(gigabytes_per_second < 0.1 ? "%.3g GB/s" : "%.2f GB/s", gigabytes_per_second);
+  if (gigabytes_per_second >= 0.00995 || gigabytes_per_second == 0)
+    return three_digits(gigabytes_per_second, 2) + " GB/s";
+  double value = gigabytes_per_second * 1e3;
+  for (const char* unit : {" MB/s", " kB/s"}) {
+    if (value >= 0.9995) return three_digits(value, 2) + unit;
+    value *= 1e3;
+  }
+  return three_digits(value, 2) + " B/s";
+}
+
+std::string format_bit_rate(double bytes_per_second) {
+  const double bits = bytes_per_second * 8;
+  return bits < 999.5e6 ? three_digits(bits * 1e-6) + " Mb/s" : three_digits(bits * 1e-9) + " Gb/s";
 }
 
 std::string format_seconds(double seconds) {
-  if (seconds < 1e-6) return formatted("%.3g ns", seconds * 1e9);
-  if (seconds < 1e-3) return formatted("%.3g us", seconds * 1e6);
-  if (seconds < 1) return formatted("%.3g ms", seconds * 1e3);
-  return formatted("%.2f s", seconds);
+  static constexpr std::pair<double, const char*> kUnits[] = {{1e9, " ns"}, {1e6, " us"}, {1e3, " ms"}};
+  for (const auto& [scale, unit] : kUnits) {
+    if (seconds * scale < 999.5) return three_digits(seconds * scale) + unit;
+  }
+  return three_digits(seconds, 2) + " s";
 }
 
 std::string format_decimals(double value, int decimals) {
@@ -128,20 +147,26 @@ Json bound_json(const Bound& bound, const Fabric& fabric, const Collective& coll
 
 Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, const Bound& bound) {
   const schedule::Heights height = heights(schedule);
-  return {{"algbw_GBps", algbw_gigabytes(seconds_per_byte)},
-          {"fraction", exact_algbw(seconds_per_byte)},
-          {"optimal", seconds_per_byte <= bound.seconds_per_byte},
-          {"trees", schedule.chunk_count()},
-          {"height_max", height.max},
-          {"height_mean", height.mean}};
+  Json json = {{"algbw_GBps", algbw_gigabytes(seconds_per_byte)}, {"fraction", exact_algbw(seconds_per_byte)}};
+  if (is_reference(schedule.collective())) {
+    json["of_reference"] = (bound.seconds_per_byte / seconds_per_byte).to_double();
+  } else {
+    json["optimal"] = seconds_per_byte <= bound.seconds_per_byte;
+  }
+  json.update({{"trees", schedule.chunk_count()}, {"height_max", height.max}, {"height_mean", height.mean}});
+  return json;
 }
 
-std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound) {
-  if (seconds_per_byte == bound.seconds_per_byte) return "optimal";
+bool is_reference(const Collective& collective) { return collective.kind() == CollectiveKind::allreduce; }
+
+std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound, const Collective& collective) {
+  const bool reference = is_reference(collective);
+  if (seconds_per_byte == bound.seconds_per_byte) return reference ? "equal to the reference" : "optimal";
   const double ratio = (bound.seconds_per_byte / seconds_per_byte).to_double();
-  if (seconds_per_byte > bound.seconds_per_byte) return format_percent(ratio) + " of the bound";
-  return format_decimals(ratio, 3) +
-         " times the bound of a reduce-scatter and then an allgather, by overlapping the two";
+  if (seconds_per_byte > bound.seconds_per_byte) {
+    return format_percent(ratio) + (reference ? " of the reference" : " of the bound");
+  }
+  return format_decimals(ratio, 3) + " times the reference, by overlapping its two phases";
 }
 
 std::string Table::format(const Terminal& terminal, const std::string& indent) const {
@@ -174,6 +199,12 @@ std::string Table::format(const Terminal& terminal, const std::string& indent) c
   return text;
 }
 
+std::string harmless(std::string name) {
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return name;
+}
+
 std::string labelled(const Terminal& terminal, const std::string& label, const std::string& text) {
   std::string padded = label;
   padded.resize(std::max(kLabelWidth, label.size() + 1), ' ');
@@ -186,7 +217,7 @@ std::string labelled(const Terminal& terminal, const std::string& label, const s
 }
 
 std::string written(const Terminal& terminal, const std::string& path) {
-  return path.empty() || path == "-" ? "" : labelled(terminal, "written", path);
+  return path.empty() || path == "-" ? "" : labelled(terminal, "written", harmless(path));
 }
 
 }  // namespace banyan::app

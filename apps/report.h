@@ -25,8 +25,10 @@ std::string format_json(const Json& object);
 double algbw_gigabytes(const Fraction& seconds_per_byte);
 std::string exact_algbw(const Fraction& seconds_per_byte);
 
-std::string format_gigabytes(double gigabytes_per_second);  // "457.14 GB/s"
-std::string format_seconds(double seconds);                 // "1.23 ms"
+// Three digits at least, and zeros at the end are written; rates in bytes with two decimals at least.
+std::string format_gigabytes(double gigabytes_per_second);  // "457.14 GB/s", "0.0512 GB/s", "5.00 MB/s"
+std::string format_bit_rate(double bytes_per_second);       // "40.0 Mb/s": in bits, as cables are sold
+std::string format_seconds(double seconds);                 // "1.23 ms", "20.0 ms"
 std::string format_decimals(double value, int decimals);    // "2.90"
 std::string format_percent(double ratio);                   // "98.4 %"; never "100 %" for less than all
 std::string counted(uint64_t count, const std::string& noun,
@@ -49,8 +51,11 @@ std::string describe_witnesses(const Bound& bound, const Fabric& fabric, const C
 
 Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, const Bound& bound);
 
-// "optimal", "98.4 % of the bound", or "1.50 times the bound of reduce-scatter, then allgather".
-std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound);
+// Of an allreduce the bound is that of a reduce-scatter and then an allgather. Plans that overlap the two may be
+// faster, so it bounds nothing: it is called the reference.
+bool is_reference(const Collective& collective);
+// "optimal", "98.4 % of the bound"; of an allreduce "equal to the reference", "1.500 times the reference, by ...".
+std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound, const Collective& collective);
 
 // Columns as wide as their widest cell. Numbers stand at the right; the first column and texts at the left.
 class Table {
@@ -63,6 +68,9 @@ class Table {
  private:
   std::vector<std::vector<std::string>> rows_;
 };
+
+// A name from a file or the command line without control characters, which terminals obey.
+std::string harmless(std::string name);
 
 // "label      text", with the lines after the first indented alike.
 std::string labelled(const Terminal& terminal, const std::string& label, const std::string& text);

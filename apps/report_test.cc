@@ -25,7 +25,7 @@ TEST(Report, ChoosesAUnitThatReads) {
   EXPECT_EQ(format_seconds(1.23e-3), "1.23 ms");
   EXPECT_EQ(format_seconds(4.5e-7), "450 ns");
   EXPECT_EQ(format_gigabytes(457.142857), "457.14 GB/s");
-  EXPECT_EQ(format_gigabytes(0.00125), "0.00125 GB/s");
+  EXPECT_EQ(format_gigabytes(0.00125), "1.25 MB/s");
 }
 
 TEST(Report, DrawsNeighbouringRanksTogether) {
@@ -57,11 +57,36 @@ TEST(Report, PutsTextsAtTheLeftAndNumbersAtTheRight) {
             "switch  10.0.0.12         12\n");
 }
 
-TEST(Report, SaysWhenAnAllreduceBeatsTheSumOfItsPhases) {
+TEST(Report, CallsTheSumOfAnAllreducesPhasesAReference) {
   const Bound bound{.seconds_per_byte = Fraction(3, 2), .witnesses = {}};
-  EXPECT_EQ(describe_distance(Fraction(3, 2), bound), "optimal");
-  EXPECT_EQ(describe_distance(Fraction(2), bound), "75.0 % of the bound");
-  EXPECT_THAT(describe_distance(Fraction(1), bound), ::testing::StartsWith("1.500 times the bound"));
+  const Fabric fabric = fabric::parse_fabric_text("a <-> b 1GB/s");
+  const Collective allgather = Collective::make(fabric, {.kind = CollectiveKind::allgather});
+  const Collective allreduce = Collective::make(fabric, {.kind = CollectiveKind::allreduce});
+  EXPECT_EQ(describe_distance(Fraction(3, 2), bound, allgather), "optimal");
+  EXPECT_EQ(describe_distance(Fraction(2), bound, allgather), "75.0 % of the bound");
+  EXPECT_EQ(describe_distance(Fraction(3, 2), bound, allreduce), "equal to the reference");
+  EXPECT_EQ(describe_distance(Fraction(2), bound, allreduce), "75.0 % of the reference");
+  EXPECT_THAT(describe_distance(Fraction(1), bound, allreduce), ::testing::StartsWith("1.500 times the reference"));
+}
+
+TEST(Report, WritesThreeDigitsAndTheZerosAtTheEnd) {
+  EXPECT_EQ(format_gigabytes(457.142857), "457.14 GB/s");
+  EXPECT_EQ(format_gigabytes(0.0512), "0.0512 GB/s");
+  EXPECT_EQ(format_gigabytes(0.1), "0.100 GB/s");
+  EXPECT_EQ(format_gigabytes(25), "25.00 GB/s");
+  EXPECT_EQ(format_gigabytes(0.01), "0.0100 GB/s");
+  EXPECT_EQ(format_gigabytes(0.005), "5.00 MB/s");
+  EXPECT_EQ(format_gigabytes(2e-8), "20.00 B/s");
+  EXPECT_EQ(format_gigabytes(5e-4), "500.00 kB/s");
+  EXPECT_EQ(format_gigabytes(0), "0.00 GB/s");
+  EXPECT_EQ(format_seconds(2.2e-3), "2.20 ms");
+  EXPECT_EQ(format_seconds(20e-3), "20.0 ms");
+  EXPECT_EQ(format_seconds(200e-6), "200 us");
+  EXPECT_EQ(format_seconds(0.9999e-3), "1.00 ms");
+  EXPECT_EQ(format_seconds(61.5), "61.50 s");
+  EXPECT_EQ(format_seconds(0), "0 ns");
+  EXPECT_EQ(format_bit_rate(5e6), "40.0 Mb/s");
+  EXPECT_EQ(format_bit_rate(12.5e9), "100 Gb/s");
 }
 
 }  // namespace

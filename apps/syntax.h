@@ -1,4 +1,4 @@
-// What a command takes, as data: its words, options, subcommands and examples. The parser (parse.h) and the help
+// The syntax of a command as data: its words, options, subcommands and examples. The parser (parse.h) and the help
 // (help.h) are made from it, and so can shell completions and manual pages be.
 //
 //   CommandSyntax& plan = program.command("plan", "plan a collective");
@@ -6,7 +6,7 @@
 //   plan.option("-o,--output", output, "FILE", "write the plan");
 //   plan.flag("--json", json, "one JSON object on standard output");
 //
-// Every value is taken as text; the commands parse it with the project's own readers. What a syntax points at must
+// Every value is taken as text; the commands parse it with the project's own readers. Targets must
 // outlive it. References to options and subcommands stay valid while more are added.
 #pragma once
 

@@ -13,7 +13,7 @@ using ::testing::IsEmpty;
 
 const Terminal kTerminal({.colour = true, .progress = true});
 
-// What `work` writes to standard error. The timer's signal is raised by hand: no test waits a second.
+// The standard error of `work`. The timer's signal is raised by hand: no test waits a second.
 template <typename Work>
 std::string shown_by(Work work) {
   ::testing::internal::CaptureStderr();

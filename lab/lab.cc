@@ -33,8 +33,8 @@ constexpr const char* kPort = "29500";
 constexpr uint32_t kMtu = 9000;
 // Tables of the rules that send what comes from an address of a cable over that cable.
 constexpr uint32_t kFirstTable = 1000;
-// What a link that was idle lets through at once: little, or short transfers would look faster than the link is; and at
-// least one of the large packets that the kernel makes of several, and what comes in a millisecond.
+// The burst of a link that was idle: small, or short transfers would look faster than the link is; but at least
+// one of the large packets that the kernel makes of several, and the bytes of a millisecond.
 constexpr uint32_t kLargestPacket = 32 << 10;
 constexpr uint64_t kLeastBurst = kLargestPacket, kBurstsPerSecond = 1000;
 constexpr const char* kQueue = "50ms";

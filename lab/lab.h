@@ -52,7 +52,7 @@ class Lab {
   const std::set<uint32_t>& cut() const { return cut_; }
   std::string folder() const;
   std::string namespace_of(NodeId node) const;
-  // What the program of a rank is told by its environment. The secret is not among them.
+  // The variables of a rank's program. The secret is not among them.
   std::vector<std::pair<std::string, std::string>> variables(uint32_t rank) const;
   std::string secret() const;
 

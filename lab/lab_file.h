@@ -10,7 +10,7 @@ namespace banyan::lab {
 
 std::string format_lab_file(const Lab& lab);
 
-// What cannot be told from the fabric.
+// Facts that do not follow from the fabric.
 struct LabFile {
   Scale scale;
   std::set<uint32_t> cut;

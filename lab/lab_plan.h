@@ -8,8 +8,8 @@
 //   10.64.0.0/10    further addresses of the ends of cables at ranks
 //   10.128.0.0/9    cable c: a network of four addresses from 10.128.0.0 + 4 c, .1 of its end with the lower node
 //
-// A route of a plan is chosen by a pair of addresses. What goes to an address of rank b on cable c arrives over c,
-// since it is routed to the other end of c first; what comes from an address of rank a on cable d leaves over d, by a
+// A route of a plan is chosen by a pair of addresses. Packets to an address of rank b on cable c arrive over c,
+// since they are routed to the other end of c first; packets from an address of rank a on cable d leave over d, by a
 // rule. Where there are several shortest ways in between, through switches, the addresses of an end take turns to stand
 // for them. Everything else goes by the fewest hops, and of those by the widest; through switches where that is
 // possible.

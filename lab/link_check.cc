@@ -83,7 +83,7 @@ double measure_link(const Lab& lab, uint32_t cable, NodeId from, std::chrono::mi
     const ssize_t count = recv(receiver.get(), piece.data(), piece.size(), 0);
     if (count <= 0) continue;
     last = Clock::now();
-    // What the bucket held at the beginning came faster.
+    // The bytes that the bucket held at the beginning came faster.
     if (counting_since) {
       counted += static_cast<uint64_t>(count);
     } else if (last - begin > duration / 5) {

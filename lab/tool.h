@@ -1,4 +1,4 @@
-// What other programs of the system do for the lab: ip and tc of iproute2.
+// The programs of the system that the lab uses: ip and tc of iproute2.
 #pragma once
 
 #include <string>

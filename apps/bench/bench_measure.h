@@ -1,4 +1,4 @@
-// What `banyan bench` measures: one collective of one size, by the conventions of nccl-tests.
+// The measurements of `banyan bench`: one collective of one size, by the conventions of nccl-tests.
 //
 // A size is the larger of what a rank sends and receives, in bytes: of an allgather, a reduce-scatter, an all-to-all, a
 // gather or a scatter it is what the counts of all ranks amount to. algbw is size over time; busbw is algbw times what

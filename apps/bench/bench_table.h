@@ -1,4 +1,4 @@
-// What `banyan bench` prints and writes: the columns of nccl-tests, CSV, JSON, and the curves of its picture.
+// The output of `banyan bench`: the columns of nccl-tests, CSV, JSON, and the curves of its picture.
 #pragma once
 
 #include <string>

@@ -117,7 +117,6 @@ class ExportCommand : public Command {
                            " % of the throughput; --chunks exact needs counts that " +
                            std::to_string(sizes.exact_divisor) + " divides");
     }
-    if (!output_.empty()) text += labelled(plain, "written", output_);
     return text;
   }
 

@@ -24,7 +24,7 @@ struct PlanTexts {
 };
 
 struct Size {
-  std::string text;  // as the user wrote it: "64MB"
+  std::string text;  // as the user wrote it: "64MiB"
   Bytes bytes;
 };
 
@@ -64,7 +64,7 @@ Json comparison_json(const Planned& planned) {
     rows.push_back({{"planner", row.planner},
                     {"algbw_GBps", algbw_gigabytes(row.seconds_per_byte)},
                     {"fraction", exact_algbw(row.seconds_per_byte)},
-                    {"times_bound", row.over_bound},
+                    {is_reference(planned.collective) ? "times_reference" : "times_bound", row.over_bound},
                     {"height_max", row.heights.max},
                     {"height_mean", row.heights.mean},
                     {"trees", row.chunks},
@@ -79,7 +79,8 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
   for (const NodeId id : planned.collective.participants()) names.push_back(planned.fabric.name(id));
   Json report = {{"collective", to_string(planned.collective.kind())},
                  {"fabric", counts_json(planned.fabric)},
-                 {"bound", bound_json(plan.bound, planned.fabric, planned.collective)},
+                 {is_reference(planned.collective) ? "reference" : "bound",
+                  bound_json(plan.bound, planned.fabric, planned.collective)},
                  {"schedule", schedule_json(plan.schedule, plan.seconds_per_byte, plan.bound)},
                  {"seconds", seconds_json(planned.checked.seconds)},
                  {"name", fabric_name},
@@ -99,7 +100,8 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
 }
 
 std::string comparison_text(const Terminal& terminal, const Planned& planned) {
-  std::vector<std::string> heads = {"planner", "algbw", "of bound", "height", "mean", "trees"};
+  std::vector<std::string> heads = {"planner", "algbw", is_reference(planned.collective) ? "of reference" : "of bound",
+                                    "height",  "mean",  "trees"};
   for (const Size& size : planned.sizes) heads.push_back(size.text);
   Table table(heads);
   for (const plan::ComparisonRow& row : planned.rows) {
@@ -131,7 +133,7 @@ std::string describe_seconds(const PlanSeconds& seconds) {
 std::string plan_text(const Terminal& terminal, const Planned& planned, const std::string& fabric_name) {
   const plan::ForestPlan& plan = planned.checked.plan;
   const schedule::Heights height = heights(plan.schedule);
-  const bool optimal = plan.optimal;
+  const bool reference = is_reference(planned.collective);
   std::string text = labelled(terminal, std::string(to_string(planned.collective.kind())),
                               "on " + fabric_name + ": " + describe_counts(planned.fabric));
   if (planned.collective.participants().size() < planned.fabric.ranks().size()) {
@@ -139,14 +141,15 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
   }
   if (planned.collective.is_rooted())
     text += labelled(terminal, "", "root " + planned.fabric.name(planned.collective.root()));
-  text += labelled(terminal, "bound",
-                   format_gigabytes(algbw_gigabytes(plan.bound.seconds_per_byte)) + ", exactly " +
+  text += labelled(terminal, reference ? "reference" : "bound",
+                   (reference ? "reduce-scatter then allgather: " : "") +
+                       format_gigabytes(algbw_gigabytes(plan.bound.seconds_per_byte)) + ", exactly " +
                        exact_algbw(plan.bound.seconds_per_byte) + " bytes/s, because\n" +
                        describe_witnesses(plan.bound, planned.fabric, planned.collective, ",\nand then "));
   text += labelled(terminal, "schedule",
                    format_gigabytes(algbw_gigabytes(plan.seconds_per_byte)) + ", " +
-                       terminal.styled(optimal ? Terminal::Style::good : Terminal::Style::bold,
-                                       describe_distance(plan.seconds_per_byte, plan.bound)) +
+                       terminal.styled(plan.optimal && !reference ? Terminal::Style::good : Terminal::Style::bold,
+                                       describe_distance(plan.seconds_per_byte, plan.bound, planned.collective)) +
                        ", verified");
   text += labelled(terminal, "trees",
                    std::to_string(plan.schedule.chunk_count()) + ", height " + std::to_string(height.max) +
@@ -186,14 +189,14 @@ class PlanCommand : public Command {
         command.option("--bytes", &texts_.bytes, "SIZE",
                        "choose the plan that is quickest for this size in a simulation: low trees for small buffers");
     command.flag("--compare", texts_.compare, "show rings, trees and recursive doubling beside the forest");
-    command.option("--sizes", &texts_.sizes, "LIST", "sizes that --compare estimates (default 1MB,64MB,1GB)").needs =
+    command.option("--sizes", &texts_.sizes, "LIST", "sizes that --compare estimates (default 1MiB,64MiB,1GiB)").needs =
         "--compare";
     command.flag("--list", texts_.list, "list the planners that --compare shows");
     command.option("-o,--output", &texts_.output, "FILE", "write the plan, for verify, export, show and run");
     command.flag("--json", texts_.json, "print one JSON object");
     bytes.excludes = {"--trees", "--max-height"};
     command.examples({"banyan plan allgather dgx-h100:8 -o plan.json",
-                      "banyan plan allreduce torus:4x4@25GB/s --compare --sizes 1MB,64MB,1GB",
+                      "banyan plan allreduce torus:4x4@25GB/s --compare --sizes 1MiB,64MiB,1GiB",
                       "banyan plan broadcast torus:4x4 --root x0y0", "banyan plan allgather mi250:2 --trees 1 --json",
                       "banyan plan allreduce dgx-a100:8 --bytes 64KiB -o small.json",
                       "banyan plan allgather ring:4 --weights 1,2,1,4",
@@ -268,10 +271,10 @@ class PlanCommand : public Command {
 
   std::vector<Size> sizes() const {
     std::vector<Size> result;
-    for (const std::string& text : split_list(texts_.sizes.empty() ? "1MB,64MB,1GB" : texts_.sizes, "--sizes")) {
+    for (const std::string& text : split_list(texts_.sizes.empty() ? "1MiB,64MiB,1GiB" : texts_.sizes, "--sizes")) {
       const Bytes bytes = parse_option("--sizes", [&] { return Bytes::parse(text); });
       if (bytes.count() == 0) {
-        throw Error(ErrorCode::invalid_input, "'" + text + "' is zero bytes; give sizes such as 1MB,64MB", "--sizes");
+        throw Error(ErrorCode::invalid_input, "'" + text + "' is zero bytes; give sizes such as 1MiB,64MiB", "--sizes");
       }
       result.push_back({.text = text, .bytes = bytes});
     }

@@ -103,7 +103,7 @@ class ShowCommand : public Command {
   std::string shown_source() const {
     std::error_code ignored;
     const bool is_file = std::filesystem::exists(source_.text(), ignored);
-    return is_file ? std::filesystem::path(source_.text()).filename().string() : source_.text();
+    return harmless(is_file ? std::filesystem::path(source_.text()).filename().string() : source_.text());
   }
 
   std::string draw_plan(picture::Format format) const {

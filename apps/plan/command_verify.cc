@@ -76,7 +76,8 @@ class VerifyCommand : public Command {
                    {"fabric", counts_json(schedule.fabric())},
                    {"fingerprint", schedule.fabric().fingerprint()}};
     if (answer.verdict.valid) {
-      report["bound"] = bound_json(answer.bound, schedule.fabric(), schedule.collective());
+      report[is_reference(schedule.collective()) ? "reference" : "bound"] =
+          bound_json(answer.bound, schedule.fabric(), schedule.collective());
       report["schedule"] = schedule_json(schedule, answer.verdict.seconds_per_byte, answer.bound);
       report["busiest_link"] = link_name(schedule.fabric(), answer.verdict.busiest);
     }
@@ -96,10 +97,12 @@ class VerifyCommand : public Command {
                      "every piece to everyone it is for, each contribution once, over links that exist");
     text += labelled(terminal, "schedule",
                      format_gigabytes(algbw_gigabytes(verdict.seconds_per_byte)) + ", " +
-                         describe_distance(verdict.seconds_per_byte, answer.bound) + "; the busiest link is " +
-                         link_name(schedule.fabric(), verdict.busiest));
-    text += labelled(terminal, "bound",
-                     format_gigabytes(algbw_gigabytes(answer.bound.seconds_per_byte)) + ", because\n" +
+                         describe_distance(verdict.seconds_per_byte, answer.bound, schedule.collective()) +
+                         "; the busiest link is " + link_name(schedule.fabric(), verdict.busiest));
+    const bool reference = is_reference(schedule.collective());
+    text += labelled(terminal, reference ? "reference" : "bound",
+                     (reference ? "reduce-scatter then allgather: " : "") +
+                         format_gigabytes(algbw_gigabytes(answer.bound.seconds_per_byte)) + ", because\n" +
                          describe_witnesses(answer.bound, schedule.fabric(), schedule.collective(), ",\nand then "));
     if (fabric_.given()) text += labelled(terminal, "fabric", "the plan is for " + fabric_.described());
     return text;

@@ -11,7 +11,7 @@ void PlanClock::phase_begins(Phase phase) {
       progress_.say("computing the bound");
       break;
     case Phase::switches:
-      progress_.say("looking through the switches");
+      progress_.say("computing capacities");
       break;
     case Phase::packing:
       progress_.say("packing trees");

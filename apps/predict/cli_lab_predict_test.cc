@@ -1,7 +1,7 @@
 // Predicted and measured times where links have the rates that the fabric says: in labs. Skipped by name where network
 // namespaces are refused.
 //
-// What is expected. A run takes longer than the prediction, by what packets cost that the simulation does not know:
+// Expectations. A run takes longer than the prediction, by what packets cost that the simulation does not know:
 // headers are 66 bytes in 9014, acknowledgements of the other direction half as much, together 1.1 %; headers of slices
 // 16 bytes in 128 KiB. On top comes what TCP loses where several streams share a queue, and other work on this machine.
 // With large slices both stray: of 16 MiB in slices of 1 MiB, an allreduce took 8 % less than predicted on the torus

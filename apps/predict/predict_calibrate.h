@@ -1,9 +1,9 @@
 // `banyan predict calibrate FILE...`: curves of collectives, or rows of training steps, to what predictions are made
 // with.
 //
-// Which of both a file holds is seen from its heading. Curves give a file of collective costs (collective_cost.h), rows
-// a file of devices (devices.h); either is written with -o. Printed is how well the fit holds, above all on what it has
-// not seen.
+// The heading of a file tells which of both it holds. Curves give a file of collective costs (collective_cost.h), rows
+// a file of devices (devices.h); either is written with -o. The output says how well the fit holds, above all on data
+// that it has not seen.
 #pragma once
 
 #include <string>

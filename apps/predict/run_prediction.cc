@@ -13,7 +13,7 @@ double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time)
 std::string signed_percent(double ratio) { return (ratio < 0 ? "" : "+") + format_decimals(100 * ratio, 1) + " %"; }
 
 std::string name_of(const Fabric& fabric, LinkId link) {
-  return fabric.name(fabric.link(link).from) + "->" + fabric.name(fabric.link(link).to);
+  return fabric.name(fabric.link(link).from) + " -> " + fabric.name(fabric.link(link).to);
 }
 
 }  // namespace

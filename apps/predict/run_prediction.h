@@ -1,4 +1,4 @@
-// What `run --predict` shows: a run beside what the simulator says about the same schedule, size and slice.
+// The output of `run --predict`: a run beside what the simulator says about the same schedule, size and slice.
 //
 // Bytes on links must agree exactly, whatever the machine: the ranks count what they send (run/trial/local.h), the
 // simulator what the schedule asks for. Times agree only where links have the rates that the fabric says, as in a lab

@@ -1,4 +1,4 @@
-// What a run carries over every link, against what is predicted for it.
+// The bytes of a run on every link, against those that are predicted.
 #include "apps/predict/run_prediction.h"
 
 #include <gmock/gmock.h>

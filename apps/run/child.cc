@@ -21,7 +21,7 @@ namespace {
 
 // A line that is longer is cut, so that a program without ends of lines takes no memory.
 constexpr size_t kLongestLine = 64 * 1024;
-// What a pipe holds, if the system lets it.
+// The size of a pipe, if the system allows it.
 constexpr int kLargestInput = 1 << 20;
 
 struct Pipe {

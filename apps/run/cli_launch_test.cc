@@ -225,6 +225,19 @@ TEST_F(LaunchedInBackground, TakesTheRanksAlongWhenItIsKilled) {
 }
 
 // A program `ssh` in front of all others that writes down how it was called, and runs the command here.
+TEST(Launch, LogsSharedMemoryOnlyWhereAHostHasSeveralRanks) {
+  const auto log_with = [](const std::string& host) {
+    return launch({"-n", "3"}, "exec env BANYAN_LOG=info BANYAN_HOST_ID=" + host +
+                                   " $(readlink /proc/$PPID/exe) bench allreduce --sizes 4 --iterations 1")
+        .err;
+  };
+  const std::string alone = log_with("$RANK"), together = log_with("$((RANK / 2))");
+  EXPECT_THAT(alone, AllOf(HasSubstr("rank 0 of 3, TCP\n"), Not(HasSubstr("shared memory"))));
+  EXPECT_THAT(together,
+              AllOf(HasSubstr("rank 0 of 3, TCP, and shared memory on a host\n"),
+                    HasSubstr("rank 1 of 3, TCP, and shared memory on a host\n"), HasSubstr("rank 2 of 3, TCP\n")));
+}
+
 class LaunchBySsh : public LaunchedInBackground {
  protected:
   LaunchBySsh() {

@@ -13,13 +13,6 @@ namespace {
 
 constexpr size_t kMaxRanksShown = 32;  // per communicator; --json has them all
 
-// Names and messages come from files; no terminal shall obey them.
-std::string harmless(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
-  return text;
-}
-
 Json as_json(const run::Finding& finding) {
   return {
       {"kind", to_string(finding.kind)}, {"communicator", finding.communicator},

@@ -16,7 +16,7 @@ namespace {
 
 using lab::Lab;
 
-// What a link must reach to be what the fabric says; packets have headers.
+// The part of its bandwidth that a link must reach; packets have headers.
 constexpr double kGoodEnough = 0.85;
 // Other work on this machine can only make a link look slower than it is: the best of so many counts.
 constexpr int kTries = 5;
@@ -185,7 +185,7 @@ class LabCommand : public Command {
         for (const lab::Port& port : lab.plan().host(end).ports) {
           if (port.cable != number) continue;
           addresses += (addresses.empty() ? "" : " - ") + port.address.to_string();
-          rates += (rates.empty() ? "" : " / ") + format_bits(static_cast<double>(port.bytes_per_second));
+          rates += (rates.empty() ? "" : " / ") + format_bit_rate(static_cast<double>(port.bytes_per_second));
         }
       }
       cables.add({lab.cable_name(number), addresses, rates, lab.cut().contains(number) ? "cut" : "whole"});
@@ -215,8 +215,8 @@ class LabCommand : public Command {
         }
         const bool is_slow = measured < kGoodEnough * asked;
         is_good = is_good && (!is_slow || is_cut);
-        table.add({fabric.name(link.from) + " -> " + fabric.name(link.to), format_bits(asked), format_bits(measured),
-                   is_cut ? "cut" : format_percent(measured / asked)});
+        table.add({fabric.name(link.from) + " -> " + fabric.name(link.to), format_bit_rate(asked),
+                   format_bit_rate(measured), is_cut ? "cut" : format_percent(measured / asked)});
         rows.push_back({{"from", fabric.name(link.from)},
                         {"to", fabric.name(link.to)},
                         {"asked_bits_per_second", asked * 8},
@@ -230,12 +230,6 @@ class LabCommand : public Command {
       terminal.print(table.format(terminal));
     }
     return is_good ? ExitCode::success : ExitCode::answer_is_no;
-  }
-
-  // In bits, as cables are sold and as a lab is set up.
-  static std::string format_bits(double bytes_per_second) {
-    const double bits = bytes_per_second * 8;
-    return bits < 1e9 ? format_decimals(bits * 1e-6, 1) + " Mb/s" : format_decimals(bits * 1e-9, 2) + " Gb/s";
   }
 
   static void print_json(const Terminal& terminal, const Json& object) { terminal.print(format_json(object)); }

@@ -189,8 +189,9 @@ class RunCommand : public Command {
     const Collective collective = collective_.make(fabric, wanted);
     require_few(collective.participants().size());
     CheckedPlan checked = plan_and_verify(fabric, collective, {}, progress);
-    return {
-        .schedule = std::move(checked.plan.schedule), .name = fabric_.described(), .is_optimal = checked.plan.optimal};
+    return {.schedule = std::move(checked.plan.schedule),
+            .name = fabric_.described(),
+            .is_optimal = checked.plan.optimal && !is_reference(collective)};
   }
 
   Prepared read_plan() const {

@@ -1,4 +1,4 @@
-// What `banyan run -n 4 -- PROGRAM` starts: which rank on which host, with which variables. Starts nothing itself.
+// The processes of `banyan run -n 4 -- PROGRAM`: which rank on which host, with which variables. Starts nothing itself.
 #pragma once
 
 #include <cstdint>

@@ -65,7 +65,7 @@ class Signals {
   run::FileDescriptor fd_;
 };
 
-// What the ranks on other hosts are told besides, since ssh does not: all that is Banyan's, but for what is true of one
+// The variables that ssh does not pass on to ranks on other hosts: all of Banyan's, except those that hold for one
 // host only.
 Variables variables_for_others(const run::Secret& secret) {
   Variables variables;

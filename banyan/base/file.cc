@@ -39,8 +39,11 @@ std::string read_file(const std::string& path, uint64_t limit) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) throw system_error(path, "read it");
   struct stat info {};
-  const bool is_pipe = ::fstat(file.get(), &info) == 0 && S_ISFIFO(info.st_mode);
+  if (::fstat(file.get(), &info) != 0) throw system_error(path, "read it");
+  const bool is_pipe = S_ISFIFO(info.st_mode), is_device = S_ISCHR(info.st_mode);
   ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) & ~O_NONBLOCK);
+  // A device such as /dev/zero never ends; nobody types a megabyte.
+  constexpr uint64_t kDeviceLimit = 1 << 20;
   std::string contents;
   char buffer[1 << 16];
   for (;;) {
@@ -51,6 +54,9 @@ std::string read_file(const std::string& path, uint64_t limit) {
       throw Error(ErrorCode::io, "cannot read it: it is a pipe that nobody writes to", path);
     }
     if (got == 0) return contents;
+    if (is_device && contents.size() > kDeviceLimit) {
+      throw Error(ErrorCode::invalid_input, "is a device that gives bytes without end; name a file", path);
+    }
     if (contents.size() + static_cast<size_t>(got) > limit) {
       throw Error(ErrorCode::invalid_input, "is larger than the limit of " + std::to_string(limit) + " bytes", path);
     }

@@ -1,5 +1,6 @@
 #include "banyan/base/file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -35,6 +36,16 @@ TEST(File, RefusesMoreThanTheLimit) {
   write_file(path, std::string(1000, 'x'));
   EXPECT_THROW(read_file(path, 999), Error);
   EXPECT_EQ(read_file(path, 1000).size(), 1000u);
+}
+
+TEST(File, RefusesADeviceThatNeverEnds) {
+  try {
+    read_file("/dev/zero");
+    ADD_FAILURE() << "read all of it";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("is a device that gives bytes without end"));
+  }
+  EXPECT_EQ(read_file("/dev/null"), "");
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ std::string problem_in(const std::string& what) {
 
 }  // namespace
 
-// The handler of nlohmann's SAX events. What the open containers hold waits in `waiting_` until they close.
+// The handler of nlohmann's SAX events. The contents of open containers wait in `waiting_` until they close.
 class JsonTreeBuilder {
  public:
   JsonTreeBuilder(JsonDocument& document, const JsonForm& form) : document_(document), form_(form) {}
@@ -168,7 +168,7 @@ JsonDocument::JsonDocument(std::string_view text, const JsonForm& form)
   if (!format->is_text() || format->text() != form.format) throw invalid("is " + format->in_words() + says);
 }
 
-// What a container holds lies together, so only containers need to be looked into.
+// The contents of a container lie together, so only containers need to be looked into.
 bool JsonDocument::find_place(uint32_t at, uint32_t wanted, std::string& place) const {
   const Value& container = values_[at];
   const uint32_t first = container.place.first, step = container.type == Type::object ? 2 : 1;

@@ -140,7 +140,7 @@ class JsonNode::Items {
   uint32_t first_, count_;
 };
 
-// What documents of one kind have in common.
+// Shared by documents of one kind.
 struct JsonForm {
   std::string_view name;         // "plan", for messages about the whole
   std::string_view format = {};  // what "banyan" says in each of them: "schedule/1"; empty: they have no such key
@@ -161,7 +161,7 @@ class JsonDocument {
   friend class JsonTreeBuilder;
 
   enum class Type : uint8_t { null, no, yes, whole, negative, number, text, array, object };
-  // What a container holds lies together and before it: of an array its items, of an object each key and its value.
+  // The contents of a container lie together and before it: of an array its items, of an object each key and its value.
   struct Value {
     Type type = Type::null;
     uint32_t count = 0;  // bytes of a text, items, members

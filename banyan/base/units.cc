@@ -27,15 +27,16 @@ constexpr std::array<Unit, 10> kByteUnits = {{{"", 1, 1},
                                               {"GiB", 1 << 30, 1},
                                               {"TiB", int128{1} << 40, 1}}};
 // As nccl-tests and the tools of GNU take them, which is by 1024.
-constexpr std::array<Unit, 8> kShortByteUnits = {{{"K", 1 << 10, 1},
+constexpr std::array<Unit, 9> kShortByteUnits = {{{"K", 1 << 10, 1},
                                                   {"M", 1 << 20, 1},
                                                   {"G", 1 << 30, 1},
                                                   {"T", int128{1} << 40, 1},
                                                   {"k", 1 << 10, 1},
                                                   {"m", 1 << 20, 1},
                                                   {"g", 1 << 30, 1},
-                                                  {"t", int128{1} << 40, 1}}};
-constexpr size_t kLastDecimal = 5;  // TB
+                                                  {"t", int128{1} << 40, 1},
+                                                  {"KB", kKilo, 1}}};  // a common spelling of kB
+constexpr size_t kLastDecimal = 5;                                     // TB
 constexpr std::array<Unit, 10> kBandwidthUnits = {{{"B/s", 1, 1},
                                                    {"kB/s", kKilo, 1},
                                                    {"MB/s", kMega, 1},
@@ -47,7 +48,8 @@ constexpr std::array<Unit, 10> kBandwidthUnits = {{{"B/s", 1, 1},
                                                    {"Gb/s", kGiga, 8},
                                                    {"Tb/s", kTera, 8}}};
 // As data sheets of network cards have them.
-constexpr std::array<Unit, 10> kShortBandwidthUnits = {{{"bps", 1, 8},
+constexpr std::array<Unit, 11> kShortBandwidthUnits = {{{"bps", 1, 8},
+                                                        {"KB/s", kKilo, 1},
                                                         {"kbps", kKilo, 8},
                                                         {"Mbps", kMega, 8},
                                                         {"Gbps", kGiga, 8},

@@ -41,6 +41,7 @@ TEST(Bytes, ReadsTheShortUnitsOfNcclTests) {
   EXPECT_EQ(Bytes::parse("64K").count(), 64u << 10);
   EXPECT_EQ(Bytes::parse("128M").count(), 128u << 20);
   EXPECT_EQ(Bytes::parse("1g").count(), 1u << 30);
+  EXPECT_EQ(Bytes::parse("64KB").count(), 64000u);  // decimal, as MB is
 }
 
 TEST(Bandwidth, ReadsTheUnitsOfDataSheets) {

@@ -56,8 +56,10 @@ Error no_such_fabric(const std::string& fabric) {
 }
 
 bool exists(const std::string& path) {
-  std::error_code ignored;  // a path that cannot be asked about is reported by read_file
-  return std::filesystem::exists(path, ignored);
+  std::error_code why;
+  // Links that go round in a circle, and folders that may not be looked into, are there: read_file says what is wrong.
+  return std::filesystem::exists(path, why) || why == std::errc::too_many_symbolic_link_levels ||
+         why == std::errc::permission_denied;
 }
 
 Fabric read_fabric_file(const FabricSource& source) {

@@ -145,5 +145,19 @@ TEST(FabricManual, ShowsFabricsThatCanBeRead) {
   EXPECT_EQ(text.links().size(), 7u);
 }
 
+TEST(LoadFabric, SaysThatALinkGoesRoundInACircle) {
+  std::string folder = ::testing::TempDir() + "banyan_read_test_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/fabric.json";
+  std::filesystem::create_symlink(path, path);
+  try {
+    load_fabric({.fabric = path});
+    ADD_FAILURE() << "read it";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("symbolic links"));
+  }
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace banyan::fabric

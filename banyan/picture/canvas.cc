@@ -5,7 +5,8 @@
 namespace banyan::picture {
 namespace {
 
-// Two code points that are UTF-8 but no XML, U+FFFE and U+FFFF, become the replacement character.
+// Two code points that are UTF-8 but no XML, U+FFFE and U+FFFF, become the replacement character; control characters,
+// which are no XML either, become question marks.
 std::string escaped(std::string_view text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -32,7 +33,7 @@ std::string escaped(std::string_view text) {
         result += "&#39;";
         break;
       default:
-        result += text[i];
+        result += static_cast<unsigned char>(text[i]) < 0x20 ? '?' : text[i];
     }
   }
   return result;

@@ -53,15 +53,16 @@ Axis value_axis(double least, double most, double from, double to) {
   return axis;
 }
 
-// "0.05", "20", "10,000", "1e+08": as a person writes it, in no more than six digits.
+// "0.00005", "20", "10,000": as a person writes it. Ticks are 1, 2 or 5 times a power of ten.
 std::string tick_text(double value) {
   std::array<char, 32> text;
-  std::snprintf(text.data(), text.size(), value >= 1 && value < 1e7 ? "%.0f" : "%.3g", value);
+  const bool is_readable = value > 1e-9 && value < 1e12;
+  const int decimals = is_readable ? std::max(0, static_cast<int>(-std::floor(std::log10(value) + 1e-9))) : 0;
+  std::snprintf(text.data(), text.size(), is_readable ? "%.*f" : "%.*e", decimals, value);
   std::string digits = text.data();
-  if (value >= 1000 && value < 1e7) {
-    for (size_t at = digits.size() - 3; at > 0 && at < digits.size(); at -= std::min<size_t>(at, 3))
-      digits.insert(at, ",");
-  }
+  if (value < 1000 || !is_readable) return digits;
+  for (size_t at = digits.size() - 3; at > 0 && at < digits.size(); at -= std::min<size_t>(at, 3))
+    digits.insert(at, ",");
   return digits;
 }
 

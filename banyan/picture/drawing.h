@@ -35,7 +35,7 @@
 
 namespace banyan::picture {
 
-// What a picture shows as one thing: a rank, a switch, or several of them.
+// One thing in a picture: a rank, a switch, or several of them.
 struct Unit {
   enum class Kind : uint8_t { rank, tile, switch_ };
   std::string name = {};

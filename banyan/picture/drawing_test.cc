@@ -16,7 +16,7 @@ size_t count_of(const Drawing& drawing, Unit::Kind kind) {
       std::count_if(drawing.units.begin(), drawing.units.end(), [&](const Unit& unit) { return unit.kind == kind; }));
 }
 
-// What holds of every drawing, from whatever fabric.
+// Claims about every drawing, of any fabric.
 void expect_sound(const Fabric& fabric, const std::string& spec) {
   SCOPED_TRACE(spec);
   const Drawing drawing = draw(fabric);

@@ -1,4 +1,4 @@
-// Which things of a fabric belong together because they are joined to one another, and circles of such things.
+// Groups of things in a fabric that are joined to one another, and circles of such things.
 #include <algorithm>
 #include <charconv>
 #include <cmath>

@@ -112,6 +112,8 @@ TEST(FabricPicture, NamesTheFabricInItsTitle) {
                          HasSubstr(">dgx-h100:2</text>"), HasSubstr(">16 ranks, 3 switches, 64 links</text>")));
   EXPECT_THAT(draw_fabric(fabric::generate_fabric("dgx-h100:2"), Format::dot, "dgx-h100:2"),
               HasSubstr("label=\"dgx-h100:2\";"));
+  EXPECT_THAT(draw_fabric(fabric::generate_fabric("ring:4"), Format::svg, "odd\x1b[31m\n.json"),
+              HasSubstr("<title>odd?[31m?.json: 4 ranks, 8 links</title>"));
 }
 
 TEST(FabricPicture, ShowsTheRanksOfLargeFabricsAsCellsOfTiles) {
@@ -245,7 +247,7 @@ TEST(TreePictures, AnAllreduceShowsBothTreesOfAChunk) {
     EXPECT_EQ(count(card, "edge", "data-to"), (std::map<std::string, int>{{i == 0 ? "b" : "a", 1}}));
   }
   EXPECT_THAT(svg, HasSubstr("3/4 of the buffer, height 1"));
-  EXPECT_THAT(svg, HasSubstr("a → b, through sw"));
+  EXPECT_THAT(svg, HasSubstr("a -&gt; b, through sw"));
   EXPECT_THAT(svg, HasSubstr("stroke-dasharray=\"6 3\""));
 }
 
@@ -365,6 +367,9 @@ TEST(Curves, StandAtPowersOfTwoAndPlainNumbers) {
   EXPECT_THAT(svg, AllOf(HasSubstr(">allreduce, 2 ranks<"), HasSubstr(">banyan 1.2.3 on host, 2030-01-02<"),
                          HasSubstr(">1 KiB<"), HasSubstr(">10,000<"), Not(HasSubstr("e+0"))));
   EXPECT_THAT(svg, Not(HasSubstr("left out")));
+  for (Curve::Point& point : curve.points) point.value *= 1e-9;
+  const std::string small = draw_curves({.title = "small", .subtitle = "s", .value = "GB/s", .curves = {curve}});
+  EXPECT_THAT(small, AllOf(HasSubstr(">0.00001<"), HasSubstr(">0.0002<"), Not(HasSubstr("e-0"))));
   EXPECT_THROW(draw_curves({}), Error);
 }
 

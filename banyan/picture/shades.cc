@@ -49,9 +49,9 @@ std::string describe(const Cable& cable, const std::string& a, const std::string
   const std::string links = std::max(cable.forth.size(), cable.back.size()) > 1
                                 ? plural(std::max(cable.forth.size(), cable.back.size()), "link") + ", "
                                 : "";
-  if (cable.is_one_way()) return a + " → " + b + ": " + links + bandwidth_text(cable.forth_bandwidth);
+  if (cable.is_one_way()) return a + " -> " + b + ": " + links + bandwidth_text(cable.forth_bandwidth);
   if (cable.is_even()) return a + " – " + b + ": " + links + bandwidth_text(cable.forth_bandwidth) + " each way";
-  return a + " → " + b + ": " + links + bandwidth_text(cable.forth_bandwidth) +
+  return a + " -> " + b + ": " + links + bandwidth_text(cable.forth_bandwidth) +
          ", back: " + bandwidth_text(cable.back_bandwidth);
 }
 

@@ -140,7 +140,7 @@ void TreeCard::draw_edge(Canvas& canvas, const TreeEdge& edge) const {
                {"stroke-width", labelled_ ? "1.8" : "1"},
                {"stroke-dasharray", edge.via.empty() ? "none" : "6 3"},
                {"marker-end", labelled_ ? "url(#arrow)" : "none"}},
-              fabric_.name(source) + " → " + fabric_.name(destination) + way);
+              fabric_.name(source) + " -> " + fabric_.name(destination) + way);
 }
 
 void TreeCard::draw_node(Canvas& canvas, NodeId node) const {

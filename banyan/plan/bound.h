@@ -5,8 +5,8 @@
 // participants in S, W the total and B+(S) the bandwidth leaving S, no allgather of M bytes ends before
 // M * w(S) / (W * B+(S)). The bound is the largest such ratio, and it is reached (Edmonds; Bang-Jensen, Frank,
 // Jackson). Broadcast is the case of one weight; reduce-scatter and reduce are the same on the reversed fabric. For
-// allreduce this is the bound of "reduce-scatter, then allgather": the sum of both. A schedule that overlaps the two
-// phases may be faster on uneven fabrics; then its time is below this figure, and reports say so.
+// allreduce this is a reference, no bound: the least time of "reduce-scatter, then allgather", the sum of both. A
+// schedule that overlaps the two phases may be faster on uneven fabrics; reports therefore say "reference".
 //
 // Ranks that do not take part neither send, receive nor forward: they are taken out of the graph.
 //
@@ -39,7 +39,7 @@ struct Witness {
 };
 
 struct Bound {
-  Fraction seconds_per_byte;       // of the total M
+  Fraction seconds_per_byte;       // of the total M; for allreduce the reference
   std::vector<Witness> witnesses;  // one; for allreduce two, the reduce-scatter's first
 };
 

@@ -1,4 +1,5 @@
-// The forest and all other planners side by side: throughput, height, estimated times, distance from the bound.
+// The forest and all other planners side by side: throughput, height, estimated times, distance from the bound (of an
+// allreduce: from the reference, see bound.h).
 #pragma once
 
 #include <optional>
@@ -18,7 +19,7 @@ struct ComparisonRow {
   schedule::Heights heights = {};
   uint64_t chunks = 0;
   std::vector<double> estimate_seconds = {};  // one per size asked for
-  double over_bound = 0;                      // seconds_per_byte / bound; 1 is optimal
+  double over_bound = 0;  // seconds_per_byte / bound; 1 is optimal (for allreduce: as the reference)
 };
 
 // One row for `forest`, then one for each other row of planners(), whose schedules are made here.

@@ -253,7 +253,7 @@ class MscclppWriter {
     plan["buffer_alignment"] = kAlignment;
     plan["min_message_size"] = options_.min_bytes;
     plan["max_message_size"] = options_.max_bytes == 0 ? UINT64_MAX : options_.max_bytes;
-    return plan.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return plan.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
   const char* collective_name() const {

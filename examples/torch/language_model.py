@@ -1,4 +1,4 @@
-"""What train_ddp.py trains: a transformer that guesses the next character of sentences made up by a little grammar.
+"""The model of train_ddp.py: a transformer that guesses the next character of sentences made up by a little grammar.
 
 Nothing here knows that there are several ranks, but for `make_batch`, which deals out the sequences of a step to them.
 """

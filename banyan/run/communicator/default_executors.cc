@@ -31,15 +31,18 @@ std::vector<uint32_t> hosts_of(const JoinedProcesses& job, const std::vector<uin
 
 ExecutorFactory::Made DefaultExecutors::make(ExecutorSite site) {
   using Transports = Communicator::Transports;
-  const bool all_here =
-      std::all_of(site.members.begin(), site.members.end(), [&](uint32_t member) { return job_->is_here(member); });
+  const auto here =
+      std::count_if(site.members.begin(), site.members.end(), [&](uint32_t member) { return job_->is_here(member); });
+  const bool all_here = here == std::ssize(site.members);
   switch (options_.transports) {
     case Transports::ucx:
       return {.executor = make_net_executor(site), .means = "UCX"};
     case Transports::tcp:
       return {.executor = make_net_executor(site), .means = "TCP"};
     case Transports::automatic:
-      if (!all_here) return {.executor = make_net_executor(site), .means = "TCP, and shared memory on a host"};
+      if (!all_here) {
+        return {.executor = make_net_executor(site), .means = here == 1 ? "TCP" : "TCP, and shared memory on a host"};
+      }
       if (options_.follows_plans) {
         return {.executor = make_net_executor(site), .means = "plans through shared memory"};
       }

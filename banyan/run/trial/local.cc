@@ -224,8 +224,8 @@ void expect_memory_for(std::span<const RankPlan> plans, size_t element_bytes) {
   }
   if (needed <= static_cast<double>(available)) return;
   throw Error(ErrorCode::unsupported, "the buffers of " + std::to_string(plans.size()) + " ranks need " +
-                                          number(needed * 1e-9) + " GB, but this machine has " +
-                                          Bytes(available).to_string() +
+                                          Bytes(static_cast<uint64_t>(std::min(needed, 9e18))).to_string() +
+                                          ", but this machine has " + Bytes(available).to_string() +
                                           " of memory; give a smaller total or fewer ranks");
 }
 
