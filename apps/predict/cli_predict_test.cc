@@ -101,6 +101,9 @@ TEST(CliPredict, SimulatesATrainingStep) {
     EXPECT_EQ(sum, json["time_ps"].get<int64_t>());
   }
   EXPECT_THAT(folder.read("step.html"), AllOf(HasSubstr("<!doctype html>"), Not(HasSubstr("http://localhost"))));
+  for (const char* fact :
+       {"Model FLOPs utilisation", "Tokens", "Memory", "Launches and gaps between kernels", "Device"})
+    EXPECT_THAT(folder.read("step.html"), HasSubstr("[\"" + std::string(fact) + "\",\""));
   EXPECT_TRUE(Json::accept(folder.read("step.trace")));
   Json written = Json::parse(folder.read("step.json"));
   EXPECT_FALSE(written["spans"]["rank"].empty());
@@ -109,6 +112,17 @@ TEST(CliPredict, SimulatesATrainingStep) {
   const Outcome text = run_banyan({"predict", "train", "--model", "gpt3-175b", "--tp", "8", "--pp", "8", "--dp", "8",
                                    "--global-batch", "64", "--recompute", "full", "--fabric", "dgx-a100:64"});
   EXPECT_THAT(text.out, AllOf(HasSubstr("TFLOP/s a device"), HasSubstr("memory"), HasSubstr("busiest links")));
+  EXPECT_THAT(text.out, AllOf(HasSubstr("which a faster device does not shorten"), Not(HasSubstr("\ntime "))))
+      << "the step says it";
+}
+
+TEST(CliPredict, ShowsLinksThatLookAlikeOnce) {
+  const std::string boxes = run_banyan({"predict", "allgather", "dgx-a100:2"}).out;
+  EXPECT_THAT(boxes, AllOf(HasSubstr("gpu0 -> nvsw0 and 31 like it"), HasSubstr("gpu0 -> ib0 and 31 like it")));
+  const std::string alone = run_banyan({"predict", "train", "--layers", "2", "--hidden", "512", "--global-batch", "4",
+                                        "--fabric", "dgx-a100:1"})
+                                .out;
+  EXPECT_THAT(alone, AllOf(HasSubstr(" a step: "), Not(HasSubstr("busiest links")))) << "no link is used";
 }
 
 constexpr const char* kGoal =

@@ -25,7 +25,6 @@ namespace banyan::app {
 namespace {
 
 constexpr size_t kMostSizes = 64;
-constexpr size_t kBusiestShown = 5;
 
 struct Texts {
   std::vector<std::string> what;
@@ -108,7 +107,7 @@ class PredictCommand : public Command {
   }
 
   ExitCode run(const Terminal& terminal) override {
-    // What -o writes is what --json prints.
+    // --json prints what -o writes.
     for (const auto& [output, json] :
          {std::pair{&texts_.output, &texts_.json}, std::pair{&job_texts_.output, &job_texts_.json}}) {
       if (*output != "-") continue;
@@ -147,9 +146,9 @@ class PredictCommand : public Command {
     if (texts_.json) {
       terminal.print(format_prediction(report));
     } else {
-      terminal.print(
-          (texts_.sweep.empty() ? as_text(terminal, plans, points.front()) : as_table(terminal, plans, points)) +
-          written);
+      terminal.print((texts_.sweep.empty() ? as_text(terminal, plans, points.front(), report)
+                                           : as_table(terminal, plans, points)) +
+                     written);
     }
     return points.back().is_complete() ? ExitCode::success : ExitCode::interrupted;
   }
@@ -163,10 +162,10 @@ class PredictCommand : public Command {
     const TrainSetup setup = make_train_setup(train_texts_);
     const predict::MemoryReport memory = memory_report(setup.config, setup.device);
     if (job_texts_.fabric.empty()) {
-      throw Error(ErrorCode::invalid_input, "say on what: a fabric such as dgx-a100:64", "--fabric");
+      throw Error(ErrorCode::invalid_input, "is required: a fabric such as dgx-a100:64", "--fabric");
     }
     JobQuestion question{
-        .title = describe(setup.config) + " on " + job_texts_.fabric,
+        .title = describe(setup.config) + " on " + harmless(job_texts_.fabric),
         .fabric = parse_option("--fabric", [&] { return fabric::load_fabric({.fabric = job_texts_.fabric}); }),
         .jobs = {},
         .going = {.links = setup.device.links, .measured = load_costs(job_texts_), .algorithm = job_texts_.algorithm},
@@ -177,16 +176,21 @@ class PredictCommand : public Command {
     const Job job = generate_training_step(setup.config, setup.device);
     question.jobs = {place_job(job, question.fabric, job_texts_)};
     const JobAnswer answer = simulate_question(question, job_texts_, terminal);
+    if (answer.simulation.prediction.complete) {
+      question.facts = train_facts(setup, job, memory, seconds_of(answer.simulation.prediction.time));
+    }
     const std::string written = write_reports(question, answer, job_texts_, terminal);
     if (job_texts_.json) {
       terminal.print(answer_json(question, answer));
     } else {
       const Prediction& prediction = answer.simulation.prediction;
       question.notes.clear();  // which stand in the setup
-      terminal.print(
-          format_train_setup(terminal, setup, memory) + "\n" +
-          (prediction.complete ? labelled(terminal, "step", format_step(setup, seconds_of(prediction.time))) : "") +
-          format_answer(question, answer, terminal) + written);
+      terminal.print(format_train_setup(terminal, setup, memory) + "\n" +
+                     (prediction.complete
+                          ? labelled(terminal, "step",
+                                     format_step(setup, seconds_of(prediction.time)) + "\n" + format_launches(job))
+                          : "") +
+                     format_answer(question, answer, terminal) + written);
     }
     return answer.exit_code();
   }
@@ -244,7 +248,7 @@ class PredictCommand : public Command {
         throw Error(ErrorCode::invalid_input, "a collective needs one fabric after it, as in 'banyan predict " +
                                                   texts_.what.front() + " dgx-a100:8'");
       }
-      fabric_text_ = texts_.what[1];
+      fabric_text_ = harmless(texts_.what[1]);
       const Fabric fabric = fabric::load_fabric({.fabric = texts_.what[1]});
       for (plan::Candidate& candidate : plan::plan_candidates(fabric, Collective::make(fabric, {.kind = *kind}))) {
         plans.push_back({std::move(candidate.planner), std::move(candidate.schedule)});
@@ -258,7 +262,7 @@ class PredictCommand : public Command {
         throw Error(ErrorCode::mismatch, "is a plan for another collective than " + texts_.what.front(), path);
       }
       if (!plans.empty()) require_same_fabric(file, path, plans.front().schedule.fabric(), texts_.what.front());
-      plans.push_back({texts_.what.size() == 1 ? file.planner : path, std::move(file.schedule)});
+      plans.push_back({texts_.what.size() == 1 ? file.planner : harmless(path), std::move(file.schedule)});
     }
     fabric_text_ = describe_counts(plans.front().schedule.fabric());
     return plans;
@@ -342,13 +346,8 @@ class PredictCommand : public Command {
     return text;
   }
 
-  static double utilisation(const Fabric& fabric, size_t link, const predict::ScheduleSimulation& simulation) {
-    const double most =
-        static_cast<double>(fabric.links()[link].bandwidth.bytes_per_second()) * seconds_of(simulation.time);
-    return most > 0 ? simulation.link_bytes[link] / most : 0;
-  }
-
-  std::string as_text(const Terminal& terminal, const std::vector<NamedPlan>& plans, const Point& point) const {
+  std::string as_text(const Terminal& terminal, const std::vector<NamedPlan>& plans, const Point& point,
+                      const predict::ReportInput& report) const {
     const Schedule& schedule = plans[point.best].schedule;
     const predict::ScheduleSimulation& simulation = point.timed[point.best].simulation;
     const double bytes_alone = seconds_per_byte(schedule).to_double() * static_cast<double>(point.total.count());
@@ -371,7 +370,7 @@ class PredictCommand : public Command {
                        "sizes are off by " + format_percent(simulation.window.of_all) + " in all, " +
                            format_percent(simulation.window.worst_flow) + " for one message at most");
     }
-    text += busiest_links(terminal, schedule.fabric(), simulation);
+    text += format_busiest_links(terminal, report);
     if (plans.size() > 1) text += others(terminal, plans, point);
     return text;
   }
@@ -380,25 +379,6 @@ class PredictCommand : public Command {
     return labelled(terminal, "interrupted",
                     "at " + format_seconds(seconds_of(point.timed.back().simulation.time)) +
                         " of virtual time: how long it takes is not known");
-  }
-
-  static std::string busiest_links(const Terminal& terminal, const Fabric& fabric,
-                                   const predict::ScheduleSimulation& simulation) {
-    std::vector<std::pair<double, size_t>> order;
-    for (size_t link = 0; link < fabric.links().size(); ++link) {
-      order.emplace_back(-utilisation(fabric, link, simulation), link);
-    }
-    std::sort(order.begin(), order.end());
-    Table table({"busiest links", "bandwidth", "used", "full"});
-    for (size_t i = 0; i < std::min(order.size(), kBusiestShown); ++i) {
-      const size_t link = order[i].second;
-      const Link& row = fabric.links()[link];
-      table.add(
-          {fabric.name(row.from) + " -> " + fabric.name(row.to), row.bandwidth.to_string(),
-           format_percent(-order[i].first),
-           format_percent(seconds_of(simulation.link_full[link]) / std::max(1e-12, seconds_of(simulation.time)))});
-    }
-    return "\n" + table.format(terminal);
   }
 
   static std::string others(const Terminal& terminal, const std::vector<NamedPlan>& plans, const Point& point) {

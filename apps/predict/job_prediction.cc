@@ -16,7 +16,7 @@
 namespace banyan::app {
 namespace {
 
-constexpr size_t kLinksShown = 5, kJobsShown = 20;
+constexpr size_t kJobsShown = 20;
 
 double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
 
@@ -64,7 +64,8 @@ predict::ReportInput report_input(const JobQuestion& question, const JobAnswer& 
                                                 .nodes_simulated = simulation.nodes_simulated,
                                                 .rank_kinds = simulation.rank_kinds,
                                                 .messages = simulation.collective_messages},
-          .training = question.training};
+          .training = question.training,
+          .facts = question.facts};
 }
 
 // "gpu0-gpu7, gpu12", not too long for a line.
@@ -84,8 +85,9 @@ std::string format_jobs(const JobQuestion& question, const Prediction& predictio
   Table table({"job", "tenant", "begins", "ends", "takes", "slower than alone", "on"});
   for (size_t j = 0; j < std::min(kJobsShown, prediction.jobs.size()); ++j) {
     const predict::PredictedJob& job = prediction.jobs[j];
-    table.add({job.name, job.tenant.empty() ? "-" : job.tenant, format_seconds(seconds_of(job.begin)),
-               format_seconds(seconds_of(job.end)), format_seconds(seconds_of(job.end - job.begin)), slowdown(job),
+    table.add({harmless(job.name), job.tenant.empty() ? "-" : harmless(job.tenant),
+               format_seconds(seconds_of(job.begin)), format_seconds(seconds_of(job.end)),
+               format_seconds(seconds_of(job.end - job.begin)), slowdown(job),
                places(question.jobs[j], question.fabric, 40)});
   }
   std::string text = "\n" + table.format(terminal);
@@ -202,6 +204,20 @@ std::string write_reports(const JobQuestion& question, const JobAnswer& answer, 
   return text;
 }
 
+std::string format_busiest_links(const Terminal& terminal, const predict::ReportInput& input) {
+  constexpr size_t kShown = 5;
+  const std::vector<predict::AlikeLinks> kinds = busiest_kinds(input, kShown);
+  if (kinds.empty()) return "";
+  Table table({"busiest links", "bandwidth", "used", "full"});
+  for (const auto& [first, count] : kinds) {
+    const Link& link = input.fabric->links()[first.link];
+    std::string names = input.fabric->name(link.from) + " -> " + input.fabric->name(link.to);
+    if (count > 1) names += " and " + std::to_string(count - 1) + " like it";
+    table.add({names, link.bandwidth.to_string(), format_percent(first.load), format_percent(first.full)});
+  }
+  return "\n" + table.format(terminal);
+}
+
 std::string format_answer(const JobQuestion& question, const JobAnswer& answer, const Terminal& terminal) {
   const Prediction& prediction = answer.simulation.prediction;
   const predict::ReportInput input = report_input(question, answer);
@@ -211,10 +227,11 @@ std::string format_answer(const JobQuestion& question, const JobAnswer& answer, 
                      "at " + format_seconds(seconds_of(prediction.time)) +
                          " of virtual time: what follows is as of then, and no result");
   } else {
-    text += labelled(terminal, "time", format_seconds(seconds_of(prediction.time)));
+    // Of a training step, its own line has said it.
+    if (question.training.empty()) text += labelled(terminal, "time", format_seconds(seconds_of(prediction.time)));
     if (answer.interrupted) text += labelled(terminal, "interrupted", "before all that was asked for was simulated");
   }
-  for (const std::string& note : question.notes) text += labelled(terminal, "note", note);
+  for (const std::string& note : question.notes) text += labelled(terminal, "note", harmless(note));
   text += labelled(terminal, "in words", in_words(input));
   text += format_places(question, terminal);
   const predict::TimeShares shares = time_shares(prediction);
@@ -236,8 +253,9 @@ std::string format_answer(const JobQuestion& question, const JobAnswer& answer, 
   size_t failed_shown = 0;
   for (const predict::PredictedJob& job : prediction.jobs) {
     if (!has_failed(job) || ++failed_shown > kJobsShown) continue;
-    text += labelled(terminal, "failed",
-                     job.name + " at " + format_seconds(seconds_of(*job.failed_at)) + ", with a link that it used");
+    text += labelled(
+        terminal, "failed",
+        harmless(job.name) + " at " + format_seconds(seconds_of(*job.failed_at)) + ", with a link that it used");
   }
   if (prediction.jobs.size() > 1) {
     text += format_jobs(question, prediction, terminal);
@@ -246,13 +264,7 @@ std::string format_answer(const JobQuestion& question, const JobAnswer& answer, 
                      "it takes " + slowdown(prediction.jobs.front()) + " what it takes without them, " +
                          format_seconds(seconds_of(*prediction.jobs.front().alone)));
   }
-  Table links({"busiest links", "bandwidth", "used", "full"});
-  for (const predict::LinkStanding& standing : busiest_links(input, kLinksShown)) {
-    const Link& link = question.fabric.links()[standing.link];
-    links.add({question.fabric.name(link.from) + " -> " + question.fabric.name(link.to), link.bandwidth.to_string(),
-               format_percent(standing.load), format_percent(standing.full)});
-  }
-  text += "\n" + links.format(terminal);
+  text += format_busiest_links(terminal, input);
   if (!answer.what_if.empty()) {
     Table table({"if doubled", "time", "gain"});
     for (const predict::WhatIf& row : answer.what_if) {

@@ -1,4 +1,4 @@
-// What `banyan predict job` and `train` have in common: the fabric and who stands where, simulation, what is printed
+// Shared by `banyan predict job` and `train`: the fabric and the places of ranks, the simulation, what is printed
 // and written.
 #pragma once
 
@@ -40,8 +40,9 @@ struct JobQuestion {
   Fabric fabric;
   std::vector<predict::PlacedJob> jobs;
   Going going;
-  std::vector<std::string> notes = {};  // what a person should know besides, a line each
-  std::string training = {};            // for ReportInput::training
+  std::vector<std::string> notes = {};                          // what a person should know besides, a line each
+  std::string training = {};                                    // for ReportInput::training
+  std::vector<std::pair<std::string, std::string>> facts = {};  // for the page (report_input.h)
 };
 
 struct JobAnswer {
@@ -59,6 +60,9 @@ JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, 
 // Writes what was asked for (--output, --html, --trace); a line for each.
 std::string write_reports(const JobQuestion& question, const JobAnswer& answer, const JobTexts& texts,
                           const Terminal& terminal);
+
+// A table of the links that were used most; those that look alike are one row. Nothing where no link was used.
+std::string format_busiest_links(const Terminal& terminal, const predict::ReportInput& input);
 
 std::string format_answer(const JobQuestion& question, const JobAnswer& answer, const Terminal& terminal);
 // The prediction as -o writes it, but without spans.

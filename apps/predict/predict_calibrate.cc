@@ -229,7 +229,7 @@ class RowCalibration {
     Table figures({result_.device.name, "before", "fitted"});
     for (const auto& [name, get] : figures_of()) figures.add({name, get(before_), get(result_.device)});
     text += figures.format(terminal);
-    for (const std::string& note : notes_) text += labelled(terminal, "note", note);
+    for (const std::string& note : notes_) text += labelled(terminal, "note", harmless(note));
     return text;
   }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/predict/jobs_file.h"
+#include "apps/report.h"
 #include "banyan/base/file.h"
 #include "banyan/fabric/read.h"
 #include "banyan/job/chakra/chakra.h"
@@ -204,13 +205,13 @@ void declare_traced_job_options(CommandSyntax& command, TracedJobTexts& texts) {
   command.flag("--no-check", texts.no_check, "simulate without looking for mismatches first");
   command.group("Chakra traces");
   command.option("--chakra", &texts.chakra, "PREFIX", "Chakra traces PREFIX.0.et, PREFIX.1.et, ...");
-  command.option("--groups", &texts.groups, "FILE", "of Chakra: process groups as JSON");
-  command.flag("--data-dependencies-only", texts.no_control, "of Chakra: as older ASTRA-sim feeders read them");
-  command.flag("--gathered-total", texts.gathered_total, "of Chakra: sizes of all-gathers are of all shards together");
-  command.option("--flops", &texts.flops, "RATE", "of Chakra: FLOP/s for nodes without a duration");
-  command.option("--memory-bandwidth", &texts.memory, "RATE", "of Chakra: bytes/s for nodes without a duration");
-  command.option("--dimensions", &texts.dimensions, "LIST",
-                 "of Chakra: sizes of the logical dimensions of old traces, 2,4");
+  command.option("--groups", &texts.groups, "FILE", "process groups as JSON");
+  command.flag("--data-dependencies-only", texts.no_control,
+               "leave out control dependencies, as older ASTRA-sim feeders do");
+  command.flag("--gathered-total", texts.gathered_total, "sizes of all-gathers are of all shards together");
+  command.option("--flops", &texts.flops, "RATE", "FLOP/s for nodes without a duration");
+  command.option("--memory-bandwidth", &texts.memory, "RATE", "bytes/s for nodes without a duration");
+  command.option("--dimensions", &texts.dimensions, "LIST", "sizes of the logical dimensions of old traces, 2,4");
   command.group("PyTorch traces");
   command.option("--kineto", &texts.kineto, "LIST", "PyTorch traces (Kineto), one for each rank");
   command.option("--host", &texts.host, "LIST", "PyTorch host traces beside them, in the same order");
@@ -232,7 +233,7 @@ predict::PlacedJob place_job(const Job& job, const Fabric& fabric, const JobText
 
 ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, const JobTexts& texts) {
   if (texts.fabric.empty())
-    throw Error(ErrorCode::invalid_input, "say on what: a fabric such as dgx-a100:4", "--fabric");
+    throw Error(ErrorCode::invalid_input, "is required: a fabric such as dgx-a100:4", "--fabric");
   const Fabric fabric = parse_option("--fabric", [&] { return fabric::load_fabric({.fabric = texts.fabric}); });
   std::string notes;
   std::optional<Job> job;
@@ -245,11 +246,12 @@ ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, 
   } else {
     file = read_jobs(traced.jobs, fabric, traced, texts);
   }
-  JobQuestion question{.title = (job ? job->name() : counted(file.placed.size(), "job")) + " on " + texts.fabric,
-                       .fabric = fabric,
-                       .jobs = file.placed,
-                       .going = {.links = file.links, .measured = load_costs(texts), .algorithm = texts.algorithm},
-                       .notes = file.notes};
+  JobQuestion question{
+      .title = harmless((job ? job->name() : counted(file.placed.size(), "job")) + " on " + texts.fabric),
+      .fabric = fabric,
+      .jobs = file.placed,
+      .going = {.links = file.links, .measured = load_costs(texts), .algorithm = texts.algorithm},
+      .notes = file.notes};
   for (size_t at = 0; at < notes.size(); at = notes.find('\n', at) + 1) {
     question.notes.push_back("linked: " + notes.substr(at, notes.find('\n', at) - at));
   }

@@ -185,13 +185,59 @@ double model_flop(const predict::TrainConfig& config) {
   return of_micro_batch * static_cast<double>(plain.micro_batches()) * plain.dp;
 }
 
+namespace {
+
+struct StepRates {
+  double flops_a_device = 0, of_peak = 0, tokens = 0;
+};
+
+StepRates step_rates(const TrainSetup& setup, double seconds) {
+  const double rate = model_flop(setup.config) / seconds / static_cast<double>(setup.config.ranks());
+  return {.flops_a_device = rate,
+          .of_peak = rate / setup.device.rate(setup.config.precision),
+          .tokens = static_cast<double>(setup.config.global_batch) * setup.config.model.sequence / seconds};
+}
+
+}  // namespace
+
 std::string format_step(const TrainSetup& setup, double seconds) {
-  const double flop = model_flop(setup.config);
-  const double rate = flop / seconds / static_cast<double>(setup.config.ranks());
-  const double tokens = static_cast<double>(setup.config.global_batch) * setup.config.model.sequence / seconds;
-  return format_seconds(seconds) + " a step: " + format_decimals(rate * 1e-12, 1) + " TFLOP/s a device, " +
-         format_percent(rate / setup.device.rate(setup.config.precision)) + " of its peak in model FLOPs; " +
-         format_decimals(tokens, 0) + " tokens/s";
+  const StepRates rates = step_rates(setup, seconds);
+  return format_seconds(seconds) + " a step: " + format_decimals(rates.flops_a_device * 1e-12, 1) +
+         " TFLOP/s a device, " + format_percent(rates.of_peak) + " of its peak in model FLOPs; " +
+         format_decimals(rates.tokens, 0) + " tokens/s";
+}
+
+double launch_share(const Job& job) {
+  std::vector<uint64_t> ranks_of(job.programs().size(), 0);
+  for (uint32_t rank = 0; rank < job.rank_count(); ++rank) ++ranks_of[job.program_number(rank)];
+  double fixed = 0, all = 0;
+  for (size_t program = 0; program < ranks_of.size(); ++program) {
+    for (const job::JobNode& node : job.programs()[program].nodes) {
+      fixed += static_cast<double>(node.fixed.count()) * static_cast<double>(ranks_of[program]);
+      all += static_cast<double>(node.duration.count()) * static_cast<double>(ranks_of[program]);
+    }
+  }
+  return all > 0 ? fixed / all : 0;
+}
+
+std::string format_launches(const Job& job) {
+  return format_percent(launch_share(job)) +
+         " of the computing are launches and gaps between kernels, which a faster device does not shorten";
+}
+
+std::vector<std::pair<std::string, std::string>> train_facts(const TrainSetup& setup, const Job& job,
+                                                             const predict::MemoryReport& memory, double seconds) {
+  const StepRates rates = step_rates(setup, seconds);
+  const predict::TrainConfig& config = setup.config;
+  return {{"Model FLOPs utilisation", format_percent(rates.of_peak)},
+          {"Each device", format_decimals(rates.flops_a_device * 1e-12, 1) + " TFLOP/s"},
+          {"Tokens", format_decimals(rates.tokens, 0) + " a second"},
+          {"Memory", (memory.fits ? "fits: " : "does not fit: ") + gibibytes(memory.stages[memory.worst].all()) +
+                         " of " + gibibytes(static_cast<double>(memory.available.count())) + " GiB"},
+          {"Launches and gaps between kernels", format_percent(launch_share(job)) + " of computing"},
+          {"Parameters", format_decimals(config.model.parameters() * 1e-9, 2) + " billion"},
+          {"Device", setup.device.name + ", " + format_decimals(setup.device.rate(config.precision) * 1e-12, 0) +
+                         " TFLOP/s at its peak: " + setup.device.description}};
 }
 
 std::string format_train_setup(const Terminal& terminal, const TrainSetup& setup, const predict::MemoryReport& memory) {
@@ -229,7 +275,7 @@ std::string misfit(const TrainSetup& setup, const predict::MemoryReport& memory)
                      gibibytes(needed) + " GiB, " + gibibytes(needed - available) + " GiB more than the " +
                      gibibytes(available) + " GiB that " + setup.device.name + " has for it; ";
   text += memory.mends.empty() ? "use more devices" : "it fits with " + mends_in_words(memory);
-  return text + " (--ignore-memory predicts it all the same)";
+  return text + " (--ignore-memory predicts it anyway)";
 }
 
 Json train_setup_json(const TrainSetup& setup, const predict::MemoryReport& memory) {

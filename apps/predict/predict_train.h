@@ -1,10 +1,11 @@
-// What `banyan predict train` is asked for, and what it says before and beside the simulation: the configuration,
+// The question of `banyan predict train`, and its answers before and beside the simulation: the configuration,
 // whether it fits into memory, the estimate in closed form.
 //
 // The command declares these options, then makes a TrainSetup of them, whose `config` and `device` the generator takes.
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "apps/report.h"
 #include "apps/syntax.h"
@@ -50,6 +51,12 @@ Json train_setup_json(const TrainSetup& setup, const predict::MemoryReport& memo
 double model_flop(const predict::TrainConfig& config);
 // "12.3 s a step, 45.6 % of the peak in model FLOPs".
 std::string format_step(const TrainSetup& setup, double seconds);
+// The part of the computing time that launches by the host and gaps between kernels take, from 0 to 1, and in words.
+double launch_share(const Job& job);
+std::string format_launches(const Job& job);
+// The rates of a step, memory and the device, in pairs for the page of a report.
+std::vector<std::pair<std::string, std::string>> train_facts(const TrainSetup& setup, const Job& job,
+                                                             const predict::MemoryReport& memory, double seconds);
 
 std::string format_estimate(const Terminal& terminal, const TrainSetup& setup, const predict::StepEstimate& estimate);
 Json estimate_json(const predict::StepEstimate& estimate);

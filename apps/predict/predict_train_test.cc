@@ -8,6 +8,7 @@
 #include "apps/predict/predict_calibrate.h"
 #include "banyan/base/file.h"
 #include "banyan/predict/cost/collective_cost.h"
+#include "banyan/predict/train/generate.h"
 #include "banyan/predict/train/model.h"
 
 namespace banyan::app {
@@ -111,6 +112,19 @@ TEST(PredictTrain, SaysWhetherItFitsAndWhatWould) {
   EXPECT_EQ(json["memory"]["stages"].size(), 8u);
   EXPECT_THAT(format_estimate(Terminal({}), setup, estimate_step(setup.config, setup.device, setup.device.cluster)),
               AllOf(HasSubstr("bubble"), HasSubstr("TFLOP/s a device")));
+}
+
+TEST(PredictTrain, TellsWhatAFasterDeviceWouldNotShorten) {
+  const auto share = [](const std::string& gpu, const std::string& micro_batch) {
+    TrainTexts texts;
+    texts.layers = "8", texts.hidden = "2048", texts.gpu = gpu, texts.micro_batch = micro_batch, texts.accumulate = "2";
+    const TrainSetup setup = make_train_setup(texts);
+    return launch_share(generate_training_step(setup.config, setup.device));
+  };
+  // A single sequence keeps a fast device waiting for its host; eight keep it busy.
+  EXPECT_GT(share("h100", "1"), 0.3);
+  EXPECT_LT(share("h100", "8"), 0.2);
+  EXPECT_LT(share("v100", "8"), share("h100", "8"));
 }
 
 TEST(PredictCalibrate, WritesCostsOfACurve) {

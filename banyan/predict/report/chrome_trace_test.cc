@@ -121,7 +121,7 @@ TEST(ChromeTrace, CountsTheLoadOfEveryLinkWhereItChanges) {
     EXPECT_EQ(event["pid"], 3);
     samples.emplace_back(event["name"], event["ts"], event["args"]["load"]);
   }
-  const std::string name = "a → b #2";
+  const std::string name = "a -> b #2";
   EXPECT_EQ(samples,
             (std::vector<std::tuple<std::string, double, double>>{{name, 0, 0.25}, {name, 3, 0.75}, {name, 5, 0}}));
 }

@@ -35,7 +35,7 @@ class JsonWriter {
   JsonWriter& number(float value);
   // JSON that somebody else has written.
   JsonWriter& raw(std::string_view json);
-  // What comes next begins a line, for files that people look into.
+  // The next value begins a line, for files that people look into.
   JsonWriter& line();
 
  private:

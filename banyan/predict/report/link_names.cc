@@ -23,7 +23,7 @@ LinkNames::LinkNames(const Fabric* fabric) : fabric_(fabric) {
 std::string LinkNames::name(uint32_t link) const {
   if (fabric_ == nullptr) return "link " + std::to_string(link);
   const Link& ends = fabric_->links()[link];
-  std::string name = fabric_->name(ends.from) + " → " + fabric_->name(ends.to);
+  std::string name = fabric_->name(ends.from) + " -> " + fabric_->name(ends.to);
   if (place_[link] > 0) name += " #" + std::to_string(place_[link] + 1);
   return name;
 }

@@ -1,4 +1,4 @@
-// What reports call a link: "gpu0 → nvsw0", parallel links "gpu0 → nvsw0 #2", "link 7" where no fabric is known.
+// Names of links in reports: "gpu0 -> nvsw0", parallel links "gpu0 -> nvsw0 #2", "link 7" where no fabric is known.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 #include "banyan/predict/report/page_data.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <tuple>
@@ -14,6 +15,7 @@
 #include "banyan/predict/report/plural.h"
 #include "banyan/predict/report/prediction_json_keys.h"
 #include "banyan/predict/report/summary.h"
+#include "banyan/predict/report/uncovered.h"
 
 namespace banyan::predict::report {
 namespace {
@@ -22,7 +24,11 @@ constexpr size_t kLeastSteps = 24;  // a coarser series shows nothing
 constexpr size_t kMostSteps = 600;
 constexpr size_t kLinkSeries = 64;   // rows of links in the timeline
 constexpr size_t kChangedRows = 32;  // of these for links that change
+constexpr size_t kUncoveredRows = 8;
 constexpr size_t kMostStates = 100;  // times of one link or line
+// Where the time of a rank went, in the order in which the page names them.
+constexpr std::array kParts = {&PredictedRank::compute, &PredictedRank::exposed, &PredictedRank::waiting,
+                               &PredictedRank::host, &PredictedRank::bubble};
 
 class PageWriter {
  public:
@@ -38,10 +44,11 @@ class PageWriter {
     json_.key("sentence").text(in_words(input_));
     const TimeShares shares = time_shares(prediction_);
     json_.key("shares").open('[');
-    for (const double share : {shares.compute, shares.exposed, shares.waiting, shares.host + shares.bubble})
+    for (const double share : {shares.compute, shares.exposed, shares.waiting, shares.host, shares.bubble})
       json_.number(share);
     json_.close();
     json_.key("window_error").number(prediction_.window.of_all);
+    write_facts();
     if (input_.fabric) prepare_drawing();
     prepare_series();
     if (!events_.note().empty()) notes_.push_back(events_.note());
@@ -59,6 +66,7 @@ class PageWriter {
   }
 
  private:
+  void write_facts();
   void prepare_drawing();
   void prepare_series();
   std::vector<LinkStanding> link_rows() const;
@@ -72,9 +80,6 @@ class PageWriter {
   void write_unit(const picture::Unit& unit);
   void write_lane(const std::vector<LinkId>& links);
   void write_points();
-  void write_parts(Picoseconds compute, Picoseconds exposed, Picoseconds waiting, Picoseconds bubble) {
-    for (const Picoseconds part : {compute, exposed, waiting, bubble}) json_.number(part.count());
-  }
   double load_of(LinkId link) const { return index(link) < standings_.size() ? standings_[index(link)].load : 0; }
 
   const ReportInput& input_;
@@ -91,6 +96,16 @@ class PageWriter {
   std::vector<uint32_t> edge_of_link_;  // place in drawn_
   std::optional<PageSeries> series_;
 };
+
+void PageWriter::write_facts() {
+  json_.line().key("facts").open('[');
+  for (const auto& [what, text] : input_.facts) json_.open('[').text(what).text(text).close();
+  json_.close().line().key("uncovered").open('[');
+  for (const Uncovered& operation : uncovered_operations(prediction_, kUncoveredRows)) {
+    json_.open('[').text(operation.name).number(operation.share).close();
+  }
+  json_.close();
+}
 
 // The busiest lines, when there are too many: by their hottest link.
 void PageWriter::prepare_drawing() {
@@ -159,15 +174,14 @@ void PageWriter::write_jobs() {
   json_.line().key("jobs").open('[');
   struct Sum {
     size_t ranks = 0;
-    double parts[4] = {};
+    std::array<double, kParts.size()> parts = {};
   };
   std::vector<Sum> sums(prediction_.jobs.size());
   for (const PredictedRank& rank : prediction_.ranks) {
     if (rank.job >= sums.size()) continue;
     Sum& sum = sums[rank.job];
     ++sum.ranks;
-    const Picoseconds parts[] = {rank.compute, rank.exposed, rank.waiting, rank.host + rank.bubble};
-    for (size_t i = 0; i < 4; ++i) sum.parts[i] += static_cast<double>(parts[i].count());
+    for (size_t i = 0; i < kParts.size(); ++i) sum.parts[i] += static_cast<double>((rank.*kParts[i]).count());
   }
   for (size_t i = 0; i < sums.size(); ++i) {
     const PredictedJob& job = prediction_.jobs[i];
@@ -207,8 +221,7 @@ void PageWriter::write_ranks() {
       return Picoseconds(sum + rest.count() / count);
     };
     json_.open('[').text(name).number(ranks[begin].job);
-    write_parts(mean(&PredictedRank::compute), mean(&PredictedRank::exposed), mean(&PredictedRank::waiting),
-                mean(&PredictedRank::host) + mean(&PredictedRank::bubble));
+    for (const auto part : kParts) json_.number(mean(part).count());
     json_.close();
   }
   json_.close();
@@ -218,6 +231,15 @@ void PageWriter::write_ranks() {
 void PageWriter::write_spans() {
   const PageSpans page = choose_spans(prediction_, limits_.spans);
   if (!page.note.empty()) notes_.push_back(page.note);
+  std::vector<uint32_t> shown;
+  for (const PageSpans::Track& track : page.tracks) {
+    if (shown.empty() || shown.back() != track.rank) shown.push_back(track.rank);
+  }
+  if (page.note.empty() && !shown.empty() && shown.size() < prediction_.ranks.size()) {
+    notes_.push_back("Ranks that do the same at the same times are simulated once: the timeline shows " +
+                     with_thousands(shown.size()) + " of " + plural(prediction_.ranks.size(), "rank") +
+                     ", one of each kind.");
+  }
   std::vector<uint32_t> short_name(prediction_.names.size(), UINT32_MAX);  // only names that are used
   std::vector<uint32_t> used;
   json_.line().key("tracks").open('[');
@@ -317,7 +339,7 @@ void PageWriter::write_unit(const picture::Unit& unit) {
   json_.close();
 }
 
-// What one direction of a line stands for.
+// The links that one direction of a line stands for.
 void PageWriter::write_lane(const std::vector<LinkId>& links) {
   if (links.empty()) {
     json_.null();

@@ -47,6 +47,36 @@ TEST(PageData, HoldsEverySpanWithItsTimes) {
   EXPECT_TRUE(data["notes"].empty());
 }
 
+TEST(PageData, TellsTheTimeOfTheHostApartFromTheBubble) {
+  ReportInput input;
+  Prediction& prediction = input.prediction;
+  prediction.time = Picoseconds(100);
+  prediction.jobs = {{.name = "job", .tenant = "", .end = Picoseconds(100), .alone = {}}};
+  prediction.ranks = {{.name = "a",
+                       .streams = {},
+                       .compute = Picoseconds(40),
+                       .exposed = Picoseconds(20),
+                       .waiting = Picoseconds(10),
+                       .host = Picoseconds(25),
+                       .bubble = Picoseconds(5)}};
+  const json data = data_of(input);
+  EXPECT_EQ(data["ranks"][0], json::parse(R"(["a", 0, 40, 20, 10, 25, 5])"));
+  EXPECT_EQ(data["jobs"][0]["parts_ps"], json::parse("[40, 20, 10, 25, 5]"));
+  EXPECT_DOUBLE_EQ(data["shares"][3].get<double>(), 0.25);
+  EXPECT_DOUBLE_EQ(data["shares"][4].get<double>(), 0.05);
+}
+
+TEST(PageData, HoldsTheFactsInTheirOrder) {
+  ReportInput input = sample::all_reduce_on_one_box();
+  input.facts = {{"Tokens", "12 a second"}, {"Memory", "fits: <1 GiB"}};
+  EXPECT_EQ(data_of(input)["facts"], json::parse(R"([["Tokens", "12 a second"], ["Memory", "fits: <1 GiB"]])"));
+}
+
+TEST(PageData, ExplainsThatRanksThatAreAlikeHaveOneTrack) {
+  const json data = data_of(sample::training_step({.fabric = "dgx-a100:4", .ranks_with_spans = 4}));
+  EXPECT_THAT(notes_of(data), HasSubstr("the timeline shows 4 of 32 ranks, one of each kind."));
+}
+
 TEST(PageData, KeepsWholeRanksWhenThereAreTooManySpans) {
   const ReportInput input = sample::training_step({.fabric = "dgx-a100:4"});
   const size_t all = input.prediction.spans.size(), most = all / 5;
@@ -131,7 +161,7 @@ TEST(PageData, GivesEveryLineTheLoadOfItsLinks) {
   const std::string name = line["forth"]["hottest"];
   for (uint32_t number = 0; number < input.fabric->links().size(); ++number) {
     const Link& link = input.fabric->links()[number];
-    if (input.fabric->name(link.from) + " → " + input.fabric->name(link.to) != name) continue;
+    if (input.fabric->name(link.from) + " -> " + input.fabric->name(link.to) != name) continue;
     const double bandwidth = static_cast<double>(link.bandwidth.bytes_per_second());
     EXPECT_DOUBLE_EQ(line["forth"]["load"], input.prediction.links[number].bytes / bandwidth / seconds);
     EXPECT_EQ(line["forth"]["series"].get<std::string>().size(), data["series"]["steps"].get<size_t>());

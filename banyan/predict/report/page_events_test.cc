@@ -50,10 +50,10 @@ TEST(PageEvents, MarksWhatHappensAlikeAtOneTimeOnce) {
   EXPECT_EQ(marks[0].kind, Kind::down);
   EXPECT_EQ(marks[0].time, Picoseconds(10));
   EXPECT_EQ(marks[0].links, 3u);
-  EXPECT_THAT(marks[0].names, ElementsAre("a – s", "b → a"));
+  EXPECT_THAT(marks[0].names, ElementsAre("a – s", "b -> a"));
   EXPECT_EQ(marks[1].kind, Kind::bandwidth);
   EXPECT_EQ(marks[1].bandwidth, kSlow);
-  EXPECT_THAT(marks[1].names, ElementsAre("s → b"));
+  EXPECT_THAT(marks[1].names, ElementsAre("s -> b"));
   EXPECT_EQ(marks[2].kind, Kind::up);
   EXPECT_EQ(marks[2].time, Picoseconds(20));
   EXPECT_THAT(events->changed_links(), ElementsAre(0, 1, 4, 6));

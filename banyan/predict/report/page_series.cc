@@ -33,7 +33,7 @@ std::string PageSeries::highest(std::span<const uint32_t> links) const {
 char PageSeries::letter(double load) {
   static constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   if (!(load > 0)) return kLetters[0];
-  // Whatever is not idle must not look idle.
+  // A link that is not idle must not look idle.
   return kLetters[std::clamp(static_cast<int>(std::lround(load * 63)), 1, 63)];
 }
 

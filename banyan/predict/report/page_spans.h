@@ -1,4 +1,4 @@
-// Which spans a page holds, by track (a stream of a rank), when not all of them fit.
+// The choice of spans that a page holds, by track (a stream of a rank), when not all of them fit.
 #pragma once
 
 #include <string>

@@ -6,7 +6,7 @@
 namespace banyan::predict {
 namespace {
 
-// Whatever can be read can be shown, and what was written reads back as the same prediction.
+// Every prediction that can be read can be shown, and reads back the same after it was written.
 const testing::Fuzzer kFuzzer("prediction_json", "banyan/predict/report/corpus", [](std::string_view input) {
   const ReportInput prediction = read_prediction(input, "fuzz");
   const std::string text = format_prediction(prediction);

@@ -1,4 +1,4 @@
-// What the writer and the reader of predictions must agree on.
+// Shared by the writer and the reader of predictions.
 #pragma once
 
 #include <array>

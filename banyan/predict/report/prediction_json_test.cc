@@ -113,7 +113,7 @@ TEST(PredictionJson, SaysItsUnitsInItsKeys) {
   EXPECT_TRUE(document["points"][0].contains("algbw_bytes_per_second"));
 }
 
-// What is said about a good prediction after one change.
+// The complaint about a good prediction after one change.
 std::string complaint(const std::function<void(json&)>& change) {
   json document = json::parse(format_prediction(sample::all_reduce_on_one_box()));
   change(document);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/fabric/fabric.h"
@@ -29,6 +30,8 @@ struct ReportInput {
   std::vector<std::string> notes = {};            // what a person should know besides, a line each
   std::optional<SimulatedCounts> simulated = {};  // of jobs
   std::string training = {};                      // of a training step, an object of JSON: prediction.md says what
+  // Figures on the page beside the times: {"Memory", "fits: 61.2 GiB of 75.0 GiB"}. Not part of the file.
+  std::vector<std::pair<std::string, std::string>> facts = {};
 };
 
 // How much of it a page holds at most; what is left out, the page says.

@@ -140,6 +140,7 @@ ReportInput all_reduce_on_one_box() {
   ReportInput input = training_step({.fabric = "dgx-a100:1", .stages = 1, .micro_batches = 1, .layers = 3});
   input.prediction.title = "All-reduce of 1 GiB by a forest on dgx-a100:1";
   input.points = sweep_only().points;
+  input.facts = {{"Tokens", "4711 a second"}, {"Memory", "fits: 61.2 of 75.0 GiB"}};
   const Picoseconds time = input.prediction.time;
   input.what_if = {{"links gpu – nvswitch", time * 61 / 100, 0.39},
                    {"latency of all links", time * 97 / 100, 0.03},

@@ -24,19 +24,16 @@ std::string percent(double share) {
   return text;
 }
 
-// Three digits, with the unit that leaves at least one before the point.
+// Three digits with the zeros at their end, in the unit that leaves at least one before the point; the smallest unit
+// has no parts.
 std::string scaled(double value, double step, std::initializer_list<const char*> units) {
   auto unit = units.begin();
   // 999.6 would be written as 1000.
   for (; value >= step * 0.9995 && unit + 1 != units.end(); ++unit) value /= step;
   char text[48];
-  std::snprintf(text, sizeof text, value < 9.995 ? "%.2f" : value < 99.95 ? "%.1f" : "%.0f", value);
-  std::string number = text;
-  if (number.find('.') != std::string::npos) {
-    number.erase(number.find_last_not_of('0') + 1);
-    if (number.back() == '.') number.pop_back();
-  }
-  return number + " " + *unit;
+  const int decimals = unit == units.begin() || value >= 99.95 ? 0 : value < 9.995 ? 2 : 1;
+  std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  return std::string(text) + " " + *unit;
 }
 
 bool comes_first(const LinkStanding& a, const LinkStanding& b) {
@@ -168,6 +165,20 @@ std::vector<LinkStanding> busiest_links(const ReportInput& input, size_t most) {
   std::partial_sort(all.begin(), all.begin() + static_cast<ptrdiff_t>(kept), all.end(), comes_first);
   all.resize(kept);
   return all;
+}
+
+std::vector<AlikeLinks> busiest_kinds(const ReportInput& input, size_t most) {
+  std::vector<AlikeLinks> kinds;
+  std::map<std::tuple<uint64_t, int64_t, int64_t>, size_t> place_of;  // tenths of a per cent, which are what is shown
+  for (const LinkStanding& link : busiest_links(input, SIZE_MAX)) {
+    const uint64_t bandwidth = input.fabric ? input.fabric->links()[link.link].bandwidth.bytes_per_second() : 0;
+    const auto [place, is_new] =
+        place_of.try_emplace({bandwidth, std::llround(1e3 * link.full), std::llround(1e3 * link.load)}, kinds.size());
+    if (is_new) kinds.push_back({.first = link});
+    ++kinds[place->second].count;
+  }
+  if (kinds.size() > most) kinds.resize(most);
+  return kinds;
 }
 
 size_t tight_links(const std::vector<LinkStanding>& standings) {

@@ -26,6 +26,14 @@ std::vector<LinkStanding> link_standings(const ReportInput& input);
 // The first `most` of them: full longest first, then by load, then by number; links without a byte are left out.
 std::vector<LinkStanding> busiest_links(const ReportInput& input, size_t most);
 
+// Links of one bandwidth that look alike in a report.
+struct AlikeLinks {
+  LinkStanding first;
+  size_t count = 0;
+};
+// The first `most` kinds of busiest_links, in its order.
+std::vector<AlikeLinks> busiest_kinds(const ReportInput& input, size_t most);
+
 // How many are about as long a bottleneck as the one that is it longest; 0 when none ever is.
 size_t tight_links(const std::vector<LinkStanding>& standings);
 
@@ -33,7 +41,7 @@ size_t tight_links(const std::vector<LinkStanding>& standings);
 // is best for which sizes.
 std::string in_words(const ReportInput& input);
 
-std::string short_time(Picoseconds time);   // three digits: "12.3 ms", "850 ns"
+std::string short_time(Picoseconds time);   // three digits: "12.3 ms", "2.00 us"
 std::string short_rate(double per_second);  // bytes: "215 GB/s"
 
 }  // namespace banyan::predict

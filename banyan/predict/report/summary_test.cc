@@ -36,7 +36,7 @@ TEST(Summary, NamesTheTightestLinkAndThoseLikeIt) {
                             {.bytes = 9e5, .full = Picoseconds(840'000'000), .load = {}},
                             {.bytes = 8e5, .full = Picoseconds(839'000'000), .load = {}}};
   EXPECT_THAT(in_words(input),
-              HasSubstr("The tightest link, b → c (1 more like it), is a bottleneck for 84 % of the time."));
+              HasSubstr("The tightest link, b -> c (1 more like it), is a bottleneck for 84 % of the time."));
   EXPECT_EQ(tight_links(link_standings(input)), 2u);
   const std::vector<LinkStanding> busiest = busiest_links(input, 2);
   ASSERT_EQ(busiest.size(), 2u);
@@ -45,11 +45,25 @@ TEST(Summary, NamesTheTightestLinkAndThoseLikeIt) {
   EXPECT_EQ(busiest[1].link, 2u);
 }
 
+TEST(Summary, GathersBusyLinksThatLookAlike) {
+  ReportInput input = ring();
+  input.prediction.links = {{.bytes = 9e5, .full = Picoseconds(840'000'000), .load = {}},
+                            {.bytes = 2e5, .load = {}},
+                            {.bytes = 9.0001e5, .full = Picoseconds(840'000'100), .load = {}}};
+  const std::vector<AlikeLinks> kinds = busiest_kinds(input, 5);
+  ASSERT_EQ(kinds.size(), 2u);
+  EXPECT_EQ(kinds[0].first.link, 2u);
+  EXPECT_EQ(kinds[0].count, 2u);
+  EXPECT_EQ(kinds[1].first.link, 1u);
+  EXPECT_EQ(kinds[1].count, 1u);
+  EXPECT_EQ(busiest_kinds(input, 1).size(), 1u);
+}
+
 TEST(Summary, SaysWhenNoLinkIsToBlame) {
   ReportInput input = ring();
   input.prediction.links[2].bytes = 1.2e5;
   EXPECT_THAT(in_words(input),
-              HasSubstr("No link holds anything up; the busiest, c → a, carries 12 % of what it could."));
+              HasSubstr("No link holds anything up; the busiest, c -> a, carries 12 % of what it could."));
   EXPECT_EQ(busiest_links(input, 10).size(), 1u);
   EXPECT_EQ(tight_links(link_standings(input)), 0u);
 }
@@ -81,7 +95,7 @@ TEST(Summary, SaysWhatIsIncomplete) {
 
 TEST(Summary, SaysWhichPlanIsBestForWhichSizes) {
   EXPECT_THAT(in_words(sample::sweep_only()),
-              HasSubstr("tree is fastest from 1 KiB, forest from 2 MiB; 4 GiB take 25 ms"));
+              HasSubstr("tree is fastest from 1 KiB, forest from 2 MiB; 4 GiB take 25.0 ms"));
 }
 
 TEST(Summary, SaysWhatWouldHelpMost) {
@@ -96,9 +110,9 @@ TEST(Summary, NamesAJobThatAFailedLinkHasEnded) {
   ReportInput input = sample::three_jobs();
   EXPECT_THAT(in_words(input), Not(HasSubstr("failed link")));
   input.prediction.jobs[1].failed_at = Picoseconds(7'500'000'000);
-  EXPECT_THAT(in_words(input), HasSubstr("A failed link ended finetune after 7.5 ms."));
+  EXPECT_THAT(in_words(input), HasSubstr("A failed link ended finetune after 7.50 ms."));
   input.prediction.jobs[2].failed_at = Picoseconds(8'000'000'000);
-  EXPECT_THAT(in_words(input), HasSubstr("ended finetune after 7.5 ms, and 1 more."));
+  EXPECT_THAT(in_words(input), HasSubstr("ended finetune after 7.50 ms, and 1 more."));
 }
 
 TEST(Summary, OfNothingSaysSo) { EXPECT_EQ(in_words(sample::nothing()), "Nothing was simulated."); }
@@ -106,11 +120,11 @@ TEST(Summary, OfNothingSaysSo) { EXPECT_EQ(in_words(sample::nothing()), "Nothing
 TEST(Summary, WritesTimesAndRatesWithThreeDigits) {
   EXPECT_EQ(short_time(Picoseconds(0)), "0 ps");
   EXPECT_EQ(short_time(Picoseconds(999)), "999 ps");
-  EXPECT_EQ(short_time(Picoseconds(999'950)), "1 us");
+  EXPECT_EQ(short_time(Picoseconds(999'950)), "1.00 us");
   EXPECT_EQ(short_time(Picoseconds(12'345'678)), "12.3 us");
   EXPECT_EQ(short_time(Picoseconds(1'234'567'890'123)), "1.23 s");
   EXPECT_EQ(short_rate(214.7e9), "215 GB/s");
-  EXPECT_EQ(short_rate(2.5e12), "2.5 TB/s");
+  EXPECT_EQ(short_rate(2.5e12), "2.50 TB/s");
 }
 
 TEST(LinkNames, TellParallelLinksApart) {
@@ -121,7 +135,7 @@ TEST(LinkNames, TellParallelLinksApart) {
   const LinkNames names(&fabric);
   std::vector<std::string> all;
   for (uint32_t link = 0; link < 6; ++link) all.push_back(names.name(link));
-  EXPECT_EQ(all, (std::vector<std::string>{"a → b", "b → a", "a → b #2", "b → a #2", "a → b #3", "b → a #3"}));
+  EXPECT_EQ(all, (std::vector<std::string>{"a -> b", "b -> a", "a -> b #2", "b -> a #2", "a -> b #3", "b -> a #3"}));
   EXPECT_EQ(LinkNames(nullptr).name(7), "link 7");
 }
 

@@ -109,7 +109,7 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def media(self, name="", dark=False):
-        """What the page is shown on ("" or "print"), and what its reader prefers."""
+        """The medium of the page ("" or "print"), and the preferences of its reader."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media=name, features=[scheme])
         self.settle()

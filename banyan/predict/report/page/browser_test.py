@@ -153,10 +153,56 @@ class PageTest(unittest.TestCase):
 
     def test_the_headline_says_how_long_and_why(self):
         self.open("box")
-        self.assertEqual(self.text("[data-figure=time]"), "1.4 ms")
-        self.assertEqual(self.text("[data-figure=bottleneck]"), "gpu0 → nvsw0")
+        self.assertEqual(self.text("[data-figure=time]"), "1.40 ms")
+        self.assertEqual(self.text("[data-figure=bottleneck]"), "gpu0 -> nvsw0")
         self.assertIn("Doubling links gpu – nvswitch would save 39 %", self.text(".sentence"))
         self.assertIsNone(self.text(".badge"))
+
+    def test_facts_and_operations_that_nothing_covers_are_listed(self):
+        self.open("box")
+        self.assertEqual(self.run_js("[...document.querySelectorAll('.facts dt, .facts dd')].map(e => e.textContent)"),
+                         ["Tokens", "4711 a second", "Memory", "fits: 61.2 of 75.0 GiB"])
+        shares = self.run_js("[...document.querySelectorAll('.uncovered .value')].map(e => parseFloat(e.textContent))")
+        self.assertGreater(len(shares), 0)
+        self.assertEqual(shares, sorted(shares, reverse=True))
+        exposed, waiting = self.run_js("JSON.parse(document.getElementById('prediction').textContent).shares")[1:3]
+        self.assertAlmostEqual(sum(shares), 100 * (exposed + waiting), delta=len(shares))
+
+    def test_canvases_are_drawn_before_the_first_frame(self):
+        script = BROWSER.call("Page.addScriptToEvaluateOnNewDocument", source="""
+            addEventListener('DOMContentLoaded', () => {
+              window.coloursAtOnce = ['.timeline-canvas', '.overview', '.skyline canvas'].map(selector => {
+                const c = document.querySelector(selector), seen = new Set();
+                const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+                for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
+                return seen.size; }); })""")
+        try:
+            self.open("jobs")
+            for colours in self.run_js("window.coloursAtOnce"):
+                self.assertGreater(colours, 2)
+        finally:
+            BROWSER.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+
+    def test_the_fabric_fits_its_card_and_uses_its_width(self):
+        for name, width, least in (("box", 1300, 0.3), ("spans100k", 1300, 0.8), ("spans100k", 390, 0.8)):
+            with self.subTest(name, width=width):
+                self.open(name)
+                BROWSER.size(width, 900)
+                BROWSER.settle()
+                left, top, wide, high = self.run_js(box_of("svg.fabric"))
+                x, y, drawn_wide, drawn_high = self.run_js(box_of("svg.fabric .units"))
+                self.assertGreaterEqual(x, left)
+                self.assertLessEqual(x + drawn_wide, left + wide)
+                self.assertGreaterEqual(y, top)
+                self.assertLessEqual(y + drawn_high, top + high)
+                self.assertGreaterEqual(drawn_wide, least * wide)
+
+    def test_the_colours_of_small_loads_differ(self):
+        self.open("box")
+        highest = self.run_js("Math.max(...[...document.querySelectorAll('path.line')].map(e => e.dataset.load))")
+        end = float(re.search(r"[\d.]+(?= % of bandwidth)", self.text("#fabric .legend")).group()) / 100
+        self.assertGreaterEqual(end, highest - 0.001)
+        self.assertTrue(end <= 0.02 or highest > 0.35 * end, f"the scale ends at {end}, the highest load is {highest}")
 
     def test_a_partial_result_says_so(self):
         self.open("partial")
@@ -307,7 +353,7 @@ class PageTest(unittest.TestCase):
         self.open("jobs")
         self.type_into("#timeline header > input[type=search]", "gpu31 co")
         self.assertEqual(self.data(".timeline-canvas", "rows"), "2")
-        self.type_into("#timeline header > input[type=search]", "→ ib0")
+        self.type_into("#timeline header > input[type=search]", "-> ib0")
         self.assertGreater(int(self.data(".timeline-canvas", "rows")), 8)
 
     def test_hovering_over_a_span_tells_its_numbers_and_clicking_keeps_them(self):
@@ -387,7 +433,7 @@ class PageTest(unittest.TestCase):
             self.assertEqual(self.count("svg.fabric path.down"), down, part)
             self.assertEqual(self.run_js(crossed), down // 2, part)
         self.set_value("#timeline select", "link", "change")
-        self.type_into("#timeline header > input[type=search]", "→ gpu3")
+        self.type_into("#timeline header > input[type=search]", "-> gpu3")
         left, top, width, _ = self.into_view(".timeline-canvas")
         high = 5 if self.count("#timeline button[aria-pressed=true]") else 20
         tips = []
@@ -395,7 +441,7 @@ class PageTest(unittest.TestCase):
             BROWSER.mouse("mouseMoved", left + 190 + (width - 190) * 0.3, top + 44 + (row + 0.5) * high)
             BROWSER.settle()
             tips.append(self.text(".tooltip"))
-        self.assertTrue(any("ib0 → gpu3" in tip and "Down1.26 ms – 2.83 ms" in tip for tip in tips), tips)
+        self.assertTrue(any("ib0 -> gpu3" in tip and "Down1.26 ms – 2.83 ms" in tip for tip in tips), tips)
 
     def test_failed_jobs_say_so(self):
         self.open("events")

@@ -1,4 +1,4 @@
-// What the page is given: the same shape as page_data.cc writes.
+// The data of the page: the same shape as page_data.cc writes.
 
 export interface Lane {
   links: number;
@@ -93,12 +93,14 @@ export interface PageData {
   complete: boolean;
   time_ps: number;
   sentence: string;
-  shares: number[];
+  shares: number[]; // compute, exposed, waiting, host, bubble
   window_error: number;
+  facts: [string, string][];
+  uncovered: [string, number][]; // operations without computing beside them, and their share of the time
   series: { steps: number; step_ps: number };
   events: LinkEvent[];
   jobs: Job[];
-  ranks: [string, number, number, number, number, number][]; // name, job, compute, exposed, waiting, bubble
+  ranks: [string, number, number, number, number, number, number][]; // name, job, then as shares
   tracks: Track[];
   names: string[];
   kinds: string[];

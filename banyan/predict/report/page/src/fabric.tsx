@@ -1,7 +1,7 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PageData } from "./data";
 import { FabricView, type Metric } from "./fabric_svg";
-import { counted, time } from "./format";
+import { counted, percent, time } from "./format";
 import { useTheme } from "./hooks";
 import { chosenUnit, moment, shownLine } from "./state";
 import { scaleGradient } from "./theme";
@@ -15,7 +15,7 @@ export function Fabric({ data }: { data: PageData }) {
   const now = useTheme();
   const { steps, step_ps } = data.series;
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     host.current!.append(view.svg);
     view.fit();
     const stops = [
@@ -27,7 +27,8 @@ export function Fabric({ data }: { data: PageData }) {
     ];
     return () => stops.forEach((stop) => stop());
   }, [view]);
-  useEffect(() => view.colour(metric, step), [view, metric, step, now]);
+  const top = useMemo(() => view.highest(metric), [view, metric]);
+  useLayoutEffect(() => view.colour(metric, step), [view, metric, step, now]);
 
   const choices: [Metric, string, string][] = [
     ["load", "Average", "Bytes over what the link could have carried"],
@@ -72,21 +73,21 @@ export function Fabric({ data }: { data: PageData }) {
         class="fabric-host"
         ref={host}
         style={{
-          minHeight: `clamp(250px, ${((100 * (drawing.height + 30)) / (drawing.width + 30)).toFixed(1)}cqw, 62vh)`,
+          minHeight: `clamp(250px, ${((100 * (drawing.height + 30)) / (drawing.width + 30)).toFixed(1)}cqw, max(62vh, 460px))`,
         }}
       />
       <footer>
         <span class="legend">
           <span>0 %</span>
           <span class="gradient" style={{ background: scaleGradient() }} />
-          <span>100 % {metric === "full" ? "of the time a bottleneck" : "of bandwidth"}</span>
+          <span>{percent(top)} {metric === "full" ? "of the time a bottleneck" : "of bandwidth"}</span>
         </span>
         {drawing.lines.some((line) => line.forth?.down ?? line.back?.down) && (
           <span class="legend">
             <span>
               <svg class="dash" viewBox="0 0 26 10" aria-hidden="true">
                 <path d="M1 5H25" stroke={metric === "moment" ? now.marks.down : "currentColor"} />
-                {metric === "moment" && <path class="cross" d="M9 1L17 9M9 9L17 1" stroke={now.marks.down} />}
+                <path class="cross" d="M9 1L17 9M9 9L17 1" stroke={now.marks.down} />
               </svg>
               {metric === "moment" ? "down at this moment" : "down for some of the time"}
             </span>

@@ -123,7 +123,7 @@ export class FabricView {
         const [x, y] = middleOf(line.path, line.curved);
         const cross = make("path", {
           class: "cross",
-          d: "M-4 -4L4 4M-4 4L4 -4",
+          d: "M-6 -6L6 6M-6 6L6 -6",
           transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
         });
         crosses.append(cross);
@@ -193,6 +193,14 @@ export class FabricView {
     return this.metric === "full" ? lane.full : lane.load;
   }
 
+  // The end of the colour scale: loads of 7 and of 10 % are told apart where nothing is above 10 %.
+  highest(metric: Metric): number {
+    const lanes = [...this.strokes, ...this.bodies].flatMap(({ lane }) => (lane === null ? [] : [lane]));
+    if (metric === "moment") return 1; // comparable from one moment to the next
+    const most = Math.max(0, ...lanes.map((lane) => (metric === "full" ? lane.full : lane.load)));
+    return [0.01, 0.02, 0.05, 0.1, 0.2, 0.5].find((top) => most <= top) ?? 1;
+  }
+
   // At the moment that is looked at.
   private isDown(lane: Lane): boolean {
     return this.metric === "moment" && isWithin(lane.down, (this.step + 0.5) * this.stepTime);
@@ -201,27 +209,28 @@ export class FabricView {
   colour(metric: Metric, step: number) {
     this.metric = metric;
     this.step = step;
+    const top = this.highest(metric);
     for (const { path, lane } of this.strokes) {
       const value = this.value(lane);
       const down = this.isDown(lane);
-      path.setAttribute("stroke", down ? theme().marks.down : loadColour(value));
+      path.setAttribute("stroke", down ? theme().marks.down : loadColour(value / top));
       path.classList.toggle("down", down);
       path.classList.toggle("was-down", lane.down !== undefined && metric !== "moment");
       path.dataset.load = value.toFixed(3);
     }
     for (const { cross, lanes } of this.crosses) {
-      const down = lanes.some((lane) => this.isDown(lane));
+      const down = metric !== "moment" || lanes.some((lane) => this.isDown(lane));
       cross.setAttribute("visibility", down ? "visible" : "hidden");
       cross.setAttribute("stroke", theme().marks.down);
     }
     for (const { shape, lane } of this.bodies) {
       if (lane === null) continue;
       const value = this.value(lane);
-      (shape as SVGRectElement).style.stroke = loadColour(value);
+      (shape as SVGRectElement).style.stroke = loadColour(value / top);
       shape.dataset.load = value.toFixed(3);
     }
     for (const cell of this.svg.querySelectorAll<SVGRectElement>(".cell"))
-      cell.style.fill = loadColour(Number(cell.dataset.load));
+      cell.style.fill = loadColour(Number(cell.dataset.load) / this.highest("load"));
   }
 
   private apply() {
@@ -278,7 +287,7 @@ export class FabricView {
     const line = this.drawing.lines[number],
       lane = (side === "forth" ? line.forth : line.back)!;
     const [from, to] = side === "forth" ? [line.a, line.b] : [line.b, line.a];
-    const title = lane.links === 1 ? lane.hottest : `${this.drawing.units[from].name} → ${this.drawing.units[to].name}`;
+    const title = lane.links === 1 ? lane.hottest : `${this.drawing.units[from].name} -> ${this.drawing.units[to].name}`;
     return [title, this.laneRows(lane)];
   }
 

@@ -1,19 +1,20 @@
-// Numbers as people read them: three digits, and the unit that leaves at least one before the point.
+// Numbers as people read them: three digits, and the unit that leaves at least one before the point. Times, which are
+// computed, keep the zeros at their end.
 
-function scaled(value: number, step: number, units: string[]): string {
+function scaled(value: number, step: number, units: string[], keepsZeros = false): string {
   let unit = 0;
   let rest = Math.abs(value);
   while (rest >= step * 0.9995 && unit + 1 < units.length) {
     rest /= step;
     ++unit;
   }
-  const digits = rest < 9.995 ? 2 : rest < 99.95 ? 1 : 0;
+  const digits = (unit === 0 && keepsZeros) || rest >= 99.95 ? 0 : rest < 9.995 ? 2 : 1;
   let text = rest.toFixed(digits);
-  if (text.includes(".")) text = text.replace(/\.?0+$/, "");
+  if (text.includes(".") && !keepsZeros) text = text.replace(/\.?0+$/, "");
   return (value < 0 ? "−" : "") + text + " " + units[unit];
 }
 
-export const time = (ps: number) => scaled(ps, 1000, ["ps", "ns", "µs", "ms", "s"]);
+export const time = (ps: number) => scaled(ps, 1000, ["ps", "ns", "µs", "ms", "s"], true);
 export const rate = (perSecond: number) => scaled(perSecond, 1000, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"]);
 export const bytes = (count: number) => scaled(count, 1000, ["B", "kB", "MB", "GB", "TB", "PB"]);
 export const size = (count: number) => scaled(count, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]);

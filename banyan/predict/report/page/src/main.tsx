@@ -151,6 +151,16 @@ function Page({ data }: { data: PageData }) {
           </h1>
           <p class="sentence">{data.sentence}</p>
           <Figures data={data} />
+          {data.facts.length > 0 && (
+            <dl class="facts">
+              {data.facts.map(([what, text], i) => (
+                <div key={i}>
+                  <dt>{what}</dt>
+                  <dd>{text}</dd>
+                </div>
+              ))}
+            </dl>
+          )}
           {data.notes.length > 0 && (
             <ul class="notes">
               {data.notes.map((note) => (
@@ -164,7 +174,7 @@ function Page({ data }: { data: PageData }) {
             </p>
           )}
         </div>
-        <div class={"columns" + (has.fabric && (has.links || has.whatIf) ? "" : " single")}>
+        <div class="columns">
           {has.fabric && <Fabric data={data} />}
           {(has.links || has.whatIf) && (
             <div class="side">

@@ -1,11 +1,11 @@
 // Where the time of each rank went: labelled bars for a few ranks, a skyline of thin columns for many.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { PageData } from "./data";
 import { counted, percent, time } from "./format";
-import { useTheme } from "./hooks";
+import { useTheme, useWidth } from "./hooks";
 import { hideTooltip, showTooltip } from "./tooltip";
 
-export const partNames = ["Compute", "Exposed communication", "Waiting for ranks", "Bubble"];
+export const partNames = ["Compute", "Exposed communication", "Waiting for ranks", "Host", "Bubble"];
 const kMostBars = 24;
 
 type RankRow = PageData["ranks"][number];
@@ -52,13 +52,8 @@ export function PartLegend() {
 function Skyline({ rows, whole }: { rows: RankRow[]; whole: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const now = useTheme();
-  const [width, setWidth] = useState(0);
-  useEffect(() => {
-    const observer = new ResizeObserver(() => setWidth(canvas.current!.clientWidth));
-    observer.observe(canvas.current!);
-    return () => observer.disconnect();
-  }, []);
-  useEffect(() => {
+  const width = useWidth(canvas);
+  useLayoutEffect(() => {
     if (width === 0) return;
     const element = canvas.current!,
       ratio = devicePixelRatio || 1,
@@ -157,6 +152,28 @@ export function Ranks({ data }: { data: PageData }) {
               {percent(row[2] / Math.max(1, data.time_ps))}
             </span>,
           ])}
+        </div>
+      )}
+      {data.uncovered.length > 0 && (
+        <div class="uncovered">
+          <h3>While nothing computes</h3>
+          <p class="dim small">
+            Operations under way, or waited for, when a rank neither computes nor moves memory; share of the whole time, mean
+            of the ranks in the timeline.
+          </p>
+          <div class="bars">
+            {data.uncovered.map(([name, share]) => [
+              <span class="name" key={"name " + name} title={name}>
+                {name}
+              </span>,
+              <span class="bar" key={"bar " + name}>
+                <i class="part1" style={{ width: 100 * share + "%" }} />
+              </span>,
+              <span class="value" key={"value " + name}>
+                {percent(share)}
+              </span>,
+            ])}
+          </div>
         </div>
       )}
       <footer>

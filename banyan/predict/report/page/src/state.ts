@@ -1,4 +1,4 @@
-// What parts of the page tell one another: the moment under the cursor, the line of the drawing that is looked at, the
+// State that parts of the page share: the moment under the cursor, the line of the drawing that is looked at, the
 // unit whose links are listed.
 
 export class Shared<T> {

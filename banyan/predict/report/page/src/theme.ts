@@ -34,6 +34,7 @@ const light: Theme = {
     send: "#12805f",
     receive: "#7cc2a4",
     wait: "#c8cdd5",
+    host: "#8a6fb8",
   },
   onKind: {
     compute: "#ffffff",
@@ -42,6 +43,7 @@ const light: Theme = {
     send: "#ffffff",
     receive: "#0b2a20",
     wait: "#3a4452",
+    host: "#ffffff",
   },
   marks: {
     down: "#c01f2f",
@@ -51,7 +53,7 @@ const light: Theme = {
     start: "#0a5fb4",
     end: "#5a6675",
   },
-  parts: ["#2c6cb0", "#d4691e", "#ecc04b", "#d3d8df"],
+  parts: ["#2c6cb0", "#d4691e", "#ecc04b", "#8a6fb8", "#d3d8df"],
   plans: ["#0072b2", "#d55e00", "#009e73", "#aa4f8c", "#8a6d00", "#4b5563", "#56a0d3", "#7a4419"],
   scale: [
     [214, 220, 228],
@@ -78,6 +80,7 @@ const dark: Theme = {
     send: "#35b38b",
     receive: "#1f6b54",
     wait: "#434d5a",
+    host: "#a58bd6",
   },
   onKind: {
     compute: "#08131f",
@@ -86,6 +89,7 @@ const dark: Theme = {
     send: "#03170f",
     receive: "#d3f2e6",
     wait: "#c9d1db",
+    host: "#160a2b",
   },
   marks: {
     down: "#ff6b6b",
@@ -95,7 +99,7 @@ const dark: Theme = {
     start: "#74b6ff",
     end: "#98a4b3",
   },
-  parts: ["#4f8fd6", "#e98a44", "#caa53b", "#39424e"],
+  parts: ["#4f8fd6", "#e98a44", "#caa53b", "#a58bd6", "#39424e"],
   plans: ["#56b4e9", "#f08a3c", "#2fc79a", "#d88fc0", "#e2c044", "#a9b4c2", "#9bd0f5", "#c98d5d"],
   scale: [
     [52, 61, 73],

@@ -1,7 +1,7 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PageData } from "./data";
 import { count, counted, moment, time } from "./format";
-import { useTheme } from "./hooks";
+import { useTheme, useWidth } from "./hooks";
 import { isStroked, markKinds, markNames, markShapes, type Mark, type MarkKind } from "./marks";
 import { TimelineCanvas } from "./timeline_canvas";
 import { TimelineModel, type Hit } from "./timeline_model";
@@ -38,17 +38,12 @@ function Overview({
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const now = useTheme();
-  const [width, setWidth] = useState(0);
-  useEffect(() => {
-    const observer = new ResizeObserver(() => setWidth(canvas.current!.clientWidth));
-    observer.observe(canvas.current!);
-    return () => observer.disconnect();
-  }, []);
+  const width = useWidth(canvas);
   const activity = useMemo(
     () => (width > 0 ? model.activity(Math.max(1, Math.floor(width / 2))) : null),
     [model, width],
   );
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (activity === null) return;
     const element = canvas.current!,
       ratio = devicePixelRatio || 1,
@@ -119,7 +114,7 @@ export function Timeline({ data }: { data: PageData }) {
   const rowHeight = thin ? kThin : kRow;
   const height = Math.min(kTallest, Math.max(3 * kRow, rows.length * rowHeight) + timeline.top + 4);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     stage.current!.append(timeline.canvas);
     timeline.onView = (t0, t1) => setView([t0, t1]);
     timeline.onSelect = (chosen) => {
@@ -127,9 +122,10 @@ export function Timeline({ data }: { data: PageData }) {
       setMark(null);
     };
     timeline.onMark = setMark;
-    const observer = new ResizeObserver(() =>
-      timeline.resize(scroller.current!.clientWidth, scroller.current!.clientHeight),
-    );
+    const measure = () => timeline.resize(scroller.current!.clientWidth, scroller.current!.clientHeight);
+    timeline.setRows(rows, rowHeight);
+    measure();
+    const observer = new ResizeObserver(measure);
     observer.observe(scroller.current!);
     return () => observer.disconnect();
   }, [timeline]);

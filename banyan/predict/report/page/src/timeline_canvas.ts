@@ -78,7 +78,7 @@ export class TimelineCanvas {
     this.canvas.height = Math.round(height * ratio);
     this.canvas.style.width = width + "px";
     this.canvas.style.height = height + "px";
-    this.redraw();
+    this.draw(); // at once: whoever prints or photographs the page does not wait for a frame
   }
   setRows(rows: Row[], rowHeight: number) {
     this.rows = rows;

@@ -93,7 +93,7 @@ export class TimelineModel {
     return rows.filter((row) => `${row.rank} ${row.stream}`.toLowerCase().includes(wanted));
   }
 
-  // Which names contain the text; null when nothing is sought.
+  // The names that contain the text; null when nothing is sought.
   matching(text: string): Uint8Array | null {
     const wanted = text.trim().toLowerCase();
     if (wanted === "") return null;
