@@ -98,7 +98,7 @@ TEST_F(Doctor, ObeysNoMessage) {
   write(1, true);
   write(2, false);
   const Outcome outcome = run_banyan({"doctor", folder_.path("")});
-  EXPECT_THAT(outcome.out, HasSubstr("rank 0 says:  [2Jgone forged\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("rank 0 says: ?[2Jgone?forged\n"));
 }
 
 TEST_F(Doctor, RefusesWhatItCannotRead) {

@@ -457,7 +457,7 @@ class PageTest(unittest.TestCase):
 
     def test_ranks_have_bars_that_add_up(self):
         self.open("box")
-        widths = self.run_js("""[...document.querySelectorAll('.bars .bar')]
+        widths = self.run_js("""[...document.querySelectorAll('.bars .bar[role=img]')]
             .map(b => [...b.children].reduce((sum, i) => sum + parseFloat(i.style.width), 0))""")
         self.assertEqual(len(widths), 8)
         for width in widths:

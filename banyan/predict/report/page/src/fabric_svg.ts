@@ -241,15 +241,23 @@ export class FabricView {
     this.svg.dataset.view = `${this.x.toFixed(1)} ${this.y.toFixed(1)} ${this.scale.toFixed(4)}`;
   }
 
+  // From where to where the drawing reaches: a unit with a long name may be wider than the drawing.
+  private extent(axis: 0 | 1, size: number): [number, number] {
+    const ends = (side: number) => this.drawing.units.map((unit) => unit.at[axis] + (side * unit.at[axis + 2]) / 2);
+    return [Math.min(0, ...ends(-1)), Math.max(size, ...ends(1))];
+  }
+
   fit() {
     const width = this.svg.clientWidth,
       height = this.svg.clientHeight,
       margin = 14;
     if (width === 0 || height === 0) return;
     this.fitted = true;
-    this.scale = Math.min(2, (width - 2 * margin) / this.drawing.width, (height - 2 * margin) / this.drawing.height);
-    this.x = (width - this.drawing.width * this.scale) / 2;
-    this.y = (height - this.drawing.height * this.scale) / 2;
+    const [left, right] = this.extent(0, this.drawing.width),
+      [top, bottom] = this.extent(1, this.drawing.height);
+    this.scale = Math.min(2, (width - 2 * margin) / (right - left), (height - 2 * margin) / (bottom - top));
+    this.x = (width - (left + right) * this.scale) / 2;
+    this.y = (height - (top + bottom) * this.scale) / 2;
     this.apply();
   }
 
