@@ -1,4 +1,5 @@
-# banyan_module(NAME [OWN_HEADERS] SOURCES ... [ALONE ...] [DEPS ...] [PRIVATE ...] [TESTS ...] [TEST_DEPS ...] [FUZZERS ...] [BENCHES ...])
+# banyan_module(NAME [OWN_HEADERS] SOURCES ... [ALONE ...] [DEPS ...] [PRIVATE ...] [TESTS ...] [TEST_DEPS ...]
+#               [FUZZERS ...] [BENCHES ...])
 #
 # One static library banyan_NAME, one test binary banyan_NAME_test (every gtest case is a ctest case), one program per
 # benchmark and, with BANYAN_FUZZ, one libFuzzer program per fuzzer. DEPS are visible to users of the module, PRIVATE

@@ -36,7 +36,7 @@ uint64_t OfferChoice::block_of(const HostTask& task, const Offer& offer) const {
   return std::clamp(round_up(offer.largest / blocks, kCacheLine), std::min(limits_.tuning.least_block, most), most);
 }
 
-// The ways from the cheapest on: in the post, without a copy, by a copy that peers make, by a copy that this rank makes.
+// The ways, cheapest first: in the post, without a copy, by a copy that peers make, by a copy that this rank makes.
 OfferWay OfferChoice::way_of(const HostTask& task, bool everybody_reduces, Offer& offer) const {
   const uint64_t largest = offer.largest;
   if (largest == 0 || limits_.ranks == 1 || task.kind == HostTask::Kind::meet) return OfferWay::none;
