@@ -136,7 +136,7 @@ TEST(PredictCalibrate, WritesCostsOfACurve) {
   texts.files = {log}, texts.output = costs, texts.link = "300GB/s";
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(run_calibrate(Terminal({}), texts), ExitCode::success);
-  EXPECT_THAT(::testing::internal::GetCapturedStdout(), AllOf(HasSubstr("30 us"), HasSubstr("every second point")));
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), AllOf(HasSubstr("30.0 us"), HasSubstr("every second point")));
   const std::vector<predict::CollectiveCost> read = predict::read_collective_costs(costs);
   ASSERT_EQ(read.size(), 1u);
   EXPECT_EQ(read[0].ranks, 8u) << "as the file's name says";

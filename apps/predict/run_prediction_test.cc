@@ -128,10 +128,10 @@ TEST(RunPrediction, SaysWhichLinkIsTheFirstThatDiffers) {
   const LinkAgreement agreement = compare_links(report.link_bytes, prediction.link_bytes);
   EXPECT_EQ(agreement.agreeing, 2u);
   EXPECT_EQ(agreement.first_other, LinkId{1});
-  EXPECT_THAT(
-      format_run_prediction(Terminal({}), fabric, report, prediction),
-      AllOf(HasSubstr("5 ms for 4 ms measured, error +25.0 %"), HasSubstr("the fabric's links are not this machine's"),
-            HasSubstr("2 of 4 links; first other: b->a (link 1) carried 41, predicted 40")));
+  EXPECT_THAT(format_run_prediction(Terminal({}), fabric, report, prediction),
+              AllOf(HasSubstr("5.00 ms for 4.00 ms measured, error +25.0 %"),
+                    HasSubstr("the fabric's links are not this machine's"),
+                    HasSubstr("2 of 4 links; first other: b -> a (link 1) carried 41, predicted 40")));
   const Json json = run_prediction_json(fabric, report, prediction);
   EXPECT_DOUBLE_EQ(json["error_percent"].get<double>(), 25);
   EXPECT_EQ(json["links_agreeing"], 2u);
@@ -140,7 +140,7 @@ TEST(RunPrediction, SaysWhichLinkIsTheFirstThatDiffers) {
   prediction.timed.simulation.complete = false;
   EXPECT_EQ(prediction_error(report, prediction), std::nullopt);
   EXPECT_THAT(format_run_prediction(Terminal({}), fabric, report, prediction),
-              HasSubstr("more than 5 ms: interrupted"));
+              HasSubstr("more than 5.00 ms: interrupted"));
 }
 
 }  // namespace
