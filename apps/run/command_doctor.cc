@@ -55,7 +55,7 @@ std::string describe(const run::CommunicatorReport& communicator) {
     const run::RankReport& rank = communicator.ranks[i];
     text += "\nrank " + std::to_string(rank.rank);
     if (!rank.host.empty()) text += " (" + harmless(rank.host) + ":" + std::to_string(rank.pid) + ")";
-    if (rank.health != run::RankHealth::alive) text += ", " + std::string(to_string(rank.health));
+    if (rank.health != run::Health::alive) text += ", " + std::string(to_string(rank.health));
     text += ": " + harmless(rank.words);
   }
   if (shown < communicator.ranks.size()) {

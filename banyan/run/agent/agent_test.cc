@@ -42,10 +42,10 @@ TEST(Agent, NoticesADeathOnItsHostAndOnOthers) {
   ForkedWorld world({"a", "a", "b", "c", "b"}, [](Seat& seat) -> std::string {
     const auto agent = sit_down(seat);
     seat.say(1);
-    if (!wait_for_state(*agent, 2, PeerState::dead)) return "it was not noticed";
+    if (!wait_for_state(*agent, 2, Health::dead)) return "it was not noticed";
     const milliseconds time = seat.board.since_strike();
     for (const uint32_t other : {0u, 1u, 3u, 4u}) {
-      if (agent->liveness().state(other) != PeerState::alive) return "too many are dead";
+      if (agent->liveness().state(other) != Health::alive) return "too many are dead";
     }
     seat.say(2);
     seat.test_says(2);
@@ -67,13 +67,13 @@ TEST(Agent, NoticesTheDeathOfTheHubAndOfItsSuccessor) {
   ForkedWorld world({"a", "b", "c", "d"}, [](Seat& seat) -> std::string {
     const auto agent = sit_down(seat);
     seat.say(1);
-    if (!wait_for_state(*agent, 0, PeerState::dead)) return "the death of the hub was not noticed";
+    if (!wait_for_state(*agent, 0, Health::dead)) return "the death of the hub was not noticed";
     const milliseconds first = seat.board.since_strike();
     seat.say(2);
-    if (!wait_for_state(*agent, 1, PeerState::dead)) return "the death of its successor was not noticed";
+    if (!wait_for_state(*agent, 1, Health::dead)) return "the death of its successor was not noticed";
     const milliseconds second = seat.board.since_strike();
-    const std::string others =
-        std::string(name_of(agent->liveness().state(2))) + " and " + name_of(agent->liveness().state(3));
+    const std::string others = std::string(to_string(agent->liveness().state(2))) + " and " +
+                               std::string(to_string(agent->liveness().state(3)));
     seat.say(3);
     seat.test_says(3);
     return "after " + std::to_string(first.count()) + " and " + std::to_string(second.count()) + " ms, " + others;
@@ -98,9 +98,9 @@ TEST(Agent, CallsTheStoppedSilentUntilTheyGoOn) {
       const Agent::Expectation expectation = agent->expect();
       seat.say(1);
       if (seat.rank() != stopped) {
-        if (!wait_for_state(*agent, stopped, PeerState::silent)) return "its silence was not noticed";
+        if (!wait_for_state(*agent, stopped, Health::silent)) return "its silence was not noticed";
         seat.say(2);
-        if (!wait_for_state(*agent, stopped, PeerState::alive)) return "its return was not noticed";
+        if (!wait_for_state(*agent, stopped, Health::alive)) return "its return was not noticed";
         seat.say(3);
       }
       seat.test_says(2);
@@ -134,9 +134,9 @@ TEST(Agent, TellsLeavingFromDying) {
           return Clock::now() < deadline ? "well" : "nobody let it go";
         }
         for (uint32_t rank = 0; rank < 5; ++rank) {
-          if (rank == last || wait_for_state(*agent, rank, PeerState::left)) continue;
-          return std::string("rank ") + std::to_string(rank) + ": " + name_of(agent->liveness().state(rank)) + ", " +
-                 agent->liveness().why(rank);
+          if (rank == last || wait_for_state(*agent, rank, Health::left)) continue;
+          return std::string("rank ") + std::to_string(rank) + ": " +
+                 std::string(to_string(agent->liveness().state(rank))) + ", " + agent->liveness().why(rank);
         }
         agent->leave(soon());
         return "well";
@@ -157,7 +157,7 @@ TEST(Agent, DoesNotBelieveAProcessThatOnlyHasTheNumber) {
     }
     seat.world.members[2].start_time -= 1;
     const auto agent = sit_down(seat);
-    const bool is_dead = wait_for_state(*agent, 2, PeerState::dead);
+    const bool is_dead = wait_for_state(*agent, 2, Health::dead);
     seat.say(1);
     seat.test_says(2);
     return is_dead ? "dead" : "alive";
@@ -177,7 +177,7 @@ TEST(Agent, TellsItsHooksOfEachChange) {
                                }});
   world.end(1);
   ASSERT_EQ(changed.get_future().wait_for(kLong), std::future_status::ready);
-  EXPECT_EQ(world[2].liveness().state(1), PeerState::dead);
+  EXPECT_EQ(world[2].liveness().state(1), Health::dead);
 }
 
 TEST(Agent, NoticesADeathWhenAForkedChildLivesOn) {
@@ -193,7 +193,7 @@ TEST(Agent, NoticesADeathWhenAForkedChildLivesOn) {
       return "";
     }
     seat.say(1);
-    const bool is_dead = wait_for_state(*agent, 1, PeerState::dead);
+    const bool is_dead = wait_for_state(*agent, 1, Health::dead);
     return is_dead ? agent->liveness().why(1) : "it was not noticed";
   });
   ASSERT_TRUE(world.all_say(1));
@@ -217,9 +217,9 @@ TEST(Agent, AsksAllForTheirState) {
   for (const uint32_t asker : {0u, 3u}) {
     const std::vector<PeerReport> reports = world[asker].ask_states(kGroup, soon());
     ASSERT_EQ(reports.size(), 4u);
-    EXPECT_EQ(reports[1].kind, PeerReport::Kind::answered);
+    EXPECT_EQ(reports[1].health, Health::alive);
     EXPECT_EQ(reports[1].text, "state of 1");
-    EXPECT_EQ(reports[2].kind, PeerReport::Kind::unknown);
+    EXPECT_EQ(reports[2].health, Health::unknown);
     EXPECT_EQ(reports[asker].text, "state of " + std::to_string(asker));
   }
 }
@@ -234,11 +234,11 @@ TEST(Agent, SaysWhoDoesNotAnswer) {
       seat.test_says(3);
       return "";
     }
-    if (!wait_for_state(*agent, 2, PeerState::dead)) return "the death was not noticed";
+    if (!wait_for_state(*agent, 2, Health::dead)) return "the death was not noticed";
     const auto reports = agent->ask_states(kGroup, Clock::now() + milliseconds(500));
-    EXPECT_EQ(reports[2].kind, PeerReport::Kind::dead);
+    EXPECT_EQ(reports[2].health, Health::dead);
     EXPECT_THAT(reports[2].text, HasSubstr("has ended"));
-    EXPECT_EQ(reports[3].kind, PeerReport::Kind::no_answer);
+    EXPECT_EQ(reports[3].health, Health::silent);
     return ::testing::Test::HasFailure() ? "not so" : reports[0].text;
   });
   ASSERT_TRUE(world.all_say(1));
@@ -260,7 +260,7 @@ TEST(Agent, AsksWithoutAHubThatIsStopped) {
     std::string text;
     if (seat.rank() == 1) {
       const auto reports = agent->ask_states(kGroup, Clock::now() + milliseconds(1000));
-      text = std::to_string(static_cast<int>(reports[0].kind)) + " " + reports[2].text + " ";
+      text = std::string(to_string(reports[0].health)) + " " + reports[2].text + " ";
       agent->tell(kGroup, "rank 0 is late");
     }
     std::future<std::string> reason = dumped.get_future();
@@ -277,7 +277,7 @@ TEST(Agent, AsksWithoutAHubThatIsStopped) {
   EXPECT_TRUE(world.board().wait_for(0, 2)) << "what was said to the stopped is not lost";
   world.say(3);
   EXPECT_EQ(world.report(0), "rank 0 is late");
-  EXPECT_EQ(world.report(1), std::to_string(static_cast<int>(PeerReport::Kind::no_answer)) + " I am 2 rank 0 is late");
+  EXPECT_EQ(world.report(1), "silent I am 2 rank 0 is late");
   EXPECT_EQ(world.report(2), "rank 0 is late");
 }
 
@@ -331,7 +331,7 @@ TEST(Agent, RefusesGarbageAndGoesOn) {
     ASSERT_EQ(send(socket.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), static_cast<ssize_t>(garbage.size()));
     EXPECT_TRUE(is_hung_up(socket));
   }
-  EXPECT_EQ(world[1].ask_states(kGroup, soon())[0].kind, PeerReport::Kind::unknown);
+  EXPECT_EQ(world[1].ask_states(kGroup, soon())[0].health, Health::unknown);
   const Agent::Refusals refusals = world[0].refusals();
   EXPECT_EQ(refusals.count, 20u);
   EXPECT_EQ(refusals.last.size(), 16u);
@@ -365,7 +365,7 @@ TEST(Agent, KeepsNoDescriptors) {
     const auto connector = world[0].connector(kGroup, {0, 1}, 0, milliseconds(1000));
     connector->request(1, 0, {});
     world.end(3);
-    EXPECT_TRUE(wait_for_state(world[1], 3, PeerState::dead));
+    EXPECT_TRUE(wait_for_state(world[1], 3, Health::dead));
   }
   EXPECT_EQ(open_descriptors(), before);
 }
@@ -386,7 +386,7 @@ TEST(Agent, IsOfNoUseToAForkedChild) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(world[1].ask_states(kGroup, soon())[0].kind, PeerReport::Kind::unknown) << "the parent's goes on";
+  EXPECT_EQ(world[1].ask_states(kGroup, soon())[0].health, Health::unknown) << "the parent's goes on";
 }
 
 TEST(Agent, GivesUpOnAHubThatDoesNotAnswer) {

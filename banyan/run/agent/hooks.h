@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "banyan/run/record/health.h"
+
 namespace banyan::run {
 
 // Called on the agent's thread; they must not block, nor call the agent or destroy their registration. All may be
@@ -23,16 +25,10 @@ struct CommunicatorHooks {
 
 // How a rank replied to a question.
 struct PeerReport {
-  enum class Kind : uint8_t {
-    answered,
-    unknown,    // it lives, and knows no such communicator (any more)
-    no_answer,  // until the deadline
-    silent,     // nor before the question
-    left,
-    dead,
-  };
-  Kind kind = Kind::no_answer;
-  std::string text;  // what its state hook said; of the silent, the left and the dead, why
+  // alive: it has answered. unknown: it lives, and knows no such communicator (any more). silent: it has not answered
+  // until the deadline, or not even before the question.
+  Health health = Health::silent;
+  std::string text;  // what its state hook said; of the silent, the left and the dead, why, if that is known
 };
 
 // Takes its hooks back at its end: none runs after that. May outlive the agent.

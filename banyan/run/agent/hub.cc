@@ -18,8 +18,8 @@ constexpr milliseconds kProof{20};
 // After that, the hub calls those who have not called it.
 constexpr milliseconds kRollCall{1000};
 
-Message gone_message(uint32_t rank, PeerState state, const std::string& why) {
-  return {message::gone, WireWriter().number(rank).number(static_cast<uint8_t>(state)).text(why).take()};
+Message gone_message(uint32_t rank, Health state, const std::string& why) {
+  return {message::gone, WireWriter().number(rank).text(std::string(to_string(state))).text(why).take()};
 }
 
 Message flag_message(message::Kind kind, bool on) {
@@ -70,7 +70,7 @@ void Hub::lost(uint32_t rank, const std::string& why) {
       return;
     }
   }
-  conclude(rank, PeerState::dead, endings_[rank], {});
+  conclude(rank, Health::dead, endings_[rank], {});
 }
 
 void Hub::process_ended(uint32_t rank) {
@@ -78,7 +78,7 @@ void Hub::process_ended(uint32_t rank) {
   const bool was_lost = !endings_[rank].empty();
   endings_[rank] = names_[rank] + " has ended";
   if (was_lost) {
-    conclude(rank, PeerState::dead, endings_[rank], {});
+    conclude(rank, Health::dead, endings_[rank], {});
   } else if (is_own() || rank == hub_ || !answers()) {
     // That it left, if so, is in what was read by now, or comes from a hub that has just left too.
     conclude_later(rank, kProof);
@@ -93,22 +93,22 @@ void Hub::conclude_later(uint32_t rank, milliseconds delay) {
   const auto own = std::make_shared<Reactor::Timer>();
   *own = reactor_.after(delay, [this, rank, own] {
     conclusions_.erase(*own);
-    conclude(rank, PeerState::dead, endings_[rank], {});
+    conclude(rank, Health::dead, endings_[rank], {});
   });
   conclusions_.insert(*own);
 }
 
-void Hub::conclude(uint32_t rank, PeerState state, const std::string& why, std::optional<uint32_t> source) {
+void Hub::conclude(uint32_t rank, Health state, const std::string& why, std::optional<uint32_t> source) {
   // Nobody tells news to who has left, so it cannot tell an ending from another, and keeps its opinion to itself.
   const bool is_opinion = is_leaving() && !source;
-  if (is_opinion) state = PeerState::left;
+  if (is_opinion) state = Health::left;
   if (rank == options_.own || !liveness_.set(rank, state, why)) return;
-  if (state == PeerState::dead || is_opinion)
+  if (state == Health::dead || is_opinion)
     links_.close(rank);  // who has left closes it itself, when it has heard all
   pinged_[rank].reset();
   expecting_.erase(rank);
   // Who leaves is passed on apart, and waits for it.
-  if (!is_opinion && (state == PeerState::dead || source != rank)) spread(gone_message(rank, state, why), source);
+  if (!is_opinion && (state == Health::dead || source != rank)) spread(gone_message(rank, state, why), source);
   // A hub that leaves serves until it ends, so that a whole world can leave at once by way of it.
   if (rank == hub_ && !links_.is_linked(hub_)) take_over();
   adjust_beat();
@@ -158,17 +158,17 @@ void Hub::take_over() {
 
 void Hub::introduce(uint32_t rank) {
   for (uint32_t other = 0; other < liveness_.size(); ++other) {
-    const PeerState state = liveness_.state(other);
+    const Health state = liveness_.state(other);
     if (liveness_.is_gone(other)) links_.send(rank, gone_message(other, state, liveness_.why(other)));
-    if (is_own() && state == PeerState::silent) links_.send(rank, silence_message(other, true, liveness_.why(other)));
+    if (is_own() && state == Health::silent) links_.send(rank, silence_message(other, true, liveness_.why(other)));
   }
   if (!is_own() && expecting_.contains(options_.own)) links_.send(rank, flag_message(message::expecting, true));
 }
 
 void Hub::heard(uint32_t rank) {
   pinged_[rank].reset();
-  if (liveness_.state(rank) != PeerState::silent || !(is_own() || rank == hub_)) return;
-  liveness_.set(rank, PeerState::alive, "");
+  if (liveness_.state(rank) != Health::silent || !(is_own() || rank == hub_)) return;
+  liveness_.set(rank, Health::alive, "");
   if (is_own()) spread(silence_message(rank, false, ""), {});
   events_.changed(rank);
 }
@@ -213,12 +213,13 @@ bool Hub::received(uint32_t rank, const Message& message) {
 void Hub::received_gone(uint32_t rank, const Message& message) {
   WireReader reader(message.body);
   const uint32_t gone = checked(reader.number<uint32_t>());
-  const bool has_left = reader.number<uint8_t>() == static_cast<uint8_t>(PeerState::left);
+  const Health health = parse_health(reader.text());
+  if (!is_gone(health)) throw Error(ErrorCode::invalid_input, "a rank that is gone is " + std::string(to_string(health)));
   const std::string why = reader.text();
-  conclude(gone, has_left ? PeerState::left : PeerState::dead, why, rank);
+  conclude(gone, health, why, rank);
   if (gone == rank) {
     pass_on_leave(gone);
-  } else if (has_left) {
+  } else if (health == Health::left) {
     links_.send(rank, noted_message(gone));
   }
 }
@@ -230,7 +231,7 @@ void Hub::received_ended(uint32_t rank, const Message& message) {
   if (liveness_.is_gone(ended)) {
     links_.send(rank, gone_message(ended, liveness_.state(ended), liveness_.why(ended)));
   } else {
-    conclude(ended, PeerState::dead, why, {});
+    conclude(ended, Health::dead, why, {});
   }
 }
 
@@ -240,7 +241,7 @@ void Hub::received_silence(const Message& message) {
   const bool is_silent = reader.number<uint8_t>() != 0;
   const std::string why = reader.text();
   if (rank == options_.own) return;
-  if (liveness_.set(rank, is_silent ? PeerState::silent : PeerState::alive, why)) events_.changed(rank);
+  if (liveness_.set(rank, is_silent ? Health::silent : Health::alive, why)) events_.changed(rank);
 }
 
 void Hub::expect(bool on) {
@@ -292,7 +293,7 @@ void Hub::judge(uint32_t rank, Clock::time_point now, bool was_asleep) {
   std::string shown = std::to_string(seconds);
   shown.erase(shown.find('.') + 2);
   const std::string why = names_[rank] + " has not answered for " + shown + " s; it is stopped or cut off";
-  if (!liveness_.set(rank, PeerState::silent, why)) return;
+  if (!liveness_.set(rank, Health::silent, why)) return;
   if (is_own()) spread(silence_message(rank, true, why), {});
   events_.changed(rank);
 }
@@ -317,7 +318,7 @@ void Hub::pass_on_leave(uint32_t leaver) {
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
     if (rank == options_.own || rank == leaver || liveness_.is_gone(rank)) continue;
     links_.send(rank, left_message(leaver));
-    if (liveness_.state(rank) == PeerState::alive) awaited.insert(rank);
+    if (liveness_.state(rank) == Health::alive) awaited.insert(rank);
   }
   leave_noted(leaver, leaver);
 }
@@ -337,7 +338,7 @@ void Hub::leave_noted(uint32_t leaver, uint32_t by) {
 }
 
 Message Hub::left_message(uint32_t leaver) const {
-  return gone_message(leaver, PeerState::left, names_[leaver] + " has left in peace");
+  return gone_message(leaver, Health::left, names_[leaver] + " has left in peace");
 }
 
 }  // namespace banyan::run

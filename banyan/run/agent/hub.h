@@ -46,7 +46,7 @@ class Hub {
   uint32_t rank() const { return hub_; }
   bool is_own() const { return hub_ == options_.own; }
   // It can be asked, as far as is known.
-  bool answers() const { return is_own() || liveness_.state(hub_) == PeerState::alive; }
+  bool answers() const { return is_own() || liveness_.state(hub_) == Health::alive; }
   bool is_joined() const { return is_own() || links_.is_linked(hub_); }
 
   void linked(uint32_t rank);
@@ -65,7 +65,7 @@ class Hub {
   using Clock = Reactor::Clock;
 
   bool is_leaving() const { return static_cast<bool>(left_); }
-  void conclude(uint32_t rank, PeerState state, const std::string& why, std::optional<uint32_t> source);
+  void conclude(uint32_t rank, Health state, const std::string& why, std::optional<uint32_t> source);
   void conclude_later(uint32_t rank, std::chrono::milliseconds delay);
   void received_gone(uint32_t rank, const Message& message);
   void received_ended(uint32_t rank, const Message& message);

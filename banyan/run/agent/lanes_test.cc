@@ -172,7 +172,7 @@ TEST(Lanes, FailWhenThePeerDies) {
       // once.
       connector->request(dead, 0, {});
       seat.say(2);
-      if (!wait_for_state(*agent, dead, PeerState::dead)) return "it was not noticed";
+      if (!wait_for_state(*agent, dead, Health::dead)) return "it was not noticed";
       connector->request(dead, 1, {});
       std::vector<Connector::Answer> stored;
       std::string text;

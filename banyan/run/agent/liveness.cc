@@ -5,22 +5,8 @@
 
 namespace banyan::run {
 
-const char* name_of(PeerState state) {
-  switch (state) {
-    case PeerState::alive:
-      return "alive";
-    case PeerState::silent:
-      return "silent";
-    case PeerState::left:
-      return "left";
-    case PeerState::dead:
-      return "dead";
-  }
-  return "unknown";
-}
-
-Liveness::Liveness(uint32_t size) : states_(std::make_unique<std::atomic<PeerState>[]>(size)), whys_(size) {
-  for (uint32_t rank = 0; rank < size; ++rank) states_[rank] = PeerState::alive;
+Liveness::Liveness(uint32_t size) : states_(std::make_unique<std::atomic<Health>[]>(size)), whys_(size) {
+  for (uint32_t rank = 0; rank < size; ++rank) states_[rank] = Health::alive;
 }
 
 std::string Liveness::why(uint32_t rank) const {
@@ -36,13 +22,13 @@ std::optional<uint32_t> Liveness::first_dead(std::span<const uint32_t> ranks) co
   return *found;
 }
 
-bool Liveness::set(uint32_t rank, PeerState state, std::string why) {
+bool Liveness::set(uint32_t rank, Health state, std::string why) {
   if (is_gone(rank) || states_[rank].load(std::memory_order_relaxed) == state) return false;
   {
     // Before the state: who sees it may ask why.
     const std::lock_guard lock(mutex_);
     whys_[rank] = std::move(why);
-    if (state == PeerState::dead) dead_.push_back(rank);
+    if (state == Health::dead) dead_.push_back(rank);
   }
   states_[rank].store(state, std::memory_order_release);
   changes_.fetch_add(1, std::memory_order_release);

@@ -10,23 +10,21 @@
 #include <string>
 #include <vector>
 
+#include "banyan/run/record/health.h"
+
 namespace banyan::run {
 
-// `silent` is a suspicion that may be withdrawn: the process was stopped, or cut off. `left` said good-bye before it
-// went. `left` and `dead` are for ever; who was called dead once is dead to all, or they could not act alike.
-enum class PeerState : uint32_t { alive, silent, left, dead };
-
-const char* name_of(PeerState state);
-
-// By world rank. One thread writes (that of the agent), any may read.
+// By world rank: alive, silent, left or dead. Who was called dead once is dead to all, or they could not act alike.
+//
+// One thread writes (that of the agent), any may read.
 class Liveness {
  public:
   explicit Liveness(uint32_t size);
 
   uint32_t size() const { return static_cast<uint32_t>(whys_.size()); }
   // One load.
-  PeerState state(uint32_t rank) const { return states_[rank].load(std::memory_order_acquire); }
-  bool is_gone(uint32_t rank) const { return state(rank) >= PeerState::left; }
+  Health state(uint32_t rank) const { return states_[rank].load(std::memory_order_acquire); }
+  bool is_gone(uint32_t rank) const { return run::is_gone(state(rank)); }
   // Grows with every change of any state, after that change: a loop compares it with what it saw last, and looks at the
   // states when it differs. May be slept on (futex.h), if a hook wakes it
   // (hooks.h).
@@ -38,10 +36,10 @@ class Liveness {
   std::optional<uint32_t> first_dead(std::span<const uint32_t> ranks) const;
 
   // By the writer. False when nothing changed: the gone stay as they are.
-  bool set(uint32_t rank, PeerState state, std::string why);
+  bool set(uint32_t rank, Health state, std::string why);
 
  private:
-  std::unique_ptr<std::atomic<PeerState>[]> states_;
+  std::unique_ptr<std::atomic<Health>[]> states_;
   mutable std::atomic<uint32_t> changes_{0};  // futexes are not const, even for those who only sleep
   mutable std::mutex mutex_;                  // protects the two
   std::vector<std::string> whys_;

@@ -7,7 +7,7 @@ namespace banyan::run::message {
 
 enum Kind : uint8_t {
   // Hub (hub.cc)
-  gone = 1,    // rank, state (left or dead), why
+  gone = 1,    // rank, health (left or dead, as a word), why
   gone_noted,  // rank that leaves: the sender knows, and all whom it tells
   ended,       // rank, why: its process has ended; asks the hub whether it had left before
   silence,     // rank, 1 or 0 (it answers again), why

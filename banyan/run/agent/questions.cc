@@ -24,18 +24,9 @@ Message dump_message(uint32_t asker, uint64_t number, uint64_t communicator, con
           WireWriter().number(asker).number(number).number(communicator).text(reason).number(flag(pass_on)).take()};
 }
 
-PeerReport::Kind kind_of(PeerState state) {
-  switch (state) {
-    case PeerState::alive:
-      return PeerReport::Kind::no_answer;
-    case PeerState::silent:
-      return PeerReport::Kind::silent;
-    case PeerState::left:
-      return PeerReport::Kind::left;
-    case PeerState::dead:
-      return PeerReport::Kind::dead;
-  }
-  return PeerReport::Kind::no_answer;
+// Of the rank's state hook; nothing where the communicator is not known.
+PeerReport report_of(std::optional<std::string> state) {
+  return {.health = state ? Health::alive : Health::unknown, .text = std::move(state).value_or("")};
 }
 
 }  // namespace
@@ -68,8 +59,7 @@ void Questions::ask(uint64_t communicator, Reactor::Clock::time_point deadline, 
   question.reports.resize(liveness_.size());
   for (const uint32_t rank : others()) question.pending.insert(rank);
   const std::optional<std::string> own = hooks_.state(communicator);
-  question.reports[own_] = {.kind = own ? PeerReport::Kind::answered : PeerReport::Kind::unknown,
-                            .text = own.value_or("")};
+  question.reports[own_] = report_of(own);
   question.end_timer = reactor_.at(deadline, [this, number] { finish(number); });
   if (hub_.is_own() || !hub_.answers()) {
     ask_directly(number);
@@ -97,7 +87,7 @@ void Questions::changed() {
 void Questions::finish_if_done(uint64_t number) {
   const std::set<uint32_t>& pending = questions_.at(number).pending;
   if (std::all_of(pending.begin(), pending.end(),
-                  [this](uint32_t rank) { return liveness_.state(rank) != PeerState::alive; })) {
+                  [this](uint32_t rank) { return liveness_.state(rank) != Health::alive; })) {
     finish(number);
   }
 }
@@ -109,9 +99,9 @@ void Questions::finish(uint64_t number) {
   if (question.direct_timer) reactor_.cancel(*question.direct_timer);
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
     PeerReport& report = question.reports[rank];
-    if (report.kind == PeerReport::Kind::no_answer) {
-      report = {.kind = kind_of(liveness_.state(rank)), .text = liveness_.why(rank)};
-    }
+    if (report.health != Health::silent) continue;
+    report.text = liveness_.why(rank);
+    if (liveness_.is_gone(rank)) report.health = liveness_.state(rank);
   }
   question.done(std::move(question.reports));
 }
@@ -174,8 +164,7 @@ void Questions::received_answer(const Message& message) {
   }
   const auto found = questions_.find(number);
   if (found == questions_.end() || found->second.pending.erase(rank) == 0) return;
-  found->second.reports[rank] = {.kind = is_known ? PeerReport::Kind::answered : PeerReport::Kind::unknown,
-                                 .text = std::move(text)};
+  found->second.reports[rank] = report_of(is_known ? std::optional(std::move(text)) : std::nullopt);
   finish_if_done(number);
 }
 

@@ -42,7 +42,7 @@ TEST(Survivors, AgreeQuicklyWhenOneWasKilled) {
   ForkedWorld world({"a", "a", "a", "a", "b", "b", "b", "b"}, [](Seat& seat) -> std::string {
     const auto agent = sit_down(seat);
     seat.say(1);
-    if (!wait_for_state(*agent, 0, PeerState::dead)) return "it was not noticed";
+    if (!wait_for_state(*agent, 0, Health::dead)) return "it was not noticed";
     const auto start = Clock::now();
     const std::string text = text_of(agent->agree(question_of(*agent, 1)));
     const milliseconds time = since(start);

@@ -177,7 +177,7 @@ inline std::unique_ptr<Agent> sit_down(ForkedWorld::Seat& seat, Agent::Options o
 }
 
 // False when it does not come to that.
-inline bool wait_for_state(Agent& agent, uint32_t rank, PeerState state) {
+inline bool wait_for_state(Agent& agent, uint32_t rank, Health state) {
   std::atomic<uint32_t>& changes = agent.liveness().changes();
   const HookRegistration waker =
       agent.attach(~uint64_t{0}, {.state = {}, .told = {}, .liveness_changed = [&] { futex_wake_all(changes); }});

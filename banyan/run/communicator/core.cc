@@ -29,23 +29,6 @@ constexpr std::chrono::milliseconds kFirstReminder{10'000};
 constexpr std::chrono::milliseconds kFirstComparison{1000};
 constexpr int kRarer = 2;
 
-RankHealth health_after(PeerReport::Kind kind) {
-  switch (kind) {
-    case PeerReport::Kind::answered:
-      return RankHealth::alive;
-    case PeerReport::Kind::unknown:
-      return RankHealth::unknown;
-    case PeerReport::Kind::no_answer:
-    case PeerReport::Kind::silent:
-      return RankHealth::silent;
-    case PeerReport::Kind::left:
-      return RankHealth::left;
-    case PeerReport::Kind::dead:
-      return RankHealth::dead;
-  }
-  return RankHealth::unknown;
-}
-
 // Of the calls that the ranks have told of.
 template <typename Answers>
 std::optional<Mismatch> difference_between(const Answers& answers) {
@@ -133,10 +116,9 @@ std::vector<Communicator::Impl::Answer> Communicator::Impl::ask_ranks(std::chron
   std::vector<Answer> answers;
   for (const uint32_t member : members_) {
     const PeerReport& report = reports.at(member);
-    const bool has_answered = report.kind == PeerReport::Kind::answered;
-    is_mute_[answers.size()].store(report.kind == PeerReport::Kind::no_answer, std::memory_order_release);
-    answers.push_back(
-        {.news = has_answered ? RankNews::decode(report.text) : RankNews(), .health = health_after(report.kind)});
+    const bool has_answered = report.health == Health::alive;
+    is_mute_[answers.size()].store(report.health == Health::silent, std::memory_order_release);
+    answers.push_back({.news = has_answered ? RankNews::decode(report.text) : RankNews(), .health = report.health});
   }
   return answers;
 }
@@ -274,18 +256,10 @@ void Communicator::Impl::end_oldest(OperationState state) {
 }
 
 // One judgement for the error's words and for the record: who has not answered is as silent as who gives no heartbeat.
-RankHealth Communicator::Impl::health_of(uint32_t rank) const {
-  switch (job_->agent().liveness().state(members_[rank])) {
-    case PeerState::alive:
-      return is_mute_[rank].load(std::memory_order_acquire) ? RankHealth::silent : RankHealth::alive;
-    case PeerState::silent:
-      return RankHealth::silent;
-    case PeerState::left:
-      return RankHealth::left;
-    case PeerState::dead:
-      return RankHealth::dead;
-  }
-  return RankHealth::unknown;
+Health Communicator::Impl::health_of(uint32_t rank) const {
+  const Health health = job_->agent().liveness().state(members_[rank]);
+  const bool is_mute = is_mute_[rank].load(std::memory_order_acquire);
+  return health == Health::alive && is_mute ? Health::silent : health;
 }
 
 // What cannot be written is lost: it must not hide the error that it is about. Any thread.
@@ -369,7 +343,7 @@ Error Communicator::Impl::cause_of_loss(const Error& error) const {
   // Who has said good-bye may have gone because of a death, but then its own news of that is on the way.
   const Liveness& liveness = job_->agent().liveness();
   const bool has_anybody_left = std::any_of(members_.begin(), members_.end(),
-                                            [&](uint32_t member) { return liveness.state(member) == PeerState::left; });
+                                            [&](uint32_t member) { return liveness.state(member) == Health::left; });
   const Clock::time_point end = Clock::now() + (has_anybody_left ? kLastNews : kNewsTime);
   while (!failed_.load(std::memory_order_acquire) && Clock::now() < end) {
     try {
@@ -502,7 +476,7 @@ std::string Communicator::Impl::legend() const {
 }
 
 void Communicator::Impl::expect_present(uint32_t rank) const {
-  if (job_->agent().liveness().state(members_[rank]) != PeerState::left || executor_->can_do_without(rank)) return;
+  if (job_->agent().liveness().state(members_[rank]) != Health::left || executor_->can_do_without(rank)) return;
   std::string text = name_of(rank) + " has left";
   if (started_ > 0) {
     const UnderWay& call = under_way_[oldest_];

@@ -74,10 +74,10 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   bool note_failure(const Error& error);
   Error cause_of(const Error& error);
   Error cause_of_loss(const Error& error) const;
-  RankHealth health_of(uint32_t rank) const;
+  Health health_of(uint32_t rank) const;
   struct Answer {
     RankNews news;
-    RankHealth health = RankHealth::unknown;
+    Health health = Health::unknown;
   };
   std::vector<Answer> ask_ranks(std::chrono::milliseconds at_most);
   std::vector<Answer> ask_about_timeout();

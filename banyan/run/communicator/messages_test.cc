@@ -235,7 +235,7 @@ TEST_P(Messages, FromAnyDoWithoutARankThatHasLeft) {
     }
     if (sender_of(receive(comm, first, kAnyRank, 5)) != 1) return "not from rank 1";
     const Request request = receive(comm, second, kAnyRank, 5);
-    while (comm.job().agent().liveness().state(1) != PeerState::left) {
+    while (comm.job().agent().liveness().state(1) != Health::left) {
       if (request.is_over()) return "from nobody";
     }
     for (int look = 0; look < kLooks; ++look) {

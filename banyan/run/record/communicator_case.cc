@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "banyan/base/check.h"
 #include "banyan/base/rank_list.h"
 #include "banyan/run/record/mismatch.h"
 #include "banyan/run/record/straggler.h"
@@ -17,34 +16,7 @@ constexpr size_t kMaxMessages = 3;
 
 bool tells_of_trouble(const RankDump& dump) { return dump.reason != DumpReason::asked; }
 
-FindingKind as_finding(CulpritKind kind) {
-  switch (kind) {
-    case CulpritKind::mismatch:
-      return FindingKind::mismatch;
-    case CulpritKind::dead:
-      return FindingKind::dead;
-    case CulpritKind::silent:
-      return FindingKind::silent;
-    case CulpritKind::left:
-      return FindingKind::left;
-    case CulpritKind::missing:
-      return FindingKind::missing;
-    case CulpritKind::late:
-      return FindingKind::late;
-    case CulpritKind::stuck:
-      return FindingKind::stuck;
-    case CulpritKind::lost:
-      return FindingKind::lost;
-    case CulpritKind::circle:
-      return FindingKind::circle;
-    case CulpritKind::none:
-      break;
-  }
-  CHECK(false) << "no culprit is no finding";
-  return FindingKind::reported;
-}
-
-bool knows_of_nothing_better(RankHealth health) { return health == RankHealth::unknown || health == RankHealth::alive; }
+bool knows_of_nothing_better(Health health) { return health == Health::unknown || health == Health::alive; }
 
 const OperationRecord* find_collective(const RankDump& dump, uint64_t sequence) {
   for (const OperationRecord& record : dump.operations) {
@@ -61,7 +33,7 @@ CommunicatorCase::CommunicatorCase(std::string title, const std::vector<const Ra
   choose_moment();
   for (uint32_t rank = 0; rank < size_; ++rank) {
     const RankDump* dump = dump_of(rank);
-    states_.push_back(dump != nullptr ? state_of(*dump) : RankState{.rank = rank, .health = RankHealth::unknown});
+    states_.push_back(dump != nullptr ? state_of(*dump) : RankState{.rank = rank, .health = Health::unknown});
   }
   note_health();
   find_mismatch_in_history();
@@ -123,7 +95,7 @@ RankState CommunicatorCase::state_of(const RankDump& dump) const {
     }
   }
   // A dump from before the trouble tells nothing of it.
-  if (clock(dump, dump.time) < moment_ - kSecond) state.health = RankHealth::unknown;
+  if (clock(dump, dump.time) < moment_ - kSecond) state.health = Health::unknown;
   if (newest == nullptr) {
     state.sequence = before_the_first;
     return state;
@@ -144,10 +116,10 @@ RankState CommunicatorCase::state_of(const RankDump& dump) const {
 void CommunicatorCase::note_health() {
   for (const auto& [by, dump] : dumps_) {
     for (const PeerNote& peer : dump->peers) {
-      RankHealth& worst = claimed_.emplace(peer.rank, peer.health).first->second;
+      Health& worst = claimed_.emplace(peer.rank, peer.health).first->second;
       worst = std::max(worst, peer.health);
       RankState& state = states_[peer.rank];
-      if (state.health == RankHealth::unknown) state.sequence = std::max(state.sequence, peer.sequence);
+      if (state.health == Health::unknown) state.sequence = std::max(state.sequence, peer.sequence);
     }
   }
   for (RankState& state : states_) {
@@ -156,7 +128,7 @@ void CommunicatorCase::note_health() {
     // Who wrote after the trouble had begun lived then, and was there; it ended, or left, because of it.
     const RankDump* own = dump_of(state.rank);
     const bool wrote = own != nullptr && is_in_trouble_ && clock(*own, own->time) >= moment_;
-    const bool lived = wrote && claim->second != RankHealth::silent;
+    const bool lived = wrote && claim->second != Health::silent;
     if (!lived) state.health = claim->second;
   }
 }
@@ -197,9 +169,9 @@ void CommunicatorCase::find_mismatch_in_history() {
 
 // A snapshot of a healthy run shows ranks in calls that others are just about to make.
 bool CommunicatorCase::is_worth_telling(const Culprit& culprit) const {
-  if (culprit.kind == CulpritKind::none) return false;
-  const bool is_about_waiting = culprit.kind == CulpritKind::late || culprit.kind == CulpritKind::stuck ||
-                                culprit.kind == CulpritKind::lost || culprit.kind == CulpritKind::circle;
+  if (culprit.kind == FindingKind::none) return false;
+  const bool is_about_waiting = culprit.kind == FindingKind::late || culprit.kind == FindingKind::stuck ||
+                                culprit.kind == FindingKind::lost || culprit.kind == FindingKind::circle;
   if (!is_about_waiting || is_in_trouble_) return true;
   return std::any_of(states_.begin(), states_.end(),
                      [](const RankState& state) { return state.is_inside() && state.since >= kSecond; });
@@ -210,7 +182,7 @@ std::optional<Finding> CommunicatorCase::cut_network() const {
   std::set<std::pair<uint32_t, uint32_t>> deaf;  // who does not hear whom
   for (const auto& [by, dump] : dumps_) {
     for (const PeerNote& peer : dump->peers) {
-      const bool is_lost = peer.health == RankHealth::silent || peer.health == RankHealth::dead;
+      const bool is_lost = peer.health == Health::silent || peer.health == Health::dead;
       if (is_lost && dumps_.contains(peer.rank)) deaf.emplace(by, peer.rank);
     }
   }
@@ -240,7 +212,7 @@ std::optional<Finding> CommunicatorCase::main_finding() const {
   if (mismatch_) return mismatch_;
   if (auto cut = cut_network()) return cut;
   if (!is_worth_telling(culprit_)) return std::nullopt;
-  return Finding{.kind = as_finding(culprit_.kind),
+  return Finding{.kind = culprit_.kind,
                  .communicator = title_,
                  .ranks = culprit_.ranks,
                  .sequence = culprit_.sequence,
@@ -266,14 +238,14 @@ std::vector<std::string> CommunicatorCase::evidence(const Finding& finding) cons
     const RankDump* dump = dump_of(rank);
     if (dump == nullptr) {
       const auto claim = claimed_.find(rank);
-      const std::string seen = claim == claimed_.end() || claim->second == RankHealth::unknown
+      const std::string seen = claim == claimed_.end() || claim->second == Health::unknown
                                    ? ""
                                    : "; others called it " + std::string(to_string(claim->second));
       if (finding.kind != FindingKind::missing || !seen.empty()) lines.push_back(who + " wrote no record" + seen);
       continue;
     }
     lines.push_back(who + " is process " + std::to_string(dump->pid) + " (" + dump->program + ") on " + dump->host);
-    if (states_[rank].health == RankHealth::silent) {
+    if (states_[rank].health == Health::silent) {
       lines.push_back(who + " wrote a record all the same: it was stopped, or cut off, for a time only");
     }
     const int64_t age = moment_ - clock(*dump, dump->time);

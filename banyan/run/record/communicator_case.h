@@ -56,7 +56,7 @@ class CommunicatorCase {
   bool is_in_trouble_ = false;  // somebody wrote because of a timeout or an error
   int64_t moment_ = 0;
   std::vector<RankState> states_;
-  std::map<uint32_t, RankHealth> claimed_;  // the worst that others say of a rank
+  std::map<uint32_t, Health> claimed_;  // the worst that others say of a rank
   std::optional<Finding> mismatch_;
   Culprit culprit_;
 };

@@ -18,7 +18,7 @@ class Search {
  public:
   explicit Search(std::span<const CommunicatorCase> cases) {
     for (const CommunicatorCase& here : cases) {
-      if (here.culprit().kind != CulpritKind::late) continue;
+      if (here.culprit().kind != FindingKind::late) continue;
       for (const uint32_t rank : here.culprit().waiting) {
         if (const RankDump* dump = here.dump_of(rank)) waits_in_[process_of(*dump)].push_back({&here, rank});
       }

@@ -5,8 +5,6 @@
 #include <map>
 #include <optional>
 
-#include "banyan/base/error.h"
-#include "banyan/base/nearest.h"
 #include "banyan/base/rank_list.h"
 #include "banyan/run/record/mismatch.h"
 #include "banyan/run/record/words.h"
@@ -14,9 +12,9 @@
 namespace banyan::run {
 namespace {
 
-constexpr std::array<std::string_view, kRankHealths> kHealthNames = {"unknown", "alive", "silent", "left", "dead"};
-constexpr std::array<std::string_view, 10> kCulpritNames = {"none",    "mismatch", "dead",  "silent", "left",
-                                                            "missing", "late",     "stuck", "lost",   "circle"};
+constexpr std::array<std::string_view, 14> kFindingNames = {
+    "none", "mismatch", "dead",   "silent",   "left",      "missing",  "late",
+    "stuck", "lost",    "circle", "crossing", "straggler", "reported", "contradiction"};
 
 // Twice the calls it has finished, and one more while it is in the next.
 uint64_t position(const RankState& state) { return 2 * state.sequence - (state.is_inside() ? 1 : 0); }
@@ -32,9 +30,9 @@ class Search {
 
   Culprit run() const {
     if (auto found = mismatch()) return *found;
-    if (auto found = unhealthy(RankHealth::dead, CulpritKind::dead)) return *found;
-    if (auto found = unhealthy(RankHealth::silent, CulpritKind::silent)) return *found;
-    if (auto found = unhealthy(RankHealth::left, CulpritKind::left)) return *found;
+    if (auto found = unhealthy(Health::dead, FindingKind::dead)) return *found;
+    if (auto found = unhealthy(Health::silent, FindingKind::silent)) return *found;
+    if (auto found = unhealthy(Health::left, FindingKind::left)) return *found;
     if (inside_.empty()) return {};
     if (auto end = best_end()) return judge(*end);
     return anybody_waits() ? circle() : least_advanced();
@@ -58,7 +56,7 @@ class Search {
     std::set_difference(inside_.begin(), inside_.end(), excluded.begin(), excluded.end(), std::back_inserter(rest));
     return rest;
   }
-  Culprit accuse(CulpritKind kind, Ranks ranks, uint64_t sequence) const {
+  Culprit accuse(FindingKind kind, Ranks ranks, uint64_t sequence) const {
     Ranks waiting = inside_without(ranks);
     return {
         .kind = kind, .ranks = std::move(ranks), .waiting = std::move(waiting), .sequence = sequence, .sentence = ""};
@@ -98,7 +96,7 @@ class Search {
   Culprit judge(const End& end) const {
     const RankState& state = at(end.rank);
     const uint64_t wanted = at(end.waiter).sequence;
-    if (state.health == RankHealth::unknown) return missing();
+    if (state.health == Health::unknown) return missing();
     if (state.is_inside() && state.sequence <= wanted) {
       return has_late(state.sequence) ? late(state.sequence) : stuck({end.rank});
     }
@@ -107,7 +105,7 @@ class Search {
 
   Culprit least_advanced() const {
     for (const auto& [rank, state] : states_) {
-      if (state->health == RankHealth::unknown) return missing();
+      if (state->health == Health::unknown) return missing();
     }
     const auto place = [](const RankState& state) { return std::pair(position(state), state.step); };
     auto least = place(*states_.begin()->second);
@@ -157,28 +155,28 @@ class Search {
     }
     std::optional<Mismatch> found = find_mismatch(calls);
     if (!found) return std::nullopt;
-    Culprit culprit = accuse(CulpritKind::mismatch, std::move(found->odd), found->sequence);
+    Culprit culprit = accuse(FindingKind::mismatch, std::move(found->odd), found->sequence);
     culprit.sentence = std::move(found->sentence);
     return culprit;
   }
 
-  std::optional<Culprit> unhealthy(RankHealth health, CulpritKind kind) const {
+  std::optional<Culprit> unhealthy(Health health, FindingKind kind) const {
     Ranks ranks;
     for (const auto& [rank, state] : states_) {
       if (state->health == health) ranks.push_back(rank);
     }
     if (ranks.empty()) return std::nullopt;
     Culprit found = accuse(kind, std::move(ranks), 0);
-    if (kind == CulpritKind::left && found.waiting.empty()) return std::nullopt;  // they said good-bye: all is over
+    if (kind == FindingKind::left && found.waiting.empty()) return std::nullopt;  // they said good-bye: all is over
     const RankState& first = at(found.ranks.front());
     found.sequence = found.waiting.empty() ? first.sequence : at(found.waiting.front()).sequence;
     found.sentence = list_ranks(found.ranks);
-    if (kind == CulpritKind::dead) found.sentence += agree(found.ranks, " are dead", " is dead");
-    if (kind == CulpritKind::silent) {
+    if (kind == FindingKind::dead) found.sentence += agree(found.ranks, " are dead", " is dead");
+    if (kind == FindingKind::silent) {
       found.sentence += agree(found.ranks, " give no sign of life", " gives no sign of life");
       found.sentence += " (stopped, or cut off)";
     }
-    if (kind == CulpritKind::left) found.sentence += agree(found.ranks, " have left", " has left");
+    if (kind == FindingKind::left) found.sentence += agree(found.ranks, " have left", " has left");
     // What it has called may be known to nobody any more.
     if (found.ranks.size() == 1 && first.sequence > 0) found.sentence += "; " + last_words(first);
     found.sentence += waiting_words(found, true);
@@ -188,9 +186,9 @@ class Search {
   Culprit missing() const {
     Ranks ranks;
     for (const auto& [rank, state] : states_) {
-      if (state->health == RankHealth::unknown) ranks.push_back(rank);
+      if (state->health == Health::unknown) ranks.push_back(rank);
     }
-    Culprit found = accuse(CulpritKind::missing, std::move(ranks), at(inside_.front()).sequence);
+    Culprit found = accuse(FindingKind::missing, std::move(ranks), at(inside_.front()).sequence);
     found.sentence = "nothing is known of " + list_ranks(found.ranks);
     const uint64_t seen = at(found.ranks.front()).sequence;
     if (found.ranks.size() == 1 && seen > 0) {
@@ -201,7 +199,7 @@ class Search {
   }
 
   static bool is_late(const RankState& state, uint64_t wanted) {
-    return state.sequence < wanted && !state.is_inside() && state.health != RankHealth::unknown;
+    return state.sequence < wanted && !state.is_inside() && state.health != Health::unknown;
   }
 
   // Ranks wait for several at a time and name one; so who has not called it may be named by nobody.
@@ -215,7 +213,7 @@ class Search {
     for (const auto& [rank, state] : states_) {
       if (is_late(*state, wanted)) ranks.push_back(rank);
     }
-    Culprit found = accuse(CulpritKind::late, std::move(ranks), wanted);
+    Culprit found = accuse(FindingKind::late, std::move(ranks), wanted);
     found.sentence = list_ranks(found.ranks) + agree(found.ranks, " have", " has") + " not called " + words_of(wanted);
     if (found.ranks.size() == 1) found.sentence += "; " + last_words(at(found.ranks.front()));
     found.sentence += waiting_words(found, false);
@@ -225,7 +223,7 @@ class Search {
   // Several only where nobody says whom it waits for, and all have come as far.
   Culprit stuck(Ranks ranks) const {
     const RankState& first = at(ranks.front());
-    Culprit found = accuse(CulpritKind::stuck, std::move(ranks), first.sequence);
+    Culprit found = accuse(FindingKind::stuck, std::move(ranks), first.sequence);
     found.sentence = list_ranks(found.ranks) + agree(found.ranks, " are in ", " is in ") + words_of(first.sequence) +
                      agree(found.ranks, " and make no step", " and makes no step");
     if (first.since > 0) found.sentence += " for " + duration_words(first.since);
@@ -239,7 +237,7 @@ class Search {
   Culprit lost(const End& end) const {
     const RankState& waiter = at(end.waiter);
     Culprit found =
-        accuse(CulpritKind::lost, {std::min(end.waiter, end.rank), std::max(end.waiter, end.rank)}, waiter.sequence);
+        accuse(FindingKind::lost, {std::min(end.waiter, end.rank), std::max(end.waiter, end.rank)}, waiter.sequence);
     found.sentence = "rank " + std::to_string(end.waiter) + " is in " + words_of(waiter.sequence) +
                      " and waits for rank " + std::to_string(end.rank) +
                      ", which has finished that call: what it sent is lost";
@@ -263,7 +261,7 @@ class Search {
     if (has_late(least.sequence)) return late(least.sequence);
     const uint32_t sender = *target(least);
     Culprit found =
-        accuse(CulpritKind::circle, {std::min(least.rank, sender), std::max(least.rank, sender)}, least.sequence);
+        accuse(FindingKind::circle, {std::min(least.rank, sender), std::max(least.rank, sender)}, least.sequence);
     constexpr size_t kShown = 8;
     found.sentence = "rank " + std::to_string(least.rank);
     for (size_t i = 1; i < std::min(members.size(), kShown); ++i) {
@@ -283,20 +281,7 @@ class Search {
 
 }  // namespace
 
-std::string_view to_string(RankHealth health) { return kHealthNames[static_cast<size_t>(health)]; }
-std::string_view to_string(CulpritKind kind) { return kCulpritNames[static_cast<size_t>(kind)]; }
-
-RankHealth parse_rank_health(std::string_view text) {
-  NearestName nearest(text);
-  std::string known;
-  for (size_t i = 0; i < kRankHealths; ++i) {
-    if (kHealthNames[i] == text) return static_cast<RankHealth>(i);
-    nearest.offer(kHealthNames[i]);
-    known += (i == 0 ? "" : ", ") + std::string(kHealthNames[i]);
-  }
-  throw Error(ErrorCode::invalid_input,
-              "unknown health '" + std::string(text.substr(0, 60)) + "'" + nearest.hint() + "; known are " + known);
-}
+std::string_view to_string(FindingKind kind) { return kFindingNames[static_cast<size_t>(kind)]; }
 
 Culprit find_culprit(std::span<const RankState> states) { return Search(states).run(); }
 

@@ -19,16 +19,10 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/run/record/health.h"
 #include "banyan/run/record/operation.h"
 
 namespace banyan::run {
-
-// unknown: it has said nothing, and nobody has heard of it. silent: stopped, or cut off. left: said good-bye and went.
-enum class RankHealth : uint8_t { unknown, alive, silent, left, dead };
-inline constexpr size_t kRankHealths = 5;
-std::string_view to_string(RankHealth health);
-// Throws Error{invalid_input} that lists the names.
-RankHealth parse_rank_health(std::string_view text);
 
 struct RankState {
   uint32_t rank = 0;
@@ -36,7 +30,7 @@ struct RankState {
   OperationState state = OperationState::done;  // of that collective
   uint32_t step = 0;                            // in it
   uint32_t waits_for = kNoRank;                 // in it, if that is known
-  RankHealth health = RankHealth::alive;
+  Health health = Health::alive;
   int64_t since = 0;  // ns since it ended, or since it was called if it is under way; 0 unknown
   const OperationRecord* operation = nullptr;  // its record, if that is known; borrowed
 
@@ -44,11 +38,29 @@ struct RankState {
   bool is_inside() const { return sequence > 0 && state != OperationState::done; }
 };
 
-enum class CulpritKind : uint8_t { none, mismatch, dead, silent, left, missing, late, stuck, lost, circle };
-std::string_view to_string(CulpritKind kind);
+// What keeps a communicator from going on, or what else records tell. The last four come from records of several ranks
+// only (diagnosis.h): crossing: ranks wait for each other in several communicators. straggler: slow but moving.
+// reported: a rank reports an error that nothing else explains. contradiction: the records do not belong together.
+enum class FindingKind : uint8_t {
+  none,
+  mismatch,
+  dead,
+  silent,
+  left,
+  missing,
+  late,
+  stuck,
+  lost,
+  circle,
+  crossing,
+  straggler,
+  reported,
+  contradiction
+};
+std::string_view to_string(FindingKind kind);
 
 struct Culprit {
-  CulpritKind kind = CulpritKind::none;
+  FindingKind kind = FindingKind::none;
   std::vector<uint32_t> ranks;    // ascending
   std::vector<uint32_t> waiting;  // ranks that wait, directly or not; ascending
   uint64_t sequence = 0;          // of the call in question

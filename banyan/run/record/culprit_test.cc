@@ -16,7 +16,7 @@ RankState in(uint32_t rank, uint64_t sequence, uint32_t waits_for = kNoRank, uin
   return {.rank = rank, .sequence = sequence, .state = OperationState::running, .step = step, .waits_for = waits_for};
 }
 RankState after(uint32_t rank, uint64_t sequence) { return {.rank = rank, .sequence = sequence}; }
-RankState with(RankState state, RankHealth health) {
+RankState with(RankState state, Health health) {
   state.health = health;
   return state;
 }
@@ -24,7 +24,7 @@ RankState with(RankState state, RankHealth health) {
 struct Case {
   const char* name;
   std::vector<RankState> states;
-  CulpritKind kind;
+  FindingKind kind;
   std::vector<uint32_t> ranks;
   const char* sentence;
 };
@@ -34,105 +34,105 @@ class CulpritOf : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
     Culprit, CulpritOf,
     ::testing::Values(
-        Case{"NobodyWaits", {after(0, 4), after(1, 4), after(2, 3)}, CulpritKind::none, {}, ""},
-        Case{"NoRanks", {}, CulpritKind::none, {}, ""},
+        Case{"NobodyWaits", {after(0, 4), after(1, 4), after(2, 3)}, FindingKind::none, {}, ""},
+        Case{"NoRanks", {}, FindingKind::none, {}, ""},
         Case{"Late",
              {in(0, 17, 3), in(1, 17, 0), after(3, 16)},
-             CulpritKind::late,
+             FindingKind::late,
              {3},
              "rank 3 has not called call #17; its last was #16; ranks 0, 1 wait for it"},
         Case{"LateAtTheFirst",
              {in(0, 1, 1), after(1, 0)},
-             CulpritKind::late,
+             FindingKind::late,
              {1},
              "rank 1 has not called call #1; it has called nothing yet; rank 0 waits for it"},
         Case{"SeveralAreLate",
              {in(0, 17, 3), after(1, 16), after(3, 16)},
-             CulpritKind::late,
+             FindingKind::late,
              {1, 3},
              "ranks 1, 3 have not called call #17; rank 0 waits for them"},
         Case{"LateWhereNobodySaysForWhom",
              {in(0, 17), in(1, 17), after(2, 16)},
-             CulpritKind::late,
+             FindingKind::late,
              {2},
              "rank 2 has not called call #17; its last was #16; ranks 0, 1 wait for it"},
         Case{"LateBesideACircle",
              {in(0, 17, 1), in(1, 17, 0), after(2, 16)},
-             CulpritKind::late,
+             FindingKind::late,
              {2},
              "rank 2 has not called call #17; its last was #16; ranks 0, 1 wait for it"},
         Case{"LateBesideOneThatNamesNobody",
              {in(0, 17, 1), in(1, 17), after(2, 16)},
-             CulpritKind::late,
+             FindingKind::late,
              {2},
              "rank 2 has not called call #17; its last was #16; ranks 0, 1 wait for it"},
         Case{"EndOfAChain",
              {in(0, 17, 1), in(1, 17, 2), in(2, 17, kNoRank, 4)},
-             CulpritKind::stuck,
+             FindingKind::stuck,
              {2},
              "rank 2 is in call #17 and makes no step (step 4); it waits for nobody; ranks 0, 1 wait for it"},
         Case{"LeastStep",
              {in(0, 17, kNoRank, 5), in(1, 17, kNoRank, 3), in(2, 17, kNoRank, 5)},
-             CulpritKind::stuck,
+             FindingKind::stuck,
              {1},
              "rank 1 is in call #17 and makes no step (step 3); it waits for nobody; ranks 0, 2 wait for it"},
         Case{"AllAlike",
              {in(0, 17), in(1, 17)},
-             CulpritKind::stuck,
+             FindingKind::stuck,
              {0, 1},
              "ranks 0, 1 are in call #17 and make no step (step 0); they name nobody they wait for"},
         // Rank 2 could leave #16 early and waits in #17 for one that is still in #16, which waits for a late one.
         Case{"ThroughAnEarlierCall",
              {in(2, 17, 0), in(0, 16, 1), after(1, 15)},
-             CulpritKind::late,
+             FindingKind::late,
              {1},
              "rank 1 has not called call #16; its last was #15; ranks 0, 2 wait for it"},
         Case{"Lost",
              {in(0, 17, 1), after(1, 17), after(2, 17)},
-             CulpritKind::lost,
+             FindingKind::lost,
              {0, 1},
              "rank 0 is in call #17 and waits for rank 1, which has finished that call: what it sent is lost"},
         Case{"LostByOneThatWentOn",
              {in(0, 16, 1, 2), in(1, 17, 0), in(2, 17, 0)},
-             CulpritKind::lost,
+             FindingKind::lost,
              {0, 1},
              "rank 0 is in call #16 and waits for rank 1, which has finished that call: what it sent is lost"},
         Case{"Circle",
              {in(0, 17, 2, 5), in(1, 17, 0, 4), in(2, 17, 1, 6)},
-             CulpritKind::circle,
+             FindingKind::circle,
              {0, 1},
              "rank 1 waits for rank 0, which waits for rank 2, which waits for rank 1, in call #17; rank 1 has come "
              "least far (step 4), so what rank 0 sends to it is late or lost"},
         Case{"WaitingForItself",
              {in(0, 17, 0), in(1, 17, 0)},
-             CulpritKind::stuck,
+             FindingKind::stuck,
              {0},
              "rank 0 is in call #17 and makes no step (step 0); it waits for nobody; rank 1 waits for it"},
         Case{"Dead",
-             {in(0, 17, 1), with(after(1, 16), RankHealth::dead), after(2, 16)},
-             CulpritKind::dead,
+             {in(0, 17, 1), with(after(1, 16), Health::dead), after(2, 16)},
+             FindingKind::dead,
              {1},
              "rank 1 is dead; its last was #16; rank 0 waits for it in call #17"},
         Case{"SeveralDead",
-             {in(0, 17, 1), with(after(1, 16), RankHealth::dead), with(after(2, 16), RankHealth::dead)},
-             CulpritKind::dead,
+             {in(0, 17, 1), with(after(1, 16), Health::dead), with(after(2, 16), Health::dead)},
+             FindingKind::dead,
              {1, 2},
              "ranks 1, 2 are dead; rank 0 waits for them in call #17"},
         Case{"Silent",
-             {in(0, 17, 1), with(in(1, 17, 0), RankHealth::silent)},
-             CulpritKind::silent,
+             {in(0, 17, 1), with(in(1, 17, 0), Health::silent)},
+             FindingKind::silent,
              {1},
              "rank 1 gives no sign of life (stopped, or cut off); its last was #17; rank 0 waits for it in call #17"},
         Case{"Left",
-             {in(0, 17, 1), with(after(1, 16), RankHealth::left)},
-             CulpritKind::left,
+             {in(0, 17, 1), with(after(1, 16), Health::left)},
+             FindingKind::left,
              {1},
              "rank 1 has left; its last was #16; rank 0 waits for it in call #17"},
-        Case{"LeftAtTheEnd", {after(0, 16), with(after(1, 16), RankHealth::left)}, CulpritKind::none, {}, ""},
+        Case{"LeftAtTheEnd", {after(0, 16), with(after(1, 16), Health::left)}, FindingKind::none, {}, ""},
         Case{
             "Missing",
-            {in(0, 17, 1), with(after(1, 17), RankHealth::unknown)},
-            CulpritKind::missing,
+            {in(0, 17, 1), with(after(1, 17), Health::unknown)},
+            FindingKind::missing,
             {1},
             "nothing is known of rank 1; the last call that others saw of it is #17; rank 0 waits for it in call #17"}),
     [](const auto& case_info) { return case_info.param.name; });
@@ -164,11 +164,11 @@ TEST(Culprit, AMismatchComesFirst) {
       .sequence = 17, .count = 1024, .kind = OperationKind::all_reduce, .type = element::DataType::float32};
   OperationRecord theirs = ours;
   theirs.count = 1000;
-  std::vector<RankState> states{in(0, 17, 2), in(1, 17, 0), in(2, 17, 1), with(after(3, 16), RankHealth::dead)};
+  std::vector<RankState> states{in(0, 17, 2), in(1, 17, 0), in(2, 17, 1), with(after(3, 16), Health::dead)};
   states[0].operation = states[2].operation = &ours;
   states[1].operation = &theirs;
   const Culprit culprit = find_culprit(states);
-  EXPECT_EQ(culprit.kind, CulpritKind::mismatch);
+  EXPECT_EQ(culprit.kind, FindingKind::mismatch);
   EXPECT_THAT(culprit.ranks, ElementsAre(1));
   EXPECT_THAT(culprit.waiting, ElementsAre(0, 2));
   EXPECT_EQ(
@@ -193,11 +193,11 @@ TEST(Culprit, EndsOnAnyFacts) {
                         .state = static_cast<OperationState>(next(kOperationStates)),
                         .step = static_cast<uint32_t>(next(3)),
                         .waits_for = next(3) == 0 ? kNoRank : static_cast<uint32_t>(next(size + 1)),
-                        .health = next(3) > 0 ? RankHealth::alive : static_cast<RankHealth>(next(kRankHealths))});
+                        .health = next(3) > 0 ? Health::alive : static_cast<Health>(next(kHealths))});
     }
     const Culprit culprit = find_culprit(states);
-    ASSERT_EQ(culprit.sentence.empty(), culprit.kind == CulpritKind::none) << "round " << round;
-    ASSERT_EQ(culprit.ranks.empty(), culprit.kind == CulpritKind::none) << "round " << round;
+    ASSERT_EQ(culprit.sentence.empty(), culprit.kind == FindingKind::none) << "round " << round;
+    ASSERT_EQ(culprit.ranks.empty(), culprit.kind == FindingKind::none) << "round " << round;
     ASSERT_TRUE(std::is_sorted(culprit.ranks.begin(), culprit.ranks.end())) << "round " << round;
     for (const uint32_t rank : culprit.ranks) {
       ASSERT_LT(rank, size) << "round " << round;
@@ -206,7 +206,7 @@ TEST(Culprit, EndsOnAnyFacts) {
     const bool anybody_waits =
         std::any_of(states.begin(), states.end(), [](const RankState& state) { return state.is_inside(); });
     if (anybody_waits) {
-      ASSERT_NE(culprit.kind, CulpritKind::none) << "round " << round;
+      ASSERT_NE(culprit.kind, FindingKind::none) << "round " << round;
     }
   }
 }

@@ -1,7 +1,6 @@
 #include "banyan/run/record/diagnosis.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -45,13 +44,6 @@ bool is_consequence(std::span<const CommunicatorCase> cases, const CommunicatorC
 }
 
 }  // namespace
-
-std::string_view to_string(FindingKind kind) {
-  constexpr std::array<std::string_view, 13> kNames = {"mismatch",  "dead",     "silent",       "left",   "missing",
-                                                       "late",      "stuck",    "lost",         "circle", "crossing",
-                                                       "straggler", "reported", "contradiction"};
-  return kNames[static_cast<size_t>(kind)];
-}
 
 Diagnosis diagnose(std::span<const RankDump> dumps) {
   const std::vector<CommunicatorCase> cases = open_cases(dumps);

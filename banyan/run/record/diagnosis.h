@@ -14,26 +14,6 @@
 
 namespace banyan::run {
 
-// The first ten are those of CulpritKind. crossing: ranks wait for each other in several communicators. straggler: slow
-// but moving. reported: a rank reports an error that nothing else explains. contradiction: the dumps do not belong
-// together.
-enum class FindingKind : uint8_t {
-  mismatch,
-  dead,
-  silent,
-  left,
-  missing,
-  late,
-  stuck,
-  lost,
-  circle,
-  crossing,
-  straggler,
-  reported,
-  contradiction
-};
-std::string_view to_string(FindingKind kind);
-
 struct Finding {
   FindingKind kind = FindingKind::late;
   std::string communicator;          // as CommunicatorReport::title
@@ -45,7 +25,7 @@ struct Finding {
 
 struct RankReport {
   uint32_t rank = 0;
-  RankHealth health = RankHealth::unknown;  // as others saw it; alive when it wrote a dump
+  Health health = Health::unknown;  // as others saw it; alive when it wrote a dump
   std::string host;                         // empty when it wrote none
   int64_t pid = 0;
   std::string words;  // "in allreduce #17 for 3.1 s, waits for rank 3"

@@ -62,7 +62,7 @@ TEST(Diagnosis, ARankThatCameTooLate) {
 TEST(Diagnosis, ARankThatWroteNothing) {
   std::vector<RankDump> dumps = one_is_late();
   dumps.pop_back();
-  dumps[0].peers.push_back({.rank = 3, .health = RankHealth::alive, .sequence = 16});
+  dumps[0].peers.push_back({.rank = 3, .health = Health::alive, .sequence = 16});
   const Finding finding = only_finding(dumps);
   EXPECT_EQ(finding.kind, FindingKind::missing);
   EXPECT_EQ(
@@ -77,7 +77,7 @@ TEST(Diagnosis, ARankThatDied) {
   std::vector<RankDump> dumps = one_is_late();
   dumps.pop_back();
   for (RankDump& dump : dumps) {
-    dump.peers.push_back({.rank = 3, .health = RankHealth::dead, .sequence = 16});
+    dump.peers.push_back({.rank = 3, .health = Health::dead, .sequence = 16});
     dump.reason = DumpReason::error;
     dump.message = "rank 3 died: process 1003 on node0 has ended";
   }
@@ -94,7 +94,7 @@ TEST(Diagnosis, ARankThatEndedAfterTheTroubleIsNotItsCause) {
   std::vector<RankDump> dumps = one_is_late();
   dumps[0].operations.back().state = OperationState::failed;
   dumps[0].operations.back().end = seconds(100);
-  dumps[1].peers.push_back({.rank = 0, .health = RankHealth::dead, .sequence = 17});
+  dumps[1].peers.push_back({.rank = 0, .health = Health::dead, .sequence = 17});
   dumps[1].time = seconds(101);
   EXPECT_EQ(only_finding(dumps).kind, FindingKind::late);
 }
@@ -104,7 +104,7 @@ TEST(Diagnosis, ARankThatLeftWhenItWasToldIsNotTheCause) {
   std::vector<RankDump> dumps = one_is_late();
   dumps[0].reason = DumpReason::asked;
   dumps[0].time = seconds(100.5);
-  dumps[1].peers.push_back({.rank = 0, .health = RankHealth::left, .sequence = 17});
+  dumps[1].peers.push_back({.rank = 0, .health = Health::left, .sequence = 17});
   dumps[1].time = seconds(101);
   EXPECT_EQ(only_finding(dumps).kind, FindingKind::late);
 }
@@ -112,7 +112,7 @@ TEST(Diagnosis, ARankThatLeftWhenItWasToldIsNotTheCause) {
 TEST(Diagnosis, ARankThatIsSilent) {
   std::vector<RankDump> dumps = one_is_late();
   dumps.pop_back();
-  for (RankDump& dump : dumps) dump.peers.push_back({.rank = 3, .health = RankHealth::silent, .sequence = 17});
+  for (RankDump& dump : dumps) dump.peers.push_back({.rank = 3, .health = Health::silent, .sequence = 17});
   const Finding finding = only_finding(dumps);
   EXPECT_EQ(finding.kind, FindingKind::silent);
   EXPECT_THAT(finding.sentence, StartsWith("rank 3 gives no sign of life (stopped, or cut off); its last was #17"));
@@ -120,7 +120,7 @@ TEST(Diagnosis, ARankThatIsSilent) {
 
 TEST(Diagnosis, ARankThatWasStoppedForATime) {
   std::vector<RankDump> dumps = one_is_late();
-  for (uint32_t rank = 0; rank < 3; ++rank) dumps[rank].peers.push_back({.rank = 3, .health = RankHealth::silent});
+  for (uint32_t rank = 0; rank < 3; ++rank) dumps[rank].peers.push_back({.rank = 3, .health = Health::silent});
   const Finding finding = only_finding(dumps);
   EXPECT_EQ(finding.kind, FindingKind::silent);
   EXPECT_THAT(finding.because, Contains(HasSubstr("stopped, or cut off, for a time only")));
@@ -130,8 +130,8 @@ TEST(Diagnosis, ANetworkThatIsCut) {
   std::vector<RankDump> dumps = one_is_late();
   dumps[3] = SampleDump("world", 3, 4).add_done(16, 95.8).add({}, 96).waits_for(0);
   for (uint32_t rank = 0; rank < 3; ++rank) {
-    dumps[rank].peers.push_back({.rank = 3, .health = RankHealth::silent, .sequence = 16});
-    dumps[3].peers.push_back({.rank = rank, .health = RankHealth::silent, .sequence = 16});
+    dumps[rank].peers.push_back({.rank = 3, .health = Health::silent, .sequence = 16});
+    dumps[3].peers.push_back({.rank = rank, .health = Health::silent, .sequence = 16});
   }
   const Finding finding = only_finding(dumps);
   EXPECT_EQ(finding.kind, FindingKind::silent);

@@ -20,7 +20,7 @@ std::string_view to_string(DumpReason reason);
 // What a rank knows of a peer.
 struct PeerNote {
   uint32_t rank = 0;
-  RankHealth health = RankHealth::unknown;
+  Health health = Health::unknown;
   uint64_t sequence = 0;  // of the newest collective that was seen of it; 0: none
 
   friend bool operator==(const PeerNote&, const PeerNote&) = default;

@@ -112,7 +112,7 @@ void read_peers(JsonNode list, RankDump& dump) {
   for (const JsonNode object : list.items()) {
     object.with_keys({"rank", "health", "sequence"});
     const PeerNote peer{.rank = object.at("rank").number_of(dump.size, "ranks"),
-                        .health = object.at("health").parsed(parse_rank_health),
+                        .health = object.at("health").parsed(parse_health),
                         .sequence = object.at("sequence").whole()};
     if (!seen.insert(peer.rank).second)
       throw object.error("is of rank " + std::to_string(peer.rank) + ", which occurs twice");

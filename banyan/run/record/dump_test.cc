@@ -52,7 +52,7 @@ RankDump sample() {
       .add({.kind = OperationKind::barrier}, 62, 63)
       .add({.kind = OperationKind::all_gather_v, .count = 12}, 64)
       .waits_for(3, 9);
-  dump.sees(0, RankHealth::alive, 6).sees(3, RankHealth::dead, 4);
+  dump.sees(0, Health::alive, 6).sees(3, Health::dead, 4);
   RankDump result = dump;
   result.operations.back().counts_hash = 0xffffffffffffff01;
   result.operations[4].count = 0;

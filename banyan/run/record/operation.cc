@@ -2,9 +2,8 @@
 
 #include <array>
 
-#include "banyan/base/error.h"
 #include "banyan/base/hash.h"
-#include "banyan/base/nearest.h"
+#include "banyan/run/record/names.h"
 
 namespace banyan::run {
 namespace {
@@ -14,19 +13,6 @@ constexpr std::array<std::string_view, kOperationKinds> kKindNames = {
     "all-to-all", "all-to-allv", "gather",    "scatter",   "barrier",    "send",           "recv",
     "group",      "join",        "split",     "shrink"};
 constexpr std::array<std::string_view, kOperationStates> kStateNames = {"waiting", "running", "done", "failed"};
-
-template <typename T, size_t N>
-T parse_name(std::string_view text, const std::string& what, const std::array<std::string_view, N>& names) {
-  NearestName nearest(text);
-  std::string known;
-  for (size_t i = 0; i < N; ++i) {
-    if (names[i] == text) return static_cast<T>(i);
-    nearest.offer(names[i]);
-    known += (i == 0 ? "" : ", ") + std::string(names[i]);
-  }
-  throw Error(ErrorCode::invalid_input, "unknown " + what + " '" + std::string(text.substr(0, 60)) + "'" +
-                                            nearest.hint() + "; known are " + known);
-}
 
 // Whether `count` is the same on all ranks.
 bool has_common_count(OperationKind kind) { return has_elements(kind) && !has_counts(kind); }

@@ -64,7 +64,7 @@ RankNews RankNews::decode(std::string_view text) {
   return stream && stream.eof() ? news : RankNews();
 }
 
-RankState RankNews::state(uint32_t rank, RankHealth health) const {
+RankState RankNews::state(uint32_t rank, Health health) const {
   RankState state{.rank = rank, .health = health};
   if (calls.empty()) return state;
   const OperationRecord& last = calls.back();

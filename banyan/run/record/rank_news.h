@@ -30,7 +30,7 @@ struct RankNews {
   std::string encode() const;
 
   // For find_culprit. Points into `calls`.
-  RankState state(uint32_t rank, RankHealth health) const;
+  RankState state(uint32_t rank, Health health) const;
 };
 
 }  // namespace banyan::run

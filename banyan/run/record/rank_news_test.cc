@@ -44,7 +44,7 @@ TEST_F(RankNewsTest, TravelAsText) {
   ASSERT_EQ(told.calls.size(), 2u) << "messages are not told";
   EXPECT_EQ(describe(told.calls[0]), "broadcast #1 of 7 int8 from rank 2");
   EXPECT_EQ(signature(told.calls[1]), signature(news().calls[1]));
-  const RankState state = told.state(4, RankHealth::alive);
+  const RankState state = told.state(4, Health::alive);
   EXPECT_EQ(state.rank, 4u);
   EXPECT_EQ(state.sequence, 2u);
   EXPECT_TRUE(state.is_inside());
@@ -60,7 +60,7 @@ TEST_F(RankNewsTest, AreOfTheLastCallsOnly) {
   ASSERT_EQ(told.calls.size(), RankNews::kCalls);
   EXPECT_EQ(told.calls.front().sequence, RankNews::kCalls + 1);
   EXPECT_EQ(told.calls.back().sequence, 2 * RankNews::kCalls);
-  EXPECT_FALSE(told.state(0, RankHealth::alive).is_inside());
+  EXPECT_FALSE(told.state(0, Health::alive).is_inside());
 }
 
 TEST_F(RankNewsTest, KnowEveryReduction) {
@@ -76,7 +76,7 @@ TEST_F(RankNewsTest, KnowEveryReduction) {
 TEST_F(RankNewsTest, OfNoCallSayNothing) {
   const RankNews told = RankNews::decode(news().encode());
   EXPECT_TRUE(told.calls.empty());
-  EXPECT_EQ(told.state(0, RankHealth::alive).sequence, 0u);
+  EXPECT_EQ(told.state(0, Health::alive).sequence, 0u);
 }
 
 TEST_F(RankNewsTest, WhatIsNoNewsTellsNothing) {

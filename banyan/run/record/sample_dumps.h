@@ -67,7 +67,7 @@ class SampleDump {
     dump_.operations.back().end = seconds(end);
     return *this;
   }
-  SampleDump& sees(uint32_t rank, RankHealth health, uint64_t sequence = 0) {
+  SampleDump& sees(uint32_t rank, Health health, uint64_t sequence = 0) {
     dump_.peers.push_back({.rank = rank, .health = health, .sequence = sequence});
     return *this;
   }

@@ -1,0 +1,46 @@
+#include "banyan/run/record/health.h"
+
+#include <gmock/gmock.h>
+
+#include "banyan/base/error.h"
+#include "banyan/run/record/culprit.h"
+
+namespace banyan::run {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Health, IsReadByTheNameThatItIsWrittenBy) {
+  for (size_t i = 0; i < kHealths; ++i) {
+    const auto health = static_cast<Health>(i);
+    EXPECT_EQ(parse_health(to_string(health)), health) << to_string(health);
+  }
+}
+
+TEST(Health, NamesTheNearestOfItsNames) {
+  try {
+    parse_health("ded");
+    FAIL() << "it was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+    EXPECT_THAT(error.message(), HasSubstr("unknown health 'ded'"));
+    EXPECT_THAT(error.message(), HasSubstr("did you mean 'dead'"));
+    EXPECT_THAT(error.message(), HasSubstr("unknown, alive, silent, left, dead"));
+  }
+}
+
+TEST(Health, OfTheGoneDoesNotChangeAnyMore) {
+  EXPECT_FALSE(is_gone(Health::silent));
+  EXPECT_TRUE(is_gone(Health::left));
+  EXPECT_TRUE(is_gone(Health::dead));
+}
+
+TEST(FindingKind, IsNamedAsOneWord) {
+  EXPECT_EQ(to_string(FindingKind::none), "none");
+  EXPECT_EQ(to_string(FindingKind::circle), "circle");
+  EXPECT_EQ(to_string(FindingKind::crossing), "crossing");
+  EXPECT_EQ(to_string(FindingKind::contradiction), "contradiction");
+}
+
+}  // namespace
+}  // namespace banyan::run
