@@ -103,8 +103,7 @@ void Hub::conclude(uint32_t rank, Health state, const std::string& why, std::opt
   const bool is_opinion = is_leaving() && !source;
   if (is_opinion) state = Health::left;
   if (rank == options_.own || !liveness_.set(rank, state, why)) return;
-  if (state == Health::dead || is_opinion)
-    links_.close(rank);  // who has left closes it itself, when it has heard all
+  if (state == Health::dead || is_opinion) links_.close(rank);  // who has left closes it itself, when it has heard all
   pinged_[rank].reset();
   expecting_.erase(rank);
   // Who leaves is passed on apart, and waits for it.
@@ -214,7 +213,8 @@ void Hub::received_gone(uint32_t rank, const Message& message) {
   WireReader reader(message.body);
   const uint32_t gone = checked(reader.number<uint32_t>());
   const Health health = parse_health(reader.text());
-  if (!is_gone(health)) throw Error(ErrorCode::invalid_input, "a rank that is gone is " + std::string(to_string(health)));
+  if (!is_gone(health))
+    throw Error(ErrorCode::invalid_input, "a rank that is gone is " + std::string(to_string(health)));
   const std::string why = reader.text();
   conclude(gone, health, why, rank);
   if (gone == rank) {

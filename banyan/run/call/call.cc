@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "banyan/base/error.h"
 #include "banyan/base/hash.h"
 
 namespace banyan::run {
@@ -100,6 +101,37 @@ OperationRecord record_of(const CallNumbers& numbers, uint64_t sequence) {
   record.count = numbers[1];
   record.counts_hash = numbers[2];
   return record;
+}
+
+void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::invalid_input, std::string(to_string(call.kind)) + ": " + what);
+  };
+  const bool is_from_any = call.kind == OperationKind::recv && call.other == kAnyRank;
+  if ((call.is_rooted() || call.is_between_two()) && call.other >= size && !is_from_any) {
+    refuse("rank " + std::to_string(call.other) + " does not exist; there are " + std::to_string(size));
+  }
+  if (call.reduces()) expect_reducible(call.type, call.op);
+  // So that no sum of counts, nor their bytes, can overflow.
+  const auto expect_in_memory = [&](uint64_t elements, const char* what) {
+    const bool is_small = elements >> 28 == 0;  // spares a division
+    if (!is_small && elements > UINT64_MAX / 16 / size) refuse(what + std::to_string(elements) + " is beyond memory");
+  };
+  const auto expect_counts = [&](std::span<const size_t> counts, std::span<const size_t> displacements) {
+    if (counts.size() != size) refuse("one count per rank is needed, " + std::to_string(size) + " in all");
+    if (!displacements.empty() && displacements.size() != size) refuse("one displacement per rank is needed");
+    for (const size_t count : counts) expect_in_memory(count, "a count of ");
+    for (const size_t displacement : displacements) expect_in_memory(displacement, "a displacement of ");
+  };
+  if (call.kind == OperationKind::all_gather_v || call.kind == OperationKind::all_to_all_v) {
+    expect_counts(call.recv_counts, call.recv_displacements);
+  }
+  if (call.kind == OperationKind::reduce_scatter_v || call.kind == OperationKind::all_to_all_v) {
+    expect_counts(call.send_counts, call.send_displacements);
+  }
+  expect_in_memory(call.count, "a count of ");
+  if (call.send == nullptr && call.send_elements(rank, size) > 0) refuse("the send buffer is missing");
+  if (call.recv == nullptr && call.recv_elements(rank, size) > 0) refuse("the receive buffer is missing");
 }
 
 }  // namespace banyan::run

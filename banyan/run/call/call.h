@@ -45,6 +45,9 @@ struct Call {
   uint64_t recv_elements(uint32_t rank, uint32_t size) const;
 };
 
+// Throws Error{invalid_input} for what no rank could do, whatever the others call: of rank `rank` among `size`.
+void expect_possible(const Call& call, uint32_t rank, uint32_t size);
+
 // What all ranks must call alike, in numbers that fit a shared note.
 using CallNumbers = std::array<uint64_t, 4>;
 CallNumbers numbers_of(const Call& call);

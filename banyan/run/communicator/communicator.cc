@@ -17,43 +17,6 @@
 
 namespace banyan::run {
 
-// ---- New groups ----
-
-Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience,
-                                        Options options) {
-  const Error shrinks(ErrorCode::aborted,
-                      "rank " + std::to_string(rank_) + " shrinks the communicator '" + options_.name + "'");
-  end(shrinks);
-  wishes_.fetch_add(1, std::memory_order_seq_cst);
-  while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  end_all(shrinks);
-  let_go();
-  wishes_.fetch_sub(1, std::memory_order_release);
-
-  SurvivorQuestion question;
-  question.epoch = mix(id_, 0x5312 + ++shrinks_);
-  question.candidates = members_;
-  question.patience = patience;
-  std::sort(question.candidates.begin(), question.candidates.end());
-  for (const uint32_t rank : excluded) {
-    if (rank >= members_.size()) {
-      throw Error(ErrorCode::invalid_input, "rank " + std::to_string(rank) + " cannot be excluded: there are only " +
-                                                std::to_string(members_.size()));
-    }
-    question.excluded.push_back(members_[rank]);
-  }
-  question.deadline = Clock::now() + 2 * patience + std::chrono::seconds(10);
-  const Survivors survivors = job_->agent().agree(question);
-  uint64_t id = question.epoch;
-  std::vector<uint32_t> members;
-  for (const uint32_t member : members_) {
-    if (!std::binary_search(survivors.ranks.begin(), survivors.ranks.end(), member)) continue;
-    members.push_back(member);
-    id = mix(id, member);
-  }
-  return {job_, id, std::move(members), std::move(options)};
-}
-
 // ---- The interface ----
 
 Communicator::Communicator(std::shared_ptr<JoinedProcesses> job, uint64_t id, std::vector<uint32_t> members,
@@ -99,12 +62,12 @@ Communicator::~Communicator() {
   if (impl_ != nullptr) impl_->close();
 }
 
-uint32_t Communicator::rank() const { return impl_->rank_; }
-uint32_t Communicator::size() const { return static_cast<uint32_t>(impl_->members_.size()); }
-const std::string& Communicator::name() const { return impl_->options_.name; }
-const JoinedProcesses& Communicator::job() const { return *impl_->job_; }
-const std::shared_ptr<JoinedProcesses>& Communicator::shared_job() const { return impl_->job_; }
-bool Communicator::is_on_one_host() const { return impl_->is_on_one_host_; }
+uint32_t Communicator::rank() const { return impl_->rank(); }
+uint32_t Communicator::size() const { return static_cast<uint32_t>(impl_->members().size()); }
+const std::string& Communicator::name() const { return impl_->name(); }
+const JoinedProcesses& Communicator::job() const { return *impl_->job(); }
+const std::shared_ptr<JoinedProcesses>& Communicator::shared_job() const { return impl_->job(); }
+bool Communicator::is_on_one_host() const { return impl_->is_on_one_host(); }
 
 void Communicator::run(const Call& call) { impl_->run(call); }
 
@@ -135,8 +98,8 @@ std::optional<Communicator> Communicator::split(int color, int key, Options opti
   }
   std::stable_sort(ranks.begin(), ranks.end(), [&](uint32_t a, uint32_t b) { return wishes[a].key < wishes[b].key; });
   std::vector<uint32_t> members;
-  for (const uint32_t rank : ranks) members.push_back(impl_->members_[rank]);
-  return Communicator(impl_->job_, id, std::move(members), std::move(options));
+  for (const uint32_t rank : ranks) members.push_back(impl_->members()[rank]);
+  return Communicator(impl_->job(), id, std::move(members), std::move(options));
 }
 
 Communicator Communicator::shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience,
@@ -156,10 +119,10 @@ void Communicator::dump(const std::string& why) { impl_->dump(why); }
 
 uint32_t Communicator::reroutes() const { return impl_->reroutes(); }
 
-std::optional<Error> Communicator::error() const { return impl_->error(); }
+std::optional<Error> Communicator::error() const { return impl_->first_error(); }
 
 bool Request::test() {
-  if (operation_ != nullptr && !operation_->owner().test(*operation_)) return false;
+  if (operation_ != nullptr && !operation_->driver().test(*operation_)) return false;
   operation_.reset();
   return true;
 }
@@ -167,17 +130,17 @@ bool Request::test() {
 void Request::wait() {
   if (operation_ == nullptr) return;
   const std::shared_ptr<Operation> operation = std::exchange(operation_, nullptr);
-  operation->owner().wait(*operation);
+  operation->driver().wait(*operation);
 }
 
-bool Request::is_over() const { return operation_ == nullptr || operation_->owner().poke(*operation_); }
+bool Request::is_over() const { return operation_ == nullptr || operation_->driver().poke(*operation_); }
 
 bool Request::wait_for(std::chrono::milliseconds at_most) {
-  return operation_ == nullptr || operation_->owner().wait_for(*operation_, at_most);
+  return operation_ == nullptr || operation_->driver().wait_for(*operation_, at_most);
 }
 
 void Request::hasten() const {
-  if (operation_ != nullptr && !operation_->is_over()) operation_->owner().hasten();
+  if (operation_ != nullptr && !operation_->is_over()) operation_->driver().hasten();
 }
 
 void Request::on_done(std::function<void()> callback) const {
@@ -191,13 +154,24 @@ std::optional<Error> Request::error() const {
 
 uint32_t Request::peer() const { return operation_ != nullptr ? operation_->peer : kNoRank; }
 
+// Requests of one communicator are driven, and slept for, like a single one. Those of several are looked at in turn,
+// since a thread can sleep in one executor only.
 size_t Request::wait_for_any(std::span<const Request> requests) {
   CHECK(!requests.empty());
-  Patience patience(true);
-  for (;;) {
-    for (size_t i = 0; i < requests.size(); ++i) {
-      Operation* const operation = requests[i].operation_.get();
-      if (operation == nullptr || operation->is_over() || operation->owner().poke(*operation)) return i;
+  std::vector<Operation*> operations;
+  Driver* driver = nullptr;
+  bool is_one_driver = true;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Operation* const operation = requests[i].operation_.get();
+    if (operation == nullptr || operation->is_over()) return i;
+    is_one_driver = is_one_driver && (driver == nullptr || driver == &operation->driver());
+    driver = &operation->driver();
+    operations.push_back(operation);
+  }
+  if (is_one_driver) return driver->wait_for_any(operations);
+  for (Patience patience(true);;) {
+    for (size_t i = 0; i < operations.size(); ++i) {
+      if (operations[i]->driver().poke(*operations[i])) return i;
     }
     if (patience.pause()) continue;
     std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -25,6 +25,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/call/call.h"
 #include "banyan/run/communicator/joined_processes.h"
+#include "banyan/run/communicator/progress.h"
 #include "banyan/run/execute/executor_factory.h"
 #include "banyan/run/execute/plan_source.h"
 
@@ -66,12 +67,8 @@ class Request {
 class Communicator {
  public:
   enum class Transports : uint8_t { automatic, shared_memory, tcp, ucx };
-  // Of threads that make progress on requests that nobody waits for; made by the first request. `at_once`: one is woken
-  // by each start(). `soon`: start() begins what is small by itself and wakes nobody, which suits those who wait soon
-  // after. A thread looks whether something was left alone: within kSoon, and sooner while that happens again and
-  // again. hasten() spares the delay.
-  enum class Progress : uint8_t { by_nobody, soon, at_once };
-  static constexpr std::chrono::milliseconds kSoon{20};
+  using Progress = run::Progress;  // hasten() spares the delay of `soon`
+  static constexpr std::chrono::milliseconds kSoon = run::kSoon;
   struct Options {
     std::string name = "world";                  // in messages
     std::chrono::milliseconds timeout{300'000};  // for an operation to make no progress

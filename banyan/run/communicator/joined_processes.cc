@@ -70,8 +70,8 @@ class Wait {
       if (dead) throw gone(*dead, "is dead");
     };
     expect_nobody_dead();
-    const auto left = std::find_if(ranks_.begin(), ranks_.end(),
-                                   [&](uint32_t rank) { return liveness.state(rank) == Health::left; });
+    const auto left =
+        std::find_if(ranks_.begin(), ranks_.end(), [&](uint32_t rank) { return liveness.state(rank) == Health::left; });
     if (left == ranks_.end()) return;
     for (const Clock::time_point end = Clock::now() + kNewsTime; Clock::now() < end; expect_nobody_dead()) {
       std::this_thread::sleep_for(kMost);

@@ -3,12 +3,10 @@
 #include <utility>
 
 #include "banyan/base/check.h"
-#include "banyan/run/system/futex.h"
 
 namespace banyan::run {
 
-Operation::Operation(const Call& call, std::shared_ptr<Communicator::Impl> owner)
-    : call_(call), owner_(std::move(owner)) {
+Operation::Operation(const Call& call, std::shared_ptr<Driver> driver) : call_(call), driver_(std::move(driver)) {
   std::span<const size_t>* const spans[] = {&call_.send_counts, &call_.send_displacements, &call_.recv_counts,
                                             &call_.recv_displacements};
   for (size_t i = 0; i < 4; ++i) {
@@ -19,14 +17,9 @@ Operation::Operation(const Call& call, std::shared_ptr<Communicator::Impl> owner
 
 bool Operation::finish(const std::optional<Error>& error) {
   error_ = error;
-  bool has_callbacks = false;
-  {
-    const std::lock_guard lock(mutex_);
-    state_.store(kOver, std::memory_order_seq_cst);
-    has_callbacks = !callbacks_.empty();
-  }
-  if (waiters_.load(std::memory_order_seq_cst) > 0) futex_wake_all(state_);
-  return has_callbacks;
+  const std::lock_guard lock(mutex_);
+  is_over_.store(true, std::memory_order_seq_cst);
+  return !callbacks_.empty();
 }
 
 // None is added once it is over.
@@ -44,12 +37,6 @@ void Operation::on_done(std::function<void()> callback) {
     }
   }
   callback();
-}
-
-void Operation::wait(std::chrono::milliseconds at_most) {
-  waiters_.fetch_add(1, std::memory_order_seq_cst);
-  if (!is_over()) futex_wait(state_, kUnderWay, at_most);
-  waiters_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace banyan::run

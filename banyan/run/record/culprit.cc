@@ -13,8 +13,8 @@ namespace banyan::run {
 namespace {
 
 constexpr std::array<std::string_view, 14> kFindingNames = {
-    "none", "mismatch", "dead",   "silent",   "left",      "missing",  "late",
-    "stuck", "lost",    "circle", "crossing", "straggler", "reported", "contradiction"};
+    "none",  "mismatch", "dead",   "silent",   "left",      "missing",  "late",
+    "stuck", "lost",     "circle", "crossing", "straggler", "reported", "contradiction"};
 
 // Twice the calls it has finished, and one more while it is in the next.
 uint64_t position(const RankState& state) { return 2 * state.sequence - (state.is_inside() ? 1 : 0); }

@@ -26,7 +26,7 @@ struct Finding {
 struct RankReport {
   uint32_t rank = 0;
   Health health = Health::unknown;  // as others saw it; alive when it wrote a dump
-  std::string host;                         // empty when it wrote none
+  std::string host;                 // empty when it wrote none
   int64_t pid = 0;
   std::string words;  // "in allreduce #17 for 3.1 s, waits for rank 3"
 };

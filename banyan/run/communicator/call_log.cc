@@ -1,0 +1,95 @@
+#include "banyan/run/communicator/call_log.h"
+
+#include <numeric>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/remake.h"
+#include "banyan/run/record/log.h"
+
+namespace banyan::run {
+namespace {
+
+// A rank that is asked again so soon after it wrote a record has nothing new to tell.
+constexpr std::chrono::milliseconds kPause{1000};
+
+}  // namespace
+
+CallLog::CallLog(Options options, const TimeSource& time)
+    : options_(std::move(options)), time_(time), recorder_({pages_.data(), Recorder::kMemoryBytes}) {}
+
+const CallNumbers& CallLog::begin(const Call& call) {
+  CHECK(under_way_ < kMostUnderWay) << under_way_;
+  UnderWay& begun = calls_[(oldest_ + under_way_) % kMostUnderWay];
+  remake(begun.numbers, [&] { return numbers_of(call); });
+  uint64_t count = begun.numbers[1];
+  if (call.kind == OperationKind::all_to_all_v) {
+    count = std::accumulate(call.send_counts.begin(), call.send_counts.end(), uint64_t{0});
+  }
+  remake(begun.entry, [&] {
+    return recorder_.begin({.kind = call.kind,
+                            .type = call.type,
+                            .op = call.op,
+                            .other = call.is_rooted() ? call.other : kNoRank,
+                            .count = count,
+                            .counts_hash = begun.numbers[2]});
+  });
+  begun.timeout = call.timeout.count() > 0 ? call.timeout : options_.timeout;
+  ++under_way_;
+  return begun.numbers;
+}
+
+void CallLog::end_oldest(OperationState state) {
+  calls_[oldest_].entry.finish(state);
+  oldest_ = (oldest_ + 1) % kMostUnderWay;
+  --under_way_;
+}
+
+std::string CallLog::describe_oldest() const {
+  const UnderWay& call = calls_[oldest_];
+  return describe(record_of(call.numbers, call.entry.sequence()));
+}
+
+RankNews CallLog::news() const { return RankNews::read(memory(), RecorderClock::system().exact()); }
+
+// What cannot be written is lost: it must not hide the error that it is about.
+void CallLog::write(DumpReason reason, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  written_at_ = time_.now();
+  try {
+    RankDump dump = begin_dump(memory());
+    dump.communicator = options_.communicator;
+    dump.id = options_.id;
+    dump.rank = options_.rank;
+    dump.size = options_.size;
+    dump.reason = reason;
+    dump.message = why;
+    for (uint32_t rank = 0; rank < dump.size; ++rank) {
+      if (rank != dump.rank) dump.peers.push_back({.rank = rank, .health = options_.health(rank), .sequence = 0});
+    }
+    const std::string path = write_dump(dump, recorder_directory());
+    BANYAN_LOG(info) << "flight recorder written to " << path;
+  } catch (const std::exception& error) {
+    BANYAN_LOG(warning) << "the flight recorder could not be written: " << error.what();
+  }
+}
+
+void CallLog::write_failure(DumpReason reason, const Error& error) {
+  has_failure_.store(true, std::memory_order_release);
+  write(reason, error.what());
+}
+
+void CallLog::write_when_asked(const std::string& why) {
+  if (!has_failure()) write(DumpReason::asked, why);
+}
+
+void CallLog::write_for_peer(const std::string& why) {
+  if (has_failure()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (written_at_ != TimeSource::TimePoint::min() && time_.now() - written_at_ < kPause) return;
+  }
+  write(DumpReason::asked, why);
+}
+
+}  // namespace banyan::run

@@ -1,0 +1,80 @@
+// CallLog: what this rank has called, in memory that outlives a crash of its writer, and the flight records made of it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "banyan/base/error.h"
+#include "banyan/run/call/call.h"
+#include "banyan/run/record/dump.h"
+#include "banyan/run/record/rank_news.h"
+#include "banyan/run/record/recorder.h"
+#include "banyan/run/system/shared_memory.h"
+#include "banyan/run/system/time_source.h"
+
+namespace banyan::run {
+
+// begin() and end_oldest() by the thread that drives; all else by any.
+class CallLog {
+ public:
+  static constexpr size_t kMostUnderWay = 8;
+  struct Options {
+    std::string communicator;  // its name
+    std::string id;            // tells communicators of one name apart; may be empty
+    uint32_t rank = 0, size = 1;
+    std::chrono::milliseconds timeout{0};         // of calls that name none
+    std::function<Health(uint32_t rank)> health;  // of the other ranks, as a record should say it
+  };
+  // A call that the executor has.
+  struct UnderWay {
+    CallNumbers numbers{};
+    Recorder::Entry entry;
+    std::chrono::milliseconds timeout{0};
+  };
+
+  CallLog(Options options, const TimeSource& time);
+
+  const CallNumbers& begin(const Call& call);
+  void end_oldest(OperationState state);
+  size_t under_way() const { return under_way_; }
+  // Of those under way. There is one.
+  UnderWay& oldest() { return calls_[oldest_]; }
+  // "allreduce #17 of 1024 float32 sum": the oldest.
+  std::string describe_oldest() const;
+
+  // The last calls, for peers that ask.
+  RankNews news() const;
+
+  // Writes the record of the failure, which is the last one: nothing happens after it.
+  void write_failure(DumpReason reason, const Error& error);
+  // This rank ends the communicator by its own wish: there is no failure to record.
+  void expect_no_failure() { has_failure_.store(true, std::memory_order_release); }
+  bool has_failure() const { return has_failure_.load(std::memory_order_acquire); }
+  // Unless a failure was recorded.
+  void write_when_asked(const std::string& why);
+  // The same for the wish of a peer: all of them may be asked at once, and then hear of it from each other.
+  void write_for_peer(const std::string& why);
+
+ private:
+  void write(DumpReason reason, const std::string& why);
+  std::span<const std::byte> memory() const { return {pages_.data(), Recorder::kMemoryBytes}; }
+
+  const Options options_;
+  const TimeSource& time_;
+  const SharedMemory pages_{Recorder::kMemoryBytes};  // which come as they are used
+  Recorder recorder_;
+  std::array<UnderWay, kMostUnderWay> calls_;  // a ring
+  size_t oldest_ = 0, under_way_ = 0;
+
+  std::atomic<bool> has_failure_{false};  // is recorded, or needs no record
+  std::mutex mutex_;                      // protects written_at_, and writing
+  TimeSource::TimePoint written_at_ = TimeSource::TimePoint::min();
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,242 @@
+#include "banyan/run/communicator/call_watch.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "banyan/base/rank_list.h"
+#include "banyan/run/record/log.h"
+#include "banyan/run/record/mismatch.h"
+
+namespace banyan::run {
+namespace {
+
+using std::chrono::milliseconds;
+
+// After so long without a move a warning tells of it; each next one comes after twice the time.
+constexpr milliseconds kFirstWarning{10'000};
+// After so long without a move the ranks compare what they called; each next time after kRarer times the time.
+constexpr milliseconds kFirstComparison{1000};
+constexpr int kRarer = 2;
+
+// Of the calls that the ranks have told of.
+template <typename Answers>
+std::optional<Mismatch> difference_between(const Answers& answers) {
+  std::vector<CallOfRank> calls;
+  for (uint32_t rank = 0; rank < answers.size(); ++rank) {
+    for (const OperationRecord& call : answers[rank].news.calls) calls.push_back({.rank = rank, .record = &call});
+  }
+  return find_mismatch(calls);
+}
+
+// The rank that keeps all from going on, as far as these answers tell.
+template <typename Answers>
+Culprit culprit_of(const Answers& answers) {
+  std::vector<RankState> states;
+  for (uint32_t rank = 0; rank < answers.size(); ++rank) {
+    states.push_back(answers[rank].news.state(rank, answers[rank].health));
+  }
+  return find_culprit(states);
+}
+
+// Where the flight records are; nothing where that folder cannot be made.
+std::string hint_at_records() {
+  try {
+    return "; see 'banyan doctor " + recorder_directory() + "'";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+std::string in_seconds(TimeSource::TimePoint::duration time) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
+}
+
+}  // namespace
+
+CallWatch::CallWatch(Options options, const TimeSource& time, Peers& peers, CallLog& log, FirstError& first_error)
+    : options_(std::move(options)),
+      time_(time),
+      peers_(peers),
+      log_(log),
+      first_error_(first_error),
+      is_mute_(std::make_unique<std::atomic<bool>[]>(peers.size())) {}
+
+// ---- While nothing moves ----
+
+void CallWatch::look(const Look& look) {
+  first_error_.expect_none();
+  look_at_ranks(look);
+  const TimePoint now = time_.now();
+  if (look.steps == steps_seen_ && log_.under_way() > 0) log_.oldest().entry.wait_for(look.rank);
+  if (look.steps != steps_seen_) return restart_at(now, look);
+  // A message that nobody waits for may be late as long as it likes.
+  if (look.is_timed) look_at_time(now, look);
+}
+
+// A rank that is gone may have done its part before. All it did can be seen once its going is; so this rank looks at its
+// own work once more before it judges.
+void CallWatch::look_at_ranks(const Look& look) {
+  const uint32_t changes = peers_.changes();
+  if (changes == changes_looked_at_ && look.steps == steps_looked_at_ && look.rank == rank_looked_at_) {
+    if (changes != changes_settled_) expect_nobody_dead();
+    changes_settled_ = changes;
+    expect_present(look);
+  }
+  changes_looked_at_ = changes;
+  steps_looked_at_ = look.steps;
+  rank_looked_at_ = look.rank;
+}
+
+void CallWatch::restart_at(TimePoint now, const Look& look) {
+  steps_seen_ = look.steps;
+  moved_at_ = now;
+  compare_after_ = std::min(kFirstComparison, look.timeout / 4);
+  warn_after_ = kFirstWarning;
+  has_asked_last_ = false;
+  if (silence_watch_ != nullptr) silence_watch_.reset();
+}
+
+void CallWatch::look_at_time(TimePoint now, const Look& look) {
+  if (now - moved_at_ >= look.timeout) {
+    throw Error(ErrorCode::timed_out, "nothing has moved for " + std::to_string(look.timeout.count()) + " ms while " +
+                                          peers_.name_of(options_.rank) + " waited for " + peers_.name_of(look.rank));
+  }
+  if (now - moved_at_ > warn_after_) warn(now, look);
+  compare_calls(now, look.timeout);
+  if (silence_watch_ == nullptr && now - moved_at_ > look.timeout / 4) silence_watch_ = peers_.watch_for_silence();
+}
+
+// Tells a person what this rank waits for. Over connections that is a neighbour, which may wait itself: so the others
+// are asked whom they wait for, and the rank at the end of the chain is named.
+void CallWatch::warn(TimePoint now, const Look& look) {
+  constexpr milliseconds kAnswerTime{500};
+  std::string whom = "rank " + std::to_string(look.rank), call = "a message", why;
+  if (log_.under_way() > 0) {
+    call = log_.describe_oldest();
+    const milliseconds left = std::chrono::ceil<milliseconds>(moved_at_ + look.timeout - now);
+    const Culprit culprit = culprit_of(ask_ranks(std::min(kAnswerTime, left)));
+    if (!culprit.ranks.empty()) {
+      whom = list_ranks(culprit.ranks);
+      why = ": " + culprit.sentence;
+    }
+  }
+  BANYAN_LOG(warning) << "communicator '" << options_.communicator << "': still waiting for " << whom << " (" << call
+                      << "), " << in_seconds(now - moved_at_) << " of " << in_seconds(look.timeout) << why;
+  warn_after_ *= 2;
+}
+
+// Ranks that call different things may wait for each other and never exchange a word. So they compare their calls now
+// and then, and for the last time so long before the timeout that all answers are there when it comes.
+void CallWatch::compare_calls(TimePoint now, milliseconds timeout) {
+  constexpr milliseconds kAnswerTime{500}, kLastAnswerTime{1000};
+  const milliseconds last = std::min(kLastAnswerTime, timeout / 4);
+  const bool is_last = !has_asked_last_ && now - moved_at_ >= timeout - last;
+  if (!is_last && now - moved_at_ <= compare_after_) return;
+  compare_after_ *= kRarer;
+  if (has_asked_last_) return;
+  has_asked_last_ = is_last;
+  const milliseconds left = std::chrono::ceil<milliseconds>(moved_at_ + timeout - now);
+  last_answers_ = ask_ranks(std::min(left, is_last ? last : kAnswerTime));
+  if (const auto found = difference_between(last_answers_)) throw Error(ErrorCode::mismatch, found->sentence);
+}
+
+void CallWatch::expect_nobody_dead() const {
+  if (const std::optional<uint32_t> dead = peers_.first_dead()) {
+    throw Error(ErrorCode::peer_lost, peers_.name_of(*dead) + " is dead: " + peers_.why(*dead));
+  }
+}
+
+void CallWatch::expect_present(const Look& look) const {
+  if (peers_.health(look.rank) != Health::left || look.can_do_without) return;
+  std::string text = peers_.name_of(look.rank) + " has left";
+  if (log_.under_way() > 0) text += ": it ended its part before this rank's " + log_.describe_oldest();
+  throw Error(ErrorCode::peer_lost, text);
+}
+
+// ---- The answers of others ----
+
+Health CallWatch::health_of(uint32_t rank) const {
+  const Health health = peers_.health(rank);
+  const bool is_mute = is_mute_[rank].load(std::memory_order_acquire);
+  return health == Health::alive && is_mute ? Health::silent : health;
+}
+
+CallWatch::Answers CallWatch::ask_ranks(milliseconds at_most) {
+  Answers answers;
+  for (const PeerReport& report : peers_.ask(at_most)) {
+    const bool has_answered = report.health == Health::alive;
+    is_mute_[answers.size()].store(report.health == Health::silent, std::memory_order_release);
+    answers.push_back({.news = has_answered ? RankNews::decode(report.text) : RankNews(), .health = report.health});
+  }
+  return answers;
+}
+
+// A rank that did not answer just before the timeout need not be given as much time again. One that did, and is too busy
+// to do so once more, is as it was.
+CallWatch::Answers CallWatch::ask_about_timeout() {
+  constexpr milliseconds kAnswerTime{100};
+  std::vector<bool> was_mute;
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) was_mute.push_back(is_mute_[rank]);
+  Answers answers = ask_ranks(kAnswerTime);
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (!is_mute_[rank] || was_mute[rank]) continue;
+    answers[rank] = last_answers_[rank];
+    is_mute_[rank].store(false, std::memory_order_release);
+  }
+  return answers;
+}
+
+// ---- The cause of an error ----
+
+Error CallWatch::cause_of(const Error& error) {
+  if (first_error_.is_set()) return first_error_.get();
+  switch (error.code()) {
+    case ErrorCode::peer_lost:
+      return cause_of_loss(error);
+    case ErrorCode::mismatch:
+    case ErrorCode::timed_out:
+      return explained(error);
+    default:
+      return error;
+  }
+}
+
+// A rank that loses a connection learns only afterwards that the process at the other end died, or why it gave up.
+Error CallWatch::cause_of_loss(const Error& error) {
+  constexpr milliseconds kNewsTime{400}, kLastNews{50};
+  // A rank that has said good-bye may have gone because of a death, but then its own news of that is on the way.
+  bool has_anybody_left = false;
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) has_anybody_left |= peers_.health(rank) == Health::left;
+  const TimePoint end = time_.now() + (has_anybody_left ? kLastNews : kNewsTime);
+  for (;;) {
+    const uint32_t seen = first_error_.news();
+    if (first_error_.is_set()) return first_error_.get();
+    try {
+      expect_nobody_dead();
+    } catch (const Error& death) {
+      return death;
+    }
+    const milliseconds left = std::chrono::ceil<milliseconds>(end - time_.now());
+    if (left.count() <= 0) return error;
+    first_error_.wait_for_news(seen, left);
+  }
+}
+
+// A rank sees little of a difference between calls: what comes to it at the wrong time, or nothing at all. All of them
+// together know what each has called, and whom it waits for.
+Error CallWatch::explained(const Error& error) {
+  constexpr milliseconds kAnswerTime{1000};
+  const bool has_asked = error.code() == ErrorCode::timed_out && has_asked_last_;
+  const Answers answers = has_asked ? ask_about_timeout() : ask_ranks(kAnswerTime);
+  if (const auto found = difference_between(answers)) {
+    return Error(ErrorCode::mismatch, found->sentence + peers_.legend());
+  }
+  if (first_error_.is_set()) return first_error_.get();  // others may have gone because of that
+  if (error.code() == ErrorCode::mismatch) return Error(error.code(), error.message() + peers_.legend());
+  const Culprit culprit = culprit_of(answers);
+  return Error(error.code(),
+               error.message() + (culprit.sentence.empty() ? "" : ": " + culprit.sentence) + hint_at_records());
+}
+
+}  // namespace banyan::run

@@ -1,0 +1,101 @@
+// CallWatch: decides whether a rank waits in vain, and says why.
+//
+// While nothing moves it looks, in turn, whether a rank is dead or has left; whether the ranks have called different
+// things, by asking them; whether the timeout is over. Long before that it warns, and names the rank for which all wait.
+// From the same knowledge it finds the cause of an error, which this rank may have seen the consequences of only.
+//
+// It knows other ranks as Peers, and time as a TimeSource: a test has both simulated.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/communicator/call_log.h"
+#include "banyan/run/communicator/first_error.h"
+#include "banyan/run/communicator/peers.h"
+#include "banyan/run/record/rank_news.h"
+#include "banyan/run/system/time_source.h"
+
+namespace banyan::run {
+
+// By the thread that drives, but for health_of().
+class CallWatch {
+ public:
+  struct Options {
+    std::string communicator;  // its name
+    uint32_t rank = 0;
+  };
+  CallWatch(Options options, const TimeSource& time, Peers& peers, CallLog& log, FirstError& first_error);
+  CallWatch(const CallWatch&) = delete;
+  CallWatch& operator=(const CallWatch&) = delete;
+
+  // The time without a move begins with the next look.
+  void restart() { steps_seen_ = kUnknown; }
+  // What a driver that sees nothing move knows.
+  struct Look {
+    uint32_t rank = 0;     // that it waits for
+    uint64_t steps = 0;    // a number that grows whenever something moves
+    bool is_timed = true;  // somebody waits who would not wait longer than the timeout
+    std::chrono::milliseconds timeout{0};
+    bool can_do_without = false;  // what is under way can end without `rank`, if that has left
+  };
+  // Throws the Error with which waiting ends.
+  void look(const Look& look);
+  // The error of an operation, once what is known of it elsewhere has been waited for.
+  Error cause_of(const Error& error);
+
+  // One judgement for the words of errors and for records: a rank that has not answered is as silent as one that gives
+  // no heartbeat. Any thread.
+  Health health_of(uint32_t rank) const;
+
+ private:
+  using TimePoint = TimeSource::TimePoint;
+  static constexpr uint64_t kUnknown = UINT64_MAX;
+  struct Answer {
+    RankNews news;
+    Health health = Health::unknown;
+  };
+  using Answers = std::vector<Answer>;  // by rank; of this one too
+
+  void look_at_ranks(const Look& look);
+  void restart_at(TimePoint now, const Look& look);
+  void look_at_time(TimePoint now, const Look& look);
+  void warn(TimePoint now, const Look& look);
+  void compare_calls(TimePoint now, std::chrono::milliseconds timeout);
+  void expect_nobody_dead() const;
+  void expect_present(const Look& look) const;
+  Answers ask_ranks(std::chrono::milliseconds at_most);
+  Answers ask_about_timeout();
+  Error cause_of_loss(const Error& error);
+  Error explained(const Error& error);
+
+  const Options options_;
+  const TimeSource& time_;
+  Peers& peers_;
+  CallLog& log_;
+  FirstError& first_error_;
+  // By rank: whether it left this rank's last question without an answer. Written by the thread that drives.
+  const std::unique_ptr<std::atomic<bool>[]> is_mute_;
+
+  // Of the last look.
+  uint32_t changes_looked_at_ = 0;
+  uint64_t steps_looked_at_ = 0;
+  uint32_t rank_looked_at_ = 0;
+  uint32_t changes_settled_ = 0;  // of liveness, up to which nobody is dead
+
+  // Since something moved.
+  uint64_t steps_seen_ = kUnknown;
+  TimePoint moved_at_;
+  std::shared_ptr<void> silence_watch_;
+  std::chrono::milliseconds compare_after_{0};
+  std::chrono::milliseconds warn_after_{0};
+  bool has_asked_last_ = false;  // before the timeout
+  Answers last_answers_;         // to the last comparison
+};
+
+}  // namespace banyan::run

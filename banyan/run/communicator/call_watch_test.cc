@@ -1,0 +1,205 @@
+// The CallWatch by a clock that the test turns, and with peers of which the test says how they do.
+#include "banyan/run/communicator/call_watch.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "banyan/run/record/log.h"
+
+namespace banyan::run {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class FakeTime : public TimeSource {
+ public:
+  TimePoint now() const override { return now_; }
+  void pass(milliseconds time) { now_ += time; }
+
+ private:
+  TimePoint now_ = TimePoint() + seconds(1000);
+};
+
+class FakePeers : public Peers {
+ public:
+  explicit FakePeers(uint32_t ranks) : healths_(ranks, Health::alive), news_(ranks) {}
+
+  uint32_t size() const override { return static_cast<uint32_t>(healths_.size()); }
+  Health health(uint32_t rank) const override { return healths_[rank]; }
+  uint32_t changes() const override { return changes_; }
+  std::string why(uint32_t rank) const override { return "process " + std::to_string(4700 + rank) + " has ended"; }
+  std::optional<uint32_t> first_dead() const override { return first_dead_; }
+  std::string name_of(uint32_t rank) const override { return "rank " + std::to_string(rank); }
+  std::string legend() const override { return ""; }
+  std::vector<PeerReport> ask(milliseconds at_most) override {
+    longest_question = std::max(longest_question, at_most);
+    ++questions;
+    std::vector<PeerReport> reports;
+    for (uint32_t rank = 0; rank < size(); ++rank) {
+      reports.push_back({.health = healths_[rank], .text = news_[rank].encode()});
+    }
+    return reports;
+  }
+  std::shared_ptr<void> watch_for_silence() override { return std::make_shared<int>(); }
+
+  void set(uint32_t rank, Health health) {
+    healths_[rank] = health;
+    if (health == Health::dead && !first_dead_) first_dead_ = rank;
+    ++changes_;
+  }
+  // Its newest call: the `sequence`-th, an allreduce of 4 float32; it waits for `waits_for`, or has finished it.
+  void tells(uint32_t rank, uint64_t sequence, std::optional<uint32_t> waits_for, uint64_t count = 4) {
+    news_[rank].calls = {{.sequence = sequence,
+                          .count = count,
+                          .waits_for = waits_for.value_or(kNoRank),
+                          .kind = OperationKind::all_reduce,
+                          .type = element::DataType::float32,
+                          .state = waits_for ? OperationState::running : OperationState::done}};
+  }
+
+  int questions = 0;
+  milliseconds longest_question{0};
+
+ private:
+  std::vector<Health> healths_;
+  std::vector<RankNews> news_;
+  uint32_t changes_ = 0;
+  std::optional<uint32_t> first_dead_;
+};
+
+// Rank 0 of five, in its first call, which waits for rank 1.
+class CallWatchOf : public ::testing::Test {
+ protected:
+  CallWatchOf() { log_.begin({.kind = OperationKind::all_reduce, .type = element::DataType::float32, .count = 4}); }
+  // Time in which nothing moves passes, in steps; until the watch throws, of which this is the text.
+  std::string stand_still(milliseconds time) {
+    for (milliseconds passed{0}; passed <= time; passed += milliseconds(50)) {
+      try {
+        watch_.look(look_);
+      } catch (const Error& error) {
+        code_ = error.code();
+        return error.message();
+      }
+      time_.pass(milliseconds(50));
+    }
+    return "";
+  }
+
+  FakeTime time_;
+  FakePeers peers_{5};
+  CallLog log_{{.communicator = "world", .id = "", .rank = 0, .size = 5, .timeout = seconds(300), .health = {}}, time_};
+  FirstError first_error_;
+  CallWatch watch_{{.communicator = "world", .rank = 0}, time_, peers_, log_, first_error_};
+  CallWatch::Look look_{.rank = 1, .steps = 1, .timeout = seconds(30)};
+  ErrorCode code_ = ErrorCode::invalid_usage;
+};
+
+TEST_F(CallWatchOf, EndsWaitingWhenNothingMovesForTheTimeout) {
+  for (uint32_t rank = 0; rank < 5; ++rank) peers_.tells(rank, 1, rank == 4 ? 3 : rank + 1);
+  EXPECT_EQ(stand_still(seconds(29)), "");
+  EXPECT_EQ(stand_still(seconds(2)), "nothing has moved for 30000 ms while rank 0 waited for rank 1");
+  EXPECT_EQ(code_, ErrorCode::timed_out);
+  EXPECT_LE(peers_.longest_question, seconds(1));
+}
+
+TEST_F(CallWatchOf, BeginsTheTimeAnewWithEveryMove) {
+  for (uint64_t step = 2; step < 6; ++step) {
+    EXPECT_EQ(stand_still(seconds(29)), "");
+    look_.steps = step;
+  }
+}
+
+TEST_F(CallWatchOf, LetsAMessageThatNobodyWaitsForBeLate) {
+  log_.end_oldest(OperationState::done);
+  look_.is_timed = false;
+  EXPECT_EQ(stand_still(seconds(100)), "");
+  EXPECT_EQ(peers_.questions, 0);
+}
+
+TEST_F(CallWatchOf, EndsWaitingAtOnceForTheDead) {
+  stand_still(milliseconds(100));
+  peers_.set(3, Health::dead);
+  EXPECT_EQ(stand_still(milliseconds(200)), "rank 3 is dead: process 4703 has ended");
+  EXPECT_EQ(code_, ErrorCode::peer_lost);
+}
+
+TEST_F(CallWatchOf, LooksOnceMoreAtItsOwnWorkBeforeItBelievesADeath) {
+  watch_.look(look_);
+  watch_.look(look_);
+  peers_.set(3, Health::dead);
+  EXPECT_NO_THROW(watch_.look(look_)) << "what rank 3 had done may be here by now";
+  look_.steps = 2;
+  EXPECT_NO_THROW(watch_.look(look_)) << "something has moved";
+  EXPECT_THROW(watch_.look(look_), Error);
+}
+
+TEST_F(CallWatchOf, MissesARankThatHasLeftOnlyWhereItIsNeeded) {
+  peers_.set(1, Health::left);
+  look_.can_do_without = true;
+  EXPECT_EQ(stand_still(seconds(1)), "");
+  look_.can_do_without = false;
+  EXPECT_EQ(stand_still(seconds(1)),
+            "rank 1 has left: it ended its part before this rank's allreduce #1 of 4 float32 sum");
+}
+
+TEST_F(CallWatchOf, FindsOutSoonThatTheCallsDiffer) {
+  for (uint32_t rank = 0; rank < 5; ++rank) peers_.tells(rank, 1, rank == 4 ? 3 : rank + 1, rank == 2 ? 5 : 4);
+  EXPECT_THAT(stand_still(seconds(3)), HasSubstr("rank 2 called allreduce #1 of 5 float32 sum"));
+  EXPECT_EQ(code_, ErrorCode::mismatch);
+}
+
+TEST_F(CallWatchOf, ExplainsATimeoutByTheRankThatIsLate) {
+  for (uint32_t rank = 0; rank < 4; ++rank) peers_.tells(rank, 1, rank + 1);
+  const Error cause = watch_.cause_of(Error(ErrorCode::timed_out, "nothing has moved"));
+  EXPECT_THAT(cause.message(), HasSubstr("nothing has moved: rank 4 has not called allreduce #1"));
+}
+
+TEST_F(CallWatchOf, WarnsOfTheRankForWhichAllWaitAndNotOfANeighbourThatWaitsToo) {
+  look_.timeout = seconds(300);
+  // A chain: 0 waits for 1, 1 for 2, 2 for 3, and 3 has not called it.
+  peers_.tells(0, 1, 1);
+  peers_.tells(1, 1, 2);
+  peers_.tells(2, 1, 3);
+  peers_.tells(4, 1, 0);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(stand_still(seconds(19)), "");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("communicator 'world': still waiting for rank 3 (allreduce #1 of 4 float32 sum), 10 s of "
+                              "300 s: rank 3 has not called allreduce #1"),
+                    HasSubstr("ranks 0, 1, 2, 4 wait for it"), Not(HasSubstr("20 s of"))));
+}
+
+TEST_F(CallWatchOf, WarnsOfTheRankThatDoesNotAnswer) {
+  look_.timeout = seconds(300);
+  peers_.tells(0, 1, 1);
+  peers_.tells(1, 1, 2);
+  peers_.set(2, Health::silent);
+  for (const uint32_t rank : {3u, 4u}) peers_.tells(rank, 1, 0);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(stand_still(seconds(11)), "");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("still waiting for rank 2 (allreduce #1 of 4 float32 sum), 10 s of 300 s: rank 2 gives no sign "
+                        "of life (stopped, or cut off)"));
+}
+
+TEST_F(CallWatchOf, CallsARankThatHasNotAnsweredSilent) {
+  EXPECT_EQ(watch_.health_of(2), Health::alive);
+  peers_.set(2, Health::silent);
+  stand_still(seconds(3));
+  peers_.set(2, Health::alive);
+  EXPECT_EQ(watch_.health_of(2), Health::silent) << "it has left the last question without an answer";
+}
+
+TEST_F(CallWatchOf, SaysTheFirstErrorWhateverCameLater) {
+  first_error_.note(Error(ErrorCode::aborted, "rank 2 aborted: enough"));
+  EXPECT_EQ(stand_still(seconds(1)), "rank 2 aborted: enough");
+  EXPECT_EQ(watch_.cause_of(Error(ErrorCode::peer_lost, "a connection broke")).message(), "rank 2 aborted: enough");
+}
+
+}  // namespace
+}  // namespace banyan::run

@@ -1,0 +1,71 @@
+// DriveLock: one thread at a time drives a communicator, which means that it moves what is under way.
+//
+// The others wait until the driver has brought about what they want, or until it gives the lock back; they sleep
+// meanwhile, and miss neither. Threads that wait say so by a Waiter: a progress thread gives way to them, and messages
+// that nobody waits for may take their time. Nobody pays for this who drives alone: two atomic exchanges a call.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "banyan/run/system/futex.h"
+
+namespace banyan::run {
+
+class DriveLock {
+ public:
+  // patient: it has a time of its own, or waits as long as it takes. timed: it waits no longer than the timeout of the
+  // communicator.
+  enum class Wait : uint8_t { patient, timed };
+  class Waiter {
+   public:
+    Waiter(DriveLock& lock, Wait wait) : lock_(lock), wait_(wait) {
+      lock_.waiters_.fetch_add(1, std::memory_order_seq_cst);
+      if (wait_ == Wait::timed) lock_.timed_waiters_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Waiter() {
+      if (wait_ == Wait::timed) lock_.timed_waiters_.fetch_sub(1, std::memory_order_relaxed);
+      lock_.waiters_.fetch_sub(1, std::memory_order_release);
+    }
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
+
+   private:
+    DriveLock& lock_;
+    const Wait wait_;
+  };
+
+  bool try_take() { return !is_taken_.exchange(true, std::memory_order_acquire); }
+  void give_back() {
+    is_taken_.store(false, std::memory_order_seq_cst);
+    announce();
+  }
+  bool is_taken() const { return is_taken_.load(std::memory_order_seq_cst); }
+  bool has_waiters() const { return waiters_.load(std::memory_order_acquire) > 0; }
+  bool has_timed_waiters() const { return timed_waiters_.load(std::memory_order_relaxed) > 0; }
+
+  // By the driver, after something that somebody may wait for: has those who sleep look again. What they look at must
+  // have been written with memory_order_seq_cst.
+  void announce() {
+    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+    announcements_.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(announcements_);
+  }
+  // Sleeps until the lock is free, or an announcement, or for so long; not at all when `is_enough`. Returns in all these
+  // cases, and sometimes for nothing.
+  template <typename IsEnough>
+  void sleep(IsEnough is_enough, std::chrono::milliseconds at_most) {
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    const uint32_t seen = announcements_.load(std::memory_order_seq_cst);
+    if (is_taken() && !is_enough()) futex_wait(announcements_, seen, at_most);
+    sleepers_.fetch_sub(1, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<bool> is_taken_{false};
+  std::atomic<uint32_t> waiters_{0}, timed_waiters_{0};
+  std::atomic<uint32_t> sleepers_{0}, announcements_{0};
+};
+
+}  // namespace banyan::run

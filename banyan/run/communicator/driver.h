@@ -1,0 +1,157 @@
+// Driver: how the operations of a communicator go on: in the caller's thread, in that of whoever waits, or in a progress
+// thread.
+//
+// Calls for all ranks go on in the order of their start, as many at a time as the executor can have; messages between
+// two ranks go on beside them. A blocking call that finds nothing under way is carried out by its own thread at once.
+//
+// The first error ends everything that is under way; later operations end with the same error. Whatever is thrown while
+// somebody drives, the lock is given back, and those who wait are told.
+//
+// It knows an Executor and its Owner only, so that a test can drive it with false ones, in one process. Any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/call/call.h"
+#include "banyan/run/communicator/drive_lock.h"
+#include "banyan/run/communicator/operation.h"
+#include "banyan/run/communicator/progress_threads.h"
+#include "banyan/run/execute/executor.h"
+#include "banyan/run/system/patience.h"
+#include "banyan/run/system/time_source.h"
+
+namespace banyan::run {
+
+class Driver : private ProgressThreads::Work {
+ public:
+  using TimePoint = TimeSource::TimePoint;
+  static constexpr size_t kMostUnderWay = 8;  // calls at a time, even of an executor that could have more
+
+  // What a communicator does around its operations. All but keep() are called by the thread that drives.
+  class Owner : public Watch {
+   public:
+    // Gives the call to the executor, after those that are there.
+    virtual void begin(const Call& call) = 0;
+    // The call that was begun first is no more under way.
+    virtual void end_oldest(OperationState state) = 0;
+    // From now on a time without a move counts.
+    virtual void restart_watch() = 0;
+    // The error to fail with: what is known elsewhere of the cause of this one.
+    virtual Error cause_of(const Error& error) = 0;
+    // The communicator fails with this error, unless it has failed before. Throws nothing.
+    virtual void fail(const Error& error) = 0;
+    // The first error; there is one after fail().
+    virtual const Error& error() const = 0;
+    // Keeps the owner, and so the driver, alive.
+    virtual std::shared_ptr<void> keep() = 0;
+  };
+
+  Driver(Executor& executor, Owner& owner, const TimeSource& time, Progress progress);
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  // Makes the call and blocks until it is done. Throws its error.
+  void run(const Call& call);
+  std::vector<std::shared_ptr<Operation>> start(std::span<const Call> calls);
+  // Moves what can be moved now; true when the operation is over.
+  bool poke(Operation& operation);
+  // The same. Throws its error.
+  bool test(Operation& operation);
+  // Waits until it is over. Throws its error.
+  void wait(Operation& operation);
+  bool wait_for(Operation& operation, std::chrono::milliseconds at_most);
+  // Waits until one of them is over, and returns which. All are of this driver; nulls are over.
+  size_t wait_for_any(std::span<Operation* const> operations);
+  // Until nothing is under way.
+  void wait_for_all();
+  // Until no call for all ranks is under way, or for so long.
+  void wait_for_calls(std::chrono::milliseconds at_most);
+  // Has a progress thread see to what is under way at once.
+  void hasten() { threads_.look_at_once(); }
+  // Something has changed that the driver should look at, or a progress thread where nobody drives.
+  void wake();
+  // The executor has heard something from another rank, while this one may be in no call.
+  void attend();
+
+  bool is_busy() const { return lock_.is_taken() || pending_.load(std::memory_order_acquire) > 0; }
+  bool has_timed_waiters() const { return lock_.has_timed_waiters(); }
+  // The shortest timeout of the messages under way, `usual` for those that name none. By the thread that drives.
+  std::chrono::milliseconds message_timeout(std::chrono::milliseconds usual) const;
+
+  // Ends the progress threads.
+  void stop_threads();
+  // The same in a forked process, which has none.
+  void forget_threads() { threads_.forget(); }
+  // Once nobody else drives: has `fail` note an error, and ends all operations with it. `has_calls`: calls for all ranks
+  // are among them.
+  template <typename Fail>
+  void end_all(Fail fail);
+
+ private:
+  // ProgressThreads::Work
+  size_t pending() const override { return pending_.load(std::memory_order_acquire); }
+  uint64_t over() const override { return begun_.load(std::memory_order_acquire) - pending(); }
+  bool try_take() override { return !lock_.has_waiters() && lock_.try_take(); }
+  void drive(bool is_attended, const std::atomic<bool>& stops) override;
+  bool has_callbacks() const override { return !called_back_.empty(); }
+  void let_go() override;
+
+  template <typename Body>
+  void guard(Body body) noexcept;
+  template <typename IsEnough>
+  void drive_until(IsEnough is_enough, Patience patience);
+  template <typename IsEnough>
+  void drive_or_wait(IsEnough is_enough, DriveLock::Wait wait, std::optional<TimePoint> end = {});
+  void take();
+  bool step();
+  void take_started();
+  void finish_messages();
+  void rest(Patience& patience);
+  void complete(const std::shared_ptr<Operation>& operation);
+  void end_under_way(OperationState state);
+  Error cause_of(const Error& error) noexcept;
+  void fail_all(const Error& error) noexcept;
+  void drop_all();
+  bool has_calls();
+  void begin_soon();
+
+  Executor& executor_;
+  Owner& owner_;
+  const TimeSource& time_;
+  const Progress progress_;
+  DriveLock lock_;
+  ProgressThreads threads_;
+
+  std::atomic<size_t> pending_{0};                // operations that were started and are not over
+  std::atomic<size_t> pending_messages_{0};       // those between two
+  std::atomic<uint64_t> begun_{0};                // operations in all
+  std::mutex mutex_;                              // protects queue_
+  std::deque<std::shared_ptr<Operation>> queue_;  // started, and not taken by who drives
+
+  // Of the thread that drives.
+  std::deque<std::shared_ptr<Operation>> calls_;      // for all ranks, in order; the first `started_` are under way
+  size_t started_ = 0;                                // calls that the executor has: of calls_, or the one of run()
+  std::vector<std::shared_ptr<Operation>> messages_;  // between two
+  std::vector<Executor::MessageDone> messages_done_;
+  std::vector<std::shared_ptr<Operation>> called_back_;  // over, and to be called back when nobody drives
+};
+
+template <typename Fail>
+void Driver::end_all(Fail fail) {
+  take();
+  fail(has_calls());
+  drop_all();
+  let_go();
+}
+
+}  // namespace banyan::run

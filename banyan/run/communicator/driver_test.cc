@@ -1,0 +1,326 @@
+// The Driver with a false executor, in one process: who drives, who waits, and what is left when something throws.
+#include "banyan/run/communicator/driver.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <future>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "banyan/base/check.h"
+
+namespace banyan::run {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Ends a call for each permit that the test gives, in order. A message goes when it is started. Aborts when two threads
+// use it at once.
+class FakeExecutor : public Executor, public PlanReviser {
+ public:
+  void permit(size_t calls) {
+    permits_.fetch_add(calls);
+    wake();
+  }
+  std::function<void()> on_advance = [] {};  // may throw
+
+  size_t depth() const override { return 2; }
+  void start(const Call& call, const CallNumbers&) override {
+    const Use use(*this);
+    under_way_.push_back(call.count);
+  }
+  bool advance() override {
+    const Use use(*this);
+    on_advance();
+    if (under_way_.empty() || permits_ == 0) return false;
+    --permits_;
+    ++steps_;
+    over_.push_back(under_way_.front());
+    under_way_.pop_front();
+    return true;
+  }
+  void finish(Watch& watch) override {
+    while (!advance()) {
+      watch.waiting_for(1);
+      sleep([] { return false; });
+    }
+  }
+  uint64_t start_message(const Call&) override { return ++tickets_; }
+  bool advance_messages(std::vector<MessageDone>& done) override {
+    const Use use(*this);
+    if (tickets_ == tickets_done_) return false;
+    done.push_back({.ticket = ++tickets_done_, .peer = 7});
+    return true;
+  }
+  void sleep(const std::function<bool()>& try_again) override {
+    if (try_again()) return;
+    std::unique_lock lock(mutex_);
+    wakes_.wait_for(lock, milliseconds(100), [&] { return is_woken_; });
+    is_woken_ = false;
+  }
+  void wake() override {
+    const std::lock_guard lock(mutex_);
+    is_woken_ = true;
+    wakes_.notify_all();
+  }
+  Patience patience() const override { return Patience(true); }
+  uint32_t waiting_for() const override { return 1; }
+  bool can_do_without(uint32_t) const override { return false; }
+  uint64_t steps() const override { return steps_; }
+  uint32_t reroutes() const override { return 0; }
+  void hear(const std::string&) override {}
+  void attend() override { ++attended; }
+  void break_with(const Error&) override {}
+  std::optional<Error> broken() const override { return std::nullopt; }
+  PlanReviser* reviser() override { return this; }
+
+  std::atomic<int> attended{0};
+  const std::vector<uint64_t>& over() const { return over_; }  // counts of the calls, in the order of their end
+
+ private:
+  struct Use {
+    explicit Use(FakeExecutor& executor) : executor_(executor) {
+      CHECK(!executor.is_used_.exchange(true)) << "two threads drive at once";
+    }
+    ~Use() { executor_.is_used_ = false; }
+    FakeExecutor& executor_;
+  };
+
+  std::atomic<bool> is_used_{false};
+  std::atomic<size_t> permits_{0};
+  std::deque<uint64_t> under_way_;
+  std::vector<uint64_t> over_;
+  uint64_t steps_ = 0, tickets_ = 0, tickets_done_ = 0;
+  std::mutex mutex_;
+  std::condition_variable wakes_;
+  bool is_woken_ = false;
+};
+
+// What a communicator does around its operations, as little as possible.
+class FakeOwner : public Driver::Owner, public std::enable_shared_from_this<FakeOwner> {
+ public:
+  explicit FakeOwner(Progress progress) : driver(executor, *this, SteadyTime::instance(), progress) {}
+  ~FakeOwner() override = default;
+
+  FakeExecutor executor;
+  Driver driver;
+  std::function<void()> on_cause = [] {};  // may throw
+
+  void begin(const Call& call) override { executor.start(call, {}); }
+  void end_oldest(OperationState) override {}
+  void restart_watch() override {}
+  void waiting_for(uint32_t) override {
+    if (has_failed_) throw Error(*error_);
+  }
+  Error cause_of(const Error& error) override {
+    on_cause();
+    return has_failed_ ? *error_ : error;
+  }
+  void fail(const Error& error) override {
+    const std::lock_guard lock(mutex_);
+    if (!has_failed_) error_ = error;
+    has_failed_ = true;
+  }
+  const Error& error() const override { return *error_; }
+  std::shared_ptr<void> keep() override { return shared_from_this(); }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Error> error_;
+  std::atomic<bool> has_failed_{false};
+};
+
+struct World {
+  explicit World(Progress progress) : owner(std::make_shared<FakeOwner>(progress)) {}
+  ~World() {
+    owner->driver.stop_threads();
+    owner->driver.end_all([&](bool) { owner->fail(Error(ErrorCode::aborted, "the test is over")); });
+  }
+  Driver& driver() { return owner->driver; }
+  FakeExecutor& executor() { return owner->executor; }
+  std::shared_ptr<Operation> start(uint64_t count) {
+    const Call call{.count = count};
+    return driver().start({&call, 1}).front();
+  }
+  std::shared_ptr<FakeOwner> owner;
+};
+
+// "" or the text of the error that `body` throws.
+template <typename Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool is_ready(std::future<std::string>& result, milliseconds within) {
+  return result.wait_for(within) == std::future_status::ready;
+}
+
+TEST(Driver, HandsDrivingOverToTheThreadThatWaits) {
+  World world(Progress::by_nobody);
+  const auto first = world.start(1), second = world.start(2);
+  const auto wait = [&](Operation& operation) { return error_of([&] { world.driver().wait(operation); }); };
+  auto waits_for_second = std::async(std::launch::async, [&] { return wait(*second); });
+  auto waits_for_first = std::async(std::launch::async, [&] { return wait(*first); });
+  world.executor().permit(1);
+  EXPECT_EQ(waits_for_first.get(), "");
+  EXPECT_FALSE(is_ready(waits_for_second, milliseconds(20))) << "it has no permit yet";
+  world.executor().permit(1);
+  EXPECT_EQ(waits_for_second.get(), "");
+  EXPECT_EQ(world.executor().over(), (std::vector<uint64_t>{1, 2}));
+}
+
+TEST(Driver, TellsAWaitingThreadAtOnceThatTheDriverHasDoneItsOperation) {
+  World world(Progress::by_nobody);
+  const auto first = world.start(1), second = world.start(2);
+  std::promise<void> driving;
+  world.executor().on_advance = [&, is_told = false]() mutable {
+    if (!std::exchange(is_told, true)) driving.set_value();
+  };
+  auto driver = std::async(std::launch::async, [&] { return error_of([&] { world.driver().wait(*second); }); });
+  driving.get_future().wait();
+  auto waiter = std::async(std::launch::async, [&] { return error_of([&] { world.driver().wait(*first); }); });
+  world.executor().permit(1);
+  EXPECT_EQ(waiter.get(), "");
+  EXPECT_FALSE(is_ready(driver, milliseconds(20)));
+  world.executor().permit(1);
+  EXPECT_EQ(driver.get(), "");
+}
+
+TEST(Driver, CarriesOutBlockingCallsOfTwoThreadsOneAfterTheOther) {
+  World world(Progress::by_nobody);
+  constexpr uint64_t kCalls = 500;
+  world.executor().permit(2 * kCalls);
+  const auto run_calls = [&] {
+    return error_of([&] {
+      for (uint64_t i = 0; i < kCalls; ++i) world.driver().run({.count = i});
+    });
+  };
+  auto one = std::async(std::launch::async, run_calls), other = std::async(std::launch::async, run_calls);
+  EXPECT_EQ(one.get() + other.get(), "");
+  EXPECT_EQ(world.executor().over().size(), 2 * kCalls);
+}
+
+class DriverThreads : public ::testing::TestWithParam<Progress> {};
+INSTANTIATE_TEST_SUITE_P(By, DriverThreads, ::testing::Values(Progress::soon, Progress::at_once),
+                         [](const auto& test) { return test.param == Progress::soon ? "Soon" : "AtOnce"; });
+
+TEST_P(DriverThreads, FinishARequestThatNobodyWaitsFor) {
+  World world(GetParam());
+  std::promise<std::thread::id> finished;
+  const auto operation = world.start(1);
+  operation->on_done([&] { finished.set_value(std::this_thread::get_id()); });
+  world.executor().permit(1);
+  std::future<std::thread::id> by = finished.get_future();
+  ASSERT_EQ(by.wait_for(seconds(20)), std::future_status::ready);
+  EXPECT_NE(by.get(), std::this_thread::get_id());
+}
+
+TEST_P(DriverThreads, LetACallbackStartCallsAndWaitForThem) {
+  World world(GetParam());
+  world.executor().permit(4);
+  std::promise<std::string> called_back;
+  world.start(1)->on_done([&] {
+    called_back.set_value(error_of([&] {
+      world.driver().run({.count = 2});
+      world.driver().wait(*world.start(3));
+      // A second callback, inside the first: another thread has to drive meanwhile.
+      std::promise<void> inner;
+      world.start(4)->on_done([&] { inner.set_value(); });
+      inner.get_future().wait();
+    }));
+  });
+  std::future<std::string> result = called_back.get_future();
+  ASSERT_TRUE(is_ready(result, seconds(20)));
+  EXPECT_EQ(result.get(), "");
+}
+
+TEST_P(DriverThreads, AttendToWhatTheExecutorHasHeard) {
+  World world(GetParam());
+  world.driver().attend();
+  for (int i = 0; world.executor().attended == 0 && i < 2000; ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(world.executor().attended, 1);
+}
+
+TEST(Driver, WaitsNoLongerThanItIsTold) {
+  World world(Progress::by_nobody);
+  const auto operation = world.start(1);
+  EXPECT_FALSE(world.driver().wait_for(*operation, milliseconds(5)));
+  world.executor().permit(1);
+  EXPECT_TRUE(world.driver().wait_for(*operation, seconds(20)));
+}
+
+TEST(Driver, WaitsForAnyOfSeveral) {
+  World world(Progress::by_nobody);
+  const auto first = world.start(1), second = world.start(2);
+  const std::vector<Operation*> both{second.get(), first.get()};
+  world.executor().permit(1);
+  EXPECT_EQ(world.driver().wait_for_any(both), 1u);
+  EXPECT_TRUE(first->is_over());
+  EXPECT_FALSE(second->is_over());
+}
+
+TEST(Driver, MovesMessagesBesideACallThatStandsStill) {
+  World world(Progress::by_nobody);
+  const auto call = world.start(1);
+  const Call message{.kind = OperationKind::recv, .other = kAnyRank};
+  const auto received = world.driver().start({&message, 1}).front();
+  world.driver().wait(*received);
+  EXPECT_EQ(received->peer, 7u);
+  EXPECT_FALSE(call->is_over());
+  world.driver().wait_for_calls(milliseconds(5));
+  EXPECT_FALSE(call->is_over());
+}
+
+TEST(Driver, EndsEverythingWithTheFirstError) {
+  World world(Progress::by_nobody);
+  const auto first = world.start(1), second = world.start(2);
+  world.executor().on_advance = [] { throw Error(ErrorCode::peer_lost, "rank 1 is dead"); };
+  EXPECT_EQ(error_of([&] { world.driver().wait(*second); }), "rank 1 is dead");
+  EXPECT_EQ(error_of([&] { world.driver().wait(*first); }), "rank 1 is dead");
+  EXPECT_FALSE(world.driver().is_busy());
+}
+
+TEST(Driver, GivesTheLockBackWhenTheSearchForTheCauseThrowsToo) {
+  World world(Progress::by_nobody);
+  world.executor().on_advance = [] { throw Error(ErrorCode::timed_out, "nothing has moved"); };
+  world.owner->on_cause = [] { throw Error(ErrorCode::io, "the folder of records cannot be made"); };
+  EXPECT_EQ(error_of([&] { world.driver().run({}); }), "nothing has moved");
+  EXPECT_FALSE(world.driver().is_busy());
+  const auto operation = world.start(1);
+  EXPECT_EQ(error_of([&] { world.driver().wait(*operation); }), "nothing has moved");
+  EXPECT_FALSE(world.driver().is_busy());
+}
+
+TEST(Driver, SaysThatMemoryIsShortWhenItIs) {
+  World world(Progress::at_once);
+  world.executor().on_advance = [] { throw std::bad_alloc(); };
+  EXPECT_EQ(error_of([&] { world.driver().wait(*world.start(1)); }), "there is not enough memory");
+  EXPECT_EQ(error_of([&] { world.driver().run({}); }), "there is not enough memory");
+}
+
+TEST(Driver, EndsWhatAThreadWaitsForWhenItIsClosed) {
+  World world(Progress::by_nobody);
+  const auto operation = world.start(1);
+  std::promise<void> driving;
+  world.executor().on_advance = [&, is_told = false]() mutable {
+    if (!std::exchange(is_told, true)) driving.set_value();
+  };
+  auto waiter = std::async(std::launch::async, [&] { return error_of([&] { world.driver().wait(*operation); }); });
+  driving.get_future().wait();
+  world.owner->fail(Error(ErrorCode::aborted, "closed"));
+  bool had_calls = true;
+  world.driver().end_all([&](bool has_calls) { had_calls = has_calls; });
+  EXPECT_EQ(waiter.get(), "closed");
+  EXPECT_FALSE(had_calls) << "the driver had ended them";
+}
+
+}  // namespace
+}  // namespace banyan::run

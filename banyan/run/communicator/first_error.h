@@ -1,0 +1,53 @@
+// FirstError: the error with which a communicator has failed. The first one stays.
+//
+// Any thread. Whoever waits for it sleeps; news of another kind, which may be its cause, wake him too.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "banyan/base/error.h"
+#include "banyan/run/system/futex.h"
+
+namespace banyan::run {
+
+class FirstError {
+ public:
+  // False when there was one before.
+  bool note(const Error& error) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_set()) return false;
+      error_ = error;
+      is_set_.store(true, std::memory_order_release);
+    }
+    announce_news();
+    return true;
+  }
+  bool is_set() const { return is_set_.load(std::memory_order_acquire); }
+  // Once it is set.
+  const Error& get() const { return *error_; }
+  void expect_none() const {
+    if (is_set()) throw Error(get());
+  }
+
+  // How much news there was; it grows.
+  uint32_t news() const { return news_.load(std::memory_order_seq_cst); }
+  void announce_news() {
+    news_.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(news_);
+  }
+  // Sleeps until there is more news than `seen`, or for so long.
+  void wait_for_news(uint32_t seen, std::chrono::milliseconds at_most) { futex_wait(news_, seen, at_most); }
+
+ private:
+  std::atomic<bool> is_set_{false};
+  std::mutex mutex_;  // protects error_ until it is set
+  std::optional<Error> error_;
+  std::atomic<uint32_t> news_{0};
+};
+
+}  // namespace banyan::run
