@@ -14,11 +14,9 @@
 #include <utility>
 
 #include "banyan/base/check.h"
-#include "banyan/run/agent/hub.h"
+#include "banyan/run/agent/core.h"
 #include "banyan/run/agent/lanes.h"
-#include "banyan/run/agent/links.h"
-#include "banyan/run/agent/membership.h"
-#include "banyan/run/agent/questions.h"
+#include "banyan/run/agent/socket_dialer.h"
 #include "banyan/run/join/calls.h"
 #include "banyan/run/join/reception.h"
 #include "banyan/run/join/wire.h"
@@ -31,6 +29,9 @@ namespace {
 
 // How much later than its deadline a call returns at most, should the agent's thread not come to run.
 constexpr std::chrono::seconds kPatienceWithThread{1};
+
+// Why an agent calls another one: to exchange messages.
+constexpr const char* kAgentPurpose = "agent";
 
 // Tells one world from another that the same processes, or others at the same ports, have made.
 std::string name_of_world(const World& world) {
@@ -57,12 +58,12 @@ std::vector<CallTarget> targets_of(const World& world) {
   return targets;
 }
 
-std::vector<Links::Peer> peers_of(const World& world, const std::string& world_name) {
-  std::vector<Links::Peer> peers;
+std::vector<SocketDialer::Peer> peers_of(const World& world, const std::string& world_name) {
+  std::vector<SocketDialer::Peer> peers;
   std::vector<CallTarget> targets = targets_of(world);
   for (uint32_t rank = 0; rank < targets.size(); ++rank) {
     peers.push_back({.target = std::move(targets[rank]),
-                     .greeting = {.purpose = "link",
+                     .greeting = {.purpose = kAgentPurpose,
                                   .payload = WireWriter().text(world_name).number(rank).number(world.rank).take()}});
   }
   return peers;
@@ -150,21 +151,18 @@ class Agent::Impl {
   Impl(Listener listener, const Secret& secret, World world, const Options& options)
       : world_(std::move(world)),
         world_name_(name_of_world(world_)),
-        liveness_(static_cast<uint32_t>(world_.members.size())),
         calls_(reactor_, secret, options.stranger_time),
-        links_(reactor_, calls_, {.own = world_.rank, .lost_after = options.lost_after}, peers_of(world_, world_name_),
-               {.received = [this](uint32_t rank, Message message) { received(rank, message); },
-                .linked = [this](uint32_t rank) { linked(rank); },
-                .lost = [this](uint32_t rank, const std::string& why) { hub_.lost(rank, why); }}),
-        watch_(reactor_, [this](uint32_t rank) { hub_.process_ended(rank); }),
-        hub_(reactor_, links_, liveness_,
-             {.own = world_.rank, .heartbeat = options.heartbeat, .silent_after = options.silent_after},
-             names_of(world_),
-             {.changed = [this](uint32_t rank) { changed(rank); },
-              .process_is_watched = [this](uint32_t rank) { return watch_.is_watched(rank); }}),
-        questions_(reactor_, links_, hub_, liveness_, *hooks_, world_.rank),
-        membership_(reactor_, links_, liveness_, world_.rank),
-        lanes_(reactor_, calls_, liveness_, world_name_, targets_of(world_)),
+        dialer_(reactor_, calls_, options.lost_after, peers_of(world_, world_name_)),
+        lost_after_(options.lost_after),
+        watch_(reactor_, [this](uint32_t rank) { core_.process_ended(rank); }),
+        core_(reactor_, dialer_, watch_,
+              {.own = world_.rank,
+               .names = names_of(world_),
+               .heartbeat = options.heartbeat,
+               .silent_after = options.silent_after,
+               .lost_after = options.lost_after},
+              {.joined = [this] { joined_.set_value(); }, .changed = [this](uint32_t rank) { lanes_.changed(rank); }}),
+        lanes_(reactor_, calls_, core_.liveness(), world_name_, targets_of(world_)),
         reception_(reactor_, std::move(listener), secret,
                    {.stranger_time = options.stranger_time, .stranger_limit = options.stranger_limit},
                    [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); }) {}
@@ -191,8 +189,7 @@ class Agent::Impl {
       if (rank == world_.rank || member.host_id != own.host_id || member.pid == own.pid) continue;
       watch_.watch(rank, member.pid, member.start_time);
     }
-    hub_.start();
-    check_joined();
+    core_.start();
     run();
     return joined.wait_until(deadline) == std::future_status::ready;
   }
@@ -212,12 +209,8 @@ class Agent::Impl {
   }
 
   const World& world() const { return world_; }
-  const Liveness& liveness() const { return liveness_; }
-  Hub& hub() { return hub_; }
-  const Links& links() const { return links_; }
-  HookBoard& hooks() { return *hooks_; }
-  Questions& questions() { return questions_; }
-  Membership& membership() { return membership_; }
+  AgentCore& core() { return core_; }
+  const AgentCore& core() const { return core_; }
   Lanes& lanes() { return lanes_; }
   const Reception& reception() const { return reception_; }
   const std::shared_ptr<Mailbox>& mailbox() const { return reactor_.mailbox(); }
@@ -237,35 +230,8 @@ class Agent::Impl {
     StopsAtExit::instance().add(this, [this] { stop(); });
   }
 
-  void check_joined() {
-    if (is_joined_ || !hub_.is_joined()) return;
-    is_joined_ = true;
-    joined_.set_value();
-  }
-
-  void linked(uint32_t rank) {
-    hub_.linked(rank);
-    check_joined();
-  }
-
-  void received(uint32_t rank, const Message& message) {
-    hub_.heard(rank);
-    if (!hub_.received(rank, message) && !questions_.received(rank, message) && !membership_.received(rank, message)) {
-      throw Error(ErrorCode::invalid_input, "a message of kind " + std::to_string(message.kind));
-    }
-  }
-
-  void changed(uint32_t rank) {
-    check_joined();
-    if (liveness_.is_gone(rank)) watch_.forget(rank);
-    lanes_.changed(rank);
-    questions_.changed();
-    membership_.changed(rank);
-    hooks_->liveness_changed();
-  }
-
   std::optional<std::string> admit(const Greeting& greeting, FileDescriptor& socket) {
-    if (greeting.purpose != "link" && greeting.purpose != "lane") {
+    if (greeting.purpose != kAgentPurpose && greeting.purpose != "lane") {
       return "a process called for '" + greeting.purpose.substr(0, 32) + "', which is not served here";
     }
     WireReader payload(greeting.payload);
@@ -275,9 +241,10 @@ class Agent::Impl {
     if (greeting.purpose == "lane") return lanes_.admit(payload, socket);
     const uint32_t rank = payload.number<uint32_t>();
     payload.end();
-    if (rank >= liveness_.size() || rank == world_.rank) return "a process called that says to be a rank there is not";
-    if (!links_.adopt(rank, std::move(socket))) {
-      return "rank " + std::to_string(rank) + " called, though it was given up: " + liveness_.why(rank);
+    if (rank >= core_.liveness().size() || rank == world_.rank)
+      return "a process called that says to be a rank there is not";
+    if (!core_.adopt(rank, std::make_unique<SocketStream>(reactor_, std::move(socket), lost_after_))) {
+      return "rank " + std::to_string(rank) + " called, though it was given up: " + core_.liveness().why(rank);
     }
     return {};
   }
@@ -286,19 +253,15 @@ class Agent::Impl {
   pid_t pid_ = getpid();
   World world_;
   std::string world_name_;
-  Liveness liveness_;
-  std::shared_ptr<HookBoard> hooks_ = std::make_shared<HookBoard>();  // shared with registrations
   std::shared_ptr<std::atomic<uint32_t>> expectations_ =
       std::make_shared<std::atomic<uint32_t>>(0);  // with their holders
   std::promise<void> joined_;
-  bool is_joined_ = false;
   Reactor reactor_;
   Calls calls_;
-  Links links_;
+  SocketDialer dialer_;
+  const std::chrono::milliseconds lost_after_;
   ProcessWatch watch_;
-  Hub hub_;
-  Questions questions_;
-  Membership membership_;
+  AgentCore core_;
   Lanes lanes_;
   Reception reception_;
   std::thread thread_;
@@ -309,9 +272,9 @@ Agent::Agent(Listener listener, Secret secret, World world, Options options, Clo
   impl_ = std::make_unique<Impl>(std::move(listener), secret, std::move(world), options);
   if (impl_->start(deadline)) return;
   impl_->stop();
-  const uint32_t hub = impl_->hub().rank();
+  const uint32_t hub = impl_->core().hub().rank();
   const Member& member = impl_->world().members[hub];
-  const std::string& trouble = impl_->links().trouble(hub);
+  const std::string& trouble = impl_->core().links().trouble(hub);
   throw Error(ErrorCode::timed_out, "rank " + std::to_string(hub) + " (process " + std::to_string(member.pid) + " on " +
                                         member.host_name + ") could not be joined: " +
                                         (trouble.empty() ? "it has not answered a call to port " +
@@ -325,11 +288,11 @@ Agent::~Agent() {
 
 uint32_t Agent::rank() const { return impl_->world().rank; }
 const std::vector<Member>& Agent::members() const { return impl_->world().members; }
-const Liveness& Agent::liveness() const { return impl_->liveness(); }
+const Liveness& Agent::liveness() const { return impl_->core().liveness(); }
 
 Agent::Expectation Agent::expect() {
   impl_->check_process();
-  const auto adjust = [mailbox = impl_->mailbox(), &hub = impl_->hub(), count = impl_->expectations()] {
+  const auto adjust = [mailbox = impl_->mailbox(), &hub = impl_->core().hub(), count = impl_->expectations()] {
     mailbox->post([&hub, count] { hub.expect(count->load() > 0); });
   };
   if (impl_->expectations()->fetch_add(1) == 0) impl_->post([adjust] { adjust(); });
@@ -342,7 +305,7 @@ void Agent::leave(Clock::time_point deadline) {
   if (!impl_->is_of_this_process()) return;
   const auto left = std::make_shared<std::promise<void>>();
   std::future<void> heard = left->get_future();
-  impl_->post([&hub = impl_->hub(), left] {
+  impl_->post([&hub = impl_->core().hub(), left] {
     hub.leave([left, is_told = false]() mutable {
       if (!std::exchange(is_told, true)) left->set_value();
     });
@@ -361,13 +324,13 @@ std::unique_ptr<Connector> Agent::connector(uint64_t communicator, std::vector<u
 
 HookRegistration Agent::attach(uint64_t communicator, CommunicatorHooks hooks) {
   impl_->check_process();
-  return impl_->hooks().attach(communicator, std::move(hooks));
+  return impl_->core().hooks()->attach(communicator, std::move(hooks));
 }
 
 std::vector<PeerReport> Agent::ask_states(uint64_t communicator, Clock::time_point deadline) {
   const auto promise = std::make_shared<std::promise<std::vector<PeerReport>>>();
   std::future<std::vector<PeerReport>> reports = promise->get_future();
-  impl_->post([&questions = impl_->questions(), communicator, deadline, promise] {
+  impl_->post([&questions = impl_->core().questions(), communicator, deadline, promise] {
     questions.ask(communicator, deadline,
                   [promise](std::vector<PeerReport> found) { promise->set_value(std::move(found)); });
   });
@@ -376,7 +339,7 @@ std::vector<PeerReport> Agent::ask_states(uint64_t communicator, Clock::time_poi
 }
 
 void Agent::tell(uint64_t communicator, const std::string& reason) {
-  impl_->post([&questions = impl_->questions(), communicator, reason] { questions.tell(communicator, reason); });
+  impl_->post([&questions = impl_->core().questions(), communicator, reason] { questions.tell(communicator, reason); });
 }
 
 Survivors Agent::agree(const SurvivorQuestion& question) {
@@ -388,7 +351,7 @@ Survivors Agent::agree(const SurvivorQuestion& question) {
       << "candidates=" << candidates.size() << " of " << liveness().size();
   const auto promise = std::make_shared<std::promise<Membership::Outcome>>();
   std::future<Membership::Outcome> outcome = promise->get_future();
-  impl_->post([&membership = impl_->membership(), question, promise] {
+  impl_->post([&membership = impl_->core().membership(), question, promise] {
     membership.agree(question, [promise](Membership::Outcome found) { promise->set_value(std::move(found)); });
   });
   if (outcome.wait_until(question.deadline + kPatienceWithThread) != std::future_status::ready) {

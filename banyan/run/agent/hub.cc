@@ -34,9 +34,9 @@ Message silence_message(uint32_t rank, bool is_silent, const std::string& why) {
 
 }  // namespace
 
-Hub::Hub(Reactor& reactor, Links& links, Liveness& liveness, Options options, std::vector<std::string> names,
+Hub::Hub(Timers& timers, Links& links, Liveness& liveness, Options options, std::vector<std::string> names,
          Events events)
-    : reactor_(reactor),
+    : timers_(timers),
       links_(links),
       liveness_(liveness),
       options_(options),
@@ -46,9 +46,9 @@ Hub::Hub(Reactor& reactor, Links& links, Liveness& liveness, Options options, st
       pinged_(liveness.size()) {}
 
 Hub::~Hub() {
-  for (const Reactor::Timer& timer : conclusions_) reactor_.cancel(timer);
-  if (beat_) reactor_.cancel(*beat_);
-  if (roll_call_) reactor_.cancel(*roll_call_);
+  for (const Timers::Timer& timer : conclusions_) timers_.cancel(timer);
+  if (beat_) timers_.cancel(*beat_);
+  if (roll_call_) timers_.cancel(*roll_call_);
 }
 
 void Hub::start() {
@@ -90,8 +90,8 @@ void Hub::process_ended(uint32_t rank) {
 
 void Hub::conclude_later(uint32_t rank, milliseconds delay) {
   // The timer is known to itself only after it was made.
-  const auto own = std::make_shared<Reactor::Timer>();
-  *own = reactor_.after(delay, [this, rank, own] {
+  const auto own = std::make_shared<Timers::Timer>();
+  *own = timers_.after(delay, [this, rank, own] {
     conclusions_.erase(*own);
     conclude(rank, Health::dead, endings_[rank], {});
   });
@@ -103,7 +103,11 @@ void Hub::conclude(uint32_t rank, Health state, const std::string& why, std::opt
   const bool is_opinion = is_leaving() && !source;
   if (is_opinion) state = Health::left;
   if (rank == options_.own || !liveness_.set(rank, state, why)) return;
-  if (state == Health::dead || is_opinion) links_.close(rank);  // who has left closes it itself, when it has heard all
+  if (state == Health::dead || is_opinion) {
+    links_.close(rank);
+  } else {
+    links_.expect_end(rank);  // a rank that has left closes it itself, when it has heard all
+  }
   pinged_[rank].reset();
   expecting_.erase(rank);
   // Who leaves is passed on apart, and waits for it.
@@ -144,7 +148,7 @@ void Hub::take_over() {
     for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
       if (rank != options_.own && links_.is_linked(rank)) introduce(rank);
     }
-    roll_call_ = reactor_.after(kRollCall, [this] {
+    roll_call_ = timers_.after(kRollCall, [this] {
       roll_call_.reset();
       for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
         if (rank != options_.own && !liveness_.is_gone(rank)) links_.call(rank);
@@ -259,20 +263,20 @@ void Hub::adjust_beat() {
   const bool is_needed = is_own() ? !expecting_.empty() : expecting_.contains(options_.own);
   if (is_needed == beat_.has_value()) return;
   if (!is_needed) {
-    reactor_.cancel(*beat_);
+    timers_.cancel(*beat_);
     beat_.reset();
     return;
   }
-  const Clock::time_point now = Clock::now();
-  beat_ = reactor_.at(now, [this, now] { beat(now); });
+  const TimePoint now = timers_.now();
+  beat_ = timers_.at(now, [this, now] { beat(now); });
 }
 
-void Hub::beat(Clock::time_point due) {
-  const Clock::time_point now = Clock::now();
+void Hub::beat(TimePoint due) {
+  const TimePoint now = timers_.now();
   // Perhaps this process was stopped itself, and the answers wait to be read.
   const bool was_asleep = now - due > options_.heartbeat;
-  const Clock::time_point next = now + options_.heartbeat;
-  beat_ = reactor_.at(next, [this, next] { beat(next); });
+  const TimePoint next = now + options_.heartbeat;
+  beat_ = timers_.at(next, [this, next] { beat(next); });
   if (!is_own()) {
     judge(hub_, now, was_asleep);
     return;
@@ -282,7 +286,7 @@ void Hub::beat(Clock::time_point due) {
   }
 }
 
-void Hub::judge(uint32_t rank, Clock::time_point now, bool was_asleep) {
+void Hub::judge(uint32_t rank, TimePoint now, bool was_asleep) {
   if (!pinged_[rank]) {
     pinged_[rank] = now;
     links_.send(rank, {message::ping, ""});

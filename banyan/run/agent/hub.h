@@ -17,11 +17,11 @@
 
 #include "banyan/run/agent/links.h"
 #include "banyan/run/agent/liveness.h"
-#include "banyan/run/system/reactor.h"
+#include "banyan/run/system/timers.h"
 
 namespace banyan::run {
 
-// On the reactor's thread.
+// On the thread of the timers.
 class Hub {
  public:
   struct Options {
@@ -35,8 +35,7 @@ class Hub {
   };
 
   // `names`: "process 4711 on node7", by rank.
-  Hub(Reactor& reactor, Links& links, Liveness& liveness, Options options, std::vector<std::string> names,
-      Events events);
+  Hub(Timers& timers, Links& links, Liveness& liveness, Options options, std::vector<std::string> names, Events events);
   ~Hub();
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
@@ -62,7 +61,7 @@ class Hub {
   void leave(std::function<void()> done);
 
  private:
-  using Clock = Reactor::Clock;
+  using TimePoint = TimeSource::TimePoint;
 
   bool is_leaving() const { return static_cast<bool>(left_); }
   void conclude(uint32_t rank, Health state, const std::string& why, std::optional<uint32_t> source);
@@ -78,23 +77,23 @@ class Hub {
   void pass_on_leave(uint32_t leaver);
   void leave_noted(uint32_t leaver, uint32_t by);
   void adjust_beat();
-  void beat(Clock::time_point due);
-  void judge(uint32_t rank, Clock::time_point now, bool was_asleep);
+  void beat(TimePoint due);
+  void judge(uint32_t rank, TimePoint now, bool was_asleep);
   uint32_t checked(uint32_t rank) const;
 
-  Reactor& reactor_;
+  Timers& timers_;
   Links& links_;
   Liveness& liveness_;
   Options options_;
   std::vector<std::string> names_;
   Events events_;
   uint32_t hub_ = 0;
-  std::vector<std::string> endings_;                      // by rank: why it is believed to have ended, or empty
-  std::vector<std::optional<Clock::time_point>> pinged_;  // by rank, while it has not answered
-  std::set<Reactor::Timer> conclusions_;
+  std::vector<std::string> endings_;              // by rank: why it is believed to have ended, or empty
+  std::vector<std::optional<TimePoint>> pinged_;  // by rank, while it has not answered
+  std::set<Timers::Timer> conclusions_;
   std::set<uint32_t> expecting_;  // ranks that wait for something, this one too
-  std::optional<Reactor::Timer> beat_;
-  std::optional<Reactor::Timer> roll_call_;
+  std::optional<Timers::Timer> beat_;
+  std::optional<Timers::Timer> roll_call_;
   std::function<void()> left_;                     // while leaving, and after
   bool may_leave_ = false;                         // all have noted it
   std::map<uint32_t, std::set<uint32_t>> leaves_;  // by who leaves: those who have not noted it yet

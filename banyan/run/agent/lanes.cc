@@ -82,7 +82,7 @@ void Lanes::request(uint64_t communicator, uint32_t peer, uint32_t lane, const P
   request.target.local_address = path.local_address;
   if (!path.peer_address.empty()) request.target.addresses = {path.peer_address};
   request.next_pause = kFirstPause;
-  request.end = reactor_.after(group.group.at_most, [this, key] { time_out(key); });
+  request.end = timers_.after(group.group.at_most, [this, key] { time_out(key); });
   // Even of a peer that is gone: what it sent before is in there.
   if (FileDescriptor socket = unpark(key); socket.is_open()) {
     succeed(key, std::move(socket));
@@ -119,15 +119,15 @@ void Lanes::call_ended(const Key& key, Calls::Outcome outcome) {
   }
   // Even where nobody listens: whether the peer lives, others know better.
   request.trouble = std::move(outcome.failure);
-  request.pause = reactor_.after(request.next_pause, [this, key] { call(key); });
+  request.pause = timers_.after(request.next_pause, [this, key] { call(key); });
   request.next_pause = std::min(request.next_pause * 2, kLongestPause);
 }
 
 std::map<Lanes::Key, Lanes::Request>::node_type Lanes::take_request(const Key& key) {
   auto node = groups_.at(key.communicator).requests.extract(key);
   Request& request = node.mapped();
-  reactor_.cancel(request.end);
-  if (request.pause) reactor_.cancel(*request.pause);
+  timers_.cancel(request.end);
+  if (request.pause) timers_.cancel(*request.pause);
   if (request.call) calls_.cancel(*request.call);
   return node;
 }

@@ -14,7 +14,7 @@
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/join/calls.h"
 #include "banyan/run/join/wire.h"
-#include "banyan/run/system/reactor.h"
+#include "banyan/run/system/timers.h"
 #include "banyan/run/transport/connector.h"
 
 namespace banyan::run {
@@ -40,12 +40,12 @@ struct LaneGroup {
   std::chrono::milliseconds at_most{};
 };
 
-// On the reactor's thread.
+// On the thread of the timers.
 class Lanes {
  public:
   // `targets` and `world` (its name) are for calls, `targets` by world rank.
-  Lanes(Reactor& reactor, Calls& calls, const Liveness& liveness, std::string world, std::vector<CallTarget> targets)
-      : reactor_(reactor), calls_(calls), liveness_(liveness), world_(std::move(world)), targets_(std::move(targets)) {}
+  Lanes(Timers& timers, Calls& calls, const Liveness& liveness, std::string world, std::vector<CallTarget> targets)
+      : timers_(timers), calls_(calls), liveness_(liveness), world_(std::move(world)), targets_(std::move(targets)) {}
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
@@ -63,7 +63,7 @@ class Lanes {
   static constexpr size_t kMaxParked = 1024;
 
  private:
-  using Clock = Reactor::Clock;
+  using TimePoint = TimeSource::TimePoint;
   struct Key {
     uint64_t communicator = 0;
     uint32_t peer = 0, lane = 0;
@@ -72,8 +72,8 @@ class Lanes {
   struct Request {
     CallTarget target;
     std::optional<uint64_t> call;
-    std::optional<Reactor::Timer> pause;
-    Reactor::Timer end;
+    std::optional<Timers::Timer> pause;
+    Timers::Timer end;
     std::chrono::milliseconds next_pause{};
     std::string trouble;  // of the last call
   };
@@ -97,7 +97,7 @@ class Lanes {
   void park(const Key& key, FileDescriptor socket);
   FileDescriptor unpark(const Key& key);
 
-  Reactor& reactor_;
+  Timers& timers_;
   Calls& calls_;
   const Liveness& liveness_;
   std::string world_;

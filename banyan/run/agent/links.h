@@ -1,61 +1,66 @@
 // Links: connections between agents that carry messages, made when the first message is to be sent.
 //
-// Between two agents there may be two links, when both called at the same moment; each sends all its messages on the
-// one that it got first, so that they arrive in order. A link that breaks is a process that has ended, since nobody
-// closes one before: its rank is *lost*, and so is one at whose addresses nobody listens any more. A process that was
-// stopped keeps its links, and hears everything when it goes on.
+// Messages to a rank arrive once and in order, or not at all when it is lost. A connection that breaks is no death: both
+// ends call again, and what the peer has not confirmed is sent once more. A rank is *lost* when its host says that
+// nobody listens at its address any more (its listener was open before anybody knew of it, and goes with its process),
+// when it could not be reached for Options::lost_after, or when it hangs up again and again without a word, because it
+// has given this one up. A process that was stopped keeps its connections, and hears everything when it goes on.
+//
+// Messages are numbered for each peer and direction. A receiver drops those that it has, and confirms with every frame
+// it sends, or after kConfirmEvery messages. Between two agents there may be two connections, when both called at the
+// same moment; each sends on the one that it got first.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "banyan/run/join/calls.h"
-#include "banyan/run/system/reactor.h"
+#include "banyan/run/system/byte_stream.h"
+#include "banyan/run/system/timers.h"
 
 namespace banyan::run {
 
 struct Message {
-  uint8_t kind = 0;
+  uint8_t kind = 0;  // above zero
   std::string body;
 };
 
-// On the reactor's thread.
+// One thread, that of the timers and of the dialer.
 class Links {
  public:
   struct Options {
-    uint32_t own = 0;                        // rank
-    std::chrono::milliseconds lost_after{};  // without an acknowledgement from the peer's host
-  };
-  struct Peer {
-    CallTarget target;
-    Greeting greeting;
+    uint32_t own = 0;  // rank
+    uint32_t size = 0;
+    std::chrono::milliseconds lost_after{};
   };
   struct Events {
     std::function<void(uint32_t rank, Message message)> received;
-    std::function<void(uint32_t rank)> linked;  // by the first link
+    std::function<void(uint32_t rank)> linked;  // by a first connection, or again after none was left
     // It is closed now. Not called for a rank that was closed before.
     std::function<void(uint32_t rank, std::string why)> lost;
   };
 
-  Links(Reactor& reactor, Calls& calls, Options options, std::vector<Peer> peers, Events events);
+  Links(Timers& timers, Dialer& dialer, Options options, Events events);
   ~Links();
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  // Calls the peer, if need be. Messages to closed ones vanish, as do those to a peer that takes nothing, when they
+  // Calls the peer, if need be. Messages to closed ones vanish, as do those to a peer that confirms nothing, when they
   // have become too many (kMaxQueued bytes).
   void send(uint32_t rank, Message message);
   void call(uint32_t rank);
   // A connection by which `rank` called. False when it was closed before.
-  bool adopt(uint32_t rank, FileDescriptor socket);
+  bool adopt(uint32_t rank, std::unique_ptr<ByteStream> stream);
   bool is_linked(uint32_t rank) const { return !entries_[rank].links.empty(); }
   // What came of the last call that failed; empty if none did.
   const std::string& trouble(uint32_t rank) const { return entries_[rank].trouble; }
+  // The rank has said that it goes: when its connection ends, it is lost at once.
+  void expect_end(uint32_t rank) { entries_[rank].will_end = true; }
   // For ever.
   void close(uint32_t rank);
 
@@ -64,38 +69,50 @@ class Links {
 
  private:
   struct Link {
-    FileDescriptor socket;
+    std::unique_ptr<ByteStream> stream;  // none when it was closed
     std::string in, out;
     bool awaits_room = false;
+    bool has_received = false;
   };
   struct Entry {
-    Peer peer;
     std::vector<std::shared_ptr<Link>> links;  // shared with the functions that serve it while it is closed
-    std::string waiting;                       // frames for the first link
+    std::deque<Message> unconfirmed;           // sent, or to be sent by the first link
+    size_t unconfirmed_bytes = 0;
+    uint64_t first_unconfirmed = 1;        // its number
+    uint64_t received = 0, confirmed = 0;  // numbers of the last message from the peer; and that it knows of
     std::optional<uint64_t> call;
-    std::optional<Reactor::Timer> pause;
+    std::optional<Timers::Timer> pause;
     std::chrono::milliseconds next_pause{};
-    Reactor::Clock::time_point calling_since;
-    std::string trouble;
-    bool is_closed = false;
+    TimeSource::TimePoint calling_since;
+    std::string trouble;       // of the last call that failed
+    std::string break_reason;  // of the last link, while there is none
+    uint32_t hang_ups = 0;     // of links one after the other, without a word
+    bool will_end = false, is_closed = false;
   };
 
-  void call_again(uint32_t rank);
-  void call_ended(uint32_t rank, Calls::Outcome outcome);
-  void serve(uint32_t rank, const std::shared_ptr<Link>& link, uint32_t events);
+  void call_now(uint32_t rank);
+  void call_again(uint32_t rank, bool nobody_listens);
+  void call_ended(uint32_t rank, Dialer::Outcome outcome);
+  void write(Entry& entry, Link& link, uint64_t number, const Message& message);
+  void confirm(Entry& entry);
+  void send_unconfirmed(Entry& entry);
+  void serve(uint32_t rank, const std::shared_ptr<Link>& link, bool may_receive, bool may_send);
   // Why the link is of no use any more, if so.
   std::optional<std::string> read(uint32_t rank, const std::shared_ptr<Link>& link);
   std::optional<std::string> deliver(uint32_t rank, const std::shared_ptr<Link>& link);
+  void take(uint32_t rank, uint64_t number, Message message);
+  void forget_confirmed(Entry& entry, uint64_t up_to);
   void flush(Link& link);
+  void link_broke(uint32_t rank, const std::shared_ptr<Link>& link, const std::string& why);
   void lose(uint32_t rank, const std::string& why);
   void end_pause(Entry& entry);
   void drop(Entry& entry);
 
-  Reactor& reactor_;
-  Calls& calls_;
-  Options options_;
+  Timers& timers_;
+  Dialer& dialer_;
+  const Options options_;
   std::vector<Entry> entries_;  // by rank
-  Events events_;
+  const Events events_;
 };
 
 }  // namespace banyan::run

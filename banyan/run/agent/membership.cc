@@ -10,7 +10,7 @@ namespace banyan::run {
 
 Membership::~Membership() {
   for (auto& [epoch, entry] : entries_) {
-    if (entry.timer) reactor_.cancel(*entry.timer);
+    if (entry.timer) timers_.cancel(*entry.timer);
   }
 }
 
@@ -23,14 +23,14 @@ Membership::Entry& Membership::entry(uint64_t epoch) {
         std::find_if(order_.begin(), order_.end(), [this](uint64_t other) { return !entries_.at(other).done; });
     if (oldest != order_.end()) {
       Entry& dropped = entries_.at(*oldest);
-      if (dropped.timer) reactor_.cancel(*dropped.timer);
+      if (dropped.timer) timers_.cancel(*dropped.timer);
       entries_.erase(*oldest);
       order_.erase(oldest);
     }
   }
   order_.push_back(epoch);
   Entry& made = entries_.emplace(epoch, Entry(own_)).first->second;
-  const auto now = Reactor::Clock::now();
+  const auto now = timers_.now();
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
     if (liveness_.is_gone(rank)) made.agreement.gone(rank, now);
   }
@@ -46,14 +46,14 @@ void Membership::agree(SurvivorQuestion question, Done done) {
     return;
   }
   own.done = std::move(done);
-  own.agreement.call(std::move(question), Reactor::Clock::now());
+  own.agreement.call(std::move(question), timers_.now());
   follow_up(epoch, own);
 }
 
 void Membership::changed(uint32_t rank) {
   if (!liveness_.is_gone(rank)) return;
   for (auto& [epoch, entry] : entries_) {
-    entry.agreement.gone(rank, Reactor::Clock::now());
+    entry.agreement.gone(rank, timers_.now());
     follow_up(epoch, entry);
   }
 }
@@ -64,7 +64,7 @@ bool Membership::received(uint32_t rank, const Message& message) {
   const uint64_t epoch = reader.number<uint64_t>();
   const Agreement::Letter letter = Agreement::Letter::parse(std::string_view(message.body).substr(sizeof epoch));
   Entry& own = entry(epoch);
-  own.agreement.received(rank, letter, Reactor::Clock::now());
+  own.agreement.received(rank, letter, timers_.now());
   follow_up(epoch, own);
   return true;
 }
@@ -75,13 +75,13 @@ void Membership::follow_up(uint64_t epoch, Entry& entry) {
       links_.send(rank, {message::agreement, WireWriter().number(epoch).take() + letter.encode()});
     }
   }
-  if (entry.timer) reactor_.cancel(*entry.timer);
+  if (entry.timer) timers_.cancel(*entry.timer);
   entry.timer.reset();
   if (const auto next = entry.agreement.next_tick()) {
-    entry.timer = reactor_.at(*next, [this, epoch] {
+    entry.timer = timers_.at(*next, [this, epoch] {
       Entry& due = entries_.at(epoch);
       due.timer.reset();
-      due.agreement.tick(Reactor::Clock::now());
+      due.agreement.tick(timers_.now());
       follow_up(epoch, due);
     });
   }

@@ -12,11 +12,11 @@
 #include "banyan/run/agent/links.h"
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/agent/survivors.h"
-#include "banyan/run/system/reactor.h"
+#include "banyan/run/system/timers.h"
 
 namespace banyan::run {
 
-// On the reactor's thread.
+// On the thread of the timers.
 class Membership {
  public:
   // One of the two is there.
@@ -26,8 +26,8 @@ class Membership {
   };
   using Done = std::function<void(Outcome)>;
 
-  Membership(Reactor& reactor, Links& links, const Liveness& liveness, uint32_t own)
-      : reactor_(reactor), links_(links), liveness_(liveness), own_(own) {}
+  Membership(Timers& timers, Links& links, const Liveness& liveness, uint32_t own)
+      : timers_(timers), links_(links), liveness_(liveness), own_(own) {}
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -46,13 +46,13 @@ class Membership {
     explicit Entry(uint32_t own) : agreement(own) {}
     Agreement agreement;
     Done done;  // while the application waits
-    std::optional<Reactor::Timer> timer;
+    std::optional<Timers::Timer> timer;
   };
   Entry& entry(uint64_t epoch);
   // Sends, answers, and sets the timer: after anything has happened.
   void follow_up(uint64_t epoch, Entry& entry);
 
-  Reactor& reactor_;
+  Timers& timers_;
   Links& links_;
   const Liveness& liveness_;
   uint32_t own_;

@@ -31,16 +31,16 @@ PeerReport report_of(std::optional<std::string> state) {
 
 }  // namespace
 
-Questions::Questions(Reactor& reactor, Links& links, const Hub& hub, const Liveness& liveness, HookBoard& hooks,
+Questions::Questions(Timers& timers, Links& links, const Hub& hub, const Liveness& liveness, HookBoard& hooks,
                      uint32_t own)
-    : reactor_(reactor), links_(links), hub_(hub), liveness_(liveness), hooks_(hooks), own_(own) {}
+    : timers_(timers), links_(links), hub_(hub), liveness_(liveness), hooks_(hooks), own_(own) {}
 
 Questions::~Questions() {
   for (auto& [number, question] : questions_) {
-    if (question.direct_timer) reactor_.cancel(*question.direct_timer);
-    if (question.end_timer) reactor_.cancel(*question.end_timer);
+    if (question.direct_timer) timers_.cancel(*question.direct_timer);
+    if (question.end_timer) timers_.cancel(*question.end_timer);
   }
-  for (auto& [number, dump] : dumps_) reactor_.cancel(dump.timer);
+  for (auto& [number, dump] : dumps_) timers_.cancel(dump.timer);
 }
 
 std::vector<uint32_t> Questions::others() const {
@@ -51,7 +51,7 @@ std::vector<uint32_t> Questions::others() const {
   return ranks;
 }
 
-void Questions::ask(uint64_t communicator, Reactor::Clock::time_point deadline, Done done) {
+void Questions::ask(uint64_t communicator, TimeSource::TimePoint deadline, Done done) {
   const uint64_t number = ++next_number_;
   Question& question = questions_[number];
   question.communicator = communicator;
@@ -60,12 +60,12 @@ void Questions::ask(uint64_t communicator, Reactor::Clock::time_point deadline, 
   for (const uint32_t rank : others()) question.pending.insert(rank);
   const std::optional<std::string> own = hooks_.state(communicator);
   question.reports[own_] = report_of(own);
-  question.end_timer = reactor_.at(deadline, [this, number] { finish(number); });
+  question.end_timer = timers_.at(deadline, [this, number] { finish(number); });
   if (hub_.is_own() || !hub_.answers()) {
     ask_directly(number);
   } else {
-    const auto now = Reactor::Clock::now();
-    question.direct_timer = reactor_.at(now + (deadline - now) / 2, [this, number] { ask_directly(number); });
+    const auto now = timers_.now();
+    question.direct_timer = timers_.at(now + (deadline - now) / 2, [this, number] { ask_directly(number); });
     links_.send(hub_.rank(), ask_message(own_, number, communicator, true));
   }
   finish_if_done(number);
@@ -95,8 +95,8 @@ void Questions::finish_if_done(uint64_t number) {
 void Questions::finish(uint64_t number) {
   auto node = questions_.extract(number);
   Question& question = node.mapped();
-  reactor_.cancel(*question.end_timer);
-  if (question.direct_timer) reactor_.cancel(*question.direct_timer);
+  timers_.cancel(*question.end_timer);
+  if (question.direct_timer) timers_.cancel(*question.direct_timer);
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
     PeerReport& report = question.reports[rank];
     if (report.health != Health::silent) continue;
@@ -130,7 +130,7 @@ bool Questions::received(uint32_t rank, const Message& message) {
       return true;
     case message::dump_noted: {
       const auto node = dumps_.extract(WireReader(message.body).number<uint64_t>());
-      if (!node.empty()) reactor_.cancel(node.mapped().timer);
+      if (!node.empty()) timers_.cancel(node.mapped().timer);
       return true;
     }
     default:
@@ -175,7 +175,7 @@ void Questions::tell(uint64_t communicator, const std::string& reason) {
   } else {
     Dump& dump = dumps_[number];
     dump = {.communicator = communicator, .reason = reason, .timer = {}};
-    dump.timer = reactor_.after(kHubTime, [this, number] {
+    dump.timer = timers_.after(kHubTime, [this, number] {
       const auto node = dumps_.extract(number);
       dump_directly(number, node.mapped().communicator, node.mapped().reason);
     });

@@ -18,22 +18,22 @@
 #include "banyan/run/agent/hub.h"
 #include "banyan/run/agent/links.h"
 #include "banyan/run/agent/liveness.h"
-#include "banyan/run/system/reactor.h"
+#include "banyan/run/system/timers.h"
 
 namespace banyan::run {
 
-// On the reactor's thread.
+// On the thread of the timers.
 class Questions {
  public:
   using Done = std::function<void(std::vector<PeerReport> by_rank)>;
 
-  Questions(Reactor& reactor, Links& links, const Hub& hub, const Liveness& liveness, HookBoard& hooks, uint32_t own);
+  Questions(Timers& timers, Links& links, const Hub& hub, const Liveness& liveness, HookBoard& hooks, uint32_t own);
   ~Questions();
   Questions(const Questions&) = delete;
   Questions& operator=(const Questions&) = delete;
 
   // `done` is called at the deadline, or before, perhaps before ask() returns.
-  void ask(uint64_t communicator, Reactor::Clock::time_point deadline, Done done);
+  void ask(uint64_t communicator, TimeSource::TimePoint deadline, Done done);
   void tell(uint64_t communicator, const std::string& reason);
 
   // The state of some rank has changed.
@@ -47,12 +47,12 @@ class Questions {
     std::vector<PeerReport> reports;
     std::set<uint32_t> pending;
     Done done;
-    std::optional<Reactor::Timer> direct_timer, end_timer;
+    std::optional<Timers::Timer> direct_timer, end_timer;
   };
   struct Dump {
     uint64_t communicator = 0;
     std::string reason;
-    Reactor::Timer timer;  // until the hub has taken it
+    Timers::Timer timer;  // until the hub has taken it
   };
 
   void ask_directly(uint64_t number);
@@ -65,7 +65,7 @@ class Questions {
   Message answer_to(uint32_t asker, uint64_t number, uint64_t communicator);
   std::vector<uint32_t> others() const;
 
-  Reactor& reactor_;
+  Timers& timers_;
   Links& links_;
   const Hub& hub_;
   const Liveness& liveness_;

@@ -15,22 +15,31 @@ namespace banyan::run {
 // id never means two processes. Nothing when there is no such process.
 std::optional<uint64_t> start_time_of(int32_t pid);
 
+// Which processes are watched. Their end is told to whoever the observer was made for.
+class ProcessObserver {
+ public:
+  ProcessObserver() = default;
+  ProcessObserver(const ProcessObserver&) = delete;
+  ProcessObserver& operator=(const ProcessObserver&) = delete;
+  virtual ~ProcessObserver() = default;
+  virtual bool is_watched(uint32_t rank) const = 0;
+  virtual void forget(uint32_t rank) = 0;
+};
+
 // On the reactor's thread.
-class ProcessWatch {
+class ProcessWatch final : public ProcessObserver {
  public:
   // Called once for a process, never before watch() returns.
   using Ended = std::function<void(uint32_t rank)>;
 
   ProcessWatch(Reactor& reactor, Ended ended) : reactor_(reactor), ended_(std::move(ended)) {}
-  ~ProcessWatch();
-  ProcessWatch(const ProcessWatch&) = delete;
-  ProcessWatch& operator=(const ProcessWatch&) = delete;
+  ~ProcessWatch() override;
 
   // A process that has this id but started at another time is another one, and `rank` has ended. Where the kernel lets
   // us watch no process, or there are no descriptors left, does nothing: connections tell too, though later.
   void watch(uint32_t rank, int32_t pid, uint64_t start_time);
-  bool is_watched(uint32_t rank) const { return processes_.contains(rank); }
-  void forget(uint32_t rank);
+  bool is_watched(uint32_t rank) const override { return processes_.contains(rank); }
+  void forget(uint32_t rank) override;
 
  private:
   void end(uint32_t rank);

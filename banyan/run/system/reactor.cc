@@ -81,7 +81,8 @@ std::vector<Mailbox::Task> Mailbox::take() {
   return std::exchange(tasks_, {});
 }
 
-Reactor::Reactor() : epoll_(epoll_create1(EPOLL_CLOEXEC)), mailbox_(std::make_shared<Mailbox>()) {
+Reactor::Reactor(const TimeSource& time)
+    : time_(time), epoll_(epoll_create1(EPOLL_CLOEXEC)), mailbox_(std::make_shared<Mailbox>()) {
   if (!epoll_.is_open()) throw system_error("cannot make an epoll descriptor");
   watch(mailbox_->event_.get(), EPOLLIN, [this](uint32_t) {
     for (const Mailbox::Task& task : mailbox_->take()) task();
@@ -119,7 +120,7 @@ void Reactor::forget(int fd) {
   CHECK_EQ(rc, 0) << "descriptor " << fd << " was closed before it was forgotten";
 }
 
-Reactor::Timer Reactor::at(Clock::time_point when, std::function<void()> task) {
+Reactor::Timer Reactor::at(TimePoint when, std::function<void()> task) {
   const Timer timer{when, ++next_number_};
   timers_.emplace(timer, std::move(task));
   return timer;
@@ -152,7 +153,7 @@ void Reactor::serve(const epoll_event& event) {
 
 void Reactor::run_timers() {
   if (timers_.empty()) return;
-  const Clock::time_point now = Clock::now();
+  const TimePoint now = this->now();
   while (!timers_.empty() && timers_.begin()->first.first <= now) {
     const auto node = timers_.extract(timers_.begin());
     node.mapped()();
@@ -161,7 +162,7 @@ void Reactor::run_timers() {
 
 int Reactor::sleep_time() const {
   if (timers_.empty()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Clock::now()).count();
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, 3'600'000));
 }
 

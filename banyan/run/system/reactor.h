@@ -6,7 +6,6 @@
 
 #include <sys/epoll.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/timers.h"
 
 namespace banyan::run {
 
@@ -43,16 +43,13 @@ class Mailbox {
 //
 // A child that the process forks gets no copy of the descriptors that are watched at that moment: it would keep
 // connections open, and doors, when its parent has died.
-class Reactor {
+class Reactor final : public Timers {
  public:
-  using Clock = std::chrono::steady_clock;
   using Handler = std::function<void(uint32_t events)>;
-  using Timer = std::pair<Clock::time_point, uint64_t>;
 
-  Reactor();  // throws Error{io}
-  ~Reactor();
-  Reactor(const Reactor&) = delete;
-  Reactor& operator=(const Reactor&) = delete;
+  // Throws Error{io}. `time` outlives it.
+  explicit Reactor(const TimeSource& time = SteadyTime::instance());
+  ~Reactor() override;
 
   // Calls `handler` while one of `events` (EPOLLIN, ...) is there. Throws Error{io}.
   void watch(int fd, uint32_t events, Handler handler);
@@ -60,11 +57,10 @@ class Reactor {
   // Before the descriptor is closed. Unknown ones are ignored.
   void forget(int fd);
 
-  // Once, at that moment or later, and after all events that came before.
-  Timer at(Clock::time_point when, std::function<void()> task);
-  Timer after(Clock::duration delay, std::function<void()> task) { return at(Clock::now() + delay, std::move(task)); }
-  // Past and unknown ones are ignored.
-  void cancel(const Timer& timer) { timers_.erase(timer); }
+  TimePoint now() const override { return time_.now(); }
+  // After all events that came before.
+  Timer at(TimePoint when, std::function<void()> task) override;
+  void cancel(const Timer& timer) override { timers_.erase(timer); }
 
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
   void run();
@@ -81,6 +77,7 @@ class Reactor {
   void run_timers();
   int sleep_time() const;
 
+  const TimeSource& time_;
   FileDescriptor epoll_;
   std::mutex fork_mutex_;                                    // held by a fork, and while watches_ changes
   std::shared_ptr<Mailbox> mailbox_;                         // shared with those who post

@@ -1,0 +1,54 @@
+// SocketDialer and SocketStream: ByteStreams between agents over TCP, shaken hands with.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/run/join/calls.h"
+#include "banyan/run/system/byte_stream.h"
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/reactor.h"
+
+namespace banyan::run {
+
+// On the reactor's thread.
+class SocketStream final : public ByteStream {
+ public:
+  // The peer's host is given up when it has acknowledged nothing for `lost_after`. Throws Error{io}: it was reset.
+  SocketStream(Reactor& reactor, FileDescriptor socket, std::chrono::milliseconds lost_after);
+  ~SocketStream() override;
+
+  void watch(Ready ready) override;
+  void await_room(bool on) override;
+  size_t send(std::string_view bytes) override;
+  Received receive(std::span<char> buffer) override;
+
+ private:
+  Reactor& reactor_;
+  const FileDescriptor socket_;
+  const std::chrono::milliseconds lost_after_;
+};
+
+class SocketDialer final : public Dialer {
+ public:
+  struct Peer {
+    CallTarget target;
+    Greeting greeting;
+  };
+  SocketDialer(Reactor& reactor, Calls& calls, std::chrono::milliseconds lost_after, std::vector<Peer> peers)
+      : reactor_(reactor), calls_(calls), lost_after_(lost_after), peers_(std::move(peers)) {}
+
+  uint64_t dial(uint32_t peer, Done done) override;
+  void cancel(uint64_t call) override { calls_.cancel(call); }
+
+ private:
+  Reactor& reactor_;
+  Calls& calls_;
+  const std::chrono::milliseconds lost_after_;
+  const std::vector<Peer> peers_;
+};
+
+}  // namespace banyan::run
