@@ -142,8 +142,8 @@ run::Communicator::Options options_from(const Settings& settings) {
                                .plan = text_from(settings.plan, "BANYAN_PLAN"),
                                .routes = text_from(settings.routes, "BANYAN_ROUTES"),
                                .slice_bytes = slice_from_environment()};
-  options.checks_sums = switch_from(settings.checksums, "BANYAN_CHECKSUMS");
-  options.spares_copies = switch_from(settings.zero_copy, "BANYAN_ZERO_COPY");
+  options.checksums = switch_from(settings.checksums, "BANYAN_CHECKSUMS");
+  options.zero_copy = switch_from(settings.zero_copy, "BANYAN_ZERO_COPY");
   options.connections = connections_from(settings.connections, settings.where + "connections");
   options.follows_plans = !planner.plan.empty();
   options.plans = [files = read_files(planner)](const run::Seating& seating) { return planner_from(*files, seating); };

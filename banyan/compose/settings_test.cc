@@ -46,7 +46,7 @@ TEST_F(SettingsTest, FieldsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   run::Communicator::Options options = options_from(settings);
   EXPECT_EQ(options.timeout, milliseconds(2500));
   EXPECT_EQ(options.transports, run::Communicator::Transports::tcp);
-  EXPECT_TRUE(options.checks_sums);
+  EXPECT_TRUE(options.checksums);
   EXPECT_EQ(options.connections, 3u);
   setenv("BANYAN_JOIN_TIMEOUT", "7", 1);
   EXPECT_EQ(options_from(settings).join_timeout, milliseconds(7000));
@@ -58,7 +58,7 @@ TEST_F(SettingsTest, FieldsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   options = options_from(settings);
   EXPECT_EQ(options.timeout, milliseconds(250));
   EXPECT_EQ(options.transports, run::Communicator::Transports::shared_memory);
-  EXPECT_FALSE(options.checks_sums);
+  EXPECT_FALSE(options.checksums);
   EXPECT_EQ(options.connections, 2u);
   EXPECT_EQ(options.join_timeout, milliseconds(3000));
 }

@@ -274,7 +274,7 @@ Agent::Agent(Listener listener, Secret secret, World world, Options options, Clo
   impl_->stop();
   const uint32_t hub = impl_->core().hub().rank();
   const Member& member = impl_->world().members[hub];
-  const std::string& trouble = impl_->core().links().trouble(hub);
+  const std::string& trouble = impl_->core().connections().trouble(hub);
   throw Error(ErrorCode::timed_out, "rank " + std::to_string(hub) + " (process " + std::to_string(member.pid) + " on " +
                                         member.host_name + ") could not be joined: " +
                                         (trouble.empty() ? "it has not answered a call to port " +
@@ -330,16 +330,16 @@ HookRegistration Agent::attach(uint64_t communicator, CommunicatorHooks hooks) {
 std::vector<PeerReport> Agent::ask_states(uint64_t communicator, Clock::time_point deadline) {
   const auto promise = std::make_shared<std::promise<std::vector<PeerReport>>>();
   std::future<std::vector<PeerReport>> reports = promise->get_future();
-  impl_->post([&questions = impl_->core().questions(), communicator, deadline, promise] {
-    questions.ask(communicator, deadline,
-                  [promise](std::vector<PeerReport> found) { promise->set_value(std::move(found)); });
+  impl_->post([&queries = impl_->core().queries(), communicator, deadline, promise] {
+    queries.ask(communicator, deadline,
+                [promise](std::vector<PeerReport> found) { promise->set_value(std::move(found)); });
   });
   if (reports.wait_until(deadline + kPatienceWithThread) == std::future_status::ready) return reports.get();
   return std::vector<PeerReport>(liveness().size());
 }
 
 void Agent::tell(uint64_t communicator, const std::string& reason) {
-  impl_->post([&questions = impl_->core().questions(), communicator, reason] { questions.tell(communicator, reason); });
+  impl_->post([&queries = impl_->core().queries(), communicator, reason] { queries.tell(communicator, reason); });
 }
 
 Survivors Agent::agree(const SurvivorQuestion& question) {

@@ -2,7 +2,7 @@
 //
 // A *world* is a set of processes that have met; communicators split or shrunk from it share its agent (which is why
 // they hold it by shared_ptr). The agent answers calls of peers and hands their connections to transports, watches who
-// lives, passes questions round, and lets survivors agree on who they are. It sleeps in epoll; while nobody waits for
+// lives, passes queries round, and lets survivors agree on who they are. It sleeps in epoll; while nobody waits for
 // anything, it costs nothing.
 //
 // Who lives. The end of a process on the same host (Member::host_id) is told by the kernel through a pidfd, within

@@ -202,7 +202,7 @@ TEST(Agent, NoticesADeathWhenAForkedChildLivesOn) {
   world.say(9);
 }
 
-// ---- Questions
+// ---- StateQueries
 
 CommunicatorHooks state_of(const std::string& text) {
   return {.state = [text] { return text; }, .told = {}, .liveness_changed = {}};

@@ -10,7 +10,7 @@ namespace banyan::run {
 namespace {
 
 using std::chrono::milliseconds;
-using Kind = Agreement::Letter::Kind;
+using Kind = Agreement::PaxosMessage::Kind;
 
 // Before a rank that is not the lowest proposes: time for those below it to do so, and for one below to be first.
 constexpr milliseconds kTurn{200}, kTurnEach{50};
@@ -40,7 +40,7 @@ bool contains(const std::vector<uint32_t>& ranks, uint32_t rank) {
 
 }  // namespace
 
-std::string Agreement::Letter::encode() const {
+std::string Agreement::PaxosMessage::encode() const {
   const uint8_t flags = static_cast<uint8_t>((has_announced ? 1 : 0) | (has_withdrawn ? 2 : 0) | (proposal ? 4 : 0));
   WireWriter writer;
   writer.number(static_cast<uint8_t>(kind)).number(ballot).number(flags).ranks(excluded).ranks(gone).text(card);
@@ -48,34 +48,34 @@ std::string Agreement::Letter::encode() const {
   return writer.take();
 }
 
-Agreement::Letter Agreement::Letter::parse(std::string_view bytes) {
+Agreement::PaxosMessage Agreement::PaxosMessage::parse(std::string_view bytes) {
   WireReader reader(bytes);
-  Letter letter;
+  PaxosMessage paxos;
   const uint8_t kind = reader.number<uint8_t>();
   if (kind < static_cast<uint8_t>(Kind::prepare) || kind > static_cast<uint8_t>(Kind::excluded)) {
-    throw Error(ErrorCode::invalid_input, "there is no letter of kind " + std::to_string(kind));
+    throw Error(ErrorCode::invalid_input, "there is no paxos of kind " + std::to_string(kind));
   }
-  letter.kind = static_cast<Kind>(kind);
-  letter.ballot = reader.number<uint64_t>();
+  paxos.kind = static_cast<Kind>(kind);
+  paxos.ballot = reader.number<uint64_t>();
   const uint8_t flags = reader.number<uint8_t>();
-  letter.has_announced = (flags & 1) != 0;
-  letter.has_withdrawn = (flags & 2) != 0;
-  letter.excluded = reader.ranks();
-  letter.gone = reader.ranks();
-  letter.card = reader.text();
-  if ((flags & 4) != 0) letter.proposal = read_proposal(reader);
+  paxos.has_announced = (flags & 1) != 0;
+  paxos.has_withdrawn = (flags & 2) != 0;
+  paxos.excluded = reader.ranks();
+  paxos.gone = reader.ranks();
+  paxos.card = reader.text();
+  if ((flags & 4) != 0) paxos.proposal = read_proposal(reader);
   reader.end();
-  const bool needs_proposal = letter.kind == Kind::accept || letter.kind == Kind::decided;
-  if (needs_proposal && !letter.proposal) throw Error(ErrorCode::invalid_input, "a letter without its proposal");
-  return letter;
+  const bool needs_proposal = paxos.kind == Kind::accept || paxos.kind == Kind::decided;
+  if (needs_proposal && !paxos.proposal) throw Error(ErrorCode::invalid_input, "a paxos without its proposal");
+  return paxos;
 }
 
-void Agreement::send(uint32_t to, Letter letter) {
-  if (to != own_ && !gone_.contains(to)) letters_.emplace_back(to, std::move(letter));
+void Agreement::send(uint32_t to, PaxosMessage paxos) {
+  if (to != own_ && !gone_.contains(to)) outbox_.emplace_back(to, std::move(paxos));
 }
 
-void Agreement::send_all(const Letter& letter) {
-  for (const uint32_t rank : question_->candidates) send(rank, letter);
+void Agreement::send_all(const PaxosMessage& paxos) {
+  for (const uint32_t rank : question_->candidates) send(rank, paxos);
 }
 
 void Agreement::call(SurvivorQuestion question, Clock::time_point now) {
@@ -88,46 +88,46 @@ void Agreement::call(SurvivorQuestion question, Clock::time_point now) {
   } else if (out_.contains(own_)) {
     fail_as_left_out();
   } else if (promised_ != 0 && is_led()) {
-    send(proposer_of(promised_), promise_letter());
+    send(proposer_of(promised_), promise_message());
   }
   tick(now);
 }
 
-void Agreement::received(uint32_t from, const Letter& letter, Clock::time_point now) {
+void Agreement::received(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
   if (gone_.contains(from)) return;
-  highest_ = std::max(highest_, letter.ballot);
-  const bool is_current = letter.ballot == promised_ && proposer_of(promised_) == own_;
-  switch (letter.kind) {
+  highest_ = std::max(highest_, paxos.ballot);
+  const bool is_current = paxos.ballot == promised_ && proposer_of(promised_) == own_;
+  switch (paxos.kind) {
     case Kind::prepare:
-      return on_prepare(from, letter, now);
+      return on_prepare(from, paxos, now);
     case Kind::accept:
-      return on_accept(from, letter, now);
+      return on_accept(from, paxos, now);
     case Kind::decide:
-      return on_decide(from, letter, now);
+      return on_decide(from, paxos, now);
     case Kind::abandon:
-      return on_abandon(from, letter, now);
+      return on_abandon(from, paxos, now);
     case Kind::decided: {
       const bool was_leading = phase_ != Phase::idle;
       step_down(now);
-      decide(*letter.proposal);
-      if (was_leading) send_all(letter);
+      decide(*paxos.proposal);
+      if (was_leading) send_all(paxos);
       return;
     }
     case Kind::excluded:
       if (question_ && !is_settled()) fail_as_left_out();
       return;
     case Kind::outbid:
-      if (phase_ != Phase::idle && letter.ballot > promised_) step_down(now);
+      if (phase_ != Phase::idle && paxos.ballot > promised_) step_down(now);
       return;
     case Kind::pending:
       if (is_current && phase_ == Phase::preparing) pending_.insert(from);
       return;
     case Kind::promise:
-      if (is_current && phase_ == Phase::preparing) on_promise(from, letter, now);
+      if (is_current && phase_ == Phase::preparing) on_promise(from, paxos, now);
       return;
     case Kind::accepted:
     case Kind::heard:
-      if (!is_current || phase_ != (letter.kind == Kind::accepted ? Phase::accepting : Phase::deciding)) return;
+      if (!is_current || phase_ != (paxos.kind == Kind::accepted ? Phase::accepting : Phase::deciding)) return;
       confirmed_.insert(from);
       if (phase_ == Phase::accepting) {
         check_accepted();
@@ -157,60 +157,60 @@ void Agreement::gone(uint32_t rank, Clock::time_point now) {
 
 // ---- As acceptor
 
-Agreement::Letter Agreement::promise_letter() const {
-  Letter letter{.kind = Kind::promise, .ballot = promised_};
-  letter.has_announced = accepted_ && accepted_->ballot == announced_;
-  letter.has_withdrawn = failure_.has_value();
-  letter.proposal = accepted_;
+Agreement::PaxosMessage Agreement::promise_message() const {
+  PaxosMessage paxos{.kind = Kind::promise, .ballot = promised_};
+  paxos.has_announced = accepted_ && accepted_->ballot == announced_;
+  paxos.has_withdrawn = failure_.has_value();
+  paxos.proposal = accepted_;
   if (question_) {
-    letter.excluded = question_->excluded;
-    letter.card = question_->card;
+    paxos.excluded = question_->excluded;
+    paxos.card = question_->card;
   }
-  letter.gone.assign(gone_.begin(), gone_.end());
-  return letter;
+  paxos.gone.assign(gone_.begin(), gone_.end());
+  return paxos;
 }
 
-void Agreement::on_prepare(uint32_t from, const Letter& letter, Clock::time_point now) {
-  if (decided_) return send(from, {.kind = Kind::decided, .ballot = letter.ballot, .proposal = decided_});
+void Agreement::on_prepare(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
+  if (decided_) return send(from, {.kind = Kind::decided, .ballot = paxos.ballot, .proposal = decided_});
   if (question_ && contains(question_->excluded, from)) {
-    return send(from, {.kind = Kind::excluded, .ballot = letter.ballot});
+    return send(from, {.kind = Kind::excluded, .ballot = paxos.ballot});
   }
-  if (letter.ballot <= promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
+  if (paxos.ballot <= promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
   step_down(now);
-  promised_ = letter.ballot;
+  promised_ = paxos.ballot;
   is_abandoned_ = false;
   leader_heard_at_ = now;
   if (question_) {
-    send(from, promise_letter());
+    send(from, promise_message());
   } else {
-    send(from, {.kind = Kind::pending, .ballot = letter.ballot});
+    send(from, {.kind = Kind::pending, .ballot = paxos.ballot});
   }
 }
 
-void Agreement::on_accept(uint32_t from, const Letter& letter, Clock::time_point now) {
-  if (decided_) return send(from, {.kind = Kind::decided, .ballot = letter.ballot, .proposal = decided_});
-  if (letter.ballot < promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
-  if (!question_ || failure_) return send(from, {.kind = Kind::withdrawn, .ballot = letter.ballot});
-  promised_ = letter.ballot;
+void Agreement::on_accept(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
+  if (decided_) return send(from, {.kind = Kind::decided, .ballot = paxos.ballot, .proposal = decided_});
+  if (paxos.ballot < promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
+  if (!question_ || failure_) return send(from, {.kind = Kind::withdrawn, .ballot = paxos.ballot});
+  promised_ = paxos.ballot;
   leader_heard_at_ = now;
-  accepted_ = letter.proposal;
-  send(from, {.kind = Kind::accepted, .ballot = letter.ballot});
+  accepted_ = paxos.proposal;
+  send(from, {.kind = Kind::accepted, .ballot = paxos.ballot});
 }
 
-void Agreement::on_decide(uint32_t from, const Letter& letter, Clock::time_point now) {
+void Agreement::on_decide(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
   if (!decided_) {
-    if (letter.ballot < promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
-    if (!accepted_ || accepted_->ballot != letter.ballot) return;  // it was not asked of us
-    if (failure_) return send(from, {.kind = Kind::withdrawn, .ballot = letter.ballot});
+    if (paxos.ballot < promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
+    if (!accepted_ || accepted_->ballot != paxos.ballot) return;  // it was not asked of us
+    if (failure_) return send(from, {.kind = Kind::withdrawn, .ballot = paxos.ballot});
     step_down(now);
     decide(*accepted_);
   }
-  send(from, {.kind = Kind::heard, .ballot = letter.ballot});
+  send(from, {.kind = Kind::heard, .ballot = paxos.ballot});
 }
 
-void Agreement::on_abandon(uint32_t from, const Letter& letter, Clock::time_point now) {
+void Agreement::on_abandon(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
   out_.insert(from);
-  if (letter.ballot != promised_) return;
+  if (paxos.ballot != promised_) return;
   is_abandoned_ = true;
   idle_since_ = now;
   if (question_) tick(now);
@@ -239,18 +239,18 @@ void Agreement::propose(Clock::time_point now) {
   for (const uint32_t rank : question_->candidates) {
     if (is_in_play(rank)) send(rank, {.kind = Kind::prepare, .ballot = promised_});
   }
-  on_promise(own_, promise_letter(), now);
+  on_promise(own_, promise_message(), now);
 }
 
-void Agreement::on_promise(uint32_t from, const Letter& letter, Clock::time_point now) {
-  promises_[from] = {.accepted = letter.proposal,
-                     .has_announced = letter.has_announced,
-                     .has_withdrawn = letter.has_withdrawn,
-                     .card = letter.card};
+void Agreement::on_promise(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
+  promises_[from] = {.accepted = paxos.proposal,
+                     .has_announced = paxos.has_announced,
+                     .has_withdrawn = paxos.has_withdrawn,
+                     .card = paxos.card};
   pending_.erase(from);
-  if (letter.has_withdrawn) out_.insert(from);
-  out_.insert(letter.excluded.begin(), letter.excluded.end());
-  for (const uint32_t rank : letter.gone) {
+  if (paxos.has_withdrawn) out_.insert(from);
+  out_.insert(paxos.excluded.begin(), paxos.excluded.end());
+  for (const uint32_t rank : paxos.gone) {
     if (rank != own_) gone_.insert(rank);
   }
   if (is_overdue_) {

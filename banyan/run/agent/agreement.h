@@ -1,7 +1,7 @@
 // Agreement: what survivors.h promises, at one rank and for one epoch, without clocks and sockets.
 //
 // A state machine: it is told what happens (the application calls, a message comes, a rank is gone, time passes) and
-// leaves letters to be sent. So a test can drive hundreds of ranks through any order of events. See survivors.h for
+// leaves messages to be sent. So a test can drive hundreds of ranks through any order of events. See survivors.h for
 // the idea; here is why it is safe.
 //
 // Words: a *proposal* is a list under a ballot. A rank that has *promised* a ballot takes no part in lower ones. A rank
@@ -45,7 +45,7 @@ class Agreement {
     Survivors list;
   };
 
-  struct Letter {
+  struct PaxosMessage {
     enum class Kind : uint8_t {
       prepare = 1,  // proposer: promise me this ballot
       pending,      // my application has not called yet
@@ -71,7 +71,7 @@ class Agreement {
 
     std::string encode() const;
     // Throws Error{invalid_input}.
-    static Letter parse(std::string_view bytes);
+    static PaxosMessage parse(std::string_view bytes);
   };
 
   explicit Agreement(uint32_t own) : own_(own) {}
@@ -79,14 +79,14 @@ class Agreement {
   // Once.
   void call(SurvivorQuestion question, Clock::time_point now);
   bool has_called() const { return question_.has_value(); }
-  void received(uint32_t from, const Letter& letter, Clock::time_point now);
+  void received(uint32_t from, const PaxosMessage& paxos, Clock::time_point now);
   // `rank` is dead, or has left.
   void gone(uint32_t rank, Clock::time_point now);
   void tick(Clock::time_point now);
   // When tick() has something to do; nothing while only others can.
   std::optional<Clock::time_point> next_tick() const;
 
-  std::vector<std::pair<uint32_t, Letter>> take_letters() { return std::exchange(letters_, {}); }
+  std::vector<std::pair<uint32_t, PaxosMessage>> take_messages() { return std::exchange(outbox_, {}); }
   // What came out for this rank, once it has called.
   const std::optional<Survivors>& survivors() const { return survivors_; }
   const std::optional<Error>& failure() const { return failure_; }
@@ -101,15 +101,15 @@ class Agreement {
   };
 
   // As acceptor.
-  void on_prepare(uint32_t from, const Letter& letter, Clock::time_point now);
-  void on_accept(uint32_t from, const Letter& letter, Clock::time_point now);
-  void on_decide(uint32_t from, const Letter& letter, Clock::time_point now);
-  void on_abandon(uint32_t from, const Letter& letter, Clock::time_point now);
-  Letter promise_letter() const;
+  void on_prepare(uint32_t from, const PaxosMessage& paxos, Clock::time_point now);
+  void on_accept(uint32_t from, const PaxosMessage& paxos, Clock::time_point now);
+  void on_decide(uint32_t from, const PaxosMessage& paxos, Clock::time_point now);
+  void on_abandon(uint32_t from, const PaxosMessage& paxos, Clock::time_point now);
+  PaxosMessage promise_message() const;
   void decide(Proposal proposal);
   // As proposer.
   void propose(Clock::time_point now);
-  void on_promise(uint32_t from, const Letter& letter, Clock::time_point now);
+  void on_promise(uint32_t from, const PaxosMessage& paxos, Clock::time_point now);
   void choose_if_ready(Clock::time_point now);
   void check_accepted();
   void check_heard();
@@ -123,8 +123,8 @@ class Agreement {
   bool is_in_play(uint32_t rank) const { return !gone_.contains(rank) && !out_.contains(rank); }
   bool is_led() const;  // by another that lives
   std::optional<Clock::time_point> turn() const;
-  void send(uint32_t to, Letter letter);
-  void send_all(const Letter& letter);
+  void send(uint32_t to, PaxosMessage paxos);
+  void send_all(const PaxosMessage& paxos);
   void fail(ErrorCode code, const std::string& why);
   void fail_as_left_out();
   void expire();
@@ -132,7 +132,7 @@ class Agreement {
   uint32_t own_;
   std::optional<SurvivorQuestion> question_;
   Clock::time_point called_at_;
-  std::vector<std::pair<uint32_t, Letter>> letters_;
+  std::vector<std::pair<uint32_t, PaxosMessage>> outbox_;
   std::optional<Survivors> survivors_;
   std::optional<Error> failure_;
 

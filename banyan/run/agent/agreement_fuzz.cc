@@ -1,5 +1,5 @@
 // Letters of an agreement, one after the other, as any peer could send them: four bytes of sender and length, the
-// letter.
+// paxos.
 #include <algorithm>
 
 #include "banyan/run/agent/agreement.h"
@@ -21,9 +21,9 @@ void read_letters(std::string_view input) {
     if (from == 3) {
       agreement.gone(static_cast<uint32_t>(size % 3), now);
     } else if (from != 1) {
-      const Agreement::Letter letter = Agreement::Letter::parse(input.substr(4, size));
-      if (Agreement::Letter::parse(letter.encode()).encode() != letter.encode()) __builtin_trap();
-      agreement.received(from, letter, now);
+      const Agreement::PaxosMessage paxos = Agreement::PaxosMessage::parse(input.substr(4, size));
+      if (Agreement::PaxosMessage::parse(paxos.encode()).encode() != paxos.encode()) __builtin_trap();
+      agreement.received(from, paxos, now);
     }
     input.remove_prefix(4 + size);
     now += std::chrono::milliseconds(100);

@@ -27,7 +27,7 @@ std::vector<uint32_t> all_of(uint32_t size) {
   return ranks;
 }
 
-// A group whose time and network are simulated: letters between two ranks take a random time and keep their order; the
+// A group whose time and network are simulated: messages between two ranks take a random time and keep their order; the
 // stopped read theirs when they go on; of a death the others learn a little later, each at its own time.
 class Group {
  public:
@@ -55,7 +55,7 @@ class Group {
     for (uint32_t rank = 0; rank < size(); ++rank) call(rank, milliseconds(0));
   }
 
-  // When so many letters have been sent, in the middle of a batch if need be.
+  // When so many messages have been sent, in the middle of a batch if need be.
   void after_letters(uint64_t count, std::function<void()> action) { after_letters_.emplace(count, std::move(action)); }
 
   void kill(uint32_t rank, milliseconds when) {
@@ -134,13 +134,13 @@ class Group {
     const bool was_settled = node.agreement->survivors() || node.agreement->failure();
     action();
     if (!was_settled && (node.agreement->survivors() || node.agreement->failure())) node.settled_at = now_;
-    for (auto& [to, letter] : node.agreement->take_letters()) {
+    for (auto& [to, paxos] : node.agreement->take_messages()) {
       for (auto due = after_letters_.extract(sent_); !due.empty(); due = after_letters_.extract(sent_)) due.mapped()();
       if (node.is_dead) return;
       ++sent_;
       const Clock::time_point arrival = std::max(now_ + delay(3000), arrivals_[rank][to]);
       arrivals_[rank][to] = arrival;
-      const Agreement::Letter arriving = Agreement::Letter::parse(letter.encode());
+      const Agreement::PaxosMessage arriving = Agreement::PaxosMessage::parse(paxos.encode());
       at(arrival, [this, rank, to = to, arriving] {
         act(to, [=, this] { nodes_[to].agreement->received(rank, arriving, now_); });
       });
@@ -364,20 +364,20 @@ TEST(Agreement, IsOneWhereverItIsInterrupted) {
 }
 
 TEST(AgreementLetter, IsReadAsItWasWritten) {
-  Agreement::Letter letter{.kind = Agreement::Letter::Kind::promise, .ballot = uint64_t{7} << 32 | 3};
-  letter.has_announced = true;
-  letter.excluded = {1, 2};
-  letter.gone = {5};
-  letter.card = std::string("a\0b", 3);
-  letter.proposal = {.ballot = 9, .list = {.ranks = {0, 4}, .cards = {"zero", "four"}}};
-  const std::string bytes = letter.encode();
-  const Agreement::Letter read = Agreement::Letter::parse(bytes);
+  Agreement::PaxosMessage paxos{.kind = Agreement::PaxosMessage::Kind::promise, .ballot = uint64_t{7} << 32 | 3};
+  paxos.has_announced = true;
+  paxos.excluded = {1, 2};
+  paxos.gone = {5};
+  paxos.card = std::string("a\0b", 3);
+  paxos.proposal = {.ballot = 9, .list = {.ranks = {0, 4}, .cards = {"zero", "four"}}};
+  const std::string bytes = paxos.encode();
+  const Agreement::PaxosMessage read = Agreement::PaxosMessage::parse(bytes);
   EXPECT_EQ(read.encode(), bytes);
   EXPECT_EQ(read.proposal->list.cards[1], "four");
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_THROW(Agreement::Letter::parse(std::string_view(bytes).substr(0, size)), Error) << size;
+    EXPECT_THROW(Agreement::PaxosMessage::parse(std::string_view(bytes).substr(0, size)), Error) << size;
   }
-  EXPECT_THROW(Agreement::Letter::parse(bytes + "x"), Error);
+  EXPECT_THROW(Agreement::PaxosMessage::parse(bytes + "x"), Error);
 }
 
 }  // namespace

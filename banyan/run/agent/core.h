@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "banyan/run/agent/agent_connections.h"
 #include "banyan/run/agent/hooks.h"
 #include "banyan/run/agent/hub.h"
-#include "banyan/run/agent/links.h"
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/agent/membership.h"
-#include "banyan/run/agent/questions.h"
+#include "banyan/run/agent/state_queries.h"
 #include "banyan/run/system/byte_stream.h"
 #include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/timers.h"
@@ -40,14 +40,14 @@ class AgentCore {
 
   void start();
   // A peer has called. False when it was given up before.
-  bool adopt(uint32_t rank, std::unique_ptr<ByteStream> stream) { return links_.adopt(rank, std::move(stream)); }
+  bool adopt(uint32_t rank, std::unique_ptr<ByteStream> stream) { return connections_.adopt(rank, std::move(stream)); }
   void process_ended(uint32_t rank) { hub_.process_ended(rank); }
 
   const Liveness& liveness() const { return liveness_; }
   const std::shared_ptr<HookBoard>& hooks() const { return hooks_; }
   Hub& hub() { return hub_; }
-  const Links& links() const { return links_; }
-  Questions& questions() { return questions_; }
+  const AgentConnections& connections() const { return connections_; }
+  StateQueries& queries() { return queries_; }
   Membership& membership() { return membership_; }
 
  private:
@@ -61,9 +61,9 @@ class AgentCore {
   // In the order in which they need each other.
   Liveness liveness_;
   const std::shared_ptr<HookBoard> hooks_ = std::make_shared<HookBoard>();  // shared with registrations
-  Links links_;
+  AgentConnections connections_;
   Hub hub_;
-  Questions questions_;
+  StateQueries queries_;
   Membership membership_;
 };
 

@@ -34,10 +34,10 @@ Message silence_message(uint32_t rank, bool is_silent, const std::string& why) {
 
 }  // namespace
 
-Hub::Hub(Timers& timers, Links& links, Liveness& liveness, Options options, std::vector<std::string> names,
-         Events events)
+Hub::Hub(Timers& timers, AgentConnections& connections, Liveness& liveness, Options options,
+         std::vector<std::string> names, Events events)
     : timers_(timers),
-      links_(links),
+      connections_(connections),
       liveness_(liveness),
       options_(options),
       names_(std::move(names)),
@@ -56,7 +56,7 @@ void Hub::start() {
   take_over();
 }
 
-void Hub::linked(uint32_t rank) {
+void Hub::connected(uint32_t rank) {
   if (is_own() || rank == hub_) introduce(rank);
 }
 
@@ -83,7 +83,7 @@ void Hub::process_ended(uint32_t rank) {
     // That it left, if so, is in what was read by now, or comes from a hub that has just left too.
     conclude_later(rank, kProof);
   } else {
-    links_.send(hub_, {message::ended, WireWriter().number(rank).text(endings_[rank]).take()});
+    connections_.send(hub_, {message::ended, WireWriter().number(rank).text(endings_[rank]).take()});
     conclude_later(rank, kVerdict);
   }
 }
@@ -104,16 +104,16 @@ void Hub::conclude(uint32_t rank, Health state, const std::string& why, std::opt
   if (is_opinion) state = Health::left;
   if (rank == options_.own || !liveness_.set(rank, state, why)) return;
   if (state == Health::dead || is_opinion) {
-    links_.close(rank);
+    connections_.close(rank);
   } else {
-    links_.expect_end(rank);  // a rank that has left closes it itself, when it has heard all
+    connections_.expect_end(rank);  // a rank that has left closes it itself, when it has heard all
   }
   pinged_[rank].reset();
   expecting_.erase(rank);
   // Who leaves is passed on apart, and waits for it.
   if (!is_opinion && (state == Health::dead || source != rank)) spread(gone_message(rank, state, why), source);
   // A hub that leaves serves until it ends, so that a whole world can leave at once by way of it.
-  if (rank == hub_ && !links_.is_linked(hub_)) take_over();
+  if (rank == hub_ && !connections_.is_connected(hub_)) take_over();
   adjust_beat();
   std::vector<uint32_t> leavers;
   for (const auto& [leaver, awaited] : leaves_) {
@@ -126,12 +126,12 @@ void Hub::conclude(uint32_t rank, Health state, const std::string& why, std::opt
 // The hub tells all, the others tell the hub.
 void Hub::spread(const Message& message, std::optional<uint32_t> source) {
   if (!is_own()) {
-    if (source != hub_) links_.send(hub_, message);
+    if (source != hub_) connections_.send(hub_, message);
     return;
   }
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
-    // Others hear it when they are linked.
-    if (rank != source && links_.is_linked(rank) && !liveness_.is_gone(rank)) links_.send(rank, message);
+    // Others hear it when they are connected.
+    if (rank != source && connections_.is_connected(rank) && !liveness_.is_gone(rank)) connections_.send(rank, message);
   }
 }
 
@@ -139,19 +139,19 @@ void Hub::take_over() {
   // This rank is never gone to itself, so there is a hub.
   while (liveness_.is_gone(hub_)) ++hub_;
   if (!is_own()) {
-    if (links_.is_linked(hub_)) {
+    if (connections_.is_connected(hub_)) {
       introduce(hub_);
     } else {
-      links_.call(hub_);
+      connections_.call(hub_);
     }
   } else {
     for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
-      if (rank != options_.own && links_.is_linked(rank)) introduce(rank);
+      if (rank != options_.own && connections_.is_connected(rank)) introduce(rank);
     }
     roll_call_ = timers_.after(kRollCall, [this] {
       roll_call_.reset();
       for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
-        if (rank != options_.own && !liveness_.is_gone(rank)) links_.call(rank);
+        if (rank != options_.own && !liveness_.is_gone(rank)) connections_.call(rank);
       }
     });
   }
@@ -162,10 +162,11 @@ void Hub::take_over() {
 void Hub::introduce(uint32_t rank) {
   for (uint32_t other = 0; other < liveness_.size(); ++other) {
     const Health state = liveness_.state(other);
-    if (liveness_.is_gone(other)) links_.send(rank, gone_message(other, state, liveness_.why(other)));
-    if (is_own() && state == Health::silent) links_.send(rank, silence_message(other, true, liveness_.why(other)));
+    if (liveness_.is_gone(other)) connections_.send(rank, gone_message(other, state, liveness_.why(other)));
+    if (is_own() && state == Health::silent)
+      connections_.send(rank, silence_message(other, true, liveness_.why(other)));
   }
-  if (!is_own() && expecting_.contains(options_.own)) links_.send(rank, flag_message(message::expecting, true));
+  if (!is_own() && expecting_.contains(options_.own)) connections_.send(rank, flag_message(message::expecting, true));
 }
 
 void Hub::heard(uint32_t rank) {
@@ -204,7 +205,7 @@ bool Hub::received(uint32_t rank, const Message& message) {
       adjust_beat();
       return true;
     case message::ping:
-      links_.send(rank, {message::pong, ""});
+      connections_.send(rank, {message::pong, ""});
       return true;
     case message::pong:
       return true;
@@ -224,7 +225,7 @@ void Hub::received_gone(uint32_t rank, const Message& message) {
   if (gone == rank) {
     pass_on_leave(gone);
   } else if (health == Health::left) {
-    links_.send(rank, noted_message(gone));
+    connections_.send(rank, noted_message(gone));
   }
 }
 
@@ -233,7 +234,7 @@ void Hub::received_ended(uint32_t rank, const Message& message) {
   const uint32_t ended = checked(reader.number<uint32_t>());
   const std::string why = reader.text();
   if (liveness_.is_gone(ended)) {
-    links_.send(rank, gone_message(ended, liveness_.state(ended), liveness_.why(ended)));
+    connections_.send(rank, gone_message(ended, liveness_.state(ended), liveness_.why(ended)));
   } else {
     conclude(ended, Health::dead, why, {});
   }
@@ -255,7 +256,7 @@ void Hub::expect(bool on) {
   } else {
     expecting_.erase(options_.own);
   }
-  if (!is_own()) links_.send(hub_, flag_message(message::expecting, on));
+  if (!is_own()) connections_.send(hub_, flag_message(message::expecting, on));
   adjust_beat();
 }
 
@@ -289,7 +290,7 @@ void Hub::beat(TimePoint due) {
 void Hub::judge(uint32_t rank, TimePoint now, bool was_asleep) {
   if (!pinged_[rank]) {
     pinged_[rank] = now;
-    links_.send(rank, {message::ping, ""});
+    connections_.send(rank, {message::ping, ""});
     return;
   }
   if (was_asleep || now - *pinged_[rank] < options_.silent_after) return;
@@ -313,7 +314,7 @@ void Hub::announce_leave() {
     return;
   }
   leaves_[options_.own] = {hub_};
-  links_.send(hub_, left_message(options_.own));
+  connections_.send(hub_, left_message(options_.own));
 }
 
 void Hub::pass_on_leave(uint32_t leaver) {
@@ -321,7 +322,7 @@ void Hub::pass_on_leave(uint32_t leaver) {
   awaited.clear();
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
     if (rank == options_.own || rank == leaver || liveness_.is_gone(rank)) continue;
-    links_.send(rank, left_message(leaver));
+    connections_.send(rank, left_message(leaver));
     if (liveness_.state(rank) == Health::alive) awaited.insert(rank);
   }
   leave_noted(leaver, leaver);
@@ -336,7 +337,7 @@ void Hub::leave_noted(uint32_t leaver, uint32_t by) {
   if (leaver == options_.own) {
     may_leave_ = true;
   } else {
-    links_.send(leaver, noted_message(leaver));
+    connections_.send(leaver, noted_message(leaver));
   }
   if (may_leave_ && leaves_.empty()) left_();
 }

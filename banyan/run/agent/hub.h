@@ -1,6 +1,6 @@
 // Hub: how news of who lives travels, by a star whose middle is the lowest rank that lives.
 //
-// Every rank reports to the hub what it saw itself: a process that ended, a link that broke. The hub passes it on. Who
+// Every rank reports to the hub what it saw itself: a process that ended, a connection that broke. The hub passes it on. Who
 // leaves in peace tells the hub, and goes when the hub has noted it; since the hub reads that before it reads the end
 // of the connection, it always knows which of the two an ending was. A rank that sees the process of another end
 // therefore asks the hub first, and draws its own conclusion when it has no answer soon.
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "banyan/run/agent/links.h"
+#include "banyan/run/agent/agent_connections.h"
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/system/timers.h"
 
@@ -35,7 +35,8 @@ class Hub {
   };
 
   // `names`: "process 4711 on node7", by rank.
-  Hub(Timers& timers, Links& links, Liveness& liveness, Options options, std::vector<std::string> names, Events events);
+  Hub(Timers& timers, AgentConnections& connections, Liveness& liveness, Options options,
+      std::vector<std::string> names, Events events);
   ~Hub();
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
@@ -46,9 +47,9 @@ class Hub {
   bool is_own() const { return hub_ == options_.own; }
   // It can be asked, as far as is known.
   bool answers() const { return is_own() || liveness_.state(hub_) == Health::alive; }
-  bool is_joined() const { return is_own() || links_.is_linked(hub_); }
+  bool is_joined() const { return is_own() || connections_.is_connected(hub_); }
 
-  void linked(uint32_t rank);
+  void connected(uint32_t rank);
   void lost(uint32_t rank, const std::string& why);
   void process_ended(uint32_t rank);
   // Any message is a sign of life.
@@ -82,7 +83,7 @@ class Hub {
   uint32_t checked(uint32_t rank) const;
 
   Timers& timers_;
-  Links& links_;
+  AgentConnections& connections_;
   Liveness& liveness_;
   Options options_;
   std::vector<std::string> names_;

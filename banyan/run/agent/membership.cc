@@ -62,17 +62,18 @@ bool Membership::received(uint32_t rank, const Message& message) {
   if (message.kind != message::agreement) return false;
   WireReader reader(message.body);
   const uint64_t epoch = reader.number<uint64_t>();
-  const Agreement::Letter letter = Agreement::Letter::parse(std::string_view(message.body).substr(sizeof epoch));
+  const Agreement::PaxosMessage paxos =
+      Agreement::PaxosMessage::parse(std::string_view(message.body).substr(sizeof epoch));
   Entry& own = entry(epoch);
-  own.agreement.received(rank, letter, timers_.now());
+  own.agreement.received(rank, paxos, timers_.now());
   follow_up(epoch, own);
   return true;
 }
 
 void Membership::follow_up(uint64_t epoch, Entry& entry) {
-  for (auto& [rank, letter] : entry.agreement.take_letters()) {
+  for (auto& [rank, paxos] : entry.agreement.take_messages()) {
     if (rank < liveness_.size()) {
-      links_.send(rank, {message::agreement, WireWriter().number(epoch).take() + letter.encode()});
+      connections_.send(rank, {message::agreement, WireWriter().number(epoch).take() + paxos.encode()});
     }
   }
   if (entry.timer) timers_.cancel(*entry.timer);

@@ -1,4 +1,4 @@
-// Membership: the agreements of an agent, one for each epoch, fed with letters, news of who lives, and time.
+// Membership: the agreements of an agent, one for each epoch, fed with messages, news of who lives, and time.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "banyan/base/error.h"
+#include "banyan/run/agent/agent_connections.h"
 #include "banyan/run/agent/agreement.h"
-#include "banyan/run/agent/links.h"
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/agent/survivors.h"
 #include "banyan/run/system/timers.h"
@@ -26,8 +26,8 @@ class Membership {
   };
   using Done = std::function<void(Outcome)>;
 
-  Membership(Timers& timers, Links& links, const Liveness& liveness, uint32_t own)
-      : timers_(timers), links_(links), liveness_(liveness), own_(own) {}
+  Membership(Timers& timers, AgentConnections& connections, const Liveness& liveness, uint32_t own)
+      : timers_(timers), connections_(connections), liveness_(liveness), own_(own) {}
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -53,7 +53,7 @@ class Membership {
   void follow_up(uint64_t epoch, Entry& entry);
 
   Timers& timers_;
-  Links& links_;
+  AgentConnections& connections_;
   const Liveness& liveness_;
   uint32_t own_;
   std::map<uint64_t, Entry> entries_;

@@ -1,4 +1,4 @@
-// What agents say to each other over their links: the kinds of messages, each with who reads it and what it holds.
+// What agents say to each other over their connections: the kinds of messages, each with who reads it and what it holds.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ enum Kind : uint8_t {
   expecting,   // 1 or 0: the sender waits for something
   ping,
   pong,  // nothing
-  // Questions (questions.cc)
-  ask,         // asker, number, communicator, 1 to pass it on to all
-  answer,      // asker, number, rank that answers, 1 or 0 (knows no such communicator), text
-  dump,        // asker, number, communicator, reason, 1 to pass it on to all
-  dump_noted,  // number
+  // StateQueries (queries.cc)
+  ask,              // asker, number, communicator, 1 to pass it on to all
+  answer,           // asker, number, rank that answers, 1 or 0 (knows no such communicator), text
+  broadcast,        // asker, number, communicator, reason, 1 to pass it on to all
+  broadcast_noted,  // number
   // Membership (membership.cc)
   agreement,  // epoch, and what agreement.h says
 };

@@ -172,7 +172,7 @@ TEST(SimulatedAgents, TellEverybodyEverythingOnceThoughConnectionsBreak) {
     for (int i = 0; i < 20; ++i) {
       world.some_time_within(seconds(2), [&] {
         sent.push_back("text " + std::to_string(sent.size()));
-        world.core(world.draw_rank()).questions().tell(kGroup, sent.back());
+        world.core(world.draw_rank()).queries().tell(kGroup, sent.back());
       });
       world.some_time_within(seconds(2), [&] { world.network().reset(world.draw_rank(), world.draw_rank()); });
     }
@@ -193,8 +193,8 @@ TEST(SimulatedAgents, AnswerQuestionsThoughTheHubDies) {
     std::optional<std::vector<PeerReport>> reports;
     world.some_time_within(milliseconds(10), [&] { world.kill(0); });
     world.some_time_within(milliseconds(10), [&] {
-      world.core(asker).questions().ask(kGroup, world.time().now() + seconds(1),
-                                        [&](std::vector<PeerReport> found) { reports = std::move(found); });
+      world.core(asker).queries().ask(kGroup, world.time().now() + seconds(1),
+                                      [&](std::vector<PeerReport> found) { reports = std::move(found); });
     });
     world.time().run_for(seconds(2));
     ASSERT_TRUE(reports.has_value());

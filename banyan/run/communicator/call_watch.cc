@@ -31,12 +31,12 @@ std::optional<Mismatch> difference_between(const Answers& answers) {
 
 // The rank that keeps all from going on, as far as these answers tell.
 template <typename Answers>
-Culprit culprit_of(const Answers& answers) {
+Stall stall_of(const Answers& answers) {
   std::vector<RankState> states;
   for (uint32_t rank = 0; rank < answers.size(); ++rank) {
     states.push_back(answers[rank].news.state(rank, answers[rank].health));
   }
-  return find_culprit(states);
+  return diagnose_stall(states);
 }
 
 // Where the flight records are; nothing where that folder cannot be made.
@@ -115,10 +115,10 @@ void CallWatch::warn(TimePoint now, const Look& look) {
   if (log_.under_way() > 0) {
     call = log_.describe_oldest();
     const milliseconds left = std::chrono::ceil<milliseconds>(moved_at_ + look.timeout - now);
-    const Culprit culprit = culprit_of(ask_ranks(std::min(kAnswerTime, left)));
-    if (!culprit.ranks.empty()) {
-      whom = list_ranks(culprit.ranks);
-      why = ": " + culprit.sentence;
+    const Stall stall = stall_of(ask_ranks(std::min(kAnswerTime, left)));
+    if (!stall.ranks.empty()) {
+      whom = list_ranks(stall.ranks);
+      why = ": " + stall.sentence;
     }
   }
   BANYAN_LOG(warning) << "communicator '" << options_.communicator << "': still waiting for " << whom << " (" << call
@@ -234,9 +234,9 @@ Error CallWatch::explained(const Error& error) {
   }
   if (first_error_.is_set()) return first_error_.get();  // others may have gone because of that
   if (error.code() == ErrorCode::mismatch) return Error(error.code(), error.message() + peers_.legend());
-  const Culprit culprit = culprit_of(answers);
+  const Stall stall = stall_of(answers);
   return Error(error.code(),
-               error.message() + (culprit.sentence.empty() ? "" : ": " + culprit.sentence) + hint_at_records());
+               error.message() + (stall.sentence.empty() ? "" : ": " + stall.sentence) + hint_at_records());
 }
 
 }  // namespace banyan::run

@@ -79,9 +79,9 @@ class Communicator {
     // By plans even where all ranks are on one host, which has quicker ways of its own.
     bool follows_plans = false;
     // Bytes that links carry by TCP are checked against what was sent. The same on all ranks.
-    bool checks_sums = false;
+    bool checksums = false;
     // TCP sends long pieces out of the buffers themselves where the kernel can: see transport/tcp_connection.h.
-    bool spares_copies = false;
+    bool zero_copy = false;
     // TCP connections with each peer that what has no route of its own is dealt out among, 1 to 16. The same on all
     // ranks.
     uint32_t connections = 1;

@@ -74,8 +74,8 @@ std::unique_ptr<Executor> DefaultExecutors::make_net_executor(const ExecutorSite
     LaneTransport::Options lanes{.rank = site.rank,
                                  .ranks = size,
                                  .path = std::move(path),
-                                 .spares_copies = options_.spares_copies,
-                                 .checks_sums = options_.checks_sums};
+                                 .zero_copy = options_.zero_copy,
+                                 .checksums = options_.checksums};
     if (options_.transports == Communicator::Transports::automatic) {
       lanes.shares_memory = [job = job_, members = site.members](uint32_t peer) { return job->is_here(members[peer]); };
     }
@@ -89,7 +89,7 @@ std::unique_ptr<Executor> DefaultExecutors::make_net_executor(const ExecutorSite
               {.members = site.members, .job_size = job_->size(), .host_of_rank = hosts_of(*job_, site.members)}),
           .has_paths = !is_ucx,
           .shared_lanes = is_ucx ? 1 : options_.connections},
-      NetExecutor::Options{.is_crowded = job_->is_crowded(),
+      NetExecutor::Options{.is_oversubscribed = job_->is_oversubscribed(),
                            .tell_peers = site.tell_failure,
                            .tell = site.tell_text,
                            .transport = make_transport});

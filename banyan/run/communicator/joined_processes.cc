@@ -194,7 +194,7 @@ bool JoinedProcesses::are_cores_short() const {
   for (uint32_t rank = 0; rank < size(); ++rank) {
     if (is_here(rank)) here.push_back(process(rank).cores);
   }
-  return are_crowded(here);
+  return are_oversubscribed(here);
 }
 
 JoinedProcesses::~JoinedProcesses() { agent_->leave(Clock::now() + kGoodBye); }
@@ -243,7 +243,7 @@ std::unique_ptr<HostGroup> JoinedProcesses::meet_on_host(uint64_t key, const std
     });
     segment = Segment::attach(process(ranks[0]).member.pid, *fd, layout);
   }
-  segment.say_here(own, can_attach, !is_crowded_);
+  segment.say_here(own, can_attach, !is_oversubscribed_);
   try {
     wait.until([&] {
       std::vector<uint32_t> missing;
@@ -260,7 +260,7 @@ std::unique_ptr<HostGroup> JoinedProcesses::meet_on_host(uint64_t key, const std
   if (own == 0) pool_.withdraw(key);
   segment.settle();
   options.may_attach = segment.can_attach() == ranks.size();
-  return std::make_unique<HostGroup>(std::move(segment), std::move(options), is_crowded_);
+  return std::make_unique<HostGroup>(std::move(segment), std::move(options), is_oversubscribed_);
 }
 
 }  // namespace banyan::run

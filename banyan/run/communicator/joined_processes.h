@@ -34,7 +34,7 @@ class JoinedProcesses {
       : pool_(pool),
         processes_(std::move(processes)),
         agent_(std::move(agent)),
-        is_crowded_(are_cores_short()),
+        is_oversubscribed_(are_cores_short()),
         directories_(processes_.size()) {}
   struct Invitation {
     std::string url;  // see join/rendezvous.h
@@ -61,7 +61,7 @@ class JoinedProcesses {
     return processes_[rank].member.host_id == processes_[this->rank()].member.host_id;
   }
   // Whether the processes of this host have to share its cores.
-  bool is_crowded() const { return is_crowded_; }
+  bool is_oversubscribed() const { return is_oversubscribed_; }
   Agent& agent() const { return *agent_; }
   RegionPool& pool() const { return pool_; }
 
@@ -82,7 +82,7 @@ class JoinedProcesses {
   RegionPool& pool_;
   const std::vector<Process> processes_;
   const std::unique_ptr<Agent> agent_;
-  const bool is_crowded_;
+  const bool is_oversubscribed_;
   mutable std::mutex mutex_;  // protects directories_
   // Of the region pools, by rank: mapped once for all groups.
   mutable std::vector<std::shared_ptr<const SharedMemory>> directories_;

@@ -37,7 +37,7 @@ struct By {
   const char* name;
   Communicator::Transports transports;
   uint32_t hosts = 1;  // that the ranks are spread over, as they believe
-  bool checks_sums = false;
+  bool checksums = false;
 };
 
 class Messages : public ::testing::TestWithParam<By> {
@@ -67,7 +67,7 @@ class Messages : public ::testing::TestWithParam<By> {
                                              {.timeout = seconds(60),
                                               .join_timeout = seconds(60),
                                               .transports = GetParam().transports,
-                                              .checks_sums = GetParam().checks_sums,
+                                              .checksums = GetParam().checksums,
                                               .plans = [](const Seating&) { return std::make_shared<NoPlans>(); }});
       return body(comm);
     });

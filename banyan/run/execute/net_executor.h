@@ -27,7 +27,7 @@ class NetExecutor : public Executor, public PlanReviser {
   static constexpr size_t kDepth = 8;
 
   struct Options {
-    bool is_crowded = false;
+    bool is_oversubscribed = false;
     std::function<void(const Error&)> tell_peers;
     std::function<void(const std::string&)> tell;  // a text to all ranks, this one too: to their hear()
     // Makes the transport; `path` says which way a lane of it takes.
@@ -43,7 +43,7 @@ class NetExecutor : public Executor, public PlanReviser {
   bool advance_messages(std::vector<MessageDone>& done) override;
   void sleep(const std::function<bool()>& try_again) override;
   void wake() override { transport_->wake(); }
-  Patience patience() const override { return Patience(options_.is_crowded, Patience::Look::dear); }
+  Patience patience() const override { return Patience(options_.is_oversubscribed, Patience::Look::dear); }
   uint32_t waiting_for() const override;
   bool can_do_without(uint32_t rank) const override { return flights_.empty() && messages_.can_do_without(rank); }
   uint64_t steps() const override { return steps_ + engine_.steps(); }

@@ -4,11 +4,11 @@
 
 namespace banyan::run {
 
-HostGroup::HostGroup(Segment segment, Exchange::Options options, bool is_crowded)
+HostGroup::HostGroup(Segment segment, Exchange::Options options, bool is_oversubscribed)
     : segment_(std::move(segment)),
       rank_(options.rank),
-      is_crowded_(is_crowded),
-      patience_(is_crowded_),
+      is_oversubscribed_(is_oversubscribed),
+      patience_(is_oversubscribed_),
       exchange_(segment_, std::move(options)) {}
 
 void HostGroup::wait(Watch& watch) {

@@ -16,7 +16,7 @@ namespace banyan::run {
 class HostGroup {
  public:
   // Of a crowded group, members have to share cores: they give theirs up at once when they wait.
-  HostGroup(Segment segment, Exchange::Options options, bool is_crowded);
+  HostGroup(Segment segment, Exchange::Options options, bool is_oversubscribed);
 
   uint32_t rank() const { return rank_; }
   uint32_t ranks() const { return segment_.ranks(); }
@@ -49,7 +49,7 @@ class HostGroup {
     const Nap nap(*this);
     if (!try_again() && !segment_.is_broken()) segment_.sleep(rank_, seen);
   }
-  bool is_crowded() const { return is_crowded_; }
+  bool is_oversubscribed() const { return is_oversubscribed_; }
   // Ends the operations of all ranks of the group with this error, unless it has ended already.
   void break_with(const Error& error) const;
 
@@ -66,7 +66,7 @@ class HostGroup {
 
   const Segment segment_;
   const uint32_t rank_;
-  const bool is_crowded_;
+  const bool is_oversubscribed_;
   Patience patience_;
   Exchange exchange_;
 };

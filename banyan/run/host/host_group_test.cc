@@ -56,7 +56,7 @@ class Host {
              .peers = std::move(regions),
              .may_attach = setting_.memory == Memory::attached,
              .tuning = setting_.tuning},
-            are_crowded(std::vector<Cores>(setting_.ranks, own_cores())));
+            are_oversubscribed(std::vector<Cores>(setting_.ranks, own_cores())));
         body(group);
       });
     }

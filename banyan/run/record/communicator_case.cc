@@ -37,7 +37,7 @@ CommunicatorCase::CommunicatorCase(std::string title, const std::vector<const Ra
   }
   note_health();
   find_mismatch_in_history();
-  culprit_ = find_culprit(states_);
+  stall_ = diagnose_stall(states_);
 }
 
 const RankDump* CommunicatorCase::dump_of(uint32_t rank) const {
@@ -168,10 +168,10 @@ void CommunicatorCase::find_mismatch_in_history() {
 }
 
 // A snapshot of a healthy run shows ranks in calls that others are just about to make.
-bool CommunicatorCase::is_worth_telling(const Culprit& culprit) const {
-  if (culprit.kind == FindingKind::none) return false;
-  const bool is_about_waiting = culprit.kind == FindingKind::late || culprit.kind == FindingKind::stuck ||
-                                culprit.kind == FindingKind::lost || culprit.kind == FindingKind::circle;
+bool CommunicatorCase::is_worth_telling(const Stall& stall) const {
+  if (stall.kind == FindingKind::none) return false;
+  const bool is_about_waiting = stall.kind == FindingKind::late || stall.kind == FindingKind::stuck ||
+                                stall.kind == FindingKind::lost || stall.kind == FindingKind::circle;
   if (!is_about_waiting || is_in_trouble_) return true;
   return std::any_of(states_.begin(), states_.end(),
                      [](const RankState& state) { return state.is_inside() && state.since >= kSecond; });
@@ -211,12 +211,12 @@ std::optional<Finding> CommunicatorCase::cut_network() const {
 std::optional<Finding> CommunicatorCase::main_finding() const {
   if (mismatch_) return mismatch_;
   if (auto cut = cut_network()) return cut;
-  if (!is_worth_telling(culprit_)) return std::nullopt;
-  return Finding{.kind = culprit_.kind,
+  if (!is_worth_telling(stall_)) return std::nullopt;
+  return Finding{.kind = stall_.kind,
                  .communicator = title_,
-                 .ranks = culprit_.ranks,
-                 .sequence = culprit_.sequence,
-                 .sentence = culprit_.sentence,
+                 .ranks = stall_.ranks,
+                 .sequence = stall_.sequence,
+                 .sentence = stall_.sentence,
                  .because = {}};
 }
 

@@ -21,7 +21,7 @@ class CommunicatorCase {
   CommunicatorCase(std::string title, const std::vector<const RankDump*>& dumps);
 
   const std::string& title() const { return title_; }
-  const Culprit& culprit() const { return culprit_; }
+  const Stall& stall() const { return stall_; }
   // Sorted by rank, one for each.
   const std::vector<RankState>& states() const { return states_; }
   // Nothing for a rank that wrote none.
@@ -38,7 +38,7 @@ class CommunicatorCase {
   RankState state_of(const RankDump& dump) const;
   void note_health();
   void find_mismatch_in_history();
-  bool is_worth_telling(const Culprit& culprit) const;
+  bool is_worth_telling(const Stall& stall) const;
   std::optional<Finding> cut_network() const;
   std::optional<Finding> main_finding() const;
   std::optional<Finding> missing_records() const;
@@ -58,7 +58,7 @@ class CommunicatorCase {
   std::vector<RankState> states_;
   std::map<uint32_t, Health> claimed_;  // the worst that others say of a rank
   std::optional<Finding> mismatch_;
-  Culprit culprit_;
+  Stall stall_;
 };
 
 }  // namespace banyan::run

@@ -18,8 +18,8 @@ class Search {
  public:
   explicit Search(std::span<const CommunicatorCase> cases) {
     for (const CommunicatorCase& here : cases) {
-      if (here.culprit().kind != FindingKind::late) continue;
-      for (const uint32_t rank : here.culprit().waiting) {
+      if (here.stall().kind != FindingKind::late) continue;
+      for (const uint32_t rank : here.stall().waiting) {
         if (const RankDump* dump = here.dump_of(rank)) waits_in_[process_of(*dump)].push_back({&here, rank});
       }
     }
@@ -46,7 +46,7 @@ class Search {
     if (steps == waits_in_.end()) return false;
     for (const CrossingStep& step : steps->second) {
       path_.push_back(step);
-      for (const uint32_t late : step.in->culprit().ranks) {
+      for (const uint32_t late : step.in->stall().ranks) {
         const RankDump* its_dump = step.in->dump_of(late);
         if (its_dump != nullptr && visit(process_of(*its_dump))) return true;
       }
@@ -78,13 +78,13 @@ Finding crossing_finding(const std::vector<CrossingStep>& circle) {
   Finding finding{.kind = FindingKind::crossing,
                   .communicator = circle.front().in->title(),
                   .ranks = {circle.front().rank},
-                  .sequence = circle.front().in->culprit().sequence,
+                  .sequence = circle.front().in->stall().sequence,
                   .sentence = "",
                   .because = {}};
   for (const CrossingStep& step : circle) {
     finding.sentence += &step == circle.data() ? "" : " while ";
     finding.sentence += "rank " + std::to_string(step.rank) + " is in " + call_words(step);
-    finding.because.push_back(step.in->title() + ": " + step.in->culprit().sentence);
+    finding.because.push_back(step.in->title() + ": " + step.in->stall().sentence);
   }
   finding.sentence += circle.size() == 2
                           ? ", and each waits for the other: they called the two communicators in opposite orders"

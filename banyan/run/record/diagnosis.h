@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "banyan/run/record/culprit.h"
 #include "banyan/run/record/dump.h"
+#include "banyan/run/record/stall.h"
 
 namespace banyan::run {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "banyan/run/record/culprit.h"
 #include "banyan/run/record/operation.h"
+#include "banyan/run/record/stall.h"
 
 namespace banyan::run {
 

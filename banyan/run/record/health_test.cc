@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "banyan/base/error.h"
-#include "banyan/run/record/culprit.h"
+#include "banyan/run/record/stall.h"
 
 namespace banyan::run {
 namespace {

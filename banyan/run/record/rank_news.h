@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "banyan/run/record/culprit.h"
 #include "banyan/run/record/operation.h"
+#include "banyan/run/record/stall.h"
 
 namespace banyan::run {
 
@@ -29,7 +29,7 @@ struct RankNews {
   static RankNews decode(std::string_view text);
   std::string encode() const;
 
-  // For find_culprit. Points into `calls`.
+  // For diagnose_stall. Points into `calls`.
   RankState state(uint32_t rank, Health health) const;
 };
 

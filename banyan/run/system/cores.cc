@@ -20,7 +20,7 @@ Cores own_cores() {
   return cores;
 }
 
-bool are_crowded(std::span<const Cores> processes) {
+bool are_oversubscribed(std::span<const Cores> processes) {
   return std::any_of(processes.begin(), processes.end(), [&](const Cores& cores) {
     const auto confined = std::count_if(processes.begin(), processes.end(), [&](const Cores& other) {
       return std::includes(cores.begin(), cores.end(), other.begin(), other.end());

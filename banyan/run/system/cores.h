@@ -16,6 +16,6 @@ Cores own_cores();
 // Whether processes of one host, which may use these cores each, are more than can run at a time: because some of them
 // are confined to fewer cores than they are. Launchers often bind each process to cores of its own: then it is not so.
 // An empty set among them stands for one that has to share.
-bool are_crowded(std::span<const Cores> processes);
+bool are_oversubscribed(std::span<const Cores> processes);
 
 }  // namespace banyan::run

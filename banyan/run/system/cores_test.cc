@@ -9,7 +9,7 @@
 namespace banyan::run {
 namespace {
 
-bool crowded(const std::vector<Cores>& processes) { return are_crowded(processes); }
+bool crowded(const std::vector<Cores>& processes) { return are_oversubscribed(processes); }
 
 TEST(Cores, AsManyAsProcessesAreEnough) {
   EXPECT_FALSE(crowded({}));

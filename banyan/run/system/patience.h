@@ -15,9 +15,9 @@ class Patience {
  public:
   // What a look costs: a few loads from memory, or system calls.
   enum class Look : uint8_t { cheap, dear };
-  explicit Patience(bool is_crowded, Look look = Look::cheap)
+  explicit Patience(bool is_oversubscribed, Look look = Look::cheap)
       : least_(look == Look::cheap ? kLeast : kLeastDear),
-        most_(is_crowded            ? least_
+        most_(is_oversubscribed     ? least_
               : look == Look::cheap ? kMost
                                     : kMostDear),
         yields_(look == Look::cheap ? kYields : kYieldsDear),

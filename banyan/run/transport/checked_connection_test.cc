@@ -64,7 +64,7 @@ TEST(CheckedConnection, CarriesMuchBetweenProcesses) {
   EXPECT_THAT(run_processes(2, seconds(60),
                             [&](uint32_t rank) {
                               LaneTransport transport(place.connector(rank),
-                                                      {.rank = rank, .ranks = 2, .checks_sums = true});
+                                                      {.rank = rank, .ranks = 2, .checksums = true});
                               std::string result = exchange(transport, 1 - rank, 20'000'000, rank);
                               while (transport.has_unsent(1 - rank)) transport.wait(std::chrono::milliseconds(10));
                               return result;

@@ -119,8 +119,8 @@ std::unique_ptr<Connection> LaneTransport::connection_of(Connector::Answer answe
   if (options_.shares_memory && options_.shares_memory(answer.peer)) {
     return std::make_unique<SharedConnection>(answer.peer, std::move(answer.socket), options_.rank < answer.peer);
   }
-  auto plain = std::make_unique<TcpConnection>(answer.peer, std::move(answer.socket), options_.spares_copies);
-  if (!options_.checks_sums) return plain;
+  auto plain = std::make_unique<TcpConnection>(answer.peer, std::move(answer.socket), options_.zero_copy);
+  if (!options_.checksums) return plain;
   return std::make_unique<CheckedConnection>(answer.peer, std::move(plain));
 }
 

@@ -19,8 +19,8 @@ class LaneTransport : public ChannelTransport {
   struct Options {
     uint32_t rank = 0, ranks = 0;
     std::function<Path(uint32_t peer, uint32_t lane)> path = {};  // asked when a lane is first used; empty: any
-    bool spares_copies = false;                                   // when TCP sends: see TcpConnection
-    bool checks_sums = false;  // of what links carry (checked_connection.h); the same on all ranks
+    bool zero_copy = false;                                       // when TCP sends: see TcpConnection
+    bool checksums = false;  // of what links carry (checked_connection.h); the same on all ranks
     std::function<bool(uint32_t peer)> shares_memory = {};  // whether it may be tried; empty: with nobody
   };
   LaneTransport(std::unique_ptr<Connector> connector, Options options);

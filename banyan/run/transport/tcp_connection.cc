@@ -45,10 +45,10 @@ Error connection_error(uint32_t peer, int error) {
   return system_error("the connection to " + name + " failed", error);
 }
 
-TcpConnection::TcpConnection(uint32_t peer, FileDescriptor socket, bool spares_copies)
+TcpConnection::TcpConnection(uint32_t peer, FileDescriptor socket, bool zero_copy)
     : peer_(peer), socket_(std::move(socket)), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {
   const int on = 1;
-  spares_copies_ = spares_copies && setsockopt(socket_.get(), SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on) == 0;
+  zero_copy_ = zero_copy && setsockopt(socket_.get(), SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on) == 0;
 }
 
 // 0 too when the kernel has no room to be lent anything.
@@ -72,7 +72,7 @@ size_t TcpConnection::write(std::span<const std::byte> head, std::span<const std
 }
 
 size_t TcpConnection::write_lasting(std::span<const std::byte> head, std::span<const std::byte> body) {
-  if (!spares_copies_ || body.size() < kLeastLent) return write(head, body);
+  if (!zero_copy_ || body.size() < kLeastLent) return write(head, body);
   if (!head.empty()) {
     // Heads do not last.
     const size_t count = send(head, {}, MSG_MORE);
@@ -114,7 +114,7 @@ void TcpConnection::take_releases() {
       std::memcpy(&told, CMSG_DATA(part), sizeof told);
       if (told.ee_errno != 0 || told.ee_origin != SO_EE_ORIGIN_ZEROCOPY) continue;
       released_ += uint64_t{told.ee_data - told.ee_info} + 1;
-      if ((told.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0) spares_copies_ = false;
+      if ((told.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0) zero_copy_ = false;
     }
   }
 }

@@ -18,7 +18,7 @@ namespace banyan::run {
 // veth), and where it has no room for more such bodies, they are sent like any others.
 class TcpConnection : public Connection {
  public:
-  TcpConnection(uint32_t peer, FileDescriptor socket, bool spares_copies = false);
+  TcpConnection(uint32_t peer, FileDescriptor socket, bool zero_copy = false);
 
   size_t write(std::span<const std::byte> head, std::span<const std::byte> body) override;
   size_t write_lasting(std::span<const std::byte> head, std::span<const std::byte> body) override;
@@ -44,7 +44,7 @@ class TcpConnection : public Connection {
   std::unique_ptr<std::byte[]> buffer_;  // not touched before it is needed: peers may be many
   size_t begin_ = 0, end_ = 0;
   short awaited_ = 0;  // events of what moved nothing
-  bool spares_copies_ = false;
+  bool zero_copy_ = false;
   uint64_t lent_ = 0, released_ = 0;  // bodies
 };
 

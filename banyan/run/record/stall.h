@@ -1,4 +1,4 @@
-// Culprit: which rank keeps a communicator from going on, as far as a few facts about each rank tell.
+// Stall diagnosis: which rank keeps a communicator from going on, as far as a few facts about each rank tell.
 //
 // For a rank whose timeout has passed and that has asked its peers, or looked at their recorders; and for `banyan
 // doctor` afterwards (diagnosis.h). Pure: no clock, no memory of its own.
@@ -6,11 +6,11 @@
 // How it is found, the first that applies:
 //   1. two ranks called different things under one number;
 //   2. a rank is dead, silent, or has left while others wait;
-//   3. whoever waits names whom it waits for: the end of such a chain is the culprit. It has not called the operation
+//   3. a rank that waits names whom it waits for: the rank at the end of such a chain is to blame. It has not called it
 //      (late), or is in it and waits for nobody (stuck), or is past it (then what it sent is lost), or nothing is known
 //      of it (missing). Chains without an end are a circle. Where one is stuck, or in a circle, in an operation that
 //      others have not called, those are late: whoever waits for several names one of them. Where nobody names anybody,
-//      those that have come least far are the culprits.
+//      those that have come least far are to blame.
 #pragma once
 
 #include <cstdint>
@@ -59,15 +59,15 @@ enum class FindingKind : uint8_t {
 };
 std::string_view to_string(FindingKind kind);
 
-struct Culprit {
+struct Stall {
   FindingKind kind = FindingKind::none;
   std::vector<uint32_t> ranks;    // ascending
   std::vector<uint32_t> waiting;  // ranks that wait, directly or not; ascending
   uint64_t sequence = 0;          // of the call in question
-  std::string sentence;           // without a full stop; empty when there is no culprit
+  std::string sentence;           // without a full stop; empty when nothing stalls
 };
 
 // One state per rank, in any order. Waiting for a rank that is not given counts as waiting for nobody.
-Culprit find_culprit(std::span<const RankState> states);
+Stall diagnose_stall(std::span<const RankState> states);
 
 }  // namespace banyan::run

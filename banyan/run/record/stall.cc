@@ -1,4 +1,4 @@
-#include "banyan/run/record/culprit.h"
+#include "banyan/run/record/stall.h"
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ class Search {
     }
   }
 
-  Culprit run() const {
+  Stall run() const {
     if (auto found = mismatch()) return *found;
     if (auto found = unhealthy(Health::dead, FindingKind::dead)) return *found;
     if (auto found = unhealthy(Health::silent, FindingKind::silent)) return *found;
@@ -56,7 +56,7 @@ class Search {
     std::set_difference(inside_.begin(), inside_.end(), excluded.begin(), excluded.end(), std::back_inserter(rest));
     return rest;
   }
-  Culprit accuse(FindingKind kind, Ranks ranks, uint64_t sequence) const {
+  Stall blame(FindingKind kind, Ranks ranks, uint64_t sequence) const {
     Ranks waiting = inside_without(ranks);
     return {
         .kind = kind, .ranks = std::move(ranks), .waiting = std::move(waiting), .sequence = sequence, .sentence = ""};
@@ -93,7 +93,7 @@ class Search {
     return best;
   }
 
-  Culprit judge(const End& end) const {
+  Stall judge(const End& end) const {
     const RankState& state = at(end.rank);
     const uint64_t wanted = at(end.waiter).sequence;
     if (state.health == Health::unknown) return missing();
@@ -103,7 +103,7 @@ class Search {
     return state.sequence < wanted ? late(wanted) : lost(end);
   }
 
-  Culprit least_advanced() const {
+  Stall least_advanced() const {
     for (const auto& [rank, state] : states_) {
       if (state->health == Health::unknown) return missing();
     }
@@ -141,13 +141,13 @@ class Search {
   }
 
   // "; ranks 0, 1 wait for it in allreduce #17 (1024 float32 sum)"
-  std::string waiting_words(const Culprit& culprit, bool name_call) const {
-    if (culprit.waiting.empty()) return "";
-    return "; " + list_ranks(culprit.waiting) + agree(culprit.waiting, " wait for ", " waits for ") +
-           agree(culprit.ranks, "them", "it") + (name_call ? " in " + words_of(culprit.sequence) : "");
+  std::string waiting_words(const Stall& stall, bool name_call) const {
+    if (stall.waiting.empty()) return "";
+    return "; " + list_ranks(stall.waiting) + agree(stall.waiting, " wait for ", " waits for ") +
+           agree(stall.ranks, "them", "it") + (name_call ? " in " + words_of(stall.sequence) : "");
   }
 
-  std::optional<Culprit> mismatch() const {
+  std::optional<Stall> mismatch() const {
     std::vector<CallOfRank> calls;
     for (const auto& [rank, state] : states_) {
       if (state->operation == nullptr || !is_collective(state->operation->kind)) continue;
@@ -155,18 +155,18 @@ class Search {
     }
     std::optional<Mismatch> found = find_mismatch(calls);
     if (!found) return std::nullopt;
-    Culprit culprit = accuse(FindingKind::mismatch, std::move(found->odd), found->sequence);
-    culprit.sentence = std::move(found->sentence);
-    return culprit;
+    Stall stall = blame(FindingKind::mismatch, std::move(found->odd), found->sequence);
+    stall.sentence = std::move(found->sentence);
+    return stall;
   }
 
-  std::optional<Culprit> unhealthy(Health health, FindingKind kind) const {
+  std::optional<Stall> unhealthy(Health health, FindingKind kind) const {
     Ranks ranks;
     for (const auto& [rank, state] : states_) {
       if (state->health == health) ranks.push_back(rank);
     }
     if (ranks.empty()) return std::nullopt;
-    Culprit found = accuse(kind, std::move(ranks), 0);
+    Stall found = blame(kind, std::move(ranks), 0);
     if (kind == FindingKind::left && found.waiting.empty()) return std::nullopt;  // they said good-bye: all is over
     const RankState& first = at(found.ranks.front());
     found.sequence = found.waiting.empty() ? first.sequence : at(found.waiting.front()).sequence;
@@ -183,12 +183,12 @@ class Search {
     return found;
   }
 
-  Culprit missing() const {
+  Stall missing() const {
     Ranks ranks;
     for (const auto& [rank, state] : states_) {
       if (state->health == Health::unknown) ranks.push_back(rank);
     }
-    Culprit found = accuse(FindingKind::missing, std::move(ranks), at(inside_.front()).sequence);
+    Stall found = blame(FindingKind::missing, std::move(ranks), at(inside_.front()).sequence);
     found.sentence = "nothing is known of " + list_ranks(found.ranks);
     const uint64_t seen = at(found.ranks.front()).sequence;
     if (found.ranks.size() == 1 && seen > 0) {
@@ -208,12 +208,12 @@ class Search {
                        [&](const auto& entry) { return is_late(*entry.second, wanted); });
   }
 
-  Culprit late(uint64_t wanted) const {
+  Stall late(uint64_t wanted) const {
     Ranks ranks;
     for (const auto& [rank, state] : states_) {
       if (is_late(*state, wanted)) ranks.push_back(rank);
     }
-    Culprit found = accuse(FindingKind::late, std::move(ranks), wanted);
+    Stall found = blame(FindingKind::late, std::move(ranks), wanted);
     found.sentence = list_ranks(found.ranks) + agree(found.ranks, " have", " has") + " not called " + words_of(wanted);
     if (found.ranks.size() == 1) found.sentence += "; " + last_words(at(found.ranks.front()));
     found.sentence += waiting_words(found, false);
@@ -221,9 +221,9 @@ class Search {
   }
 
   // Several only where nobody says whom it waits for, and all have come as far.
-  Culprit stuck(Ranks ranks) const {
+  Stall stuck(Ranks ranks) const {
     const RankState& first = at(ranks.front());
-    Culprit found = accuse(FindingKind::stuck, std::move(ranks), first.sequence);
+    Stall found = blame(FindingKind::stuck, std::move(ranks), first.sequence);
     found.sentence = list_ranks(found.ranks) + agree(found.ranks, " are in ", " is in ") + words_of(first.sequence) +
                      agree(found.ranks, " and make no step", " and makes no step");
     if (first.since > 0) found.sentence += " for " + duration_words(first.since);
@@ -234,10 +234,10 @@ class Search {
   }
 
   // `rank` has sent all that `waiter` waits for.
-  Culprit lost(const End& end) const {
+  Stall lost(const End& end) const {
     const RankState& waiter = at(end.waiter);
-    Culprit found =
-        accuse(FindingKind::lost, {std::min(end.waiter, end.rank), std::max(end.waiter, end.rank)}, waiter.sequence);
+    Stall found =
+        blame(FindingKind::lost, {std::min(end.waiter, end.rank), std::max(end.waiter, end.rank)}, waiter.sequence);
     found.sentence = "rank " + std::to_string(end.waiter) + " is in " + words_of(waiter.sequence) +
                      " and waits for rank " + std::to_string(end.rank) +
                      ", which has finished that call: what it sent is lost";
@@ -245,7 +245,7 @@ class Search {
   }
 
   // All chains run in circles.
-  Culprit circle() const {
+  Stall circle() const {
     Ranks members;
     uint32_t here = *std::find_if(inside_.begin(), inside_.end(), [&](uint32_t rank) { return target(at(rank)); });
     for (size_t i = 0; i < states_.size(); ++i) here = *target(at(here));  // now it is on the circle
@@ -260,8 +260,8 @@ class Search {
     const RankState& least = at(members.front());
     if (has_late(least.sequence)) return late(least.sequence);
     const uint32_t sender = *target(least);
-    Culprit found =
-        accuse(FindingKind::circle, {std::min(least.rank, sender), std::max(least.rank, sender)}, least.sequence);
+    Stall found =
+        blame(FindingKind::circle, {std::min(least.rank, sender), std::max(least.rank, sender)}, least.sequence);
     constexpr size_t kShown = 8;
     found.sentence = "rank " + std::to_string(least.rank);
     for (size_t i = 1; i < std::min(members.size(), kShown); ++i) {
@@ -283,6 +283,6 @@ class Search {
 
 std::string_view to_string(FindingKind kind) { return kFindingNames[static_cast<size_t>(kind)]; }
 
-Culprit find_culprit(std::span<const RankState> states) { return Search(states).run(); }
+Stall diagnose_stall(std::span<const RankState> states) { return Search(states).run(); }
 
 }  // namespace banyan::run

@@ -1,4 +1,4 @@
-// Questions: what the communicators of other ranks do, and the wish that they write it down.
+// StateQueries: what the communicators of other ranks do, and the wish that they write it down.
 //
 // They travel by way of the hub, so that a rank that wonders needs no connection to everybody. When the hub does not
 // help, the rank asks the others directly, at half the time it has.
@@ -14,23 +14,24 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/run/agent/agent_connections.h"
 #include "banyan/run/agent/hooks.h"
 #include "banyan/run/agent/hub.h"
-#include "banyan/run/agent/links.h"
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/system/timers.h"
 
 namespace banyan::run {
 
 // On the thread of the timers.
-class Questions {
+class StateQueries {
  public:
   using Done = std::function<void(std::vector<PeerReport> by_rank)>;
 
-  Questions(Timers& timers, Links& links, const Hub& hub, const Liveness& liveness, HookBoard& hooks, uint32_t own);
-  ~Questions();
-  Questions(const Questions&) = delete;
-  Questions& operator=(const Questions&) = delete;
+  StateQueries(Timers& timers, AgentConnections& connections, const Hub& hub, const Liveness& liveness,
+               HookBoard& hooks, uint32_t own);
+  ~StateQueries();
+  StateQueries(const StateQueries&) = delete;
+  StateQueries& operator=(const StateQueries&) = delete;
 
   // `done` is called at the deadline, or before, perhaps before ask() returns.
   void ask(uint64_t communicator, TimeSource::TimePoint deadline, Done done);
@@ -38,18 +39,18 @@ class Questions {
 
   // The state of some rank has changed.
   void changed();
-  // False when the message is of a kind that is not for questions. Throws Error{invalid_input}.
+  // False when the message is of a kind that is not for queries. Throws Error{invalid_input}.
   bool received(uint32_t rank, const Message& message);
 
  private:
-  struct Question {
+  struct Query {
     uint64_t communicator = 0;
     std::vector<PeerReport> reports;
     std::set<uint32_t> pending;
     Done done;
     std::optional<Timers::Timer> direct_timer, end_timer;
   };
-  struct Dump {
+  struct Broadcast {
     uint64_t communicator = 0;
     std::string reason;
     Timers::Timer timer;  // until the hub has taken it
@@ -58,22 +59,22 @@ class Questions {
   void ask_directly(uint64_t number);
   void finish_if_done(uint64_t number);
   void finish(uint64_t number);
-  void dump_directly(uint64_t number, uint64_t communicator, const std::string& reason);
+  void broadcast_directly(uint64_t number, uint64_t communicator, const std::string& reason);
   void received_ask(uint32_t rank, const Message& message);
   void received_answer(const Message& message);
-  void received_dump(uint32_t rank, const Message& message);
+  void received_broadcast(uint32_t rank, const Message& message);
   Message answer_to(uint32_t asker, uint64_t number, uint64_t communicator);
   std::vector<uint32_t> others() const;
 
   Timers& timers_;
-  Links& links_;
+  AgentConnections& connections_;
   const Hub& hub_;
   const Liveness& liveness_;
   HookBoard& hooks_;
   uint32_t own_;
-  std::map<uint64_t, Question> questions_;
-  std::map<uint64_t, Dump> dumps_;
-  std::deque<std::pair<uint32_t, uint64_t>> seen_dumps_;  // may come by two ways
+  std::map<uint64_t, Query> queries_;
+  std::map<uint64_t, Broadcast> broadcasts_;
+  std::deque<std::pair<uint32_t, uint64_t>> seen_broadcasts_;  // may come by two ways
   uint64_t next_number_ = 0;
 };
 

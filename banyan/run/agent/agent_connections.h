@@ -1,4 +1,4 @@
-// Links: connections between agents that carry messages, made when the first message is to be sent.
+// AgentConnections: connections between agents that carry messages, made when the first message is to be sent.
 //
 // Messages to a rank arrive once and in order, or not at all when it is lost. A connection that breaks is no death: both
 // ends call again, and what the peer has not confirmed is sent once more. A rank is *lost* when its host says that
@@ -31,7 +31,7 @@ struct Message {
 };
 
 // One thread, that of the timers and of the dialer.
-class Links {
+class AgentConnections {
  public:
   struct Options {
     uint32_t own = 0;  // rank
@@ -40,15 +40,15 @@ class Links {
   };
   struct Events {
     std::function<void(uint32_t rank, Message message)> received;
-    std::function<void(uint32_t rank)> linked;  // by a first connection, or again after none was left
+    std::function<void(uint32_t rank)> connected;  // by a first connection, or again after none was left
     // It is closed now. Not called for a rank that was closed before.
     std::function<void(uint32_t rank, std::string why)> lost;
   };
 
-  Links(Timers& timers, Dialer& dialer, Options options, Events events);
-  ~Links();
-  Links(const Links&) = delete;
-  Links& operator=(const Links&) = delete;
+  AgentConnections(Timers& timers, Dialer& dialer, Options options, Events events);
+  ~AgentConnections();
+  AgentConnections(const AgentConnections&) = delete;
+  AgentConnections& operator=(const AgentConnections&) = delete;
 
   // Calls the peer, if need be. Messages to closed ones vanish, as do those to a peer that confirms nothing, when they
   // have become too many (kMaxQueued bytes).
@@ -56,7 +56,7 @@ class Links {
   void call(uint32_t rank);
   // A connection by which `rank` called. False when it was closed before.
   bool adopt(uint32_t rank, std::unique_ptr<ByteStream> stream);
-  bool is_linked(uint32_t rank) const { return !entries_[rank].links.empty(); }
+  bool is_connected(uint32_t rank) const { return !entries_[rank].connections.empty(); }
   // What came of the last call that failed; empty if none did.
   const std::string& trouble(uint32_t rank) const { return entries_[rank].trouble; }
   // The rank has said that it goes: when its connection ends, it is lost at once.
@@ -68,15 +68,15 @@ class Links {
   static constexpr size_t kMaxQueued = size_t{64} << 20;
 
  private:
-  struct Link {
+  struct Connection {
     std::unique_ptr<ByteStream> stream;  // none when it was closed
     std::string in, out;
     bool awaits_room = false;
     bool has_received = false;
   };
   struct Entry {
-    std::vector<std::shared_ptr<Link>> links;  // shared with the functions that serve it while it is closed
-    std::deque<Message> unconfirmed;           // sent, or to be sent by the first link
+    std::vector<std::shared_ptr<Connection>> connections;  // shared with the functions that serve it while it is closed
+    std::deque<Message> unconfirmed;                       // sent, or to be sent by the first connection
     size_t unconfirmed_bytes = 0;
     uint64_t first_unconfirmed = 1;        // its number
     uint64_t received = 0, confirmed = 0;  // numbers of the last message from the peer; and that it knows of
@@ -85,25 +85,25 @@ class Links {
     std::chrono::milliseconds next_pause{};
     TimeSource::TimePoint calling_since;
     std::string trouble;       // of the last call that failed
-    std::string break_reason;  // of the last link, while there is none
-    uint32_t hang_ups = 0;     // of links one after the other, without a word
+    std::string break_reason;  // of the last connection, while there is none
+    uint32_t hang_ups = 0;     // of connections one after the other, without a word
     bool will_end = false, is_closed = false;
   };
 
   void call_now(uint32_t rank);
   void call_again(uint32_t rank, bool nobody_listens);
   void call_ended(uint32_t rank, Dialer::Outcome outcome);
-  void write(Entry& entry, Link& link, uint64_t number, const Message& message);
+  void write(Entry& entry, Connection& connection, uint64_t number, const Message& message);
   void confirm(Entry& entry);
   void send_unconfirmed(Entry& entry);
-  void serve(uint32_t rank, const std::shared_ptr<Link>& link, bool may_receive, bool may_send);
-  // Why the link is of no use any more, if so.
-  std::optional<std::string> read(uint32_t rank, const std::shared_ptr<Link>& link);
-  std::optional<std::string> deliver(uint32_t rank, const std::shared_ptr<Link>& link);
+  void serve(uint32_t rank, const std::shared_ptr<Connection>& connection, bool may_receive, bool may_send);
+  // Why the connection is of no use any more, if so.
+  std::optional<std::string> read(uint32_t rank, const std::shared_ptr<Connection>& connection);
+  std::optional<std::string> deliver(uint32_t rank, const std::shared_ptr<Connection>& connection);
   void take(uint32_t rank, uint64_t number, Message message);
   void forget_confirmed(Entry& entry, uint64_t up_to);
-  void flush(Link& link);
-  void link_broke(uint32_t rank, const std::shared_ptr<Link>& link, const std::string& why);
+  void flush(Connection& connection);
+  void connection_broke(uint32_t rank, const std::shared_ptr<Connection>& connection, const std::string& why);
   void lose(uint32_t rank, const std::string& why);
   void end_pause(Entry& entry);
   void drop(Entry& entry);

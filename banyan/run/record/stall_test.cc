@@ -1,5 +1,5 @@
 // What a rank that has lost patience can say from a few facts about each rank.
-#include "banyan/run/record/culprit.h"
+#include "banyan/run/record/stall.h"
 
 #include <gmock/gmock.h>
 
@@ -29,10 +29,10 @@ struct Case {
   const char* sentence;
 };
 
-class CulpritOf : public ::testing::TestWithParam<Case> {};
+class StallOf : public ::testing::TestWithParam<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(
-    Culprit, CulpritOf,
+    Stall, StallOf,
     ::testing::Values(
         Case{"NobodyWaits", {after(0, 4), after(1, 4), after(2, 3)}, FindingKind::none, {}, ""},
         Case{"NoRanks", {}, FindingKind::none, {}, ""},
@@ -137,15 +137,15 @@ INSTANTIATE_TEST_SUITE_P(
             "nothing is known of rank 1; the last call that others saw of it is #17; rank 0 waits for it in call #17"}),
     [](const auto& case_info) { return case_info.param.name; });
 
-TEST_P(CulpritOf, IsNamed) {
+TEST_P(StallOf, IsNamed) {
   const Case& example = GetParam();
-  const Culprit culprit = find_culprit(example.states);
-  EXPECT_EQ(culprit.kind, example.kind) << to_string(culprit.kind);
-  EXPECT_EQ(culprit.ranks, example.ranks);
-  EXPECT_EQ(culprit.sentence, example.sentence);
+  const Stall stall = diagnose_stall(example.states);
+  EXPECT_EQ(stall.kind, example.kind) << to_string(stall.kind);
+  EXPECT_EQ(stall.ranks, example.ranks);
+  EXPECT_EQ(stall.sentence, example.sentence);
 }
 
-TEST(Culprit, UsesTheRecordsWhereTheyAreKnown) {
+TEST(Stall, UsesTheRecordsWhereTheyAreKnown) {
   OperationRecord previous{.sequence = 16, .count = 4, .kind = OperationKind::broadcast};
   OperationRecord wanted{
       .sequence = 17, .count = 1024, .kind = OperationKind::all_reduce, .type = element::DataType::float32};
@@ -154,12 +154,12 @@ TEST(Culprit, UsesTheRecordsWhereTheyAreKnown) {
   late.since = 42 * kSecond / 10;
   waiting.operation = &wanted;
   EXPECT_EQ(
-      find_culprit(std::vector{waiting, late}).sentence,
+      diagnose_stall(std::vector{waiting, late}).sentence,
       "rank 3 has not called allreduce #17 (1024 float32 sum); its last was broadcast #16, finished 4.2 s before; "
       "rank 0 waits for it");
 }
 
-TEST(Culprit, AMismatchComesFirst) {
+TEST(Stall, AMismatchComesFirst) {
   OperationRecord ours{
       .sequence = 17, .count = 1024, .kind = OperationKind::all_reduce, .type = element::DataType::float32};
   OperationRecord theirs = ours;
@@ -167,18 +167,18 @@ TEST(Culprit, AMismatchComesFirst) {
   std::vector<RankState> states{in(0, 17, 2), in(1, 17, 0), in(2, 17, 1), with(after(3, 16), Health::dead)};
   states[0].operation = states[2].operation = &ours;
   states[1].operation = &theirs;
-  const Culprit culprit = find_culprit(states);
-  EXPECT_EQ(culprit.kind, FindingKind::mismatch);
-  EXPECT_THAT(culprit.ranks, ElementsAre(1));
-  EXPECT_THAT(culprit.waiting, ElementsAre(0, 2));
+  const Stall stall = diagnose_stall(states);
+  EXPECT_EQ(stall.kind, FindingKind::mismatch);
+  EXPECT_THAT(stall.ranks, ElementsAre(1));
+  EXPECT_THAT(stall.waiting, ElementsAre(0, 2));
   EXPECT_EQ(
-      culprit.sentence,
+      stall.sentence,
       "rank 1 called allreduce #17 of 1000 float32 sum where ranks 0, 2 called allreduce #17 of 1024 float32 sum: "
       "the counts differ");
 }
 
-// Any facts, however contradictory: it ends, names known ranks only, and does not accuse those it says wait.
-TEST(Culprit, EndsOnAnyFacts) {
+// Any facts, however contradictory: it ends, names known ranks only, and does not blame those it says wait.
+TEST(Stall, EndsOnAnyFacts) {
   uint64_t random = 12345;
   const auto next = [&](uint64_t below) {
     random = random * 6364136223846793005u + 1442695040888963407u;
@@ -195,18 +195,18 @@ TEST(Culprit, EndsOnAnyFacts) {
                         .waits_for = next(3) == 0 ? kNoRank : static_cast<uint32_t>(next(size + 1)),
                         .health = next(3) > 0 ? Health::alive : static_cast<Health>(next(kHealths))});
     }
-    const Culprit culprit = find_culprit(states);
-    ASSERT_EQ(culprit.sentence.empty(), culprit.kind == FindingKind::none) << "round " << round;
-    ASSERT_EQ(culprit.ranks.empty(), culprit.kind == FindingKind::none) << "round " << round;
-    ASSERT_TRUE(std::is_sorted(culprit.ranks.begin(), culprit.ranks.end())) << "round " << round;
-    for (const uint32_t rank : culprit.ranks) {
+    const Stall stall = diagnose_stall(states);
+    ASSERT_EQ(stall.sentence.empty(), stall.kind == FindingKind::none) << "round " << round;
+    ASSERT_EQ(stall.ranks.empty(), stall.kind == FindingKind::none) << "round " << round;
+    ASSERT_TRUE(std::is_sorted(stall.ranks.begin(), stall.ranks.end())) << "round " << round;
+    for (const uint32_t rank : stall.ranks) {
       ASSERT_LT(rank, size) << "round " << round;
-      ASSERT_EQ(std::count(culprit.waiting.begin(), culprit.waiting.end(), rank), 0) << "round " << round;
+      ASSERT_EQ(std::count(stall.waiting.begin(), stall.waiting.end(), rank), 0) << "round " << round;
     }
     const bool anybody_waits =
         std::any_of(states.begin(), states.end(), [](const RankState& state) { return state.is_inside(); });
     if (anybody_waits) {
-      ASSERT_NE(culprit.kind, FindingKind::none) << "round " << round;
+      ASSERT_NE(stall.kind, FindingKind::none) << "round " << round;
     }
   }
 }

@@ -1,0 +1,213 @@
+#include "banyan/run/agent/state_queries.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "banyan/run/agent/messages.h"
+#include "banyan/run/join/wire.h"
+
+namespace banyan::run {
+namespace {
+
+// For the hub to say that it passes a wish on.
+constexpr std::chrono::milliseconds kHubTime{200};
+constexpr size_t kBroadcastsRemembered = 256;
+
+uint8_t flag(bool on) { return on ? 1 : 0; }
+
+Message ask_message(uint32_t asker, uint64_t number, uint64_t communicator, bool pass_on) {
+  return {message::ask, WireWriter().number(asker).number(number).number(communicator).number(flag(pass_on)).take()};
+}
+
+Message broadcast_message(uint32_t asker, uint64_t number, uint64_t communicator, const std::string& reason,
+                          bool pass_on) {
+  return {message::broadcast,
+          WireWriter().number(asker).number(number).number(communicator).text(reason).number(flag(pass_on)).take()};
+}
+
+// Of the rank's state hook; nothing where the communicator is not known.
+PeerReport report_of(std::optional<std::string> state) {
+  return {.health = state ? Health::alive : Health::unknown, .text = std::move(state).value_or("")};
+}
+
+}  // namespace
+
+StateQueries::StateQueries(Timers& timers, AgentConnections& connections, const Hub& hub, const Liveness& liveness,
+                           HookBoard& hooks, uint32_t own)
+    : timers_(timers), connections_(connections), hub_(hub), liveness_(liveness), hooks_(hooks), own_(own) {}
+
+StateQueries::~StateQueries() {
+  for (auto& [number, query] : queries_) {
+    if (query.direct_timer) timers_.cancel(*query.direct_timer);
+    if (query.end_timer) timers_.cancel(*query.end_timer);
+  }
+  for (auto& [number, broadcast] : broadcasts_) timers_.cancel(broadcast.timer);
+}
+
+std::vector<uint32_t> StateQueries::others() const {
+  std::vector<uint32_t> ranks;
+  for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
+    if (rank != own_ && !liveness_.is_gone(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void StateQueries::ask(uint64_t communicator, TimeSource::TimePoint deadline, Done done) {
+  const uint64_t number = ++next_number_;
+  Query& query = queries_[number];
+  query.communicator = communicator;
+  query.done = std::move(done);
+  query.reports.resize(liveness_.size());
+  for (const uint32_t rank : others()) query.pending.insert(rank);
+  const std::optional<std::string> own = hooks_.state(communicator);
+  query.reports[own_] = report_of(own);
+  query.end_timer = timers_.at(deadline, [this, number] { finish(number); });
+  if (hub_.is_own() || !hub_.answers()) {
+    ask_directly(number);
+  } else {
+    const auto now = timers_.now();
+    query.direct_timer = timers_.at(now + (deadline - now) / 2, [this, number] { ask_directly(number); });
+    connections_.send(hub_.rank(), ask_message(own_, number, communicator, true));
+  }
+  finish_if_done(number);
+}
+
+void StateQueries::ask_directly(uint64_t number) {
+  const Query& query = queries_.at(number);
+  for (const uint32_t rank : query.pending)
+    connections_.send(rank, ask_message(own_, number, query.communicator, false));
+}
+
+void StateQueries::changed() {
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, query] : queries_) numbers.push_back(number);
+  for (const uint64_t number : numbers) finish_if_done(number);
+}
+
+// Those who are silent may still answer, but nobody waits for them alone.
+void StateQueries::finish_if_done(uint64_t number) {
+  const std::set<uint32_t>& pending = queries_.at(number).pending;
+  if (std::all_of(pending.begin(), pending.end(),
+                  [this](uint32_t rank) { return liveness_.state(rank) != Health::alive; })) {
+    finish(number);
+  }
+}
+
+void StateQueries::finish(uint64_t number) {
+  auto node = queries_.extract(number);
+  Query& query = node.mapped();
+  timers_.cancel(*query.end_timer);
+  if (query.direct_timer) timers_.cancel(*query.direct_timer);
+  for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
+    PeerReport& report = query.reports[rank];
+    if (report.health != Health::silent) continue;
+    report.text = liveness_.why(rank);
+    if (liveness_.is_gone(rank)) report.health = liveness_.state(rank);
+  }
+  query.done(std::move(query.reports));
+}
+
+Message StateQueries::answer_to(uint32_t asker, uint64_t number, uint64_t communicator) {
+  const std::optional<std::string> state = hooks_.state(communicator);
+  return {message::answer, WireWriter()
+                               .number(asker)
+                               .number(number)
+                               .number(own_)
+                               .number(flag(state.has_value()))
+                               .text(state.value_or(""))
+                               .take()};
+}
+
+bool StateQueries::received(uint32_t rank, const Message& message) {
+  switch (message.kind) {
+    case message::ask:
+      received_ask(rank, message);
+      return true;
+    case message::answer:
+      received_answer(message);
+      return true;
+    case message::broadcast:
+      received_broadcast(rank, message);
+      return true;
+    case message::broadcast_noted: {
+      const auto node = broadcasts_.extract(WireReader(message.body).number<uint64_t>());
+      if (!node.empty()) timers_.cancel(node.mapped().timer);
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+void StateQueries::received_ask(uint32_t rank, const Message& message) {
+  WireReader reader(message.body);
+  const uint32_t asker = reader.number<uint32_t>();
+  const uint64_t number = reader.number<uint64_t>();
+  const uint64_t communicator = reader.number<uint64_t>();
+  const bool pass_on = reader.number<uint8_t>() != 0;
+  connections_.send(rank, answer_to(asker, number, communicator));
+  if (!pass_on) return;
+  for (const uint32_t other : others()) {
+    if (other != asker) connections_.send(other, ask_message(asker, number, communicator, false));
+  }
+}
+
+void StateQueries::received_answer(const Message& message) {
+  WireReader reader(message.body);
+  const uint32_t asker = reader.number<uint32_t>();
+  const uint64_t number = reader.number<uint64_t>();
+  const uint32_t rank = reader.number<uint32_t>();
+  const bool is_known = reader.number<uint8_t>() != 0;
+  std::string text = reader.text();
+  if (asker != own_) {
+    if (asker < liveness_.size()) connections_.send(asker, message);
+    return;
+  }
+  const auto found = queries_.find(number);
+  if (found == queries_.end() || found->second.pending.erase(rank) == 0) return;
+  found->second.reports[rank] = report_of(is_known ? std::optional(std::move(text)) : std::nullopt);
+  finish_if_done(number);
+}
+
+void StateQueries::tell(uint64_t communicator, const std::string& reason) {
+  const uint64_t number = ++next_number_;
+  if (hub_.is_own() || !hub_.answers()) {
+    broadcast_directly(number, communicator, reason);
+  } else {
+    Broadcast& broadcast = broadcasts_[number];
+    broadcast = {.communicator = communicator, .reason = reason, .timer = {}};
+    broadcast.timer = timers_.after(kHubTime, [this, number] {
+      const auto node = broadcasts_.extract(number);
+      broadcast_directly(number, node.mapped().communicator, node.mapped().reason);
+    });
+    connections_.send(hub_.rank(), broadcast_message(own_, number, communicator, reason, true));
+  }
+  hooks_.told(communicator, reason);
+}
+
+void StateQueries::broadcast_directly(uint64_t number, uint64_t communicator, const std::string& reason) {
+  for (const uint32_t rank : others())
+    connections_.send(rank, broadcast_message(own_, number, communicator, reason, false));
+}
+
+void StateQueries::received_broadcast(uint32_t rank, const Message& message) {
+  WireReader reader(message.body);
+  const uint32_t asker = reader.number<uint32_t>();
+  const uint64_t number = reader.number<uint64_t>();
+  const uint64_t communicator = reader.number<uint64_t>();
+  const std::string reason = reader.text();
+  const bool pass_on = reader.number<uint8_t>() != 0;
+  if (pass_on) {
+    connections_.send(rank, {message::broadcast_noted, WireWriter().number(number).take()});
+    for (const uint32_t other : others()) {
+      if (other != asker) connections_.send(other, broadcast_message(asker, number, communicator, reason, false));
+    }
+  }
+  const std::pair<uint32_t, uint64_t> key{asker, number};
+  if (std::find(seen_broadcasts_.begin(), seen_broadcasts_.end(), key) != seen_broadcasts_.end()) return;
+  seen_broadcasts_.push_back(key);
+  if (seen_broadcasts_.size() > kBroadcastsRemembered) seen_broadcasts_.pop_front();
+  hooks_.told(communicator, reason);
+}
+
+}  // namespace banyan::run
