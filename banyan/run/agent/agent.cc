@@ -17,8 +17,8 @@
 #include "banyan/run/agent/core.h"
 #include "banyan/run/agent/lanes.h"
 #include "banyan/run/agent/socket_dialer.h"
-#include "banyan/run/join/calls.h"
-#include "banyan/run/join/reception.h"
+#include "banyan/run/join/acceptor.h"
+#include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/join/wire.h"
 #include "banyan/run/system/fork_guard.h"
 #include "banyan/run/system/process_watch.h"
@@ -50,8 +50,8 @@ std::vector<std::string> names_of(const World& world) {
   return names;
 }
 
-std::vector<CallTarget> targets_of(const World& world) {
-  std::vector<CallTarget> targets;
+std::vector<ConnectTarget> targets_of(const World& world) {
+  std::vector<ConnectTarget> targets;
   for (const Member& member : world.members) {
     targets.push_back({.addresses = member.addresses, .port = member.port, .local_address = ""});
   }
@@ -60,7 +60,7 @@ std::vector<CallTarget> targets_of(const World& world) {
 
 std::vector<SocketDialer::Peer> peers_of(const World& world, const std::string& world_name) {
   std::vector<SocketDialer::Peer> peers;
-  std::vector<CallTarget> targets = targets_of(world);
+  std::vector<ConnectTarget> targets = targets_of(world);
   for (uint32_t rank = 0; rank < targets.size(); ++rank) {
     peers.push_back({.target = std::move(targets[rank]),
                      .greeting = {.purpose = kAgentPurpose,
@@ -151,8 +151,8 @@ class Agent::Impl {
   Impl(Listener listener, const Secret& secret, World world, const Options& options)
       : world_(std::move(world)),
         world_name_(name_of_world(world_)),
-        calls_(reactor_, secret, options.stranger_time),
-        dialer_(reactor_, calls_, options.lost_after, peers_of(world_, world_name_)),
+        connects_(reactor_, secret, options.stranger_time),
+        dialer_(reactor_, connects_, options.lost_after, peers_of(world_, world_name_)),
         lost_after_(options.lost_after),
         watch_(reactor_, [this](uint32_t rank) { core_.process_ended(rank); }),
         core_(reactor_, dialer_, watch_,
@@ -162,10 +162,10 @@ class Agent::Impl {
                .silent_after = options.silent_after,
                .lost_after = options.lost_after},
               {.joined = [this] { joined_.set_value(); }, .changed = [this](uint32_t rank) { lanes_.changed(rank); }}),
-        lanes_(reactor_, calls_, core_.liveness(), world_name_, targets_of(world_)),
-        reception_(reactor_, std::move(listener), secret,
-                   {.stranger_time = options.stranger_time, .stranger_limit = options.stranger_limit},
-                   [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); }) {}
+        lanes_(reactor_, connects_, core_.liveness(), world_name_, targets_of(world_)),
+        acceptor_(reactor_, std::move(listener), secret,
+                  {.stranger_time = options.stranger_time, .stranger_limit = options.stranger_limit},
+                  [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); }) {}
 
   ~Impl() {
     StopsAtExit::instance().remove(this);
@@ -212,7 +212,7 @@ class Agent::Impl {
   AgentCore& core() { return core_; }
   const AgentCore& core() const { return core_; }
   Lanes& lanes() { return lanes_; }
-  const Reception& reception() const { return reception_; }
+  const Acceptor& acceptor() const { return acceptor_; }
   const std::shared_ptr<Mailbox>& mailbox() const { return reactor_.mailbox(); }
   const std::shared_ptr<std::atomic<uint32_t>>& expectations() const { return expectations_; }
 
@@ -257,13 +257,13 @@ class Agent::Impl {
       std::make_shared<std::atomic<uint32_t>>(0);  // with their holders
   std::promise<void> joined_;
   Reactor reactor_;
-  Calls calls_;
+  OutgoingConnects connects_;
   SocketDialer dialer_;
   const std::chrono::milliseconds lost_after_;
   ProcessWatch watch_;
   AgentCore core_;
   Lanes lanes_;
-  Reception reception_;
+  Acceptor acceptor_;
   std::thread thread_;
 };
 
@@ -363,7 +363,7 @@ Survivors Agent::agree(const SurvivorQuestion& question) {
 }
 
 Agent::Refusals Agent::refusals() const {
-  Reception::Refusals refusals = impl_->reception().refusals();
+  Acceptor::Refusals refusals = impl_->acceptor().refusals();
   return {.count = refusals.count, .last = {refusals.last.begin(), refusals.last.end()}};
 }
 

@@ -90,7 +90,7 @@ class Agent {
     uint64_t count = 0;
     std::vector<std::string> last;  // one line each, at most 16
   };
-  // Calls that were not let in.
+  // OutgoingConnects that were not let in.
   Refusals refusals() const;
 
  private:

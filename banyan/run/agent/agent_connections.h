@@ -50,7 +50,7 @@ class AgentConnections {
   AgentConnections(const AgentConnections&) = delete;
   AgentConnections& operator=(const AgentConnections&) = delete;
 
-  // Calls the peer, if need be. Messages to closed ones vanish, as do those to a peer that confirms nothing, when they
+  // OutgoingConnects the peer, if need be. Messages to closed ones vanish, as do those to a peer that confirms nothing, when they
   // have become too many (kMaxQueued bytes).
   void send(uint32_t rank, Message message);
   void call(uint32_t rank);

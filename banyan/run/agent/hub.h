@@ -41,7 +41,7 @@ class Hub {
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
 
-  // Calls the hub, or waits for the others when this rank is it.
+  // OutgoingConnects the hub, or waits for the others when this rank is it.
   void start();
   uint32_t rank() const { return hub_; }
   bool is_own() const { return hub_ == options_.own; }
@@ -58,7 +58,7 @@ class Hub {
   bool received(uint32_t rank, const Message& message);
 
   void expect(bool on);
-  // Calls `done` when all who must have heard it have, perhaps before it returns.
+  // OutgoingConnects `done` when all who must have heard it have, perhaps before it returns.
   void leave(std::function<void()> done);
 
  private:

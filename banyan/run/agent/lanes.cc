@@ -106,11 +106,12 @@ void Lanes::call(const Key& key) {
                                    .number(key.peer)
                                    .number(key.lane)
                                    .take()};
-  request.call = calls_.call(request.target, std::move(greeting),
-                             [this, key](Calls::Outcome outcome) { call_ended(key, std::move(outcome)); });
+  request.call = connects_.connect(request.target, std::move(greeting), [this, key](OutgoingConnects::Outcome outcome) {
+    call_ended(key, std::move(outcome));
+  });
 }
 
-void Lanes::call_ended(const Key& key, Calls::Outcome outcome) {
+void Lanes::call_ended(const Key& key, OutgoingConnects::Outcome outcome) {
   Request& request = groups_.at(key.communicator).requests.at(key);
   request.call.reset();
   if (outcome.socket.is_open()) {
@@ -128,7 +129,7 @@ std::map<Lanes::Key, Lanes::Request>::node_type Lanes::take_request(const Key& k
   Request& request = node.mapped();
   timers_.cancel(request.end);
   if (request.pause) timers_.cancel(*request.pause);
-  if (request.call) calls_.cancel(*request.call);
+  if (request.call) connects_.cancel(*request.call);
   return node;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "banyan/run/agent/liveness.h"
-#include "banyan/run/join/calls.h"
+#include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/join/wire.h"
 #include "banyan/run/system/timers.h"
 #include "banyan/run/transport/connector.h"
@@ -44,8 +44,13 @@ struct LaneGroup {
 class Lanes {
  public:
   // `targets` and `world` (its name) are for calls, `targets` by world rank.
-  Lanes(Timers& timers, Calls& calls, const Liveness& liveness, std::string world, std::vector<CallTarget> targets)
-      : timers_(timers), calls_(calls), liveness_(liveness), world_(std::move(world)), targets_(std::move(targets)) {}
+  Lanes(Timers& timers, OutgoingConnects& calls, const Liveness& liveness, std::string world,
+        std::vector<ConnectTarget> targets)
+      : timers_(timers),
+        connects_(calls),
+        liveness_(liveness),
+        world_(std::move(world)),
+        targets_(std::move(targets)) {}
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
@@ -70,7 +75,7 @@ class Lanes {
     auto operator<=>(const Key&) const = default;
   };
   struct Request {
-    CallTarget target;
+    ConnectTarget target;
     std::optional<uint64_t> call;
     std::optional<Timers::Timer> pause;
     Timers::Timer end;
@@ -88,7 +93,7 @@ class Lanes {
   };
 
   void call(const Key& key);
-  void call_ended(const Key& key, Calls::Outcome outcome);
+  void call_ended(const Key& key, OutgoingConnects::Outcome outcome);
   void fail(const Key& key, Error failure);
   void time_out(const Key& key);
   void succeed(const Key& key, FileDescriptor socket);
@@ -98,10 +103,10 @@ class Lanes {
   FileDescriptor unpark(const Key& key);
 
   Timers& timers_;
-  Calls& calls_;
+  OutgoingConnects& connects_;
   const Liveness& liveness_;
   std::string world_;
-  std::vector<CallTarget> targets_;
+  std::vector<ConnectTarget> targets_;
   std::map<uint64_t, Group> groups_;
   std::map<Key, Parked> parked_;
   std::deque<uint64_t> closed_;  // communicators that are no more, the last ones

@@ -47,7 +47,7 @@ class World {
     }
     return ranks;
   }
-  // Calls `event` at a moment within `time`.
+  // OutgoingConnects `event` at a moment within `time`.
   void some_time_within(milliseconds time, std::function<void()> event) {
     time_.after(microseconds(network_.draw(static_cast<uint64_t>(microseconds(time).count()))), std::move(event));
   }

@@ -75,8 +75,8 @@ ByteStream::Received SocketStream::receive(std::span<char> buffer) {
 }
 
 uint64_t SocketDialer::dial(uint32_t peer, Done done) {
-  return calls_.call(
-      peers_[peer].target, peers_[peer].greeting, [this, done = std::move(done)](Calls::Outcome outcome) {
+  return connects_.connect(
+      peers_[peer].target, peers_[peer].greeting, [this, done = std::move(done)](OutgoingConnects::Outcome outcome) {
         Outcome made{
             .stream = nullptr, .failure = std::move(outcome.failure), .nobody_listens = outcome.nobody_listens};
         try {

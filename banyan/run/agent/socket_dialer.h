@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "banyan/run/join/calls.h"
+#include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/system/byte_stream.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/reactor.h"
@@ -35,18 +35,18 @@ class SocketStream final : public ByteStream {
 class SocketDialer final : public Dialer {
  public:
   struct Peer {
-    CallTarget target;
+    ConnectTarget target;
     Greeting greeting;
   };
-  SocketDialer(Reactor& reactor, Calls& calls, std::chrono::milliseconds lost_after, std::vector<Peer> peers)
-      : reactor_(reactor), calls_(calls), lost_after_(lost_after), peers_(std::move(peers)) {}
+  SocketDialer(Reactor& reactor, OutgoingConnects& calls, std::chrono::milliseconds lost_after, std::vector<Peer> peers)
+      : reactor_(reactor), connects_(calls), lost_after_(lost_after), peers_(std::move(peers)) {}
 
   uint64_t dial(uint32_t peer, Done done) override;
-  void cancel(uint64_t call) override { calls_.cancel(call); }
+  void cancel(uint64_t call) override { connects_.cancel(call); }
 
  private:
   Reactor& reactor_;
-  Calls& calls_;
+  OutgoingConnects& connects_;
   const std::chrono::milliseconds lost_after_;
   const std::vector<Peer> peers_;
 };

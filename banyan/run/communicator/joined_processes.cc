@@ -104,9 +104,9 @@ std::string mark_of(const Secret& secret) {
   return std::to_string(mark);
 }
 
-Card card_of(const RegionPool& pool, uint32_t rank, const Listener& listener, const Secret& secret,
-             std::vector<std::string> addresses) {
-  Card card{
+EndpointRecord record_of_endpoint(const RegionPool& pool, uint32_t rank, const Listener& listener, const Secret& secret,
+                                  std::vector<std::string> addresses) {
+  EndpointRecord card{
       .rank = rank, .member = describe_self(listener.port(), std::move(addresses)), .cores = own_cores(), .extras = {}};
   card.extras[kRegions] = std::to_string(pool.directory_fd());
   card.extras[kSecretMark] = mark_of(secret);
@@ -114,9 +114,9 @@ Card card_of(const RegionPool& pool, uint32_t rank, const Listener& listener, co
 }
 
 // A folder lets everybody in who may write to it. All see the same cards, and throw the same.
-void expect_one_secret(const std::vector<Card>& cards) {
+void expect_one_secret(const std::vector<EndpointRecord>& cards) {
   std::map<std::string, std::vector<uint32_t>> parties;  // by mark
-  for (const Card& card : cards) {
+  for (const EndpointRecord& card : cards) {
     const auto mark = card.extras.find(kSecretMark);
     parties[mark == card.extras.end() ? "" : mark->second].push_back(card.rank);
   }
@@ -137,7 +137,7 @@ void expect_one_secret(const std::vector<Card>& cards) {
                                        ", or none (set BANYAN_SECRET or BANYAN_SECRET_FILE to the same on all hosts)");
 }
 
-int directory_of(const Card& card) {
+int directory_of(const EndpointRecord& card) {
   const auto found = card.extras.find(kRegions);
   int fd = -1;
   if (found != card.extras.end()) {
@@ -148,12 +148,13 @@ int directory_of(const Card& card) {
   throw Error(ErrorCode::mismatch, card.described() + " did not say where its shared memory is");
 }
 
-std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, const std::vector<Card>& cards, Listener listener,
-                                            uint32_t rank, const Secret& secret, const Deadline& deadline) {
+std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, const std::vector<EndpointRecord>& cards,
+                                            Listener listener, uint32_t rank, const Secret& secret,
+                                            const Deadline& deadline) {
   std::vector<Process> processes;
   World world{.rank = rank, .members = {}};
   expect_one_secret(cards);
-  for (const Card& card : cards) {
+  for (const EndpointRecord& card : cards) {
     processes.push_back({.member = card.member, .directory_fd = directory_of(card), .cores = card.cores});
     world.members.push_back(card.member);
   }
@@ -172,7 +173,8 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const I
   const std::string address = rendezvous.listening_address();
   const bool is_loopback = address.starts_with("127.") || address == "::1";
   Listener listener = Listener::on(is_loopback ? address : address.find(':') == std::string::npos ? "0.0.0.0" : "::");
-  const Card own = card_of(pool, invitation.rank, listener, rendezvous.secret(), rendezvous.own_addresses());
+  const EndpointRecord own =
+      record_of_endpoint(pool, invitation.rank, listener, rendezvous.secret(), rendezvous.own_addresses());
   return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation.rank,
                     rendezvous.secret(), deadline);
 }
@@ -184,7 +186,7 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& 
   std::vector<std::string> addresses = given_addresses();
   if (addresses.empty() && !secret.is_empty()) addresses = outward_addresses();
   if (secret.is_empty()) addresses = {"127.0.0.1"};
-  const Card own = card_of(pool, invitation.rank, listener, secret, std::move(addresses));
+  const EndpointRecord own = record_of_endpoint(pool, invitation.rank, listener, secret, std::move(addresses));
   return from_cards(pool, meet(store, own, invitation.size, deadline, invitation.name), std::move(listener),
                     invitation.rank, secret, deadline);
 }

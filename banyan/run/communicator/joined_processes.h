@@ -14,7 +14,7 @@
 #include "banyan/run/agent/agent.h"
 #include "banyan/run/host/host_group.h"
 #include "banyan/run/host/regions.h"
-#include "banyan/run/join/card.h"
+#include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/run/join/store.h"
 

@@ -27,10 +27,10 @@ constexpr std::chrono::milliseconds kGrace{2000};
 //   verdict       the cards of all, or the error that all throw
 class Meeting {
  public:
-  Meeting(Store& store, const Card& own, uint32_t size, const Deadline& deadline, const std::string& prefix)
+  Meeting(Store& store, const EndpointRecord& own, uint32_t size, const Deadline& deadline, const std::string& prefix)
       : store_(store), own_(own), size_(size), deadline_(deadline), prefix_(prefix) {}
 
-  std::vector<Card> hold() {
+  std::vector<EndpointRecord> hold() {
     try {
       compare_terms();
       take_seat();
@@ -45,7 +45,7 @@ class Meeting {
  private:
   std::string key(const std::string& name) const { return prefix_ + name; }
   int64_t add(const std::string& name) { return store_.add(key(name), 1, deadline_); }
-  std::string who(const Card& card) const {
+  std::string who(const EndpointRecord& card) const {
     return "rank " + std::to_string(card.rank) + " (" + card.described() + ")";
   }
 
@@ -53,7 +53,7 @@ class Meeting {
   void take_seat();
   std::string await_verdict();
   void remind(Reminder& reminder);
-  std::vector<Card> decide_late();
+  std::vector<EndpointRecord> decide_late();
   Json roster();
   static Json failure(const Error& error) {
     return {{"error", {{"code", static_cast<int>(error.code())}, {"message", error.message()}}}};
@@ -69,10 +69,10 @@ class Meeting {
     throw error;
   }
   Deadline late() const { return deadline_.later(kGrace); }
-  std::vector<Card> cards_of(const std::string& verdict);
+  std::vector<EndpointRecord> cards_of(const std::string& verdict);
 
   Store& store_;
-  const Card& own_;
+  const EndpointRecord& own_;
   const uint32_t size_;
   const Deadline deadline_;
   const std::string prefix_;
@@ -80,7 +80,7 @@ class Meeting {
 };
 
 void Meeting::compare_terms() {
-  const Json own = {{"size", size_}, {"version", Card::kVersion}, {"who", who(own_)}};
+  const Json own = {{"size", size_}, {"version", EndpointRecord::kVersion}, {"who", who(own_)}};
   const int64_t here = add("here");
   if (here == 1) store_.set(key("terms"), own.dump(-1, ' ', false, Json::error_handler_t::replace), deadline_);
   const std::string terms = store_.get(key("terms"), deadline_);
@@ -95,9 +95,9 @@ void Meeting::compare_terms() {
     throw Error(ErrorCode::invalid_input, std::string("somebody wrote strange terms: ") + error.what(), store_.place());
   }
   if (here == size) store_.set(key("all-here"), "", deadline_);
-  if (version != Card::kVersion) {
+  if (version != EndpointRecord::kVersion) {
     refuse(Error(ErrorCode::mismatch, first + " brings a card of version " + std::to_string(version) + ", and " +
-                                          who(own_) + " one of version " + std::to_string(Card::kVersion) +
+                                          who(own_) + " one of version " + std::to_string(EndpointRecord::kVersion) +
                                           "; run the same Banyan everywhere"));
   }
   if (size != size_) {
@@ -112,7 +112,7 @@ void Meeting::take_seat() {
     store_.set(key("card-" + rank), own_.encode(), deadline_);
     return;
   }
-  const Card other = Card::decode(store_.get(key("card-" + rank), deadline_));
+  const EndpointRecord other = EndpointRecord::decode(store_.get(key("card-" + rank), deadline_));
   refuse(Error(ErrorCode::mismatch, "rank " + rank + " has come to " + store_.place() + " twice: " + other.described() +
                                         " and " + own_.described()));
 }
@@ -157,16 +157,16 @@ Json Meeting::roster() {
                                                  store_.place() + " within " + deadline_.text()));
 }
 
-std::vector<Card> Meeting::decide_late() {
+std::vector<EndpointRecord> Meeting::decide_late() {
   const Json verdict = roster();
   close(verdict);
   // Of whoever was first to decide; all read the same.
   return cards_of(store_.get(key("verdict"), late()));
 }
 
-std::vector<Card> Meeting::cards_of(const std::string& verdict) {
+std::vector<EndpointRecord> Meeting::cards_of(const std::string& verdict) {
   is_verdict_ = true;
-  std::vector<Card> cards;
+  std::vector<EndpointRecord> cards;
   try {
     const Json object = Json::parse(verdict);
     if (object.contains("error")) {
@@ -174,7 +174,8 @@ std::vector<Card> Meeting::cards_of(const std::string& verdict) {
       throw Error(code == static_cast<int>(ErrorCode::timed_out) ? ErrorCode::timed_out : ErrorCode::mismatch,
                   object.at("error").at("message").get<std::string>());
     }
-    for (const Json& card : object.at("cards")) cards.push_back(Card::decode(card.get_ref<const std::string&>()));
+    for (const Json& card : object.at("cards"))
+      cards.push_back(EndpointRecord::decode(card.get_ref<const std::string&>()));
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::invalid_input, std::string("somebody wrote a strange verdict: ") + error.what(),
                 store_.place());
@@ -189,8 +190,8 @@ std::vector<Card> Meeting::cards_of(const std::string& verdict) {
 
 }  // namespace
 
-std::vector<Card> meet(Store& store, const Card& own, uint32_t size, const Deadline& deadline,
-                       const std::string& prefix) {
+std::vector<EndpointRecord> meet(Store& store, const EndpointRecord& own, uint32_t size, const Deadline& deadline,
+                                 const std::string& prefix) {
   CHECK(own.rank < size) << "rank " << own.rank << " of " << size;
   return Meeting(store, own, size, deadline, prefix).hold();
 }

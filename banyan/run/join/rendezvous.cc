@@ -208,16 +208,16 @@ std::string Rendezvous::listening_address() const {
   return std::any_of(addresses.begin(), addresses.end(), is_v6) ? "::" : "0.0.0.0";
 }
 
-std::vector<Card> Rendezvous::meet(const Card& own, uint32_t size, const Deadline& deadline) {
+std::vector<EndpointRecord> Rendezvous::meet(const EndpointRecord& own, uint32_t size, const Deadline& deadline) {
   last_ = deadline;
-  std::vector<Card> cards;
+  std::vector<EndpointRecord> cards;
   try {
     cards = banyan::run::meet(*store_, own, size, deadline);
   } catch (const Error& error) {
     if (is_host() && error.code() == ErrorCode::mismatch) {
       await_latecomers(*store_, Deadline::after(std::min(deadline.left(), kLatecomers)));
     }
-    const Reception::Refusals refusals = server_ == nullptr ? Reception::Refusals{} : server_->refusals();
+    const Acceptor::Refusals refusals = server_ == nullptr ? Acceptor::Refusals{} : server_->refusals();
     if (refusals.last.empty()) throw;
     throw Error(error.code(),
                 error.message() + "; " + std::to_string(refusals.count) +
@@ -225,7 +225,7 @@ std::vector<Card> Rendezvous::meet(const Card& own, uint32_t size, const Deadlin
                 error.where());
   }
   if (!secret_.is_empty()) return cards;
-  for (const Card& card : cards) {
+  for (const EndpointRecord& card : cards) {
     if (share_loopback(card.member.host_id, own.member.host_id)) continue;
     throw Error(
         ErrorCode::mismatch,

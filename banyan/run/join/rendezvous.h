@@ -1,17 +1,17 @@
 // Rendezvous: the processes of a job find each other.
 //
 // They agree on a place before they are started: a url, from their launcher (environment.h) or by an id that one of
-// them made (UniqueId). Each brings a Card; when all have come, everybody has the cards of all. Who comes late, or
+// them made (UniqueId). Each brings a EndpointRecord; when all have come, everybody has the cards of all. Who comes late, or
 // twice, is named to all of them.
 //
 //   const Place place = Place::parse(invitation->url);
 //   Rendezvous rendezvous(place, Secret::from_environment(), {.rank = invitation->rank, .job = invitation->job},
 //                         deadline);
 //   Listener listener = Listener::on(rendezvous.listening_address());
-//   Card card;
+//   EndpointRecord card;
 //   card.rank = invitation->rank;
 //   card.member = describe_self(listener.port(), rendezvous.own_addresses());
-//   const std::vector<Card> cards = rendezvous.meet(card, invitation->size, deadline);
+//   const std::vector<EndpointRecord> cards = rendezvous.meet(card, invitation->size, deadline);
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "banyan/run/join/card.h"
 #include "banyan/run/join/deadline.h"
+#include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/run/join/store.h"
 #include "banyan/run/join/store_server.h"
@@ -47,8 +47,8 @@ std::vector<std::string> given_addresses();
 // one store. All throw the same Error when it fails: timed_out, "ranks 3, 5, 6, 7 have not come to tcp://node0:29501
 // within 30 s"; mismatch, naming both, when two processes have the same rank or see another number of ranks, or when a
 // card has another version. By rank. Of size 1 to 2^24.
-std::vector<Card> meet(Store& store, const Card& own, uint32_t size, const Deadline& deadline,
-                       const std::string& prefix = "");
+std::vector<EndpointRecord> meet(Store& store, const EndpointRecord& own, uint32_t size, const Deadline& deadline,
+                                 const std::string& prefix = "");
 
 // After a meeting that failed: returns when as many as were expected have come and may read why, or at the deadline.
 void await_latecomers(Store& store, const Deadline& deadline, const std::string& prefix = "");
@@ -86,7 +86,7 @@ class Rendezvous {
   // See above. The host of a meeting that failed before the deadline waits up to two seconds for those who are still to
   // come, so that they learn why. Besides, Error{mismatch} when they are on several machines without a secret. The
   // message of a deadline says who called and was not let in.
-  std::vector<Card> meet(const Card& own, uint32_t size, const Deadline& deadline);
+  std::vector<EndpointRecord> meet(const EndpointRecord& own, uint32_t size, const Deadline& deadline);
 
  private:
   bool is_local() const;

@@ -41,14 +41,14 @@ class RendezvousTest : public ::testing::TestWithParam<const char*> {
   }
   ~RendezvousTest() override { std::filesystem::remove_all(parent_); }
 
-  std::vector<Card> meet_as(uint32_t rank, uint32_t size, milliseconds within = std::chrono::minutes(1),
-                            const std::string& job = "") const {
+  std::vector<EndpointRecord> meet_as(uint32_t rank, uint32_t size, milliseconds within = std::chrono::minutes(1),
+                                      const std::string& job = "") const {
     const Deadline deadline = Deadline::after(within);
     Rendezvous rendezvous(Place::parse(url_), kSecret, {.rank = rank, .job = job}, deadline);
-    return rendezvous.meet(card_of(rank, rendezvous), size, deadline);
+    return rendezvous.meet(record_of_endpoint(rank, rendezvous), size, deadline);
   }
-  static Card card_of(uint32_t rank, const Rendezvous& rendezvous) {
-    Card card;
+  static EndpointRecord record_of_endpoint(uint32_t rank, const Rendezvous& rendezvous) {
+    EndpointRecord card;
     card.rank = rank;
     card.member = describe_self(static_cast<uint16_t>(1000 + rank), rendezvous.own_addresses());
     card.extras["test"] = "rank " + std::to_string(rank);
@@ -80,7 +80,7 @@ TEST_P(RendezvousTest, BringsSixtyFourProcessesTogether) {
   const auto began = Deadline::Clock::now();
   const std::vector<std::string> seen = run_processes(kSize, std::chrono::minutes(1), [&](uint32_t rank) {
     std::string text;
-    for (const Card& card : meet_as(rank, kSize)) {
+    for (const EndpointRecord& card : meet_as(rank, kSize)) {
       text += std::to_string(card.rank) + " " + std::to_string(card.member.pid) + " " +
               std::to_string(card.member.port) + " " + card.extras.at("test") + " " + card.member.addresses.at(0) +
               "\n";
@@ -99,7 +99,7 @@ TEST_P(RendezvousTest, BringsSixtyFourProcessesTogether) {
 }
 
 TEST_P(RendezvousTest, IsDoneByOneAlone) {
-  const std::vector<Card> cards = meet_as(0, 1);
+  const std::vector<EndpointRecord> cards = meet_as(0, 1);
   ASSERT_EQ(cards.size(), 1u);
   EXPECT_EQ(cards[0].member.pid, getpid());
 }
@@ -145,7 +145,7 @@ TEST_P(RendezvousTest, EndsInAnErrorWhenACardIsNone) {
     for (const char* name : {"seat-1", "came"}) rendezvous.store().add(card.substr(0, 3) + name, 1, deadline);
     rendezvous.store().set(card.substr(0, 3) + "card-1", card, deadline);
     try {
-      meet(rendezvous.store(), card_of(0, rendezvous), 2, deadline, card.substr(0, 3));
+      meet(rendezvous.store(), record_of_endpoint(0, rendezvous), 2, deadline, card.substr(0, 3));
       FAIL();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_input);
@@ -173,7 +173,7 @@ TEST_P(RendezvousTest, NamesThoseWhoDiedOnTheWay) {
     Rendezvous rendezvous(Place::parse(url_), kSecret, {.rank = rank}, deadline);
     if (rank == 2) return std::string("left");
     try {
-      rendezvous.meet(card_of(rank, rendezvous), 3, deadline);
+      rendezvous.meet(record_of_endpoint(rank, rendezvous), 3, deadline);
     } catch (const Error& error) {
       return std::string(error.what());
     }
@@ -194,7 +194,7 @@ TEST(UniqueId, BringsProcessesTogether) {
     ranks.push_back(std::async(std::launch::async, [&, rank] {
       Rendezvous rendezvous(place, Secret(), {.rank = rank}, deadline);
       EXPECT_EQ(rendezvous.secret().key(), place.secret->key());
-      Card card;
+      EndpointRecord card;
       card.rank = rank;
       card.member = describe_self(1, rendezvous.own_addresses());
       return rendezvous.meet(card, 3, deadline).size();
@@ -298,13 +298,13 @@ TEST(Rendezvous, SaysWhenThePortIsTaken) {
   }
 }
 
-TEST(Card, SaysWhatItWasTold) {
-  Card card;
+TEST(EndpointRecord, SaysWhatItWasTold) {
+  EndpointRecord card;
   card.rank = 7;
   card.member = describe_self(4711, {"10.0.0.1", "::1"});
   card.cores = {0, 3, 70};
   card.extras = {{"ucx", "a\"b\\c"}, {"empty", ""}};
-  const Card copy = Card::decode(card.encode());
+  const EndpointRecord copy = EndpointRecord::decode(card.encode());
   EXPECT_EQ(copy.rank, 7u);
   EXPECT_EQ(copy.member.pid, getpid());
   EXPECT_EQ(copy.member.start_time, card.member.start_time);
@@ -315,18 +315,18 @@ TEST(Card, SaysWhatItWasTold) {
   EXPECT_EQ(copy.extras, card.extras);
 }
 
-TEST(Card, RefusesOtherVersionsAndOtherThings) {
-  std::string text = Card{}.encode();
+TEST(EndpointRecord, RefusesOtherVersionsAndOtherThings) {
+  std::string text = EndpointRecord{}.encode();
   text.replace(text.find("\"version\":3"), 11, "\"version\":9");
   try {
-    Card::decode(text);
+    EndpointRecord::decode(text);
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);
     EXPECT_THAT(error.what(), HasSubstr("version 9, and this process reads 3"));
   }
   for (const std::string wrong : {"", "[]", "{\"version\":3}", "nonsense", "{\"version\":\"1\"}"}) {
-    EXPECT_THROW(Card::decode(wrong), Error) << wrong;
+    EXPECT_THROW(EndpointRecord::decode(wrong), Error) << wrong;
   }
 }
 

@@ -27,7 +27,7 @@ class StoreServer::Impl {
   bool is_ours() const { return getpid() == owner_; }
   uint16_t port() const { return port_; }
   bool finish(const Deadline& deadline);
-  Reception::Refusals refusals() const;
+  Acceptor::Refusals refusals() const;
 
  private:
   struct Visitor {
@@ -60,8 +60,8 @@ class StoreServer::Impl {
   uint64_t next_visitor_ = 0;
   std::shared_ptr<std::promise<void>> empty_;  // asked for by finish(), which may have given up since
   mutable std::mutex mutex_;                   // protects what follows, while it lives and when it ends
-  std::unique_ptr<Reception> reception_;
-  Reception::Refusals refusals_;  // when there is no reception any more
+  std::unique_ptr<Acceptor> acceptor_;
+  Acceptor::Refusals refusals_;  // when there is no acceptor any more
   std::thread thread_;
 };
 
@@ -70,8 +70,8 @@ StoreServer::Impl::Impl(Listener listener, Secret secret, Options options)
       port_(listener.port()),
       table_(options_.max_memory,
              [this](uint64_t client, StoreTable::Reply answer) { reply(client, std::move(answer)); }),
-      reception_(std::make_unique<Reception>(
-          reactor_, std::move(listener), std::move(secret), options_.reception,
+      acceptor_(std::make_unique<Acceptor>(
+          reactor_, std::move(listener), std::move(secret), options_.acceptor,
           [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); })) {
   sigset_t all, before;  // signals are for the threads of the application
   sigfillset(&all);
@@ -91,17 +91,17 @@ bool StoreServer::Impl::finish(const Deadline& deadline) {
   std::future<void> done = empty->get_future();
   reactor_.mailbox()->post([this, empty] {
     const std::lock_guard lock(mutex_);
-    if (reception_ != nullptr) refusals_ = reception_->refusals();
-    reception_.reset();
+    if (acceptor_ != nullptr) refusals_ = acceptor_->refusals();
+    acceptor_.reset();
     empty_ = empty;
     tell_when_empty();
   });
   return done.wait_until(deadline.at()) == std::future_status::ready;
 }
 
-Reception::Refusals StoreServer::Impl::refusals() const {
+Acceptor::Refusals StoreServer::Impl::refusals() const {
   const std::lock_guard lock(mutex_);
-  return reception_ == nullptr ? refusals_ : reception_->refusals();
+  return acceptor_ == nullptr ? refusals_ : acceptor_->refusals();
 }
 
 std::optional<std::string> StoreServer::Impl::admit(const Greeting& greeting, FileDescriptor& socket) {
@@ -229,6 +229,6 @@ StoreServer::~StoreServer() {
 
 uint16_t StoreServer::port() const { return impl_->port(); }
 bool StoreServer::finish(const Deadline& deadline) { return impl_->finish(deadline); }
-Reception::Refusals StoreServer::refusals() const { return impl_->refusals(); }
+Acceptor::Refusals StoreServer::refusals() const { return impl_->refusals(); }
 
 }  // namespace banyan::run

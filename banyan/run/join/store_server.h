@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "banyan/run/join/acceptor.h"
 #include "banyan/run/join/deadline.h"
 #include "banyan/run/join/listener.h"
-#include "banyan/run/join/reception.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/run/join/store.h"
 
@@ -21,7 +21,7 @@ class StoreServer {
   struct Options {
     std::string job{};  // visitors of another job are sent away, to come again: the next host may be theirs
     size_t max_memory = Store::kMaxMemory;
-    Reception::Options reception{};
+    Acceptor::Options acceptor{};
   };
 
   // Starts the thread, which takes no signals. Throws Error{io}.
@@ -35,7 +35,7 @@ class StoreServer {
   // Answers no more callers, and returns when all visitors have hung up; false when some have not until the deadline.
   bool finish(const Deadline& deadline);
   // Callers that were not let in.
-  Reception::Refusals refusals() const;
+  Acceptor::Refusals refusals() const;
 
  private:
   class Impl;

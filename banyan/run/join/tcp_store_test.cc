@@ -146,7 +146,7 @@ TEST_F(StoreServerTest, SendsVisitorsOfAnotherJobAwayUntilTheirHostComes) {
 }
 
 TEST_F(StoreServerTest, OutlivesScannersAndNonsense) {
-  start({.job = "j", .reception = {.stranger_time = milliseconds(50), .stranger_limit = 4}});
+  start({.job = "j", .acceptor = {.stranger_time = milliseconds(50), .stranger_limit = 4}});
   std::vector<FileDescriptor> silent;
   for (int i = 0; i < 20; ++i) silent.push_back(call());
   for (const std::string garbage : {"GET / HTTP/1.0\r\n\r\n", "\x16\x03\x01\x02", "banyan/7   \n", "\n", "banyan"}) {

@@ -1,4 +1,4 @@
-#include "banyan/run/join/calls.h"
+#include "banyan/run/join/outgoing_connects.h"
 
 #include <netinet/in.h>
 
@@ -20,7 +20,7 @@ bool reached_itself(int fd) {
 }
 
 // Zero, EINPROGRESS, or why not.
-int start_to_connect(int fd, const CallTarget& target, const SocketAddress& address) {
+int start_to_connect(int fd, const ConnectTarget& target, const SocketAddress& address) {
   if (!target.local_address.empty()) {
     const int on = 1;
     const SocketAddress local = SocketAddress::parse(target.local_address, 0);
@@ -36,16 +36,16 @@ std::string text_of(const std::string& address, uint16_t port) {
 
 }  // namespace
 
-Calls::~Calls() {
-  for (auto& [number, call] : calls_) {
+OutgoingConnects::~OutgoingConnects() {
+  for (auto& [number, call] : attempts_) {
     drop_socket(call);
     reactor_.cancel(call.timer);
   }
 }
 
-uint64_t Calls::call(CallTarget target, Greeting greeting, Done done) {
+uint64_t OutgoingConnects::connect(ConnectTarget target, Greeting greeting, Done done) {
   const uint64_t number = ++next_number_;
-  Call& call = calls_[number];
+  Attempt& call = attempts_[number];
   call.target = std::move(target);
   call.greeting = std::move(greeting);
   call.done = std::move(done);
@@ -53,16 +53,16 @@ uint64_t Calls::call(CallTarget target, Greeting greeting, Done done) {
   return number;
 }
 
-void Calls::cancel(uint64_t number) {
-  const auto found = calls_.find(number);
-  if (found == calls_.end()) return;
+void OutgoingConnects::cancel(uint64_t number) {
+  const auto found = attempts_.find(number);
+  if (found == attempts_.end()) return;
   drop_socket(found->second);
   reactor_.cancel(found->second.timer);
-  calls_.erase(found);
+  attempts_.erase(found);
 }
 
-void Calls::try_next(uint64_t number) {
-  Call& call = calls_.at(number);
+void OutgoingConnects::try_next(uint64_t number) {
+  Attempt& call = attempts_.at(number);
   if (call.next == call.target.addresses.size()) {
     if (call.failure.empty()) call.failure = "it has told no address";
     finish(number, {.socket = {},
@@ -87,8 +87,8 @@ void Calls::try_next(uint64_t number) {
   }
 }
 
-void Calls::connected(uint64_t number) {
-  Call& call = calls_.at(number);
+void OutgoingConnects::connected(uint64_t number) {
+  Attempt& call = attempts_.at(number);
   const int fd = call.connecting.get();
   int error = 0;
   socklen_t size = sizeof error;
@@ -110,8 +110,8 @@ void Calls::connected(uint64_t number) {
   }
 }
 
-void Calls::advance(uint64_t number) {
-  Call& call = calls_.at(number);
+void OutgoingConnects::advance(uint64_t number) {
+  Attempt& call = attempts_.at(number);
   Handshake& handshake = *call.handshake;
   switch (handshake.advance()) {
     case Handshake::State::wants_read:
@@ -130,20 +130,20 @@ void Calls::advance(uint64_t number) {
   }
 }
 
-void Calls::attempt_failed(uint64_t number, const std::string& why) {
-  const CallTarget& target = calls_.at(number).target;
-  give_up_address(number, text_of(target.addresses[calls_.at(number).next - 1], target.port) + ": " + why);
+void OutgoingConnects::attempt_failed(uint64_t number, const std::string& why) {
+  const ConnectTarget& target = attempts_.at(number).target;
+  give_up_address(number, text_of(target.addresses[attempts_.at(number).next - 1], target.port) + ": " + why);
 }
 
-void Calls::give_up_address(uint64_t number, std::string failure) {
-  Call& call = calls_.at(number);
+void OutgoingConnects::give_up_address(uint64_t number, std::string failure) {
+  Attempt& call = attempts_.at(number);
   drop_socket(call);
   reactor_.cancel(call.timer);
   call.failure = std::move(failure);
   call.timer = reactor_.after({}, [this, number] { try_next(number); });
 }
 
-void Calls::drop_socket(Call& call) {
+void OutgoingConnects::drop_socket(Attempt& call) {
   if (call.handshake) {
     reactor_.forget(call.handshake->fd());
     call.handshake.reset();
@@ -154,8 +154,8 @@ void Calls::drop_socket(Call& call) {
   }
 }
 
-void Calls::finish(uint64_t number, Outcome outcome) {
-  auto node = calls_.extract(number);
+void OutgoingConnects::finish(uint64_t number, Outcome outcome) {
+  auto node = attempts_.extract(number);
   reactor_.cancel(node.mapped().timer);
   node.mapped().done(std::move(outcome));
 }

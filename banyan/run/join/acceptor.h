@@ -1,4 +1,4 @@
-// Reception: answers calls, and finds out who the callers are before anybody listens to them.
+// Acceptor: answers calls, and finds out who the callers are before anybody listens to them.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 namespace banyan::run {
 
 // On the reactor's thread, unless it says otherwise.
-class Reception {
+class Acceptor {
  public:
   struct Options {
     std::chrono::milliseconds stranger_time{10'000};
@@ -27,10 +27,10 @@ class Reception {
   // Takes the connection of a caller that has proved itself, or says why not.
   using Admit = std::function<std::optional<std::string>(const Greeting& greeting, FileDescriptor& socket)>;
 
-  Reception(Reactor& reactor, Listener listener, Secret secret, Options options, Admit admit);
-  ~Reception();
-  Reception(const Reception&) = delete;
-  Reception& operator=(const Reception&) = delete;
+  Acceptor(Reactor& reactor, Listener listener, Secret secret, Options options, Admit admit);
+  ~Acceptor();
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
 
   struct Refusals {
     uint64_t count = 0;

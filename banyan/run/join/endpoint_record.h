@@ -1,4 +1,4 @@
-// Card: what a process tells the others about itself when they meet.
+// EndpointRecord: what a process tells the others about itself when they meet.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace banyan::run {
 
-struct Card {
+struct EndpointRecord {
   // Of cards that are not understood by those of another number.
   static constexpr uint32_t kVersion = 3;
 
@@ -24,7 +24,7 @@ struct Card {
   // JSON. Bytes of texts that are no UTF-8 are replaced.
   std::string encode() const;
   // Throws Error{invalid_input} for what is no card; Error{mismatch} for one of another version.
-  static Card decode(std::string_view text);
+  static EndpointRecord decode(std::string_view text);
   // "process 4711 on node7".
   std::string described() const;
 };

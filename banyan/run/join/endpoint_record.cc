@@ -1,4 +1,4 @@
-#include "banyan/run/join/card.h"
+#include "banyan/run/join/endpoint_record.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ std::vector<std::string> words_of(const std::string& host_id) {
 
 }  // namespace
 
-std::string Card::encode() const {
+std::string EndpointRecord::encode() const {
   const Json object = {{"version", kVersion},
                        {"rank", rank},
                        {"host_name", member.host_name},
@@ -47,7 +47,7 @@ std::string Card::encode() const {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Card Card::decode(std::string_view text) {
+EndpointRecord EndpointRecord::decode(std::string_view text) {
   try {
     const Json object = Json::parse(text);
     const auto version = object.at("version").get<uint32_t>();
@@ -55,7 +55,7 @@ Card Card::decode(std::string_view text) {
       throw Error(ErrorCode::mismatch, "a card of version " + std::to_string(version) + ", and this process reads " +
                                            std::to_string(kVersion) + "; run the same Banyan everywhere");
     }
-    Card card;
+    EndpointRecord card;
     object.at("rank").get_to(card.rank);
     object.at("host_name").get_to(card.member.host_name);
     object.at("host_id").get_to(card.member.host_id);
@@ -71,7 +71,9 @@ Card Card::decode(std::string_view text) {
   }
 }
 
-std::string Card::described() const { return "process " + std::to_string(member.pid) + " on " + member.host_name; }
+std::string EndpointRecord::described() const {
+  return "process " + std::to_string(member.pid) + " on " + member.host_name;
+}
 
 Member describe_self(uint16_t port, std::vector<std::string> addresses) {
   Member self;

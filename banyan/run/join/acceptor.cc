@@ -1,4 +1,4 @@
-#include "banyan/run/join/reception.h"
+#include "banyan/run/join/acceptor.h"
 
 #include <sys/socket.h>
 
@@ -10,7 +10,7 @@
 
 namespace banyan::run {
 
-Reception::Reception(Reactor& reactor, Listener listener, Secret secret, Options options, Admit admit)
+Acceptor::Acceptor(Reactor& reactor, Listener listener, Secret secret, Options options, Admit admit)
     : reactor_(reactor),
       listener_(std::move(listener)),
       secret_(std::move(secret)),
@@ -19,7 +19,7 @@ Reception::Reception(Reactor& reactor, Listener listener, Secret secret, Options
   listen();
 }
 
-Reception::~Reception() {
+Acceptor::~Acceptor() {
   if (pause_) {
     reactor_.cancel(*pause_);
   } else {
@@ -31,17 +31,17 @@ Reception::~Reception() {
   }
 }
 
-Reception::Refusals Reception::refusals() const {
+Acceptor::Refusals Acceptor::refusals() const {
   const std::lock_guard lock(mutex_);
   return refusals_;
 }
 
-void Reception::listen() {
+void Acceptor::listen() {
   pause_.reset();
   reactor_.watch(listener_.fd(), EPOLLIN, [this](uint32_t) { answer(); });
 }
 
-void Reception::answer() {
+void Acceptor::answer() {
   FileDescriptor socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.is_open()) {
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
@@ -69,7 +69,7 @@ void Reception::answer() {
   }
 }
 
-void Reception::advance(Strangers::iterator stranger) {
+void Acceptor::advance(Strangers::iterator stranger) {
   Handshake& handshake = stranger->handshake;
   switch (handshake.advance()) {
     case Handshake::State::wants_read:
@@ -99,14 +99,14 @@ void Reception::advance(Strangers::iterator stranger) {
   }
 }
 
-void Reception::dismiss(Strangers::iterator stranger, const std::string& why) {
+void Acceptor::dismiss(Strangers::iterator stranger, const std::string& why) {
   refuse(why);  // before it is hung up on, and before what may be its own text goes with it
   reactor_.cancel(stranger->timer);
   reactor_.forget(stranger->handshake.fd());
   strangers_.erase(stranger);
 }
 
-void Reception::refuse(const std::string& why) {
+void Acceptor::refuse(const std::string& why) {
   const std::lock_guard lock(mutex_);
   ++refusals_.count;
   refusals_.last.push_back(why);

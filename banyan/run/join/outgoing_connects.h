@@ -1,4 +1,4 @@
-// Calls: connections to listeners of peers, made without waiting for them.
+// OutgoingConnects: connections to listeners of peers, made without waiting for them.
 #pragma once
 
 #include <chrono>
@@ -15,14 +15,14 @@
 
 namespace banyan::run {
 
-struct CallTarget {
+struct ConnectTarget {
   std::vector<std::string> addresses;  // tried one after the other
   uint16_t port = 0;
   std::string local_address;  // empty: the kernel chooses
 };
 
 // On the reactor's thread.
-class Calls {
+class OutgoingConnects {
  public:
   struct Outcome {
     FileDescriptor socket;        // connected, greeted, not watched; closed when the call has failed
@@ -32,20 +32,20 @@ class Calls {
   using Done = std::function<void(Outcome)>;
 
   // Each address is given `time_each` to connect and to shake hands.
-  Calls(Reactor& reactor, Secret secret, std::chrono::milliseconds time_each)
+  OutgoingConnects(Reactor& reactor, Secret secret, std::chrono::milliseconds time_each)
       : reactor_(reactor), secret_(std::move(secret)), time_each_(time_each) {}
-  ~Calls();
-  Calls(const Calls&) = delete;
-  Calls& operator=(const Calls&) = delete;
+  ~OutgoingConnects();
+  OutgoingConnects(const OutgoingConnects&) = delete;
+  OutgoingConnects& operator=(const OutgoingConnects&) = delete;
 
   // Tries every address once, then calls `done`, never before it returns. The number is for cancel().
-  uint64_t call(CallTarget target, Greeting greeting, Done done);
+  uint64_t connect(ConnectTarget target, Greeting greeting, Done done);
   // `done` is not called then. Past and unknown ones are ignored.
   void cancel(uint64_t call);
 
  private:
-  struct Call {
-    CallTarget target;
+  struct Attempt {
+    ConnectTarget target;
     Greeting greeting;
     Done done;
     size_t next = 0;     // address to try
@@ -60,13 +60,13 @@ class Calls {
   void advance(uint64_t number);
   void attempt_failed(uint64_t number, const std::string& why);  // of the address that is tried
   void give_up_address(uint64_t number, std::string failure);
-  void drop_socket(Call& call);
+  void drop_socket(Attempt& call);
   void finish(uint64_t number, Outcome outcome);
 
   Reactor& reactor_;
   Secret secret_;
   std::chrono::milliseconds time_each_;
-  std::unordered_map<uint64_t, Call> calls_;
+  std::unordered_map<uint64_t, Attempt> attempts_;
   uint64_t next_number_ = 0;
 };
 
