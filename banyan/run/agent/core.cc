@@ -37,7 +37,7 @@ void AgentCore::check_joined() {
 }
 
 void AgentCore::received(uint32_t rank, const Message& message) {
-  hub_.heard(rank);
+  hub_.note_sign_of_life(rank);
   if (!hub_.received(rank, message) && !queries_.received(rank, message) && !membership_.received(rank, message)) {
     throw Error(ErrorCode::invalid_input, "a message of kind " + std::to_string(message.kind));
   }

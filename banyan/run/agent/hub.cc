@@ -12,9 +12,9 @@ namespace {
 using std::chrono::milliseconds;
 
 // For the hub to say whether who has ended had left before.
-constexpr milliseconds kVerdict{200};
+constexpr milliseconds kHubAnswerTime{200};
 // For the other half of an ending: a connection that broke, or the kernel's word that the process is no more.
-constexpr milliseconds kProof{20};
+constexpr milliseconds kOtherSignTime{20};
 // After that, the hub calls those who have not called it.
 constexpr milliseconds kRollCall{1000};
 
@@ -42,12 +42,12 @@ Hub::Hub(Timers& timers, AgentConnections& connections, Liveness& liveness, Opti
       options_(options),
       names_(std::move(names)),
       events_(std::move(events)),
-      endings_(liveness.size()),
+      ending_reasons_(liveness.size()),
       pinged_(liveness.size()) {}
 
 Hub::~Hub() {
   for (const Timers::Timer& timer : conclusions_) timers_.cancel(timer);
-  if (beat_) timers_.cancel(*beat_);
+  if (heartbeat_) timers_.cancel(*heartbeat_);
   if (roll_call_) timers_.cancel(*roll_call_);
 }
 
@@ -57,34 +57,34 @@ void Hub::start() {
 }
 
 void Hub::connected(uint32_t rank) {
-  if (is_own() || rank == hub_) introduce(rank);
+  if (is_own() || rank == hub_) send_news_to(rank);
 }
 
 void Hub::lost(uint32_t rank, const std::string& why) {
   if (rank == hub_ && liveness_.is_gone(rank)) take_over();
   if (liveness_.is_gone(rank)) return;
-  if (endings_[rank].empty()) {
-    endings_[rank] = names_[rank] + " is gone: " + why;
+  if (ending_reasons_[rank].empty()) {
+    ending_reasons_[rank] = names_[rank] + " is gone: " + why;
     if (events_.process_is_watched(rank)) {
-      conclude_later(rank, kProof);
+      conclude_later(rank, kOtherSignTime);
       return;
     }
   }
-  conclude(rank, Health::dead, endings_[rank], {});
+  conclude(rank, Health::dead, ending_reasons_[rank], {});
 }
 
 void Hub::process_ended(uint32_t rank) {
   if (liveness_.is_gone(rank)) return;
-  const bool was_lost = !endings_[rank].empty();
-  endings_[rank] = names_[rank] + " has ended";
+  const bool was_lost = !ending_reasons_[rank].empty();
+  ending_reasons_[rank] = names_[rank] + " has ended";
   if (was_lost) {
-    conclude(rank, Health::dead, endings_[rank], {});
+    conclude(rank, Health::dead, ending_reasons_[rank], {});
   } else if (is_own() || rank == hub_ || !answers()) {
     // That it left, if so, is in what was read by now, or comes from a hub that has just left too.
-    conclude_later(rank, kProof);
+    conclude_later(rank, kOtherSignTime);
   } else {
-    connections_.send(hub_, {message::ended, WireWriter().number(rank).text(endings_[rank]).take()});
-    conclude_later(rank, kVerdict);
+    connections_.send(hub_, {message::ended, WireWriter().number(rank).text(ending_reasons_[rank]).take()});
+    conclude_later(rank, kHubAnswerTime);
   }
 }
 
@@ -93,28 +93,28 @@ void Hub::conclude_later(uint32_t rank, milliseconds delay) {
   const auto own = std::make_shared<Timers::Timer>();
   *own = timers_.after(delay, [this, rank, own] {
     conclusions_.erase(*own);
-    conclude(rank, Health::dead, endings_[rank], {});
+    conclude(rank, Health::dead, ending_reasons_[rank], {});
   });
   conclusions_.insert(*own);
 }
 
 void Hub::conclude(uint32_t rank, Health state, const std::string& why, std::optional<uint32_t> source) {
   // Nobody tells news to who has left, so it cannot tell an ending from another, and keeps its opinion to itself.
-  const bool is_opinion = is_leaving() && !source;
-  if (is_opinion) state = Health::left;
+  const bool is_guess = is_leaving() && !source;
+  if (is_guess) state = Health::left;
   if (rank == options_.own || !liveness_.set(rank, state, why)) return;
-  if (state == Health::dead || is_opinion) {
+  if (state == Health::dead || is_guess) {
     connections_.close(rank);
   } else {
-    connections_.expect_end(rank);  // a rank that has left closes it itself, when it has heard all
+    connections_.expect_end(rank);  // a rank that has left closes it itself, when it has note_sign_of_life all
   }
   pinged_[rank].reset();
   expecting_.erase(rank);
   // Who leaves is passed on apart, and waits for it.
-  if (!is_opinion && (state == Health::dead || source != rank)) spread(gone_message(rank, state, why), source);
+  if (!is_guess && (state == Health::dead || source != rank)) spread_news(gone_message(rank, state, why), source);
   // A hub that leaves serves until it ends, so that a whole world can leave at once by way of it.
   if (rank == hub_ && !connections_.is_connected(hub_)) take_over();
-  adjust_beat();
+  adjust_heartbeat();
   std::vector<uint32_t> leavers;
   for (const auto& [leaver, awaited] : leaves_) {
     if (leaver != options_.own || is_own()) leavers.push_back(leaver);  // else only the hub can let this one go
@@ -124,7 +124,7 @@ void Hub::conclude(uint32_t rank, Health state, const std::string& why, std::opt
 }
 
 // The hub tells all, the others tell the hub.
-void Hub::spread(const Message& message, std::optional<uint32_t> source) {
+void Hub::spread_news(const Message& message, std::optional<uint32_t> source) {
   if (!is_own()) {
     if (source != hub_) connections_.send(hub_, message);
     return;
@@ -140,13 +140,13 @@ void Hub::take_over() {
   while (liveness_.is_gone(hub_)) ++hub_;
   if (!is_own()) {
     if (connections_.is_connected(hub_)) {
-      introduce(hub_);
+      send_news_to(hub_);
     } else {
       connections_.call(hub_);
     }
   } else {
     for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
-      if (rank != options_.own && connections_.is_connected(rank)) introduce(rank);
+      if (rank != options_.own && connections_.is_connected(rank)) send_news_to(rank);
     }
     roll_call_ = timers_.after(kRollCall, [this] {
       roll_call_.reset();
@@ -155,11 +155,11 @@ void Hub::take_over() {
       }
     });
   }
-  adjust_beat();
+  adjust_heartbeat();
   if (is_leaving()) announce_leave();
 }
 
-void Hub::introduce(uint32_t rank) {
+void Hub::send_news_to(uint32_t rank) {
   for (uint32_t other = 0; other < liveness_.size(); ++other) {
     const Health state = liveness_.state(other);
     if (liveness_.is_gone(other)) connections_.send(rank, gone_message(other, state, liveness_.why(other)));
@@ -169,11 +169,11 @@ void Hub::introduce(uint32_t rank) {
   if (!is_own() && expecting_.contains(options_.own)) connections_.send(rank, flag_message(message::expecting, true));
 }
 
-void Hub::heard(uint32_t rank) {
+void Hub::note_sign_of_life(uint32_t rank) {
   pinged_[rank].reset();
   if (liveness_.state(rank) != Health::silent || !(is_own() || rank == hub_)) return;
   liveness_.set(rank, Health::alive, "");
-  if (is_own()) spread(silence_message(rank, false, ""), {});
+  if (is_own()) spread_news(silence_message(rank, false, ""), {});
   events_.changed(rank);
 }
 
@@ -202,7 +202,7 @@ bool Hub::received(uint32_t rank, const Message& message) {
       } else {
         expecting_.erase(rank);
       }
-      adjust_beat();
+      adjust_heartbeat();
       return true;
     case message::ping:
       connections_.send(rank, {message::pong, ""});
@@ -223,7 +223,7 @@ void Hub::received_gone(uint32_t rank, const Message& message) {
   const std::string why = reader.text();
   conclude(gone, health, why, rank);
   if (gone == rank) {
-    pass_on_leave(gone);
+    relay_leave(gone);
   } else if (health == Health::left) {
     connections_.send(rank, noted_message(gone));
   }
@@ -257,37 +257,37 @@ void Hub::expect(bool on) {
     expecting_.erase(options_.own);
   }
   if (!is_own()) connections_.send(hub_, flag_message(message::expecting, on));
-  adjust_beat();
+  adjust_heartbeat();
 }
 
-void Hub::adjust_beat() {
+void Hub::adjust_heartbeat() {
   const bool is_needed = is_own() ? !expecting_.empty() : expecting_.contains(options_.own);
-  if (is_needed == beat_.has_value()) return;
+  if (is_needed == heartbeat_.has_value()) return;
   if (!is_needed) {
-    timers_.cancel(*beat_);
-    beat_.reset();
+    timers_.cancel(*heartbeat_);
+    heartbeat_.reset();
     return;
   }
   const TimePoint now = timers_.now();
-  beat_ = timers_.at(now, [this, now] { beat(now); });
+  heartbeat_ = timers_.at(now, [this, now] { send_heartbeat(now); });
 }
 
-void Hub::beat(TimePoint due) {
+void Hub::send_heartbeat(TimePoint due) {
   const TimePoint now = timers_.now();
   // Perhaps this process was stopped itself, and the answers wait to be read.
   const bool was_asleep = now - due > options_.heartbeat;
   const TimePoint next = now + options_.heartbeat;
-  beat_ = timers_.at(next, [this, next] { beat(next); });
+  heartbeat_ = timers_.at(next, [this, next] { send_heartbeat(next); });
   if (!is_own()) {
-    judge(hub_, now, was_asleep);
+    check_heartbeat(hub_, now, was_asleep);
     return;
   }
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
-    if (rank != options_.own && !liveness_.is_gone(rank)) judge(rank, now, was_asleep);
+    if (rank != options_.own && !liveness_.is_gone(rank)) check_heartbeat(rank, now, was_asleep);
   }
 }
 
-void Hub::judge(uint32_t rank, TimePoint now, bool was_asleep) {
+void Hub::check_heartbeat(uint32_t rank, TimePoint now, bool was_asleep) {
   if (!pinged_[rank]) {
     pinged_[rank] = now;
     connections_.send(rank, {message::ping, ""});
@@ -299,7 +299,7 @@ void Hub::judge(uint32_t rank, TimePoint now, bool was_asleep) {
   shown.erase(shown.find('.') + 2);
   const std::string why = names_[rank] + " has not answered for " + shown + " s; it is stopped or cut off";
   if (!liveness_.set(rank, Health::silent, why)) return;
-  if (is_own()) spread(silence_message(rank, true, why), {});
+  if (is_own()) spread_news(silence_message(rank, true, why), {});
   events_.changed(rank);
 }
 
@@ -310,14 +310,14 @@ void Hub::leave(std::function<void()> done) {
 
 void Hub::announce_leave() {
   if (is_own()) {
-    pass_on_leave(options_.own);
+    relay_leave(options_.own);
     return;
   }
   leaves_[options_.own] = {hub_};
   connections_.send(hub_, left_message(options_.own));
 }
 
-void Hub::pass_on_leave(uint32_t leaver) {
+void Hub::relay_leave(uint32_t leaver) {
   std::set<uint32_t>& awaited = leaves_[leaver];
   awaited.clear();
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {

@@ -53,12 +53,12 @@ class Hub {
   void lost(uint32_t rank, const std::string& why);
   void process_ended(uint32_t rank);
   // Any message is a sign of life.
-  void heard(uint32_t rank);
+  void note_sign_of_life(uint32_t rank);
   // False when the message is of a kind that is not for the hub. Throws Error{invalid_input}.
   bool received(uint32_t rank, const Message& message);
 
   void expect(bool on);
-  // OutgoingConnects `done` when all who must have heard it have, perhaps before it returns.
+  // OutgoingConnects `done` when all who must have note_sign_of_life it have, perhaps before it returns.
   void leave(std::function<void()> done);
 
  private:
@@ -70,16 +70,16 @@ class Hub {
   void received_gone(uint32_t rank, const Message& message);
   void received_ended(uint32_t rank, const Message& message);
   void received_silence(const Message& message);
-  void spread(const Message& message, std::optional<uint32_t> source);
+  void spread_news(const Message& message, std::optional<uint32_t> source);
   void take_over();
-  void introduce(uint32_t rank);
+  void send_news_to(uint32_t rank);
   Message left_message(uint32_t leaver) const;
   void announce_leave();
-  void pass_on_leave(uint32_t leaver);
+  void relay_leave(uint32_t leaver);
   void leave_noted(uint32_t leaver, uint32_t by);
-  void adjust_beat();
-  void beat(TimePoint due);
-  void judge(uint32_t rank, TimePoint now, bool was_asleep);
+  void adjust_heartbeat();
+  void send_heartbeat(TimePoint due);
+  void check_heartbeat(uint32_t rank, TimePoint now, bool was_asleep);
   uint32_t checked(uint32_t rank) const;
 
   Timers& timers_;
@@ -89,11 +89,11 @@ class Hub {
   std::vector<std::string> names_;
   Events events_;
   uint32_t hub_ = 0;
-  std::vector<std::string> endings_;              // by rank: why it is believed to have ended, or empty
+  std::vector<std::string> ending_reasons_;       // by rank: why it is believed to have ended, or empty
   std::vector<std::optional<TimePoint>> pinged_;  // by rank, while it has not answered
   std::set<Timers::Timer> conclusions_;
   std::set<uint32_t> expecting_;  // ranks that wait for something, this one too
-  std::optional<Timers::Timer> beat_;
+  std::optional<Timers::Timer> heartbeat_;
   std::optional<Timers::Timer> roll_call_;
   std::function<void()> left_;                     // while leaving, and after
   bool may_leave_ = false;                         // all have noted it

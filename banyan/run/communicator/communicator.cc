@@ -169,13 +169,13 @@ size_t Request::wait_for_any(std::span<const Request> requests) {
     operations.push_back(operation);
   }
   if (is_one_driver) return driver->wait_for_any(operations);
-  for (Patience patience(true);;) {
+  for (BackOff back_off(true);;) {
     for (size_t i = 0; i < operations.size(); ++i) {
       if (operations[i]->driver().poke(*operations[i])) return i;
     }
-    if (patience.pause()) continue;
+    if (back_off.pause()) continue;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
-    patience.tire();
+    back_off.slept();
   }
 }
 

@@ -148,24 +148,24 @@ void Driver::let_go() {
 }
 
 // One round of waiting, when step() moved nothing.
-void Driver::rest(Patience& patience) {
-  const bool is_awake = patience.pause();
+void Driver::rest(BackOff& back_off) {
+  const bool is_awake = back_off.pause();
   owner_.waiting_for(executor_.waiting_for());
   if (is_awake) return;
   executor_.sleep([&] { return step(); });
-  patience.tire();
+  back_off.slept();
 }
 
 // Returns early when somebody is to be called back. Ends all operations when one fails.
 template <typename IsEnough>
-void Driver::drive_until(IsEnough is_enough, Patience patience) {
+void Driver::drive_until(IsEnough is_enough, BackOff back_off) {
   guard([&] {
     owner_.restart_watch();
     while (!is_enough() && called_back_.empty()) {
       if (step()) {
-        patience.end();
+        back_off.end();
       } else if (!is_enough()) {
-        rest(patience);
+        rest(back_off);
       }
     }
   });
@@ -254,7 +254,7 @@ void Driver::drive_or_wait(IsEnough is_enough, DriveLock::Wait wait, std::option
     const DriveLock::Waiter waiter(lock_, wait);
     while (!is_over()) {
       if (lock_.try_take()) {
-        drive_until(is_over, executor_.patience());
+        drive_until(is_over, executor_.back_off());
         let_go();
       } else {
         executor_.wake();
@@ -330,9 +330,9 @@ void Driver::take() {
 void Driver::drive(bool is_attended, const std::atomic<bool>& stops) {
   PlanReviser* const reviser = executor_.reviser();
   if (is_attended && reviser != nullptr) guard([&] { reviser->attend(); });
-  const Patience patience = executor_.patience();
+  const BackOff back_off = executor_.back_off();
   drive_until([&] { return pending_.load() == 0 || lock_.has_waiters() || stops.load(std::memory_order_acquire); },
-              progress_ == Progress::soon ? patience.modest() : patience);
+              progress_ == Progress::soon ? back_off.modest() : back_off);
 }
 
 void Driver::wake() {

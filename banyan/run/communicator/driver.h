@@ -27,7 +27,7 @@
 #include "banyan/run/communicator/operation.h"
 #include "banyan/run/communicator/progress_threads.h"
 #include "banyan/run/execute/executor.h"
-#include "banyan/run/system/patience.h"
+#include "banyan/run/system/back_off.h"
 #include "banyan/run/system/time_source.h"
 
 namespace banyan::run {
@@ -109,14 +109,14 @@ class Driver : private ProgressThreads::Work {
   template <typename Body>
   void guard(Body body) noexcept;
   template <typename IsEnough>
-  void drive_until(IsEnough is_enough, Patience patience);
+  void drive_until(IsEnough is_enough, BackOff back_off);
   template <typename IsEnough>
   void drive_or_wait(IsEnough is_enough, DriveLock::Wait wait, std::optional<TimePoint> end = {});
   void take();
   bool step();
   void take_started();
   void finish_messages();
-  void rest(Patience& patience);
+  void rest(BackOff& back_off);
   void complete(const std::shared_ptr<Operation>& operation);
   void end_under_way(OperationState state);
   Error cause_of(const Error& error) noexcept;

@@ -66,7 +66,7 @@ class FakeExecutor : public Executor, public PlanReviser {
     is_woken_ = true;
     wakes_.notify_all();
   }
-  Patience patience() const override { return Patience(true); }
+  BackOff back_off() const override { return BackOff(true); }
   uint32_t waiting_for() const override { return 1; }
   bool can_do_without(uint32_t) const override { return false; }
   uint64_t steps() const override { return steps_; }

@@ -75,7 +75,7 @@ class FakeExecutor : public Executor {
     try_again();
   }
   void wake() override {}
-  Patience patience() const override { return Patience(true); }
+  BackOff back_off() const override { return BackOff(true); }
   void break_with(const Error& error) override { script_->broken_with.emplace_back(error.what()); }
   std::optional<Error> broken() const override { return std::nullopt; }
   PlanReviser* reviser() override { return script_->reviser; }

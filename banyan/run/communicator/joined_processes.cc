@@ -15,7 +15,7 @@
 #include "banyan/base/rank_list.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/rendezvous.h"
-#include "banyan/run/system/patience.h"
+#include "banyan/run/system/back_off.h"
 
 namespace banyan::run {
 namespace {

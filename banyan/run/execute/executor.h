@@ -17,7 +17,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/call/call.h"
-#include "banyan/run/system/patience.h"
+#include "banyan/run/system/back_off.h"
 #include "banyan/run/system/watch.h"
 
 namespace banyan::run {
@@ -90,7 +90,7 @@ class Sleeper : public ExecutorPart {
   // Ends a sleep, or keeps the next one from beginning. Any thread.
   virtual void wake() = 0;
   // How often to look, by advance(), before sleeping.
-  virtual Patience patience() const = 0;
+  virtual BackOff back_off() const = 0;
 
  protected:
   ~Sleeper() = default;

@@ -25,7 +25,7 @@ class HostExecutor : public Executor {
   bool advance_messages(std::vector<MessageDone>& done) override;
   void sleep(const std::function<bool()>& try_again) override { group_->nap(try_again); }
   void wake() override { group_->segment().ring(group_->rank()); }
-  Patience patience() const override { return Patience(group_->is_oversubscribed()); }
+  BackOff back_off() const override { return BackOff(group_->is_oversubscribed()); }
   uint32_t waiting_for() const override;
   bool can_do_without(uint32_t rank) const override {
     return !group_->exchange().is_busy() && mailboxes_.can_do_without(rank);

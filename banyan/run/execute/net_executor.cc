@@ -7,7 +7,7 @@
 #include "banyan/base/check.h"
 #include "banyan/element/reduce.h"
 #include "banyan/run/record/log.h"
-#include "banyan/run/system/patience.h"
+#include "banyan/run/system/back_off.h"
 
 namespace banyan::run {
 namespace {
@@ -132,13 +132,13 @@ bool NetExecutor::move() {
 }
 
 void NetExecutor::finish(Watch& watch) {
-  Patience patience = this->patience();
+  BackOff back_off = this->back_off();
   while (!advance()) {
     const uint64_t before = steps();
-    if (patience.pause()) continue;
+    if (back_off.pause()) continue;
     watch.waiting_for(waiting_for());
     sleep([&] { return advance() || steps() != before; });
-    patience.tire();
+    back_off.slept();
   }
 }
 

@@ -43,7 +43,7 @@ class NetExecutor : public Executor, public PlanReviser {
   bool advance_messages(std::vector<MessageDone>& done) override;
   void sleep(const std::function<bool()>& try_again) override;
   void wake() override { transport_->wake(); }
-  Patience patience() const override { return Patience(options_.is_oversubscribed, Patience::Look::dear); }
+  BackOff back_off() const override { return BackOff(options_.is_oversubscribed, BackOff::Look::dear); }
   uint32_t waiting_for() const override;
   bool can_do_without(uint32_t rank) const override { return flights_.empty() && messages_.can_do_without(rank); }
   uint64_t steps() const override { return steps_ + engine_.steps(); }

@@ -8,29 +8,29 @@ HostGroup::HostGroup(Segment segment, Exchange::Options options, bool is_oversub
     : segment_(std::move(segment)),
       rank_(options.rank),
       is_oversubscribed_(is_oversubscribed),
-      patience_(is_oversubscribed_),
+      back_off_(is_oversubscribed_),
       exchange_(segment_, std::move(options)) {}
 
 void HostGroup::wait(Watch& watch) {
   constexpr uint32_t kLooksBetweenQuestions = 256;
-  patience_.begin();
+  back_off_.begin();
   uint64_t steps = exchange_.steps();
   uint32_t looks = 0;
   while (!advance()) {
     if (exchange_.steps() != steps) {
       steps = exchange_.steps();
-      patience_.end();
+      back_off_.end();
       continue;
     }
-    const bool is_awake = patience_.pause();
+    const bool is_awake = back_off_.pause();
     if (is_awake && ++looks % kLooksBetweenQuestions != 0) continue;
     expect_whole();
     watch.waiting_for(exchange_.waiting_for());
     if (is_awake) continue;
     nap([&] { return advance() || exchange_.steps() != steps; });
-    patience_.tire();
+    back_off_.slept();
   }
-  patience_.end();
+  back_off_.end();
 }
 
 void HostGroup::expect_whole() const {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "banyan/run/host/exchange.h"
-#include "banyan/run/system/patience.h"
+#include "banyan/run/system/back_off.h"
 #include "banyan/run/system/watch.h"
 
 namespace banyan::run {
@@ -67,7 +67,7 @@ class HostGroup {
   const Segment segment_;
   const uint32_t rank_;
   const bool is_oversubscribed_;
-  Patience patience_;
+  BackOff back_off_;
   Exchange exchange_;
 };
 

@@ -1,4 +1,4 @@
-// Patience: how to wait for another process without being late and without wasting a core.
+// BackOff: how to wait for another process without being late and without wasting a core.
 //
 // A rank that waits for a peer looks again and again. At first it only looks, since a peer on another core answers
 // within a hundred nanoseconds; then it rests between looks, then it lets others run, and at last it should sleep.
@@ -11,11 +11,11 @@
 namespace banyan::run {
 
 // It learns: where waits end only after others were let run, the core is given up sooner the next time.
-class Patience {
+class BackOff {
  public:
   // What a look costs: a few loads from memory, or system calls.
   enum class Look : uint8_t { cheap, dear };
-  explicit Patience(bool is_oversubscribed, Look look = Look::cheap)
+  explicit BackOff(bool is_oversubscribed, Look look = Look::cheap)
       : least_(look == Look::cheap ? kLeast : kLeastDear),
         most_(is_oversubscribed     ? least_
               : look == Look::cheap ? kMost
@@ -25,8 +25,8 @@ class Patience {
 
   // The same for a thread beside the program's own, which should have the core: looks little, lets others run, then
   // sleeps.
-  Patience modest() const {
-    Patience modest = *this;
+  BackOff modest() const {
+    BackOff modest = *this;
     modest.most_ = modest.limit_ = least_;
     modest.yields_ = std::min(yields_, 100u);
     return modest;
@@ -40,7 +40,7 @@ class Patience {
     return rest();
   }
   // After a sleep in vain: a few looks, then sleep again.
-  void tire() { looks_ = limit_ + yields_ - std::min(yields_, 4u); }
+  void slept() { looks_ = limit_ + yields_ - std::min(yields_, 4u); }
   // What was waited for has come; the next wait begins.
   void end() {
     if (looks_ > limit_) {

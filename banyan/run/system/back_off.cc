@@ -1,4 +1,4 @@
-#include "banyan/run/system/patience.h"
+#include "banyan/run/system/back_off.h"
 
 #include <sched.h>
 
@@ -15,7 +15,7 @@ void relax() {
 
 }  // namespace
 
-bool Patience::rest() {
+bool BackOff::rest() {
   if (looks_ >= limit_ + yields_) return false;
   if (looks_ < limit_) {
     relax();
