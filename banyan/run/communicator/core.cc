@@ -223,6 +223,24 @@ uint32_t Communicator::Impl::reroutes() const {
   return reviser == nullptr ? 0 : reviser->reroutes();
 }
 
+uint32_t Communicator::Impl::generation() const {
+  const PlanReviser* const reviser = executor_->reviser();
+  return reviser == nullptr ? 0 : reviser->generation();
+}
+
+void Communicator::Impl::revise(const FabricUpdate& update) {
+  expect_usable();
+  PlanReviser* const reviser = executor_->reviser();
+  if (reviser == nullptr) {
+    throw Error(ErrorCode::unsupported, "the plans of '" + options_.name +
+                                            "' cannot be revised: set Options::revises_plans on all ranks, and have "
+                                            "its calls follow plans");
+  }
+  reviser->propose(update);
+  attention_.store(true, std::memory_order_release);
+  wake_driver();
+}
+
 bool Communicator::Impl::break_with(const Error& error) {
   if (!note_failure(error)) return false;
   BANYAN_LOG(info) << "communicator '" << options_.name << "' has failed: " << error.what();

@@ -52,6 +52,8 @@ class Communicator::Impl : public Watch, public std::enable_shared_from_this<Imp
   void dump(const std::string& why);
   std::optional<Error> error() const;
   uint32_t reroutes() const;
+  void revise(const FabricUpdate& update);
+  uint32_t generation() const;
   Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
   uint64_t next_id(uint64_t salt) { return mix(mix(id_, ++children_), salt); }
 
