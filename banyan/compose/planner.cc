@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -42,20 +41,20 @@ class Planner : public run::PlanSource {
       : whole_(std::move(fabric)),
         ranks_(std::move(ranks)),
         cables_(whole_),
-        book_(whole_),
-        fixed_(std::move(fixed)),
+        given_(std::move(fixed)),
         routes_(std::move(routes)),
-        slice_bytes_(slice_bytes) {}
+        slice_bytes_(slice_bytes),
+        network_{.book = std::make_unique<PlanBook>(whole_), .original = {}, .fixed = given_} {}
 
   Answer plan(const Question& question) override {
-    if (fixed_ && fixed_->collective().kind() == question.kind) {
-      const Collective& collective = fixed_->collective();
+    if (network_.fixed && network_.fixed->collective().kind() == question.kind) {
+      const Collective& collective = network_.fixed->collective();
       if (!collective.is_rooted() || collective.root() == collective.participants()[question.root]) {
-        return answer("the given plan", *fixed_, question.total);
+        return answer("the given plan", *network_.fixed, question.total);
       }
     }
-    const plan::Candidate& chosen =
-        choose(book_->candidates({.kind = question.kind, .members = ranks_, .root = question.root}), question.total);
+    const plan::Candidate& chosen = choose(
+        network_.book->candidates({.kind = question.kind, .members = ranks_, .root = question.root}), question.total);
     return answer(chosen.planner, chosen.schedule, question.total);
   }
 
@@ -63,7 +62,7 @@ class Planner : public run::PlanSource {
     Way way;
     const bool is_turned = lane.to_peer.empty();
     for (const LinkId link : is_turned ? lane.from_peer : lane.to_peer) {
-      way.cables.push_back(cables_.of(original_.empty() ? link : original_[index(link)]));
+      way.cables.push_back(cables_.of(network_.original.empty() ? link : network_.original[index(link)]));
     }
     if (is_turned) std::reverse(way.cables.begin(), way.cables.end());
     const std::optional<fabric::RouteBook::Addresses> addresses =
@@ -77,28 +76,14 @@ class Planner : public run::PlanSource {
 
   bool knows_ways() const override { return routes_.size() > 0; }
 
-  void avoid(const std::set<uint32_t>& cables) override {
-    avoided_.insert(cables.begin(), cables.end());
-    Fabric::Builder builder;
-    for (const Node& node : whole_.nodes()) builder.add_node(node);
-    std::vector<LinkId> original;
-    for (uint32_t number = 0; number < whole_.links().size(); ++number) {
-      if (avoided_.contains(cables_.of(LinkId{number}))) continue;
-      builder.add_link(whole_.links()[number]);
-      original.push_back(LinkId{number});
-    }
-    try {
-      book_.emplace(std::move(builder).build());
-    } catch (const Error& error) {
-      std::string names;
-      for (const uint32_t cable : avoided_) {
-        names += (names.empty() ? "" : ", ") + cable_name(cable);
-      }
-      throw Error(ErrorCode::peer_lost, "without the lost links (" + names + ") there is no way: " + error.message());
-    }
-    original_ = std::move(original);
-    fixed_.reset();  // it goes by links that are lost, or whose numbers have changed
+  void revise(const run::FabricUpdate& update) override {
+    if (update.generation <= generation_) return;
+    Network network = network_after(update);
+    generation_ = update.generation;
+    network_ = std::move(network);
   }
+
+  void expect_possible(const run::FabricUpdate& update) const override { network_after(update); }
 
  private:
   Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
@@ -109,15 +94,91 @@ class Planner : public run::PlanSource {
             .busy_seconds = seconds_per_byte(schedule).to_double() * static_cast<double>(total.count())};
   }
 
+  // The network as it is after an update, and the plan that is to be followed there.
+  struct Network {
+    std::unique_ptr<PlanBook> book;  // of its fabric
+    std::vector<LinkId> original;    // in the whole fabric, by link of the book's; empty: the same
+    std::optional<Schedule> fixed;   // for its collective
+  };
+
+  Network network_after(const run::FabricUpdate& update) const {
+    Fabric::Builder builder;
+    for (const Node& node : whole_.nodes()) builder.add_node(node);
+    std::vector<LinkId> original;
+    for (uint32_t number = 0; number < whole_.links().size(); ++number) {
+      const uint32_t cable = cables_.of(LinkId{number});
+      if (update.lost_cables.contains(cable)) continue;
+      Link link = whole_.links()[number];
+      if (const auto changed = update.bytes_per_second.find(cable); changed != update.bytes_per_second.end()) {
+        link.bandwidth = Bandwidth::bytes_per_second(changed->second);
+      }
+      builder.add_link(link);
+      original.push_back(LinkId{number});
+    }
+    expect_cables(update);
+    return {.book = std::make_unique<PlanBook>(built(std::move(builder), update)),
+            .original = std::move(original),
+            .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update)};
+  }
+
+  void expect_cables(const run::FabricUpdate& update) const {
+    const size_t count = cables_.all().size();
+    for (const auto& [cable, bandwidth] : update.bytes_per_second) {
+      if (cable >= count || bandwidth == 0) {
+        throw Error(ErrorCode::invalid_input, "cable " + std::to_string(cable) + " cannot have " +
+                                                  std::to_string(bandwidth) + " bytes per second: the fabric has " +
+                                                  std::to_string(count) + " cables, and a lost one is named as lost");
+      }
+    }
+    if (!update.lost_cables.empty() && *update.lost_cables.rbegin() >= count) {
+      throw Error(ErrorCode::invalid_input, "cable " + std::to_string(*update.lost_cables.rbegin()) +
+                                                " does not exist: the fabric has " + std::to_string(count));
+    }
+  }
+
+  Fabric built(Fabric::Builder builder, const run::FabricUpdate& update) const {
+    try {
+      return std::move(builder).build();
+    } catch (const Error& error) {
+      std::string names;
+      for (const uint32_t cable : update.lost_cables) names += (names.empty() ? "" : ", ") + cable_name(cable);
+      throw Error(ErrorCode::peer_lost, "without the lost links (" + names + ") there is no way: " + error.message());
+    }
+  }
+
+  // The plan that was given at first, unless it goes by links that are lost, or whose numbers have changed.
+  std::optional<Schedule> given_where_possible(const run::FabricUpdate& update) const {
+    return update.lost_cables.empty() ? given_ : std::nullopt;
+  }
+
+  Schedule wanted_plan(const run::FabricUpdate& update) const {
+    const std::string where = "the plan of generation " + std::to_string(update.generation);
+    Schedule plan = schedule::parse_schedule(update.plan, where).schedule;
+    const schedule::Verdict verdict = verify(plan);
+    if (!verdict.valid) throw Error(ErrorCode::invalid_input, "this plan is wrong: " + verdict.reason, where);
+    const auto participants = plan.collective().participants();
+    const auto links = plan.fabric().links();
+    const bool is_ours = std::equal(participants.begin(), participants.end(), ranks_.begin(), ranks_.end()) &&
+                         std::equal(links.begin(), links.end(), whole_.links().begin(), whole_.links().end(),
+                                    [](const Link& a, const Link& b) { return a.from == b.from && a.to == b.to; });
+    if (!is_ours) {
+      throw Error(ErrorCode::mismatch, "this plan is for other ranks or links than those of the communicator", where);
+    }
+    if (!update.lost_cables.empty()) {
+      throw Error(ErrorCode::invalid_input, "this plan cannot be followed while links are lost; plan without them",
+                  where);
+    }
+    return plan;
+  }
+
   const Fabric whole_;
   const std::vector<NodeId> ranks_;  // of the communicator
   const fabric::Cables cables_;      // of the whole fabric
-  std::set<uint32_t> avoided_;       // cables
-  std::optional<PlanBook> book_;     // of the fabric without what is to be avoided; always there
-  std::vector<LinkId> original_;     // in the whole fabric, by link of the book's; empty: the same
-  std::optional<Schedule> fixed_;
+  const std::optional<Schedule> given_;
   const fabric::RouteBook routes_;
   const uint64_t slice_bytes_;  // 0: as the plan needs it
+  uint32_t generation_ = 0;     // of the last update
+  Network network_;
 };
 
 std::optional<Schedule> read_plan(const std::string& path) {

@@ -86,7 +86,7 @@ TEST(Planner, KnowsTheAddressesOfAPath) {
   const run::PlanLane first{.peer = 1, .lane = 0, .to_peer = {link(0, "a"), link(2, "sw")}};
   EXPECT_FALSE(planner->way(0, first));
   // Without the first cable, links have other numbers, and the same ways.
-  planner->avoid({0});
+  planner->revise({.generation = 1, .lost_cables = {0}});
   const Schedule& schedule = *planner->plan({.kind = CollectiveKind::allgather, .total = kLarge}).schedule;
   EXPECT_EQ(seconds_per_byte(schedule), Fraction(1, 2'000'000'000));
   const Fabric& rest = schedule.fabric();
@@ -96,8 +96,54 @@ TEST(Planner, KnowsTheAddressesOfAPath) {
   const run::PlanLane renumbered{.peer = 1, .lane = 0, .to_peer = {rest.out_links(rest.at("a"))[0], last}};
   ASSERT_TRUE(planner->way(0, renumbered));
   EXPECT_EQ(planner->way(0, renumbered)->cables, (std::vector<uint32_t>{1, 2}));
-  EXPECT_THROW(planner->avoid({1}), Error);
+  EXPECT_THROW(planner->expect_possible({.generation = 2, .lost_cables = {0, 1}}), Error);
+  EXPECT_THROW(planner->revise({.generation = 2, .lost_cables = {0, 1}}), Error);
+  EXPECT_TRUE(planner->way(0, renumbered)) << "what is refused changes nothing";
   std::filesystem::remove(routes);
+}
+
+Fraction time_of(run::PlanSource& planner) {
+  return seconds_per_byte(*planner.plan({.kind = CollectiveKind::allgather, .total = kLarge}).schedule);
+}
+
+TEST(Planner, PlansForBandwidthsThatHaveChanged) {
+  const auto planner = make_planner({.fabric = "a <-> sw 1GB/s; b <-> sw 1GB/s"}, on_hosts({0, 1}));
+  const Fraction before = time_of(*planner);
+  planner->revise({.generation = 1, .bytes_per_second = {{0, 250'000'000}}});
+  EXPECT_EQ(time_of(*planner), before * Fraction(4));
+  planner->revise({.generation = 2});  // an update is the whole difference
+  EXPECT_EQ(time_of(*planner), before);
+}
+
+TEST(Planner, IgnoresUpdatesOfOldGenerations) {
+  const auto planner = make_planner({.fabric = "a <-> sw 1GB/s; b <-> sw 1GB/s"}, on_hosts({0, 1}));
+  const Fraction before = time_of(*planner);
+  planner->revise({.generation = 5, .bytes_per_second = {{0, 500'000'000}}});
+  for (const uint32_t old : {0u, 4u, 5u}) planner->revise({.generation = old});
+  EXPECT_EQ(time_of(*planner), before * Fraction(2));
+}
+
+TEST(Planner, FollowsThePlanThatAnUpdateBringsAndRefusesAWrongOne) {
+  const Fabric fabric = fabric::generate_fabric("full:4@1GB/s");
+  const auto planner = make_planner({.fabric = "full:4@1GB/s"}, on_hosts({0, 1, 2, 3}));
+  const Schedule ring =
+      plan_baseline(plan::Baseline::ring, fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather}));
+  const std::string text = schedule::format_schedule({.schedule = ring,
+                                                      .planner = "ring",
+                                                      .claimed_seconds_per_byte = seconds_per_byte(ring),
+                                                      .bound_seconds_per_byte = {}});
+  const auto height = [&] {
+    return heights(*planner->plan({.kind = CollectiveKind::allgather, .total = kLarge}).schedule).max;
+  };
+  EXPECT_NE(height(), 3u);
+  planner->revise({.generation = 1, .plan = text});
+  EXPECT_EQ(height(), 3u) << "not the ring";
+  EXPECT_THROW(planner->revise({.generation = 2, .plan = "{}"}), Error);
+  EXPECT_THROW(planner->revise({.generation = 2, .bytes_per_second = {{99, 1}}}), Error);
+  EXPECT_THROW(planner->revise({.generation = 2, .bytes_per_second = {{0, 0}}}), Error);
+  EXPECT_EQ(height(), 3u) << "what is refused changes nothing";
+  const auto others = make_planner({.fabric = "full:5@1GB/s"}, on_hosts({0, 1, 2, 3, 4}));
+  EXPECT_THROW(others->expect_possible({.generation = 1, .plan = text}), Error);
 }
 
 TEST(Planner, FollowsAPlanFileForItsCollective) {

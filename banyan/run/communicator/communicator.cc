@@ -119,6 +119,10 @@ void Communicator::dump(const std::string& why) { impl_->dump(why); }
 
 uint32_t Communicator::reroutes() const { return impl_->reroutes(); }
 
+void Communicator::revise(const FabricUpdate& update) { impl_->revise(update); }
+
+uint32_t Communicator::generation() const { return impl_->generation(); }
+
 std::optional<Error> Communicator::error() const { return impl_->first_error(); }
 
 bool Request::test() {

@@ -90,6 +90,9 @@ class Communicator {
     // Makes the executors, of this communicator and of those that are made with the same options, which share it with
     // the caller. None: by the transports that the options name (default_executors.h).
     std::shared_ptr<ExecutorFactory> executors = {};
+    // Calls between hosts keep what revise() needs to repeat them by other plans, which costs a confirmation at the end
+    // of each. Always so where routes are known. The same on all ranks.
+    bool revises_plans = false;
   };
 
   // Collective over `members` (ranks of the job, this process among them; rank i of the communicator is members[i]).
@@ -145,6 +148,13 @@ class Communicator {
   void dump(const std::string& why);
   // How often calls went on without a link that was lost. Any thread.
   uint32_t reroutes() const;
+  // Has all ranks plan for a network that has changed, or follow another plan, from now on: calls in flight are
+  // repeated by it. Returns at once; all ranks adopt it or none, and generation() tells when they have agreed. One rank
+  // is enough to ask. Throws Error{unsupported} where calls follow no plans or Options::revises_plans is not set. Any
+  // thread.
+  void revise(const FabricUpdate& update);
+  // How often the ranks have agreed on other plans. Any thread.
+  uint32_t generation() const;
   // Why it is in error, if it is. Any thread; does not wait.
   std::optional<Error> error() const;
 

@@ -163,6 +163,24 @@ Error Communicator::Impl::cause_of(const Error& error) {
   return watch_->cause_of(error);
 }
 
+uint32_t Communicator::Impl::generation() const {
+  const PlanReviser* const reviser = executor_->reviser();
+  return reviser == nullptr ? 0 : reviser->generation();
+}
+
+void Communicator::Impl::revise(const FabricUpdate& update) {
+  expect_usable();
+  PlanReviser* const reviser = executor_->reviser();
+  if (reviser == nullptr) {
+    throw Error(ErrorCode::unsupported, "the plans of '" + options_.name +
+                                            "' cannot be revised: set Options::revises_plans on all ranks, and have "
+                                            "its calls follow plans");
+  }
+  reviser->propose(update);
+  driver_->attend();
+  driver_->wake();
+}
+
 bool Communicator::Impl::break_with(const Error& error) {
   if (!first_error_.note(error)) return false;
   BANYAN_LOG(info) << "communicator '" << options_.name << "' has failed: " << error.what();

@@ -45,6 +45,8 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   void dump(const std::string& why);
   std::optional<Error> first_error() const;
   uint32_t reroutes() const;
+  void revise(const FabricUpdate& update);
+  uint32_t generation() const;
   Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
 
  private:

@@ -88,6 +88,7 @@ std::unique_ptr<Executor> DefaultExecutors::make_net_executor(const ExecutorSite
           .source = options_.plans(
               {.members = site.members, .job_size = job_->size(), .host_of_rank = hosts_of(*job_, site.members)}),
           .has_paths = !is_ucx,
+          .revises = options_.revises_plans && !is_ucx,
           .shared_lanes = is_ucx ? 1 : options_.connections},
       NetExecutor::Options{.is_oversubscribed = job_->is_oversubscribed(),
                            .tell_peers = site.tell_failure,

@@ -79,6 +79,7 @@ class FakeExecutor : public Executor {
   void break_with(const Error& error) override { script_->broken_with.emplace_back(error.what()); }
   std::optional<Error> broken() const override { return std::nullopt; }
   PlanReviser* reviser() override { return script_->reviser; }
+  EventSource* events() override { return nullptr; }
 
  private:
   const std::shared_ptr<Script> script_;  // shared with the test

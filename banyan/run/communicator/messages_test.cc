@@ -30,7 +30,8 @@ class NoPlans : public PlanSource {
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
   bool knows_ways() const override { return false; }
   std::string cable_name(uint32_t) const override { return {}; }
-  void avoid(const std::set<uint32_t>&) override {}
+  void revise(const FabricUpdate&) override {}
+  void expect_possible(const FabricUpdate&) const override {}
 };
 
 struct By {

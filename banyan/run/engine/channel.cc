@@ -55,12 +55,6 @@ bool Channel::receive(Transport& transport, size_t& allowance, Execution*& finis
   return true;
 }
 
-size_t Channel::read(Transport& transport, size_t& allowance, std::span<std::byte> into) const {
-  const size_t count = transport.read(number_, into.first(std::min(into.size(), allowance)));
-  allowance -= count;
-  return count;
-}
-
 bool Channel::fill_header(Transport& transport, size_t& allowance) {
   const auto header = std::as_writable_bytes(std::span(&opening_.header, 1));
   const size_t count = read(transport, allowance, header.subspan(std::min(header_bytes_, header.size())));
@@ -143,7 +137,7 @@ bool Channel::receive_and_reduce(Transport& transport, size_t& allowance) {
 // ---- Sending ----
 
 // Takes the next message of the execution whose turn it is; false when it has none that may leave now.
-bool Channel::begin_sending() {
+inline bool Channel::begin_sending() {
   Port& port = *first_out_;
   if (!port.owner->next_message(port, outgoing_)) return false;
   head_size_ = 0;
@@ -170,8 +164,10 @@ bool Channel::send(Transport& transport, size_t& allowance, Execution*& finished
   const size_t of_head = std::min(written_, head_size_);
   std::span<const std::byte> head = std::span(head_).first(head_size_).subspan(of_head);
   std::span<const std::byte> body = outgoing_.body.subspan(written_ - of_head);
-  head = head.first(std::min(head.size(), allowance));
-  body = body.first(std::min(body.size(), allowance - head.size()));
+  if (head.size() + body.size() > allowance) {
+    head = head.first(std::min(head.size(), allowance));
+    body = body.first(std::min(body.size(), allowance - head.size()));
+  }
   const size_t count =
       outgoing_.lasts ? transport.write_lasting(number_, head, body) : transport.write(number_, head, body);
   written_ += count;

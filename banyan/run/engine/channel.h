@@ -40,7 +40,11 @@ class Channel {
   uint64_t messages_sent() const { return messages_sent_; }
 
  private:
-  size_t read(Transport& transport, size_t& allowance, std::span<std::byte> into) const;
+  size_t read(Transport& transport, size_t& allowance, std::span<std::byte> into) const {
+    const size_t count = transport.read(number_, into.size() <= allowance ? into : into.first(allowance));
+    allowance -= count;
+    return count;
+  }
   bool fill_header(Transport& transport, size_t& allowance);
   bool receive_opening(Transport& transport, size_t& allowance);
   bool receive_body(Transport& transport, size_t& allowance);

@@ -35,10 +35,6 @@ Error of_another_plan(uint32_t peer, const MessageHeader& header) {
 
 // ---- Places ----
 
-size_t Execution::bytes_of(const RoleState& state, uint64_t slice) const {
-  return std::min(slice_elements_, state.role->length - begin_of(slice)) * element_bytes_;
-}
-
 const std::byte* Execution::input_at(const RoleState& state, uint64_t slice) const {
   return input_.data() + (state.role->input_at.value_or(0) + begin_of(slice)) * element_bytes_;
 }
@@ -65,7 +61,7 @@ std::byte* Execution::place_of_result(RoleState& state, uint64_t slice) {
   if (state.held.size > 0) return take_slot(state, state.held, slice);
   if (state.role->length == 0) return nullptr;
   std::byte* const place = output_at(state, slice);
-  save(place, bytes_of(state, slice));
+  input_.save(place, bytes_of(state, slice));
   return place;
 }
 
@@ -99,7 +95,7 @@ void Execution::copy_slice() {
   RoleState& state = roles_[copying_[next_copy_]];
   const uint64_t slice = state.final_slices++;
   std::byte* const to = output_at(state, slice);
-  save(to, bytes_of(state, slice));
+  input_.save(to, bytes_of(state, slice));
   std::memcpy(to, input_at(state, slice), bytes_of(state, slice));
   if (state.final_slices == state.slices) {
     copying_[next_copy_] = copying_.back();
@@ -264,7 +260,7 @@ void Execution::give_back(std::span<std::byte>& coded) {
 Execution::Incoming Execution::slice_comes(Port& port, const MessageHeader& header) {
   const uint32_t count = command_.plan->streams_from[port.peer];
   if (header.stream >= count) throw of_another_plan(port.peer, header);
-  const uint32_t number = arrival_of_[first_arrival_of_[port.peer] + header.stream];
+  const uint32_t number = arrival_of_.at(port.peer, header.stream);
   CHECK(number != kNone) << "a stream without a role";
   Arrival& arrival = arrivals_[number];
   RoleState& state = roles_[arrival.role];
@@ -280,7 +276,7 @@ Execution::Incoming Execution::slice_comes(Port& port, const MessageHeader& head
   if (arrival.from.is_windowed && slice >= arrival.used + window_) throw of_another_plan(port.peer, header);
 
   Incoming incoming{.arrival = number, .size = slice_bytes(state, slice)};
-  expect_length(port, header, incoming.size);
+  if (command_.codec != nullptr || header.length != incoming.size) expect_length(port, header, incoming.size);
   if (command_.codec != nullptr && incoming.size > 0) {
     // Decoded when it is here; the place is taken then, too.
     port.coded_in = {pool_.take(header.length), header.length};
@@ -329,7 +325,7 @@ void Execution::slice_came(Port& port, const Incoming& incoming) {
 
 void Execution::credit_came(Port& port, const MessageHeader& header) {
   if (header.stream >= command_.plan->streams_to[port.peer]) throw of_another_plan(port.peer, header);
-  const uint32_t number = departure_of_[first_departure_of_[port.peer] + header.stream];
+  const uint32_t number = departure_of_.at(port.peer, header.stream);
   CHECK(number != kNone) << "a stream without a role";
   Departure& departure = departures_[number];
   const uint64_t most = std::min(roles_[departure.role].slices, departure.sent + window_);
@@ -367,7 +363,7 @@ bool Execution::next_message(Port& port, Outgoing& outgoing) {
                      .number = is_first ? state.role->length : departure.sent};
   if (state.role->length > 0) outgoing.body = {payload(departure), bytes_of(state, departure.sent)};
   // A copy of the input goes back to the pool when the execution is over, which a transport may outlast.
-  outgoing.lasts = !is_in_slot(departure) && copy_of_input_.saved == nullptr;
+  outgoing.lasts = !is_in_slot(departure) && !input_.is_copy();
   if (command_.codec != nullptr && state.role->length > 0) {
     outgoing.body = encode(port, outgoing.body);
     outgoing.lasts = false;

@@ -9,6 +9,7 @@
 // the type once per edge, whatever the number of children.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,7 @@
 
 #include "banyan/element/reduce.h"
 #include "banyan/run/engine/command.h"
+#include "banyan/run/engine/kept_input.h"
 #include "banyan/run/engine/message.h"
 #include "banyan/run/engine/rank_plan.h"
 #include "banyan/run/engine/slice_gate.h"
@@ -50,7 +52,7 @@ class Execution {
     SliceGate* gate = nullptr;
   };
 
-  Execution(SlotPool& pool, const Settings& settings) : pool_(pool), settings_(settings) {}
+  Execution(SlotPool& pool, const Settings& settings) : pool_(pool), settings_(settings), input_(pool) {}
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
   ~Execution();
@@ -60,7 +62,7 @@ class Execution {
   // Gives up where it stands. What has been overwritten of the input is still known.
   void stop();
   // Puts that back. Stopped executions only.
-  void restore_input();
+  void restore_input() { input_.restore(); }
   // Forgets the command, done or stopped, but not what helps to begin with the same plan again.
   void end();
   void forget_plan();
@@ -152,10 +154,16 @@ class Execution {
     uint64_t ready = 0, allowed = 0, sent = 0;
     uint32_t next_ready = kNone;
   };
-  struct Undo {
-    std::byte* place = nullptr;
-    std::byte* saved = nullptr;
-    size_t size = 0;
+  // Which arrival or departure a stream is, by its peer and its number.
+  class StreamTable {
+   public:
+    // `counts`: of streams, by peer. All are kNone.
+    void lay_out(std::span<const uint32_t> counts);
+    uint32_t& at(uint32_t peer, uint32_t stream) { return entries_[first_[peer] + stream]; }
+
+   private:
+    std::vector<uint32_t> first_;  // by peer
+    std::vector<uint32_t> entries_;
   };
 
   // By the plan alone.
@@ -166,11 +174,12 @@ class Execution {
   // By the command.
   void reset_streams();
   void begin_role(uint32_t number);
-  void keep_input();
   void open_confirmation();
 
   uint64_t begin_of(uint64_t slice) const { return slice * slice_elements_; }
-  size_t bytes_of(const RoleState& state, uint64_t slice) const;
+  size_t bytes_of(const RoleState& state, uint64_t slice) const {
+    return std::min(slice_elements_, state.role->length - begin_of(slice)) * element_bytes_;
+  }
   uint64_t credits(uint64_t slices) const { return slices > window_ ? slices - window_ : 0; }
   const std::byte* input_at(const RoleState& state, uint64_t slice) const;
   std::byte* output_at(const RoleState& state, uint64_t slice) const;
@@ -185,7 +194,6 @@ class Execution {
   void give_slot_back(const RoleState& state, const Window& window, uint64_t slice);
   // The place for a slice that has its final value here, from the root's reduction or from the parent.
   std::byte* place_of_result(RoleState& state, uint64_t slice);
-  void save(std::byte* place, size_t size);
 
   bool is_place_free(const RoleState& state) const;
   // Whether all contributions to the next slice are there, but for that of one arrival.
@@ -203,7 +211,6 @@ class Execution {
   std::span<const std::byte> encode(Port& port, std::span<const std::byte> plain);
   void decode(Port& port, std::span<std::byte> plain);
   void give_back(std::span<std::byte>& coded);
-  void forget_input();
   void allow_one_more(uint32_t arrival);
   void one_more_ready(uint32_t departure);
   bool may_leave(const Port& port, const Departure& departure);
@@ -214,7 +221,7 @@ class Execution {
   const Settings settings_;
 
   EngineCommand command_;
-  std::span<const std::byte> input_;  // that of the command, or a copy
+  KeptInput input_;
   size_t element_bytes_ = 1;
   uint64_t slice_elements_ = 1;
   uint32_t window_ = 1;
@@ -222,9 +229,6 @@ class Execution {
   uint64_t results_left_ = 0;      // slices to receive, reduce and copy before the confirmation
   std::vector<uint32_t> copying_;  // roles
   size_t next_copy_ = 0;
-  std::vector<Undo> undo_;
-  bool logs_ = false;
-  Undo copy_of_input_;
 
   // Fixed by the plan, but for their counters.
   std::shared_ptr<const RankPlan> prepared_;  // shared with those who may use it again
@@ -235,11 +239,10 @@ class Execution {
   std::vector<Departure> departures_;
   std::vector<Port> ports_;
   std::vector<std::byte*> slots_;
-  std::vector<uint32_t> arrival_of_, departure_of_;              // by first_*_of_[peer] + number of the stream
-  std::vector<uint32_t> first_arrival_of_, first_departure_of_;  // by peer
-  std::vector<const std::byte*> sources_;                        // of a reduction
-  std::vector<uint32_t> port_of_channel_;                        // kNone of those that are not used
-  uint32_t confirmation_ = kNone;                                // a role
+  StreamTable arrival_of_, departure_of_;
+  std::vector<const std::byte*> sources_;  // of a reduction
+  std::vector<uint32_t> port_of_channel_;  // kNone of those that are not used
+  uint32_t confirmation_ = kNone;          // a role
 };
 
 }  // namespace banyan::run

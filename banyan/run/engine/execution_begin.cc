@@ -1,25 +1,24 @@
-// How an execution begins and ends: the states that a plan needs, and what is kept of the input.
+// How an execution begins and ends: the states that a plan needs.
 #include <algorithm>
-#include <cstring>
 
 #include "banyan/base/check.h"
 #include "banyan/run/engine/execution.h"
 
 namespace banyan::run {
-namespace {
 
-bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
-}
-
-}  // namespace
-
-Execution::~Execution() {
-  give_windows_back();
-  forget_input();
-}
+Execution::~Execution() { give_windows_back(); }
 
 // ---- From the plan to the streams ----
+
+void Execution::StreamTable::lay_out(std::span<const uint32_t> counts) {
+  first_.clear();
+  uint32_t sum = 0;
+  for (const uint32_t count : counts) {
+    first_.push_back(sum);
+    sum += count;
+  }
+  entries_.assign(sum, kNone);
+}
 
 void Execution::prepare() {
   const RankPlan& plan = *command_.plan;
@@ -30,17 +29,8 @@ void Execution::prepare() {
   for (const Port& port : ports_) port_of_channel_[port.channel] = kNone;
   ports_.clear();
   confirmation_ = kNone;
-  const auto lay_out = [](std::span<const uint32_t> counts, std::vector<uint32_t>& first, std::vector<uint32_t>& of) {
-    first.clear();
-    uint32_t sum = 0;
-    for (const uint32_t count : counts) {
-      first.push_back(sum);
-      sum += count;
-    }
-    of.assign(sum, kNone);
-  };
-  lay_out(plan.streams_from, first_arrival_of_, arrival_of_);
-  lay_out(plan.streams_to, first_departure_of_, departure_of_);
+  arrival_of_.lay_out(plan.streams_from);
+  departure_of_.lay_out(plan.streams_to);
   size_t most_children = 0;
   for (const Role& role : plan.roles) {
     add_role(role);
@@ -58,7 +48,7 @@ void Execution::add_role(const Role& role) {
   if (role.length > 0) state.slices = (role.length - 1) / slice_elements_ + 1;
   const auto add_arrival = [&](const StreamEnd& from, bool is_contribution) {
     const auto arrival = static_cast<uint32_t>(arrivals_.size());
-    arrival_of_[first_arrival_of_[from.peer] + from.number] = arrival;
+    arrival_of_.at(from.peer, from.number) = arrival;
     const Window slots = is_contribution ? add_window(state.slices) : Window();
     arrivals_.push_back({.from = from, .role = number, .port = port_to(from), .is_contribution = is_contribution});
     arrivals_.back().slots = slots;
@@ -66,7 +56,7 @@ void Execution::add_role(const Role& role) {
   };
   const auto add_departure = [&](const StreamEnd& to, bool is_contribution) {
     const auto departure = static_cast<uint32_t>(departures_.size());
-    departure_of_[first_departure_of_[to.peer] + to.number] = departure;
+    departure_of_.at(to.peer, to.number) = departure;
     departures_.push_back({.to = to, .role = number, .port = port_to(to), .is_contribution = is_contribution});
     return departure;
   };
@@ -121,7 +111,7 @@ void Execution::begin(const EngineCommand& command) {
   CHECK_EQ(command.input.size(), plan.input_elements * element_bytes_);
   CHECK_EQ(command.output.size(), plan.output_elements * element_bytes_);
   if (!is_prepared_for(command) || prepared_element_bytes_ != element_bytes_) prepare();
-  keep_input();
+  input_.begin(command.input, command.output, {.shuffles = plan.shuffles, .can_rewind = settings_.can_rewind});
   left_ = results_left_ = 0;
   reset_streams();
   copying_.clear();
@@ -183,31 +173,6 @@ void Execution::begin_role(uint32_t number) {
   }
 }
 
-// Where input and output share memory, results overwrite what is still wanted: by another role, when the plan shuffles,
-// or by a repetition of the whole.
-void Execution::keep_input() {
-  CHECK(undo_.empty() && copy_of_input_.saved == nullptr);
-  input_ = command_.input;
-  logs_ = false;
-  if (!overlap(command_.input, command_.output)) return;
-  if (!command_.plan->shuffles) {
-    logs_ = settings_.can_rewind;
-    return;
-  }
-  std::byte* const copy = pool_.take(input_.size());
-  std::memcpy(copy, input_.data(), input_.size());
-  // The output is where the caller lets us write; the input is the same memory.
-  copy_of_input_ = {.place = const_cast<std::byte*>(input_.data()), .saved = copy, .size = input_.size()};
-  input_ = {copy, input_.size()};
-}
-
-void Execution::save(std::byte* place, size_t size) {
-  if (!logs_ || !overlap(command_.input, {place, size})) return;
-  std::byte* const saved = pool_.take(size);
-  std::memcpy(saved, place, size);
-  undo_.push_back({.place = place, .saved = saved, .size = size});
-}
-
 // ---- To the end ----
 
 void Execution::stop() {
@@ -215,31 +180,13 @@ void Execution::stop() {
   left_ = 0;
 }
 
-void Execution::restore_input() {
-  if (copy_of_input_.saved != nullptr) std::memcpy(copy_of_input_.place, copy_of_input_.saved, copy_of_input_.size);
-  while (!undo_.empty()) {
-    const Undo last = undo_.back();
-    undo_.pop_back();
-    std::memcpy(last.place, last.saved, last.size);
-    pool_.give_back(last.saved, last.size);
-  }
-  forget_input();
-}
-
 void Execution::end() {
   DCHECK(std::all_of(slots_.begin(), slots_.end(), [](const std::byte* slot) { return slot == nullptr; }));
-  forget_input();
+  input_.forget();
   command_ = {};
 }
 
 void Execution::forget_plan() { prepared_.reset(); }
-
-void Execution::forget_input() {
-  if (copy_of_input_.saved != nullptr) pool_.give_back(copy_of_input_.saved, copy_of_input_.size);
-  copy_of_input_ = {};
-  for (const Undo& undo : undo_) pool_.give_back(undo.saved, undo.size);
-  undo_.clear();
-}
 
 void Execution::give_windows_back() {
   const auto empty = [&](const RoleState& state, const Window& window) {

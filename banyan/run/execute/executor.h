@@ -17,7 +17,9 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/call/call.h"
+#include "banyan/run/execute/fabric_update.h"
 #include "banyan/run/system/back_off.h"
+#include "banyan/run/system/event_source.h"
 #include "banyan/run/system/watch.h"
 
 namespace banyan::run {
@@ -116,7 +118,12 @@ class PlanReviser : public ExecutorPart {
   virtual void hear(const std::string& text) = 0;
   // Answers the texts that were heard, for when no call is in flight whose advance() would.
   virtual void attend() = 0;
-  // How often plans were revised because of lost links. Any thread.
+  // Asks all ranks to plan for this, too (its generation does not count). Returns at once; they agree while calls are
+  // made, and adopt it all or not at all. Any thread.
+  virtual void propose(const FabricUpdate& wish) = 0;
+  // Of the update that this rank plans for. Grows with every agreement, also where a wish was refused. Any thread.
+  virtual uint32_t generation() const = 0;
+  // How often plans were revised because connections were lost. Any thread.
   virtual uint32_t reroutes() const = 0;
 
  protected:
@@ -132,6 +139,9 @@ class Executor : public CallExecutor,
   virtual ~Executor() = default;
   // Null where plans are never revised. Lives as long as the executor.
   virtual PlanReviser* reviser() = 0;
+  // For a thread that serves several executors with one sleep: advance() all of them, then wait for these events. Null
+  // where peers are heard of through shared memory alone, which only sleep() waits for. Lives as long as the executor.
+  virtual EventSource* events() = 0;
 };
 
 }  // namespace banyan::run

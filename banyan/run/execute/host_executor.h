@@ -34,6 +34,7 @@ class HostExecutor : public Executor {
   void break_with(const Error& error) override { group_->break_with(error); }
   std::optional<Error> broken() const override;
   PlanReviser* reviser() override { return nullptr; }
+  EventSource* events() override { return nullptr; }
 
  private:
   HostTask task_of(const Call& call, const CallNumbers& numbers);

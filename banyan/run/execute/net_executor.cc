@@ -27,13 +27,16 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
                 {.rank = rank_,
                  .ranks = ranks_,
                  .channel = [this](uint32_t peer) { return transport_->channel(peer, NetPlans::kMessageLane); }}),
+      lanes_(transport_->lane_control()),
+      pacer_([this](uint32_t channel, uint64_t bytes_per_second) { lanes_->pace(channel, bytes_per_second); }),
       engine_(*transport_, {.slice_bytes = kSliceBytes,
-                            .can_rewind = plans_.may_reroute(),
+                            .can_rewind = plans_.may_revise(),
                             .channel =
                                 [this](const LaneUse& use) {
                                   return transport_->channel(use.peer, plans_.transport_lane(use.lane));
-                                }}),
-      rerouting_(ranks_) {}
+                                },
+                            .gate = can_choose_ways() ? &pacer_ : nullptr}),  // others have no rates
+      talk_(rank_, ranks_, options_.tell) {}
 
 void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
   CHECK(flights_.size() < kDepth) << "too many calls are under way";
@@ -48,7 +51,7 @@ void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
     scale(call.type, flight.scaled.data(), call.send, elements, call.factor);
     flight.call.send = flight.scaled.data();
   }
-  if (plans_.may_reroute()) {
+  if (plans_.may_revise()) {
     std::span<const size_t>* const spans[] = {&flight.call.send_counts, &flight.call.send_displacements,
                                               &flight.call.recv_counts, &flight.call.recv_displacements};
     for (size_t i = 0; i < std::size(spans); ++i) {
@@ -56,13 +59,12 @@ void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
       *spans[i] = flight.counts[i];
     }
   }
-  if (!is_rerouting()) begin(flight);  // or else when it is known which links are left
+  if (!is_revising()) begin(flight);  // or else when it is known by which plan
 }
 
 void NetExecutor::begin(Flight& flight) {
   const Call& call = flight.call;
   std::shared_ptr<const RankPlan> plan = plans_.plan(call);
-  pace(plan);
   const size_t input_bytes = plan->input_elements * size_of(call.type);
   const size_t output_bytes = plan->output_elements * size_of(call.type);
   flight.ticket = engine_.start({.plan = std::move(plan),
@@ -73,44 +75,18 @@ void NetExecutor::begin(Flight& flight) {
                                  .output = {call.recv, output_bytes}});
 }
 
-// Several calls at a time would hold each other up, so only one that is alone is paced; and what is late when the time
-// is nearly over hurries.
-void NetExecutor::pace(std::shared_ptr<const RankPlan> plan) {
-  constexpr double kPaced = 0.85;  // of the time that the busiest link needs
-  end_pacing();
-  if (flights_.size() > 1) return;
-  bool is_paced = false;
-  for (const PlanLane& lane : plan->lanes) {
-    if (lane.bytes_per_second == 0) continue;
-    transport_->pace(transport_->channel(lane.peer, plans_.transport_lane(lane.lane)), lane.bytes_per_second);
-    is_paced = true;
-  }
-  if (!is_paced) return;
-  const std::chrono::duration<double> time(plan->busy_seconds * kPaced);
-  paced_until_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
-  paced_ = std::move(plan);
-}
-
-void NetExecutor::end_pacing() {
-  if (!paced_) return;
-  for (const PlanLane& lane : paced_->lanes) {
-    if (lane.bytes_per_second == 0) continue;
-    transport_->pace(transport_->channel(lane.peer, plans_.transport_lane(lane.lane)), 0);
-  }
-  paced_.reset();
-}
-
 bool NetExecutor::advance() {
   if (flights_.empty()) return true;
-  while (is_rerouting() || !engine_.is_done(*flights_.front().ticket)) {
+  while (is_revising() || !engine_.is_done(*flights_.front().ticket)) {
     if (!move()) return false;
   }
   // What is on its way only while this rank sees to it must have gone before the caller turns to other things. Messages
   // may have to wait for receives that the caller has still to post.
   if (transport_->has_unsent_beside(NetPlans::kMessageLane)) {
-    transport_->wait(std::chrono::milliseconds(0));
+    waiter_.wait(std::chrono::milliseconds(0));
     if (transport_->has_unsent_beside(NetPlans::kMessageLane)) return false;
   }
+  pacer_.end(flights_.front().number);
   flights_.pop_front();
   rounds_in_vain_ = 0;
   ++steps_;
@@ -120,8 +96,8 @@ bool NetExecutor::advance() {
 // False when nothing could be moved.
 bool NetExecutor::move() {
   answer_call();
-  if (is_rerouting()) return go_on_after_loss();
-  if (paced_ && Clock::now() >= paced_until_) end_pacing();
+  if (is_revising()) return go_on_revising();
+  pacer_.look_at_clock();
   try {
     return engine_.progress();
   } catch (const MismatchError& error) {
@@ -143,7 +119,7 @@ void NetExecutor::finish(Watch& watch) {
 }
 
 uint32_t NetExecutor::waiting_for() const {
-  if (is_rerouting()) return rerouting_.missing(round_).value_or(rank_);
+  if (is_revising()) return talk_.missing().value_or(rank_);
   for (const Engine::Waiting& waiting : engine_.waiting_for()) {
     if (!waiting.peers.empty()) return waiting.peers.front();
   }
@@ -167,52 +143,66 @@ bool NetExecutor::advance_messages(std::vector<MessageDone>& done) {
 }
 
 void NetExecutor::sleep(const std::function<bool()>& try_again) {
-  if (try_again()) return;
-  transport_->wait(kLongestNap);
-  look_after_lanes();
+  if (!try_again()) waiter_.wait(kLongestNap);
 }
 
-// ---- When a link is lost ----
+// ---- What to wait for ----
+
+void NetExecutor::prepare(WaitSet& set) {
+  transport_->prepare(set);
+  if (can_choose_ways() && !is_revising()) set.wake_at(looked_at_ + kLookAfter);
+}
+
+bool NetExecutor::react(std::span<const pollfd> polled) {
+  const bool may_move = transport_->react(polled), was_revising = is_revising();
+  look_after_lanes();
+  return may_move || is_revising() != was_revising;
+}
+
+// ---- When plans are revised ----
 
 void NetExecutor::hear(const std::string& text) {
-  if (!text.starts_with(Rerouting::kPrefix)) return;
-  rerouting_.heard(text);
-  is_called_.store(true, std::memory_order_release);
+  if (talk_.hear(text)) transport_->wake();
+}
+
+void NetExecutor::propose(const FabricUpdate& wish) {
+  talk_.propose(wish);
   transport_->wake();
 }
 
 void NetExecutor::attend() {
   answer_call();
-  if (is_rerouting()) go_on_after_loss();
+  if (is_revising()) go_on_revising();
 }
 
 void NetExecutor::answer_call() {
-  if (!is_called_.load(std::memory_order_acquire)) return;
-  is_called_.store(false, std::memory_order_relaxed);
-  if (const std::optional<uint32_t> round = rerouting_.called_to(round_)) stop_for(*round);
+  if (const std::optional<uint32_t> generation = talk_.called_to(is_revising())) stop_for(*generation);
 }
 
 void NetExecutor::look_after_lanes() {
-  if (!plans_.may_reroute() || is_rerouting()) return;
+  if (!can_choose_ways() || is_revising()) return;
   const Clock::time_point now = Clock::now();
   if (now - looked_at_ < kLookAfter) return;
   looked_at_ = now;
-  const std::vector<LaneHealth> lanes = transport_->health();
+  const std::vector<LaneHealth> lanes = lanes_->health();
   const bool is_lost = std::any_of(lanes.begin(), lanes.end(), [&](const LaneHealth& lane) {
     return lane.is_lost && !plans_.cables(lane.peer, lane.lane).empty();
   });
-  if (is_lost) stop_for(round_ + 1);
+  if (is_lost) stop_for(talk_.generation() + 1);
 }
 
-// Nothing moves any more until all have reported on this round.
-void NetExecutor::stop_for(uint32_t round) {
-  if (!plans_.may_reroute()) return;
+// Nothing moves any more until all have agreed on this generation.
+void NetExecutor::stop_for(uint32_t generation) {
+  if (!plans_.may_revise()) return;
   if (suspended_.empty()) suspended_ = engine_.suspend();
-  round_ = round;
-  RerouteReport report;
-  report.round = round;
-  report.rank = rank_;
-  report.over = begun_;
+  BANYAN_LOG(info) << "plans are revised: generation " << generation << ", " << suspended_.size()
+                   << (suspended_.size() == 1 ? " call waits" : " calls wait");
+  ++steps_;
+  talk_.report(report(generation));
+}
+
+RevisionReport NetExecutor::report(uint32_t generation) {
+  RevisionReport report{.generation = generation, .over = begun_, .adopted = plans_.adopted()};
   const auto is_open = [&](const Flight& flight) {
     return !flight.ticket || std::any_of(suspended_.begin(), suspended_.end(),
                                          [&](const Engine::Suspended& each) { return each.ticket == *flight.ticket; });
@@ -222,43 +212,43 @@ void NetExecutor::stop_for(uint32_t round) {
   for (auto flight = first_open; flight != flights_.end(); ++flight) {
     if (!is_open(*flight)) report.also_over.push_back(flight->number);
   }
-  for (const LaneHealth& lane : transport_->health()) {
+  for (const LaneHealth& lane : health()) {
     std::vector<uint32_t> cables = plans_.cables(lane.peer, lane.lane);
     if (cables.empty()) continue;
     report.lanes.push_back({.cables = std::move(cables),
                             .is_lost = lane.is_lost,
                             .silent_ms = static_cast<uint64_t>(lane.silent.count())});
   }
-  BANYAN_LOG(info) << "a link is lost: round " << round << ", " << suspended_.size()
-                   << (suspended_.size() == 1 ? " call waits" : " calls wait");
-  ++steps_;
-  options_.tell(report.encode());
+  return report;
 }
 
-bool NetExecutor::go_on_after_loss() {
-  const uint64_t reports = rerouting_.count();
-  const bool moved = reports != reports_seen_;
-  reports_seen_ = reports;
+bool NetExecutor::go_on_revising() {
+  const bool moved = talk_.has_news();
   steps_ += moved ? 1 : 0;
-  const std::optional<RerouteDecision> decision = rerouting_.decide(round_);
-  if (!decision) return moved;
-  restart(*decision);
+  const auto agreement = talk_.agreement([this](const FabricUpdate& update) { plans_.expect_possible(update); });
+  if (!agreement) return moved;
+  restart(agreement->decision, agreement->update);
   return true;
 }
 
-void NetExecutor::restart(const RerouteDecision& decision) {
-  // What was made again without knowing why may fail again for the same reason; equally on all ranks.
-  rounds_in_vain_ = decision.lost_cables.empty() ? rounds_in_vain_ + 1 : 0;
-  if (rounds_in_vain_ > kMostRoundsInVain) {
-    throw Error(ErrorCode::io, "connections were lost " + std::to_string(rounds_in_vain_) +
-                                   " times in one call, and no link that could be avoided is to blame");
-  }
+// What was made again without knowing why may fail again for the same reason; equally on all ranks.
+void NetExecutor::count_vain_rounds(const RevisionDecision& decision) {
+  rounds_in_vain_ = decision.has_losses || decision.has_wishes ? 0 : rounds_in_vain_ + 1;
+  if (rounds_in_vain_ <= kMostRoundsInVain) return;
+  throw Error(ErrorCode::io, "connections were lost " + std::to_string(rounds_in_vain_) +
+                                 " times in one call, and no link that could be avoided is to blame");
+}
+
+void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& update) {
+  count_vain_rounds(decision);
   // All have stopped by now: nobody uses these connections any more.
-  for (const LaneHealth& lane : transport_->health()) {
-    if (lane.lane != NetPlans::kMessageLane) transport_->drop(transport_->channel(lane.peer, lane.lane));
+  for (const LaneHealth& lane : health()) {
+    if (lane.lane != NetPlans::kMessageLane) lanes_->drop(transport_->channel(lane.peer, lane.lane));
   }
-  paced_.reset();
-  plans_.begin_round(decision.round, decision.lost_cables);
+  pacer_.forget_all();
+  const bool is_reroute = decision.has_losses || !decision.has_wishes;
+  tell_people(update, is_reroute);
+  plans_.revise(update);
   for (const Engine::Suspended& suspended : suspended_) {
     if (decision.is_over(suspended.sequence)) {
       engine_.complete(suspended.ticket);
@@ -266,23 +256,32 @@ void NetExecutor::restart(const RerouteDecision& decision) {
     }
     const auto flight = std::find_if(flights_.begin(), flights_.end(),
                                      [&](const Flight& each) { return each.number == suspended.sequence; });
-    CHECK(flight != flights_.end()) << "call " << suspended.sequence << " is suspended and not under way";
+    CHECK(flight != flights_.end()) << "call " << suspended.sequence << " is suspended and not in flight";
     std::shared_ptr<const RankPlan> plan = plans_.plan(flight->call);
-    pace(plan);
     engine_.restart(suspended.ticket, std::move(plan));
   }
   suspended_.clear();
   for (Flight& flight : flights_) {
     if (!flight.ticket) begin(flight);
   }
-  reroutes_.fetch_add(1, std::memory_order_relaxed);
-  if (rank_ == 0) {
-    std::string names;
-    for (const uint32_t cable : decision.lost_cables) names += " " + plans_.cable_name(cable);
-    BANYAN_LOG(warning) << (names.empty() ? "connections were lost and made again" : "went on without lost links:")
-                        << names;
-  }
+  if (is_reroute) reroutes_.fetch_add(1, std::memory_order_relaxed);
+  adopted_.store(plans_.generation(), std::memory_order_release);
+  talk_.finish();
   ++steps_;
+}
+
+void NetExecutor::tell_people(const FabricUpdate& update, bool is_reroute) const {
+  if (rank_ != 0) return;
+  if (!is_reroute) {
+    BANYAN_LOG(info) << "plans are revised as was asked: generation " << update.generation;
+    return;
+  }
+  std::string names;
+  for (const uint32_t cable : update.lost_cables) {
+    if (!plans_.adopted().lost_cables.contains(cable)) names += " " + plans_.cable_name(cable);
+  }
+  BANYAN_LOG(warning) << (names.empty() ? "connections were lost and made again" : "went on without lost links:")
+                      << names;
 }
 
 void NetExecutor::break_with(const Error& error) {

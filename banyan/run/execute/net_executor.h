@@ -1,7 +1,8 @@
 // NetExecutor: carries out the calls of a communicator whose ranks are on several hosts, over connections, several at a
 // time. What each call moves, and along which connections, net_plans.h says; the engine moves it, and finds out who
-// calls something else; messages between two ranks are letters beside the calls. When a link is lost but no rank, the
-// calls under way are repeated on the others (rerouting.h).
+// calls something else; messages between two ranks are letters beside the calls. When plans are revised, the calls in
+// flight are repeated by the new ones (revision.h): because a link was lost, but no rank, or by the wish of an
+// operator.
 #pragma once
 
 #include <atomic>
@@ -16,13 +17,15 @@
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/execute/executor.h"
 #include "banyan/run/execute/net_plans.h"
-#include "banyan/run/execute/rerouting.h"
+#include "banyan/run/execute/pacer.h"
+#include "banyan/run/execute/revision_talk.h"
 #include "banyan/run/net/letters.h"
+#include "banyan/run/system/waiter.h"
 #include "banyan/run/transport/channel_transport.h"
 
 namespace banyan::run {
 
-class NetExecutor : public Executor, public PlanReviser {
+class NetExecutor : public Executor, public PlanReviser, private EventSource {
  public:
   static constexpr size_t kDepth = 8;
 
@@ -47,12 +50,15 @@ class NetExecutor : public Executor, public PlanReviser {
   uint32_t waiting_for() const override;
   bool can_do_without(uint32_t rank) const override { return flights_.empty() && messages_.can_do_without(rank); }
   uint64_t steps() const override { return steps_ + engine_.steps(); }
+  void propose(const FabricUpdate& wish) override;
+  uint32_t generation() const override { return adopted_.load(std::memory_order_acquire); }
   uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }
   void hear(const std::string& text) override;
   void attend() override;
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override { return std::nullopt; }
-  PlanReviser* reviser() override { return plans_.may_reroute() ? this : nullptr; }
+  PlanReviser* reviser() override { return plans_.may_revise() ? this : nullptr; }
+  EventSource* events() override { return this; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -66,37 +72,41 @@ class NetExecutor : public Executor, public PlanReviser {
     std::vector<std::byte> scaled;  // the input of a premul_sum
   };
 
+  void prepare(WaitSet& set) override;
+  bool react(std::span<const pollfd> polled) override;
   void begin(Flight& flight);
-  bool is_rerouting() const { return round_ != plans_.round(); }
+  bool can_choose_ways() const { return lanes_ != nullptr && plans_.may_reroute(); }
+  std::vector<LaneHealth> health() { return lanes_ == nullptr ? std::vector<LaneHealth>() : lanes_->health(); }
+  bool is_revising() const { return talk_.generation() != plans_.generation(); }
   bool move();
   void answer_call();
-  void pace(std::shared_ptr<const RankPlan> plan);
-  void end_pacing();
   void look_after_lanes();
-  void stop_for(uint32_t round);
-  bool go_on_after_loss();
-  void restart(const RerouteDecision& decision);
+  void stop_for(uint32_t generation);
+  RevisionReport report(uint32_t generation);
+  bool go_on_revising();
+  void restart(const RevisionDecision& decision, const FabricUpdate& update);
+  void count_vain_rounds(const RevisionDecision& decision);
+  void tell_people(const FabricUpdate& update, bool is_reroute) const;
 
   const uint32_t rank_, ranks_;
   const Options options_;
   NetPlans plans_;
   const std::unique_ptr<ChannelTransport> transport_;
+  Waiter waiter_{*this};  // when this executor has a thread for itself
   Letters messages_;
+  LaneControl* const lanes_;  // of the transport; none where it chooses ways itself
+  Pacer pacer_;
   Engine engine_;
-  std::deque<Flight> flights_;             // the oldest first
-  std::shared_ptr<const RankPlan> paced_;  // whose lanes are paced, shared with the engine; none when none are
-  Clock::time_point paced_until_;
+  std::deque<Flight> flights_;      // the oldest first
   uint64_t begun_ = 0, steps_ = 0;  // calls, and moves beside those of the engine
   std::vector<MessageEnd> ended_;   // messages, just now
 
-  Rerouting rerouting_;
-  uint32_t round_ = 0;  // that this rank has reported on; the plans are of the same when it has been decided
+  RevisionTalk talk_;
   std::vector<Engine::Suspended> suspended_;
-  uint64_t reports_seen_ = 0;
   static constexpr uint32_t kMostRoundsInVain = 3;
   uint32_t rounds_in_vain_ = 0;  // one after the other, since a call was last done
   Clock::time_point looked_at_;
-  std::atomic<bool> is_called_{false};  // a peer has reported
+  std::atomic<uint32_t> adopted_{0};  // generation, of the plans
   std::atomic<uint32_t> reroutes_{0};
 };
 

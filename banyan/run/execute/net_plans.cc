@@ -82,7 +82,7 @@ std::shared_ptr<const RankPlan> NetPlans::plan(const Call& call) {
 }
 
 std::shared_ptr<const RankPlan> NetPlans::finished(RankPlan plan) const {
-  if (may_reroute_) {
+  if (may_revise()) {
     std::vector<uint32_t> all(options_.ranks);
     std::iota(all.begin(), all.end(), 0u);
     add_confirmation(plan, all);
@@ -216,7 +216,7 @@ uint32_t NetPlans::lane_of(uint32_t peer, const PlanSource::Way& way) {
 
 const PlanSource::Way* NetPlans::way(uint32_t peer, uint32_t transport_lane) const {
   const uint32_t lane = transport_lane % kLanes;
-  if (transport_lane / kLanes != round_ || lane < kFirstOwnLane || peer >= ways_.size()) return nullptr;
+  if (transport_lane / kLanes != generation() || lane < kFirstOwnLane || peer >= ways_.size()) return nullptr;
   return lane - kFirstOwnLane < ways_[peer].size() ? &ways_[peer][lane - kFirstOwnLane] : nullptr;
 }
 
@@ -230,12 +230,12 @@ std::vector<uint32_t> NetPlans::cables(uint32_t peer, uint32_t transport_lane) c
   return chosen == nullptr ? std::vector<uint32_t>() : chosen->cables;
 }
 
-void NetPlans::begin_round(uint32_t round, const std::set<uint32_t>& lost_cables) {
-  CHECK(round > round_ && may_reroute_) << "round " << round << " after " << round_;
-  options_.source->avoid(lost_cables);
+void NetPlans::revise(const FabricUpdate& update) {
+  CHECK(update.generation > generation() && may_revise()) << "generation " << update.generation;
+  options_.source->revise(update);
   kept_.clear();
   ways_.clear();
-  round_ = round;
+  adopted_ = update;
 }
 
 }  // namespace banyan::run

@@ -25,7 +25,7 @@ class NetPlans {
  public:
   // Lanes of plans.
   static constexpr uint32_t kSharedLane = 0, kFirstOwnLane = 2, kLanes = 64;
-  // Of the transport, for messages; in all rounds.
+  // Of the transport, for messages; in all generations.
   static constexpr uint32_t kMessageLane = 1;
   // Shared lanes besides the first have the numbers from the end.
   static constexpr uint32_t kMostShared = 16;
@@ -35,6 +35,7 @@ class NetPlans {
     uint32_t rank = 0, ranks = 1;
     std::shared_ptr<PlanSource> source;  // shared with the other communicators of the caller; none for one rank
     bool has_paths = true;               // the transport can choose them
+    bool revises = false;                // plans may change although no ways can be chosen
     uint32_t shared_lanes = 1;           // with each peer, at most kMostShared; the same on all ranks
   };
   explicit NetPlans(Options options);
@@ -42,18 +43,22 @@ class NetPlans {
   // Of a call for all ranks. Throws what the source and rank_plan.h throw.
   std::shared_ptr<const RankPlan> plan(const Call& call);
 
-  // Whether ways have been chosen, so that others might be. Then plans end with a confirmation.
+  // Whether ways have been chosen, so that others might be.
   bool may_reroute() const { return may_reroute_; }
-  // Plans without these cables, in the round that begins. Throws what PlanSource::avoid throws.
-  void begin_round(uint32_t round, const std::set<uint32_t>& lost_cables);
-  uint32_t round() const { return round_; }
+  // Whether plans may change while calls are in flight. Then they end with a confirmation.
+  bool may_revise() const { return may_reroute_ || (options_.revises && options_.ranks > 1); }
+  // Throw what the PlanSource throws.
+  void expect_possible(const FabricUpdate& update) const { options_.source->expect_possible(update); }
+  void revise(const FabricUpdate& update);
+  const FabricUpdate& adopted() const { return adopted_; }
+  uint32_t generation() const { return adopted_.generation; }
   std::string cable_name(uint32_t cable) const { return options_.source->cable_name(cable); }
 
-  // The lane of the transport for one of a plan of this round.
-  uint32_t transport_lane(uint32_t lane) const { return round_ * kLanes + lane; }
-  // Of a lane of the transport of this round.
+  // The lane of the transport for one of a plan of this generation.
+  uint32_t transport_lane(uint32_t lane) const { return generation() * kLanes + lane; }
+  // Of a lane of the transport of this generation.
   Path path(uint32_t peer, uint32_t transport_lane) const;
-  // None of one that has no way of its own, or of another round.
+  // None of one that has no way of its own, or of another generation.
   std::vector<uint32_t> cables(uint32_t peer, uint32_t transport_lane) const;
 
  private:
@@ -76,7 +81,7 @@ class NetPlans {
 
   const Options options_;
   const bool may_reroute_;
-  uint32_t round_ = 0;
+  FabricUpdate adopted_;
   std::list<Kept> kept_;                            // the last used first
   std::vector<std::vector<PlanSource::Way>> ways_;  // by peer; of its lanes from kFirstOwnLane on
 };

@@ -23,7 +23,8 @@ class OnePlan : public PlanSource {
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
   bool knows_ways() const override { return false; }
   std::string cable_name(uint32_t) const override { return ""; }
-  void avoid(const std::set<uint32_t>&) override { FAIL() << "nothing is lost"; }
+  void revise(const FabricUpdate&) override { FAIL() << "nothing changes"; }
+  void expect_possible(const FabricUpdate&) const override {}
 
  private:
   const Schedule schedule_;

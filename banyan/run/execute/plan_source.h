@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "banyan/run/engine/rank_plan.h"
+#include "banyan/run/execute/fabric_update.h"
 #include "banyan/run/transport/connector.h"
 #include "banyan/schedule/schedule.h"
 
@@ -54,9 +54,13 @@ class PlanSource {
   virtual bool knows_ways() const = 0;
   // By which it is known to people.
   virtual std::string cable_name(uint32_t cable) const = 0;
-  // Plans without these cables from now on, and without those of earlier calls. Schedules given so far may go. Throws
-  // Error{peer_lost} naming them when the rest does not join all ranks.
-  virtual void avoid(const std::set<uint32_t>& cables) = 0;
+  // Plans for the network as the update says from now on, in the place of all earlier updates. One whose generation is
+  // not newer than the last is ignored. Schedules given so far may go. Throws, and changes nothing then:
+  // Error{peer_lost} naming the lost links when the rest does not join all ranks, Error{invalid_input} for what no
+  // source could follow.
+  virtual void revise(const FabricUpdate& update) = 0;
+  // Throws what revise() would throw.
+  virtual void expect_possible(const FabricUpdate& update) const = 0;
 };
 
 }  // namespace banyan::run

@@ -1,12 +1,16 @@
 // ChannelTransport: a transport with several streams between two ranks, opened when they are first used.
 //
-// Lane l with rank p is stream `channel(p, l)`; of lane 0, that is p. A lane may run along its own path of links.
-// Implementations: lane_transport.h (TCP), ucx_transport.h. One thread, but for wake().
+// Lane l with rank p is channel `channel(p, l)`; of lane 0, that is p. A lane may run along its own path of links.
+// Implementations: lane_transport.h (TCP), ucx/transport.h. One thread, but for wake().
+//
+// It never waits: as an EventSource it says what a thread that has nothing to do may wait for (system/waiter.h).
 #pragma once
 
 #include <chrono>
 #include <vector>
 
+#include "banyan/run/system/event_source.h"
+#include "banyan/run/system/waiter.h"
 #include "banyan/run/transport/transport.h"
 
 namespace banyan::run {
@@ -20,22 +24,31 @@ struct LaneHealth {
   std::chrono::milliseconds silent{0};  // since the other end was last heard of
 };
 
-class ChannelTransport : public Transport {
+// The power of transports whose lanes have paths of their own.
+class LaneControl {
+ public:
+  // Sends on this channel no faster than so many bytes per second from now on; 0: as fast as it goes.
+  virtual void pace(uint32_t channel, uint64_t bytes_per_second) = 0;
+  // Of the lanes in use.
+  virtual std::vector<LaneHealth> health() = 0;
+  // Closes a channel for good, with the bytes in flight.
+  virtual void drop(uint32_t channel) = 0;
+
+ protected:
+  ~LaneControl() = default;
+};
+
+class ChannelTransport : public Transport, public EventSource {
  public:
   virtual uint32_t channel(uint32_t peer, uint32_t lane) const = 0;
-  // Ends a wait(), or keeps the next one from waiting. Any thread.
+  // For a thread that has nothing else to wait for.
+  void wait(std::chrono::milliseconds at_most) final { wait_for(*this, at_most); }
+  // Ends the sleep of who waits for it, or keeps the next one from beginning. Any thread.
   virtual void wake() = 0;
-  // Whether has_unsent() of any stream, but for those of one lane, which may wait for long until their peers read.
-  virtual bool has_unsent_beside(uint32_t /*lane*/) { return false; }
-
-  // For transports whose lanes have paths. Others do without.
-
-  // Sends on this stream no faster than so many bytes per second from now on; 0: as fast as it goes.
-  virtual void pace(uint32_t /*channel*/, uint64_t /*bytes_per_second*/) {}
-  // Of the lanes in use.
-  virtual std::vector<LaneHealth> health() { return {}; }
-  // Closes a stream for good, with what is on its way.
-  virtual void drop(uint32_t /*channel*/) {}
+  // Whether has_unsent() of any channel, but for those of one lane, which may wait for long until their peers read.
+  virtual bool has_unsent_beside(uint32_t lane) = 0;
+  // Null for transports that choose the ways of their bytes themselves. Lives as long as the transport.
+  virtual LaneControl* lane_control() = 0;
 };
 
 }  // namespace banyan::run

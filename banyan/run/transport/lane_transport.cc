@@ -2,7 +2,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -184,34 +183,38 @@ size_t LaneTransport::read(uint32_t channel, std::span<std::byte> into) {
   return connection == nullptr ? 0 : connection->read(into);
 }
 
-void LaneTransport::wait(std::chrono::milliseconds at_most) {
-  std::vector<pollfd> polled{{.fd = wakes_.get(), .events = POLLIN, .revents = 0}};
-  std::vector<Connection*> sleepers{nullptr};  // beside `polled`
-  if (pending_ > 0) {
-    polled.push_back({.fd = connector_->event_fd(), .events = POLLIN, .revents = 0});
-    sleepers.push_back(nullptr);
-  }
+void LaneTransport::prepare(WaitSet& set) {
+  set.watch(wakes_.get(), POLLIN);
+  if (pending_ > 0) set.watch(connector_->event_fd(), POLLIN);
+  watched_.clear();
   for (const uint32_t channel : used_) {
-    // Only what was tried in vain: see TcpTransport.
-    Connection* const connection = streams_[channel].connection.get();
-    const short events = connection->before_sleep();
+    // Only for what was tried in vain: bytes may have arrived that nobody is ready to read.
+    Stream& stream = streams_[channel];
+    const short events = stream.connection->before_sleep();
     if (events == Connection::kNoSleep) {
-      at_most = std::chrono::milliseconds(0);
-    } else if (events != 0) {
-      polled.push_back({.fd = connection->fd(), .events = events, .revents = 0});
-      sleepers.push_back(connection);
+      set.work_now();
+    } else if ((stream.unanswered |= events) != 0) {
+      set.watch(stream.connection->fd(), stream.unanswered);
+      watched_.push_back(channel);
     }
   }
-  const int rc = poll(polled.data(), polled.size(), static_cast<int>(at_most.count()));
-  for (size_t i = 0; i < polled.size() && rc > 0; ++i) {
-    if (sleepers[i] != nullptr && polled[i].revents != 0) sleepers[i]->after_sleep();
+}
+
+bool LaneTransport::react(std::span<const pollfd> polled) {
+  const auto has_happened = [](const pollfd& each) { return each.revents != 0; };
+  const std::span<const pollfd> of_streams = polled.last(watched_.size());
+  for (size_t i = 0; i < watched_.size(); ++i) {
+    if (!has_happened(of_streams[i])) continue;
+    Stream& stream = streams_[watched_[i]];
+    stream.unanswered = 0;
+    stream.connection->after_sleep();
   }
-  if (rc < 0 && errno != EINTR) throw system_error("cannot wait for connections");
-  if (rc > 0 && polled[0].revents != 0) {
+  if (has_happened(polled.front())) {
     eventfd_t count = 0;
     eventfd_read(wakes_.get(), &count);
   }
   take_answers();
+  return std::any_of(polled.begin(), polled.end(), has_happened);
 }
 
 bool LaneTransport::has_unsent(uint32_t channel) {

@@ -14,7 +14,7 @@
 
 namespace banyan::run {
 
-class LaneTransport : public ChannelTransport {
+class LaneTransport : public ChannelTransport, public LaneControl {
  public:
   struct Options {
     uint32_t rank = 0, ranks = 0;
@@ -36,9 +36,11 @@ class LaneTransport : public ChannelTransport {
   void consume(uint32_t channel, size_t count) override;
   size_t read(uint32_t channel, std::span<std::byte> into) override;
   bool listen(uint32_t channel) override;
-  void wait(std::chrono::milliseconds at_most) override;
+  void prepare(WaitSet& set) override;
+  bool react(std::span<const pollfd> polled) override;
   bool has_unsent(uint32_t channel) override;
   bool has_unsent_beside(uint32_t lane) override;
+  LaneControl* lane_control() override { return this; }
 
   void pace(uint32_t channel, uint64_t bytes_per_second) override;
   // Lost: acknowledgements have been missing for kPatience; or the peer could not be called so long.
@@ -55,7 +57,8 @@ class LaneTransport : public ChannelTransport {
     bool is_needed = false;   // and not only listened to
     bool is_patient = false;  // the request: made when it was not needed
     Clock::time_point requested_at;
-    uint64_t rate = 0;  // bytes per second; 0: any
+    uint64_t rate = 0;     // bytes per second; 0: any
+    short unanswered = 0;  // events that were waited for, and that have not happened
     std::optional<Error> failure;
   };
 
@@ -68,10 +71,11 @@ class LaneTransport : public ChannelTransport {
 
   const std::unique_ptr<Connector> connector_;
   const Options options_;
-  std::vector<Stream> streams_;  // by channel
-  size_t pending_ = 0;           // requested and not answered
-  FileDescriptor wakes_;         // an eventfd
-  std::vector<uint32_t> used_;   // channels that are connected
+  std::vector<Stream> streams_;    // by channel
+  size_t pending_ = 0;             // requested and not answered
+  FileDescriptor wakes_;           // an eventfd
+  std::vector<uint32_t> used_;     // channels that are connected
+  std::vector<uint32_t> watched_;  // channels whose descriptors are the last that prepare() added
 };
 
 }  // namespace banyan::run

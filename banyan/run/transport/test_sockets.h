@@ -5,8 +5,12 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -45,6 +49,54 @@ class ReadyConnector : public Connector {
   std::vector<FileDescriptor> sockets_;  // by peer
   std::vector<Answer> answers_;
   FileDescriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+};
+
+// Joins ranks that live in one process, any lane of any two, by pairs of sockets. Any thread.
+class Switchboard {
+ public:
+  std::unique_ptr<Connector> connector(uint32_t rank) { return std::make_unique<Cord>(*this, rank); }
+
+ private:
+  class Cord : public Connector {
+   public:
+    Cord(Switchboard& board, uint32_t rank) : board_(board), rank_(rank) {}
+    void request(uint32_t peer, uint32_t lane, const Path&) override {
+      answers_.push_back({.peer = peer, .lane = lane, .socket = board_.end_of(rank_, peer, lane), .failure = {}});
+      eventfd_write(event_.get(), 1);
+    }
+    std::vector<Answer> take() override {
+      eventfd_t count = 0;
+      eventfd_read(event_.get(), &count);
+      return std::exchange(answers_, {});
+    }
+    int event_fd() const override { return event_.get(); }
+
+   private:
+    Switchboard& board_;
+    const uint32_t rank_;
+    std::vector<Answer> answers_;
+    FileDescriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  };
+
+  // Whoever asks first gets one end, and leaves the other one here.
+  FileDescriptor end_of(uint32_t rank, uint32_t peer, uint32_t lane) {
+    const std::lock_guard lock(mutex_);
+    const auto key = std::tuple(std::min(rank, peer), std::max(rank, peer), lane);
+    if (const auto found = waiting_.find(key); found != waiting_.end()) {
+      FileDescriptor end = std::move(found->second);
+      waiting_.erase(found);
+      return end;
+    }
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
+      throw system_error("cannot connect the ranks of a test");
+    }
+    waiting_.emplace(key, FileDescriptor(ends[1]));
+    return FileDescriptor(ends[0]);
+  }
+
+  std::mutex mutex_;                                                            // protects waiting_
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, FileDescriptor> waiting_;  // by the ranks and the lane
 };
 
 // How processes that are forked after it was made connect with each other, by TCP on this machine.

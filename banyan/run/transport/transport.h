@@ -1,12 +1,12 @@
 // Transport: how one rank's bytes reach its peers. The engine's only door to the world.
 //
-// One ordered stream of bytes runs in each direction between this rank and each of its peers. A stream holds a bounded
-// number of bytes on their way (back pressure: a full one takes no more until its reader reads), keeps their order, and
-// knows nothing of messages. No call but wait() ever blocks, so one thread can serve all peers.
+// A *channel* is one ordered stream of bytes in each direction between this rank and a peer. It holds a bounded number
+// of bytes in flight (back pressure: a full one takes no more until its reader reads), keeps their order, and knows
+// nothing of messages. No call but wait() ever blocks, so one thread can serve all peers.
 //
 // Implementations: shm_transport.h, tcp_transport.h, and a simulated world for tests (simulated_transport.h).
-// One thread. Peers are numbered as the participants of the collective. Calls about a peer throw Error{peer_lost}
-// naming it when its end is gone, and Error{io} when the operating system refuses.
+// One thread. The first channel with each peer has the peer's number, as a participant of the collective. Calls about a
+// channel throw Error{peer_lost} naming the peer when its end is gone, and Error{io} when the operating system refuses.
 #pragma once
 
 #include <chrono>
@@ -25,32 +25,32 @@ class Transport {
   Transport& operator=(const Transport&) = delete;
   virtual ~Transport() = default;
 
-  // Sends the first bytes of `head` and then of `body`, as many as fit now; returns how many, 0 when the stream is
+  // Sends the first bytes of `head` and then of `body`, as many as fit now; returns how many, 0 when the channel is
   // full.
-  virtual size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) = 0;
+  virtual size_t write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) = 0;
 
   // The same, of a body that stays where it is until nothing is unsent any more: it need not be copied.
-  virtual size_t write_lasting(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) {
-    return write(peer, head, body);
+  virtual size_t write_lasting(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) {
+    return write(channel, head, body);
   }
 
   // Whether bytes that write() took go on their way only while this process calls wait(), or anything else; whoever
   // turns to other things before they have gone may hold up the peer. Or whether a body of write_lasting() is still
   // read. Transports whose bytes the kernel holds have none.
-  virtual bool has_unsent(uint32_t /*peer*/) { return false; }
+  virtual bool has_unsent(uint32_t /*channel*/) { return false; }
 
   // The oldest bytes that have arrived, or some of them; empty when there are none. Valid until the next call about
-  // this peer. Reading in place spares the copy when bytes are reduced into something else.
-  virtual std::span<const std::byte> peek(uint32_t peer) = 0;
+  // this channel. Reading in place spares the copy when bytes are reduced into something else.
+  virtual std::span<const std::byte> peek(uint32_t channel) = 0;
   // Drops the first `count` bytes of what peek() showed, which makes room for the sender.
-  virtual void consume(uint32_t peer, size_t count) = 0;
+  virtual void consume(uint32_t channel, size_t count) = 0;
 
   // Moves the oldest bytes into `into`, as many as have arrived; returns how many.
-  virtual size_t read(uint32_t peer, std::span<std::byte> into) = 0;
+  virtual size_t read(uint32_t channel, std::span<std::byte> into) = 0;
 
   // For who would read if the peer wrote, which it may never do: whether read() can find anything yet. A stream that
   // does not stand is asked for, as by read(), but never given up: Error{timed_out} is only for those who need it.
-  virtual bool listen(uint32_t /*peer*/) { return true; }
+  virtual bool listen(uint32_t /*channel*/) { return true; }
 
   // Sleeps until a call that moved nothing before might move something now, or for `at_most`. May return early.
   virtual void wait(std::chrono::milliseconds at_most) = 0;

@@ -1,5 +1,6 @@
 #include "banyan/run/transport/ucx/transport.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -19,6 +20,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/run/system/system_error.h"
+#include "banyan/run/system/waiter.h"
 #include "banyan/run/transport/arrival_ring.h"
 #include "banyan/run/transport/tcp_connection.h"
 #include "banyan/run/transport/ucx/letters.h"
@@ -66,10 +68,12 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   void consume(uint32_t channel, size_t count) override;
   size_t read(uint32_t channel, std::span<std::byte> into) override;
   bool listen(uint32_t channel) override;
-  void wait(milliseconds at_most) override;
+  void prepare(WaitSet& set) override;
+  bool react(std::span<const pollfd> polled) override;
   void wake() override { eventfd_write(wakes_.get(), 1); }
   bool has_unsent(uint32_t channel) override;
   bool has_unsent_beside(uint32_t lane) override;
+  LaneControl* lane_control() override { return nullptr; }
 
  private:
   // One direction each of what two ranks say on a lane.
@@ -113,7 +117,7 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   void give_receipt(uint32_t rank);
   void bury_the_gone();
   void look();
-  void look_at_sockets(milliseconds at_most);
+  void look_at_sockets();
   void report(uint32_t channel);
   void send_parcel(uint32_t channel, UcxParcel& parcel);
   void send_consumed(uint32_t channel);
@@ -139,7 +143,9 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   std::vector<size_t> unsent_;  // parcels, by lane
   uint32_t looks_ = 0;
   std::vector<uint32_t> gone_;  // peers that failed and that UCX still keeps
-  bool has_news_ = false;       // something happened since the last wait()
+  bool has_news_ = false;       // something happened since the last sleep
+  bool is_armed_ = false;       // UCX wakes this sleep when it has something to do
+  uint32_t restless_ = 0;       // sleeps in a row in which it could not be armed
   // The last, since its end may still report to us.
   UcxWorker worker_{*this};
 };
@@ -461,13 +467,13 @@ void UcxTransport::failed(uint32_t rank, const std::string& why) {
 
 void UcxTransport::look() {
   worker_.progress();
-  if (++looks_ % kLooksPerSocketLook == 0) look_at_sockets(milliseconds(0));
+  if (++looks_ % kLooksPerSocketLook == 0) look_at_sockets();
 }
 
-void UcxTransport::look_at_sockets(milliseconds at_most) {
+void UcxTransport::look_at_sockets() {
   std::array<epoll_event, 16> events;
-  const int count = epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(at_most.count()));
-  if (count < 0 && errno != EINTR) throw system_error("cannot wait for connections");
+  const int count = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
+  if (count < 0 && errno != EINTR) throw system_error("cannot look at connections");
   for (int i = 0; i < count; ++i) {
     const uint64_t mark = events[static_cast<size_t>(i)].data.u64;
     if (mark == kWakes) {
@@ -484,32 +490,34 @@ void UcxTransport::look_at_sockets(milliseconds at_most) {
   }
 }
 
-void UcxTransport::wait(milliseconds at_most) {
-  const Clock::time_point end = Clock::now() + at_most;
+// UCX has a descriptor of its own, which is armed before each sleep. Where it cannot be, since UCX waits for something
+// that has no descriptor, the sleep is short.
+void UcxTransport::prepare(WaitSet& set) {
   bury_the_gone();
-  uint32_t restless = 0;
-  while (!has_news_) {
-    if (worker_.progress()) continue;
-    const bool is_armed = worker_.arm();
-    const auto left = std::max(milliseconds(0), std::chrono::ceil<milliseconds>(end - Clock::now()));
-    const milliseconds nap = is_armed ? left : std::min(left, restless < kRestlessLooks ? milliseconds(0) : kNap);
-    look_at_sockets(nap);
-    if (left.count() == 0) break;
-    if (is_armed || worker_.progress()) {
-      restless = 0;
-    } else {
-      ++restless;
-      sched_yield();  // it depends on a process that wants to run
-    }
+  do {
+    while (!has_news_ && worker_.progress()) continue;
+    is_armed_ = has_news_ || worker_.arm();
+  } while (!is_armed_ && worker_.progress());
+  set.watch(epoll_.get(), POLLIN);
+  restless_ = is_armed_ ? 0 : restless_ + 1;
+  if (has_news_) {
+    set.work_now();
+  } else if (!is_armed_) {
+    set.wake_at(WaitSet::Clock::now() + (restless_ < kRestlessLooks ? milliseconds(0) : kNap));
   }
-  has_news_ = false;
+}
+
+bool UcxTransport::react(std::span<const pollfd> polled) {
+  if (polled.front().revents != 0) look_at_sockets();
+  if (!is_armed_) sched_yield();  // it depends on a process that wants to run
+  return std::exchange(has_news_, false);
 }
 
 // ---- The end ----
 
 void UcxTransport::linger(Clock::time_point end, const std::function<bool()>& is_over) {
   while (!is_over() && Clock::now() < end) {
-    if (!worker_.progress()) wait(milliseconds(1));
+    if (!worker_.progress()) wait_for(*this, milliseconds(1));
   }
 }
 

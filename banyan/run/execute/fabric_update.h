@@ -1,0 +1,32 @@
+// FabricUpdate: how the network differs from what plans were made for at first, and which plan an operator wants.
+//
+// An update is the whole difference and not a step: whoever has adopted generation 7 needs no earlier one.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <map>
+#include <set>
+#include <string>
+
+namespace banyan::run {
+
+struct FabricUpdate {
+  uint32_t generation = 0;  // 0: of the network as it was given
+  // Cables by the numbers of the PlanSource.
+  std::set<uint32_t> lost_cables = {};                 // carry nothing any more
+  std::map<uint32_t, uint64_t> bytes_per_second = {};  // of cables whose bandwidth has changed, each way
+  std::string plan = {};                               // for its collective: a schedule, as schedule_file.h reads it
+
+  // Whether it changes anything.
+  bool is_empty() const { return lost_cables.empty() && bytes_per_second.empty() && plan.empty(); }
+  // Adds what `later` says. Its bandwidths and its plan count where both have some.
+  void add(const FabricUpdate& later);
+  bool operator==(const FabricUpdate&) const = default;
+};
+
+// As words of a text. Reading sets failbit for what is no update.
+std::ostream& operator<<(std::ostream& stream, const FabricUpdate& update);
+std::istream& operator>>(std::istream& stream, FabricUpdate& update);
+
+}  // namespace banyan::run

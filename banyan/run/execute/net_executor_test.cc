@@ -1,0 +1,250 @@
+// Executors of several ranks in one process, each with connections of its own: over sockets, with texts that a test
+// carries between them.
+#include "banyan/run/execute/net_executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/system/waiter.h"
+#include "banyan/run/transport/lane_transport.h"
+#include "banyan/run/transport/test_sockets.h"
+#include "banyan/testing/sample_forest.h"
+
+namespace banyan::run {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::Each;
+using Clock = std::chrono::steady_clock;
+
+// Allreduces along other trees in each generation.
+class TreesByGeneration : public PlanSource {
+ public:
+  TreesByGeneration(uint32_t ranks, bool refuses) : ranks_(ranks), refuses_(refuses) {}
+  Answer plan(const Question&) override {
+    if (!schedule_) {
+      schedule_ = testing::sample_forest({.ranks = ranks_, .trees_per_root = 2, .seed = 1 + adopted.generation});
+    }
+    return {.schedule = &*schedule_, .planner = "sample", .slice_bytes = 4096};
+  }
+  std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
+  bool knows_ways() const override { return false; }
+  std::string cable_name(uint32_t cable) const override { return "cable" + std::to_string(cable); }
+  void revise(const FabricUpdate& update) override {
+    EXPECT_GT(update.generation, adopted.generation);
+    adopted = update;
+    schedule_.reset();
+  }
+  void expect_possible(const FabricUpdate&) const override {
+    if (refuses_) throw Error(ErrorCode::invalid_input, "this rank does not like it");
+  }
+
+  FabricUpdate adopted;
+
+ private:
+  const uint32_t ranks_;
+  const bool refuses_;
+  std::optional<Schedule> schedule_;
+};
+
+// Ends a test that hangs.
+class Impatient : public Watch {
+ public:
+  void waiting_for(uint32_t rank) override {
+    if (Clock::now() > end_) throw Error(ErrorCode::timed_out, "nothing came from rank " + std::to_string(rank));
+  }
+
+ private:
+  const Clock::time_point end_ = Clock::now() + seconds(60);
+};
+
+class Ranks {
+ public:
+  struct Options {
+    uint32_t ranks = 3;
+    std::optional<uint32_t> refuses = {};  // a rank that wants no other plans
+  };
+  explicit Ranks(const Options& options) {
+    for (uint32_t rank = 0; rank < options.ranks; ++rank) {
+      sources.push_back(std::make_shared<TreesByGeneration>(options.ranks, options.refuses == rank));
+      executors.push_back(std::make_unique<NetExecutor>(
+          NetPlans::Options{.rank = rank, .ranks = options.ranks, .source = sources.back(), .revises = true},
+          NetExecutor::Options{.is_crowded = true,
+                               .tell_peers = [](const Error&) {},
+                               .tell =
+                                   [this](const std::string& text) {
+                                     for (const auto& executor : executors) executor->reviser()->hear(text);
+                                   },
+                               .transport =
+                                   [&](auto) {
+                                     return std::make_unique<LaneTransport>(
+                                         board_.connector(rank),
+                                         LaneTransport::Options{.rank = rank, .ranks = options.ranks});
+                                   }}));
+    }
+  }
+
+  // Each rank in a thread of its own; says what was wrong.
+  std::vector<std::string> run(const std::function<std::string(uint32_t rank)>& body) {
+    std::vector<std::string> reports(executors.size());
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < executors.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          reports[rank] = body(rank);
+        } catch (const Error& error) {
+          reports[rank] = error.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return reports;
+  }
+
+  std::vector<std::shared_ptr<TreesByGeneration>> sources;  // shared with their executors
+  std::vector<std::unique_ptr<NetExecutor>> executors;
+
+ private:
+  Switchboard board_;
+};
+
+// An allreduce whose numbers depend on the rank, the position and the number of the call.
+struct Sum {
+  Sum(uint32_t rank, uint32_t ranks, int64_t number, size_t count) : in(count), out(count), expected(count) {
+    for (size_t i = 0; i < count; ++i) {
+      const auto at = static_cast<int64_t>(i);
+      in[i] = number * 1000 + at * (rank + 1);
+      expected[i] = number * 1000 * ranks + at * ranks * (ranks + 1) / 2;
+    }
+  }
+  Call call() {
+    return {.kind = OperationKind::all_reduce,
+            .type = element::DataType::int64,
+            .send = reinterpret_cast<const std::byte*>(in.data()),
+            .recv = reinterpret_cast<std::byte*>(out.data()),
+            .count = in.size()};
+  }
+  bool is_right() const { return out == expected; }
+  std::vector<int64_t> in, out, expected;
+};
+
+TEST(NetExecutors, OfTwoCommunicatorsAreServedByOneThreadWithOneSleep) {
+  Ranks first({.ranks = 2}), second({.ranks = 2});
+  std::atomic<bool> is_first_over{false};
+  const auto peer_of = [&](Ranks& ranks, const std::atomic<bool>* may_begin) {
+    return [&ranks, may_begin] {
+      while (may_begin != nullptr && !*may_begin) std::this_thread::yield();
+      Sum sum(1, 2, 5, 300'000);
+      Impatient watch;
+      ranks.executors[1]->start(sum.call(), numbers_of(sum.call()));
+      ranks.executors[1]->finish(watch);
+      EXPECT_TRUE(sum.is_right());
+    };
+  };
+  std::thread first_peer(peer_of(first, nullptr)), second_peer(peer_of(second, &is_first_over));
+  // Both in this thread. The second one's peer begins only when the first is over.
+  Sum sums[2] = {Sum(0, 2, 5, 300'000), Sum(0, 2, 5, 300'000)};
+  Executor* const executors[2] = {first.executors[0].get(), second.executors[0].get()};
+  Waiter waiter;
+  for (int i = 0; i < 2; ++i) {
+    executors[i]->start(sums[i].call(), numbers_of(sums[i].call()));
+    waiter.add(*executors[i]->events());
+  }
+  bool is_over[2] = {false, false};
+  size_t sleeps = 0;
+  const Clock::time_point end = Clock::now() + seconds(60);
+  while (!(is_over[0] && is_over[1]) && Clock::now() < end) {
+    const uint64_t before = executors[0]->steps() + executors[1]->steps();
+    for (int i = 0; i < 2; ++i) is_over[i] = is_over[i] || executors[i]->advance();
+    if (is_over[0]) is_first_over = true;
+    if (executors[0]->steps() + executors[1]->steps() != before) continue;
+    waiter.wait(seconds(1));
+    ++sleeps;
+  }
+  is_first_over = true;
+  EXPECT_TRUE(is_over[0] && is_over[1]);
+  EXPECT_TRUE(sums[0].is_right() && sums[1].is_right());
+  EXPECT_GT(sleeps, 0u);
+  first_peer.join();
+  second_peer.join();
+}
+
+constexpr int64_t kCalls = 60;
+
+// Makes calls, asks for other plans amid them, and goes on until all ranks have agreed on so many generations.
+std::string call_and_revise(Ranks& ranks, uint32_t rank, uint32_t generations, const FabricUpdate& wish,
+                            const std::function<bool(int64_t call)>& is_time) {
+  Executor& executor = *ranks.executors[rank];
+  Impatient watch;
+  const auto size = static_cast<uint32_t>(ranks.executors.size());
+  for (int64_t call = 0; call < kCalls; ++call) {
+    if (is_time(call)) executor.reviser()->propose(wish);
+    Sum sum(rank, size, call, 5000);
+    executor.start(sum.call(), numbers_of(sum.call()));
+    executor.finish(watch);
+    if (!sum.is_right()) return "wrong sums in call " + std::to_string(call);
+  }
+  const auto has_agreed = [&](const auto& each) { return each->generation() >= generations; };
+  while (!std::all_of(ranks.executors.begin(), ranks.executors.end(), has_agreed)) {
+    watch.waiting_for(rank);
+    executor.reviser()->attend();
+    std::this_thread::yield();
+  }
+  return "right";
+}
+
+TEST(NetExecutors, AdoptWhatAnOperatorWantsOnAllRanksAndRepeatTheirCalls) {
+  Ranks ranks({.ranks = 3});
+  const FabricUpdate wish{.bytes_per_second = {{4, 1000}}, .plan = "a plan\nof two lines"};
+  EXPECT_THAT(ranks.run([&](uint32_t rank) {
+    return call_and_revise(ranks, rank, 1, wish, [&](int64_t call) { return rank == 1 && call == 10; });
+  }),
+              Each("right"));
+  FabricUpdate adopted = wish;
+  adopted.generation = 1;
+  for (const auto& source : ranks.sources) EXPECT_EQ(source->adopted, adopted);
+  for (const auto& executor : ranks.executors) EXPECT_EQ(executor->reroutes(), 0u) << "nothing was lost";
+}
+
+TEST(NetExecutors, AdoptOneWishAfterTheOther) {
+  Ranks ranks({.ranks = 3});
+  EXPECT_THAT(ranks.run([&](uint32_t rank) {
+    const FabricUpdate wish{.bytes_per_second = {{rank, 1000 + rank}}};
+    return call_and_revise(ranks, rank, 1, wish, [&](int64_t call) { return call == 10 * rank; });
+  }),
+              Each("right"));
+  const std::map<uint32_t, uint64_t> all{{0, 1000}, {1, 1001}, {2, 1002}};
+  // Until the last of them has agreed on the last wish.
+  EXPECT_THAT(ranks.run([&](uint32_t rank) -> std::string {
+    Impatient watch;
+    const auto has_all = [&] { return ranks.sources[rank]->adopted.bytes_per_second == all; };
+    for (int i = 0; i < 2000; ++i) {
+      ranks.executors[rank]->reviser()->attend();
+      std::this_thread::sleep_for(milliseconds(has_all() ? 0 : 1));
+    }
+    return has_all() ? "right" : "not all wishes are adopted";
+  }),
+              Each("right"));
+}
+
+TEST(NetExecutors, AdoptNothingOnAnyRankWhenOneCannotFollow) {
+  Ranks ranks({.ranks = 3, .refuses = 2});
+  const FabricUpdate wish{.plan = "bad"};
+  EXPECT_THAT(ranks.run([&](uint32_t rank) {
+    return call_and_revise(ranks, rank, 1, wish, [&](int64_t call) { return rank == 0 && call == 7; });
+  }),
+              Each("right"));
+  for (const auto& source : ranks.sources) EXPECT_EQ(source->adopted, FabricUpdate{.generation = 1});
+}
+
+}  // namespace
+}  // namespace banyan::run

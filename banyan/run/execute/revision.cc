@@ -1,0 +1,147 @@
+#include "banyan/run/execute/revision.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+namespace banyan::run {
+namespace {
+
+// No report of a sane peer is longer.
+constexpr size_t kMostNumbers = 1 << 20;
+constexpr const char *kReport = "report", *kVote = "vote";
+
+std::istream& operator>>(std::istream& stream, RevisionReport& report) {
+  size_t count = 0;
+  stream >> report.generation >> report.rank >> report.over >> count;
+  for (size_t i = 0; stream && i < std::min(count, kMostNumbers); ++i) {
+    uint64_t call = 0;
+    stream >> call;
+    report.also_over.push_back(call);
+  }
+  stream >> count;
+  for (size_t i = 0; stream && i < std::min(count, kMostNumbers); ++i) {
+    LaneReport lane;
+    size_t cables = 0;
+    stream >> lane.is_lost >> lane.silent_ms >> cables;
+    for (size_t k = 0; stream && k < std::min(cables, kMostNumbers); ++k) {
+      uint32_t cable = 0;
+      stream >> cable;
+      lane.cables.push_back(cable);
+    }
+    report.lanes.push_back(std::move(lane));
+  }
+  return stream >> report.adopted >> report.wish;
+}
+
+}  // namespace
+
+// Words with spaces between: generation rank over, how many also_over and these, how many lanes and of each is_lost,
+// silent_ms, how many cables and these; the adopted update and the wish.
+std::string RevisionReport::encode() const {
+  std::ostringstream text;
+  text << Revisions::kPrefix << kReport << ' ' << generation << ' ' << rank << ' ' << over << ' ' << also_over.size();
+  for (const uint64_t call : also_over) text << ' ' << call;
+  text << ' ' << lanes.size();
+  for (const LaneReport& lane : lanes) {
+    text << ' ' << (lane.is_lost ? 1 : 0) << ' ' << lane.silent_ms << ' ' << lane.cables.size();
+    for (const uint32_t cable : lane.cables) text << ' ' << cable;
+  }
+  text << ' ' << adopted << ' ' << wish;
+  return text.str();
+}
+
+std::string RevisionVote::encode() const {
+  return std::string(Revisions::kPrefix) + kVote + " " + std::to_string(generation) + " " + std::to_string(rank) + " " +
+         refusal;
+}
+
+void Revisions::heard(const std::string& text) {
+  std::istringstream stream(text.substr(std::string_view(kPrefix).size()));
+  std::string kind;
+  stream >> kind;
+  if (kind == kReport) {
+    RevisionReport report;
+    if (!(stream >> report) || report.rank >= ranks_) return;
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    reports_[report.generation].insert_or_assign(report.rank, std::move(report));
+  } else if (kind == kVote) {
+    RevisionVote vote;
+    if (!(stream >> vote.generation >> vote.rank) || vote.rank >= ranks_) return;
+    stream.get();
+    std::getline(stream, vote.refusal);
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    votes_[vote.generation].insert_or_assign(vote.rank, std::move(vote));
+  }
+}
+
+std::optional<uint32_t> Revisions::called_to(uint32_t generation) const {
+  const std::lock_guard lock(mutex_);
+  if (reports_.empty() || reports_.rbegin()->first <= generation) return std::nullopt;
+  return reports_.rbegin()->first;
+}
+
+std::optional<RevisionDecision> Revisions::decide(uint32_t generation) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = reports_.find(generation);
+  if (found == reports_.end() || found->second.size() < ranks_) return std::nullopt;
+  RevisionDecision decision;
+  std::vector<LaneReport> lanes;
+  for (const auto& [rank, report] : found->second) {
+    decision.over = std::max(decision.over, report.over);
+    decision.also_over.insert(report.also_over.begin(), report.also_over.end());
+    lanes.insert(lanes.end(), report.lanes.begin(), report.lanes.end());
+    if (report.adopted.generation >= decision.certain.generation) decision.certain = report.adopted;
+  }
+  for (const uint32_t cable : lost_cables(lanes)) {
+    decision.has_losses |= decision.certain.lost_cables.insert(cable).second;
+  }
+  // Who asked for that plan did not know of the loss.
+  if (decision.has_losses) decision.certain.plan.clear();
+  decision.certain.generation = generation;
+  decision.wished = decision.certain;
+  for (const auto& [rank, report] : found->second) {
+    decision.has_wishes |= !report.wish.is_empty();
+    decision.wished.add(report.wish);
+  }
+  return decision;
+}
+
+std::optional<std::string> Revisions::refusal(uint32_t generation) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = votes_.find(generation);
+  if (found == votes_.end() || found->second.size() < ranks_) return std::nullopt;
+  for (const auto& [rank, vote] : found->second) {
+    if (!vote.refusal.empty()) return "rank " + std::to_string(rank) + ": " + vote.refusal;
+  }
+  return "";
+}
+
+std::optional<uint32_t> Revisions::missing(uint32_t generation) const {
+  const std::lock_guard lock(mutex_);
+  const auto first_missing = [&](const auto& all) -> std::optional<uint32_t> {
+    const auto found = all.find(generation);
+    for (uint32_t rank = 0; rank < ranks_; ++rank) {
+      if (found == all.end() || !found->second.contains(rank)) return rank;
+    }
+    return std::nullopt;
+  };
+  const std::optional<uint32_t> silent = first_missing(reports_);
+  return silent ? silent : first_missing(votes_);
+}
+
+uint64_t Revisions::count() const {
+  const std::lock_guard lock(mutex_);
+  return count_;
+}
+
+void Revisions::forget_before(uint32_t generation) {
+  const std::lock_guard lock(mutex_);
+  reports_.erase(reports_.begin(), reports_.lower_bound(generation));
+  votes_.erase(votes_.begin(), votes_.lower_bound(generation));
+}
+
+}  // namespace banyan::run

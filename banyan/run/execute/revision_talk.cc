@@ -1,0 +1,82 @@
+#include "banyan/run/execute/revision_talk.h"
+
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/run/record/log.h"
+
+namespace banyan::run {
+
+bool RevisionTalk::hear(const std::string& text) {
+  if (!text.starts_with(Revisions::kPrefix)) return false;
+  revisions_.heard(text);
+  is_called_.store(true, std::memory_order_release);
+  return true;
+}
+
+void RevisionTalk::propose(const FabricUpdate& wish) {
+  {
+    const std::lock_guard lock(mutex_);
+    wish_.add(wish);
+  }
+  is_called_.store(true, std::memory_order_release);
+}
+
+std::optional<uint32_t> RevisionTalk::called_to(bool is_revising) {
+  if (!is_called_.load(std::memory_order_acquire)) return std::nullopt;
+  is_called_.store(false, std::memory_order_relaxed);
+  if (const std::optional<uint32_t> generation = revisions_.called_to(generation_)) return generation;
+  const std::lock_guard lock(mutex_);
+  if (is_revising || wish_.is_empty()) return std::nullopt;
+  return generation_ + 1;
+}
+
+void RevisionTalk::report(RevisionReport report) {
+  generation_ = report.generation;
+  report.rank = rank_;
+  {
+    const std::lock_guard lock(mutex_);
+    report.wish = reported_wish_ = wish_;
+  }
+  tell_(report.encode());
+}
+
+std::optional<RevisionTalk::Agreement> RevisionTalk::agreement(
+    const std::function<void(const FabricUpdate&)>& expect_possible) {
+  const std::optional<RevisionDecision> decision = revisions_.decide(generation_);
+  if (!decision) return std::nullopt;
+  if (!decision->has_wishes) return Agreement{.update = decision->certain, .decision = *decision};
+  vote(decision->wished, expect_possible);
+  const std::optional<std::string> refusal = revisions_.refusal(generation_);
+  if (!refusal) return std::nullopt;
+  if (!refusal->empty()) BANYAN_LOG(warning) << "plans are not revised as was asked: " << *refusal;
+  {
+    const std::lock_guard lock(mutex_);
+    if (wish_ == reported_wish_) wish_ = {};
+  }
+  return Agreement{.update = refusal->empty() ? decision->wished : decision->certain, .decision = *decision};
+}
+
+void RevisionTalk::vote(const FabricUpdate& wished, const std::function<void(const FabricUpdate&)>& expect_possible) {
+  if (voted_on_ == generation_) return;
+  RevisionVote vote{.generation = generation_, .rank = rank_};
+  try {
+    expect_possible(wished);
+  } catch (const Error& error) {
+    vote.refusal = error.message();
+  }
+  voted_on_ = generation_;
+  tell_(vote.encode());
+}
+
+void RevisionTalk::finish() {
+  revisions_.forget_before(generation_);
+  is_called_.store(true, std::memory_order_release);  // there may be another wish by now
+}
+
+bool RevisionTalk::has_news() {
+  const uint64_t texts = revisions_.count();
+  return std::exchange(texts_seen_, texts) != texts;
+}
+
+}  // namespace banyan::run
