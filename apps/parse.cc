@@ -2,10 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <utility>
 
+#include "apps/command.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 
@@ -61,6 +63,9 @@ class Parser {
       if (const auto known = options_.find(each); known != options_.end()) known->second->places.push_back(place++);
     }
     for (const OptionSyntax& option : command_.options()) expect_fits(option);
+    for (const auto& [option, text] : texts_) {
+      if (option->is_given()) parse_option(option->name(), [&] { option->set(text); });
+    }
     return false;
   }
 
@@ -69,6 +74,9 @@ class Parser {
     if (bool* const* flag = std::get_if<bool*>(&option.target)) return app_.add_flag(option.names, **flag);
     if (std::string* const* text = std::get_if<std::string*>(&option.target)) {
       return app_.add_option(option.names, **text);
+    }
+    if (std::holds_alternative<OptionSyntax::Setter>(option.target)) {
+      return app_.add_option(option.names, texts_.emplace_back(&option, "").second);
     }
     CLI::Option* const list = app_.add_option(option.names, *std::get<std::vector<std::string>*>(option.target));
     if (!option.takes_rest) list->allow_extra_args(false);
@@ -124,6 +132,7 @@ class Parser {
   CommandSyntax& command_;
   CLI::App app_;
   std::map<const CLI::Option*, OptionSyntax*> options_;
+  std::deque<std::pair<const OptionSyntax*, std::string>> texts_;  // of options with a Setter
   bool wants_help_ = false;
 };
 

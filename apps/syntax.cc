@@ -18,9 +18,17 @@ std::vector<std::string> OptionSyntax::all_names() const {
 
 std::string OptionSyntax::name() const { return all_names().back(); }
 
+void OptionSyntax::set(const std::string& value) const {
+  if (const Setter* const setter = std::get_if<Setter>(&target)) return (*setter)(value);
+  *std::get<std::string*>(target) = value;
+}
+
 OptionSyntax& CommandSyntax::word(std::string name, OptionSyntax::Target target, std::string help) {
-  return options_.emplace_back(OptionSyntax{
-      .names = std::move(name), .placeholder = {}, .help = std::move(help), .group = "Arguments", .target = target});
+  return options_.emplace_back(OptionSyntax{.names = std::move(name),
+                                            .placeholder = {},
+                                            .help = std::move(help),
+                                            .group = "Arguments",
+                                            .target = std::move(target)});
 }
 
 OptionSyntax& CommandSyntax::option(std::string names, OptionSyntax::Target target, std::string placeholder,
@@ -29,7 +37,7 @@ OptionSyntax& CommandSyntax::option(std::string names, OptionSyntax::Target targ
                                             .placeholder = std::move(placeholder),
                                             .help = std::move(help),
                                             .group = group_,
-                                            .target = target});
+                                            .target = std::move(target)});
 }
 
 OptionSyntax& CommandSyntax::flag(std::string names, bool& target, std::string help) {

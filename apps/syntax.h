@@ -6,12 +6,13 @@
 //   plan.option("-o,--output", output, "FILE", "write the plan");
 //   plan.flag("--json", json, "one JSON object on standard output");
 //
-// Every value is taken as text; the commands parse it with the project's own readers. Targets must
-// outlive it. References to options and subcommands stay valid while more are added.
+// A value is a text, which goes where the option points, or to a reader, which makes something of it: a Setter. What a
+// syntax points at must outlive it. References to options and subcommands stay valid while more are added.
 #pragma once
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -21,7 +22,9 @@ namespace banyan::app {
 
 // A word ("FABRIC"), an option with a value ("-o,--output") or a flag ("--json").
 struct OptionSyntax {
-  using Target = std::variant<bool*, std::string*, std::vector<std::string>*>;
+  // Takes the text of a value. Throws Error when it is none; who calls says of which option.
+  using Setter = std::function<void(const std::string&)>;
+  using Target = std::variant<bool*, std::string*, std::vector<std::string>*, Setter>;
 
   std::string names;        // with commas
   std::string placeholder;  // of the value; empty for words and flags
@@ -37,6 +40,7 @@ struct OptionSyntax {
   bool is_given() const { return !places.empty(); }
   bool is_word() const { return !names.starts_with("-"); }
   bool is_flag() const { return std::holds_alternative<bool*>(target); }
+  void set(const std::string& value) const;    // of one that takes one value
   std::vector<std::string> all_names() const;  // "-o", "--output"
   std::string name() const;                    // the last of them, which is the long one
 };

@@ -2,14 +2,14 @@
 
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
@@ -17,59 +17,7 @@
 namespace banyan::app {
 namespace {
 
-constexpr int kTicksPerSecond = 5;
-
-// All that the alarm's handler may touch. It runs on the thread it interrupts: atomics only keep the compiler honest.
-struct Ticker {
-  std::atomic<const char*> what = nullptr;
-  std::atomic<int> percent = -1;
-  std::atomic<int> ticks = 0;
-};
-Ticker ticker;
-static_assert(std::atomic<const char*>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
-
-// Appends without allocating; returns the new end.
-char* append(char* out, const char* end, const char* text) {
-  while (*text != '\0' && out < end) *out++ = *text++;
-  return out;
-}
-
-char* append(char* out, const char* end, int value) {
-  char digits[12];
-  char* first = digits + sizeof digits - 1;
-  *first = '\0';
-  do {
-    *--first = static_cast<char>('0' + value % 10);
-    value /= 10;
-  } while (value > 0);
-  return append(out, end, first);
-}
-
-void on_alarm(int) {
-  const int saved = errno;
-  const char* what = ticker.what;
-  if (what != nullptr) {
-    const int ticks = ticker.ticks.fetch_add(1);
-    const int percent = ticker.percent;
-    char line[160];
-    const char* end = line + sizeof line;
-    char* out = append(line, end, "\r\033[Kbanyan: ");
-    out = append(out, end, what);
-    if (percent >= 0) out = append(append(append(out, end, " "), end, percent), end, " %");
-    out = append(append(append(out, end, " ("), end, 1 + ticks / kTicksPerSecond), end, " s)");
-    [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, line, static_cast<size_t>(out - line));
-  }
-  errno = saved;
-}
-
-void set_timer(bool on) {
-  itimerval timer{};
-  if (on) {
-    timer.it_value.tv_sec = 1;
-    timer.it_interval.tv_usec = 1'000'000 / kTicksPerSecond;
-  }
-  ::setitimer(ITIMER_REAL, &timer, nullptr);
-}
+std::atomic<bool> is_shown_somewhere{false};
 
 // False when the reader has gone away or the descriptor refuses; errno then says why.
 bool write_all(int descriptor, std::string_view text) {
@@ -131,34 +79,48 @@ void Terminal::transient(std::string_view text) const {
   if (abilities_.progress) note("\r\033[K" + (text.empty() ? std::string() : "banyan: " + std::string(text)));
 }
 
-Progress::Progress(const Terminal& terminal, const char* what) : active_(terminal.shows_progress()) {
-  if (!active_) return;
-  CHECK(ticker.what == nullptr) << "two progress lines at once: " << ticker.what << " and " << what;
-  ticker.percent = -1;
-  ticker.ticks = 0;
-  ticker.what = what;
-  struct sigaction action {};
-  action.sa_handler = on_alarm;
-  action.sa_flags = SA_RESTART;
-  ::sigaction(SIGALRM, &action, nullptr);
-  set_timer(true);
+Progress::Progress(const Terminal& terminal, const char* what, Pace pace) : terminal_(terminal), what_(what) {
+  if (!terminal.shows_progress()) return;
+  CHECK(!is_shown_somewhere.exchange(true)) << "two progress lines at once";
+  sigset_t all, before;  // signals are for the thread that works
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  ticker_ = std::jthread([this, pace](const std::stop_token& stop) { tick(stop, pace); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Progress::~Progress() {
-  if (!active_) return;
-  set_timer(false);
-  ticker.what = nullptr;
-  if (ticker.ticks > 0) write_all(STDERR_FILENO, "\r\033[K");
+  if (!ticker_.joinable()) return;
+  ticker_.request_stop();
+  ticker_.join();
+  if (has_shown_) terminal_.transient("");
+  is_shown_somewhere = false;
+}
+
+void Progress::tick(const std::stop_token& stop, Pace pace) {
+  std::mutex mutex;
+  std::condition_variable_any wakes;
+  std::unique_lock lock(mutex);
+  const auto begin = std::chrono::steady_clock::now();
+  for (auto next = begin + pace.first;; next += pace.each) {
+    wakes.wait_until(lock, stop, next, [] { return false; });
+    if (stop.stop_requested()) return;
+    const char* const what = what_;
+    const int percent = percent_;
+    const auto time = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin);
+    terminal_.transient(what + (percent < 0 ? "" : " " + std::to_string(percent) + " %") + " (" +
+                        std::to_string(time.count()) + " s)");
+    has_shown_ = true;
+  }
 }
 
 void Progress::say(const char* what) {
-  if (!active_) return;
-  ticker.percent = -1;
-  ticker.what = what;
+  percent_ = -1;
+  what_ = what;
 }
 
 void Progress::fraction(double done) {
-  if (active_ && done >= 0 && done <= 1) ticker.percent = static_cast<int>(done * 100);
+  if (done >= 0 && done <= 1) percent_ = static_cast<int>(done * 100);
 }
 
 }  // namespace banyan::app

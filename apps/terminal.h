@@ -5,8 +5,11 @@
 // works.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace banyan::app {
 
@@ -42,21 +45,32 @@ class Terminal {
 
 // One transient line on standard error about work that takes long: "packing trees 34 % (3 s)".
 //
-// Appears after the first second and is wiped when this object dies. Driven by a timer signal, so it needs no thread
-// (a run forks and must have one only) and speaks also about work that reports nothing. At most one lives at a time.
+// Appears after the first second and is wiped when this object dies. A thread of its own writes it, so it speaks also
+// about work that reports nothing. At most one lives at a time.
 class Progress {
  public:
-  // `what` must be a literal: the signal's handler reads it.
-  Progress(const Terminal& terminal, const char* what);
+  struct Pace {
+    std::chrono::milliseconds first{1000}, each{200};
+  };
+  // `what` must be a literal: the thread reads it.
+  Progress(const Terminal& terminal, const char* what, Pace pace);
+  Progress(const Terminal& terminal, const char* what) : Progress(terminal, what, {}) {}
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void say(const char* what);
   void fraction(double done);  // in [0, 1]; cheap enough for inner loops
+  bool has_shown() const { return has_shown_; }
 
  private:
-  bool active_;
+  void tick(const std::stop_token& stop, Pace pace);
+
+  const Terminal terminal_;
+  std::atomic<const char*> what_;
+  std::atomic<int> percent_{-1};
+  std::atomic<bool> has_shown_{false};
+  std::jthread ticker_;  // where a terminal shows it
 };
 
 }  // namespace banyan::app

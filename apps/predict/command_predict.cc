@@ -76,7 +76,7 @@ class PredictCommand : public Command {
          "before its first byte and the latency of its links after its last. Ctrl-C ends a long simulation; what is "
          "printed then is no result, and the exit code is 130."});
     train_ = &command.command("train", "Simulate a training step of a transformer.");
-    declare_train_options(*train_, train_texts_);
+    declare_train_options(*train_, train_options_);
     declare_job_options(*train_, job_texts_);
     train_->flag("--list", lists_, "list the models and the devices");
     train_->examples(
@@ -159,7 +159,7 @@ class PredictCommand : public Command {
       terminal.print(list_models_and_devices(terminal, job_texts_.json ? ListForm::json : ListForm::text));
       return ExitCode::success;
     }
-    const TrainSetup setup = make_train_setup(train_texts_);
+    const TrainSetup setup = make_train_setup(train_options_);
     const predict::MemoryReport memory = memory_report(setup.config, setup.device);
     if (job_texts_.fabric.empty()) {
       throw Error(ErrorCode::invalid_input, "is required: a fabric such as dgx-a100:64", "--fabric");
@@ -172,7 +172,7 @@ class PredictCommand : public Command {
         .notes = setup.notes,
         .training = train_setup_json(setup, memory).dump(-1, ' ', false, Json::error_handler_t::replace)};
     if (!memory.fits) question.notes.insert(question.notes.begin(), misfit(setup, memory));
-    if (!memory.fits && !train_texts_.ignore_memory) return refuse_misfit(terminal, question, setup, memory);
+    if (!memory.fits && !train_options_.ignore_memory) return refuse_misfit(terminal, question, setup, memory);
     const Job job = generate_training_step(setup.config, setup.device);
     question.jobs = {place_job(job, question.fabric, job_texts_)};
     const JobAnswer answer = simulate_question(question, job_texts_, terminal);
@@ -415,7 +415,7 @@ class PredictCommand : public Command {
   CommandSyntax *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
   Texts texts_;
   JobTexts job_texts_;
-  TrainTexts train_texts_;
+  TrainOptions train_options_;
   TracedJobTexts traced_texts_;
   CalibrateTexts calibrate_texts_;
   std::string fabric_text_;

@@ -6,7 +6,8 @@
 namespace banyan::app {
 namespace {
 
-constexpr JsonForm kForm{.name = "file of jobs", .format = "jobs/1", .depth = 8};  // the format needs 4
+constexpr JsonForm kForm{
+    .name = "file of jobs", .format = "jobs/1", .depth = 8, .tells_lines = true};  // the format needs 4
 constexpr size_t kMostJobs = 10'000;
 constexpr size_t kMostName = 200;
 
@@ -30,34 +31,35 @@ std::string word_of(JsonNode value) {
 }
 
 // {"model": "gpt3-175b", "tp": 8, "sequence-parallel": true} is `train --model gpt3-175b --tp 8 --sequence-parallel`.
-TrainTexts train_texts(JsonNode options) {
-  TrainTexts texts;
+TrainOptions train_options(JsonNode json) {
+  TrainOptions options;
   CommandSyntax command("banyan predict train", "");
-  declare_train_options(command, texts);
-  for (const auto& [key, value] : options.members()) {
+  declare_train_options(command, options);
+  for (const auto& [key, value] : json.members()) {
     const OptionSyntax* const option = command.find("--" + std::string(key));
     if (option == nullptr) {
       NearestName nearest(key);
       for (const OptionSyntax& known : command.options()) nearest.offer(known.name().substr(2));
-      throw options.error("has '" + std::string(key.substr(0, 60)) + "', which is no option of 'banyan predict train'" +
-                          nearest.hint());
+      throw json.error("has '" + std::string(key.substr(0, 60)) + "', which is no option of 'banyan predict train'" +
+                       nearest.hint());
     }
     if (option->is_flag()) {
       *std::get<bool*>(option->target) = value.boolean();
       // Fused is the default, so "false" has to be told.
-      if (key == "fused-attention") texts.unfused_attention = !value.boolean();
-    } else {
-      *std::get<std::string*>(option->target) = word_of(value);
+      if (key == "fused-attention") options.unfused_attention = !value.boolean();
+      continue;
     }
+    const std::string word = word_of(value);
+    value.placed([&] { option->set(word); });
   }
-  return texts;
+  return options;
 }
 
 void read_what(JsonNode json, JobEntry& entry) {
   if (json.has("train") + json.has("goal") + json.has("chakra") != 1) {
     throw json.error("needs one of \"train\", \"goal\" and \"chakra\"");
   }
-  if (const auto train = json.find("train")) entry.train = train_texts(*train);
+  if (const auto train = json.find("train")) entry.train = train_options(*train);
   if (const auto goal = json.find("goal")) entry.goal = path_of(*goal);
   if (const auto chakra = json.find("chakra")) entry.chakra = path_of(*chakra);
   if (const auto groups = json.find("groups")) {

@@ -15,7 +15,7 @@ namespace banyan::app {
 
 struct JobEntry {
   // Exactly one of these three is there.
-  std::optional<TrainTexts> train;
+  std::optional<TrainOptions> train;
   std::string goal, chakra;  // paths
   std::string groups;        // of chakra, may be empty
 
@@ -28,7 +28,8 @@ struct JobEntry {
   uint8_t priority = 0;  // lower is served first
 };
 
-// At least one job, at most 10,000. Throws Error{invalid_input} that names the place ("jobs[2].train") and the mend.
+// At least one job, at most 10,000. Throws Error{invalid_input} that names the line, the
+// place ("jobs[2].train.tp") and the mend.
 std::vector<JobEntry> parse_jobs_file(std::string_view json);
 
 }  // namespace banyan::app

@@ -11,6 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::string file_of(const std::string& jobs) { return R"({"banyan": "jobs/1", "jobs": [)" + jobs + "]}"; }
 
@@ -19,7 +20,8 @@ std::string error_of(const std::string& jobs) {
     parse_jobs_file(file_of(jobs));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_input) << error.what();
-    return error.what();
+    EXPECT_EQ(error.where(), "line 1");
+    return error.message();
   }
   return "none";
 }
@@ -43,9 +45,9 @@ TEST(JobsFile, SaysWhatEachJobIsAndWhere) {
   EXPECT_EQ(jobs[1].seed, UINT64_MAX);
   EXPECT_EQ(jobs[1].start, std::chrono::milliseconds(10));
   ASSERT_TRUE(jobs[2].train.has_value());
-  EXPECT_EQ(jobs[2].train->model, "gpt3-13b");
-  EXPECT_EQ(jobs[2].train->tp, "8");
-  EXPECT_EQ(jobs[2].train->bucket, "64MiB");
+  EXPECT_EQ(jobs[2].train->model->name, "gpt3-13b");
+  EXPECT_EQ(jobs[2].train->tp, 8u);
+  EXPECT_EQ(jobs[2].train->bucket, Bytes(64 << 20));
   EXPECT_TRUE(jobs[2].train->sequence_parallel);
   EXPECT_TRUE(jobs[2].train->unfused_attention);
   EXPECT_FALSE(jobs[2].placement.has_value());
@@ -81,9 +83,19 @@ TEST(JobsFile, TakesOptionsOfTrainAndNothingElse) {
   EXPECT_EQ(error(R"("tp": true)"), "jobs[0].train.tp is not a text or a number: it is true");
   EXPECT_EQ(error(R"("tp": [8])"), "jobs[0].train.tp is not a text or a number: it is an array");
   EXPECT_EQ(error(R"("sequence-parallel": 1)"), "jobs[0].train.sequence-parallel is not true or false: it is 1");
-  const std::vector<JobEntry> jobs = parse_jobs_file(file_of(R"({"train": {"model": "--tp", "hidden": "-- x"}})"));
-  EXPECT_EQ(jobs[0].train->model, "--tp");
-  EXPECT_EQ(jobs[0].train->hidden, "-- x");
+  EXPECT_THAT(error(R"("tp": 2.5)"), HasSubstr("jobs[0].train.tp: '2.5' is not a whole number from 1 to"));
+  EXPECT_THAT(error(R"("tp": "--pp")"), HasSubstr("jobs[0].train.tp: '--pp' is not a whole number"));
+  EXPECT_THAT(error(R"("bucket": 25)"), HasSubstr("jobs[0].train.bucket: "));
+  EXPECT_THAT(error(R"("recompute": "some")"), HasSubstr("jobs[0].train.recompute: "));
+}
+
+TEST(JobsFile, NamesTheLineOfAWrongNumber) {
+  try {
+    parse_jobs_file("{\"banyan\": \"jobs/1\", \"jobs\": [\n{\"train\": {\"model\": \"gpt3-13b\",\n\"tp\": 0}}]}");
+    ADD_FAILURE() << "a tensor of no ranks";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), StartsWith("line 3: jobs[0].train.tp: '0' is not a whole number from 1 to"));
+  }
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ std::vector<NodeId> place_one(const JobEntry& entry, const Fabric& fabric, predi
 
 Job make_job(const JobEntry& entry, const TracedJobTexts& traced, JobsFile& file) {
   if (entry.train) {
-    TrainTexts train = *entry.train;
+    TrainOptions train = *entry.train;
     if (train.devices.empty()) train.devices = traced.devices;
     const TrainSetup setup = make_train_setup(train);
     const predict::MemoryReport memory = memory_report(setup.config, setup.device);

@@ -11,51 +11,59 @@ namespace {
 
 constexpr uint64_t kMost = 1'000'000'000;
 
-uint32_t count_or(const std::string& text, const char* option, uint32_t otherwise, CountRange range = {1, kMost}) {
-  return text.empty() ? otherwise : static_cast<uint32_t>(parse_count(text, option, range));
+// Reads a whole number into `target`.
+template <typename Number>
+OptionSyntax::Setter count_into(Number& target, CountRange range = {1, kMost}) {
+  return [&target, range](const std::string& text) {
+    target = static_cast<typename std::remove_reference_t<decltype(std::optional(target))>::value_type>(
+        parse_count(text, "", range));
+  };
+}
+
+template <typename Value, typename Parse>
+OptionSyntax::Setter parse_into(std::optional<Value>& target, Parse parse) {
+  return [&target, parse](const std::string& text) { target = parse(text); };
 }
 
 // A named model, parts of which options change, or a GPT of free shape.
-predict::TrainModel make_model(const TrainTexts& texts) {
+predict::TrainModel make_model(const TrainOptions& options) {
   predict::TrainModel model;
-  if (!texts.model.empty()) {
-    model = parse_option("--model", [&] { return predict::train_model(texts.model); });
-    model.hidden = count_or(texts.hidden, "--hidden", model.hidden);
-    model.layers = count_or(texts.layers, "--layers", model.layers);
-    model.vocabulary = count_or(texts.vocab, "--vocab", model.vocabulary);
-    model.sequence = count_or(texts.seq, "--seq", model.sequence);
-    if (!texts.heads.empty()) model.heads = model.kv_heads = count_or(texts.heads, "--heads", 0);
-    if (!texts.hidden.empty() && texts.ffn.empty()) model.ffn = model.gated ? model.ffn : 4 * model.hidden;
+  if (options.model) {
+    model = *options.model;
+    model.hidden = options.hidden.value_or(model.hidden);
+    model.layers = options.layers.value_or(model.layers);
+    model.vocabulary = options.vocab.value_or(model.vocabulary);
+    model.sequence = options.seq.value_or(model.sequence);
+    if (options.heads) model.heads = model.kv_heads = *options.heads;
+    if (options.hidden && !options.ffn) model.ffn = model.gated ? model.ffn : 4 * model.hidden;
   } else {
-    if (texts.layers.empty() || texts.hidden.empty())
+    if (!options.layers || !options.hidden)
       throw Error(ErrorCode::invalid_input, "name a model (--model gpt3-175b), or give its --layers and --hidden");
     predict::GptShape shape;
-    shape.layers = count_or(texts.layers, "--layers", 0);
-    shape.hidden = count_or(texts.hidden, "--hidden", 0);
-    shape.heads = count_or(texts.heads, "--heads", 0);
-    shape.sequence = count_or(texts.seq, "--seq", shape.sequence);
-    shape.vocabulary = count_or(texts.vocab, "--vocab", shape.vocabulary);
+    shape.layers = *options.layers;
+    shape.hidden = *options.hidden;
+    shape.heads = options.heads.value_or(0);
+    shape.sequence = options.seq.value_or(shape.sequence);
+    shape.vocabulary = options.vocab.value_or(shape.vocabulary);
     model = gpt_model(shape);
   }
-  model.kv_heads = count_or(texts.kv_heads, "--kv-heads", model.kv_heads);
-  model.ffn = count_or(texts.ffn, "--ffn", model.ffn);
-  model.experts = count_or(texts.experts, "--experts", model.experts, {0, kMost});
+  model.kv_heads = options.kv_heads.value_or(model.kv_heads);
+  model.ffn = options.ffn.value_or(model.ffn);
+  model.experts = options.experts.value_or(model.experts);
   if (model.experts > 0 && model.top_k == 0) model.top_k = std::min(2u, model.experts);
-  model.top_k = count_or(texts.top_k, "--top-k", model.top_k);
+  model.top_k = options.top_k.value_or(model.top_k);
   return model;
 }
 
 // --global-batch, or --accumulate micro-batches, or one.
-uint64_t make_global_batch(const TrainTexts& texts, const predict::TrainConfig& config) {
+uint64_t make_global_batch(const TrainOptions& options, const predict::TrainConfig& config) {
   const uint64_t together = config.micro_batch * config.dp;
-  if (texts.accumulate.empty())
-    return texts.global_batch.empty() ? together
-                                      : parse_count(texts.global_batch, "--global-batch", {1, uint64_t{1} << 40});
-  const uint64_t all = together * parse_count(texts.accumulate, "--accumulate", {1, 1'000'000});
-  if (!texts.global_batch.empty() && parse_count(texts.global_batch, "--global-batch", {1, uint64_t{1} << 40}) != all)
-    throw Error(ErrorCode::invalid_input, "--accumulate " + texts.accumulate + " makes a global batch of " +
-                                              std::to_string(all) + ", not " + texts.global_batch +
-                                              "; give one of both");
+  if (!options.accumulate) return options.global_batch.value_or(together);
+  const uint64_t all = together * *options.accumulate;
+  if (options.global_batch.value_or(all) != all)
+    throw Error(ErrorCode::invalid_input, "--accumulate " + std::to_string(*options.accumulate) +
+                                              " makes a global batch of " + std::to_string(all) + ", not " +
+                                              std::to_string(*options.global_batch) + "; give one of both");
   return all;
 }
 
@@ -76,50 +84,59 @@ std::string mends_in_words(const predict::MemoryReport& memory) {
 
 }  // namespace
 
-void declare_train_options(CommandSyntax& command, TrainTexts& texts) {
+void declare_train_options(CommandSyntax& command, TrainOptions& options) {
   command.group("Model");
-  command.option("--model", &texts.model, "NAME", "gpt3-175b, megatron-18.4b, llama3-405b, mixtral-8x7b, ...");
-  command.option("--layers", &texts.layers, "N", "a GPT of free shape, or a named model with other layers");
-  command.option("--hidden", &texts.hidden, "N", "hidden size");
-  command.option("--heads", &texts.heads, "N", "attention heads (default: of 128, below a hidden size of 2048 of 64)");
-  command.option("--kv-heads", &texts.kv_heads, "N", "heads of keys and values");
-  command.option("--ffn", &texts.ffn, "N", "width of the MLP (default 4 * hidden)");
-  command.option("--seq", &texts.seq, "N", "tokens of a sequence (default 2048)");
-  command.option("--vocab", &texts.vocab, "N", "size of the vocabulary (default 50257)");
-  command.option("--pad-vocab", &texts.pad_vocab, "N",
+  command.option("--model", parse_into(options.model, predict::train_model), "NAME",
+                 "gpt3-175b, megatron-18.4b, llama3-405b, mixtral-8x7b, ...");
+  command.option("--layers", count_into(options.layers), "N",
+                 "a GPT of free shape, or a named model with other layers");
+  command.option("--hidden", count_into(options.hidden), "N", "hidden size");
+  command.option("--heads", count_into(options.heads), "N",
+                 "attention heads (default: of 128, below a hidden size of 2048 of 64)");
+  command.option("--kv-heads", count_into(options.kv_heads), "N", "heads of keys and values");
+  command.option("--ffn", count_into(options.ffn), "N", "width of the MLP (default 4 * hidden)");
+  command.option("--seq", count_into(options.seq), "N", "tokens of a sequence (default 2048)");
+  command.option("--vocab", count_into(options.vocab), "N", "size of the vocabulary (default 50257)");
+  command.option("--pad-vocab", count_into(options.pad_vocab, {1, 1'000'000}), "N",
                  "make the vocabulary a multiple of N * tp (default 128, as Megatron-LM does; 1: as it is)");
-  command.option("--experts", &texts.experts, "N", "experts of each layer");
-  command.option("--top-k", &texts.top_k, "N", "experts that a token goes through (default 2)");
+  command.option("--experts", count_into(options.experts, {0, kMost}), "N", "experts of each layer");
+  command.option("--top-k", count_into(options.top_k), "N", "experts that a token goes through (default 2)");
   command.group("Device");
-  command.option("--gpu", &texts.gpu, "NAME",
+  command.option("--gpu", &options.gpu, "NAME",
                  "a100-80g, a100-40g, h100, h200, mi250, v100, tpu-v4 or one of --devices");
-  command.option("--devices", &texts.devices, "FILE",
+  command.option("--devices", &options.devices, "FILE",
                  "devices that add to those built in; 'predict calibrate' writes one");
   command.group("Parallelism");
-  command.option("--tp", &texts.tp, "N", "tensor parallel ranks (default 1)");
-  command.option("--pp", &texts.pp, "N", "pipeline stages (default 1)");
-  command.option("--dp", &texts.dp, "N", "data parallel replicas (default 1)");
-  command.option("--ep", &texts.ep, "N", "replicas over which experts are spread (default: as many as possible)");
-  command.option("--interleave", &texts.interleave, "N", "model chunks per stage (default 1)");
-  command.flag("--sequence-parallel", texts.sequence_parallel, "norms and dropouts split along the sequence");
+  command.option("--tp", count_into(options.tp), "N", "tensor parallel ranks (default 1)");
+  command.option("--pp", count_into(options.pp), "N", "pipeline stages (default 1)");
+  command.option("--dp", count_into(options.dp), "N", "data parallel replicas (default 1)");
+  command.option("--ep", count_into(options.ep), "N",
+                 "replicas over which experts are spread (default: as many as possible)");
+  command.option("--interleave", count_into(options.interleave), "N", "model chunks per stage (default 1)");
+  command.flag("--sequence-parallel", options.sequence_parallel, "norms and dropouts split along the sequence");
   command.group("Batch");
-  command.option("--micro-batch", &texts.micro_batch, "N", "sequences that a replica processes at once (default 1)");
-  command.option("--global-batch", &texts.global_batch, "N", "sequences in a step");
-  command.option("--accumulate", &texts.accumulate, "N", "micro-batches in a step, instead of --global-batch");
+  command.option("--micro-batch", count_into(options.micro_batch), "N",
+                 "sequences that a replica processes at once (default 1)");
+  command.option("--global-batch", count_into(options.global_batch, {1, uint64_t{1} << 40}), "N",
+                 "sequences in a step");
+  command.option("--accumulate", count_into(options.accumulate, {1, 1'000'000}), "N",
+                 "micro-batches in a step, instead of --global-batch");
   command.group("Memory and precision");
-  command.option("--recompute", &texts.recompute, "WHAT", "activations: none, selective, full (default none)");
-  command.option("--zero", &texts.zero, "0..3",
+  command.option("--recompute", parse_into(options.recompute, predict::parse_recompute), "WHAT",
+                 "activations: none, selective, full (default none)");
+  command.option("--zero", count_into(options.zero, {0, 3}), "0..3",
                  "what is sharded over dp: optimizer, gradients, parameters (default 0)");
-  command.option("--precision", &texts.precision, "TYPE",
+  command.option("--precision", parse_into(options.precision, predict::parse_precision), "TYPE",
                  "fp16, bf16, fp32, fp8 (default bf16, or fp16 where there is none)");
-  command.flag("--fused-attention", texts.fused_attention, "scores never go to memory (FlashAttention): the default");
-  command.flag("--unfused-attention", texts.unfused_attention, "scores go to memory, as before FlashAttention");
-  command.flag("--ignore-memory", texts.ignore_memory, "predict also what does not fit into memory");
-  command.flag("--gradients-fp32", texts.gradients_fp32, "keep and reduce gradients in fp32");
+  command.flag("--fused-attention", options.fused_attention, "scores never go to memory (FlashAttention): the default");
+  command.flag("--unfused-attention", options.unfused_attention, "scores go to memory, as before FlashAttention");
+  command.flag("--ignore-memory", options.ignore_memory, "predict also what does not fit into memory");
+  command.flag("--gradients-fp32", options.gradients_fp32, "keep and reduce gradients in fp32");
   command.group("Communication");
-  command.option("--bucket", &texts.bucket, "SIZE", "gradients that are reduced together (default 25MiB)");
-  command.flag("--overlap-gradients", texts.overlap_gradients, "reduce gradients while the backward pass goes on");
-  command.flag("--no-scatter-gather", texts.no_scatter_gather, "stages send whole activations from every tp rank");
+  command.option("--bucket", parse_into(options.bucket, Bytes::parse), "SIZE",
+                 "gradients that are reduced together (default 25MiB)");
+  command.flag("--overlap-gradients", options.overlap_gradients, "reduce gradients while the backward pass goes on");
+  command.flag("--no-scatter-gather", options.no_scatter_gather, "stages send whole activations from every tp rank");
   command.group("Options");
 }
 
@@ -129,38 +146,34 @@ predict::DeviceTable load_devices(const std::string& path) {
   });
 }
 
-TrainSetup make_train_setup(const TrainTexts& texts) {
+TrainSetup make_train_setup(const TrainOptions& options) {
   TrainSetup setup;
-  const predict::DeviceTable devices = load_devices(texts.devices);
-  setup.device = parse_option("--gpu", [&] { return devices.at(texts.gpu); });
+  const predict::DeviceTable devices = load_devices(options.devices);
+  setup.device = parse_option("--gpu", [&] { return devices.at(options.gpu); });
   predict::TrainConfig& config = setup.config;
-  config.model = make_model(texts);
-  config.tp = count_or(texts.tp, "--tp", 1), config.pp = count_or(texts.pp, "--pp", 1),
-  config.dp = count_or(texts.dp, "--dp", 1);
+  config.model = make_model(options);
+  config.tp = options.tp, config.pp = options.pp, config.dp = options.dp;
   uint32_t spread = 1;
   for (uint32_t ep = 1; ep <= std::min(config.dp, config.model.experts); ++ep) {
     if (config.dp % ep == 0 && config.model.experts % ep == 0) spread = ep;
   }
-  config.ep = count_or(texts.ep, "--ep", spread);
-  config.micro_batch = count_or(texts.micro_batch, "--micro-batch", 1);
-  config.global_batch = make_global_batch(texts, config);
-  config.interleave = count_or(texts.interleave, "--interleave", 1);
-  if (!texts.recompute.empty())
-    config.recompute = parse_option("--recompute", [&] { return predict::parse_recompute(texts.recompute); });
-  config.zero = count_or(texts.zero, "--zero", 0, {0, 3});
-  config.precision =
-      setup.device.rate(predict::Precision::bf16) > 0 ? predict::Precision::bf16 : predict::Precision::fp16;
-  if (!texts.precision.empty())
-    config.precision = parse_option("--precision", [&] { return predict::parse_precision(texts.precision); });
-  if (!texts.bucket.empty()) config.bucket = parse_option("--bucket", [&] { return Bytes::parse(texts.bucket); });
-  if (texts.fused_attention && texts.unfused_attention)
+  config.ep = options.ep.value_or(spread);
+  config.micro_batch = options.micro_batch;
+  config.global_batch = make_global_batch(options, config);
+  config.interleave = options.interleave;
+  config.recompute = options.recompute.value_or(config.recompute);
+  config.zero = options.zero;
+  config.precision = options.precision.value_or(
+      setup.device.rate(predict::Precision::bf16) > 0 ? predict::Precision::bf16 : predict::Precision::fp16);
+  config.bucket = options.bucket.value_or(config.bucket);
+  if (options.fused_attention && options.unfused_attention)
     throw Error(ErrorCode::invalid_input, "--fused-attention and --unfused-attention exclude each other");
-  config.sequence_parallel = texts.sequence_parallel, config.fused_attention = !texts.unfused_attention;
-  config.overlap_gradients = texts.overlap_gradients, config.gradients_fp32 = texts.gradients_fp32;
-  config.scatter_gather = !texts.no_scatter_gather;
+  config.sequence_parallel = options.sequence_parallel, config.fused_attention = !options.unfused_attention;
+  config.overlap_gradients = options.overlap_gradients, config.gradients_fp32 = options.gradients_fp32;
+  config.scatter_gather = !options.no_scatter_gather;
   // 1 leaves it as it is; what tp does not divide then gives some ranks a word more.
-  if (const uint64_t each = count_or(texts.pad_vocab, "--pad-vocab", 128, {1, 1'000'000}); each > 1) {
-    const uint64_t multiple = each * config.tp;
+  if (options.pad_vocab > 1) {
+    const uint64_t multiple = uint64_t{options.pad_vocab} * config.tp;
     const uint64_t padded = (config.model.vocabulary + multiple - 1) / multiple * multiple;
     if (padded <= UINT32_MAX) config.model.vocabulary = static_cast<uint32_t>(padded);
   }

@@ -4,8 +4,10 @@
 // The command declares these options, then makes a TrainSetup of them, whose `config` and `device` the generator takes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "apps/report.h"
 #include "apps/syntax.h"
@@ -16,12 +18,16 @@
 
 namespace banyan::app {
 
-// As the user wrote them; empty where not given.
-struct TrainTexts {
-  std::string model, gpu = "a100-80g", devices;
-  std::string layers, hidden, heads, kv_heads, ffn, seq, vocab, experts, top_k;
-  std::string tp, pp, dp, ep, micro_batch, global_batch, accumulate, interleave;
-  std::string recompute, zero, precision, bucket, pad_vocab;
+// As the user gave them; nothing where that says something else than any value.
+struct TrainOptions {
+  std::optional<predict::TrainModel> model;
+  std::string gpu = "a100-80g", devices;
+  std::optional<uint32_t> layers, hidden, heads, kv_heads, ffn, seq, vocab, experts, top_k, ep;
+  uint32_t tp = 1, pp = 1, dp = 1, micro_batch = 1, interleave = 1, zero = 0, pad_vocab = 128;
+  std::optional<uint64_t> global_batch, accumulate;
+  std::optional<predict::Recompute> recompute;
+  std::optional<predict::Precision> precision;
+  std::optional<Bytes> bucket;
   bool sequence_parallel = false, fused_attention = false, overlap_gradients = false, gradients_fp32 = false;
   bool no_scatter_gather = false, unfused_attention = false, ignore_memory = false;
 };
@@ -32,10 +38,10 @@ struct TrainSetup {
   std::vector<std::string> notes;  // what a person should know, a line each
 };
 
-void declare_train_options(CommandSyntax& command, TrainTexts& texts);
+void declare_train_options(CommandSyntax& command, TrainOptions& options);
 
-// Throws Error that names the option.
-TrainSetup make_train_setup(const TrainTexts& texts);
+// Throws Error that names the option where some do not go together.
+TrainSetup make_train_setup(const TrainOptions& options);
 
 // The table that is compiled in, with what the file at `path` changes; an empty path is no file.
 predict::DeviceTable load_devices(const std::string& path);

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/parse.h"
 #include "apps/predict/predict_calibrate.h"
 #include "banyan/base/file.h"
 #include "banyan/predict/cost/collective_cost.h"
@@ -16,9 +17,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string error_of(const TrainTexts& texts) {
+std::string error_of(const TrainOptions& options) {
   try {
-    make_train_setup(texts);
+    make_train_setup(options);
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("\n")));
     return error.what();
@@ -26,18 +27,18 @@ std::string error_of(const TrainTexts& texts) {
   return "";
 }
 
-TrainTexts gpt3() {
-  TrainTexts texts;
-  texts.model = "gpt3-175b";
-  texts.tp = texts.pp = texts.dp = "8";
-  texts.global_batch = "1536";
-  return texts;
+TrainOptions gpt3() {
+  TrainOptions options;
+  options.model = predict::train_model("gpt3-175b");
+  options.tp = options.pp = options.dp = 8;
+  options.global_batch = 1536;
+  return options;
 }
 
 TEST(PredictTrain, MakesAConfigurationOfTheOptions) {
-  TrainTexts texts = gpt3();
-  texts.recompute = "full", texts.interleave = "2", texts.sequence_parallel = true;
-  const TrainSetup setup = make_train_setup(texts);
+  TrainOptions options = gpt3();
+  options.recompute = predict::Recompute::full, options.interleave = 2, options.sequence_parallel = true;
+  const TrainSetup setup = make_train_setup(options);
   EXPECT_EQ(setup.config.ranks(), 512u);
   EXPECT_EQ(setup.config.micro_batches(), 192u);
   EXPECT_EQ(setup.config.precision, predict::Precision::bf16);
@@ -49,60 +50,76 @@ TEST(PredictTrain, MakesAConfigurationOfTheOptions) {
 }
 
 TEST(PredictTrain, TakesFreeModelsAndSaysWhatSlowsThem) {
-  TrainTexts texts;
-  texts.layers = "24", texts.hidden = "2048", texts.accumulate = "4", texts.gpu = "v100", texts.pad_vocab = "1";
-  TrainSetup setup = make_train_setup(texts);
+  TrainOptions options;
+  options.layers = 24, options.hidden = 2048, options.accumulate = 4, options.gpu = "v100", options.pad_vocab = 1;
+  TrainSetup setup = make_train_setup(options);
   EXPECT_EQ(setup.config.model.heads, 16u);
   EXPECT_EQ(setup.config.global_batch, 4u);
   EXPECT_EQ(setup.config.precision, predict::Precision::fp16) << "a V100 has no bf16";
   ASSERT_EQ(setup.notes.size(), 2u);
   EXPECT_THAT(setup.notes[0], AllOf(HasSubstr("v100: "), HasSubstr("was measured on a100-80g"), HasSubstr("59 us")));
   EXPECT_THAT(setup.notes[1], HasSubstr("--pad-vocab"));
-  texts.pad_vocab = "";
-  setup = make_train_setup(texts);
+  options.pad_vocab = 128;
+  setup = make_train_setup(options);
   EXPECT_EQ(setup.config.model.vocabulary, 50304u) << "128, as Megatron-LM";
   EXPECT_EQ(setup.notes.size(), 1u);
 }
 
 TEST(PredictTrain, FusesAttentionUnlessToldOtherwise) {
-  TrainTexts texts = gpt3();
-  EXPECT_TRUE(make_train_setup(texts).config.fused_attention);
-  texts.unfused_attention = true;
-  EXPECT_FALSE(make_train_setup(texts).config.fused_attention);
-  texts.fused_attention = true;
-  EXPECT_THAT(error_of(texts), HasSubstr("exclude each other"));
+  TrainOptions options = gpt3();
+  EXPECT_TRUE(make_train_setup(options).config.fused_attention);
+  options.unfused_attention = true;
+  EXPECT_FALSE(make_train_setup(options).config.fused_attention);
+  options.fused_attention = true;
+  EXPECT_THAT(error_of(options), HasSubstr("exclude each other"));
 }
 
 TEST(PredictTrain, SpreadsExperts) {
-  TrainTexts texts;
-  texts.model = "mixtral-8x7b", texts.dp = "4", texts.gpu = "h100";
-  EXPECT_EQ(make_train_setup(texts).config.ep, 4u);
-  texts.ep = "2";
-  EXPECT_EQ(make_train_setup(texts).config.ep, 2u);
+  TrainOptions options;
+  options.model = predict::train_model("mixtral-8x7b"), options.dp = 4, options.gpu = "h100";
+  EXPECT_EQ(make_train_setup(options).config.ep, 4u);
+  options.ep = 2;
+  EXPECT_EQ(make_train_setup(options).config.ep, 2u);
 }
 
-TEST(PredictTrain, NamesTheOptionThatIsWrong) {
+TEST(PredictTrain, NamesTheOptionsThatDoNotGoTogether) {
   const auto with = [](auto change) {
-    TrainTexts texts = gpt3();
-    change(texts);
-    return error_of(texts);
+    TrainOptions options = gpt3();
+    change(options);
+    return error_of(options);
   };
-  EXPECT_THAT(with([](TrainTexts& t) { t.model = "gpt3-175"; }),
-              AllOf(HasSubstr("--model"), HasSubstr("did you mean")));
-  EXPECT_THAT(with([](TrainTexts& t) { t.gpu = "a10"; }), AllOf(HasSubstr("--gpu"), HasSubstr("did you mean 'a100'")));
-  EXPECT_THAT(with([](TrainTexts& t) { t.tp = "seven"; }), HasSubstr("--tp"));
-  EXPECT_THAT(with([](TrainTexts& t) { t.tp = "7"; }), HasSubstr("--tp 7"));
-  EXPECT_THAT(with([](TrainTexts& t) { t.zero = "5"; }), HasSubstr("--zero"));
-  EXPECT_THAT(with([](TrainTexts& t) { t.recompute = "some"; }), HasSubstr("--recompute"));
-  EXPECT_THAT(with([](TrainTexts& t) { t.accumulate = "3"; }), HasSubstr("give one of both"));
-  EXPECT_THAT(with([](TrainTexts& t) { t.model = ""; }), HasSubstr("--layers"));
-  EXPECT_THAT(with([](TrainTexts& t) { t.devices = "/nowhere.json"; }), HasSubstr("/nowhere.json"));
+  EXPECT_THAT(with([](TrainOptions& o) { o.gpu = "a10"; }),
+              AllOf(HasSubstr("--gpu"), HasSubstr("did you mean 'a100'")));
+  EXPECT_THAT(with([](TrainOptions& o) { o.tp = 7; }), HasSubstr("--tp 7"));
+  EXPECT_THAT(with([](TrainOptions& o) { o.accumulate = 3; }), HasSubstr("give one of both"));
+  EXPECT_THAT(with([](TrainOptions& o) { o.model.reset(); }), HasSubstr("--layers"));
+  EXPECT_THAT(with([](TrainOptions& o) { o.devices = "/nowhere.json"; }), HasSubstr("/nowhere.json"));
+}
+
+TEST(PredictTrain, NamesTheOptionWhoseValueIsWrong) {
+  const auto error = [](const std::string& option, const std::string& value) -> std::string {
+    TrainOptions options;
+    CommandSyntax program("banyan", "");
+    declare_train_options(program.command("train", ""), options);
+    try {
+      parse_command_line(program, {"train", option, value});
+    } catch (const Error& refusal) {
+      return refusal.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error("--model", "gpt3-175"), AllOf(HasSubstr("--model"), HasSubstr("did you mean")));
+  EXPECT_THAT(error("--tp", "seven"), HasSubstr("--tp: 'seven' is not a whole number from 1 to"));
+  EXPECT_THAT(error("--zero", "5"), HasSubstr("--zero"));
+  EXPECT_THAT(error("--recompute", "some"), HasSubstr("--recompute"));
+  EXPECT_THAT(error("--bucket", "25"), HasSubstr("--bucket"));
+  EXPECT_EQ(error("--experts", "0"), "");
 }
 
 TEST(PredictTrain, SaysWhetherItFitsAndWhatWould) {
-  TrainTexts texts = gpt3();
-  texts.unfused_attention = true;
-  const TrainSetup setup = make_train_setup(texts);
+  TrainOptions options = gpt3();
+  options.unfused_attention = true;
+  const TrainSetup setup = make_train_setup(options);
   const predict::MemoryReport memory = memory_report(setup.config, setup.device);
   const std::string text = format_train_setup(Terminal({}), setup, memory);
   EXPECT_THAT(text, AllOf(::testing::StartsWith("memory"), HasSubstr("does not fit"), HasSubstr(" GiB more than the "),

@@ -28,6 +28,7 @@
 #include "banyan/run/communicator/progress.h"
 #include "banyan/run/execute/executor_factory.h"
 #include "banyan/run/execute/plan_source.h"
+#include "banyan/run/transport/channel_transport.h"
 
 namespace banyan::run {
 
@@ -93,6 +94,8 @@ class Communicator {
     // Calls between hosts keep what revise() needs to repeat them by other plans, which costs a confirmation at the end
     // of each. Always so where routes are known. The same on all ranks.
     bool revises_plans = false;
+    // Puts something around the transport of a communicator over connections: for those who count what it carries.
+    std::function<std::unique_ptr<ChannelTransport>(std::unique_ptr<ChannelTransport>)> around_transport = {};
   };
 
   // Collective over `members` (ranks of the job, this process among them; rank i of the communicator is members[i]).

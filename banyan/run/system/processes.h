@@ -16,8 +16,8 @@ namespace banyan::run {
 // Error{peer_lost} names it. Ranks that only noticed that another was lost do not count while the culprit can be found.
 // Error{timed_out} names those that have not finished when the time is over; Error{io}, when there can be no more
 // processes. However the call ends, all processes are ended and reaped. They are killed when this process (to be exact,
-// the calling thread) dies. Must be called while the process has one thread, since a fork copies no other and keeps
-// their locks.
+// the calling thread) dies. Must be called while no other thread has a lock that a body may want, since a fork copies
+// no other thread and keeps their locks.
 std::vector<std::string> run_processes(uint32_t count, std::chrono::milliseconds timeout,
                                        const std::function<std::string(uint32_t rank)>& body);
 
