@@ -206,7 +206,7 @@ void declare_traced_job_options(CommandSyntax& command, TracedJobTexts& texts) {
   command.option("--chakra", &texts.chakra, "PREFIX", "Chakra traces PREFIX.0.et, PREFIX.1.et, ...");
   command.option("--groups", &texts.groups, "FILE", "of Chakra: process groups as JSON");
   command.flag("--data-dependencies-only", texts.no_control, "of Chakra: as older ASTRA-sim feeders read them");
-  command.flag("--gathered-total", texts.gathered_total, "of Chakra: sizes of all-gathers are of all shards together");
+  command.flag("--gathered-total", texts.gathered_total, "of Chakra: sizes of allgathers are of all shards together");
   command.option("--flops", &texts.flops, "RATE", "of Chakra: FLOP/s for nodes without a duration");
   command.option("--memory-bandwidth", &texts.memory, "RATE", "of Chakra: bytes/s for nodes without a duration");
   command.option("--dimensions", &texts.dimensions, "LIST",

@@ -28,7 +28,7 @@ class Words {
   std::string call(JobPlace place) const {
     const JobNode& collective = at(place);
     std::string text(to_string(collective.collective));
-    if (collective.collective == JobCollective::barrier) return text;
+    if (collective.collective == CollectiveKind::barrier) return text;
     text += " of " + bytes(collective.bytes);
     if (is_rooted(collective.collective)) {
       text += ", root rank " + std::to_string(job_.groups()[group(place)].ranks[collective.tag]);

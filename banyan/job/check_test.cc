@@ -43,10 +43,10 @@ Job collectives(const std::vector<std::vector<std::string>>& ranks) {
     for (const std::string& call : calls) {
       const char kind = call[0];
       builder.add_node({.kind = JobNodeKind::collective,
-                        .collective = kind == 'a'   ? JobCollective::all_reduce
-                                      : kind == 'g' ? JobCollective::all_gather
-                                      : kind == 'x' ? JobCollective::barrier
-                                                    : JobCollective::broadcast,
+                        .collective = kind == 'a'   ? CollectiveKind::all_reduce
+                                      : kind == 'g' ? CollectiveKind::all_gather
+                                      : kind == 'x' ? CollectiveKind::barrier
+                                                    : CollectiveKind::broadcast,
                         .name = builder.add_name(call),
                         .tag = kind == 'c' ? 1u : 0u,
                         .bytes = call.size() > 1 ? std::stoull(call.substr(1)) : 0});

@@ -14,8 +14,6 @@ namespace banyan::job {
 namespace {
 constexpr std::array<std::string_view, 7> kNodeKinds = {"compute", "memory", "collective", "send",
                                                         "receive", "marker", "host"};
-constexpr std::array<std::string_view, 9> kCollectives = {
-    "allreduce", "reduce", "allgather", "gather", "scatter", "broadcast", "alltoall", "reduce-scatter", "barrier"};
 
 struct Dependency {
   uint32_t node, on;
@@ -213,12 +211,6 @@ uint64_t hash_of(const JobProgram& program) {
 }  // namespace
 
 std::string_view to_string(JobNodeKind kind) { return kNodeKinds[static_cast<size_t>(kind)]; }
-std::string_view to_string(JobCollective kind) { return kCollectives[static_cast<size_t>(kind)]; }
-
-bool is_rooted(JobCollective kind) {
-  return kind == JobCollective::broadcast || kind == JobCollective::reduce || kind == JobCollective::gather ||
-         kind == JobCollective::scatter;
-}
 
 uint64_t Job::node_count() const {
   uint64_t count = 0;

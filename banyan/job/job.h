@@ -8,7 +8,7 @@
 // pipeline stage, and fits into a cache. Programs that are the same, node by node, are kept once: the ranks of a trace
 // often are.
 //
-//   program 0: node 3 = all-reduce of 8 MiB on group slot 0     rank 5 runs program 0, its group slot 0 is group 17
+//   program 0: node 3 = allreduce of 8 MiB on group slot 0     rank 5 runs program 0, its group slot 0 is group 17
 //
 // Order. A node starts when all nodes that it needs (`needs`) have ended, all that it follows (`follows`) have started,
 // and its stream is free. A stream does one thing at a time: in the order of its nodes (Order::program: CUDA streams),
@@ -38,6 +38,7 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/base/collective_kind.h"
 #include "banyan/base/units.h"
 
 namespace banyan::job {
@@ -54,27 +55,6 @@ enum class JobNodeKind : uint8_t {
 
 std::string_view to_string(JobNodeKind kind);
 
-// `bytes` of a collective is always the total M, as in schedule/collective.h:
-//   all_reduce, broadcast, reduce   what each member holds
-//   all_gather, reduce_scatter      all shards together
-//   gather, scatter                 what the root has in the end, or had at first
-//   all_to_all                      what each member sends in all, its own part included
-//   barrier                         0
-enum class JobCollective : uint8_t {
-  all_reduce,
-  reduce,
-  all_gather,
-  gather,
-  scatter,
-  broadcast,
-  all_to_all,
-  reduce_scatter,
-  barrier
-};
-
-std::string_view to_string(JobCollective kind);
-bool is_rooted(JobCollective kind);  // reduce, gather, scatter, broadcast
-
 struct JobNode {
   static constexpr uint32_t kNoTag = 0;
   static constexpr uint32_t kAnyTag = UINT32_MAX;   // of a receive: takes whatever tag
@@ -83,12 +63,12 @@ struct JobNode {
   static constexpr Picoseconds kMaxDuration{int64_t{1} << 60};  // 13 days
 
   JobNodeKind kind = JobNodeKind::compute;
-  JobCollective collective = JobCollective::all_reduce;  // of a collective
-  uint16_t stream = 0;                                   // of the program
-  uint32_t name = 0;                                     // into Job::names()
-  uint32_t slot = 0;                                     // collective: group slot; send, receive: peer slot
+  CollectiveKind collective = CollectiveKind::all_reduce;  // of a collective
+  uint16_t stream = 0;                                     // of the program
+  uint32_t name = 0;                                       // into Job::names()
+  uint32_t slot = 0;                                       // collective: group slot; send, receive: peer slot
   uint32_t tag = 0;    // send, receive; collective: the root's place in its group (broadcast, reduce, gather, scatter)
-  uint64_t bytes = 0;  // collective, send, receive: see above; memory: moved
+  uint64_t bytes = 0;  // of a collective its total M (base/collective_kind.h); send, receive; memory: moved
   Picoseconds duration{0};  // compute, memory, host: how long it takes. Others: unused
   // Of `duration`, what a faster device does not shorten: launches by the host, pauses.
   Picoseconds fixed{0};

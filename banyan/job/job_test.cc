@@ -229,7 +229,7 @@ TEST(Job, RefusesGroupsThatAreNone) {
     builder.begin_program();
     builder.add_stream({"s", JobStream::Order::program});
     builder.add_node({.kind = JobNodeKind::collective,
-                      .collective = JobCollective::broadcast,
+                      .collective = CollectiveKind::broadcast,
                       .name = builder.add_name("b"),
                       .tag = root});
     builder.add_rank(0, bound, {});

@@ -19,10 +19,11 @@
 
 namespace banyan::job {
 namespace {
-constexpr std::array<JobCollective, kChakraCollectiveCount> kCollectives = {
-    JobCollective::all_reduce,     JobCollective::reduce,    JobCollective::all_gather, JobCollective::gather,
-    JobCollective::scatter,        JobCollective::broadcast, JobCollective::all_to_all, JobCollective::reduce_scatter,
-    JobCollective::reduce_scatter, JobCollective::barrier};
+constexpr std::array<CollectiveKind, kChakraCollectiveCount> kCollectives = {
+    CollectiveKind::all_reduce, CollectiveKind::reduce,         CollectiveKind::all_gather,
+    CollectiveKind::gather,     CollectiveKind::scatter,        CollectiveKind::broadcast,
+    CollectiveKind::all_to_all, CollectiveKind::reduce_scatter, CollectiveKind::reduce_scatter,
+    CollectiveKind::barrier};
 
 // From a time in seconds; up, so that what takes time never takes none.
 Picoseconds picoseconds(double seconds) {
@@ -258,7 +259,7 @@ class RankReader {
   void read_collective(const ChakraNode& node, Row& row) {
     row.node.kind = JobNodeKind::collective;
     const bool is_barrier = node.comm_type && *node.comm_type >= 0 && *node.comm_type < kChakraCollectiveCount &&
-                            kCollectives[static_cast<size_t>(*node.comm_type)] == JobCollective::barrier;
+                            kCollectives[static_cast<size_t>(*node.comm_type)] == CollectiveKind::barrier;
     row.is_wrapper = row.is_on_host && (!node.comm_type || (!node.comm_size && !is_barrier));
     if (row.is_wrapper) return;
     const uint64_t type = natural(node.comm_type, "comm_type");
@@ -267,7 +268,7 @@ class RankReader {
     row.node.collective = kCollectives[type];
     row.node.bytes = is_barrier ? 0 : natural(node.comm_size, "comm_size");
     const bool from_root =
-        row.node.collective == JobCollective::broadcast || row.node.collective == JobCollective::scatter;
+        row.node.collective == CollectiveKind::broadcast || row.node.collective == CollectiveKind::scatter;
     if (is_rooted(row.node.collective)) {
       const std::optional<int64_t>& root = from_root ? node.comm_src : node.comm_dst;
       if (root) row.root = *root;
@@ -303,7 +304,8 @@ class RankReader {
       }
       node.tag = static_cast<uint32_t>(root - ranks.begin());
     }
-    const bool is_gathering = node.collective == JobCollective::all_gather || node.collective == JobCollective::gather;
+    const bool is_gathering =
+        node.collective == CollectiveKind::all_gather || node.collective == CollectiveKind::gather;
     if (is_gathering && options_.gather_size == ChakraOptions::GatherSize::shard) {
       if (node.bytes > JobNode::kMaxBytes / ranks.size()) {
         throw invalid("comm_size " + std::to_string(node.bytes) + " times " + std::to_string(ranks.size()) +

@@ -177,7 +177,7 @@ TEST(Chakra, TakesTheSizeOfGathersAsAskedAndAllOthersAsTotals) {
   }
   ChakraNode barrier = collective(1, 9, 1);
   barrier.comm_size.reset();
-  EXPECT_EQ(job_of({barrier}).program(0).nodes[0].collective, JobCollective::barrier);
+  EXPECT_EQ(job_of({barrier}).program(0).nodes[0].collective, CollectiveKind::barrier);
 }
 
 // The converter's host nodes record_param_comms and nccl:all_reduce stand around the kernel that does the work.

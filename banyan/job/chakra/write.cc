@@ -34,25 +34,25 @@ ChakraType type_of(JobNodeKind kind) {
   return ChakraType::metadata;
 }
 
-int64_t type_of(JobCollective kind) {
+int64_t type_of(CollectiveKind kind) {
   switch (kind) {
-    case JobCollective::all_reduce:
+    case CollectiveKind::all_reduce:
       return 0;
-    case JobCollective::reduce:
+    case CollectiveKind::reduce:
       return 1;
-    case JobCollective::all_gather:
+    case CollectiveKind::all_gather:
       return 2;
-    case JobCollective::gather:
+    case CollectiveKind::gather:
       return 3;
-    case JobCollective::scatter:
+    case CollectiveKind::scatter:
       return 4;
-    case JobCollective::broadcast:
+    case CollectiveKind::broadcast:
       return 5;
-    case JobCollective::all_to_all:
+    case CollectiveKind::all_to_all:
       return 6;
-    case JobCollective::reduce_scatter:
+    case CollectiveKind::reduce_scatter:
       return 7;
-    case JobCollective::barrier:
+    case CollectiveKind::barrier:
       break;
   }
   return 9;
@@ -200,7 +200,8 @@ class ChakraWriter {
     const std::vector<uint32_t>& ranks = job_.groups()[group].ranks;
     out.comm_type = type_of(node.collective);
     uint64_t bytes = node.bytes;
-    const bool is_gathering = node.collective == JobCollective::all_gather || node.collective == JobCollective::gather;
+    const bool is_gathering =
+        node.collective == CollectiveKind::all_gather || node.collective == CollectiveKind::gather;
     if (is_gathering && options_.gather_size == ChakraOptions::GatherSize::shard) {
       if (bytes % ranks.size() != 0) {
         refuse(number, "gathers " + std::to_string(bytes) + " bytes from " + std::to_string(ranks.size()) +
@@ -211,7 +212,7 @@ class ChakraWriter {
     out.comm_size = static_cast<int64_t>(bytes);
     if (!names_[group].empty()) out.pg_name = names_[group];
     if (!is_rooted(node.collective)) return;
-    const bool from_root = node.collective == JobCollective::broadcast || node.collective == JobCollective::scatter;
+    const bool from_root = node.collective == CollectiveKind::broadcast || node.collective == CollectiveKind::scatter;
     (from_root ? out.comm_src : out.comm_dst) = int64_t{ranks[node.tag]};
   }
 

@@ -40,7 +40,7 @@ struct MessageChannel {
 
 // What calls that are the same must agree on. What is not known fits any.
 struct CallSignature {
-  std::optional<JobCollective> kind;  // of messages: unknown
+  std::optional<CollectiveKind> kind;  // of messages: unknown
   std::optional<uint64_t> bytes;
   std::optional<uint32_t> root;
 

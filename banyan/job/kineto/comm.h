@@ -18,7 +18,7 @@ struct CommCall {
   static constexpr uint32_t kNotListed = UINT32_MAX;
 
   Kind kind = Kind::collective;
-  JobCollective collective = JobCollective::all_reduce;
+  CollectiveKind collective = CollectiveKind::all_reduce;
   bool kind_known = false;
 
   std::optional<uint64_t> in_elements, out_elements;

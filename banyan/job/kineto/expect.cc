@@ -22,7 +22,7 @@ std::string error_of(const Function& function) {
   return "no error";
 }
 
-void add_call(Calls& calls, const std::string& name, const std::vector<uint32_t>& ranks, job::JobCollective kind,
+void add_call(Calls& calls, const std::string& name, const std::vector<uint32_t>& ranks, CollectiveKind kind,
               uint64_t bytes, uint32_t root) {
   std::string group = name + ": ";
   for (const uint32_t member : ranks) group += std::to_string(member) + " ";

@@ -234,7 +234,7 @@ TEST(Kineto, StreamsWaitForOneAnotherAndTheHostForThem) {
   // A sum that the host waits for at the end holds back what the host does afterwards.
   slow = sample;
   for (auto& [key, ns] : slow.durations) {
-    if (key.starts_with("alltoall")) ns += 3'000'000;
+    if (key.starts_with("all-to-all")) ns += 3'000'000;
   }
   const int64_t late = testing::replay(job.job, slow) - sample.end_ns;
   EXPECT_GT(late, 2'500'000);

@@ -32,7 +32,7 @@ using testing::true_calls;
 using Host = SampleOptions::Host;
 
 TEST(KinetoRepair, LostCollectivesAreProvedByTheOtherRanks) {
-  // The broadcast (number 0), a gather in the middle, the last all-reduce but one.
+  // The broadcast (number 0), a gather in the middle, the last allreduce but one.
   for (const bool with_host : {false, true}) {
     SCOPED_TRACE(with_host);
     const Sample sample =
@@ -190,7 +190,7 @@ TEST(KinetoRepair, ASyncWithoutCorrelationIsOfNoCall) {
   EXPECT_EQ(job.report.total().syncs_inferred, 1u);
 }
 
-// Ranks 0 and 1 have one all-reduce in common, ranks 2 and 3 another one, by a clock that is ten years ahead.
+// Ranks 0 and 1 have one allreduce in common, ranks 2 and 3 another one, by a clock that is ten years ahead.
 TEST(KinetoRepair, RanksWithoutAClockInCommonAreNotLate) {
   std::vector<std::string> traces;
   for (uint32_t rank = 0; rank < 4; ++rank) {

@@ -62,7 +62,7 @@ void JobCollectives::expect_same(RankNode a, RankNode b) const {
   throw Error(ErrorCode::mismatch, "group '" + ranks_.group(b).name + "': " + described(a) + " but " + described(b));
 }
 
-// "rank 3 calls all-reduce of 1024 bytes ('grads')"
+// "rank 3 calls allreduce of 1024 bytes ('grads')"
 std::string JobCollectives::described(RankNode place) const {
   const job::JobNode& node = ranks_.node(place);
   return "rank " + std::to_string(ranks_[place.rank].in_job) + " calls " + std::string(to_string(node.collective)) +

@@ -77,7 +77,7 @@ Fabric three_ways() {
 }
 
 TEST(JobSimulationEvents, TakeTheDetourThatIsWidestAsLinksAreThen) {
-  // 4 MB, 1 of them by sw1 in 1 ms; an all-reduce of two sends as much each way.
+  // 4 MB, 1 of them by sw1 in 1 ms; an allreduce of two sends as much each way.
   const Fabric fabric = three_ways();
   for (const Job& job : {message(4'000'000, Picoseconds(0)), uneven_pair(Picoseconds(0), Picoseconds(0), 4'000'000)}) {
     const auto simulate_with = [&](std::vector<std::string> events) {

@@ -94,7 +94,7 @@ Job grid(uint32_t rows, uint32_t columns, uint64_t seed) {
       const uint32_t rows_sum = builder.add_node(all_reduce(1000 + random() % 3'000'000, 1, 0));
       builder.add_need(rows_sum, work);
       builder.add_node({.kind = job::JobNodeKind::collective,
-                        .collective = job::JobCollective::all_gather,
+                        .collective = CollectiveKind::all_gather,
                         .stream = 1,
                         .slot = 1,
                         .bytes = 1000 + same() % 1'000'000});

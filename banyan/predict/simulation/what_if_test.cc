@@ -13,7 +13,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// All 16 ranks of two boxes compute, then all-reduce.
+// All 16 ranks of two boxes compute, then allreduce.
 Job all_reduce_job(uint32_t ranks, Picoseconds work, uint64_t bytes) {
   Job::Builder builder("step");
   builder.add_name("x");
@@ -77,7 +77,7 @@ TEST(CostedPlans, GiveAMeasurementAgain) {
     const Fabric fabric = fabric::generate_fabric(measured.fabric);
     const std::vector<NodeId> all(fabric.ranks().begin(), fabric.ranks().end());
     const auto ranks = static_cast<uint32_t>(all.size());
-    const double share = busiest_share(job::JobCollective::all_reduce, ranks);
+    const double share = busbw_factor(CollectiveKind::all_reduce, ranks);
     std::vector<CollectivePoint> points;
     for (uint64_t mib = 1; mib <= 256; ++mib) {
       points.push_back({mib << 20, measured.alpha + share * static_cast<double>(mib << 20) / measured.busbw});

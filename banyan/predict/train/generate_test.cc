@@ -108,7 +108,7 @@ TEST(Generate, ComputesAsManyFlopAsTheClosedFormula) {
   }
 }
 
-// Shoeybi et al. 2019: two all-reduces of s b h a layer forward and two backward; full recomputation repeats the first
+// Shoeybi et al. 2019: two allreduces of s b h a layer forward and two backward; full recomputation repeats the first
 // two.
 TEST(Generate, TensorParallelCollectivesMoveTheHiddenState) {
   for (const bool full : {false, true}) {
@@ -117,9 +117,9 @@ TEST(Generate, TensorParallelCollectivesMoveTheHiddenState) {
     const Job job = generate_training_step(config, a100());
     const double hidden = 2.0 * 2 * 128 * 256, layers = 8, micro_batches = 4;
     // Embedding forward, output layer backward.
-    EXPECT_DOUBLE_EQ(sum_of_bytes(job, 0, {"tensor all-reduce"}),
+    EXPECT_DOUBLE_EQ(sum_of_bytes(job, 0, {"tensor allreduce"}),
                      hidden * micro_batches * (layers * (full ? 6 : 4) + 2));
-    // Korthikanti et al. 2022, section 4.2.2: an all-gather and a reduce-scatter for each all-reduce.
+    // Korthikanti et al. 2022, section 4.2.2: an allgather and a reduce-scatter for each allreduce.
     config.sequence_parallel = true;
     const Job split = generate_training_step(config, a100());
     EXPECT_DOUBLE_EQ(sum_of_bytes(split, 0, {"gather sequence"}),
@@ -146,7 +146,7 @@ TEST(Generate, GradientsAreReducedOnce) {
   }
 }
 
-// Rajbhandari et al. 2020, section 7: ZeRO 1 and 2 move as much as an all-reduce, ZeRO 3 half as much again (here once
+// Rajbhandari et al. 2020, section 7: ZeRO 1 and 2 move as much as an allreduce, ZeRO 3 half as much again (here once
 // per micro-batch: parameters for forward and backward, gradients).
 TEST(Generate, ZeroGathersParameters) {
   for (const uint32_t zero : {1u, 2u, 3u}) {
@@ -158,7 +158,7 @@ TEST(Generate, ZeroGathersParameters) {
     EXPECT_NEAR(sum_of_bytes(job, 0, {"gather parameters"}), expected, 64) << zero;
     for (const job::JobNode& node : job.program(0).nodes) {
       if (job.name_of(node) == "reduce gradients") {
-        EXPECT_EQ(node.collective, job::JobCollective::reduce_scatter);
+        EXPECT_EQ(node.collective, CollectiveKind::reduce_scatter);
       }
     }
   }

@@ -176,7 +176,7 @@ void Communicator::Impl::close() {
   if (why && note_failure(*why) && why->code() != ErrorCode::aborted) record_failure(DumpReason::asked, *why);
   while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
   const Error closed(ErrorCode::aborted, name_of(rank_) + " closed the communicator");
-  const auto is_call = [](const std::shared_ptr<Operation>& operation) { return !operation->call().is_between_two(); };
+  const auto is_call = [](const std::shared_ptr<Operation>& operation) { return !is_message(operation->call().kind); };
   bool has_calls = !calls_.empty();
   {
     const std::lock_guard lock(mutex_);
@@ -258,7 +258,7 @@ void Communicator::Impl::begin(const Call& call) {
     return recorder_.begin({.kind = call.kind,
                             .type = call.type,
                             .op = call.op,
-                            .other = call.is_rooted() ? call.other : kNoRank,
+                            .other = is_rooted(call.kind) ? call.other : kNoRank,
                             .count = count,
                             .counts_hash = begun.numbers[2]});
   });

@@ -14,10 +14,10 @@ void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
     throw Error(ErrorCode::invalid_input, std::string(to_string(call.kind)) + ": " + what);
   };
   const bool is_from_any = call.kind == OperationKind::recv && call.other == kAnyRank;
-  if ((call.is_rooted() || call.is_between_two()) && call.other >= size && !is_from_any) {
+  if ((is_rooted(call.kind) || is_message(call.kind)) && call.other >= size && !is_from_any) {
     refuse("rank " + std::to_string(call.other) + " does not exist; there are " + std::to_string(size));
   }
-  if (call.reduces()) expect_reducible(call.type, call.op);
+  if (reduces(call.kind)) expect_reducible(call.type, call.op);
   // So that no sum of counts, nor their bytes, can overflow.
   const auto expect_in_memory = [&](uint64_t elements, const char* what) {
     const bool is_small = elements >> 28 == 0;  // spares a division
@@ -47,7 +47,7 @@ void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
 void Communicator::Impl::run(const Call& call) {
   expect_usable();
   expect_possible(call, rank_, static_cast<uint32_t>(members_.size()));
-  if (!call.is_between_two() && pending_.load(std::memory_order_acquire) == 0 &&
+  if (!is_message(call.kind) && pending_.load(std::memory_order_acquire) == 0 &&
       !busy_.exchange(true, std::memory_order_acquire)) {
     try {
       begin(call);
@@ -76,7 +76,7 @@ std::vector<std::shared_ptr<Operation>> Communicator::Impl::start(std::span<cons
     const std::lock_guard lock(mutex_);
     queue_.insert(queue_.end(), operations.begin(), operations.end());
     for (const Call& call : calls)
-      pending_messages_.fetch_add(call.is_between_two() ? 1 : 0, std::memory_order_relaxed);
+      pending_messages_.fetch_add(is_message(call.kind) ? 1 : 0, std::memory_order_relaxed);
     pending_.fetch_add(operations.size(), std::memory_order_release);
     begun_ += operations.size();
   }
@@ -112,7 +112,7 @@ bool Communicator::Impl::step() {
   {
     const std::lock_guard lock(mutex_);
     for (std::shared_ptr<Operation>& operation : queue_) {
-      if (operation->call().is_between_two()) {
+      if (is_message(operation->call().kind)) {
         operation->ticket = executor_->start_message(operation->call());
         steps_seen_ = UINT64_MAX;
         messages_.push_back(std::move(operation));
@@ -147,7 +147,7 @@ bool Communicator::Impl::step() {
 }
 
 void Communicator::Impl::complete(const std::shared_ptr<Operation>& operation) {
-  if (operation->call().is_between_two()) pending_messages_.fetch_sub(1, std::memory_order_release);
+  if (is_message(operation->call().kind)) pending_messages_.fetch_sub(1, std::memory_order_release);
   pending_.fetch_sub(1, std::memory_order_release);
   if (operation->finish(std::nullopt)) called_back_.push_back(operation);
 }

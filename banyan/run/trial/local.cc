@@ -157,7 +157,7 @@ class Runner {
 
   void check() {
     const Collective& collective = task_.schedule.collective();
-    if (collective.kind() == CollectiveKind::allgather) {
+    if (collective.kind() == CollectiveKind::all_gather) {
       for (uint32_t owner = 0; owner < plan_->ranks; ++owner) {
         const auto [begin, end] = task_.schedule.shard_range(owner, task_.elements);
         check_part(owner, begin, end);

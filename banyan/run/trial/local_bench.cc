@@ -26,10 +26,10 @@ void sizes(benchmark::internal::Benchmark* bench) {
   bench->UseManualTime()->Iterations(3)->Unit(benchmark::kMicrosecond);
 }
 
-BENCHMARK_CAPTURE(run, allreduce_shm, CollectiveKind::allreduce, TransportKind::shared_memory)->Apply(sizes);
-BENCHMARK_CAPTURE(run, allreduce_tcp, CollectiveKind::allreduce, TransportKind::tcp)->Apply(sizes);
-BENCHMARK_CAPTURE(run, allgather_shm, CollectiveKind::allgather, TransportKind::shared_memory)->Apply(sizes);
-BENCHMARK_CAPTURE(run, allgather_tcp, CollectiveKind::allgather, TransportKind::tcp)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allreduce_shm, CollectiveKind::all_reduce, TransportKind::shared_memory)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allreduce_tcp, CollectiveKind::all_reduce, TransportKind::tcp)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allgather_shm, CollectiveKind::all_gather, TransportKind::shared_memory)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allgather_tcp, CollectiveKind::all_gather, TransportKind::tcp)->Apply(sizes);
 BENCHMARK_CAPTURE(run, reduce_scatter_shm, CollectiveKind::reduce_scatter, TransportKind::shared_memory)->Apply(sizes);
 
 }  // namespace
