@@ -61,19 +61,18 @@ TEST_P(EveryTransport, CarriesBytesInOrderBothWaysAtOnce) {
 TEST_P(EveryTransport, ConnectsEveryPairOfManyRanks) {
   constexpr uint32_t kRanks = 7;
   const auto place = meeting(kRanks);
-  EXPECT_THAT(run_processes(kRanks, kLong,
-                            [&](uint32_t rank) -> std::string {
-                              const auto transport = place->join(rank);
-                              // In an order in which all pairs meet: of rounds, in each of which everybody has a
-                              // partner.
-                              for (uint32_t round = 0; round < kRanks; ++round) {
-                                const uint32_t peer = (round + kRanks - rank) % kRanks;
-                                if (peer == rank) continue;
-                                if (exchange(*transport, peer, 10'000, rank) != "0 wrong") return "wrong";
-                              }
-                              return "right";
-                            }),
-              Each("right"));
+  const auto body = [&](uint32_t rank) -> std::string {
+    const auto transport = place->join(rank);
+    // In an order in which all pairs meet: of rounds, in each of which everybody has a
+    // partner.
+    for (uint32_t round = 0; round < kRanks; ++round) {
+      const uint32_t peer = (round + kRanks - rank) % kRanks;
+      if (peer == rank) continue;
+      if (exchange(*transport, peer, 10'000, rank) != "0 wrong") return "wrong";
+    }
+    return "right";
+  };
+  EXPECT_THAT(run_processes(kRanks, kLong, body), Each("right"));
 }
 
 // The reader begins only when the writer has found the stream full; so the writer's wait must end by the reading.
@@ -169,17 +168,16 @@ TEST(TcpTransport, HangsUpOnStrangers) {
       ASSERT_EQ(send(stranger.get(), says.data(), says.size(), MSG_NOSIGNAL), static_cast<ssize_t>(says.size()));
     }
   }
-  EXPECT_THAT(run_processes(3, kLong,
-                            [&](uint32_t rank) -> std::string {
-                              const auto transport = place->join(rank);
-                              for (uint32_t round = 0; round < 3; ++round) {
-                                const uint32_t peer = (round + 3 - rank) % 3;
-                                if (peer == rank) continue;
-                                if (exchange(*transport, peer, 10'000, rank) != "0 wrong") return "wrong";
-                              }
-                              return "right";
-                            }),
-              Each("right"));
+  const auto body = [&](uint32_t rank) -> std::string {
+    const auto transport = place->join(rank);
+    for (uint32_t round = 0; round < 3; ++round) {
+      const uint32_t peer = (round + 3 - rank) % 3;
+      if (peer == rank) continue;
+      if (exchange(*transport, peer, 10'000, rank) != "0 wrong") return "wrong";
+    }
+    return "right";
+  };
+  EXPECT_THAT(run_processes(3, kLong, body), Each("right"));
 }
 
 }  // namespace
