@@ -103,7 +103,7 @@ std::optional<uint32_t> DryRun::take_ready(uint32_t rank) {
   return state.cursor++;
 }
 
-void DryRun::begin(JobPlace place) {
+void DryRun::begin(RankNode place) {
   const uint16_t number = node(place).stream;
   if (job_.program(place.rank).streams[number].order == JobStream::Order::ready) {
     Stream& stream = ranks_[place.rank].streams[number];
@@ -117,7 +117,7 @@ void DryRun::begin(JobPlace place) {
   start(place);
 }
 
-void DryRun::start(JobPlace place) {
+void DryRun::start(RankNode place) {
   phase_[index(place)] = Phase::under_way;
   release(place.rank, programs_[job_.program_number(place.rank)].started.of(place.node));
   switch (node(place).kind) {
@@ -137,7 +137,7 @@ void DryRun::start(JobPlace place) {
   }
 }
 
-void DryRun::end(JobPlace place) {
+void DryRun::end(RankNode place) {
   phase_[index(place)] = Phase::ended;
   release(place.rank, programs_[job_.program_number(place.rank)].ended.of(place.node));
   Rank& rank = ranks_[place.rank];
@@ -161,7 +161,7 @@ void DryRun::release(uint32_t rank, std::span<const uint32_t> nodes) {
   }
 }
 
-void DryRun::start_collective(JobPlace place) {
+void DryRun::start_collective(RankNode place) {
   const uint32_t number = job_.group(place.rank, node(place).slot);
   Group& group = groups_[number];
   Rank& rank = ranks_[place.rank];
@@ -177,25 +177,25 @@ void DryRun::start_collective(JobPlace place) {
   group.open.pop_front();
   ++group.first_open;
   if (complete.differs) observer_.on_differing_call(complete);
-  for (const JobPlace& member : complete.members) end(member);
+  for (const RankNode& member : complete.members) end(member);
 }
 
 bool DryRun::is_same_call(const JobNode& a, const JobNode& b) {
   return a.collective == b.collective && a.bytes == b.bytes && (!is_rooted(a.collective) || a.tag == b.tag);
 }
 
-void DryRun::start_message(JobPlace place) {
+void DryRun::start_message(RankNode place) {
   const bool is_send = node(place).kind == JobNodeKind::send;
   const auto partner = messages_.start(place);
   if (is_send && node(place).bytes <= eager_.count()) end(place);
   if (!partner) return;
   observer_.on_match(is_send ? place : *partner, is_send ? *partner : place);
-  for (const JobPlace& one : {place, *partner}) {
+  for (const RankNode& one : {place, *partner}) {
     if (phase(one) == Phase::under_way) end(one);
   }
 }
 
-uint32_t DryRun::blocker(JobPlace place) const {
+uint32_t DryRun::blocker(RankNode place) const {
   const JobProgram& program = job_.program(place.rank);
   const auto phase_of = [&](uint32_t node) { return phase({place.rank, node}); };
   for (const uint32_t on : program.needs(place.node)) {

@@ -31,6 +31,7 @@
 // One thread builds, any number reads.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -75,6 +76,12 @@ struct JobNode {
   double flop = 0;  // compute: for reports only, the duration is what counts
 
   friend bool operator==(const JobNode&, const JobNode&) = default;
+};
+
+// A node of the program of a rank.
+struct RankNode {
+  uint32_t rank = 0, node = 0;
+  friend auto operator<=>(const RankNode&, const RankNode&) = default;
 };
 
 // What the nodes of a stream wait for besides what they need.

@@ -22,10 +22,7 @@
 
 namespace banyan::predict {
 
-// A node of a rank that is carried out.
-struct RankNode {
-  uint32_t rank = 0, node = 0;
-};
+using job::RankNode;  // of the ranks that are carried out
 // It has started, in what needs others to go on.
 struct JobArrival {
   RankNode place;
