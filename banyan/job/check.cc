@@ -26,7 +26,7 @@ class Words {
   }
   // "allreduce of 8 B", "broadcast of 8 B from rank 3"
   std::string call(RankNode place) const {
-    const JobNode& collective = at(place);
+    const Node& collective = at(place);
     std::string text(to_string(collective.collective));
     if (collective.collective == CollectiveKind::barrier) return text;
     text += " of " + bytes(collective.bytes);
@@ -37,16 +37,16 @@ class Words {
   }
   // "send of 8 B to rank 1, tag 3"
   std::string message(RankNode place) const {
-    const JobNode& one = at(place);
-    const bool is_send = one.kind == JobNodeKind::send;
+    const Node& one = at(place);
+    const bool is_send = one.kind == NodeKind::send;
     const std::string peer =
-        one.slot == JobNode::kAnyPeer ? "anybody" : "rank " + std::to_string(job_.peer(place.rank, one.slot));
+        one.slot == Node::kAnyPeer ? "anybody" : "rank " + std::to_string(job_.peer(place.rank, one.slot));
     return std::string(is_send ? "send" : "receive") + " of " + bytes(one.bytes) + (is_send ? " to " : " from ") +
-           peer + (one.tag == JobNode::kAnyTag ? ", any tag" : ", tag " + std::to_string(one.tag));
+           peer + (one.tag == Node::kAnyTag ? ", any tag" : ", tag " + std::to_string(one.tag));
   }
   std::string what(RankNode place) const {
-    return at(place).kind == JobNodeKind::collective ? call(place) + " on group '" + group_name(group(place)) + "'"
-                                                     : message(place);
+    return at(place).kind == NodeKind::collective ? call(place) + " on group '" + group_name(group(place)) + "'"
+                                                  : message(place);
   }
   std::string group_name(uint32_t number) const { return job_.groups()[number].name.substr(0, 80); }
   uint32_t group(RankNode place) const { return job_.group(place.rank, at(place).slot); }
@@ -54,7 +54,7 @@ class Words {
   static std::string bytes(uint64_t count) { return std::to_string(count) + " B"; }
 
  private:
-  const JobNode& at(RankNode place) const { return job_.program(place.rank).nodes[place.node]; }
+  const Node& at(RankNode place) const { return job_.program(place.rank).nodes[place.node]; }
 
   const Job& job_;
 };
@@ -79,7 +79,7 @@ class Awaited {
   void expect_call(uint32_t group, uint32_t rank) { calls_[{group, rank}]; }
   void expect_partner(RankNode message) {
     const MessageKey key = message_key(job_, message);
-    if (kind(message) == JobNodeKind::send) {
+    if (kind(message) == NodeKind::send) {
       const auto [it, is_new] = receives_.try_emplace(key);
       if (is_new) receives_of_[key.to].push_back(&*it);
     } else if (const auto [it, is_new] = sends_.try_emplace(key); is_new && !key.is_exact()) {
@@ -96,30 +96,30 @@ class Awaited {
 
   Rest& call(uint32_t group, uint32_t rank) { return calls_[{group, rank}]; }
   Rest& partner(RankNode message) {
-    return (kind(message) == JobNodeKind::send ? receives_ : sends_)[message_key(job_, message)];
+    return (kind(message) == NodeKind::send ? receives_ : sends_)[message_key(job_, message)];
   }
 
  private:
   using Messages = std::unordered_map<MessageKey, Rest, MessageKeyHash>;
   using Mixed = std::unordered_map<uint32_t, std::vector<Messages::value_type*>>;
 
-  JobNodeKind kind(RankNode place) const { return job_.program(place.rank).nodes[place.node].kind; }
+  NodeKind kind(RankNode place) const { return job_.program(place.rank).nodes[place.node].kind; }
 
   void add(RankNode place) {
     switch (kind(place)) {
-      case JobNodeKind::collective: {
+      case NodeKind::collective: {
         const uint32_t slot = job_.program(place.rank).nodes[place.node].slot;
         if (const auto it = calls_.find({job_.group(place.rank, slot), place.rank}); it != calls_.end())
           it->second.add(place);
         return;
       }
-      case JobNodeKind::send: {
+      case NodeKind::send: {
         const MessageKey key = message_key(job_, place);
         if (const auto it = sends_.find(key); it != sends_.end()) it->second.add(place);
         add_to(mixed_sends_to_, key.to, place, [&](const MessageKey& receive) { return receive.takes(key); });
         return;
       }
-      case JobNodeKind::receive: {
+      case NodeKind::receive: {
         const MessageKey key = message_key(job_, place);
         if (!key.is_exact()) {
           add_to(receives_of_, key.to, place, [&](const MessageKey& send) { return key.takes(send); });
@@ -151,7 +151,7 @@ class Awaited {
 
 class Checker {
  public:
-  Checker(const Job& job, const JobCheckOptions& options)
+  Checker(const Job& job, const CheckOptions& options)
       : job_(job),
         words_(job),
         options_(options),
@@ -159,11 +159,11 @@ class Checker {
              {.on_differing_call = [this](const DryRun::Call& call) { add_mismatch(call); },
               .on_match = [this](RankNode send, RankNode receive) { compare_lengths(send, receive); }}) {}
 
-  std::vector<JobFinding> check() && {
+  std::vector<Finding> check() && {
     run_.run();
     diagnose_what_is_left();
     std::stable_sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) { return a.place < b.place; });
-    std::vector<JobFinding> findings;
+    std::vector<Finding> findings;
     for (const Found& found : found_) {
       if (findings.size() == options_.most_findings) break;
       findings.push_back({found.kind, found.place.rank, text_of(found)});
@@ -172,7 +172,7 @@ class Checker {
   }
 
  private:
-  using Kind = JobFinding::Kind;
+  using Kind = Finding::Kind;
 
   struct Found {
     Kind kind;
@@ -182,7 +182,7 @@ class Checker {
     uint64_t count = 0;            // how many differ, or are missing
   };
 
-  const JobNode& node(RankNode place) const { return job_.program(place.rank).nodes[place.node]; }
+  const Node& node(RankNode place) const { return job_.program(place.rank).nodes[place.node]; }
 
   // Against the lowest rank.
   void add_mismatch(const DryRun::Call& call) {
@@ -198,7 +198,7 @@ class Checker {
 
   // Which of several senders a receive from anybody meets is a matter of time, and so is the length.
   void compare_lengths(RankNode send, RankNode receive) {
-    if (node(send).bytes == node(receive).bytes || node(receive).slot == JobNode::kAnyPeer) return;
+    if (node(send).bytes == node(receive).bytes || node(receive).slot == Node::kAnyPeer) return;
     found_.push_back({Kind::length_mismatch, std::min(send, receive), {std::max(send, receive)}});
   }
 
@@ -245,7 +245,7 @@ class Checker {
     if (const auto partner = awaited.partner(place).await()) {
       awaited_[place] = *partner;
     } else {
-      const bool is_send = node(place).kind == JobNodeKind::send;
+      const bool is_send = node(place).kind == NodeKind::send;
       found_.push_back({is_send ? Kind::unmatched_send : Kind::unmatched_receive, place, {}});
     }
   }
@@ -337,7 +337,7 @@ class Checker {
 
   const Job& job_;
   Words words_;
-  const JobCheckOptions& options_;
+  const CheckOptions& options_;
   DryRun run_;
   std::vector<Found> found_;
   std::map<RankNode, RankNode> awaited_;  // by node that is under way: who would end it, and has not started
@@ -345,8 +345,6 @@ class Checker {
 
 }  // namespace
 
-std::vector<JobFinding> check_job(const Job& job, const JobCheckOptions& options) {
-  return Checker(job, options).check();
-}
+std::vector<Finding> check_job(const Job& job, const CheckOptions& options) { return Checker(job, options).check(); }
 
 }  // namespace banyan::job

@@ -50,7 +50,7 @@ class DryRun {
   uint32_t blocker(RankNode place) const;
 
   // Whether two nodes call the same collective: kind, bytes, root.
-  static bool is_same_call(const JobNode& a, const JobNode& b);
+  static bool is_same_call(const Node& a, const Node& b);
 
   // What is left over.
   std::vector<const Call*> open_calls() const;  // by group, then number
@@ -64,12 +64,12 @@ class DryRun {
       return std::span(all).subspan(start[node], start[node + 1] - start[node]);
     }
   };
-  struct Program {
+  struct ProgramRow {
     std::vector<uint32_t> previous;  // by node: the one before it on a stream of Order::program
     Lists ended, started;            // by node: those that wait for its end, its start
   };
   using Heap = std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>>;
-  struct Stream {  // of Order::ready
+  struct StreamRow {  // of Order::ready
     bool is_held = false;
     uint32_t holder = 0;
     Heap ready;
@@ -78,11 +78,11 @@ class DryRun {
     uint32_t cursor = 0;  // nodes that wait for nothing are taken from here on
     Heap ready;           // others that became ready
     bool is_queued = false;
-    std::vector<Stream> streams;
+    std::vector<StreamRow> streams;
     std::vector<uint32_t> first_slot;  // by group slot: the first that means the same group
     std::vector<uint64_t> calls;       // by group slot, counted at the first that means the same group
   };
-  struct Group {
+  struct GroupRow {
     uint64_t first_open = 0;
     std::deque<Call> open;
   };
@@ -90,7 +90,7 @@ class DryRun {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   void find_first_slots();
-  static Program successors_of(const JobProgram& program);
+  static ProgramRow successors_of(const Program& program);
   uint32_t unmet(uint32_t rank, uint32_t node) const;
   void run_rank(uint32_t rank);
   std::optional<uint32_t> take_ready(uint32_t rank);
@@ -100,14 +100,14 @@ class DryRun {
   void release(uint32_t rank, std::span<const uint32_t> nodes);
   void start_collective(RankNode place);
   void start_message(RankNode place);
-  const JobNode& node(RankNode place) const { return job_.program(place.rank).nodes[place.node]; }
+  const Node& node(RankNode place) const { return job_.program(place.rank).nodes[place.node]; }
 
   const Job& job_;
   const Bytes eager_;
   Observer observer_;
-  std::vector<Program> programs_;
+  std::vector<ProgramRow> programs_;
   std::vector<Rank> ranks_;
-  std::vector<Group> groups_;
+  std::vector<GroupRow> groups_;
   std::vector<uint64_t> base_;  // by rank, into the next two
   std::vector<Phase> phase_;
   std::vector<uint32_t> unmet_;

@@ -5,17 +5,17 @@
 namespace banyan::job {
 
 MessageKey message_key(const Job& job, RankNode place) {
-  const JobNode& node = job.program(place.rank).nodes[place.node];
-  const uint32_t peer = node.slot == JobNode::kAnyPeer ? node.slot : job.peer(place.rank, node.slot);
-  if (node.kind == JobNodeKind::send) return {.from = place.rank, .to = peer, .tag = node.tag};
+  const Node& node = job.program(place.rank).nodes[place.node];
+  const uint32_t peer = node.slot == Node::kAnyPeer ? node.slot : job.peer(place.rank, node.slot);
+  if (node.kind == NodeKind::send) return {.from = place.rank, .to = peer, .tag = node.tag};
   return {.from = peer, .to = place.rank, .tag = node.tag};
 }
 
 MessageMatch::MessageMatch(const Job& job) : job_(job) {
   std::vector<bool> is_mixed;
-  for (const JobProgram& program : job.programs()) {
-    is_mixed.push_back(std::any_of(program.nodes.begin(), program.nodes.end(), [](const JobNode& node) {
-      return node.kind == JobNodeKind::receive && (node.slot == JobNode::kAnyPeer || node.tag == JobNode::kAnyTag);
+  for (const Program& program : job.programs()) {
+    is_mixed.push_back(std::any_of(program.nodes.begin(), program.nodes.end(), [](const Node& node) {
+      return node.kind == NodeKind::receive && (node.slot == Node::kAnyPeer || node.tag == Node::kAnyTag);
     }));
   }
   for (uint32_t rank = 0; rank < job.rank_count(); ++rank) {
@@ -25,7 +25,7 @@ MessageMatch::MessageMatch(const Job& job) : job_(job) {
 
 std::optional<RankNode> MessageMatch::start(RankNode place) {
   const MessageKey key = message_key(job_, place);
-  const bool is_send = job_.program(place.rank).nodes[place.node].kind == JobNodeKind::send;
+  const bool is_send = job_.program(place.rank).nodes[place.node].kind == NodeKind::send;
   if (!mixed_.empty()) {
     if (const auto it = mixed_.find(key.to); it != mixed_.end()) return start_mixed(it->second, {place, key}, is_send);
   }

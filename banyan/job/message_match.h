@@ -17,14 +17,14 @@
 
 namespace banyan::job {
 
-// What a message goes by. Of a receive, `from` may be JobNode::kAnyPeer and `tag` JobNode::kAnyTag.
+// What a message goes by. Of a receive, `from` may be Node::kAnyPeer and `tag` Node::kAnyTag.
 struct MessageKey {
   uint32_t from = 0, to = 0, tag = 0;
-  bool is_exact() const { return from != JobNode::kAnyPeer && tag != JobNode::kAnyTag; }
+  bool is_exact() const { return from != Node::kAnyPeer && tag != Node::kAnyTag; }
   // Of a receive: whether it takes a message of this other key.
   bool takes(const MessageKey& message) const {
-    return to == message.to && (from == JobNode::kAnyPeer || from == message.from) &&
-           (tag == JobNode::kAnyTag || tag == message.tag);
+    return to == message.to && (from == Node::kAnyPeer || from == message.from) &&
+           (tag == Node::kAnyTag || tag == message.tag);
   }
   friend bool operator==(const MessageKey&, const MessageKey&) = default;
 };

@@ -97,7 +97,7 @@ std::string MessageChannel::describe(const std::vector<RankDraft>& drafts, uint3
   return text + " (" + draft.where(draft.works[item.work]) + ")";
 }
 
-std::vector<MessageChannel> gather_channels(const std::vector<RankDraft>& drafts, const std::vector<JobGroup>& groups) {
+std::vector<MessageChannel> gather_channels(const std::vector<RankDraft>& drafts, const std::vector<Group>& groups) {
   std::vector<MessageChannel> channels(groups.size());
   std::map<std::pair<uint32_t, uint32_t>, size_t> place;  // group, draft: its member
   for (uint32_t g = 0; g < groups.size(); ++g) {

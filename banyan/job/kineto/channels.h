@@ -52,6 +52,6 @@ struct CallSignature {
 CallSignature signature_of(const DraftCall& call);
 
 // Messages to oneself are in none. Channels of groups first, by number.
-std::vector<MessageChannel> gather_channels(const std::vector<RankDraft>& drafts, const std::vector<JobGroup>& groups);
+std::vector<MessageChannel> gather_channels(const std::vector<RankDraft>& drafts, const std::vector<Group>& groups);
 
 }  // namespace banyan::job

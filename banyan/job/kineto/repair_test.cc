@@ -171,11 +171,11 @@ TEST(KinetoRepair, AKernelWithoutTimesAndLaunchIsLeftOut) {
        R"({"ph": "X", "cat": "kernel", "name": "c", "pid": 0, "tid": 7, "ts": 1726134043823430, "dur": 2})"})});
   EXPECT_EQ(job.report.total().without_time, 1u);
   EXPECT_EQ(job.report.total().kernels, 2u);
-  const std::vector<job::JobNode>& nodes = job.job.program(0).nodes;
+  const std::vector<job::Node>& nodes = job.job.program(0).nodes;
   ASSERT_EQ(nodes.size(), 3u);
   EXPECT_EQ(nodes[0].duration, std::chrono::microseconds(5));
   EXPECT_EQ(nodes[1].duration, std::chrono::microseconds(3)) << "launch latency";
-  EXPECT_EQ(nodes[1].kind, job::JobNodeKind::host);
+  EXPECT_EQ(nodes[1].kind, job::NodeKind::host);
   EXPECT_EQ(nodes[2].duration, std::chrono::microseconds(2));
 }
 

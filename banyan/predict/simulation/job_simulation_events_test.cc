@@ -281,7 +281,7 @@ Job shuffle(uint32_t ranks, uint64_t seed, std::vector<uint64_t>& sent) {
   }
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     builder.begin_program();
-    builder.add_stream({.name = "free", .order = job::JobStream::Order::free});
+    builder.add_stream({.name = "free", .order = job::Stream::Order::free});
     std::vector<uint32_t> peers;
     for (uint32_t peer = 0; peer < ranks; ++peer) {
       if (peer == rank) continue;

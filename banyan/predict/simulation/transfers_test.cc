@@ -55,9 +55,8 @@ class PlansBy : public CollectivePlans, public CollectiveMessages {
   const Bytes slice_;
 };
 
-job::JobNode collective(CollectiveKind kind, uint64_t bytes, uint32_t root = 0, uint16_t stream = 0,
-                        uint32_t slot = 0) {
-  return {.kind = job::JobNodeKind::collective,
+job::Node collective(CollectiveKind kind, uint64_t bytes, uint32_t root = 0, uint16_t stream = 0, uint32_t slot = 0) {
+  return {.kind = job::NodeKind::collective,
           .collective = kind,
           .stream = stream,
           .slot = slot,
@@ -66,7 +65,7 @@ job::JobNode collective(CollectiveKind kind, uint64_t bytes, uint32_t root = 0, 
 }
 
 // Every rank calls the collectives one after the other.
-Job job_of(uint32_t ranks, const std::vector<job::JobNode>& calls) {
+Job job_of(uint32_t ranks, const std::vector<job::Node>& calls) {
   Job::Builder builder("calls");
   builder.add_name("x");
   std::vector<uint32_t> all;
@@ -74,7 +73,7 @@ Job job_of(uint32_t ranks, const std::vector<job::JobNode>& calls) {
   const uint32_t group = builder.add_group("all", all);
   builder.begin_program();
   builder.add_stream({.name = "main"});
-  for (const job::JobNode& call : calls) builder.add_node(call);
+  for (const job::Node& call : calls) builder.add_node(call);
   for (uint32_t rank = 0; rank < ranks; ++rank) builder.add_rank(0, std::vector{group}, {});
   return std::move(builder).build();
 }
@@ -157,7 +156,7 @@ TEST(CollectivesByMessages, TakeTheTimeOfTheirScheduleToThePicosecond) {
 TEST(CollectivesByMessages, OfRingsTakeTheTimesThatArithmeticGives) {
   // Of 5 ranks at 1 GB/s, 10 us a message, 10 MB: shards of 2 MB.
   const Fabric fabric = fabric::generate_fabric("star:5@1GB/s");
-  const auto time_of = [&](const job::JobNode& call) {
+  const auto time_of = [&](const job::Node& call) {
     const Job job = job_of(5, {call});
     return by_messages(fabric, {{.job = &job, .nodes = first_ranks(fabric, job)}}, {}, microseconds(10))
         .prediction.time;

@@ -22,8 +22,8 @@ Job all_reduce_job(uint32_t ranks, Picoseconds work, uint64_t bytes) {
   const uint32_t group = builder.add_group("dp", all);
   builder.begin_program();
   builder.add_stream({.name = "main"});
-  builder.add_node({.kind = job::JobNodeKind::compute, .duration = work});
-  builder.add_node({.kind = job::JobNodeKind::collective, .bytes = bytes});
+  builder.add_node({.kind = job::NodeKind::compute, .duration = work});
+  builder.add_node({.kind = job::NodeKind::collective, .bytes = bytes});
   for (uint32_t rank = 0; rank < ranks; ++rank) builder.add_rank(0, std::vector{group}, {});
   return std::move(builder).build();
 }
@@ -102,9 +102,9 @@ TEST(WhatIf, LeavesTheHostAsItIs) {
   builder.add_name("x");
   builder.begin_program();
   builder.add_stream({.name = "main"});
-  builder.add_node({.kind = job::JobNodeKind::host, .duration = milliseconds(6)});
-  builder.add_node({.kind = job::JobNodeKind::compute, .duration = milliseconds(2), .fixed = milliseconds(2)});
-  builder.add_node({.kind = job::JobNodeKind::compute, .duration = milliseconds(2), .fixed = milliseconds(1)});
+  builder.add_node({.kind = job::NodeKind::host, .duration = milliseconds(6)});
+  builder.add_node({.kind = job::NodeKind::compute, .duration = milliseconds(2), .fixed = milliseconds(2)});
+  builder.add_node({.kind = job::NodeKind::compute, .duration = milliseconds(2), .fixed = milliseconds(1)});
   builder.add_rank(0, {}, {});
   const Job job = std::move(builder).build();
   const std::vector<WhatIf> answers =

@@ -57,7 +57,7 @@ class StageWriter {
 
   void write() {
     builder_.begin_program();
-    for (const char* name : kStreamNames) builder_.add_stream({.name = name, .order = job::JobStream::Order::program});
+    for (const char* name : kStreamNames) builder_.add_stream({.name = name, .order = job::Stream::Order::program});
     const PipelineShape shape{.stages = config_.pp,
                               .chunks = config_.interleave,
                               .micro_batches = static_cast<uint32_t>(config_.micro_batches())};
@@ -78,7 +78,7 @@ class StageWriter {
   bool is_first_chunk() const { return chunk_ == 0; }
   bool is_last_chunk() const { return chunk_ + 1 == config_.chunks(); }
 
-  uint32_t add(const job::JobNode& node, std::initializer_list<uint32_t> needs = {}) {
+  uint32_t add(const job::Node& node, std::initializer_list<uint32_t> needs = {}) {
     const uint32_t number = builder_.add_node(node);
     for (const uint32_t need : needs) {
       if (need != kNone) builder_.add_need(number, need);
@@ -88,7 +88,7 @@ class StageWriter {
   }
 
   uint32_t compute(const char* name, const PassCosts& cost, uint32_t need = kNone) {
-    return add({.kind = job::JobNodeKind::compute,
+    return add({.kind = job::NodeKind::compute,
                 .stream = kCompute,
                 .name = builder_.add_name(name),
                 .duration = to_picoseconds(cost.seconds),
@@ -102,7 +102,7 @@ class StageWriter {
                       uint16_t stream = kCompute, uint32_t need = kNone) {
     if (group_size(config_, group) < 2 || bytes == 0) return kNone;
     if (group_slots_[group] == kNone) group_slots_[group] = next_group_slot_++;
-    return add({.kind = job::JobNodeKind::collective,
+    return add({.kind = job::NodeKind::collective,
                 .collective = kind,
                 .stream = stream,
                 .name = builder_.add_name(name),
@@ -111,7 +111,7 @@ class StageWriter {
                {need, stream == kCompute ? take_arrival() : kNone});
   }
 
-  uint32_t message(job::JobNodeKind kind, StreamKind stream, PeerKind peer, uint32_t tag, uint32_t need) {
+  uint32_t message(job::NodeKind kind, StreamKind stream, PeerKind peer, uint32_t tag, uint32_t need) {
     if (peer_slots_[peer] == kNone) peer_slots_[peer] = next_peer_slot_++;
     const bool share = config_.sequence_parallel || config_.scatter_gather;
     return add({.kind = kind,
@@ -131,7 +131,7 @@ class StageWriter {
   }
 
   void arrive(StreamKind stream, PeerKind from, uint32_t tag) {
-    arrival_ = message(job::JobNodeKind::receive, stream, from, tag, kNone);
+    arrival_ = message(job::NodeKind::receive, stream, from, tag, kNone);
     // What came in shares is put together again.
     if (config_.scatter_gather && !config_.sequence_parallel)
       collective("gather input", CollectiveKind::all_gather, kTensor, hidden_bytes(config_));
@@ -208,7 +208,7 @@ class StageWriter {
       layer_forward("forward attention", config_.model.experts > 0 ? "forward router" : "forward MLP",
                     "forward experts");
     if (!is_last_chunk()) {
-      message(job::JobNodeKind::send, kSendForward, kNext, tag(chunk_, false), last_compute_);
+      message(job::NodeKind::send, kSendForward, kNext, tag(chunk_, false), last_compute_);
       return;
     }
     enter();
@@ -232,7 +232,7 @@ class StageWriter {
       compute("backward embedding", costs_.embedding.backward);
       reduce(embedding_slice(config_), 0);
     } else {
-      message(job::JobNodeKind::send, kSendBackward, kPrevious, tag(chunk_, true), last_compute_);
+      message(job::NodeKind::send, kSendBackward, kPrevious, tag(chunk_, true), last_compute_);
     }
   }
 
@@ -301,7 +301,7 @@ class StageWriter {
     collective("gradient norm", CollectiveKind::all_reduce, kNorm, 8);
     const double updated = updated_parameters(config_, stage_);
     const PassCosts update = optimizer_costs(config_, device_, updated);
-    add({.kind = job::JobNodeKind::memory,
+    add({.kind = job::NodeKind::memory,
          .stream = kCompute,
          .name = builder_.add_name("optimizer"),
          .bytes = whole_bytes(updated * optimizer_bytes_per_parameter(config_)),
@@ -472,9 +472,9 @@ Job generate_training_step(const TrainConfig& config, const Device& device) {
 
 double total_flop(const Job& job) {
   std::vector<double> of_program;
-  for (const job::JobProgram& program : job.programs()) {
+  for (const job::Program& program : job.programs()) {
     double sum = 0;
-    for (const job::JobNode& node : program.nodes) sum += node.flop;
+    for (const job::Node& node : program.nodes) sum += node.flop;
     of_program.push_back(sum);
   }
   double sum = 0;
