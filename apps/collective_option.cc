@@ -1,6 +1,5 @@
 #include "apps/collective_option.h"
 
-#include "apps/collective_name.h"
 #include "apps/command.h"
 #include "apps/ranks_option.h"
 
@@ -18,7 +17,7 @@ void CollectiveOption::declare(CommandSyntax& command, Place place) {
   command.group("Options");
 }
 
-CollectiveKind CollectiveOption::kind() const { return schedule::parse_collective_kind(collective_name(kind_)); }
+CollectiveKind CollectiveOption::kind() const { return parse_collective_kind(kind_, is_planned); }
 
 Collective CollectiveOption::make(const Fabric& fabric, size_t first_ranks) const {
   Collective::Options options{.kind = kind()};

@@ -18,8 +18,6 @@ Error refused(const CommandSyntax& command, const std::string& what) {
   return Error(ErrorCode::invalid_input, what + "; see '" + command.name() + " --help'");
 }
 
-std::string quoted(const std::string& word) { return "'" + word.substr(0, 60) + "'"; }
-
 std::string nearest_command(const CommandSyntax& command, const std::string& word) {
   NearestName meant(word);
   for (const CommandSyntax& each : command.commands()) {
@@ -100,7 +98,7 @@ class Parser {
     const auto is_option = [](const std::string& word) { return word.size() > 1 && word.front() == '-'; };
     const auto culprit = std::find_if(left.begin(), left.end(), is_option);
     if (culprit == left.end()) {
-      throw refused(command_, quoted(left.front()) + " is one word too many for '" + command_.name() + "'");
+      throw refused(command_, in_quotes(left.front()) + " is one word too many for '" + command_.name() + "'");
     }
     const std::string name = culprit->substr(0, culprit->find('='));
     NearestName meant(name);
@@ -108,7 +106,7 @@ class Parser {
       if (option.is_word()) continue;
       for (const std::string& known : option.all_names()) meant.offer(known);
     }
-    throw refused(command_, "unknown option " + quoted(name) + meant.hint());
+    throw refused(command_, "unknown option " + in_quotes(name) + meant.hint());
   }
 
   void expect_fits(const OptionSyntax& option) const {
@@ -139,7 +137,7 @@ class Parser {
 }  // namespace
 
 Error unknown_command(const CommandSyntax& command, const std::string& word) {
-  return refused(command, "unknown command " + quoted(word) + nearest_command(command, word));
+  return refused(command, "unknown command " + in_quotes(word) + nearest_command(command, word));
 }
 
 Parsed parse_command_line(CommandSyntax& program, std::vector<std::string> words) {

@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "apps/collective_name.h"
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
@@ -46,26 +45,10 @@ banyan_op_t op_of(element::ReduceOp op) {
 
 constexpr uint64_t kMostIterations = 1'000'000;
 
-struct Named {
-  BenchKind kind;
-  const char* name;
-};
-constexpr std::array kNames{Named{BenchKind::all_reduce, "allreduce"},
-                            Named{BenchKind::reduce, "reduce"},
-                            Named{BenchKind::broadcast, "broadcast"},
-                            Named{BenchKind::all_gather, "allgather"},
-                            Named{BenchKind::reduce_scatter, "reduce-scatter"},
-                            Named{BenchKind::all_to_all, "all-to-all"},
-                            Named{BenchKind::gather, "gather"},
-                            Named{BenchKind::scatter, "scatter"},
-                            Named{BenchKind::send_recv, "sendrecv"},
-                            Named{BenchKind::barrier, "barrier"}};
+constexpr CollectiveTraits kSendRecvTraits{.kind = {}, .name = "sendrecv", .compact = "sendrecv"};
 
 // Whether the call takes a count for each rank, of which there are as many as ranks in the larger buffer.
-bool counts_by_rank(BenchKind kind) {
-  return kind == BenchKind::all_gather || kind == BenchKind::reduce_scatter || kind == BenchKind::all_to_all ||
-         kind == BenchKind::gather || kind == BenchKind::scatter;
-}
+bool counts_by_rank(BenchKind kind) { return bench_traits(kind).is_sharded; }
 
 // Where a rank's input and output lie in the whole buffer; and whose samples the output is, in equal pieces.
 struct Parts {
@@ -80,26 +63,25 @@ Parts parts_of(const BenchCase& what, uint32_t rank, uint32_t ranks) {
   const bool is_root = rank == what.root;
   std::vector<uint32_t> everybody(ranks);
   for (uint32_t i = 0; i < ranks; ++i) everybody[i] = i;
-  switch (what.kind) {
-    case BenchKind::all_reduce:
+  if (what.kind == kSendRecv) return {.input = all, .output = all, .owners = {(rank + ranks - 1) % ranks}};
+  switch (*what.kind) {
+    case CollectiveKind::all_reduce:
       return {.input = all, .output = all};
-    case BenchKind::reduce:
+    case CollectiveKind::reduce:
       return {.input = all, .output = is_root ? all : 0};
-    case BenchKind::broadcast:
+    case CollectiveKind::broadcast:
       return {.input = is_root ? all : 0, .output = all, .owners = {what.root}};
-    case BenchKind::all_gather:
+    case CollectiveKind::all_gather:
       return {.input_at = rank * count, .input = count, .output = all, .owners = everybody};
-    case BenchKind::gather:
+    case CollectiveKind::gather:
       return {.input_at = rank * count, .input = count, .output = is_root ? all : 0, .owners = everybody};
-    case BenchKind::reduce_scatter:
+    case CollectiveKind::reduce_scatter:
       return {.input = all, .output_at = rank * count, .output = count};
-    case BenchKind::scatter:
+    case CollectiveKind::scatter:
       return {.input = is_root ? all : 0, .output_at = rank * count, .output = count, .owners = {what.root}};
-    case BenchKind::all_to_all:
+    case CollectiveKind::all_to_all:
       return {.input = all, .output = all, .owners = everybody, .pieces_repeat = true};
-    case BenchKind::send_recv:
-      return {.input = all, .output = all, .owners = {(rank + ranks - 1) % ranks}};
-    case BenchKind::barrier:
+    case CollectiveKind::barrier:
       return {};
   }
   return {};
@@ -107,46 +89,34 @@ Parts parts_of(const BenchCase& what, uint32_t rank, uint32_t ranks) {
 
 }  // namespace
 
-std::string_view to_string(BenchKind kind) {
-  return std::find_if(kNames.begin(), kNames.end(), [&](const Named& each) { return each.kind == kind; })->name;
-}
+const CollectiveTraits& bench_traits(BenchKind kind) { return kind ? traits_of(*kind) : kSendRecvTraits; }
+
+double bench_busbw_factor(BenchKind kind, uint32_t ranks) { return kind ? busbw_factor(*kind, ranks) : 1; }
 
 BenchKind parse_bench_kind(std::string_view text) {
-  const std::string name = collective_name(text);
+  if (const auto kind = find_collective_kind(text)) return *kind;
+  for (const std::string_view name : {"sendrecv", "SendRecv", "send-recv", "send_recv", "sendrecv_perf"}) {
+    if (text == name) return kSendRecv;
+  }
   NearestName meant(text);
   std::string known;
-  for (const Named& each : kNames) {
-    if (name == each.name) return each.kind;
-    meant.offer(each.name);
-    known += (known.empty() ? "" : ", ") + std::string(each.name);
+  for (const BenchKind kind : all_bench_kinds()) {
+    meant.offer(bench_traits(kind).name);
+    known += std::string(bench_traits(kind).name) + ", ";
   }
-  throw Error(ErrorCode::invalid_input, "'" + std::string(text.substr(0, 60)) + "' is no collective" + meant.hint() +
-                                            "; known: " + known + ", or all");
+  throw Error(ErrorCode::invalid_input,
+              in_quotes(text.substr(0, 60)) + " is no collective" + meant.hint() + "; known: " + known + "or all");
 }
 
 std::vector<BenchKind> all_bench_kinds() {
   std::vector<BenchKind> kinds;
-  for (const Named& each : kNames) kinds.push_back(each.kind);
+  for (const CollectiveTraits& traits : kCollectives) kinds.push_back(traits.kind);
+  kinds.push_back(kSendRecv);
   return kinds;
 }
 
-bool reduces(BenchKind kind) {
-  return kind == BenchKind::all_reduce || kind == BenchKind::reduce || kind == BenchKind::reduce_scatter;
-}
-
-bool is_rooted(BenchKind kind) {
-  return kind == BenchKind::reduce || kind == BenchKind::broadcast || kind == BenchKind::gather ||
-         kind == BenchKind::scatter;
-}
-
-double busbw_factor(BenchKind kind, uint32_t ranks) {
-  const double n = ranks;
-  if (kind == BenchKind::all_reduce) return 2 * (n - 1) / n;
-  return counts_by_rank(kind) ? (n - 1) / n : 1;
-}
-
 uint64_t BenchCase::bytes(uint32_t ranks) const {
-  return kind == BenchKind::barrier ? 0 : count * size_of(type) * (counts_by_rank(kind) ? ranks : 1);
+  return kind == CollectiveKind::barrier ? 0 : count * size_of(type) * (counts_by_rank(kind) ? ranks : 1);
 }
 
 uint64_t BenchCase::count_of(BenchKind kind, element::DataType type, uint64_t bytes, uint32_t ranks) {
@@ -220,29 +190,30 @@ void BenchRunner::call(const BenchCase& what, const Buffers& buffers) const {
   const banyan_op_t op = op_of(what.op);
   const auto root = static_cast<int>(what.root);
   std::byte *const send = buffers.send, *const recv = buffers.recv;
-  switch (what.kind) {
-    case BenchKind::all_reduce:
+  if (what.kind == kSendRecv) {
+    expect(banyan_group_start());
+    expect(banyan_send(send, what.count, type, static_cast<int>((rank_ + 1) % ranks_), comm_, nullptr));
+    expect(banyan_recv(recv, what.count, type, static_cast<int>((rank_ + ranks_ - 1) % ranks_), comm_, nullptr));
+    return expect(banyan_group_end());
+  }
+  switch (*what.kind) {
+    case CollectiveKind::all_reduce:
       return expect(banyan_all_reduce(send, recv, what.count, type, op, comm_, nullptr));
-    case BenchKind::reduce:
+    case CollectiveKind::reduce:
       return expect(banyan_reduce(send, recv, what.count, type, op, root, comm_, nullptr));
-    case BenchKind::broadcast:
+    case CollectiveKind::broadcast:
       return expect(banyan_broadcast(send, recv, what.count, type, root, comm_, nullptr));
-    case BenchKind::all_gather:
+    case CollectiveKind::all_gather:
       return expect(banyan_all_gather(send, recv, what.count, type, comm_, nullptr));
-    case BenchKind::reduce_scatter:
+    case CollectiveKind::reduce_scatter:
       return expect(banyan_reduce_scatter(send, recv, what.count, type, op, comm_, nullptr));
-    case BenchKind::all_to_all:
+    case CollectiveKind::all_to_all:
       return expect(banyan_all_to_all(send, recv, what.count, type, comm_, nullptr));
-    case BenchKind::gather:
+    case CollectiveKind::gather:
       return expect(banyan_gather(send, recv, what.count, type, root, comm_, nullptr));
-    case BenchKind::scatter:
+    case CollectiveKind::scatter:
       return expect(banyan_scatter(send, recv, what.count, type, root, comm_, nullptr));
-    case BenchKind::send_recv:
-      expect(banyan_group_start());
-      expect(banyan_send(send, what.count, type, static_cast<int>((rank_ + 1) % ranks_), comm_, nullptr));
-      expect(banyan_recv(recv, what.count, type, static_cast<int>((rank_ + ranks_ - 1) % ranks_), comm_, nullptr));
-      return expect(banyan_group_end());
-    case BenchKind::barrier:
+    case CollectiveKind::barrier:
       return expect(banyan_barrier(comm_, nullptr));
   }
 }
@@ -288,7 +259,7 @@ BenchCell BenchRunner::measure(const BenchCase& what, bool in_place) {
   };
   BenchCell cell;
   // First, because repeated sums in place grow beyond what the type can hold.
-  for (uint64_t i = 0; i < options_.checks && what.kind != BenchKind::barrier; ++i) {
+  for (uint64_t i = 0; i < options_.checks && what.kind != CollectiveKind::barrier; ++i) {
     cell.wrong = cell.wrong.value_or(0) + count_wrong(what, in_place, buffers);
   }
   for (uint64_t i = 0; i < options_.warmup; ++i) call(what, buffers);
@@ -304,13 +275,13 @@ BenchCell BenchRunner::measure(const BenchCase& what, bool in_place) {
   const double one = seconds_of_one[seconds_of_one.size() / 2];
   cell.microseconds = one * 1e6;
   cell.algbw = one > 0 ? static_cast<double>(what.bytes(ranks_)) / one * 1e-9 : 0;
-  cell.busbw = cell.algbw * busbw_factor(what.kind, ranks_);
+  cell.busbw = cell.algbw * bench_busbw_factor(what.kind, ranks_);
   return cell;
 }
 
 BenchRow BenchRunner::measure(const BenchCase& what) {
   BenchRow row{.what = what, .bytes = what.bytes(ranks_), .out_of_place = {}, .in_place = {}};
-  const bool can_be_in_place = what.kind != BenchKind::send_recv && what.kind != BenchKind::barrier;
+  const bool can_be_in_place = what.kind != kSendRecv && what.kind != CollectiveKind::barrier;
   if (options_.out_of_place || !can_be_in_place) row.out_of_place = measure(what, false);
   if (options_.in_place && can_be_in_place) row.in_place = measure(what, true);
   return row;
@@ -321,7 +292,7 @@ uint64_t BenchRunner::count_wrong(const BenchCase& what, bool in_place, Buffers&
   const Parts parts = parts_of(what, rank_, ranks_);
   const size_t size = size_of(what.type);
   const run::SampleData samples(
-      {.ranks = ranks_, .reduces = reduces(what.kind), .reduction = {.type = what.type, .op = what.op}});
+      {.ranks = ranks_, .reduces = bench_traits(what.kind).reduces, .reduction = {.type = what.type, .op = what.op}});
   const std::span<std::byte> input(buffers.send, parts.input * size), output(buffers.recv, parts.output * size);
   if (!in_place || output.size() > input.size()) samples.spoil(output);
   samples.fill(input, rank_, parts.input_at, parts.input_at + parts.input);

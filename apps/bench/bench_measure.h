@@ -15,33 +15,24 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/base/collective_kind.h"
 #include "banyan/element/data_type.h"
 
 namespace banyan::app {
 
-enum class BenchKind : uint8_t {
-  all_reduce,
-  reduce,
-  broadcast,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  gather,
-  scatter,
-  send_recv,  // each rank to the next
-  barrier,
-};
-std::string_view to_string(BenchKind kind);  // "allreduce", as on the command line
-// Throws Error{invalid_input} with the nearest and all known names.
+// A collective, or none: sendrecv, where each rank sends to the next.
+using BenchKind = std::optional<CollectiveKind>;
+inline constexpr BenchKind kSendRecv = std::nullopt;
+
+// Of sendrecv, too: its name, and that it has no root, reduces nothing and has no shards.
+const CollectiveTraits& bench_traits(BenchKind kind);
+double bench_busbw_factor(BenchKind kind, uint32_t ranks);
+// As on the command line. Throws Error{invalid_input} with the nearest and all known names.
 BenchKind parse_bench_kind(std::string_view text);
 std::vector<BenchKind> all_bench_kinds();
 
-bool reduces(BenchKind kind);
-bool is_rooted(BenchKind kind);
-double busbw_factor(BenchKind kind, uint32_t ranks);
-
 struct BenchCase {
-  BenchKind kind = BenchKind::all_reduce;
+  BenchKind kind = CollectiveKind::all_reduce;
   element::DataType type = element::DataType::float32;
   element::ReduceOp op = element::ReduceOp::sum;  // one that `type` can be reduced by, not premul_sum
   uint32_t root = 0;

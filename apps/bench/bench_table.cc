@@ -39,8 +39,10 @@ std::string type_name(element::DataType type) {
   }
 }
 
-std::string op_name(const BenchCase& what) { return reduces(what.kind) ? std::string(to_string(what.op)) : "none"; }
-int root_of(const BenchCase& what) { return is_rooted(what.kind) ? static_cast<int>(what.root) : -1; }
+std::string op_name(const BenchCase& what) {
+  return bench_traits(what.kind).reduces ? std::string(to_string(what.op)) : "none";
+}
+int root_of(const BenchCase& what) { return bench_traits(what.kind).is_rooted ? static_cast<int>(what.root) : -1; }
 
 // As many decimals as seven columns hold.
 std::string format_time(double microseconds) {
@@ -103,10 +105,10 @@ std::string format_bench_end(const std::vector<BenchRow>& rows) {
 std::string format_bench_csv(const std::vector<BenchRow>& rows, uint32_t ranks) {
   std::string text = "collective,ranks,bytes,count,type,redop,root,in_place,time_us,algbw_GBps,busbw_GBps,wrong\n";
   each_cell(rows, [&](const BenchRow& row, const BenchCell& cell, bool in_place) {
-    text += std::string(to_string(row.what.kind)) + "," + std::to_string(ranks) + "," + std::to_string(row.bytes) +
-            "," + std::to_string(row.what.count) + "," + std::string(to_string(row.what.type)) + "," +
-            op_name(row.what) + "," + std::to_string(root_of(row.what)) + "," + (in_place ? "1" : "0") +
-            printed(",%.4f,%.6f,%.6f,", cell.microseconds, cell.algbw, cell.busbw) +
+    text += std::string(bench_traits(row.what.kind).name) + "," + std::to_string(ranks) + "," +
+            std::to_string(row.bytes) + "," + std::to_string(row.what.count) + "," +
+            std::string(to_string(row.what.type)) + "," + op_name(row.what) + "," + std::to_string(root_of(row.what)) +
+            "," + (in_place ? "1" : "0") + printed(",%.4f,%.6f,%.6f,", cell.microseconds, cell.algbw, cell.busbw) +
             (cell.wrong ? std::to_string(*cell.wrong) : "") + "\n";
   });
   return text;
@@ -115,7 +117,7 @@ std::string format_bench_csv(const std::vector<BenchRow>& rows, uint32_t ranks) 
 std::string format_bench_json(const std::vector<BenchRow>& rows, uint32_t ranks) {
   Json measured = Json::array();
   each_cell(rows, [&](const BenchRow& row, const BenchCell& cell, bool in_place) {
-    measured.push_back({{"collective", to_string(row.what.kind)},
+    measured.push_back({{"collective", bench_traits(row.what.kind).name},
                         {"bytes", row.bytes},
                         {"count", row.what.count},
                         {"type", to_string(row.what.type)},
@@ -154,7 +156,7 @@ std::vector<picture::Curve> curves_of(const std::vector<BenchRow>& rows, BenchAx
   std::vector<picture::Curve> curves;
   const auto add = [&](const BenchRow& row, const std::optional<BenchCell>& cell, const char* suffix) {
     if (!cell) return;
-    const std::string label = prefix + std::string(to_string(row.what.kind)) + suffix;
+    const std::string label = prefix + std::string(bench_traits(row.what.kind).name) + suffix;
     curve_of(curves, label).points.push_back(point_of(static_cast<double>(row.bytes), *cell, axis));
   };
   for (const BenchRow& row : rows) {
@@ -215,7 +217,8 @@ std::vector<picture::Curve> read_bench_csv(std::string_view text, BenchAxis axis
                                   ? field("series") + " " + field("collective")
                                   : name + " " + field("collective") + (field("in_place") == "1" ? ", in place" : "");
     const double bytes = value("bytes"), time = value(is_compared ? "median_us" : "time_us");
-    const double factor = busbw_factor(parse_bench_kind(field("collective")), static_cast<uint32_t>(value("ranks")));
+    const double factor =
+        bench_busbw_factor(parse_bench_kind(field("collective")), static_cast<uint32_t>(value("ranks")));
     const double algbw = bytes / time * 1e-3;
     curve_of(curves, label)
         .points.push_back(

@@ -247,15 +247,15 @@ class BenchCommand : public Command {
   std::vector<BenchCase> cases(uint32_t ranks) const {
     std::vector<BenchCase> all;
     for (const BenchKind kind : kinds_) {
-      if (kind == BenchKind::barrier) {
+      if (kind == CollectiveKind::barrier) {
         all.push_back({.kind = kind});
         continue;
       }
       for (const element::DataType type : types_) {
         for (const element::ReduceOp op :
-             reduces(kind) ? ops_ : std::vector<element::ReduceOp>{element::ReduceOp::sum}) {
+             bench_traits(kind).reduces ? ops_ : std::vector<element::ReduceOp>{element::ReduceOp::sum}) {
           if (!is_reducible(type, op)) continue;
-          for (const uint32_t root : is_rooted(kind) ? roots(ranks) : std::vector<uint32_t>{0}) {
+          for (const uint32_t root : bench_traits(kind).is_rooted ? roots(ranks) : std::vector<uint32_t>{0}) {
             for (const uint64_t size : sizes_) {
               all.push_back({.kind = kind,
                              .type = type,
@@ -280,12 +280,13 @@ class BenchCommand : public Command {
     const std::vector<BenchCase> all = cases(runner.ranks());
     for (const BenchCase& each : all) {
       if (prints_table && (last == nullptr || *last != each.kind)) {
-        terminal.print("#\n# " + std::string(to_string(each.kind)) + "\n#\n" + bench_heads());
+        terminal.print("#\n# " + std::string(bench_traits(each.kind).name) + "\n#\n" + bench_heads());
       }
       last = &each.kind;
       if (prints) {
-        terminal.transient(std::string(to_string(each.kind)) + " of " + Bytes(each.bytes(runner.ranks())).to_string() +
-                           ", case " + std::to_string(rows.size() + 1) + " of " + std::to_string(all.size()));
+        terminal.transient(std::string(bench_traits(each.kind).name) + " of " +
+                           Bytes(each.bytes(runner.ranks())).to_string() + ", case " + std::to_string(rows.size() + 1) +
+                           " of " + std::to_string(all.size()));
       }
       rows.push_back(runner.measure(each));
       if (prints) terminal.transient("");
@@ -332,7 +333,7 @@ class BenchCommand : public Command {
   // `who` begins with our version, and names the host of each rank.
   picture::CurvePlot plot_of(const std::vector<BenchRow>& rows, uint32_t ranks, const std::string& who) const {
     std::string kinds;
-    for (const BenchKind kind : kinds_) kinds += std::string(to_string(kind)) + ", ";
+    for (const BenchKind kind : kinds_) kinds += std::string(bench_traits(kind).name) + ", ";
     std::set<std::string> hosts;
     for (size_t at = who.find(" on "); at != std::string::npos; at = who.find(" on ", at + 1)) {
       hosts.insert(who.substr(at + 4, who.find('\n', at) - at - 4));

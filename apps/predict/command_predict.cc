@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "apps/collective_name.h"
 #include "apps/command.h"
 #include "apps/fabric_option.h"
 #include "apps/lists.h"
@@ -269,11 +268,8 @@ class PredictCommand : public Command {
   }
 
   static std::optional<CollectiveKind> collective_named(const std::string& word) {
-    try {
-      return schedule::parse_collective_kind(collective_name(word));
-    } catch (const Error&) {
-      return std::nullopt;  // then it is the name of a file
-    }
+    const auto kind = find_collective_kind(word);
+    return kind && is_planned(*kind) ? kind : std::nullopt;  // if none, it is the name of a file
   }
 
   // A word that is neither a file nor looks like one is a mistyped collective or command.
@@ -281,14 +277,12 @@ class PredictCommand : public Command {
     std::error_code ignored;
     if (std::filesystem::exists(word, ignored) || word.find_first_of("./") != std::string::npos) return;
     NearestName nearest(word);
-    for (const CollectiveKind kind : {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
-                                      CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce}) {
-      nearest.offer(std::string(to_string(kind)));
+    for (const CollectiveTraits& traits : kCollectives) {
+      if (traits.is_planned) nearest.offer(traits.name);
     }
     for (const char* command : {"train", "job", "calibrate"}) nearest.offer(command);
     throw Error(ErrorCode::invalid_input, "'" + word.substr(0, 60) + "' is neither a plan file nor a collective" +
-                                              nearest.hint() +
-                                              "; known are allgather, reduce-scatter, allreduce, broadcast and reduce");
+                                              nearest.hint() + "; known are " + collective_names(is_planned));
   }
 
   static Point time_plans(const std::vector<NamedPlan>& plans, Bytes total, const compose::TimingOptions& options) {

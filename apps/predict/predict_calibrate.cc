@@ -48,17 +48,8 @@ std::optional<uint32_t> ranks_in_name(const std::string& path) {
   return std::nullopt;
 }
 
-job::JobCollective parse_job_collective(const std::string& text) {
-  const std::string name = lower(text);
-  for (const job::JobCollective kind :
-       {job::JobCollective::all_reduce, job::JobCollective::reduce, job::JobCollective::all_gather,
-        job::JobCollective::broadcast, job::JobCollective::all_to_all, job::JobCollective::reduce_scatter}) {
-    if (to_string(kind) == name) return kind;
-  }
-  throw Error(ErrorCode::invalid_input, "'" + text.substr(0, 40) +
-                                            "' is no collective that has a curve; known are allreduce, reduce, "
-                                            "allgather, broadcast, alltoall, reduce-scatter");
-}
+// A barrier moves no bytes, so it has no curve over size.
+bool has_curve(CollectiveKind kind) { return kind != CollectiveKind::barrier; }
 
 struct File {
   std::string path, text;
@@ -99,7 +90,7 @@ class CurveCalibration {
         if (!texts.ranks.empty())
           log.ranks = static_cast<uint32_t>(parse_count(texts.ranks, "--ranks", {2, Job::kMaxRanks}));
         if (!log.ranks) log.ranks = ranks_in_name(file.path);
-        if (!texts.collective.empty()) log.collective = parse_job_collective(texts.collective);
+        if (!texts.collective.empty()) log.collective = parse_collective_kind(texts.collective, has_curve);
         predict::CurveFit fit = fit_curve(log.points);
         const predict::CurveError other_half = error_on_every_second(log.points);
         curves_.push_back({file.path, std::move(log), std::move(fit), other_half});
@@ -116,7 +107,7 @@ class CurveCalibration {
         throw Error(ErrorCode::invalid_input, curve.path + " does not say how many ranks took part; give --ranks");
       list.push_back(make_collective_cost(
           curve.fit.curve,
-          {.collective = curve.log.collective.value_or(job::JobCollective::all_reduce),
+          {.collective = curve.log.collective.value_or(CollectiveKind::all_reduce),
            .ranks = *curve.log.ranks,
            .link = texts_.link.empty() ? Bandwidth()
                                        : parse_option("--link", [&] { return Bandwidth::parse(texts_.link); }),

@@ -109,21 +109,21 @@ Job read_job(const TracedJobTexts& traced, std::string& notes) {
 
 // A send that waits for its receive, where others do not.
 bool has_large_send(const Job& job, Bytes eager) {
-  return std::any_of(job.programs().begin(), job.programs().end(), [&](const job::JobProgram& program) {
-    return std::any_of(program.nodes.begin(), program.nodes.end(), [&](const job::JobNode& node) {
-      return node.kind == job::JobNodeKind::send && node.bytes > eager.count();
+  return std::any_of(job.programs().begin(), job.programs().end(), [&](const job::Program& program) {
+    return std::any_of(program.nodes.begin(), program.nodes.end(), [&](const job::Node& node) {
+      return node.kind == job::NodeKind::send && node.bytes > eager.count();
     });
   });
 }
 
 void expect_sound(const Job& job, Bytes eager, const std::string& name) {
-  const std::vector<job::JobFinding> findings = check_job(job, {.eager = eager});
+  const std::vector<job::Finding> findings = check_job(job, {.eager = eager});
   if (findings.empty()) return;
   std::string text = "cannot be carried out: ";
   for (size_t i = 0; i < std::min(findings.size(), kFindingsShown); ++i) text += (i > 0 ? "; " : "") + findings[i].text;
   if (findings.size() > kFindingsShown) text += "; and " + std::to_string(findings.size() - kFindingsShown) + " more";
-  const bool hangs = std::any_of(findings.begin(), findings.end(), [](const job::JobFinding& finding) {
-    return finding.kind == job::JobFinding::Kind::deadlock;
+  const bool hangs = std::any_of(findings.begin(), findings.end(), [](const job::Finding& finding) {
+    return finding.kind == job::Finding::Kind::deadlock;
   });
   if (hangs && has_large_send(job, eager)) {
     text += "; sends above " + eager.to_string() + " wait for their receive (--eager SIZE lets larger ones go)";
@@ -208,7 +208,7 @@ void declare_traced_job_options(CommandSyntax& command, TracedJobTexts& texts) {
   command.option("--groups", &texts.groups, "FILE", "process groups as JSON");
   command.flag("--data-dependencies-only", texts.no_control,
                "leave out control dependencies, as older ASTRA-sim feeders do");
-  command.flag("--gathered-total", texts.gathered_total, "sizes of all-gathers are of all shards together");
+  command.flag("--gathered-total", texts.gathered_total, "sizes of allgathers are of all shards together");
   command.option("--flops", &texts.flops, "RATE", "FLOP/s for nodes without a duration");
   command.option("--memory-bandwidth", &texts.memory, "RATE", "bytes/s for nodes without a duration");
   command.option("--dimensions", &texts.dimensions, "LIST", "sizes of the logical dimensions of old traces, 2,4");

@@ -17,12 +17,11 @@ using ::testing::Each;
 using ::testing::Gt;
 using ::testing::HasSubstr;
 
-constexpr CollectiveKind kKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
-                                     CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce};
+constexpr CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                     CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::reduce};
 
 std::vector<plan::Candidate> candidates(const Fabric& fabric, CollectiveKind kind) {
-  const bool has_root = kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
-  return plan::plan_candidates(fabric, has_root
+  return plan::plan_candidates(fabric, is_rooted(kind)
                                            ? Collective::make(fabric, {.kind = kind, .root = fabric.ranks().back()})
                                            : Collective::make(fabric, {.kind = kind}));
 }

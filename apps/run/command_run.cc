@@ -10,7 +10,6 @@
 #include "apps/report.h"
 #include "apps/run/launch_option.h"
 #include "banyan/compose/timed_plan.h"
-#include "banyan/predict/collective/schedule_simulation.h"
 #include "banyan/run/trial/local.h"
 
 namespace banyan::app {
@@ -263,7 +262,7 @@ class RunCommand : public Command {
         {"repeats", options.repeats},
         {"seconds", {{"median", report.median_seconds}, {"min", report.min_seconds}}},
         {"algbw_GBps", algbw(options, report)},
-        {"busbw_GBps", algbw(options, report) * predict::busbw_factor(collective.kind(), ranks)}};
+        {"busbw_GBps", algbw(options, report) * busbw_factor(collective.kind(), ranks)}};
     if (prediction != nullptr) {
       object["predicted"] = run_prediction_json(prepared.schedule.fabric(), report, *prediction);
     }
@@ -291,9 +290,9 @@ class RunCommand : public Command {
                      format_seconds(report.median_seconds) + " (median of " + std::to_string(options.repeats) +
                          ", best " + format_seconds(report.min_seconds) + ")");
     const double rate = algbw(options, report);
-    text += labelled(
-        terminal, "algbw",
-        format_gigabytes(rate) + ", busbw " + format_gigabytes(rate * predict::busbw_factor(collective.kind(), ranks)));
+    text +=
+        labelled(terminal, "algbw",
+                 format_gigabytes(rate) + ", busbw " + format_gigabytes(rate * busbw_factor(collective.kind(), ranks)));
     if (prediction != nullptr) {
       text += format_run_prediction(terminal, prepared.schedule.fabric(), report, *prediction);
     }

@@ -16,7 +16,7 @@
 namespace banyan::compose {
 
 struct PlanQuestion {
-  CollectiveKind kind = CollectiveKind::allgather;
+  CollectiveKind kind = CollectiveKind::all_gather;
   std::vector<NodeId> members;  // ranks of the fabric, in shard order
   uint32_t root = 0;            // a place among the members; only where the collective has a root
 

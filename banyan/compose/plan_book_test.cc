@@ -9,7 +9,7 @@ namespace banyan::compose {
 namespace {
 
 PlanQuestion allgather_of(const Fabric& fabric, std::vector<size_t> ranks) {
-  PlanQuestion question{.kind = CollectiveKind::allgather, .members = {}};
+  PlanQuestion question{.kind = CollectiveKind::all_gather, .members = {}};
   for (const size_t rank : ranks) question.members.push_back(fabric.ranks()[rank]);
   return question;
 }

@@ -19,11 +19,6 @@ constexpr Picoseconds kHop = std::chrono::microseconds(5);
 // Slices of a prediction may be as long as a message can be.
 constexpr Bytes kMostSliceOfPrediction{uint64_t{1} << 30};
 
-// A barrier moves no bytes, and no planner knows it.
-bool is_planned(job::JobCollective kind) {
-  return predict::scheduled_kind(kind).has_value() && kind != job::JobCollective::barrier;
-}
-
 PlanQuestion question_of(const predict::CollectiveCall& call) {
   return {.kind = *predict::scheduled_kind(call.kind),
           .members = {call.members.begin(), call.members.end()},

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 predict::CollectiveCall all_gather(const Fabric& fabric, uint64_t bytes) {
-  return {.kind = job::JobCollective::all_gather, .members = fabric.ranks(), .bytes = bytes};
+  return {.kind = CollectiveKind::all_gather, .members = fabric.ranks(), .bytes = bytes};
 }
 
 // Seconds that the busiest link needs for the bytes which a footprint puts on it.

@@ -32,7 +32,7 @@ run::Seating on_hosts(std::vector<uint32_t> host_of_rank) {
 
 TEST(Planner, LetsFewBytesCrossBetweenHosts) {
   const auto planner = make_planner({}, on_hosts({0, 0, 0, 1, 1, 1}));
-  const Schedule& schedule = *planner->plan({.kind = CollectiveKind::allgather, .total = kLarge}).schedule;
+  const Schedule& schedule = *planner->plan({.kind = CollectiveKind::all_gather, .total = kLarge}).schedule;
   EXPECT_TRUE(verify(schedule).valid);
   ASSERT_EQ(schedule.collective().participants().size(), 6u);
   // Half of the data lies on each host and must cross once, at 3 GB/s.
@@ -60,7 +60,7 @@ TEST(Planner, RefusesAFabricOfAnotherSize) {
 TEST(Planner, PlansForThoseWhoAreLeftOnTheFabricOfAll) {
   const auto planner =
       make_planner({.fabric = "full:5@1GB/s"}, {.members = {4, 0, 2}, .job_size = 5, .host_of_rank = {0, 1, 2}});
-  const Schedule& schedule = *planner->plan({.kind = CollectiveKind::allgather, .total = kLarge}).schedule;
+  const Schedule& schedule = *planner->plan({.kind = CollectiveKind::all_gather, .total = kLarge}).schedule;
   EXPECT_TRUE(verify(schedule).valid);
   std::vector<std::string> names;
   for (const NodeId node : schedule.collective().participants()) names.push_back(schedule.fabric().name(node));
@@ -87,7 +87,7 @@ TEST(Planner, KnowsTheAddressesOfAPath) {
   EXPECT_FALSE(planner->way(0, first));
   // Without the first cable, links have other numbers, and the same ways.
   planner->revise({.generation = 1, .lost_cables = {0}});
-  const Schedule& schedule = *planner->plan({.kind = CollectiveKind::allgather, .total = kLarge}).schedule;
+  const Schedule& schedule = *planner->plan({.kind = CollectiveKind::all_gather, .total = kLarge}).schedule;
   EXPECT_EQ(seconds_per_byte(schedule), Fraction(1, 2'000'000'000));
   const Fabric& rest = schedule.fabric();
   ASSERT_EQ(rest.out_links(rest.at("a")).size(), 1u);
@@ -149,7 +149,7 @@ TEST(Planner, FollowsThePlanThatAnUpdateBringsAndRefusesAWrongOne) {
 TEST(Planner, FollowsAPlanFileForItsCollective) {
   const Fabric fabric = fabric::generate_fabric("ring:4");
   const Schedule ring =
-      plan_baseline(plan::Baseline::ring, fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather}));
+      plan_baseline(plan::Baseline::ring, fabric, Collective::make(fabric, {.kind = CollectiveKind::all_gather}));
   std::string path = std::filesystem::temp_directory_path() / "banyan-plan-XXXXXX";
   const int fd = mkstemp(path.data());
   ASSERT_GE(fd, 0);
@@ -159,10 +159,10 @@ TEST(Planner, FollowsAPlanFileForItsCollective) {
                                   .claimed_seconds_per_byte = seconds_per_byte(ring),
                                   .bound_seconds_per_byte = {}});
   const auto planner = make_planner({.plan = path}, on_hosts({0, 1, 2, 3}));
-  const Schedule& used = *planner->plan({.kind = CollectiveKind::allgather, .total = Bytes(8)}).schedule;
+  const Schedule& used = *planner->plan({.kind = CollectiveKind::all_gather, .total = Bytes(8)}).schedule;
   EXPECT_EQ(heights(used).max, 3u) << "not the ring";
-  EXPECT_EQ(planner->plan({.kind = CollectiveKind::allreduce, .total = kLarge}).schedule->collective().kind(),
-            CollectiveKind::allreduce);
+  EXPECT_EQ(planner->plan({.kind = CollectiveKind::all_reduce, .total = kLarge}).schedule->collective().kind(),
+            CollectiveKind::all_reduce);
   EXPECT_THROW(make_planner({.plan = path}, on_hosts({0, 1, 2})), Error);
   std::filesystem::remove(path);
 }

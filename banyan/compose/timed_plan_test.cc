@@ -11,7 +11,7 @@ namespace {
 
 std::vector<plan::Candidate> plans_for_allreduce(const std::string& fabric) {
   const Fabric made = fabric::generate_fabric(fabric);
-  return plan::plan_candidates(made, Collective::make(made, {.kind = CollectiveKind::allreduce}));
+  return plan::plan_candidates(made, Collective::make(made, {.kind = CollectiveKind::all_reduce}));
 }
 
 class EndsAtOnce : public predict::SimulationObserver {

@@ -19,16 +19,16 @@ class Words {
   explicit Words(const Job& job) : job_(job) {}
 
   // "'grads' (node 3)"
-  std::string node(JobPlace place) const {
+  std::string node(RankNode place) const {
     const std::string& name = job_.name_of(at(place));
     const std::string number = "node " + std::to_string(place.node);
     return name.empty() ? number : "'" + name.substr(0, 80) + "' (" + number + ")";
   }
   // "allreduce of 8 B", "broadcast of 8 B from rank 3"
-  std::string call(JobPlace place) const {
-    const JobNode& collective = at(place);
+  std::string call(RankNode place) const {
+    const Node& collective = at(place);
     std::string text(to_string(collective.collective));
-    if (collective.collective == JobCollective::barrier) return text;
+    if (collective.collective == CollectiveKind::barrier) return text;
     text += " of " + bytes(collective.bytes);
     if (is_rooted(collective.collective)) {
       text += ", root rank " + std::to_string(job_.groups()[group(place)].ranks[collective.tag]);
@@ -36,25 +36,25 @@ class Words {
     return text;
   }
   // "send of 8 B to rank 1, tag 3"
-  std::string message(JobPlace place) const {
-    const JobNode& one = at(place);
-    const bool is_send = one.kind == JobNodeKind::send;
+  std::string message(RankNode place) const {
+    const Node& one = at(place);
+    const bool is_send = one.kind == NodeKind::send;
     const std::string peer =
-        one.slot == JobNode::kAnyPeer ? "anybody" : "rank " + std::to_string(job_.peer(place.rank, one.slot));
+        one.slot == Node::kAnyPeer ? "anybody" : "rank " + std::to_string(job_.peer(place.rank, one.slot));
     return std::string(is_send ? "send" : "receive") + " of " + bytes(one.bytes) + (is_send ? " to " : " from ") +
-           peer + (one.tag == JobNode::kAnyTag ? ", any tag" : ", tag " + std::to_string(one.tag));
+           peer + (one.tag == Node::kAnyTag ? ", any tag" : ", tag " + std::to_string(one.tag));
   }
-  std::string what(JobPlace place) const {
-    return at(place).kind == JobNodeKind::collective ? call(place) + " on group '" + group_name(group(place)) + "'"
-                                                     : message(place);
+  std::string what(RankNode place) const {
+    return at(place).kind == NodeKind::collective ? call(place) + " on group '" + group_name(group(place)) + "'"
+                                                  : message(place);
   }
   std::string group_name(uint32_t number) const { return job_.groups()[number].name.substr(0, 80); }
-  uint32_t group(JobPlace place) const { return job_.group(place.rank, at(place).slot); }
-  static std::string rank(JobPlace place) { return "rank " + std::to_string(place.rank); }
+  uint32_t group(RankNode place) const { return job_.group(place.rank, at(place).slot); }
+  static std::string rank(RankNode place) { return "rank " + std::to_string(place.rank); }
   static std::string bytes(uint64_t count) { return std::to_string(count) + " B"; }
 
  private:
-  const JobNode& at(JobPlace place) const { return job_.program(place.rank).nodes[place.node]; }
+  const Node& at(RankNode place) const { return job_.program(place.rank).nodes[place.node]; }
 
   const Job& job_;
 };
@@ -62,13 +62,13 @@ class Words {
 // What ranks would still do if they could go on, of one kind.
 struct Rest {
   uint64_t count = 0, awaited = 0;
-  JobPlace first;  // the lowest of the lowest rank
+  RankNode first;  // the lowest of the lowest rank
 
-  void add(JobPlace place) {
+  void add(RankNode place) {
     if (count++ == 0) first = place;
   }
   // One more waits for it: nothing when it will not come.
-  std::optional<JobPlace> await() { return awaited++ < count ? std::optional(first) : std::nullopt; }
+  std::optional<RankNode> await() { return awaited++ < count ? std::optional(first) : std::nullopt; }
 };
 
 // By what is waited for, the nodes that have not started and would be it.
@@ -77,9 +77,9 @@ class Awaited {
   Awaited(const Job& job, const DryRun& run) : job_(job), run_(run) {}
 
   void expect_call(uint32_t group, uint32_t rank) { calls_[{group, rank}]; }
-  void expect_partner(JobPlace message) {
+  void expect_partner(RankNode message) {
     const MessageKey key = message_key(job_, message);
-    if (kind(message) == JobNodeKind::send) {
+    if (kind(message) == NodeKind::send) {
       const auto [it, is_new] = receives_.try_emplace(key);
       if (is_new) receives_of_[key.to].push_back(&*it);
     } else if (const auto [it, is_new] = sends_.try_emplace(key); is_new && !key.is_exact()) {
@@ -95,31 +95,31 @@ class Awaited {
   }
 
   Rest& call(uint32_t group, uint32_t rank) { return calls_[{group, rank}]; }
-  Rest& partner(JobPlace message) {
-    return (kind(message) == JobNodeKind::send ? receives_ : sends_)[message_key(job_, message)];
+  Rest& partner(RankNode message) {
+    return (kind(message) == NodeKind::send ? receives_ : sends_)[message_key(job_, message)];
   }
 
  private:
   using Messages = std::unordered_map<MessageKey, Rest, MessageKeyHash>;
   using Mixed = std::unordered_map<uint32_t, std::vector<Messages::value_type*>>;
 
-  JobNodeKind kind(JobPlace place) const { return job_.program(place.rank).nodes[place.node].kind; }
+  NodeKind kind(RankNode place) const { return job_.program(place.rank).nodes[place.node].kind; }
 
-  void add(JobPlace place) {
+  void add(RankNode place) {
     switch (kind(place)) {
-      case JobNodeKind::collective: {
+      case NodeKind::collective: {
         const uint32_t slot = job_.program(place.rank).nodes[place.node].slot;
         if (const auto it = calls_.find({job_.group(place.rank, slot), place.rank}); it != calls_.end())
           it->second.add(place);
         return;
       }
-      case JobNodeKind::send: {
+      case NodeKind::send: {
         const MessageKey key = message_key(job_, place);
         if (const auto it = sends_.find(key); it != sends_.end()) it->second.add(place);
         add_to(mixed_sends_to_, key.to, place, [&](const MessageKey& receive) { return receive.takes(key); });
         return;
       }
-      case JobNodeKind::receive: {
+      case NodeKind::receive: {
         const MessageKey key = message_key(job_, place);
         if (!key.is_exact()) {
           add_to(receives_of_, key.to, place, [&](const MessageKey& send) { return key.takes(send); });
@@ -133,7 +133,7 @@ class Awaited {
     }
   }
   template <typename Fits>
-  static void add_to(const Mixed& mixed, uint32_t rank, JobPlace place, Fits&& fits) {
+  static void add_to(const Mixed& mixed, uint32_t rank, RankNode place, Fits&& fits) {
     const auto it = mixed.find(rank);
     if (it == mixed.end()) return;
     for (Messages::value_type* one : it->second) {
@@ -151,19 +151,19 @@ class Awaited {
 
 class Checker {
  public:
-  Checker(const Job& job, const JobCheckOptions& options)
+  Checker(const Job& job, const CheckOptions& options)
       : job_(job),
         words_(job),
         options_(options),
         run_(job, options.eager,
              {.on_differing_call = [this](const DryRun::Call& call) { add_mismatch(call); },
-              .on_match = [this](JobPlace send, JobPlace receive) { compare_lengths(send, receive); }}) {}
+              .on_match = [this](RankNode send, RankNode receive) { compare_lengths(send, receive); }}) {}
 
-  std::vector<JobFinding> check() && {
+  std::vector<Finding> check() && {
     run_.run();
     diagnose_what_is_left();
     std::stable_sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) { return a.place < b.place; });
-    std::vector<JobFinding> findings;
+    std::vector<Finding> findings;
     for (const Found& found : found_) {
       if (findings.size() == options_.most_findings) break;
       findings.push_back({found.kind, found.place.rank, text_of(found)});
@@ -172,24 +172,24 @@ class Checker {
   }
 
  private:
-  using Kind = JobFinding::Kind;
+  using Kind = Finding::Kind;
 
   struct Found {
     Kind kind;
-    JobPlace place;                // where it is shown
-    std::vector<JobPlace> others;  // what else it is about: see text_of
+    RankNode place;                // where it is shown
+    std::vector<RankNode> others;  // what else it is about: see text_of
     uint64_t call = 0;             // its number on its group, from 1
     uint64_t count = 0;            // how many differ, or are missing
   };
 
-  const JobNode& node(JobPlace place) const { return job_.program(place.rank).nodes[place.node]; }
+  const Node& node(RankNode place) const { return job_.program(place.rank).nodes[place.node]; }
 
   // Against the lowest rank.
   void add_mismatch(const DryRun::Call& call) {
-    std::vector<JobPlace> members = call.members;
+    std::vector<RankNode> members = call.members;
     std::sort(members.begin(), members.end());
     Found found{Kind::collective_mismatch, members.front(), {}, call.number + 1, 0};
-    for (const JobPlace& member : members) {
+    for (const RankNode& member : members) {
       if (DryRun::is_same_call(node(members.front()), node(member))) continue;
       if (found.count++ == 0) found.others.push_back(member);
     }
@@ -197,36 +197,36 @@ class Checker {
   }
 
   // Which of several senders a receive from anybody meets is a matter of time, and so is the length.
-  void compare_lengths(JobPlace send, JobPlace receive) {
-    if (node(send).bytes == node(receive).bytes || node(receive).slot == JobNode::kAnyPeer) return;
+  void compare_lengths(RankNode send, RankNode receive) {
+    if (node(send).bytes == node(receive).bytes || node(receive).slot == Node::kAnyPeer) return;
     found_.push_back({Kind::length_mismatch, std::min(send, receive), {std::max(send, receive)}});
   }
 
   void diagnose_what_is_left() {
     const std::vector<const DryRun::Call*> calls = run_.open_calls();
-    std::vector<JobPlace> messages;
-    run_.messages().for_each_waiting([&](JobPlace place) { messages.push_back(place); });
+    std::vector<RankNode> messages;
+    run_.messages().for_each_waiting([&](RankNode place) { messages.push_back(place); });
     if (calls.empty() && messages.empty()) return;
     std::sort(messages.begin(), messages.end());
     Awaited awaited(job_, run_);
     for (const DryRun::Call* call : calls) {
       for (const uint32_t rank : job_.groups()[call->group].ranks) awaited.expect_call(call->group, rank);
     }
-    for (const JobPlace& place : messages) awaited.expect_partner(place);
+    for (const RankNode& place : messages) awaited.expect_partner(place);
     awaited.look_through_the_rest();
     for (const DryRun::Call* call : calls) diagnose_call(*call, awaited);
-    for (const JobPlace& place : messages) diagnose_message(place, awaited);
+    for (const RankNode& place : messages) diagnose_message(place, awaited);
     find_rings(messages, calls);
   }
 
   void diagnose_call(const DryRun::Call& call, Awaited& awaited) {
     if (call.differs) add_mismatch(call);
     std::vector<uint32_t> joined;
-    for (const JobPlace& place : call.members) joined.push_back(place.rank);
+    for (const RankNode& place : call.members) joined.push_back(place.rank);
     std::sort(joined.begin(), joined.end());
     Found missing{
         Kind::missing_member, *std::min_element(call.members.begin(), call.members.end()), {}, call.number + 1, 0};
-    std::optional<JobPlace> next;
+    std::optional<RankNode> next;
     for (const uint32_t rank : job_.groups()[call.group].ranks) {
       if (std::binary_search(joined.begin(), joined.end(), rank)) continue;
       const auto later = awaited.call(call.group, rank).await();
@@ -237,28 +237,28 @@ class Checker {
       found_.push_back(std::move(missing));
     } else {
       CHECK(next) << "a call that all have joined is over";
-      for (const JobPlace& place : call.members) awaited_[place] = *next;
+      for (const RankNode& place : call.members) awaited_[place] = *next;
     }
   }
 
-  void diagnose_message(JobPlace place, Awaited& awaited) {
+  void diagnose_message(RankNode place, Awaited& awaited) {
     if (const auto partner = awaited.partner(place).await()) {
       awaited_[place] = *partner;
     } else {
-      const bool is_send = node(place).kind == JobNodeKind::send;
+      const bool is_send = node(place).kind == NodeKind::send;
       found_.push_back({is_send ? Kind::unmatched_send : Kind::unmatched_receive, place, {}});
     }
   }
 
   // Whoever is under way waits for a node that has not started, which waits for another of its rank, and so on to one
   // that is under way. The walk from any of them ends at something that was found already, or goes round.
-  void find_rings(const std::vector<JobPlace>& messages, const std::vector<const DryRun::Call*>& calls) {
+  void find_rings(const std::vector<RankNode>& messages, const std::vector<const DryRun::Call*>& calls) {
     std::vector<uint32_t> walk_of(run_.place_count(), 0);
     uint32_t walk = 0;
-    const auto follow = [&](JobPlace from) {
+    const auto follow = [&](RankNode from) {
       ++walk;
-      std::vector<JobPlace> path;
-      for (std::optional<JobPlace> at = from; at; at = next(*at)) {
+      std::vector<RankNode> path;
+      for (std::optional<RankNode> at = from; at; at = next(*at)) {
         uint32_t& seen = walk_of[run_.index(*at)];
         if (seen == walk) {
           path.erase(path.begin(), std::find(path.begin(), path.end(), *at));
@@ -268,18 +268,18 @@ class Checker {
         path.push_back(*at);
       }
     };
-    for (const JobPlace& place : messages) follow(place);
+    for (const RankNode& place : messages) follow(place);
     for (const DryRun::Call* call : calls) {
-      for (const JobPlace& place : call->members) follow(place);
+      for (const RankNode& place : call->members) follow(place);
     }
   }
-  std::optional<JobPlace> next(JobPlace place) const {
-    if (run_.phase(place) == DryRun::Phase::waiting) return JobPlace{place.rank, run_.blocker(place)};
+  std::optional<RankNode> next(RankNode place) const {
+    if (run_.phase(place) == DryRun::Phase::waiting) return RankNode{place.rank, run_.blocker(place)};
     const auto it = awaited_.find(place);
     return it == awaited_.end() ? std::nullopt : std::optional(it->second);
   }
-  void add_ring(std::vector<JobPlace> path) {
-    std::erase_if(path, [this](const JobPlace& place) { return run_.phase(place) == DryRun::Phase::waiting; });
+  void add_ring(std::vector<RankNode> path) {
+    std::erase_if(path, [this](const RankNode& place) { return run_.phase(place) == DryRun::Phase::waiting; });
     std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
     found_.push_back({Kind::deadlock, path.front(), path});
   }
@@ -299,7 +299,7 @@ class Checker {
       case Kind::unmatched_receive:
         return who + " " + words_.node(found.place) + ": " + words_.message(found.place) + " is never sent";
       case Kind::length_mismatch: {
-        const JobPlace other = found.others[0];
+        const RankNode other = found.others[0];
         return who + " " + words_.node(found.place) + ": " + words_.message(found.place) + ", but " +
                Words::rank(other) + " " + words_.node(other) + ": " + words_.message(other);
       }
@@ -312,7 +312,7 @@ class Checker {
   std::string call_of(const Found& found) const {
     return "call " + std::to_string(found.call) + " on group '" + words_.group_name(words_.group(found.place)) + "' ";
   }
-  std::string called(JobPlace place) const { return words_.call(place) + ", " + words_.node(place); }
+  std::string called(RankNode place) const { return words_.call(place) + ", " + words_.node(place); }
   static std::string missing(const Found& found) {
     std::string text = found.count == 1 ? "rank " : "ranks ";
     for (size_t i = 0; i < found.others.size(); ++i)
@@ -321,14 +321,14 @@ class Checker {
       text += " and " + std::to_string(found.count - found.others.size()) + " more";
     return text + (found.count == 1 ? " has" : " have");
   }
-  std::string ring(const std::vector<JobPlace>& places) const {
+  std::string ring(const std::vector<RankNode>& places) const {
     std::string text = "deadlock: ";
     for (size_t i = 0; i < places.size(); ++i) {
       if (i == kShownRanks && places.size() > kShownRanks + 1) {
         return text + "; and so on over " + std::to_string(places.size() - i) + " more back to " +
                Words::rank(places[0]);
       }
-      const JobPlace wanted = awaited_.at(places[i]);
+      const RankNode wanted = awaited_.at(places[i]);
       text += (i == 0 ? "" : "; ") + Words::rank(places[i]) + " waits in " + words_.node(places[i]) + ", " +
               words_.what(places[i]) + ", until " + Words::rank(wanted) + " comes to " + words_.node(wanted);
     }
@@ -337,16 +337,14 @@ class Checker {
 
   const Job& job_;
   Words words_;
-  const JobCheckOptions& options_;
+  const CheckOptions& options_;
   DryRun run_;
   std::vector<Found> found_;
-  std::map<JobPlace, JobPlace> awaited_;  // by node that is under way: who would end it, and has not started
+  std::map<RankNode, RankNode> awaited_;  // by node that is under way: who would end it, and has not started
 };
 
 }  // namespace
 
-std::vector<JobFinding> check_job(const Job& job, const JobCheckOptions& options) {
-  return Checker(job, options).check();
-}
+std::vector<Finding> check_job(const Job& job, const CheckOptions& options) { return Checker(job, options).check(); }
 
 }  // namespace banyan::job

@@ -17,7 +17,7 @@
 
 namespace banyan::job {
 
-struct JobFinding {
+struct Finding {
   enum class Kind : uint8_t {
     collective_mismatch,
     missing_member,
@@ -34,12 +34,12 @@ struct JobFinding {
 // What a job may send before the receiver has asked for it; the simulator (job_simulation.h) has the same.
 constexpr Bytes kEager{64 << 10};
 
-struct JobCheckOptions {
+struct CheckOptions {
   size_t most_findings = 20;
   Bytes eager = kEager;  // sends up to this end without their receive; larger ones wait until it has begun
 };
 
 // Empty when all is well. In order of rank, then of node.
-std::vector<JobFinding> check_job(const Job& job, const JobCheckOptions& options = {});
+std::vector<Finding> check_job(const Job& job, const CheckOptions& options = {});
 
 }  // namespace banyan::job

@@ -17,16 +17,16 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Kind = JobFinding::Kind;
+using Kind = Finding::Kind;
 
-constexpr JobCheckOptions kAllWait{.eager = Bytes(0)}, kNoneWaits{.eager = Bytes(UINT64_MAX)};
+constexpr CheckOptions kAllWait{.eager = Bytes(0)}, kNoneWaits{.eager = Bytes(UINT64_MAX)};
 
-std::vector<std::string> findings_of(const Job& job, const JobCheckOptions& options = kAllWait) {
+std::vector<std::string> findings_of(const Job& job, const CheckOptions& options = kAllWait) {
   std::vector<std::string> texts;
-  for (const JobFinding& finding : check_job(job, options)) texts.push_back(finding.text);
+  for (const Finding& finding : check_job(job, options)) texts.push_back(finding.text);
   return texts;
 }
-std::vector<std::string> findings_of(const char* goal, const JobCheckOptions& options = kAllWait) {
+std::vector<std::string> findings_of(const char* goal, const CheckOptions& options = kAllWait) {
   return findings_of(parse_goal(goal, "test"), options);
 }
 
@@ -39,14 +39,14 @@ Job collectives(const std::vector<std::vector<std::string>>& ranks) {
   builder.add_group("world", all);
   for (const auto& calls : ranks) {
     builder.begin_program();
-    builder.add_stream({"network", JobStream::Order::program});
+    builder.add_stream({"network", Stream::Order::program});
     for (const std::string& call : calls) {
       const char kind = call[0];
-      builder.add_node({.kind = JobNodeKind::collective,
-                        .collective = kind == 'a'   ? JobCollective::all_reduce
-                                      : kind == 'g' ? JobCollective::all_gather
-                                      : kind == 'x' ? JobCollective::barrier
-                                                    : JobCollective::broadcast,
+      builder.add_node({.kind = NodeKind::collective,
+                        .collective = kind == 'a'   ? CollectiveKind::all_reduce
+                                      : kind == 'g' ? CollectiveKind::all_gather
+                                      : kind == 'x' ? CollectiveKind::barrier
+                                                    : CollectiveKind::broadcast,
                         .name = builder.add_name(call),
                         .tag = kind == 'c' ? 1u : 0u,
                         .bytes = call.size() > 1 ? std::stoull(call.substr(1)) : 0});
@@ -224,11 +224,11 @@ TEST(CheckJob, FindsTheDeadlockOfTwoGroupsInAnotherOrder) {
   builder.add_group("dp", {0, 1});
   const auto call = [&](uint32_t slot) {
     builder.add_node(
-        {.kind = JobNodeKind::collective, .name = builder.add_name(slot == 0 ? "t" : "d"), .slot = slot, .bytes = 8});
+        {.kind = NodeKind::collective, .name = builder.add_name(slot == 0 ? "t" : "d"), .slot = slot, .bytes = 8});
   };
   for (uint32_t rank = 0; rank < 2; ++rank) {
     builder.begin_program();
-    builder.add_stream({"network", JobStream::Order::program});
+    builder.add_stream({"network", Stream::Order::program});
     call(rank);
     call(1 - rank);
   }
@@ -245,9 +245,9 @@ TEST(CheckJob, CountsCallsOfAGroupOverItsSlots) {
   Job::Builder builder("test");
   builder.add_group("g", {0, 1});
   builder.begin_program();
-  for (uint16_t stream = 0; stream < 2; ++stream) builder.add_stream({"s", JobStream::Order::ready});
+  for (uint16_t stream = 0; stream < 2; ++stream) builder.add_stream({"s", Stream::Order::ready});
   for (uint32_t slot = 0; slot < 2; ++slot) {
-    builder.add_node({.kind = JobNodeKind::collective,
+    builder.add_node({.kind = NodeKind::collective,
                       .stream = static_cast<uint16_t>(slot),
                       .name = builder.add_name("c"),
                       .slot = slot,
@@ -259,15 +259,15 @@ TEST(CheckJob, CountsCallsOfAGroupOverItsSlots) {
 
 // A receive that holds a serial stream keeps the send behind it from starting; on a stream of Order::free it does not.
 TEST(CheckJob, KnowsWhatHoldsAStream) {
-  for (const auto order : {JobStream::Order::ready, JobStream::Order::program, JobStream::Order::free}) {
+  for (const auto order : {Stream::Order::ready, Stream::Order::program, Stream::Order::free}) {
     Job::Builder builder("test");
     builder.begin_program();
     builder.add_stream({"s", order});
-    builder.add_node({.kind = JobNodeKind::receive, .name = builder.add_name("r"), .bytes = 8});
-    builder.add_node({.kind = JobNodeKind::send, .name = builder.add_name("s"), .bytes = 8});
+    builder.add_node({.kind = NodeKind::receive, .name = builder.add_name("r"), .bytes = 8});
+    builder.add_node({.kind = NodeKind::send, .name = builder.add_name("s"), .bytes = 8});
     for (uint32_t rank = 0; rank < 2; ++rank) builder.add_rank(0, {}, std::vector{1 - rank});
     const auto findings = findings_of(std::move(builder).build());
-    if (order == JobStream::Order::free) {
+    if (order == Stream::Order::free) {
       EXPECT_THAT(findings, IsEmpty());
     } else {
       EXPECT_THAT(findings, ElementsAre(HasSubstr("until rank 1 comes to 's' (node 1); rank 1 waits in 'r'")));
@@ -289,20 +289,20 @@ Job balanced_job(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](uint64_t bound) { return static_cast<uint32_t>(random() % bound); };
   const uint32_t ranks = 2 + below(3), messages = 1 + below(8);
-  std::vector<std::vector<JobNode>> nodes(ranks);
+  std::vector<std::vector<Node>> nodes(ranks);
   for (uint32_t tag = 0; tag < messages; ++tag) {
     const uint32_t from = below(ranks), to = (from + 1 + below(ranks - 1)) % ranks;
-    const auto insert = [&](uint32_t rank, JobNodeKind kind, uint32_t peer) {
+    const auto insert = [&](uint32_t rank, NodeKind kind, uint32_t peer) {
       const auto place = nodes[rank].begin() + below(nodes[rank].size() + 1);
       nodes[rank].insert(place, {.kind = kind, .slot = peer, .tag = tag, .bytes = 8});
     };
-    insert(from, JobNodeKind::send, to);
-    insert(to, JobNodeKind::receive, from);
+    insert(from, NodeKind::send, to);
+    insert(to, NodeKind::receive, from);
   }
   Job::Builder builder("balanced");
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     builder.begin_program();
-    builder.add_stream({"messages", below(3) == 0 ? JobStream::Order::program : JobStream::Order::free});
+    builder.add_stream({"messages", below(3) == 0 ? Stream::Order::program : Stream::Order::free});
     for (uint32_t i = 0; i < nodes[rank].size(); ++i) {
       nodes[rank][i].name = builder.add_name("n");
       nodes[rank][i].slot -= nodes[rank][i].slot > rank;  // all other ranks are peers
@@ -317,7 +317,7 @@ Job balanced_job(uint64_t seed) {
       if (peer != rank) peers.push_back(peer);
     }
     uint32_t used = 0;
-    for (const JobNode& node : nodes[rank]) used = std::max(used, node.slot + 1);
+    for (const Node& node : nodes[rank]) used = std::max(used, node.slot + 1);
     peers.resize(used);
     builder.add_rank(rank, {}, peers);
   }
@@ -328,14 +328,14 @@ Job balanced_job(uint64_t seed) {
 bool comes_to_an_end(const Job& job, bool sends_wait) {
   std::vector<std::vector<int>> phase(job.rank_count());  // 0 waits, 1 has started, 2 has ended
   for (uint32_t rank = 0; rank < job.rank_count(); ++rank) phase[rank].assign(job.program(rank).nodes.size(), 0);
-  std::map<uint32_t, std::set<JobNodeKind>> started;  // by tag
+  std::map<uint32_t, std::set<NodeKind>> started;  // by tag
   for (bool changed = true; changed;) {
     changed = false;
     for (uint32_t rank = 0; rank < job.rank_count(); ++rank) {
-      const JobProgram& program = job.program(rank);
+      const Program& program = job.program(rank);
       for (uint32_t i = 0; i < program.nodes.size(); ++i) {
-        const JobNode& node = program.nodes[i];
-        bool ready = i == 0 || program.streams[0].order == JobStream::Order::free || phase[rank][i - 1] == 2;
+        const Node& node = program.nodes[i];
+        bool ready = i == 0 || program.streams[0].order == Stream::Order::free || phase[rank][i - 1] == 2;
         for (const uint32_t on : program.needs(i)) ready = ready && phase[rank][on] == 2;
         for (const uint32_t on : program.follows(i)) ready = ready && phase[rank][on] > 0;
         if (phase[rank][i] == 0 && ready) {
@@ -343,7 +343,7 @@ bool comes_to_an_end(const Job& job, bool sends_wait) {
           started[node.tag].insert(node.kind);
           changed = true;
         }
-        const bool ends = started[node.tag].size() == 2 || (node.kind == JobNodeKind::send && !sends_wait);
+        const bool ends = started[node.tag].size() == 2 || (node.kind == NodeKind::send && !sends_wait);
         if (phase[rank][i] == 1 && ends) {
           phase[rank][i] = 2;
           changed = true;
@@ -364,7 +364,7 @@ TEST(CheckJob, FindsADeadlockExactlyWhenNotAllNodesEnd) {
     for (const bool sends_wait : {true, false}) {
       const auto findings = check_job(job, sends_wait ? kAllWait : kNoneWaits);
       ASSERT_EQ(findings.empty(), comes_to_an_end(job, sends_wait)) << "seed " << seed << "\n" << describe(job);
-      for (const JobFinding& finding : findings) ASSERT_EQ(finding.kind, Kind::deadlock) << "seed " << seed;
+      for (const Finding& finding : findings) ASSERT_EQ(finding.kind, Kind::deadlock) << "seed " << seed;
       hanging += !findings.empty();
     }
   }

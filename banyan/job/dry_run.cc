@@ -7,7 +7,7 @@ namespace banyan::job {
 
 DryRun::DryRun(const Job& job, Bytes eager, Observer observer)
     : job_(job), eager_(eager), observer_(std::move(observer)), groups_(job.groups().size()), messages_(job) {
-  for (const JobProgram& program : job.programs()) programs_.push_back(successors_of(program));
+  for (const Program& program : job.programs()) programs_.push_back(successors_of(program));
   base_.push_back(0);
   for (uint32_t rank = 0; rank < job.rank_count(); ++rank) {
     base_.push_back(base_.back() + job.program(rank).nodes.size());
@@ -34,14 +34,14 @@ void DryRun::find_first_slots() {
   }
 }
 
-DryRun::Program DryRun::successors_of(const JobProgram& program) {
+DryRun::ProgramRow DryRun::successors_of(const Program& program) {
   const size_t size = program.nodes.size();
-  Program result;
+  ProgramRow result;
   result.previous.assign(size, kNone);
   std::vector<uint32_t> last(program.streams.size(), kNone);
   for (uint32_t i = 0; i < size; ++i) {
     const uint16_t stream = program.nodes[i].stream;
-    if (program.streams[stream].order == JobStream::Order::program) result.previous[i] = std::exchange(last[stream], i);
+    if (program.streams[stream].order == Stream::Order::program) result.previous[i] = std::exchange(last[stream], i);
   }
   const auto invert = [size](auto&& each_pair) {
     Lists lists;
@@ -67,7 +67,7 @@ DryRun::Program DryRun::successors_of(const JobProgram& program) {
 }
 
 uint32_t DryRun::unmet(uint32_t rank, uint32_t node) const {
-  const JobProgram& program = job_.program(rank);
+  const Program& program = job_.program(rank);
   const bool has_previous = programs_[job_.program_number(rank)].previous[node] != kNone;
   return static_cast<uint32_t>(program.needs(node).size() + program.follows(node).size() + has_previous);
 }
@@ -103,10 +103,10 @@ std::optional<uint32_t> DryRun::take_ready(uint32_t rank) {
   return state.cursor++;
 }
 
-void DryRun::begin(JobPlace place) {
+void DryRun::begin(RankNode place) {
   const uint16_t number = node(place).stream;
-  if (job_.program(place.rank).streams[number].order == JobStream::Order::ready) {
-    Stream& stream = ranks_[place.rank].streams[number];
+  if (job_.program(place.rank).streams[number].order == Stream::Order::ready) {
+    StreamRow& stream = ranks_[place.rank].streams[number];
     if (stream.is_held) {
       stream.ready.push(place.node);
       return;
@@ -117,31 +117,31 @@ void DryRun::begin(JobPlace place) {
   start(place);
 }
 
-void DryRun::start(JobPlace place) {
+void DryRun::start(RankNode place) {
   phase_[index(place)] = Phase::under_way;
   release(place.rank, programs_[job_.program_number(place.rank)].started.of(place.node));
   switch (node(place).kind) {
-    case JobNodeKind::compute:
-    case JobNodeKind::memory:
-    case JobNodeKind::host:
-    case JobNodeKind::marker:
+    case NodeKind::compute:
+    case NodeKind::memory:
+    case NodeKind::host:
+    case NodeKind::marker:
       end(place);
       return;
-    case JobNodeKind::collective:
+    case NodeKind::collective:
       start_collective(place);
       return;
-    case JobNodeKind::send:
-    case JobNodeKind::receive:
+    case NodeKind::send:
+    case NodeKind::receive:
       start_message(place);
       return;
   }
 }
 
-void DryRun::end(JobPlace place) {
+void DryRun::end(RankNode place) {
   phase_[index(place)] = Phase::ended;
   release(place.rank, programs_[job_.program_number(place.rank)].ended.of(place.node));
   Rank& rank = ranks_[place.rank];
-  Stream& stream = rank.streams[node(place).stream];
+  StreamRow& stream = rank.streams[node(place).stream];
   if (stream.is_held && stream.holder == place.node) {
     stream.is_held = false;
     if (!stream.ready.empty()) {
@@ -161,9 +161,9 @@ void DryRun::release(uint32_t rank, std::span<const uint32_t> nodes) {
   }
 }
 
-void DryRun::start_collective(JobPlace place) {
+void DryRun::start_collective(RankNode place) {
   const uint32_t number = job_.group(place.rank, node(place).slot);
-  Group& group = groups_[number];
+  GroupRow& group = groups_[number];
   Rank& rank = ranks_[place.rank];
   const uint64_t turn = rank.calls[rank.first_slot[node(place).slot]]++ - group.first_open;
   if (turn == group.open.size()) group.open.push_back({.group = number, .number = group.first_open + turn});
@@ -177,26 +177,26 @@ void DryRun::start_collective(JobPlace place) {
   group.open.pop_front();
   ++group.first_open;
   if (complete.differs) observer_.on_differing_call(complete);
-  for (const JobPlace& member : complete.members) end(member);
+  for (const RankNode& member : complete.members) end(member);
 }
 
-bool DryRun::is_same_call(const JobNode& a, const JobNode& b) {
+bool DryRun::is_same_call(const Node& a, const Node& b) {
   return a.collective == b.collective && a.bytes == b.bytes && (!is_rooted(a.collective) || a.tag == b.tag);
 }
 
-void DryRun::start_message(JobPlace place) {
-  const bool is_send = node(place).kind == JobNodeKind::send;
+void DryRun::start_message(RankNode place) {
+  const bool is_send = node(place).kind == NodeKind::send;
   const auto partner = messages_.start(place);
   if (is_send && node(place).bytes <= eager_.count()) end(place);
   if (!partner) return;
   observer_.on_match(is_send ? place : *partner, is_send ? *partner : place);
-  for (const JobPlace& one : {place, *partner}) {
+  for (const RankNode& one : {place, *partner}) {
     if (phase(one) == Phase::under_way) end(one);
   }
 }
 
-uint32_t DryRun::blocker(JobPlace place) const {
-  const JobProgram& program = job_.program(place.rank);
+uint32_t DryRun::blocker(RankNode place) const {
+  const Program& program = job_.program(place.rank);
   const auto phase_of = [&](uint32_t node) { return phase({place.rank, node}); };
   for (const uint32_t on : program.needs(place.node)) {
     if (phase_of(on) != Phase::ended) return on;
@@ -211,7 +211,7 @@ uint32_t DryRun::blocker(JobPlace place) const {
 
 std::vector<const DryRun::Call*> DryRun::open_calls() const {
   std::vector<const Call*> calls;
-  for (const Group& group : groups_) {
+  for (const GroupRow& group : groups_) {
     for (const Call& call : group.open) calls.push_back(&call);
   }
   return calls;

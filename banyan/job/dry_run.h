@@ -28,13 +28,13 @@ class DryRun {
   struct Call {
     uint32_t group = 0;
     uint64_t number = 0;
-    std::vector<JobPlace> members = {};  // who called it, in the order of their calls
+    std::vector<RankNode> members = {};  // who called it, in the order of their calls
     bool differs = false;                // not all of them called the same
   };
 
   struct Observer {
     std::function<void(const Call&)> on_differing_call;  // complete, but called differently
-    std::function<void(JobPlace send, JobPlace receive)> on_match;
+    std::function<void(RankNode send, RankNode receive)> on_match;
   };
 
   // Sends up to `eager` end at once; larger ones wait for their receive.
@@ -42,15 +42,15 @@ class DryRun {
   void run();
 
   // A number for each node of each rank, below place_count().
-  uint64_t index(JobPlace place) const { return base_[place.rank] + place.node; }
+  uint64_t index(RankNode place) const { return base_[place.rank] + place.node; }
   uint64_t place_count() const { return base_.back(); }
-  Phase phase(JobPlace place) const { return phase_[index(place)]; }
+  Phase phase(RankNode place) const { return phase_[index(place)]; }
   // What a node that waits waits for, in its rank: a node that is not ended (needed, before it on its stream, or
   // holding its stream) or has not started (followed). Of several the first.
-  uint32_t blocker(JobPlace place) const;
+  uint32_t blocker(RankNode place) const;
 
   // Whether two nodes call the same collective: kind, bytes, root.
-  static bool is_same_call(const JobNode& a, const JobNode& b);
+  static bool is_same_call(const Node& a, const Node& b);
 
   // What is left over.
   std::vector<const Call*> open_calls() const;  // by group, then number
@@ -64,12 +64,12 @@ class DryRun {
       return std::span(all).subspan(start[node], start[node + 1] - start[node]);
     }
   };
-  struct Program {
+  struct ProgramRow {
     std::vector<uint32_t> previous;  // by node: the one before it on a stream of Order::program
     Lists ended, started;            // by node: those that wait for its end, its start
   };
   using Heap = std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>>;
-  struct Stream {  // of Order::ready
+  struct StreamRow {  // of Order::ready
     bool is_held = false;
     uint32_t holder = 0;
     Heap ready;
@@ -78,11 +78,11 @@ class DryRun {
     uint32_t cursor = 0;  // nodes that wait for nothing are taken from here on
     Heap ready;           // others that became ready
     bool is_queued = false;
-    std::vector<Stream> streams;
+    std::vector<StreamRow> streams;
     std::vector<uint32_t> first_slot;  // by group slot: the first that means the same group
     std::vector<uint64_t> calls;       // by group slot, counted at the first that means the same group
   };
-  struct Group {
+  struct GroupRow {
     uint64_t first_open = 0;
     std::deque<Call> open;
   };
@@ -90,24 +90,24 @@ class DryRun {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   void find_first_slots();
-  static Program successors_of(const JobProgram& program);
+  static ProgramRow successors_of(const Program& program);
   uint32_t unmet(uint32_t rank, uint32_t node) const;
   void run_rank(uint32_t rank);
   std::optional<uint32_t> take_ready(uint32_t rank);
-  void begin(JobPlace place);
-  void start(JobPlace place);
-  void end(JobPlace place);
+  void begin(RankNode place);
+  void start(RankNode place);
+  void end(RankNode place);
   void release(uint32_t rank, std::span<const uint32_t> nodes);
-  void start_collective(JobPlace place);
-  void start_message(JobPlace place);
-  const JobNode& node(JobPlace place) const { return job_.program(place.rank).nodes[place.node]; }
+  void start_collective(RankNode place);
+  void start_message(RankNode place);
+  const Node& node(RankNode place) const { return job_.program(place.rank).nodes[place.node]; }
 
   const Job& job_;
   const Bytes eager_;
   Observer observer_;
-  std::vector<Program> programs_;
+  std::vector<ProgramRow> programs_;
   std::vector<Rank> ranks_;
-  std::vector<Group> groups_;
+  std::vector<GroupRow> groups_;
   std::vector<uint64_t> base_;  // by rank, into the next two
   std::vector<Phase> phase_;
   std::vector<uint32_t> unmet_;

@@ -14,14 +14,12 @@ namespace banyan::job {
 namespace {
 constexpr std::array<std::string_view, 7> kNodeKinds = {"compute", "memory", "collective", "send",
                                                         "receive", "marker", "host"};
-constexpr std::array<std::string_view, 9> kCollectives = {
-    "allreduce", "reduce", "allgather", "gather", "scatter", "broadcast", "alltoall", "reduce-scatter", "barrier"};
 
 struct Dependency {
   uint32_t node, on;
 };
 
-bool is_message(JobNodeKind kind) { return kind == JobNodeKind::send || kind == JobNodeKind::receive; }
+bool is_message(NodeKind kind) { return kind == NodeKind::send || kind == NodeKind::receive; }
 
 // Lists by node, each ascending and without repetition; both vectors stay empty where there are no pairs.
 void make_lists(size_t nodes, std::vector<Dependency> pairs, std::vector<uint64_t>& start, std::vector<uint32_t>& all) {
@@ -91,7 +89,7 @@ class NameTable {
 // on a stream that keeps its order, the node before it.
 class CircleSearch {
  public:
-  CircleSearch(const JobProgram& program, const std::vector<std::string>& names) : program_(program), names_(names) {}
+  CircleSearch(const Program& program, const std::vector<std::string>& names) : program_(program), names_(names) {}
 
   // A text that shows the circle, or nothing. Linear; takes no memory when all nodes wait for lower ones.
   std::string run() {
@@ -127,7 +125,7 @@ class CircleSearch {
     std::vector<uint32_t> last(program_.streams.size(), kNone);
     for (uint32_t node = 0; node < size(); ++node) {
       const uint16_t stream = program_.nodes[node].stream;
-      if (program_.streams[stream].order == JobStream::Order::program) {
+      if (program_.streams[stream].order == Stream::Order::program) {
         previous_[node] = std::exchange(last[stream], node);
       }
     }
@@ -189,7 +187,7 @@ class CircleSearch {
     return holds(program_.follows(node)) ? "follows" : "comes on its stream after";
   }
 
-  const JobProgram& program_;
+  const Program& program_;
   const std::vector<std::string>& names_;
   std::vector<uint32_t> previous_;
   std::vector<State> state_;
@@ -198,9 +196,9 @@ class CircleSearch {
 
 // Equal for programs that are equal; most of those that are not differ in the number, kinds, sizes or times of their
 // nodes.
-uint64_t hash_of(const JobProgram& program) {
+uint64_t hash_of(const Program& program) {
   uint64_t hash = program.nodes.size() * 31 + program.streams.size();
-  for (const JobNode& node : program.nodes) {
+  for (const Node& node : program.nodes) {
     const uint64_t kind = static_cast<uint64_t>(node.kind) << 8 | static_cast<uint64_t>(node.collective);
     for (const uint64_t part : {kind, node.bytes, static_cast<uint64_t>(node.duration.count())}) {
       hash = (hash ^ part) * 0x9e3779b97f4a7c15;
@@ -212,13 +210,7 @@ uint64_t hash_of(const JobProgram& program) {
 
 }  // namespace
 
-std::string_view to_string(JobNodeKind kind) { return kNodeKinds[static_cast<size_t>(kind)]; }
-std::string_view to_string(JobCollective kind) { return kCollectives[static_cast<size_t>(kind)]; }
-
-bool is_rooted(JobCollective kind) {
-  return kind == JobCollective::broadcast || kind == JobCollective::reduce || kind == JobCollective::gather ||
-         kind == JobCollective::scatter;
-}
+std::string_view to_string(NodeKind kind) { return kNodeKinds[static_cast<size_t>(kind)]; }
 
 uint64_t Job::node_count() const {
   uint64_t count = 0;
@@ -238,7 +230,7 @@ struct Job::Builder::State {
   };
   std::vector<Bound> bound;  // by rank: slots as given
 
-  JobProgram& program() {
+  Program& program() {
     CHECK(!job.programs_.empty()) << "begin_program comes first";
     return job.programs_.back();
   }
@@ -249,7 +241,7 @@ struct Job::Builder::State {
 
   void finish_program();
   void check_node(uint32_t node) const;
-  void count_slots(JobProgram& program);
+  void count_slots(Program& program);
   void check_groups() const;
   void check_slots() const;
   void check_memberships() const;
@@ -257,8 +249,8 @@ struct Job::Builder::State {
 };
 
 void Job::Builder::State::check_node(uint32_t number) const {
-  const JobProgram& program = job.programs_.back();
-  const JobNode& node = program.nodes[number];
+  const Program& program = job.programs_.back();
+  const Node& node = program.nodes[number];
   const auto fail = [&](const std::string& what) {
     const bool is_named = node.name < job.names_.size();
     throw invalid(
@@ -270,21 +262,21 @@ void Job::Builder::State::check_node(uint32_t number) const {
     fail("is on stream " + std::to_string(node.stream) + " of " + std::to_string(program.streams.size()));
   }
   if (node.duration < Picoseconds(0)) fail("its duration is negative");
-  if (node.duration > JobNode::kMaxDuration) fail("its duration is above 13 days; check its unit");
+  if (node.duration > Node::kMaxDuration) fail("its duration is above 13 days; check its unit");
   CHECK(node.fixed >= Picoseconds(0) && node.fixed <= node.duration) << at(job.programs_.size() - 1, number);
-  if (node.bytes > JobNode::kMaxBytes) fail("its " + std::to_string(node.bytes) + " bytes are above 2^60");
+  if (node.bytes > Node::kMaxBytes) fail("its " + std::to_string(node.bytes) + " bytes are above 2^60");
   if (!(node.flop >= 0) || !std::isfinite(node.flop)) fail("its count of floating-point operations is not a number");
-  if (node.kind == JobNodeKind::send && node.slot == JobNode::kAnyPeer) fail("a send must name its peer");
-  if (node.kind == JobNodeKind::send && node.tag == JobNode::kAnyTag) fail("a send must name its tag");
+  if (node.kind == NodeKind::send && node.slot == Node::kAnyPeer) fail("a send must name its peer");
+  if (node.kind == NodeKind::send && node.tag == Node::kAnyTag) fail("a send must name its tag");
 }
 
-void Job::Builder::State::count_slots(JobProgram& program) {
+void Job::Builder::State::count_slots(Program& program) {
   std::vector<uint32_t>& least = least_members.emplace_back();
-  for (const JobNode& node : program.nodes) {
-    if (is_message(node.kind) && node.slot != JobNode::kAnyPeer) {
+  for (const Node& node : program.nodes) {
+    if (is_message(node.kind) && node.slot != Node::kAnyPeer) {
       program.peer_slots = std::max(program.peer_slots, node.slot + 1);
     }
-    if (node.kind != JobNodeKind::collective) continue;
+    if (node.kind != NodeKind::collective) continue;
     if (node.slot >= kMaxRanks) throw invalid("group slot " + std::to_string(node.slot) + " is above a million");
     program.group_slots = std::max(program.group_slots, node.slot + 1);
     if (!is_rooted(node.collective)) continue;
@@ -295,7 +287,7 @@ void Job::Builder::State::count_slots(JobProgram& program) {
 
 void Job::Builder::State::finish_program() {
   if (job.programs_.empty() || least_members.size() == job.programs_.size()) return;
-  JobProgram& program = job.programs_.back();
+  Program& program = job.programs_.back();
   const size_t number = job.programs_.size() - 1;
   program.nodes.shrink_to_fit();
   for (uint32_t node = 0; node < program.nodes.size(); ++node) check_node(node);
@@ -318,7 +310,7 @@ void Job::Builder::State::finish_program() {
 void Job::Builder::State::check_groups() const {
   std::vector<uint32_t> last_group(job.rank_count(), UINT32_MAX);
   for (uint32_t g = 0; g < job.groups_.size(); ++g) {
-    const JobGroup& group = job.groups_[g];
+    const Group& group = job.groups_[g];
     if (group.ranks.empty()) throw invalid("group " + in_quotes(group.name) + " has no ranks");
     for (const uint32_t rank : group.ranks) {
       if (rank >= job.rank_count()) {
@@ -338,7 +330,7 @@ void Job::Builder::State::check_slots() const {
     const uint32_t number = job.program_number(rank);
     if (number >= job.programs_.size())
       throw invalid(who + " runs program " + std::to_string(number) + ", which is not there");
-    const JobProgram& program = job.programs_[number];
+    const Program& program = job.programs_[number];
     const auto count = [&](const char* what, uint32_t given, uint32_t used) {
       if (given == used) return;
       throw invalid(who + " binds " + std::to_string(given) + " " + what + " slots, but program " +
@@ -399,7 +391,7 @@ void Job::Builder::State::share_programs() {
   std::vector<uint32_t> number_of(job.programs_.size());
   uint32_t kept = 0;
   for (uint32_t number = 0; number < number_of.size(); ++number) {
-    JobProgram& program = job.programs_[number];
+    Program& program = job.programs_[number];
     const uint64_t hash = hash_of(program);
     const auto [begin, end] = by_hash.equal_range(hash);
     const auto same =
@@ -439,7 +431,7 @@ uint32_t Job::Builder::begin_program(std::string called) {
   return static_cast<uint32_t>(state_->job.programs_.size() - 1);
 }
 
-uint16_t Job::Builder::add_stream(JobStream stream) {
+uint16_t Job::Builder::add_stream(Stream stream) {
   auto& streams = state_->program().streams;
   if (streams.size() > UINT16_MAX) {
     throw Error(ErrorCode::unsupported, state_->called.back() + " has more than 65536 streams");
@@ -448,7 +440,7 @@ uint16_t Job::Builder::add_stream(JobStream stream) {
   return static_cast<uint16_t>(streams.size() - 1);
 }
 
-uint32_t Job::Builder::add_node(const JobNode& node) {
+uint32_t Job::Builder::add_node(const Node& node) {
   auto& nodes = state_->program().nodes;
   if (state_->finished_nodes + nodes.size() >= kMaxNodes) {
     throw Error(ErrorCode::unsupported, "the job has more than " + std::to_string(kMaxNodes) + " nodes");

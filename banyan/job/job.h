@@ -8,7 +8,7 @@
 // pipeline stage, and fits into a cache. Programs that are the same, node by node, are kept once: the ranks of a trace
 // often are.
 //
-//   program 0: node 3 = all-reduce of 8 MiB on group slot 0     rank 5 runs program 0, its group slot 0 is group 17
+//   program 0: node 3 = allreduce of 8 MiB on group slot 0     rank 5 runs program 0, its group slot 0 is group 17
 //
 // Order. A node starts when all nodes that it needs (`needs`) have ended, all that it follows (`follows`) have started,
 // and its stream is free. A stream does one thing at a time: in the order of its nodes (Order::program: CUDA streams),
@@ -31,6 +31,7 @@
 // One thread builds, any number reads.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -38,11 +39,12 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/base/collective_kind.h"
 #include "banyan/base/units.h"
 
 namespace banyan::job {
 
-enum class JobNodeKind : uint8_t {
+enum class NodeKind : uint8_t {
   compute,
   memory,
   collective,
@@ -52,69 +54,54 @@ enum class JobNodeKind : uint8_t {
   host,  // the device stands still: the host's own work, launches, pauses that a trace does not explain
 };
 
-std::string_view to_string(JobNodeKind kind);
+std::string_view to_string(NodeKind kind);
 
-// `bytes` of a collective is always the total M, as in schedule/collective.h:
-//   all_reduce, broadcast, reduce   what each member holds
-//   all_gather, reduce_scatter      all shards together
-//   gather, scatter                 what the root has in the end, or had at first
-//   all_to_all                      what each member sends in all, its own part included
-//   barrier                         0
-enum class JobCollective : uint8_t {
-  all_reduce,
-  reduce,
-  all_gather,
-  gather,
-  scatter,
-  broadcast,
-  all_to_all,
-  reduce_scatter,
-  barrier
-};
-
-std::string_view to_string(JobCollective kind);
-bool is_rooted(JobCollective kind);  // reduce, gather, scatter, broadcast
-
-struct JobNode {
+struct Node {
   static constexpr uint32_t kNoTag = 0;
   static constexpr uint32_t kAnyTag = UINT32_MAX;   // of a receive: takes whatever tag
   static constexpr uint32_t kAnyPeer = UINT32_MAX;  // as the slot of a receive: takes from whomever
   static constexpr uint64_t kMaxBytes = uint64_t{1} << 60;
   static constexpr Picoseconds kMaxDuration{int64_t{1} << 60};  // 13 days
 
-  JobNodeKind kind = JobNodeKind::compute;
-  JobCollective collective = JobCollective::all_reduce;  // of a collective
-  uint16_t stream = 0;                                   // of the program
-  uint32_t name = 0;                                     // into Job::names()
-  uint32_t slot = 0;                                     // collective: group slot; send, receive: peer slot
+  NodeKind kind = NodeKind::compute;
+  CollectiveKind collective = CollectiveKind::all_reduce;  // of a collective
+  uint16_t stream = 0;                                     // of the program
+  uint32_t name = 0;                                       // into Job::names()
+  uint32_t slot = 0;                                       // collective: group slot; send, receive: peer slot
   uint32_t tag = 0;    // send, receive; collective: the root's place in its group (broadcast, reduce, gather, scatter)
-  uint64_t bytes = 0;  // collective, send, receive: see above; memory: moved
+  uint64_t bytes = 0;  // of a collective its total M (base/collective_kind.h); send, receive; memory: moved
   Picoseconds duration{0};  // compute, memory, host: how long it takes. Others: unused
   // Of `duration`, what a faster device does not shorten: launches by the host, pauses.
   Picoseconds fixed{0};
   double flop = 0;  // compute: for reports only, the duration is what counts
 
-  friend bool operator==(const JobNode&, const JobNode&) = default;
+  friend bool operator==(const Node&, const Node&) = default;
+};
+
+// A node of the program of a rank.
+struct RankNode {
+  uint32_t rank = 0, node = 0;
+  friend auto operator<=>(const RankNode&, const RankNode&) = default;
 };
 
 // What the nodes of a stream wait for besides what they need.
-struct JobStream {
+struct Stream {
   enum class Order : uint8_t { program, ready, free };
   std::string name;  // "compute", "stream 7"
   Order order = Order::program;
 
-  friend bool operator==(const JobStream&, const JobStream&) = default;
+  friend bool operator==(const Stream&, const Stream&) = default;
 };
 
-struct JobProgram {
-  std::vector<JobStream> streams;
-  std::vector<JobNode> nodes;  // in program order
+struct Program {
+  std::vector<Stream> streams;
+  std::vector<Node> nodes;  // in program order
   uint32_t group_slots = 0, peer_slots = 0;
 
   std::span<const uint32_t> needs(uint32_t node) const { return list(needs_start_, needs_, node); }
   std::span<const uint32_t> follows(uint32_t node) const { return list(follows_start_, follows_, node); }
 
-  friend bool operator==(const JobProgram&, const JobProgram&) = default;
+  friend bool operator==(const Program&, const Program&) = default;
 
  private:
   friend class Job;
@@ -127,7 +114,7 @@ struct JobProgram {
   std::vector<uint32_t> needs_, follows_;
 };
 
-struct JobGroup {
+struct Group {
   std::string name;             // as errors call it: "tp 3", "pg 12"
   std::vector<uint32_t> ranks;  // in the order of the group; shards lie in this order
 };
@@ -140,13 +127,13 @@ class Job {
 
   const std::string& name() const { return name_; }
   uint32_t rank_count() const { return static_cast<uint32_t>(ranks_.size()); }
-  std::span<const JobProgram> programs() const { return programs_; }
-  std::span<const JobGroup> groups() const { return groups_; }
+  std::span<const Program> programs() const { return programs_; }
+  std::span<const Group> groups() const { return groups_; }
   std::span<const std::string> names() const { return names_; }
-  const std::string& name_of(const JobNode& node) const { return names_[node.name]; }
+  const std::string& name_of(const Node& node) const { return names_[node.name]; }
 
   uint32_t program_number(uint32_t rank) const { return ranks_[rank].program; }
-  const JobProgram& program(uint32_t rank) const { return programs_[ranks_[rank].program]; }
+  const Program& program(uint32_t rank) const { return programs_[ranks_[rank].program]; }
   uint32_t group(uint32_t rank, uint32_t slot) const { return slots_[ranks_[rank].slots + slot]; }
   uint32_t peer(uint32_t rank, uint32_t slot) const {
     return slots_[ranks_[rank].slots + program(rank).group_slots + slot];
@@ -162,8 +149,8 @@ class Job {
   };
 
   std::string name_;
-  std::vector<JobProgram> programs_;
-  std::vector<JobGroup> groups_;
+  std::vector<Program> programs_;
+  std::vector<Group> groups_;
   std::vector<std::string> names_;
   std::vector<RankRow> ranks_;
   std::vector<uint32_t> slots_;
@@ -182,10 +169,10 @@ class Job::Builder {
 
   // `called` is how errors call it: "rank 3". Empty: "program 0" by its number.
   uint32_t begin_program(std::string called = "");
-  uint16_t add_stream(JobStream stream);
+  uint16_t add_stream(Stream stream);
   // Slots are made by being used in a node. Returns the node's number in the program, from 0.
   // Throws Error{unsupported} beyond kMaxNodes.
-  uint32_t add_node(const JobNode& node);
+  uint32_t add_node(const Node& node);
   // Of the program that was begun last, in any order, before or after the nodes are added (readers meet references
   // before what they refer to); repeated pairs count once.
   // Ascending within a node when the job is built.

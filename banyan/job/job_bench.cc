@@ -24,13 +24,13 @@ Job ring_job() {
                             builder.add_name("use")};
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     builder.begin_program("rank " + std::to_string(rank));
-    const uint16_t cpu = builder.add_stream({"cpu 0", JobStream::Order::ready});
-    const uint16_t card = builder.add_stream({"cpu 0 nic 0", JobStream::Order::free});
+    const uint16_t cpu = builder.add_stream({"cpu 0", Stream::Order::ready});
+    const uint16_t card = builder.add_stream({"cpu 0 nic 0", Stream::Order::free});
     for (uint32_t step = 0; step < kSteps; ++step) {
       const uint32_t at = 4 * step;
       builder.add_node({.stream = cpu, .name = names[0], .duration = std::chrono::nanoseconds(step + rank)});
-      builder.add_node({.kind = JobNodeKind::send, .stream = card, .name = names[1], .slot = 0, .bytes = step});
-      builder.add_node({.kind = JobNodeKind::receive, .stream = card, .name = names[2], .slot = 1, .bytes = step});
+      builder.add_node({.kind = NodeKind::send, .stream = card, .name = names[1], .slot = 0, .bytes = step});
+      builder.add_node({.kind = NodeKind::receive, .stream = card, .name = names[2], .slot = 1, .bytes = step});
       builder.add_node({.stream = cpu, .name = names[3], .duration = std::chrono::nanoseconds(step)});
       if (step > 0) builder.add_need(at, at - 1);
       builder.add_need(at + 1, at);
@@ -66,7 +66,7 @@ void BuildTenMillionNodesBackwards(benchmark::State& state) {
   for (auto _ : state) {
     Job::Builder builder("backwards");
     builder.begin_program();
-    builder.add_stream({"s", JobStream::Order::ready});
+    builder.add_stream({"s", Stream::Order::ready});
     const uint32_t name = builder.add_name("x");
     for (uint32_t i = 0; i < kNodes; ++i) {
       builder.add_node({.name = name});

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 // One program of as many compute nodes "n0", "n1", ..., on one stream, run by one rank.
 class OneProgram {
  public:
-  explicit OneProgram(uint32_t nodes, JobStream::Order order = JobStream::Order::ready) : builder("test") {
+  explicit OneProgram(uint32_t nodes, Stream::Order order = Stream::Order::ready) : builder("test") {
     builder.begin_program();
     builder.add_stream({"compute", order});
     for (uint32_t i = 0; i < nodes; ++i) builder.add_node({.name = builder.add_name("n" + std::to_string(i))});
@@ -66,7 +66,7 @@ TEST(Job, TakesDependenciesBeforeTheirNodes) {
   Job::Builder builder("test");
   builder.begin_program();
   builder.add_need(0, 1);
-  builder.add_stream({"s", JobStream::Order::ready});
+  builder.add_stream({"s", Stream::Order::ready});
   for (int i = 0; i < 2; ++i) builder.add_node({.name = builder.add_name("n")});
   builder.add_rank(0, {}, {});
   EXPECT_THAT(std::move(builder).build().program(0).needs(0), ElementsAre(1));
@@ -85,10 +85,10 @@ TEST(Job, BindsSlotsRankByRank) {
   Job::Builder builder("test");
   const uint32_t odd = builder.add_group("odd", {3, 1}), even = builder.add_group("even", {0, 2});
   builder.begin_program();
-  builder.add_stream({"s", JobStream::Order::program});
+  builder.add_stream({"s", Stream::Order::program});
   const uint32_t name = builder.add_name("x");
-  builder.add_node({.kind = JobNodeKind::collective, .name = name, .slot = 0, .bytes = 8});
-  builder.add_node({.kind = JobNodeKind::send, .name = name, .slot = 1, .bytes = 8});
+  builder.add_node({.kind = NodeKind::collective, .name = name, .slot = 0, .bytes = 8});
+  builder.add_node({.kind = NodeKind::send, .name = name, .slot = 1, .bytes = 8});
   for (uint32_t rank = 0; rank < 4; ++rank) {
     builder.add_rank(0, std::vector{rank % 2 == 0 ? even : odd}, std::vector{(rank + 1) % 4, (rank + 2) % 4});
   }
@@ -107,9 +107,9 @@ TEST(Job, KeepsEqualProgramsOnce) {
   const uint32_t name = builder.add_name("x");
   for (uint32_t rank = 0; rank < 4; ++rank) {
     builder.begin_program();
-    builder.add_stream({"s", JobStream::Order::program});
+    builder.add_stream({"s", Stream::Order::program});
     builder.add_node({.name = name, .duration = Picoseconds(rank == 2 ? 8 : 7)});
-    builder.add_node({.kind = JobNodeKind::send, .name = name, .bytes = 8});
+    builder.add_node({.kind = NodeKind::send, .name = name, .bytes = 8});
     if (rank != 3) builder.add_need(1, 0);
   }
   for (uint32_t rank = 0; rank < 4; ++rank) builder.add_rank(rank, {}, std::vector{(rank + 1) % 4});
@@ -135,12 +135,12 @@ TEST(Job, ShowsTheCircleOfNodesThatWaitForOneAnother) {
   itself.builder.add_need(1, 1);
   EXPECT_THAT(itself.error(), HasSubstr("'n1' (node 1) needs the first"));
 
-  OneProgram ordered(3, JobStream::Order::program);
+  OneProgram ordered(3, Stream::Order::program);
   ordered.builder.add_need(0, 2);
   EXPECT_THAT(ordered.error(),
               HasSubstr("'n0' (node 0) needs 'n2' (node 2), which comes on its stream after 'n1' (node 1), "
                         "which comes on its stream after the first"));
-  OneProgram ready(3, JobStream::Order::ready);
+  OneProgram ready(3, Stream::Order::ready);
   ready.builder.add_need(0, 2);
   EXPECT_EQ(ready.error(), "");
 }
@@ -163,7 +163,7 @@ TEST(Job, FindsACircleExactlyWhenThereIsOne) {
     const uint32_t nodes = 2 + random() % 7, edges = random() % 9;
     std::vector<std::pair<uint32_t, uint32_t>> pairs;
     const bool ordered = round % 2 == 0;
-    OneProgram candidate(nodes, ordered ? JobStream::Order::program : JobStream::Order::ready);
+    OneProgram candidate(nodes, ordered ? Stream::Order::program : Stream::Order::ready);
     for (uint32_t i = 1; ordered && i < nodes; ++i) pairs.emplace_back(i, i - 1);
     for (uint32_t i = 0; i < edges; ++i) {
       const uint32_t node = random() % nodes, on = random() % nodes;
@@ -191,19 +191,19 @@ TEST(Job, FindsACircleExactlyWhenThereIsOne) {
 }
 
 TEST(Job, RefusesNodesThatAreOutOfRange) {
-  const auto error = [](JobNode node) {
+  const auto error = [](Node node) {
     OneProgram one(1);
     one.builder.add_node(node);
     return one.error();
   };
   EXPECT_THAT(error({.duration = Picoseconds(-1)}), HasSubstr("program 0 node 1 'n0': its duration is negative"));
   EXPECT_THAT(error({.duration = Picoseconds(INT64_MAX)}), HasSubstr("above 13 days"));
-  EXPECT_THAT(error({.kind = JobNodeKind::memory, .bytes = UINT64_MAX}), HasSubstr("18446744073709551615 bytes"));
+  EXPECT_THAT(error({.kind = NodeKind::memory, .bytes = UINT64_MAX}), HasSubstr("18446744073709551615 bytes"));
   EXPECT_THAT(error({.stream = 1}), HasSubstr("is on stream 1 of 1"));
   EXPECT_THAT(error({.name = 7}), HasSubstr("program 0 node 1: has name 7"));
   EXPECT_THAT(error({.flop = -1}), HasSubstr("floating-point operations"));
-  EXPECT_THAT(error({.kind = JobNodeKind::send, .slot = JobNode::kAnyPeer}), HasSubstr("must name its peer"));
-  EXPECT_THAT(error({.kind = JobNodeKind::collective, .slot = UINT32_MAX}), HasSubstr("group slot 4294967295"));
+  EXPECT_THAT(error({.kind = NodeKind::send, .slot = Node::kAnyPeer}), HasSubstr("must name its peer"));
+  EXPECT_THAT(error({.kind = NodeKind::collective, .slot = UINT32_MAX}), HasSubstr("group slot 4294967295"));
   OneProgram one(2);
   one.builder.add_need(1, 2);
   EXPECT_THAT(one.error(), HasSubstr("node 1 waits for node 2, but there are 2 nodes"));
@@ -212,7 +212,7 @@ TEST(Job, RefusesNodesThatAreOutOfRange) {
 TEST(Job, CallsAProgramInErrorsAsItWasCalled) {
   Job::Builder builder("test");
   builder.begin_program("rank 7");
-  builder.add_stream({"s", JobStream::Order::program});
+  builder.add_stream({"s", Stream::Order::program});
   builder.add_node({.name = builder.add_name("x"), .duration = Picoseconds(-1)});
   try {
     builder.finish_program();
@@ -227,9 +227,9 @@ TEST(Job, RefusesGroupsThatAreNone) {
     Job::Builder builder("test");
     builder.add_group("g", std::move(ranks));
     builder.begin_program();
-    builder.add_stream({"s", JobStream::Order::program});
-    builder.add_node({.kind = JobNodeKind::collective,
-                      .collective = JobCollective::broadcast,
+    builder.add_stream({"s", Stream::Order::program});
+    builder.add_node({.kind = NodeKind::collective,
+                      .collective = CollectiveKind::broadcast,
                       .name = builder.add_name("b"),
                       .tag = root});
     builder.add_rank(0, bound, {});
@@ -251,8 +251,8 @@ TEST(Job, RefusesPeersThatAreNone) {
   const auto error = [](uint32_t peer) {
     Job::Builder builder("test");
     builder.begin_program();
-    builder.add_stream({"s", JobStream::Order::program});
-    builder.add_node({.kind = JobNodeKind::send, .name = builder.add_name("s")});
+    builder.add_stream({"s", Stream::Order::program});
+    builder.add_node({.kind = NodeKind::send, .name = builder.add_name("s")});
     builder.add_rank(0, {}, std::vector{peer});
     return error_of(builder);
   };

@@ -4,18 +4,18 @@
 
 namespace banyan::job {
 
-MessageKey message_key(const Job& job, JobPlace place) {
-  const JobNode& node = job.program(place.rank).nodes[place.node];
-  const uint32_t peer = node.slot == JobNode::kAnyPeer ? node.slot : job.peer(place.rank, node.slot);
-  if (node.kind == JobNodeKind::send) return {.from = place.rank, .to = peer, .tag = node.tag};
+MessageKey message_key(const Job& job, RankNode place) {
+  const Node& node = job.program(place.rank).nodes[place.node];
+  const uint32_t peer = node.slot == Node::kAnyPeer ? node.slot : job.peer(place.rank, node.slot);
+  if (node.kind == NodeKind::send) return {.from = place.rank, .to = peer, .tag = node.tag};
   return {.from = peer, .to = place.rank, .tag = node.tag};
 }
 
 MessageMatch::MessageMatch(const Job& job) : job_(job) {
   std::vector<bool> is_mixed;
-  for (const JobProgram& program : job.programs()) {
-    is_mixed.push_back(std::any_of(program.nodes.begin(), program.nodes.end(), [](const JobNode& node) {
-      return node.kind == JobNodeKind::receive && (node.slot == JobNode::kAnyPeer || node.tag == JobNode::kAnyTag);
+  for (const Program& program : job.programs()) {
+    is_mixed.push_back(std::any_of(program.nodes.begin(), program.nodes.end(), [](const Node& node) {
+      return node.kind == NodeKind::receive && (node.slot == Node::kAnyPeer || node.tag == Node::kAnyTag);
     }));
   }
   for (uint32_t rank = 0; rank < job.rank_count(); ++rank) {
@@ -23,16 +23,16 @@ MessageMatch::MessageMatch(const Job& job) : job_(job) {
   }
 }
 
-std::optional<JobPlace> MessageMatch::start(JobPlace place) {
+std::optional<RankNode> MessageMatch::start(RankNode place) {
   const MessageKey key = message_key(job_, place);
-  const bool is_send = job_.program(place.rank).nodes[place.node].kind == JobNodeKind::send;
+  const bool is_send = job_.program(place.rank).nodes[place.node].kind == NodeKind::send;
   if (!mixed_.empty()) {
     if (const auto it = mixed_.find(key.to); it != mixed_.end()) return start_mixed(it->second, {place, key}, is_send);
   }
   return start_exact(place, key, is_send);
 }
 
-std::optional<JobPlace> MessageMatch::start_exact(JobPlace place, const MessageKey& key, bool is_send) {
+std::optional<RankNode> MessageMatch::start_exact(RankNode place, const MessageKey& key, bool is_send) {
   const auto [it, is_new] = lanes_.try_emplace(key);
   Lane& lane = it->second;
   if (is_new || lane.holds_sends == is_send) {
@@ -43,7 +43,7 @@ std::optional<JobPlace> MessageMatch::start_exact(JobPlace place, const MessageK
     return std::nullopt;
   }
   const uint32_t entry = lane.first;
-  const JobPlace partner = entries_[entry].place;
+  const RankNode partner = entries_[entry].place;
   lane.first = entries_[entry].next;
   entries_[entry].next = free_entry_;
   free_entry_ = entry;
@@ -51,7 +51,7 @@ std::optional<JobPlace> MessageMatch::start_exact(JobPlace place, const MessageK
   return partner;
 }
 
-std::optional<JobPlace> MessageMatch::start_mixed(Mixed& mixed, const Waiting& started, bool is_send) {
+std::optional<RankNode> MessageMatch::start_mixed(Mixed& mixed, const Waiting& started, bool is_send) {
   std::list<Waiting>& others = is_send ? mixed.receives : mixed.sends;
   const auto partner = std::find_if(others.begin(), others.end(), [&](const Waiting& other) {
     return is_send ? other.key.takes(started.key) : started.key.takes(other.key);
@@ -60,12 +60,12 @@ std::optional<JobPlace> MessageMatch::start_mixed(Mixed& mixed, const Waiting& s
     (is_send ? mixed.sends : mixed.receives).push_back(started);
     return std::nullopt;
   }
-  const JobPlace place = partner->place;
+  const RankNode place = partner->place;
   others.erase(partner);
   return place;
 }
 
-uint32_t MessageMatch::new_entry(JobPlace place) {
+uint32_t MessageMatch::new_entry(RankNode place) {
   if (free_entry_ == kNone) {
     entries_.push_back({place});
     return static_cast<uint32_t>(entries_.size() - 1);
@@ -76,7 +76,7 @@ uint32_t MessageMatch::new_entry(JobPlace place) {
   return entry;
 }
 
-void MessageMatch::for_each_waiting(const std::function<void(JobPlace)>& visit) const {
+void MessageMatch::for_each_waiting(const std::function<void(RankNode)>& visit) const {
   for (const auto& [key, lane] : lanes_) {
     for (uint32_t entry = lane.first; entry != kNone; entry = entries_[entry].next) visit(entries_[entry].place);
   }

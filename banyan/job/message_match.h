@@ -17,20 +17,14 @@
 
 namespace banyan::job {
 
-// A node of a rank.
-struct JobPlace {
-  uint32_t rank = 0, node = 0;
-  friend auto operator<=>(const JobPlace&, const JobPlace&) = default;
-};
-
-// What a message goes by. Of a receive, `from` may be JobNode::kAnyPeer and `tag` JobNode::kAnyTag.
+// What a message goes by. Of a receive, `from` may be Node::kAnyPeer and `tag` Node::kAnyTag.
 struct MessageKey {
   uint32_t from = 0, to = 0, tag = 0;
-  bool is_exact() const { return from != JobNode::kAnyPeer && tag != JobNode::kAnyTag; }
+  bool is_exact() const { return from != Node::kAnyPeer && tag != Node::kAnyTag; }
   // Of a receive: whether it takes a message of this other key.
   bool takes(const MessageKey& message) const {
-    return to == message.to && (from == JobNode::kAnyPeer || from == message.from) &&
-           (tag == JobNode::kAnyTag || tag == message.tag);
+    return to == message.to && (from == Node::kAnyPeer || from == message.from) &&
+           (tag == Node::kAnyTag || tag == message.tag);
   }
   friend bool operator==(const MessageKey&, const MessageKey&) = default;
 };
@@ -40,23 +34,23 @@ struct MessageKeyHash {
   }
 };
 // Of the node of a send or receive.
-MessageKey message_key(const Job& job, JobPlace place);
+MessageKey message_key(const Job& job, RankNode place);
 
 class MessageMatch {
  public:
   explicit MessageMatch(const Job& job);
 
   // What the send or receive at `place` is matched with, which waits no longer; nothing: it waits from now on.
-  std::optional<JobPlace> start(JobPlace place);
+  std::optional<RankNode> start(RankNode place);
 
   // What waits, in no order.
-  void for_each_waiting(const std::function<void(JobPlace)>& visit) const;
+  void for_each_waiting(const std::function<void(RankNode)>& visit) const;
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
   struct Entry {
-    JobPlace place;
+    RankNode place;
     uint32_t next = kNone;
   };
   struct Lane {  // of one key: either sends wait, or receives
@@ -64,16 +58,16 @@ class MessageMatch {
     bool holds_sends = false;
   };
   struct Waiting {
-    JobPlace place;
+    RankNode place;
     MessageKey key;
   };
   struct Mixed {  // in the order in which they started
     std::list<Waiting> sends, receives;
   };
 
-  std::optional<JobPlace> start_exact(JobPlace place, const MessageKey& key, bool is_send);
-  static std::optional<JobPlace> start_mixed(Mixed& mixed, const Waiting& started, bool is_send);
-  uint32_t new_entry(JobPlace place);
+  std::optional<RankNode> start_exact(RankNode place, const MessageKey& key, bool is_send);
+  static std::optional<RankNode> start_mixed(Mixed& mixed, const Waiting& started, bool is_send);
+  uint32_t new_entry(RankNode place);
 
   const Job& job_;
   std::unordered_map<MessageKey, Lane, MessageKeyHash> lanes_;

@@ -194,7 +194,7 @@ Schedule pair_exchange(const Fabric& fabric, CollectiveKind kind) {
   const std::vector<LinkId> forth{LinkId{0}, LinkId{3}}, back{LinkId{2}, LinkId{1}};
   const std::vector<RouteId> to_b{builder.add_route(forth)}, to_a{builder.add_route(back)};
   const NodeId a = fabric.ranks()[0], b = fabric.ranks()[1];
-  if (kind == CollectiveKind::allreduce) {
+  if (kind == CollectiveKind::all_reduce) {
     builder.add_chunk({.root = a, .units = 1, .in_tree = to_a, .out_tree = to_b});
     builder.add_chunk({.root = b, .units = 3, .in_tree = to_b, .out_tree = to_a});
   } else {
@@ -209,7 +209,7 @@ TEST(Picture, EscapesHostileNames) {
   const pugi::xml_document drawn = parse(draw_fabric(fabric, Format::svg));
   EXPECT_EQ(count(drawn, "rank", "data-name")["<script>alert('1')</script>&amp;\""], 1);
   EXPECT_EQ(drawn.select_nodes("//script").size(), 0u);
-  const pugi::xml_document trees = parse(draw_trees(pair_exchange(fabric, CollectiveKind::allgather), Format::svg));
+  const pugi::xml_document trees = parse(draw_trees(pair_exchange(fabric, CollectiveKind::all_gather), Format::svg));
   EXPECT_EQ(trees.select_nodes("//script").size(), 0u);
   // U+FFFE is UTF-8 but no XML.
   EXPECT_THAT(draw_fabric(fabric, Format::svg), Not(HasSubstr("\xEF\xBF\xBE")));
@@ -222,7 +222,7 @@ TEST(Picture, IsTheSameEveryTime) {
   for (const Format format : {Format::svg, Format::dot}) {
     EXPECT_EQ(draw_fabric(fabric::generate_fabric("mi250:2"), format),
               draw_fabric(fabric::generate_fabric("mi250:2"), format));
-    const Schedule schedule = pair_exchange(hostile_fabric(), CollectiveKind::allreduce);
+    const Schedule schedule = pair_exchange(hostile_fabric(), CollectiveKind::all_reduce);
     EXPECT_EQ(draw_trees(schedule, format), draw_trees(schedule, format));
   }
 }
@@ -234,7 +234,7 @@ TEST(Picture, RefusesWhatNobodyCouldSee) {
 
 TEST(TreePictures, AnAllreduceShowsBothTreesOfAChunk) {
   const Fabric fabric = fabric::parse_fabric_text("a <-> sw 1GB/s; b <-> sw 2GB/s");
-  const Schedule schedule = pair_exchange(fabric, CollectiveKind::allreduce);
+  const Schedule schedule = pair_exchange(fabric, CollectiveKind::all_reduce);
   const std::string svg = draw_trees(schedule, Format::svg, {.root = fabric.at("b")});
   const pugi::xml_document document = parse(svg);
   const auto cards = document.select_nodes("//g[@class='tree']");
@@ -283,7 +283,7 @@ TEST(TreePictures, ShowEveryRankAndEdgeOnceByLevel) {
 TEST(TreePictures, ExplainEveryKindOfLineByItsOwnColour) {
   const Fabric fabric = fabric::parse_fabric_text("a <-> sw 1GB/s; b <-> sw 2GB/s");
   const std::string one_box =
-      draw_trees(pair_exchange(fabric, CollectiveKind::allgather), Format::svg, {.name = "p.json"});
+      draw_trees(pair_exchange(fabric, CollectiveKind::all_gather), Format::svg, {.name = "p.json"});
   EXPECT_THAT(one_box, AllOf(HasSubstr("through a switch<"), HasSubstr("<title>p.json: allgather among 2 ranks, ")));
   EXPECT_EQ(parse(one_box).select_nodes("//line[@class='legend' and @stroke='#0072B2']").size(), 1u);
   const pugi::xml_document direct = parse(draw_trees(heap_broadcast(15, 1), Format::svg));

@@ -74,7 +74,7 @@ void BaselinePlanner::check_size() const {
   const uint64_t roots =
       static_cast<uint64_t>(std::count_if(weights.begin(), weights.end(), [](uint64_t w) { return w > 0; }));
   const uint64_t trees = baseline_ == Baseline::bidirectional_ring || baseline_ == Baseline::double_binary_tree ? 2 : 1;
-  const uint64_t phases = collective_.kind() == CollectiveKind::allreduce ? 2 : 1;
+  const uint64_t phases = collective_.kind() == CollectiveKind::all_reduce ? 2 : 1;
   if (roots * trees * phases * (count_ - 1) > kMaxEdges) {
     throw unsupported(std::to_string(count_) + " ranks need " + std::to_string(roots * trees * phases * (count_ - 1)) +
                       " tree edges, the limit is " + std::to_string(kMaxEdges));

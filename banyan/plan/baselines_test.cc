@@ -13,8 +13,8 @@
 namespace banyan::plan {
 namespace {
 
-constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
-                                        CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce};
+constexpr CollectiveKind kAllKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                        CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::reduce};
 
 Schedule plan(Baseline baseline, const Fabric& fabric, const Collective::Options& options = {}) {
   return plan_baseline(baseline, fabric, Collective::make(fabric, options));
@@ -81,7 +81,7 @@ TEST(Baselines, ServeSubsetsOddRootsAndUnevenShards) {
       EXPECT_EQ(rooted.chunk(0).root, six[3]);
     }
     if (baseline == Baseline::recursive_doubling) continue;  // six is no power of two
-    for (const CollectiveKind kind : {CollectiveKind::allgather, CollectiveKind::reduce_scatter}) {
+    for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
       const Schedule uneven = plan(baseline, fabric, {.kind = kind, .ranks = six, .weights = {3, 0, 1, 5, 0, 2}});
       expect_valid(uneven);
       EXPECT_EQ(uneven.shard_range(0, 1100), (std::pair<uint64_t, uint64_t>{0, 300}));
@@ -96,7 +96,7 @@ TEST(Baselines, RingReachesTheBoundOnARing) {
   const Fabric one_way = fabric::parse_fabric_text("a -> b 1GB/s; b -> c 1GB/s; c -> d 1GB/s; d -> a 1GB/s");
   const Fabric two_way = fabric::generate_fabric("ring:8@1GB/s");
   for (const CollectiveKind kind :
-       {CollectiveKind::allgather, CollectiveKind::reduce_scatter, CollectiveKind::allreduce}) {
+       {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce}) {
     const Schedule ring = plan(Baseline::ring, one_way, {.kind = kind});
     EXPECT_EQ(seconds_per_byte(ring), testing::brute_force_seconds_per_byte(one_way, ring.collective()));
     const Schedule both = plan(Baseline::bidirectional_ring, two_way, {.kind = kind});
@@ -108,7 +108,7 @@ TEST(Baselines, RingsUseEachHopForAllShardsButOne) {
   const Fabric torus = fabric::generate_fabric("torus:4x4@1GB/s");
   EXPECT_EQ(seconds_per_byte(plan(Baseline::ring, torus)), per_gigabyte(15, 16));
   EXPECT_EQ(seconds_per_byte(plan(Baseline::bidirectional_ring, torus)), per_gigabyte(15, 32));
-  EXPECT_EQ(seconds_per_byte(plan(Baseline::ring, torus, {.kind = CollectiveKind::allreduce})), per_gigabyte(30, 16));
+  EXPECT_EQ(seconds_per_byte(plan(Baseline::ring, torus, {.kind = CollectiveKind::all_reduce})), per_gigabyte(30, 16));
   EXPECT_EQ(seconds_per_byte(plan(Baseline::ring, torus, {.kind = CollectiveKind::broadcast})), per_gigabyte(1, 1));
   EXPECT_EQ(seconds_per_byte(plan(Baseline::bidirectional_ring, torus, {.kind = CollectiveKind::reduce})),
             per_gigabyte(1, 2));
@@ -142,7 +142,7 @@ TEST(Baselines, HierarchicalRingReachesTheBoundOfManyBoxes) {
 
 TEST(Baselines, RecursiveDoublingTiesAllShardsOfAStep) {
   const Fabric fabric = fabric::generate_fabric("hypercube:3");
-  const Schedule schedule = plan(Baseline::recursive_doubling, fabric, {.kind = CollectiveKind::allreduce});
+  const Schedule schedule = plan(Baseline::recursive_doubling, fabric, {.kind = CollectiveKind::all_reduce});
   expect_valid(schedule);
   EXPECT_EQ(heights(schedule).max, 3u + 3u);
   // By step, how many shards a rank sends as one message: halving, then doubling.

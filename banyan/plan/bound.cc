@@ -216,7 +216,7 @@ std::string describe(const Witness& witness, const Fabric& fabric, const Collect
   // Sending out of `inside` while spreading is receiving on the other side; gathering turns both round.
   const bool sends = witness.gathering == from_far;
   std::string amount;
-  if (collective.is_rooted() || collective.kind() == CollectiveKind::allreduce) {
+  if (collective.is_rooted() || collective.kind() == CollectiveKind::all_reduce) {
     amount =
         witness.crossing_weight == witness.total_weight
             ? "the whole buffer"

@@ -17,8 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
-                                        CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce};
+constexpr CollectiveKind kAllKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                        CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::reduce};
 
 double algbw_gigabytes(const Bound& bound) { return 1e-9 / bound.seconds_per_byte.to_double(); }
 
@@ -36,7 +36,7 @@ Collective random_collective(const Fabric& fabric, std::mt19937_64& random) {
   options.ranks = ranks;
   const bool rooted = options.kind == CollectiveKind::broadcast || options.kind == CollectiveKind::reduce;
   if (rooted) options.root = ranks[random() % ranks.size()];
-  if (!rooted && options.kind != CollectiveKind::allreduce && random() % 2 == 0) {
+  if (!rooted && options.kind != CollectiveKind::all_reduce && random() % 2 == 0) {
     for (size_t i = 0; i < ranks.size(); ++i) options.weights.push_back(random() % 4);
     options.weights[random() % ranks.size()] = 1 + random() % 5;
   }

@@ -16,7 +16,7 @@ std::vector<Candidate> candidates_on(const std::string& spec, CollectiveKind kin
 }
 
 TEST(Choose, TakesTheOptimumForLargeMessagesAndLowTreesForSmallOnes) {
-  const auto candidates = candidates_on("mi250:2", CollectiveKind::allreduce);
+  const auto candidates = candidates_on("mi250:2", CollectiveKind::all_reduce);
   ASSERT_GE(candidates.size(), 2u);
   const Schedule& large = choose(candidates, Bytes(uint64_t{1} << 30)).schedule;
   const Schedule& small = choose(candidates, Bytes(64)).schedule;
@@ -26,7 +26,7 @@ TEST(Choose, TakesTheOptimumForLargeMessagesAndLowTreesForSmallOnes) {
 
 // Both are optimal, but in the trees every rank receives from all others at once.
 TEST(Choose, TakesTheRingForLargeMessagesWhereItIsAsQuickAsTheForest) {
-  const auto candidates = candidates_on("leaf-spine:leaves=4,hosts=4,spines=2", CollectiveKind::allgather);
+  const auto candidates = candidates_on("leaf-spine:leaves=4,hosts=4,spines=2", CollectiveKind::all_gather);
   EXPECT_EQ(choose(candidates, Bytes(uint64_t{1} << 30)).planner, "ring");
   EXPECT_NE(choose(candidates, Bytes(64)).planner, "ring");
   const Schedule& large = choose(candidates, Bytes(uint64_t{1} << 30)).schedule;
@@ -35,8 +35,8 @@ TEST(Choose, TakesTheRingForLargeMessagesWhereItIsAsQuickAsTheForest) {
 
 TEST(Choose, EveryCandidateIsRightAndBestForSomeSize) {
   for (const std::string spec : {"ring:5", "star:6", "leaf-spine:leaves=2,hosts=3,spines=2", "torus:3x3"}) {
-    for (const CollectiveKind kind : {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
-                                      CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce}) {
+    for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                      CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::reduce}) {
       const auto candidates = candidates_on(spec, kind);
       ASSERT_FALSE(candidates.empty()) << spec;
       for (size_t i = 0; i < candidates.size(); ++i) {

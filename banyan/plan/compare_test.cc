@@ -22,13 +22,13 @@ std::vector<ComparisonRow> compare_on_ring(CollectiveKind kind) {
 
 TEST(Compare, ListsTheForestAndThenEveryOtherPlanner) {
   std::vector<std::string> planners;
-  for (const ComparisonRow& row : compare_on_ring(CollectiveKind::allgather)) planners.push_back(row.planner);
+  for (const ComparisonRow& row : compare_on_ring(CollectiveKind::all_gather)) planners.push_back(row.planner);
   EXPECT_THAT(planners, testing::ElementsAre("forest", "forest-1-tree", "ring", "bidirectional-ring", "binary-tree",
                                              "double-binary-tree", "recursive-doubling", "hierarchical-ring"));
 }
 
 TEST(Compare, MeasuresEachAgainstTheBound) {
-  const std::vector<ComparisonRow> rows = compare_on_ring(CollectiveKind::allgather);
+  const std::vector<ComparisonRow> rows = compare_on_ring(CollectiveKind::all_gather);
   EXPECT_EQ(rows[0].seconds_per_byte, Fraction(7, 16'000'000'000));
   EXPECT_DOUBLE_EQ(rows[0].over_bound, 1);
   EXPECT_DOUBLE_EQ(rows[2].over_bound, 2);
@@ -41,14 +41,14 @@ TEST(Compare, MeasuresEachAgainstTheBound) {
 }
 
 TEST(Compare, CountsBothPhasesOfAnAllreduce) {
-  const std::vector<ComparisonRow> rows = compare_on_ring(CollectiveKind::allreduce);
+  const std::vector<ComparisonRow> rows = compare_on_ring(CollectiveKind::all_reduce);
   EXPECT_EQ(rows[0].seconds_per_byte, Fraction(14, 16'000'000'000));
   EXPECT_DOUBLE_EQ(rows[0].over_bound, 1);
   EXPECT_EQ(rows[0].heights.max, 14u);
 }
 
 TEST(Compare, SaysWhyABaselineCannotRun) {
-  const std::vector<ComparisonRow> rows = compare_on_ring(CollectiveKind::allgather);
+  const std::vector<ComparisonRow> rows = compare_on_ring(CollectiveKind::all_gather);
   EXPECT_THAT(rows[4].why_not, testing::HasSubstr("without passing through a rank"));
   EXPECT_THAT(rows[7].why_not, testing::HasSubstr("one box"));
   EXPECT_TRUE(rows[4].estimate_seconds.empty());

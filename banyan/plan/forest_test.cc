@@ -21,8 +21,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
-                                        CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce};
+constexpr CollectiveKind kAllKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                        CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::reduce};
 
 // Plans, and holds the plan against the verifier and the bound, neither of which the planner has a hand in.
 ForestPlan checked_plan(const Fabric& fabric, const Collective& collective, const ForestOptions& options = {}) {
@@ -41,7 +41,7 @@ TEST_P(OnFabric, EveryCollectiveReachesTheBound) {
     SCOPED_TRACE(to_string(kind));
     const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = kind}));
     EXPECT_TRUE(plan.optimal);
-    if (kind == CollectiveKind::allreduce) {
+    if (kind == CollectiveKind::all_reduce) {
       EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
     } else {
       EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
@@ -72,12 +72,12 @@ TEST(Forest, ReachesTheBoundOnRandomFabricsOfEveryShape) {
                                                           .directed = random() % 2 == 0,
                                                           .seed = seed});
     Collective::Options options{.kind = kAllKinds[random() % 5]};
-    if (options.kind == CollectiveKind::allgather || options.kind == CollectiveKind::reduce_scatter) {
+    if (options.kind == CollectiveKind::all_gather || options.kind == CollectiveKind::reduce_scatter) {
       for (size_t i = 0; i < fabric.ranks().size(); ++i) options.weights.push_back(random() % 3 + (i == 0));
     }
     const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, options));
     EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
-    if (options.kind != CollectiveKind::allreduce) {
+    if (options.kind != CollectiveKind::all_reduce) {
       EXPECT_EQ(plan.seconds_per_byte, plan.bound.seconds_per_byte);
     }
   }
@@ -189,7 +189,7 @@ TEST(Forest, AnyBandwidthsArePlannedForOrRoundedAtAStatedLoss) {
 TEST(Forest, AnAllreduceWhoseDirectionsHaveNoCommonUnitIsPlanned) {
   const Fabric fabric = fabric::parse_fabric_text(
       "b <-> a 568670492kb/s; b -> a 293788936kb/s; a <-> c 970976904kb/s; b <-> a 1000000007B/s");
-  const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce}));
+  const ForestPlan plan = checked_plan(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce}));
   EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
 }
 
@@ -206,7 +206,7 @@ TEST(Forest, IsTheSameEveryTime) {
 
 TEST(Forest, OverlappedAllreduceMayBeatTheTwoPhaseBoundOnUnevenFabrics) {
   const Fabric path = fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s");
-  const ForestPlan plan = checked_plan(path, Collective::make(path, {.kind = CollectiveKind::allreduce}));
+  const ForestPlan plan = checked_plan(path, Collective::make(path, {.kind = CollectiveKind::all_reduce}));
   EXPECT_LE(plan.seconds_per_byte, plan.bound.seconds_per_byte);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const CollectiveKind kKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter, CollectiveKind::allreduce,
+const CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce,
                                  CollectiveKind::broadcast, CollectiveKind::reduce};
 
 TEST(Planners, AreKnownByTheirNames) {

@@ -1,7 +1,6 @@
 #include "banyan/schedule/collective.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <string>
 
@@ -9,8 +8,6 @@
 
 namespace banyan::schedule {
 namespace {
-constexpr std::array<std::string_view, 5> kNames = {"allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"};
-
 std::vector<NodeId> checked_participants(const Fabric& fabric, const std::vector<NodeId>& ranks) {
   std::vector<NodeId> participants =
       ranks.empty() ? std::vector<NodeId>(fabric.ranks().begin(), fabric.ranks().end()) : ranks;
@@ -44,23 +41,16 @@ std::vector<uint64_t> checked_weights(std::vector<uint64_t> weights, size_t part
 
 }  // namespace
 
-std::string_view to_string(CollectiveKind kind) { return kNames[static_cast<size_t>(kind)]; }
-
-CollectiveKind parse_collective_kind(std::string_view text) {
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == text) return static_cast<CollectiveKind>(i);
-  }
-  throw invalid("unknown collective '" + std::string(text.substr(0, 60)) +
-                "' (known: allgather, reduce-scatter, allreduce, broadcast, reduce)");
-}
-
 Collective Collective::make(const Fabric& fabric, const Options& options) {
+  if (!is_planned(options.kind)) {
+    throw invalid("no plan is made for " + std::string(to_string(options.kind)) + ", only for " +
+                  collective_names(is_planned));
+  }
   Collective collective;
   collective.kind_ = options.kind;
   collective.participants_ = checked_participants(fabric, options.ranks);
   const auto& participants = collective.participants_;
-  const bool sharded = options.kind == CollectiveKind::allgather || options.kind == CollectiveKind::reduce_scatter;
-  if (!sharded && !options.weights.empty())
+  if (!is_sharded(options.kind) && !options.weights.empty())
     throw invalid("weights are for allgather and reduce-scatter, not for " + std::string(to_string(options.kind)));
   if (!collective.is_rooted() && options.root)
     throw invalid("a root is for broadcast and reduce, not for " + std::string(to_string(options.kind)));

@@ -39,10 +39,25 @@ TEST(Collective, RefusesWhatDoesNotFitTheKind) {
                                         {.weights = {1, 2}},
                                         {.weights = {0, 0, 0}},
                                         {.kind = CollectiveKind::broadcast, .ranks = {a, b}, .root = c},
-                                        {.kind = CollectiveKind::allreduce, .weights = {1, 2, 3}}}) {
+                                        {.kind = CollectiveKind::all_reduce, .weights = {1, 2, 3}}}) {
     EXPECT_THROW(Collective::make(kTriangle, bad), Error);
   }
-  EXPECT_THROW(parse_collective_kind("allgatherv"), Error);
+}
+
+TEST(Collective, IsOfAKindThatIsPlanned) {
+  for (const CollectiveTraits& traits : kCollectives) {
+    if (traits.is_planned) {
+      EXPECT_EQ(Collective::make(kTriangle, {.kind = traits.kind}).kind(), traits.kind);
+      continue;
+    }
+    try {
+      Collective::make(kTriangle, {.kind = traits.kind});
+      ADD_FAILURE() << traits.name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message(), "no plan is made for " + std::string(traits.name) +
+                                     ", only for allgather, reduce-scatter, allreduce, broadcast, reduce");
+    }
+  }
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ Export export_schedule(const Schedule& schedule, ExportFormat format, const Expo
   const CollectiveKind kind = schedule.collective().kind();
   ExportSizes sizes{.divisor = parts_of(schedule),
                     .exact_divisor = parts_of(schedule),
-                    .per_rank = kind == CollectiveKind::allgather || kind == CollectiveKind::reduce_scatter};
+                    .per_rank = kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter};
   const bool is_power = (sizes.divisor & (sizes.divisor - 1)) == 0;
   if (options.chunks == ChunkCount::power_of_two && !is_power) {
     if (std::optional<Export> rounded = export_rounded(schedule, format, options, sizes)) return *rounded;

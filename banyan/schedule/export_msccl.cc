@@ -228,20 +228,15 @@ void MscclWriter::append_block(std::string& text, const Block& block, size_t id)
 }
 
 std::string MscclWriter::format() const {
-  static const std::map<CollectiveKind, const char*> kNames = {{CollectiveKind::allgather, "allgather"},
-                                                               {CollectiveKind::reduce_scatter, "reducescatter"},
-                                                               {CollectiveKind::allreduce, "allreduce"},
-                                                               {CollectiveKind::broadcast, "broadcast"},
-                                                               {CollectiveKind::reduce, "reduce"}};
   uint32_t channels = 1;
   for (const Gpu& gpu : gpus_) {
     for (const Block& block : gpu.blocks) channels = std::max(channels, block.channel + 1);
   }
-  const uint64_t inputs = kind_ == CollectiveKind::allgather ? program_.shard_chunks : program_.total_chunks;
+  const uint64_t inputs = kind_ == CollectiveKind::all_gather ? program_.shard_chunks : program_.total_chunks;
   const uint64_t outputs = kind_ == CollectiveKind::reduce_scatter ? program_.shard_chunks : program_.total_chunks;
   std::string text = "<algo" + attribute("name", escaped(options_.name)) + attribute("proto", std::string("Simple")) +
                      attribute("nchannels", channels) + attribute("nchunksperloop", program_.total_chunks) +
-                     attribute("ngpus", program_.ranks) + attribute("coll", std::string(kNames.at(kind_))) +
+                     attribute("ngpus", program_.ranks) + attribute("coll", std::string(traits_of(kind_).compact)) +
                      attribute("inplace", uint64_t{options_.in_place}) +
                      attribute("outofplace", uint64_t{!options_.in_place}) + attribute("minBytes", options_.min_bytes) +
                      attribute("maxBytes", options_.max_bytes) + ">\n  <!-- for " + sizes_ + " -->\n";

@@ -245,8 +245,12 @@ class MscclppWriter {
   }
 
   std::string format() const {
-    Json plan = {{"name", options_.name.substr(0, 200)}, {"collective", collective_name()}, {"protocol", "Simple"},
-                 {"inplace", options_.in_place},         {"reuse_resources", false},        {"gpus", Json::array()}};
+    Json plan = {{"name", options_.name.substr(0, 200)},
+                 {"collective", traits_of(kind_).compact},
+                 {"protocol", "Simple"},
+                 {"inplace", options_.in_place},
+                 {"reuse_resources", false},
+                 {"gpus", Json::array()}};
     for (uint32_t rank = 0; rank < program_.ranks; ++rank) plan["gpus"].push_back(format_gpu(rank));
     plan["num_threads_per_block"] = 1024;
     plan["use_double_scratch_buffer"] = false;
@@ -256,25 +260,9 @@ class MscclppWriter {
     return plan.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
-  const char* collective_name() const {
-    switch (kind_) {
-      case CollectiveKind::allgather:
-        return "allgather";
-      case CollectiveKind::reduce_scatter:
-        return "reducescatter";
-      case CollectiveKind::allreduce:
-        return "allreduce";
-      case CollectiveKind::broadcast:
-        return "broadcast";
-      case CollectiveKind::reduce:
-        return "reduce";
-    }
-    return "";
-  }
-
   // The channels of a GPU stand lane by lane, so that the n-th one to a peer meets the peer's n-th one back.
   Json format_gpu(uint32_t rank) const {
-    const uint64_t inputs = kind_ == CollectiveKind::allgather ? program_.shard_chunks : program_.total_chunks;
+    const uint64_t inputs = kind_ == CollectiveKind::all_gather ? program_.shard_chunks : program_.total_chunks;
     const uint64_t outputs = kind_ == CollectiveKind::reduce_scatter ? program_.shard_chunks : program_.total_chunks;
     Json blocks = Json::array(), peers = Json::array(), remotes = Json::array();
     std::vector<std::pair<uint32_t, char>> known;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/schedule/export_shares.h"
 
@@ -34,8 +35,7 @@ class ProgramBuilder {
   // The format's chunk: the largest unit that all shares and shards are multiples of.
   void measure() {
     const Collective& collective = schedule_.collective();
-    const bool sharded =
-        collective.kind() == CollectiveKind::allgather || collective.kind() == CollectiveKind::reduce_scatter;
+    const bool sharded = is_sharded(collective.kind());
     const uint64_t whole = sharded ? schedule_.total_units() / program_.ranks : schedule_.total_units();
     unit_ = whole / parts_of(schedule_);
     std::vector<uint64_t> per_root(program_.ranks, 0);
@@ -120,15 +120,15 @@ ExportProgram make_export_program(const Schedule& schedule, uint64_t largest) {
 }
 
 BufferPlace BufferMap::input(const ExportTransfer& transfer, uint32_t rank) const {
-  if (kind_ != CollectiveKind::allgather) return {'i', transfer.offset};
+  if (kind_ != CollectiveKind::all_gather) return {'i', transfer.offset};
   // In place, an allgather's shard is found in the output, where it has been all along.
   return in_place_ ? BufferPlace{'o', transfer.offset} : BufferPlace{'i', transfer.offset - program_.shard_begin(rank)};
 }
 
 BufferPlace BufferMap::result(const ExportTransfer& transfer, uint32_t rank) {
   switch (kind_) {
-    case CollectiveKind::allgather:
-    case CollectiveKind::allreduce:
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast:
       return {'o', transfer.offset};
     case CollectiveKind::reduce_scatter:
@@ -137,6 +137,11 @@ BufferPlace BufferMap::result(const ExportTransfer& transfer, uint32_t rank) {
     case CollectiveKind::reduce:
       if (rank == program_.root) return {'o', transfer.offset};
       break;
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter:
+    case CollectiveKind::barrier:
+      CHECK(false) << to_string(kind_) << " has no schedule";
   }
   const auto found = sums_.find({rank, transfer.offset});
   if (found != sums_.end()) return found->second;
@@ -153,7 +158,7 @@ std::vector<OwnPiece> own_pieces(CollectiveKind kind, bool in_place, const Expor
   std::vector<OwnPiece> pieces;
   if (in_place) return pieces;
   for (uint32_t rank = 0; rank < program.ranks; ++rank) {
-    if (kind == CollectiveKind::allgather) {
+    if (kind == CollectiveKind::all_gather) {
       pieces.push_back({.rank = rank,
                         .source = {'i', 0},
                         .destination = {'o', program.shard_begin(rank)},

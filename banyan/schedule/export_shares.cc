@@ -10,7 +10,7 @@ namespace banyan::schedule {
 namespace {
 
 bool is_sharded(const Collective& collective) {
-  return collective.kind() == CollectiveKind::allgather || collective.kind() == CollectiveKind::reduce_scatter;
+  return collective.kind() == CollectiveKind::all_gather || collective.kind() == CollectiveKind::reduce_scatter;
 }
 
 void refuse_uneven_shards(const Collective& collective) {

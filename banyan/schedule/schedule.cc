@@ -43,7 +43,7 @@ std::pair<uint64_t, uint64_t> Schedule::element_range(size_t i, uint64_t element
 
 std::pair<uint64_t, uint64_t> Schedule::shard_range(size_t participant, uint64_t elements) const {
   const CollectiveKind kind = collective_.kind();
-  if (kind != CollectiveKind::allgather && kind != CollectiveKind::reduce_scatter) return {0, elements};
+  if (kind != CollectiveKind::all_gather && kind != CollectiveKind::reduce_scatter) return {0, elements};
   uint64_t before = 0;
   for (size_t i = 0; i < participant; ++i) before += collective_.weights()[i];
   const uint64_t total = collective_.total_weight();

@@ -30,7 +30,8 @@ NodeId node_of(JsonNode name, const Fabric& fabric) {
 
 Collective read_collective(JsonNode object, const Fabric& fabric) {
   object.with_keys({"kind", "ranks", "root", "weights"});
-  Collective::Options options{.kind = object.at("kind").parsed(parse_collective_kind)};
+  Collective::Options options{.kind = object.at("kind").parsed(
+                                  [](const std::string& kind) { return parse_collective_kind(kind, is_planned); })};
   for (const JsonNode name : object.at("ranks").items()) options.ranks.push_back(node_of(name, fabric));
   if (const auto root = object.find("root")) options.root = node_of(*root, fabric);
   if (const auto weights = object.find("weights")) {

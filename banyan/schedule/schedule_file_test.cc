@@ -41,7 +41,7 @@ ScheduleFile sample() {
 ScheduleFile odd_sample() {
   const Fabric fabric = fabric::parse_fabric_text("a\"b <-> c 1GB/s; c <-> d 1GB/s");
   Schedule::Builder builder(
-      fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce, .ranks = {NodeId{1}, NodeId{0}}}));
+      fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce, .ranks = {NodeId{1}, NodeId{0}}}));
   const std::vector<RouteId> out{builder.add_route(std::vector<LinkId>{LinkId{1}})},
       in{builder.add_route(std::vector<LinkId>{LinkId{0}})};
   builder.add_chunk({.root = NodeId{1}, .units = 7, .in_tree = in, .out_tree = out});

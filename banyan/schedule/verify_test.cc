@@ -17,8 +17,8 @@ using testing::ChunkDraft;
 using ::testing::HasSubstr;
 using testing::ScheduleDraft;
 
-constexpr auto kAllgather = CollectiveKind::allgather;
-constexpr auto kAllreduce = CollectiveKind::allreduce;
+constexpr auto kAllgather = CollectiveKind::all_gather;
+constexpr auto kAllreduce = CollectiveKind::all_reduce;
 
 // A ring of four both ways, a bystander e hung on it, and a switch with a way of its own between all four.
 const Fabric kRing = fabric::parse_fabric_text(

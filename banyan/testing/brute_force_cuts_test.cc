@@ -16,9 +16,9 @@ Fraction bound_of(std::string_view text, const Collective::Options& options) {
 }
 
 TEST(BruteForceCuts, OneCableCarriesTheOtherShard) {
-  EXPECT_EQ(bound_of("a <-> b 1GB/s", {.kind = CollectiveKind::allgather}), Fraction(1, 2 * kGiga));
+  EXPECT_EQ(bound_of("a <-> b 1GB/s", {.kind = CollectiveKind::all_gather}), Fraction(1, 2 * kGiga));
   EXPECT_EQ(bound_of("a <-> b 1GB/s", {.kind = CollectiveKind::reduce_scatter}), Fraction(1, 2 * kGiga));
-  EXPECT_EQ(bound_of("a <-> b 1GB/s", {.kind = CollectiveKind::allreduce}), Fraction(1, kGiga));
+  EXPECT_EQ(bound_of("a <-> b 1GB/s", {.kind = CollectiveKind::all_reduce}), Fraction(1, kGiga));
 }
 
 TEST(BruteForceCuts, RingIsBoundByWhatOneRankCanTakeIn) {
@@ -44,8 +44,8 @@ TEST(BruteForceCuts, DirectionsMatter) {
   const NodeId a{0};
   EXPECT_EQ(bound_of(uneven, {.kind = CollectiveKind::broadcast, .root = a}), Fraction(1, kGiga));
   EXPECT_EQ(bound_of(uneven, {.kind = CollectiveKind::reduce, .root = a}), Fraction(1, 4 * kGiga));
-  EXPECT_EQ(bound_of(uneven, {.kind = CollectiveKind::allgather}), Fraction(1, 2 * kGiga));
-  EXPECT_EQ(bound_of(uneven, {.kind = CollectiveKind::allgather, .weights = {1, 7}}), Fraction(7, 32 * kGiga));
+  EXPECT_EQ(bound_of(uneven, {.kind = CollectiveKind::all_gather}), Fraction(1, 2 * kGiga));
+  EXPECT_EQ(bound_of(uneven, {.kind = CollectiveKind::all_gather, .weights = {1, 7}}), Fraction(7, 32 * kGiga));
   EXPECT_EQ(bound_of(uneven, {.kind = CollectiveKind::reduce_scatter, .weights = {1, 7}}), Fraction(7, 8 * kGiga));
 }
 

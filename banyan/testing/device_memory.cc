@@ -51,7 +51,7 @@ RankArrays outputs_for(const MemoryShape& shape, const RankArrays& inputs) {
     if (!defines_output(shape, rank)) continue;
     for (size_t i = 0; i < elements; ++i) {
       switch (shape.kind) {
-        case CollectiveKind::allgather: {
+        case CollectiveKind::all_gather: {
           const size_t shard = inputs[0].size();
           outputs[rank].push_back(inputs[i / shard][i % shard]);
           break;
@@ -59,13 +59,18 @@ RankArrays outputs_for(const MemoryShape& shape, const RankArrays& inputs) {
         case CollectiveKind::reduce_scatter:
           outputs[rank].push_back(sum_at(inputs, rank * elements + i));
           break;
-        case CollectiveKind::allreduce:
+        case CollectiveKind::all_reduce:
         case CollectiveKind::reduce:
           outputs[rank].push_back(sum_at(inputs, i));
           break;
         case CollectiveKind::broadcast:
           outputs[rank].push_back(inputs[shape.root][i]);
           break;
+        case CollectiveKind::all_to_all:
+        case CollectiveKind::gather:
+        case CollectiveKind::scatter:
+        case CollectiveKind::barrier:
+          CHECK(false) << "not interpreted: " << to_string(shape.kind);
       }
     }
   }
@@ -98,7 +103,7 @@ DeviceMemory::DeviceMemory(const MemoryShape& shape, const RankArrays& inputs,
       region.output = shape.input_chunks();
       region.scratch = region.output + shape.output_chunks();
     } else {
-      if (shape.kind == CollectiveKind::allgather) region.input = rank * shape.input_chunks();
+      if (shape.kind == CollectiveKind::all_gather) region.input = rank * shape.input_chunks();
       if (shape.kind == CollectiveKind::reduce_scatter) region.output = rank * shape.output_chunks();
       region.scratch = std::max(shape.input_chunks(), shape.output_chunks());
     }

@@ -27,7 +27,7 @@ enum class BufferKind : uint8_t { input, output, scratch };
 using RankArrays = std::vector<std::vector<int64_t>>;  // by rank
 
 struct MemoryShape {
-  CollectiveKind kind = CollectiveKind::allgather;
+  CollectiveKind kind = CollectiveKind::all_gather;
   uint32_t ranks = 0;
   uint32_t root = 0;                        // of broadcast and reduce
   uint32_t total_chunks = 0;                // of the collective's whole buffer; a multiple of ranks where it is sharded
@@ -35,7 +35,7 @@ struct MemoryShape {
   uint32_t chunk_elements = 0, slices = 1;  // slices <= chunk_elements
   bool in_place = false;
 
-  uint32_t input_chunks() const { return kind == CollectiveKind::allgather ? total_chunks / ranks : total_chunks; }
+  uint32_t input_chunks() const { return kind == CollectiveKind::all_gather ? total_chunks / ranks : total_chunks; }
   uint32_t output_chunks() const {
     return kind == CollectiveKind::reduce_scatter ? total_chunks / ranks : total_chunks;
   }

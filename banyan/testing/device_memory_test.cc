@@ -46,23 +46,23 @@ MemoryShape shape_of(CollectiveKind kind, bool in_place) {
 
 TEST(CollectiveData, IsWhatEachCollectivePromises) {
   const RankArrays whole = {{1, 2}, {10, 20}}, shards = {{1}, {10}};
-  EXPECT_EQ(outputs_for(shape_of(CollectiveKind::allgather, false), shards), (RankArrays{{1, 10}, {1, 10}}));
+  EXPECT_EQ(outputs_for(shape_of(CollectiveKind::all_gather, false), shards), (RankArrays{{1, 10}, {1, 10}}));
   EXPECT_EQ(outputs_for(shape_of(CollectiveKind::reduce_scatter, false), whole), (RankArrays{{11}, {22}}));
-  EXPECT_EQ(outputs_for(shape_of(CollectiveKind::allreduce, false), whole), (RankArrays{{11, 22}, {11, 22}}));
+  EXPECT_EQ(outputs_for(shape_of(CollectiveKind::all_reduce, false), whole), (RankArrays{{11, 22}, {11, 22}}));
   EXPECT_EQ(outputs_for(shape_of(CollectiveKind::broadcast, false), whole), (RankArrays{{10, 20}, {10, 20}}));
   EXPECT_EQ(outputs_for(shape_of(CollectiveKind::reduce, false), whole), (RankArrays{{}, {11, 22}}));
 }
 
 TEST(CollectiveData, DependsOnRankAndPosition) {
-  const RankArrays inputs = inputs_for(shape_of(CollectiveKind::allreduce, false), 1);
+  const RankArrays inputs = inputs_for(shape_of(CollectiveKind::all_reduce, false), 1);
   ASSERT_EQ(inputs[0].size(), 2u);
   EXPECT_NE(inputs[0][0], inputs[0][1]);
   EXPECT_NE(inputs[0][0], inputs[1][0]);
-  EXPECT_NE(inputs, inputs_for(shape_of(CollectiveKind::allreduce, false), 2));
+  EXPECT_NE(inputs, inputs_for(shape_of(CollectiveKind::all_reduce, false), 2));
 }
 
 TEST(CollectiveData, NamesTheFirstElementThatIsWrong) {
-  const MemoryShape shape = shape_of(CollectiveKind::allreduce, false);
+  const MemoryShape shape = shape_of(CollectiveKind::all_reduce, false);
   try {
     expect_outputs(shape, {{11, 22}, {11, 23}}, {{11, 22}, {11, 22}});
     FAIL();
@@ -73,14 +73,14 @@ TEST(CollectiveData, NamesTheFirstElementThatIsWrong) {
 }
 
 TEST(DeviceMemory, KeepsInputAndOutputApartOutOfPlace) {
-  Caller caller(shape_of(CollectiveKind::allreduce, false), {{1, 2}, {10, 20}});
+  Caller caller(shape_of(CollectiveKind::all_reduce, false), {{1, 2}, {10, 20}});
   caller.write({0, BufferKind::output, 0}, {7});
   EXPECT_EQ(caller.read({0, BufferKind::input, 0}), DeviceMemory::Values{1});
   EXPECT_THROW(caller.write({0, BufferKind::input, 0}, {7}), Error);
 }
 
 TEST(DeviceMemory, PutsTheShardOfAnAllgatherWhereItBelongs) {
-  Caller caller(shape_of(CollectiveKind::allgather, true), {{1}, {10}});
+  Caller caller(shape_of(CollectiveKind::all_gather, true), {{1}, {10}});
   EXPECT_EQ(caller.read({0, BufferKind::output, 0}), DeviceMemory::Values{1});
   EXPECT_EQ(caller.read({1, BufferKind::output, 1}), DeviceMemory::Values{10});
   EXPECT_THROW(caller.read({1, BufferKind::output, 0}), Error);
@@ -108,7 +108,7 @@ TEST(DeviceMemory, KnowsWhoseBuffersCountInRootedCollectives) {
 }
 
 TEST(DeviceMemory, CutsChunksIntoSlicesWithoutGaps) {
-  MemoryShape shape = shape_of(CollectiveKind::allreduce, true);
+  MemoryShape shape = shape_of(CollectiveKind::all_reduce, true);
   shape.chunk_elements = 5;
   shape.slices = 3;
   const RankArrays inputs = inputs_for(shape, 1);

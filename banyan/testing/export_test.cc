@@ -17,8 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr CollectiveKind kAllKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
-                                        CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce};
+constexpr CollectiveKind kAllKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                        CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::reduce};
 constexpr schedule::ExportFormat kFormats[] = {schedule::ExportFormat::msccl, schedule::ExportFormat::mscclpp};
 
 uint32_t root_of(const Collective& collective) {
@@ -108,7 +108,7 @@ TEST(Export, ChunksOfUnequalSizesAndSubsetsOfRanksAreRight) {
 TEST(Export, SaysWhichLimitAPlanBreaksAndWhatWouldFit) {
   const Fabric fabric = fabric::generate_fabric("dgx-h100:16");
   const Schedule schedule =
-      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
+      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce})).schedule;
   for (const schedule::ExportFormat format : kFormats) {
     try {
       const schedule::Export fitting = export_schedule(schedule, format);
@@ -120,7 +120,7 @@ TEST(Export, SaysWhichLimitAPlanBreaksAndWhatWouldFit) {
     }
   }
   const Fabric full = fabric::generate_fabric("full:40");
-  const Schedule wide = plan::plan_forest(full, Collective::make(full, {.kind = CollectiveKind::allreduce})).schedule;
+  const Schedule wide = plan::plan_forest(full, Collective::make(full, {.kind = CollectiveKind::all_reduce})).schedule;
   for (const schedule::ExportFormat format : kFormats) {
     try {
       export_schedule(wide, format);
@@ -154,7 +154,7 @@ TEST(Export, IsForPowersOfTwoAtASmallLoss) {
 TEST(Export, SaysForWhichSizesItIs) {
   const Fabric fabric = fabric::generate_fabric("ring:3");
   const Schedule three =
-      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
+      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce})).schedule;
   const schedule::Export exact =
       export_schedule(three, schedule::ExportFormat::msccl, {.chunks = schedule::ChunkCount::exact});
   ASSERT_EQ(exact.sizes.divisor % 3, 0u);
@@ -168,7 +168,7 @@ TEST(Export, SaysForWhichSizesItIs) {
 TEST(Export, KeepsTheFileWholeWhateverTheName) {
   const Fabric fabric = fabric::generate_fabric("ring:3");
   const Schedule schedule =
-      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather})).schedule;
+      plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_gather})).schedule;
   const schedule::Export result =
       export_schedule(schedule, schedule::ExportFormat::msccl, {.name = "two\nlines\x1b[31m\"<"});
   EXPECT_THAT(result.text, HasSubstr("name=\"two_lines_[31m__\""));

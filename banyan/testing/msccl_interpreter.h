@@ -77,7 +77,7 @@ struct MscclGpu {
 
 struct MscclProgram {
   std::string name, protocol;
-  CollectiveKind kind = CollectiveKind::allgather;
+  CollectiveKind kind = CollectiveKind::all_gather;
   uint32_t chunks_per_loop = 0, channels = 0;
   bool in_place = false, out_of_place = false;
   int64_t min_bytes = 0, max_bytes = 0;

@@ -120,9 +120,9 @@ constexpr Range kCount = {0, 1'000'000};
 constexpr Range kFlag = {0, 1};
 
 CollectiveKind kind_of(const std::string& coll) {
-  static const std::map<std::string, CollectiveKind> kKnown = {{"allgather", CollectiveKind::allgather},
+  static const std::map<std::string, CollectiveKind> kKnown = {{"allgather", CollectiveKind::all_gather},
                                                                {"reducescatter", CollectiveKind::reduce_scatter},
-                                                               {"allreduce", CollectiveKind::allreduce},
+                                                               {"allreduce", CollectiveKind::all_reduce},
                                                                {"broadcast", CollectiveKind::broadcast},
                                                                {"reduce", CollectiveKind::reduce}};
   const auto found = kKnown.find(coll);
@@ -296,7 +296,7 @@ class Reader {
     if (program_.max_bytes != 0 && program_.max_bytes < program_.min_bytes) {
       throw invalid("algo", "maxBytes is below minBytes");
     }
-    const bool sharded = program_.kind == CollectiveKind::allgather || program_.kind == CollectiveKind::reduce_scatter;
+    const bool sharded = program_.kind == CollectiveKind::all_gather || program_.kind == CollectiveKind::reduce_scatter;
     if (sharded && program_.chunks_per_loop % program_.gpus.size() != 0) {
       throw invalid("algo", "nchunksperloop is not a multiple of ngpus");
     }

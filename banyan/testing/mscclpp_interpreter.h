@@ -84,7 +84,7 @@ struct MscclppGpu {
 
 struct MscclppPlan {
   std::string name;
-  CollectiveKind kind = CollectiveKind::allgather;
+  CollectiveKind kind = CollectiveKind::all_gather;
   bool in_place = false;
   uint32_t total_chunks = 0;
   std::vector<MscclppChannel> channels;

@@ -144,9 +144,9 @@ class Reader {
 
   void read_top(const Json& top) {
     const std::string where = "plan";
-    static const std::map<std::string, CollectiveKind> kKinds = {{"allgather", CollectiveKind::allgather},
+    static const std::map<std::string, CollectiveKind> kKinds = {{"allgather", CollectiveKind::all_gather},
                                                                  {"reducescatter", CollectiveKind::reduce_scatter},
-                                                                 {"allreduce", CollectiveKind::allreduce},
+                                                                 {"allreduce", CollectiveKind::all_reduce},
                                                                  {"broadcast", CollectiveKind::broadcast},
                                                                  {"reduce", CollectiveKind::reduce}};
     plan_.name = text(top, "name", where);
@@ -188,7 +188,7 @@ class Reader {
     if (number(gpu, "id", where, ranks) != rank) throw invalid(where, "ids are not 0, 1, 2 in order");
     const uint32_t input = number(gpu, "input_chunks", where, kMaxChunks);
     const uint32_t output = number(gpu, "output_chunks", where, kMaxChunks);
-    const bool gathers = plan_.kind == CollectiveKind::allgather,
+    const bool gathers = plan_.kind == CollectiveKind::all_gather,
                scatters = plan_.kind == CollectiveKind::reduce_scatter;
     if (input == 0 || output == 0 ||
         uint64_t{input} * (gathers ? ranks : 1) != uint64_t{output} * (scatters ? ranks : 1)) {

@@ -133,11 +133,11 @@ ScheduleDraft random_schedule(const Fabric& fabric, const RandomScheduleOptions&
     if (!all) std::erase_if(ranks, [&](NodeId) { return random() % 4 == 0; });
     if (ranks.size() < 2) continue;
     Collective::Options asked{.kind = options.kind, .ranks = ranks};
-    const bool sharded = options.kind == CollectiveKind::allgather || options.kind == CollectiveKind::reduce_scatter;
+    const bool sharded = is_sharded(options.kind);
     if (sharded && random() % 2 == 0) {
       for (size_t i = 0; i < ranks.size(); ++i) asked.weights.push_back(random() % 4 + (i == 0));
     }
-    if (options.kind == CollectiveKind::broadcast || options.kind == CollectiveKind::reduce) {
+    if (is_rooted(options.kind)) {
       asked.root = ranks[random() % ranks.size()];
     }
     ScheduleDraft draft{.fabric = fabric, .collective = Collective::make(fabric, asked)};

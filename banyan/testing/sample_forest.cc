@@ -46,8 +46,7 @@ class Grower {
   Collective make_collective() const {
     Collective::Options asked{.kind = options_.kind, .weights = options_.weights};
     for (uint32_t rank = 0; rank < options_.ranks; ++rank) asked.ranks.push_back(participant(rank));
-    const bool is_rooted = options_.kind == CollectiveKind::broadcast || options_.kind == CollectiveKind::reduce;
-    if (is_rooted) asked.root = participant(options_.root);
+    if (is_rooted(options_.kind)) asked.root = participant(options_.root);
     return Collective::make(fabric_, asked);
   }
 

@@ -11,7 +11,7 @@ namespace banyan::testing {
 enum class TreeShape { random, path, star };
 
 struct SampleForestOptions {
-  CollectiveKind kind = CollectiveKind::allreduce;
+  CollectiveKind kind = CollectiveKind::all_reduce;
   uint32_t ranks = 4;
   uint32_t trees_per_root = 2;         // of unequal shares
   uint32_t root = 0;                   // of broadcast and reduce

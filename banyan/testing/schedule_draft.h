@@ -47,7 +47,7 @@ ScheduleDraft draft_of(const Schedule& schedule);
 std::optional<Fraction> executes_to(const ScheduleDraft& draft);
 
 struct RandomScheduleOptions {
-  CollectiveKind kind = CollectiveKind::allgather;
+  CollectiveKind kind = CollectiveKind::all_gather;
   uint32_t max_chunks_per_root = 3;
   bool steps = false;  // ties between equal depths of all trees
   uint64_t seed = 1;

@@ -75,7 +75,7 @@ BENCHMARK(shift_phases)->UseManualTime()->Unit(benchmark::kMillisecond);
 void ring_of_1024(benchmark::State& state) {
   const Fabric fabric = fabric::generate_fabric("star:1024");
   const Schedule schedule =
-      plan_baseline(plan::Baseline::ring, fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce}));
+      plan_baseline(plan::Baseline::ring, fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce}));
   predict::ScheduleSimulationOptions options{.total = Bytes(1 << 30), .slice = Bytes(1 << 30)};
   options.fold = false;
   static const Picoseconds expected = simulate_schedule(schedule, options).time;

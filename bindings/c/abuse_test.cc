@@ -120,28 +120,25 @@ INSTANTIATE_TEST_SUITE_P(Manners, Strangers,
 
 // New connections are made all the while, since each part is a communicator of its own.
 TEST_P(Strangers, OnThePortsOfWorkingRanksChangeNothing) {
-  EXPECT_THAT(run_ranks(3,
-                        [](banyan_comm_t comm, int) -> std::string {
-                          const Footprint before = Footprint::now();
-                          std::string wrong;
-                          {
-                            Stranger stranger(GetParam());
-                            for (uint64_t round = 0; round < 25 && wrong.empty(); ++round) {
-                              banyan_comm_t part = nullptr;
-                              if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS)
-                                return banyan_last_error(comm);
-                              wrong = Load(part, {.seed = round, .largest = 50'000}).calls(20, 50'000);
-                              banyan_comm_destroy(part);
-                            }
-                            if (stranger.stop() == 0) wrong += "nobody called";
-                          }
-                          // Who has hung up is forgotten, a little later.
-                          const auto end = Clock::now() + std::chrono::seconds(20);
-                          while (!growth(before, Footprint::now()).empty() && Clock::now() < end)
-                            std::this_thread::yield();
-                          return wrong + growth(before, Footprint::now());
-                        }),
-              Each(""));
+  const auto body = [](banyan_comm_t comm, int) -> std::string {
+    const Footprint before = Footprint::now();
+    std::string wrong;
+    {
+      Stranger stranger(GetParam());
+      for (uint64_t round = 0; round < 25 && wrong.empty(); ++round) {
+        banyan_comm_t part = nullptr;
+        if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
+        wrong = Load(part, {.seed = round, .largest = 50'000}).calls(20, 50'000);
+        banyan_comm_destroy(part);
+      }
+      if (stranger.stop() == 0) wrong += "nobody called";
+    }
+    // Who has hung up is forgotten, a little later.
+    const auto end = Clock::now() + std::chrono::seconds(20);
+    while (!growth(before, Footprint::now()).empty() && Clock::now() < end) std::this_thread::yield();
+    return wrong + growth(before, Footprint::now());
+  };
+  EXPECT_THAT(run_ranks(3, body), Each(""));
 }
 
 // ---- Meeting ----
@@ -205,14 +202,13 @@ std::string join(const banyan_unique_id_t& id, int size, int rank, double second
 
 TEST_P(Strangers, AtTheMeetingPointChangeNothing) {
   IdNote note;
-  EXPECT_THAT(run_processes(4,
-                            [&](int rank) {
-                              if (rank > 0) return join(note.wait(), 4, rank, 60);
-                              const banyan_unique_id_t id = note.make();
-                              const Stranger stranger(GetParam());
-                              return join(id, 4, rank, 60);
-                            }),
-              Each("one of 4"));
+  const auto body = [&](int rank) {
+    if (rank > 0) return join(note.wait(), 4, rank, 60);
+    const banyan_unique_id_t id = note.make();
+    const Stranger stranger(GetParam());
+    return join(id, 4, rank, 60);
+  };
+  EXPECT_THAT(run_processes(4, body), Each("one of 4"));
 }
 
 // Both kinds of places. The port is one that was free a moment ago.

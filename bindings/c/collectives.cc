@@ -9,6 +9,7 @@
 #include "banyan/compose/settings.h"
 #include "bindings/c/handles.h"
 
+using banyan::CollectiveKind;
 using banyan::Error;
 using banyan::ErrorCode;
 using banyan::c::expect_pointer;
@@ -95,14 +96,11 @@ void resolve_in_place(banyan::run::Call& call, uint32_t rank) {
   if (call.send == BANYAN_IN_PLACE && call.recv == BANYAN_IN_PLACE) {
     throw Error(ErrorCode::invalid_input, "send and recv are both BANYAN_IN_PLACE");
   }
-  const bool gathers = call.kind == banyan::run::OperationKind::all_gather ||
-                       call.kind == banyan::run::OperationKind::all_gather_v ||
-                       call.kind == banyan::run::OperationKind::gather;
-  const bool scatters = call.kind == banyan::run::OperationKind::reduce_scatter ||
-                        call.kind == banyan::run::OperationKind::reduce_scatter_v ||
-                        call.kind == banyan::run::OperationKind::scatter;
+  const auto collective = collective_of(call.kind);
+  const bool gathers = collective == CollectiveKind::all_gather || collective == CollectiveKind::gather;
+  const bool scatters = collective == CollectiveKind::reduce_scatter || collective == CollectiveKind::scatter;
   if (call.send == BANYAN_IN_PLACE) {
-    if (scatters || call.is_between_two()) {
+    if (scatters || is_message(call.kind)) {
       throw Error(ErrorCode::invalid_input, std::string(to_string(call.kind)) + " takes no BANYAN_IN_PLACE as send");
     }
     const uint64_t offset = gathers ? own_offset(call, call.recv_counts, call.recv_displacements, rank) : 0;

@@ -338,125 +338,113 @@ INSTANTIATE_TEST_SUITE_P(Collectives, EverySize, ::testing::Values(1, 2, 3, 4, 7
 
 TEST_P(EverySize, EveryCollectiveTypeAndReductionIsRight) {
   const int size = GetParam();
-  EXPECT_THAT(run_ranks(size,
-                        [&](banyan_comm_t comm, int rank) {
-                          for (const bool shared : {false, true}) {
-                            Rank tester(comm, rank, size, shared);
-                            for (const size_t count : {0, 1, 13, 997}) {
-                              tester.all_of(count, false);
-                              if (count > 0) tester.all_of(count, true);
-                            }
-                            if (!tester.report().empty()) return (shared ? "shared: " : "ordinary: ") + tester.report();
-                          }
-                          return std::string();
-                        }),
-              Each(""));
+  const auto body = [&](banyan_comm_t comm, int rank) {
+    for (const bool shared : {false, true}) {
+      Rank tester(comm, rank, size, shared);
+      for (const size_t count : {0, 1, 13, 997}) {
+        tester.all_of(count, false);
+        if (count > 0) tester.all_of(count, true);
+      }
+      if (!tester.report().empty()) return (shared ? "shared: " : "ordinary: ") + tester.report();
+    }
+    return std::string();
+  };
+  EXPECT_THAT(run_ranks(size, body), Each(""));
 }
 
 // Around the sizes at which one way gives way to another, for one type.
 TEST_P(EverySize, LargeBuffersAreRight) {
   const int size = GetParam();
-  EXPECT_THAT(run_ranks(size,
-                        [&](banyan_comm_t comm, int) -> std::string {
-                          for (const size_t count : {8191u, 16384u, 16385u, 100'003u, 600'001u}) {
-                            std::vector<int32_t> values(count), sums(count);
-                            int rank = 0;
-                            banyan_comm_user_rank(comm, &rank);
-                            for (size_t i = 0; i < count; ++i)
-                              values[i] = static_cast<int32_t>(i * 7 + static_cast<size_t>(rank) * 13);
-                            if (banyan_all_reduce(values.data(), sums.data(), count, BANYAN_INT32, BANYAN_SUM, comm,
-                                                  nullptr) != BANYAN_SUCCESS)
-                              return banyan_last_error(comm);
-                            for (size_t i = 0; i < count; ++i) {
-                              const auto expected = static_cast<int32_t>(
-                                  static_cast<size_t>(size) * i * 7 + 13 * static_cast<size_t>(size * (size - 1) / 2));
-                              if (sums[i] != expected)
-                                return "element " + std::to_string(i) + " of " + std::to_string(count);
-                            }
-                          }
-                          return "";
-                        }),
-              Each(""));
+  const auto body = [&](banyan_comm_t comm, int) -> std::string {
+    for (const size_t count : {8191u, 16384u, 16385u, 100'003u, 600'001u}) {
+      std::vector<int32_t> values(count), sums(count);
+      int rank = 0;
+      banyan_comm_user_rank(comm, &rank);
+      for (size_t i = 0; i < count; ++i) values[i] = static_cast<int32_t>(i * 7 + static_cast<size_t>(rank) * 13);
+      if (banyan_all_reduce(values.data(), sums.data(), count, BANYAN_INT32, BANYAN_SUM, comm, nullptr) !=
+          BANYAN_SUCCESS)
+        return banyan_last_error(comm);
+      for (size_t i = 0; i < count; ++i) {
+        const auto expected =
+            static_cast<int32_t>(static_cast<size_t>(size) * i * 7 + 13 * static_cast<size_t>(size * (size - 1) / 2));
+        if (sums[i] != expected) return "element " + std::to_string(i) + " of " + std::to_string(count);
+      }
+    }
+    return "";
+  };
+  EXPECT_THAT(run_ranks(size, body), Each(""));
 }
 
 // One rank alone is refused, which must not disturb the calls of all.
 TEST(Collectives, BitsOfFloatsAreRefusedBeforeAnythingHappens) {
-  EXPECT_THAT(
-      run_ranks(2,
-                [](banyan_comm_t comm, int rank) -> std::string {
-                  const auto is_refused = [&](banyan_result_t result, const std::string& text) {
-                    return result == BANYAN_INVALID_ARGUMENT && banyan_last_error(comm) == text;
-                  };
-                  std::vector<double> values(2000, 0.5);
-                  const std::vector<double> before = values;
-                  double* const data = values.data();
-                  const size_t counts[] = {3, 4};
-                  const std::string rest = " is for integers, not ";
-                  const std::pair<banyan_op_t, std::string> ops[] = {
-                      {BANYAN_BAND, "band"}, {BANYAN_BOR, "bor"}, {BANYAN_BXOR, "bxor"}};
-                  const std::pair<banyan_type_t, std::string> types[] = {
-                      {BANYAN_FLOAT16, "float16; give the same bits as uint16"},
-                      {BANYAN_BFLOAT16, "bfloat16; give the same bits as uint16"},
-                      {BANYAN_FLOAT32, "float32; give the same bits as uint32"},
-                      {BANYAN_FLOAT64, "float64; give the same bits as uint64"}};
-                  for (const auto& [op, op_name] : ops) {
-                    for (const auto& [type, type_name] : types) {
-                      if (rank != 1) continue;
-                      const std::string text = op_name + rest + type_name;
-                      banyan_request_t request = nullptr;
-                      if (!is_refused(banyan_all_reduce(data, data, 1000, type, op, comm, nullptr), text) ||
-                          !is_refused(banyan_all_reduce(data, data, 0, type, op, comm, nullptr), text) ||
-                          !is_refused(banyan_reduce(data, data, 5, type, op, 0, comm, &request), text) ||
-                          !is_refused(banyan_reduce_scatter(data, data + 4, 4, type, op, comm, nullptr), text) ||
-                          !is_refused(banyan_reduce_scatter_v(data, data + 9, counts, type, op, comm, nullptr), text))
-                        return "not refused: " + text + "; said " + banyan_last_error(comm);
-                      if (request != nullptr) return "a request of what was refused";
-                      if (banyan_group_start() != BANYAN_SUCCESS) return "group";
-                      if (!is_refused(banyan_all_reduce(data, data, 9, type, op, comm, nullptr), text))
-                        return "not refused in a group: " + text;
-                      if (banyan_group_end() != BANYAN_SUCCESS) return "the group was not empty";
-                    }
-                  }
-                  if (values != before) return "data has changed";
-                  int32_t bits = rank == 0 ? 0b0110 : 0b0011;
-                  if (banyan_all_reduce(&bits, &bits, 1, BANYAN_INT32, BANYAN_BXOR, comm, nullptr) != BANYAN_SUCCESS)
-                    return banyan_last_error(comm);
-                  return std::to_string(bits);
-                }),
-      Each("5"));
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    const auto is_refused = [&](banyan_result_t result, const std::string& text) {
+      return result == BANYAN_INVALID_ARGUMENT && banyan_last_error(comm) == text;
+    };
+    std::vector<double> values(2000, 0.5);
+    const std::vector<double> before = values;
+    double* const data = values.data();
+    const size_t counts[] = {3, 4};
+    const std::string rest = " is for integers, not ";
+    const std::pair<banyan_op_t, std::string> ops[] = {
+        {BANYAN_BAND, "band"}, {BANYAN_BOR, "bor"}, {BANYAN_BXOR, "bxor"}};
+    const std::pair<banyan_type_t, std::string> types[] = {{BANYAN_FLOAT16, "float16; give the same bits as uint16"},
+                                                           {BANYAN_BFLOAT16, "bfloat16; give the same bits as uint16"},
+                                                           {BANYAN_FLOAT32, "float32; give the same bits as uint32"},
+                                                           {BANYAN_FLOAT64, "float64; give the same bits as uint64"}};
+    for (const auto& [op, op_name] : ops) {
+      for (const auto& [type, type_name] : types) {
+        if (rank != 1) continue;
+        const std::string text = op_name + rest + type_name;
+        banyan_request_t request = nullptr;
+        if (!is_refused(banyan_all_reduce(data, data, 1000, type, op, comm, nullptr), text) ||
+            !is_refused(banyan_all_reduce(data, data, 0, type, op, comm, nullptr), text) ||
+            !is_refused(banyan_reduce(data, data, 5, type, op, 0, comm, &request), text) ||
+            !is_refused(banyan_reduce_scatter(data, data + 4, 4, type, op, comm, nullptr), text) ||
+            !is_refused(banyan_reduce_scatter_v(data, data + 9, counts, type, op, comm, nullptr), text))
+          return "not refused: " + text + "; said " + banyan_last_error(comm);
+        if (request != nullptr) return "a request of what was refused";
+        if (banyan_group_start() != BANYAN_SUCCESS) return "group";
+        if (!is_refused(banyan_all_reduce(data, data, 9, type, op, comm, nullptr), text))
+          return "not refused in a group: " + text;
+        if (banyan_group_end() != BANYAN_SUCCESS) return "the group was not empty";
+      }
+    }
+    if (values != before) return "data has changed";
+    int32_t bits = rank == 0 ? 0b0110 : 0b0011;
+    if (banyan_all_reduce(&bits, &bits, 1, BANYAN_INT32, BANYAN_BXOR, comm, nullptr) != BANYAN_SUCCESS)
+      return banyan_last_error(comm);
+    return std::to_string(bits);
+  };
+  EXPECT_THAT(run_ranks(2, body), Each("5"));
 }
 
 TEST(Collectives, OpsThatDoNotExistAreRefused) {
-  EXPECT_THAT(
-      run_ranks(1,
-                [](banyan_comm_t comm, int) -> std::string {
-                  int32_t value = 7;
-                  for (const banyan_op_t op : {-1, BANYAN_BXOR + 1, 999, 1000, 1 << 30}) {
-                    const banyan_result_t result =
-                        banyan_all_reduce(&value, &value, 1, BANYAN_INT32, op, comm, nullptr);
-                    if (result != BANYAN_INVALID_ARGUMENT ||
-                        banyan_last_error(comm) != "op " + std::to_string(op) + " does not exist in this communicator")
-                      return std::to_string(op) + ": " + banyan_last_error(comm);
-                  }
-                  return "";
-                }),
-      Each(""));
+  const auto body = [](banyan_comm_t comm, int) -> std::string {
+    int32_t value = 7;
+    for (const banyan_op_t op : {-1, BANYAN_BXOR + 1, 999, 1000, 1 << 30}) {
+      const banyan_result_t result = banyan_all_reduce(&value, &value, 1, BANYAN_INT32, op, comm, nullptr);
+      if (result != BANYAN_INVALID_ARGUMENT ||
+          banyan_last_error(comm) != "op " + std::to_string(op) + " does not exist in this communicator")
+        return std::to_string(op) + ": " + banyan_last_error(comm);
+    }
+    return "";
+  };
+  EXPECT_THAT(run_ranks(1, body), Each(""));
 }
 
 TEST(Collectives, APremultipliedSumScalesWhatEachRankContributes) {
-  EXPECT_THAT(run_ranks(3,
-                        [](banyan_comm_t comm, int rank) -> std::string {
-                          banyan_op_t op = 0;
-                          if (banyan_op_create_premul_sum(&op, rank + 1, comm) != BANYAN_SUCCESS) return "create";
-                          std::vector<float> values(1000, 10.0f);
-                          if (banyan_all_reduce(values.data(), values.data(), 1000, BANYAN_FLOAT32, op, comm,
-                                                nullptr) != BANYAN_SUCCESS)
-                            return banyan_last_error(comm);
-                          if (banyan_op_destroy(op, comm) != BANYAN_SUCCESS) return "destroy";
-                          if (banyan_op_destroy(op, comm) != BANYAN_INVALID_ARGUMENT) return "destroyed twice";
-                          return std::to_string(static_cast<int>(values[999]));
-                        }),
-              Each("60"));
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    banyan_op_t op = 0;
+    if (banyan_op_create_premul_sum(&op, rank + 1, comm) != BANYAN_SUCCESS) return "create";
+    std::vector<float> values(1000, 10.0f);
+    if (banyan_all_reduce(values.data(), values.data(), 1000, BANYAN_FLOAT32, op, comm, nullptr) != BANYAN_SUCCESS)
+      return banyan_last_error(comm);
+    if (banyan_op_destroy(op, comm) != BANYAN_SUCCESS) return "destroy";
+    if (banyan_op_destroy(op, comm) != BANYAN_INVALID_ARGUMENT) return "destroyed twice";
+    return std::to_string(static_cast<int>(values[999]));
+  };
+  EXPECT_THAT(run_ranks(3, body), Each("60"));
 }
 
 }  // namespace

@@ -30,170 +30,166 @@ std::string sum_of_ranks(banyan_comm_t comm) {
   return result == BANYAN_SUCCESS ? std::to_string(sum) : banyan_last_error(comm);
 }
 
+// What rank `rank` has at `at`, and the sum over the first `ranks` ranks: exact in every type.
+int32_t sample(int rank, size_t at) { return (rank + 1) * static_cast<int32_t>(1 + at % 1000); }
+int32_t sum_of_samples(int ranks, size_t at) { return ranks * (ranks + 1) / 2 * static_cast<int32_t>(1 + at % 1000); }
+
+template <typename T>
+std::vector<T> samples(int rank, size_t count, size_t from = 0) {
+  std::vector<T> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<T>(sample(rank, from + i));
+  return values;
+}
+
 TEST(Requests, SeveralAreInFlightAndCompleteInAnyOrder) {
-  EXPECT_THAT(run_ranks(3,
-                        [](banyan_comm_t comm, int rank) -> std::string {
-                          constexpr int kCount = 40;
-                          std::vector<std::vector<int32_t>> values(kCount);
-                          std::vector<banyan_request_t> requests(kCount);
-                          for (int i = 0; i < kCount; ++i) {
-                            values[static_cast<size_t>(i)].assign(static_cast<size_t>(i * 500), rank + i);
-                            auto& buffer = values[static_cast<size_t>(i)];
-                            banyan_all_reduce(buffer.data(), buffer.data(), buffer.size(), BANYAN_INT32, BANYAN_SUM,
-                                              comm, &requests[static_cast<size_t>(i)]);
-                          }
-                          std::set<int> done;
-                          for (int i = 0; i < kCount; ++i) {
-                            int index = -1;
-                            if (banyan_wait_any(requests.data(), kCount, &index) != BANYAN_SUCCESS)
-                              return banyan_last_error(comm);
-                            done.insert(index);
-                          }
-                          if (done.size() != kCount) return "not all";
-                          for (int i = 1; i < kCount; ++i) {
-                            if (values[static_cast<size_t>(i)].back() != 3 + 3 * i)
-                              return "wrong at " + std::to_string(i);
-                          }
-                          int index = 5;
-                          if (banyan_wait_any(requests.data(), kCount, &index) != BANYAN_SUCCESS || index != -1)
-                            return "none left";
-                          return "right";
-                        }),
-              Each("right"));
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    constexpr size_t kCount = 40;
+    std::vector<std::vector<int32_t>> values(kCount);
+    std::vector<banyan_request_t> requests(kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+      values[i] = samples<int32_t>(rank, i * 500, i);
+      banyan_all_reduce(values[i].data(), values[i].data(), values[i].size(), BANYAN_INT32, BANYAN_SUM, comm,
+                        &requests[i]);
+    }
+    std::set<int> done;
+    for (size_t i = 0; i < kCount; ++i) {
+      int index = -1;
+      if (banyan_wait_any(requests.data(), kCount, &index) != BANYAN_SUCCESS) return banyan_last_error(comm);
+      done.insert(index);
+    }
+    if (done.size() != kCount) return "not all";
+    for (size_t i = 0; i < kCount; ++i) {
+      for (size_t at = 0; at < values[i].size(); ++at) {
+        if (values[i][at] != sum_of_samples(3, i + at))
+          return "call " + std::to_string(i) + " at " + std::to_string(at);
+      }
+    }
+    int index = 5;
+    if (banyan_wait_any(requests.data(), kCount, &index) != BANYAN_SUCCESS || index != -1) return "none left";
+    return "right";
+  };
+  EXPECT_THAT(run_ranks(3, body), Each("right"));
 }
 
 TEST(Requests, MakeProgressWhileNobodyWaits) {
-  EXPECT_THAT(run_ranks(2,
-                        [](banyan_comm_t comm, int rank) -> std::string {
-                          std::vector<int32_t> values(300'000, rank + 1);
-                          banyan_request_t request = nullptr;
-                          banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_INT32, BANYAN_SUM, comm,
-                                            &request);
-                          // The other end of the buffer changes without any call of ours.
-                          const volatile int32_t& last = values.back();
-                          const auto end = Clock::now() + std::chrono::seconds(20);
-                          while (last != 3 && Clock::now() < end) std::this_thread::yield();
-                          const bool moved = last == 3;
-                          if (banyan_wait(&request) != BANYAN_SUCCESS) return banyan_last_error(comm);
-                          return moved ? "moved" : "stood still";
-                        }),
-              Each("moved"));
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    std::vector<int32_t> values = samples<int32_t>(rank, 300'000);
+    banyan_request_t request = nullptr;
+    banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_INT32, BANYAN_SUM, comm, &request);
+    // The other end of the buffer changes without any call of ours.
+    const volatile int32_t& last = values.back();
+    const int32_t expected = sum_of_samples(2, values.size() - 1);
+    const auto end = Clock::now() + std::chrono::seconds(20);
+    while (last != expected && Clock::now() < end) std::this_thread::yield();
+    const bool moved = last == expected;
+    if (banyan_wait(&request) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    for (size_t at = 0; at < values.size(); ++at) {
+      if (values[at] != sum_of_samples(2, at)) return "wrong at " + std::to_string(at);
+    }
+    return moved ? "moved" : "stood still";
+  };
+  EXPECT_THAT(run_ranks(2, body), Each("moved"));
 }
 
 TEST(Messages, ArriveInOrderAndCrossEachOther) {
-  EXPECT_THAT(
-      run_ranks(3,
-                [](banyan_comm_t comm, int rank) -> std::string {
-                  for (const size_t count : {1u, 30u, 2000u, 100'000u}) {
-                    std::vector<std::vector<int32_t>> in(3, std::vector<int32_t>(count)),
-                        out(3, std::vector<int32_t>(count));
-                    banyan_group_start();
-                    for (int peer = 0; peer < 3; ++peer) {
-                      if (peer == rank) continue;
-                      std::iota(out[static_cast<size_t>(peer)].begin(), out[static_cast<size_t>(peer)].end(),
-                                rank * 1000 + peer);
-                      banyan_send(out[static_cast<size_t>(peer)].data(), count, BANYAN_INT32, peer, comm, nullptr);
-                      banyan_recv(in[static_cast<size_t>(peer)].data(), count, BANYAN_INT32, peer, comm, nullptr);
-                    }
-                    if (banyan_group_end() != BANYAN_SUCCESS) return banyan_last_error(nullptr);
-                    for (int peer = 0; peer < 3; ++peer) {
-                      if (peer == rank) continue;
-                      for (size_t i = 0; i < count; ++i) {
-                        if (in[static_cast<size_t>(peer)][i] != peer * 1000 + rank + static_cast<int>(i))
-                          return "wrong";
-                      }
-                    }
-                  }
-                  return sum_of_ranks(comm);
-                }),
-      Each("6"));
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    for (const size_t count : {1u, 30u, 2000u, 100'000u}) {
+      std::vector<std::vector<int32_t>> in(3, std::vector<int32_t>(count)), out(3, std::vector<int32_t>(count));
+      banyan_group_start();
+      for (int peer = 0; peer < 3; ++peer) {
+        if (peer == rank) continue;
+        std::iota(out[static_cast<size_t>(peer)].begin(), out[static_cast<size_t>(peer)].end(), rank * 1000 + peer);
+        banyan_send(out[static_cast<size_t>(peer)].data(), count, BANYAN_INT32, peer, comm, nullptr);
+        banyan_recv(in[static_cast<size_t>(peer)].data(), count, BANYAN_INT32, peer, comm, nullptr);
+      }
+      if (banyan_group_end() != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+      for (int peer = 0; peer < 3; ++peer) {
+        if (peer == rank) continue;
+        for (size_t i = 0; i < count; ++i) {
+          if (in[static_cast<size_t>(peer)][i] != peer * 1000 + rank + static_cast<int>(i)) return "wrong";
+        }
+      }
+    }
+    return sum_of_ranks(comm);
+  };
+  EXPECT_THAT(run_ranks(3, body), Each("6"));
 }
 
 TEST(Messages, GoOnWhileACollectiveWaits) {
-  EXPECT_THAT(run_ranks(2,
-                        [](banyan_comm_t comm, int rank) -> std::string {
-                          std::vector<double> values(50'000, rank);
-                          banyan_request_t message = nullptr, barrier = nullptr;
-                          if (rank == 0) {
-                            banyan_send(values.data(), values.size(), BANYAN_FLOAT64, 1, comm, &message);
-                            banyan_barrier(comm, nullptr);
-                          } else {
-                            banyan_barrier(comm, &barrier);
-                            banyan_recv(values.data(), values.size(), BANYAN_FLOAT64, 0, comm, nullptr);
-                          }
-                          banyan_wait(&message);
-                          banyan_wait(&barrier);
-                          return std::to_string(static_cast<int>(values.back()));
-                        }),
-              Each("0"));
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    std::vector<double> values = samples<double>(rank, 50'000);
+    banyan_request_t message = nullptr, barrier = nullptr;
+    if (rank == 0) {
+      banyan_send(values.data(), values.size(), BANYAN_FLOAT64, 1, comm, &message);
+      banyan_barrier(comm, nullptr);
+    } else {
+      banyan_barrier(comm, &barrier);
+      banyan_recv(values.data(), values.size(), BANYAN_FLOAT64, 0, comm, nullptr);
+    }
+    banyan_wait(&message);
+    banyan_wait(&barrier);
+    return values == samples<double>(0, values.size()) ? "right" : "wrong";
+  };
+  EXPECT_THAT(run_ranks(2, body), Each("right"));
 }
 
 TEST(Groups, SplitByColorAndOrderByKey) {
-  EXPECT_THAT(run_ranks(5,
-                        [](banyan_comm_t comm, int rank) -> std::string {
-                          banyan_comm_t part = nullptr;
-                          const int color = rank == 4 ? -1 : rank % 2;
-                          if (banyan_comm_split(comm, color, -rank, &part, nullptr) != BANYAN_SUCCESS)
-                            return banyan_last_error(comm);
-                          if (rank == 4) return part == nullptr && sum_of_ranks(comm) == "15" ? "right" : "wrong";
-                          int part_rank = -1, part_size = -1;
-                          banyan_comm_user_rank(part, &part_rank);
-                          banyan_comm_count(part, &part_size);
-                          int32_t first = rank;
-                          banyan_broadcast(&first, &first, 1, BANYAN_INT32, 0, part, nullptr);
-                          const bool right = part_size == 2 && part_rank == (rank < 2 ? 1 : 0) && first == color + 2;
-                          banyan_comm_destroy(part);
-                          return right && sum_of_ranks(comm) == "15" ? "right" : "wrong";
-                        }),
-              ::testing::Contains("right").Times(5));
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    banyan_comm_t part = nullptr;
+    const int color = rank == 4 ? -1 : rank % 2;
+    if (banyan_comm_split(comm, color, -rank, &part, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    if (rank == 4) return part == nullptr && sum_of_ranks(comm) == "15" ? "right" : "wrong";
+    int part_rank = -1, part_size = -1;
+    banyan_comm_user_rank(part, &part_rank);
+    banyan_comm_count(part, &part_size);
+    int32_t first = rank;
+    banyan_broadcast(&first, &first, 1, BANYAN_INT32, 0, part, nullptr);
+    const bool right = part_size == 2 && part_rank == (rank < 2 ? 1 : 0) && first == color + 2;
+    banyan_comm_destroy(part);
+    return right && sum_of_ranks(comm) == "15" ? "right" : "wrong";
+  };
+  EXPECT_THAT(run_ranks(5, body), ::testing::Contains("right").Times(5));
 }
 
 TEST(Groups, TwoCommunicatorsAreUsedByTwoThreadsAtOnce) {
-  EXPECT_THAT(run_ranks(3,
-                        [](banyan_comm_t comm, int) -> std::string {
-                          banyan_comm_t other = nullptr;
-                          banyan_comm_split(comm, 0, 0, &other, nullptr);
-                          const auto work = [](banyan_comm_t on) {
-                            for (int i = 0; i < 300; ++i) {
-                              if (sum_of_ranks(on) != "6") return false;
-                            }
-                            return true;
-                          };
-                          bool right = false;
-                          std::thread thread([&] { right = work(other); });
-                          const bool also = work(comm);
-                          thread.join();
-                          banyan_comm_destroy(other);
-                          return right && also ? "right" : "wrong";
-                        }),
-              Each("right"));
+  const auto body = [](banyan_comm_t comm, int) -> std::string {
+    banyan_comm_t other = nullptr;
+    banyan_comm_split(comm, 0, 0, &other, nullptr);
+    const auto work = [](banyan_comm_t on) {
+      for (int i = 0; i < 300; ++i) {
+        if (sum_of_ranks(on) != "6") return false;
+      }
+      return true;
+    };
+    bool right = false;
+    std::thread thread([&] { right = work(other); });
+    const bool also = work(comm);
+    thread.join();
+    banyan_comm_destroy(other);
+    return right && also ? "right" : "wrong";
+  };
+  EXPECT_THAT(run_ranks(3, body), Each("right"));
 }
 
 TEST(Calls, RefuseWhatNoRankCouldDo) {
-  EXPECT_THAT(
-      run_ranks(2,
-                [](banyan_comm_t comm, int) -> std::string {
-                  int32_t value = 1;
-                  const auto sum = BANYAN_SUM;
-                  if (banyan_all_reduce(nullptr, &value, 1, BANYAN_INT32, sum, comm, nullptr) !=
-                      BANYAN_INVALID_ARGUMENT)
-                    return "null";
-                  if (banyan_all_reduce(&value, &value, 1, static_cast<banyan_type_t>(13), sum, comm, nullptr) !=
-                      BANYAN_INVALID_ARGUMENT)
-                    return "type";
-                  if (banyan_all_reduce(&value, &value, 1, BANYAN_INT32, 77, comm, nullptr) != BANYAN_INVALID_ARGUMENT)
-                    return "op";
-                  if (banyan_broadcast(&value, &value, 1, BANYAN_INT32, 2, comm, nullptr) != BANYAN_INVALID_ARGUMENT)
-                    return "root";
-                  if (banyan_broadcast(&value, &value, 1, BANYAN_INT32, -1, comm, nullptr) != BANYAN_INVALID_ARGUMENT)
-                    return "negative root";
-                  if (banyan_group_end() != BANYAN_INVALID_USAGE) return "group";
-                  if (banyan_all_reduce(&value, &value, SIZE_MAX, BANYAN_INT32, sum, comm, nullptr) !=
-                      BANYAN_INVALID_ARGUMENT)
-                    return "count";
-                  return sum_of_ranks(comm);  // nothing has been spoilt
-                }),
-      Each("3"));
+  const auto body = [](banyan_comm_t comm, int) -> std::string {
+    int32_t value = 1;
+    const auto sum = BANYAN_SUM;
+    if (banyan_all_reduce(nullptr, &value, 1, BANYAN_INT32, sum, comm, nullptr) != BANYAN_INVALID_ARGUMENT)
+      return "null";
+    if (banyan_all_reduce(&value, &value, 1, static_cast<banyan_type_t>(13), sum, comm, nullptr) !=
+        BANYAN_INVALID_ARGUMENT)
+      return "type";
+    if (banyan_all_reduce(&value, &value, 1, BANYAN_INT32, 77, comm, nullptr) != BANYAN_INVALID_ARGUMENT) return "op";
+    if (banyan_broadcast(&value, &value, 1, BANYAN_INT32, 2, comm, nullptr) != BANYAN_INVALID_ARGUMENT) return "root";
+    if (banyan_broadcast(&value, &value, 1, BANYAN_INT32, -1, comm, nullptr) != BANYAN_INVALID_ARGUMENT)
+      return "negative root";
+    if (banyan_group_end() != BANYAN_INVALID_USAGE) return "group";
+    if (banyan_all_reduce(&value, &value, SIZE_MAX, BANYAN_INT32, sum, comm, nullptr) != BANYAN_INVALID_ARGUMENT)
+      return "count";
+    return sum_of_ranks(comm);  // nothing has been spoilt
+  };
+  EXPECT_THAT(run_ranks(2, body), Each("3"));
 }
 
 TEST(Mismatch, NamesTheRankAndBothCalls) {
@@ -447,19 +443,18 @@ TEST(Lost, AbortEndsWhatOthersWaitIn) {
 }
 
 TEST(Fork, TheChildIsRefused) {
-  EXPECT_THAT(run_ranks(2,
-                        [](banyan_comm_t comm, int) -> std::string {
-                          int ends[2];
-                          if (pipe(ends) != 0) return "pipe";
-                          if (fork() == 0) {
-                            const char right = banyan_barrier(comm, nullptr) == BANYAN_INVALID_USAGE ? 'y' : 'n';
-                            _exit(write(ends[1], &right, 1) == 1 ? 0 : 1);
-                          }
-                          char right = '?';
-                          if (read(ends[0], &right, 1) != 1 || right != 'y') return "allowed";
-                          return sum_of_ranks(comm);
-                        }),
-              Each("3"));
+  const auto body = [](banyan_comm_t comm, int) -> std::string {
+    int ends[2];
+    if (pipe(ends) != 0) return "pipe";
+    if (fork() == 0) {
+      const char right = banyan_barrier(comm, nullptr) == BANYAN_INVALID_USAGE ? 'y' : 'n';
+      _exit(write(ends[1], &right, 1) == 1 ? 0 : 1);
+    }
+    char right = '?';
+    if (read(ends[0], &right, 1) != 1 || right != 'y') return "allowed";
+    return sum_of_ranks(comm);
+  };
+  EXPECT_THAT(run_ranks(2, body), Each("3"));
 }
 
 }  // namespace

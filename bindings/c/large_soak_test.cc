@@ -93,23 +93,20 @@ TEST_P(Large, MoreThanTwoGibiElementsAreReducedAndBroadcast) {
     GTEST_SKIP() << "needs " << (kNeeded >> 20) << " MiB of memory, of which " << (available_bytes() >> 20)
                  << " are free";
   }
-  EXPECT_THAT(
-      run_ranks(2,
-                [](banyan_comm_t comm, int rank) -> std::string {
-                  const Buffer in(GetParam()), out(GetParam());
-                  for (size_t i = 0; i < kCount; ++i) in.data[i] = value(rank, i);
-                  if (banyan_all_reduce(in.data, out.data, kCount, BANYAN_INT8, BANYAN_SUM, comm, nullptr) !=
-                      BANYAN_SUCCESS) {
-                    return banyan_last_error(comm);
-                  }
-                  std::string wrong = check(out.data, "allreduce", sum);
-                  if (banyan_broadcast(in.data, out.data, kCount, BANYAN_INT8, 1, comm, nullptr) != BANYAN_SUCCESS) {
-                    return banyan_last_error(comm);
-                  }
-                  wrong += check(out.data, "broadcast", [](size_t i) { return value(1, i); });
-                  return wrong;
-                }),
-      Each(""));
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    const Buffer in(GetParam()), out(GetParam());
+    for (size_t i = 0; i < kCount; ++i) in.data[i] = value(rank, i);
+    if (banyan_all_reduce(in.data, out.data, kCount, BANYAN_INT8, BANYAN_SUM, comm, nullptr) != BANYAN_SUCCESS) {
+      return banyan_last_error(comm);
+    }
+    std::string wrong = check(out.data, "allreduce", sum);
+    if (banyan_broadcast(in.data, out.data, kCount, BANYAN_INT8, 1, comm, nullptr) != BANYAN_SUCCESS) {
+      return banyan_last_error(comm);
+    }
+    wrong += check(out.data, "broadcast", [](size_t i) { return value(1, i); });
+    return wrong;
+  };
+  EXPECT_THAT(run_ranks(2, body), Each(""));
 }
 
 struct Absurd {
@@ -167,27 +164,24 @@ const Absurd kAbsurd[] = {
 
 // Sums and products that would overflow are the dangerous ones.
 TEST(Absurd, CountsBeyondAllMemoryAreRefusedAndSpoilNothing) {
-  EXPECT_THAT(
-      run_ranks(2,
-                [](banyan_comm_t comm, int rank) -> std::string {
-                  std::vector<double> values(64, rank + 1);
-                  for (const Absurd& absurd : kAbsurd) {
-                    for (const size_t count : {SIZE_MAX, SIZE_MAX / 2 + 1, SIZE_MAX / 8 + 2, SIZE_MAX / 16 + 2}) {
-                      const banyan_result_t result = absurd.call(comm, values.data(), count);
-                      if (result != BANYAN_INVALID_ARGUMENT) {
-                        return std::string(absurd.name) + " of " + std::to_string(count) + ": " +
-                               banyan_result_text(result);
-                      }
-                      if (std::string(banyan_last_error(comm)).empty()) return std::string(absurd.name) + ": no text";
-                    }
-                  }
-                  if (banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_FLOAT64, BANYAN_SUM, comm,
-                                        nullptr) != BANYAN_SUCCESS) {
-                    return banyan_last_error(comm);
-                  }
-                  return std::to_string(static_cast<int>(values.back()));
-                }),
-      Each("3"));
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    std::vector<double> values(64, rank + 1);
+    for (const Absurd& absurd : kAbsurd) {
+      for (const size_t count : {SIZE_MAX, SIZE_MAX / 2 + 1, SIZE_MAX / 8 + 2, SIZE_MAX / 16 + 2}) {
+        const banyan_result_t result = absurd.call(comm, values.data(), count);
+        if (result != BANYAN_INVALID_ARGUMENT) {
+          return std::string(absurd.name) + " of " + std::to_string(count) + ": " + banyan_result_text(result);
+        }
+        if (std::string(banyan_last_error(comm)).empty()) return std::string(absurd.name) + ": no text";
+      }
+    }
+    if (banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr) !=
+        BANYAN_SUCCESS) {
+      return banyan_last_error(comm);
+    }
+    return std::to_string(static_cast<int>(values.back()));
+  };
+  EXPECT_THAT(run_ranks(2, body), Each("3"));
 }
 
 TEST(Absurd, MemoryThatNoMachineHasIsRefusedWithTheLimit) {

@@ -106,136 +106,122 @@ std::string work(banyan_comm_t comm, uint64_t small, uint64_t large) {
 TEST_P(Soak, CollectivesLeaveNothingBehind) {
   const uint64_t small = setting("BANYAN_TEST_SOAK_SMALL", 60'000), large = setting("BANYAN_TEST_SOAK_LARGE", 160);
   const MeetingPlace place;
-  EXPECT_THAT(run_processes(GetParam(),
-                            [&](int rank) -> std::string {
-                              alarm(kAnHour);
-                              Footprint before;
-                              for (const bool is_first : {true, false}) {
-                                const Joined joined(place.url(), GetParam(), rank);
-                                if (!joined.is_there()) return failure("joining", nullptr);
-                                std::string wrong = work(joined.get(), is_first ? 4000 : small, is_first ? 80 : large);
-                                if (!wrong.empty()) return wrong;
-                                // What the first one leaves is the library's for the rest of the process.
-                                if (is_first) before = Footprint::now();
-                              }
-                              return growth(before, Footprint::now());
-                            }),
-              Each(""));
+  const auto body = [&](int rank) -> std::string {
+    alarm(kAnHour);
+    Footprint before;
+    for (const bool is_first : {true, false}) {
+      const Joined joined(place.url(), GetParam(), rank);
+      if (!joined.is_there()) return failure("joining", nullptr);
+      std::string wrong = work(joined.get(), is_first ? 4000 : small, is_first ? 80 : large);
+      if (!wrong.empty()) return wrong;
+      // What the first one leaves is the library's for the rest of the process.
+      if (is_first) before = Footprint::now();
+    }
+    return growth(before, Footprint::now());
+  };
+  EXPECT_THAT(run_processes(GetParam(), body), Each(""));
 }
 
 TEST_P(Soak, JoiningAndLeavingLeavesNothingBehind) {
   const MeetingPlace place;
-  EXPECT_THAT(run_processes(GetParam(),
-                            [&](int rank) {
-                              alarm(kAnHour);
-                              return repeat(setting("BANYAN_TEST_SOAK_JOINS", 150), {}, [&](uint64_t) {
-                                const Joined joined(place.url(), GetParam(), rank);
-                                return joined.is_there() ? sum_up(joined.get()) : failure("joining", nullptr);
-                              });
-                            }),
-              Each(""));
+  const auto body = [&](int rank) {
+    alarm(kAnHour);
+    return repeat(setting("BANYAN_TEST_SOAK_JOINS", 150), {}, [&](uint64_t) {
+      const Joined joined(place.url(), GetParam(), rank);
+      return joined.is_there() ? sum_up(joined.get()) : failure("joining", nullptr);
+    });
+  };
+  EXPECT_THAT(run_processes(GetParam(), body), Each(""));
 }
 
 TEST_P(Soak, SplittingLeavesNothingBehind) {
-  EXPECT_THAT(run_ranks(GetParam(),
-                        [](banyan_comm_t comm, int rank) {
-                          alarm(kAnHour);
-                          return repeat(setting("BANYAN_TEST_SOAK_SPLITS", 300), {},
-                                        [&](uint64_t round) -> std::string {
-                                          banyan_comm_t part = nullptr;
-                                          const int color = round % 3 == 0 ? 0 : (rank + static_cast<int>(round)) % 2;
-                                          if (banyan_comm_split(comm, color, -rank, &part, nullptr) != BANYAN_SUCCESS)
-                                            return failure("split", comm);
-                                          std::string wrong = sum_up(part);
-                                          if (banyan_comm_destroy(part) != BANYAN_SUCCESS)
-                                            wrong += failure("destroy", nullptr);
-                                          return wrong;
-                                        });
-                        }),
-              Each(""));
+  const auto body = [](banyan_comm_t comm, int rank) {
+    alarm(kAnHour);
+    return repeat(setting("BANYAN_TEST_SOAK_SPLITS", 300), {}, [&](uint64_t round) -> std::string {
+      banyan_comm_t part = nullptr;
+      const int color = round % 3 == 0 ? 0 : (rank + static_cast<int>(round)) % 2;
+      if (banyan_comm_split(comm, color, -rank, &part, nullptr) != BANYAN_SUCCESS) return failure("split", comm);
+      std::string wrong = sum_up(part);
+      if (banyan_comm_destroy(part) != BANYAN_SUCCESS) wrong += failure("destroy", nullptr);
+      return wrong;
+    });
+  };
+  EXPECT_THAT(run_ranks(GetParam(), body), Each(""));
 }
 
 // Their results are asked for after the communicator is gone.
 TEST_P(Soak, RequestsThatNobodyWaitedForLeaveNothingBehind) {
-  EXPECT_THAT(run_ranks(GetParam(),
-                        [](banyan_comm_t comm, int) {
-                          return repeat(40, {}, [&](uint64_t) -> std::string {
-                            banyan_comm_t part = nullptr;
-                            if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS)
-                              return failure("split", comm);
-                            constexpr size_t kRequests = 30;
-                            std::vector<std::vector<int32_t>> values(kRequests);
-                            std::vector<banyan_request_t> requests(kRequests);
-                            for (size_t i = 0; i < kRequests; ++i) {
-                              values[i].assign(i * i * 10, 1);
-                              if (banyan_all_reduce(values[i].data(), values[i].data(), values[i].size(), BANYAN_INT32,
-                                                    BANYAN_SUM, part, &requests[i]) != BANYAN_SUCCESS) {
-                                return failure("start", part);
-                              }
-                            }
-                            if (banyan_comm_destroy(part) != BANYAN_SUCCESS) return failure("destroy", nullptr);
-                            for (banyan_request_t& request : requests) {
-                              const banyan_result_t result = banyan_wait(&request);
-                              if (result != BANYAN_SUCCESS && result != BANYAN_ABORTED) return failure("wait", nullptr);
-                            }
-                            return "";
-                          });
-                        }),
-              Each(""));
+  const auto body = [](banyan_comm_t comm, int) {
+    return repeat(40, {}, [&](uint64_t) -> std::string {
+      banyan_comm_t part = nullptr;
+      if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS) return failure("split", comm);
+      constexpr size_t kRequests = 30;
+      std::vector<std::vector<int32_t>> values(kRequests);
+      std::vector<banyan_request_t> requests(kRequests);
+      for (size_t i = 0; i < kRequests; ++i) {
+        values[i].assign(i * i * 10, 1);
+        if (banyan_all_reduce(values[i].data(), values[i].data(), values[i].size(), BANYAN_INT32, BANYAN_SUM, part,
+                              &requests[i]) != BANYAN_SUCCESS) {
+          return failure("start", part);
+        }
+      }
+      if (banyan_comm_destroy(part) != BANYAN_SUCCESS) return failure("destroy", nullptr);
+      for (banyan_request_t& request : requests) {
+        const banyan_result_t result = banyan_wait(&request);
+        if (result != BANYAN_SUCCESS && result != BANYAN_ABORTED) return failure("wait", nullptr);
+      }
+      return "";
+    });
+  };
+  EXPECT_THAT(run_ranks(GetParam(), body), Each(""));
 }
 
 TEST_P(Soak, RequestsOfAnAbortedCommunicatorEndAndLeaveNothingBehind) {
-  EXPECT_THAT(run_ranks(GetParam(),
-                        [](banyan_comm_t comm, int rank) {
-                          return repeat(40, {}, [&](uint64_t) -> std::string {
-                            banyan_comm_t part = nullptr;
-                            if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS)
-                              return failure("split", comm);
-                            std::vector<int32_t> values(100'000, 1);
-                            banyan_request_t request = nullptr;
-                            // The last rank never comes, so that nobody's can be complete.
-                            int size = 0;
-                            banyan_comm_count(part, &size);
-                            if (rank + 1 < size) {
-                              const banyan_result_t started =
-                                  banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_INT32,
-                                                    BANYAN_SUM, part, &request);
-                              if (started != BANYAN_SUCCESS && started != BANYAN_ABORTED) return failure("start", part);
-                            }
-                            if (banyan_comm_abort(part) != BANYAN_SUCCESS) return failure("abort", part);
-                            if (banyan_comm_destroy(part) != BANYAN_SUCCESS) return failure("destroy", nullptr);
-                            if (request == nullptr) return "";
-                            return banyan_wait(&request) == BANYAN_ABORTED ? "" : failure("not aborted", nullptr);
-                          });
-                        }),
-              Each(""));
+  const auto body = [](banyan_comm_t comm, int rank) {
+    return repeat(40, {}, [&](uint64_t) -> std::string {
+      banyan_comm_t part = nullptr;
+      if (banyan_comm_split(comm, 0, 0, &part, nullptr) != BANYAN_SUCCESS) return failure("split", comm);
+      std::vector<int32_t> values(100'000, 1);
+      banyan_request_t request = nullptr;
+      // The last rank never comes, so that nobody's can be complete.
+      int size = 0;
+      banyan_comm_count(part, &size);
+      if (rank + 1 < size) {
+        const banyan_result_t started =
+            banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_INT32, BANYAN_SUM, part, &request);
+        if (started != BANYAN_SUCCESS && started != BANYAN_ABORTED) return failure("start", part);
+      }
+      if (banyan_comm_abort(part) != BANYAN_SUCCESS) return failure("abort", part);
+      if (banyan_comm_destroy(part) != BANYAN_SUCCESS) return failure("destroy", nullptr);
+      if (request == nullptr) return "";
+      return banyan_wait(&request) == BANYAN_ABORTED ? "" : failure("not aborted", nullptr);
+    });
+  };
+  EXPECT_THAT(run_ranks(GetParam(), body), Each(""));
 }
 
 // Buffers live for one call each, so that peers must notice that what they mapped is another one now; a second thread
 // allocates and frees meanwhile.
 TEST_P(Soak, MemoryIsAllocatedAndFreedWhilePeersUseIt) {
-  EXPECT_THAT(
-      run_ranks(GetParam(),
-                [](banyan_comm_t comm, int) {
-                  std::atomic<bool> is_over{false};
-                  std::string trouble;
-                  std::thread other([&] {
-                    for (size_t bytes = 1; !is_over.load() && trouble.empty(); bytes = bytes * 7 % 600'011) {
-                      void* memory = nullptr;
-                      if (banyan_mem_alloc(&memory, bytes) != BANYAN_SUCCESS) trouble = failure("alloc", nullptr);
-                      if (banyan_mem_free(memory) != BANYAN_SUCCESS) trouble = failure("free", nullptr);
-                    }
-                  });
-                  std::string wrong =
-                      repeat(setting("BANYAN_TEST_SOAK_BUFFERS", 400), {.resident = 12 << 20}, [&](uint64_t round) {
-                        Load load(comm, {.seed = round, .largest = 1000 + round * 7919 % 400'000, .is_shared = true});
-                        return load.calls(2, 1000 + round * 7919 % 400'000);
-                      });
-                  is_over = true;
-                  other.join();
-                  return wrong + trouble;
-                }),
-      Each(""));
+  const auto body = [](banyan_comm_t comm, int) {
+    std::atomic<bool> is_over{false};
+    std::string trouble;
+    std::thread other([&] {
+      for (size_t bytes = 1; !is_over.load() && trouble.empty(); bytes = bytes * 7 % 600'011) {
+        void* memory = nullptr;
+        if (banyan_mem_alloc(&memory, bytes) != BANYAN_SUCCESS) trouble = failure("alloc", nullptr);
+        if (banyan_mem_free(memory) != BANYAN_SUCCESS) trouble = failure("free", nullptr);
+      }
+    });
+    std::string wrong = repeat(setting("BANYAN_TEST_SOAK_BUFFERS", 400), {.resident = 12 << 20}, [&](uint64_t round) {
+      Load load(comm, {.seed = round, .largest = 1000 + round * 7919 % 400'000, .is_shared = true});
+      return load.calls(2, 1000 + round * 7919 % 400'000);
+    });
+    is_over = true;
+    other.join();
+    return wrong + trouble;
+  };
+  EXPECT_THAT(run_ranks(GetParam(), body), Each(""));
 }
 
 }  // namespace

@@ -1,35 +1,35 @@
 #include "bindings/c/test_load.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
 
 #include "banyan/base/check.h"
+#include "banyan/run/record/operation.h"
 
 namespace banyan::c {
 namespace {
 
 constexpr size_t kSpare = 64;  // for an offset that is drawn, and for reading a whole word at the end
 
-enum class Kind : uint8_t {
-  all_reduce,
-  reduce,
-  broadcast,
-  all_gather,
-  all_gather_v,
-  reduce_scatter,
-  reduce_scatter_v,
-  all_to_all,
-  all_to_all_v,
-  gather,
-  scatter,
-  barrier,
-  ring
-};
-constexpr std::array kNames = {"allreduce",      "reduce",          "broadcast",       "allgather",   "allgatherv",
-                               "reduce_scatter", "reduce_scatterv", "all-to-all",      "all-to-allv", "gather",
-                               "scatter",        "barrier",         "ring of messages"};
+using run::OperationKind;
+
+// A group is a ring of messages.
+constexpr std::array kKinds = {OperationKind::all_reduce,
+                               OperationKind::reduce,
+                               OperationKind::broadcast,
+                               OperationKind::all_gather,
+                               OperationKind::all_gather_v,
+                               OperationKind::reduce_scatter,
+                               OperationKind::reduce_scatter_v,
+                               OperationKind::all_to_all,
+                               OperationKind::all_to_all_v,
+                               OperationKind::gather,
+                               OperationKind::scatter,
+                               OperationKind::barrier,
+                               OperationKind::group};
 
 // The eight bytes at 8 * word of what a rank sends.
 uint64_t noise(int rank, size_t word) {
@@ -69,7 +69,7 @@ size_t sum_of(const std::vector<size_t>& counts, size_t end) {
 }  // namespace
 
 struct Load::Draw {
-  Kind kind = Kind::barrier;
+  OperationKind kind = OperationKind::barrier;
   banyan_type_t type = BANYAN_UINT8;
   banyan_op_t op = BANYAN_SUM;
   int root = 0;
@@ -156,15 +156,17 @@ std::string Load::call_as(banyan_type_t type, size_t most) {
   const auto size = static_cast<size_t>(size_);
   Draw draw;
   draw.type = type;
-  draw.kind = static_cast<Kind>(below(kNames.size()));
+  draw.kind = kKinds[below(kKinds.size())];
   draw.op = static_cast<banyan_op_t>(below(4));
   draw.root = static_cast<int>(below(size));
   // As many small ones as large ones.
   const size_t limit = most / sizeof(T) >> below(12);
   draw.count = below(limit / size + 1);
-  if (draw.kind == Kind::all_reduce || draw.kind == Kind::reduce || draw.kind == Kind::broadcast) draw.count *= size;
+  if (draw.kind == OperationKind::all_reduce || draw.kind == OperationKind::reduce ||
+      draw.kind == OperationKind::broadcast)
+    draw.count *= size;
   draw.offset = below(2) == 0 ? 0 : below(kSpare);
-  draw.is_in_place = draw.kind == Kind::all_reduce && below(4) == 0;
+  draw.is_in_place = draw.kind == OperationKind::all_reduce && below(4) == 0;
   for (size_t i = 0; i < size; ++i) draw.counts.push_back(below(limit / size + 1));
   const bool is_by_request = below(4) == 0;
   draw.send = send_ + draw.offset;
@@ -173,7 +175,7 @@ std::string Load::call_as(banyan_type_t type, size_t most) {
     std::string counts;
     for (const size_t count : draw.counts) counts += " " + std::to_string(count);
     return "call " + std::to_string(made_) + " of seed " + std::to_string(options_.seed) + " at rank " +
-           std::to_string(rank_) + ", " + kNames[static_cast<size_t>(draw.kind)] + " op " + std::to_string(draw.op) +
+           std::to_string(rank_) + ", " + std::string(to_string(draw.kind)) + " op " + std::to_string(draw.op) +
            " of " + std::to_string(draw.count) + " elements of " + std::to_string(sizeof(T)) + " bytes, counts" +
            counts + ", root " + std::to_string(draw.root) + (draw.is_in_place ? ", in place" : "") +
            (is_by_request ? ", by request: " : ": ") + what;
@@ -206,19 +208,19 @@ template <typename T>
 size_t Load::received(const Draw& draw) const {
   const auto size = static_cast<size_t>(size_), rank = static_cast<size_t>(rank_);
   switch (draw.kind) {
-    case Kind::reduce:
+    case OperationKind::reduce:
       return rank_ == draw.root ? draw.count : 0;
-    case Kind::all_gather:
-    case Kind::all_to_all:
+    case OperationKind::all_gather:
+    case OperationKind::all_to_all:
       return draw.count * size;
-    case Kind::gather:
+    case OperationKind::gather:
       return rank_ == draw.root ? draw.count * size : 0;
-    case Kind::all_gather_v:
-    case Kind::all_to_all_v:
+    case OperationKind::all_gather_v:
+    case OperationKind::all_to_all_v:
       return sum_of(draw.counts, size);
-    case Kind::reduce_scatter_v:
+    case OperationKind::reduce_scatter_v:
       return draw.counts[rank];
-    case Kind::barrier:
+    case OperationKind::barrier:
       return 0;
     default:
       return draw.count;
@@ -228,23 +230,23 @@ size_t Load::received(const Draw& draw) const {
 template <typename T>
 banyan_result_t Load::make(const Draw& d, banyan_request_t* request) {
   switch (d.kind) {
-    case Kind::all_reduce:
+    case OperationKind::all_reduce:
       return banyan_all_reduce(d.is_in_place ? d.recv : d.send, d.recv, d.count, d.type, d.op, comm_, request);
-    case Kind::reduce:
+    case OperationKind::reduce:
       return banyan_reduce(d.send, d.recv, d.count, d.type, d.op, d.root, comm_, request);
-    case Kind::broadcast:
+    case OperationKind::broadcast:
       return banyan_broadcast(d.send, d.recv, d.count, d.type, d.root, comm_, request);
-    case Kind::all_gather:
+    case OperationKind::all_gather:
       return banyan_all_gather(d.send, d.recv, d.count, d.type, comm_, request);
-    case Kind::all_gather_v:
+    case OperationKind::all_gather_v:
       return banyan_all_gather_v(d.send, d.recv, d.counts.data(), nullptr, d.type, comm_, request);
-    case Kind::reduce_scatter:
+    case OperationKind::reduce_scatter:
       return banyan_reduce_scatter(d.send, d.recv, d.count, d.type, d.op, comm_, request);
-    case Kind::reduce_scatter_v:
+    case OperationKind::reduce_scatter_v:
       return banyan_reduce_scatter_v(d.send, d.recv, d.counts.data(), d.type, d.op, comm_, request);
-    case Kind::all_to_all:
+    case OperationKind::all_to_all:
       return banyan_all_to_all(d.send, d.recv, d.count, d.type, comm_, request);
-    case Kind::all_to_all_v: {
+    case OperationKind::all_to_all_v: {
       // Only until the call returns: it has read them by then.
       std::vector<size_t> counts;
       for (int peer = 0; peer < size_; ++peer) counts.push_back(d.counts[static_cast<size_t>((rank_ + peer) % size_)]);
@@ -253,19 +255,21 @@ banyan_result_t Load::make(const Draw& d, banyan_request_t* request) {
       std::fill(counts.begin(), counts.end(), SIZE_MAX);
       return result;
     }
-    case Kind::gather:
+    case OperationKind::gather:
       return banyan_gather(d.send, d.recv, d.count, d.type, d.root, comm_, request);
-    case Kind::scatter:
+    case OperationKind::scatter:
       return banyan_scatter(d.send, d.recv, d.count, d.type, d.root, comm_, request);
-    case Kind::barrier:
+    case OperationKind::barrier:
       return banyan_barrier(comm_, request);
-    case Kind::ring: {
+    case OperationKind::group: {
       if (size_ == 1) return BANYAN_SUCCESS;
       banyan_group_start();
       banyan_send(d.send, d.count, d.type, (rank_ + 1) % size_, comm_, nullptr);
       banyan_recv(d.recv, d.count, d.type, (rank_ + size_ - 1) % size_, comm_, request);
       return banyan_group_end();
     }
+    default:
+      break;  // not among kKinds
   }
   return BANYAN_INTERNAL;
 }
@@ -280,38 +284,38 @@ T Load::expected(const Draw& draw, size_t i) const {
     return value;
   };
   switch (draw.kind) {
-    case Kind::all_reduce:
-    case Kind::reduce:
+    case OperationKind::all_reduce:
+    case OperationKind::reduce:
       return reduced(i);
-    case Kind::broadcast:
+    case OperationKind::broadcast:
       return sent(static_cast<size_t>(draw.root), i);
-    case Kind::all_gather:
-    case Kind::gather:
+    case OperationKind::all_gather:
+    case OperationKind::gather:
       return sent(i / draw.count, i % draw.count);
-    case Kind::all_gather_v: {
+    case OperationKind::all_gather_v: {
       size_t from = 0;
       while (i >= sum_of(draw.counts, from + 1)) ++from;
       return sent(from, i - sum_of(draw.counts, from));
     }
-    case Kind::reduce_scatter:
+    case OperationKind::reduce_scatter:
       return reduced(rank * draw.count + i);
-    case Kind::reduce_scatter_v:
+    case OperationKind::reduce_scatter_v:
       return reduced(sum_of(draw.counts, rank) + i);
-    case Kind::all_to_all:
+    case OperationKind::all_to_all:
       return sent(i / draw.count, rank * draw.count + i % draw.count);
-    case Kind::all_to_all_v: {
+    case OperationKind::all_to_all_v: {
       size_t from = 0;
       while (i >= draw.counts[(rank + from) % size]) i -= draw.counts[(rank + from++) % size];
       size_t before = 0;  // what that rank sends to those before this one
       for (size_t peer = 0; peer < rank; ++peer) before += draw.counts[(from + peer) % size];
       return sent(from, before + i);
     }
-    case Kind::scatter:
+    case OperationKind::scatter:
       return sent(static_cast<size_t>(draw.root), rank * draw.count + i);
-    case Kind::ring:
+    case OperationKind::group:
       return sent((rank + size - 1) % size, i);
-    case Kind::barrier:
-      break;
+    default:
+      break;  // a barrier receives nothing
   }
   return T{};
 }

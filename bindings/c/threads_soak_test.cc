@@ -52,30 +52,28 @@ class Threads : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Threads, ::testing::Values(2, 3));
 
 TEST_P(Threads, EachWithACommunicatorOfItsOwnDisturbNobody) {
-  EXPECT_THAT(run_ranks(GetParam(),
-                        [](banyan_comm_t comm, int) -> std::string {
-                          constexpr size_t kThreads = 3;
-                          std::vector<banyan_comm_t> comms(kThreads);
-                          for (banyan_comm_t& own : comms) {
-                            if (banyan_comm_split(comm, 0, 0, &own, nullptr) != BANYAN_SUCCESS)
-                              return banyan_last_error(comm);
-                          }
-                          std::vector<std::string> wrong(kThreads);
-                          std::vector<std::thread> threads;
-                          for (size_t i = 0; i < kThreads; ++i) {
-                            threads.emplace_back([&, i] {
-                              Load load(comms[i], {.seed = i, .largest = 60'000, .is_shared = i % 2 == 0});
-                              for (uint64_t made = 0; made < calls_per_thread() && wrong[i].empty(); made += 50) {
-                                wrong[i] = load.calls(50, made % 500 == 0 ? 60'000 : 2000);
-                                if (wrong[i].empty()) wrong[i] = overlap(comms[i], static_cast<int>(made));
-                              }
-                              banyan_comm_destroy(comms[i]);
-                            });
-                          }
-                          for (std::thread& thread : threads) thread.join();
-                          return std::accumulate(wrong.begin(), wrong.end(), std::string());
-                        }),
-              Each(""));
+  const auto body = [](banyan_comm_t comm, int) -> std::string {
+    constexpr size_t kThreads = 3;
+    std::vector<banyan_comm_t> comms(kThreads);
+    for (banyan_comm_t& own : comms) {
+      if (banyan_comm_split(comm, 0, 0, &own, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    }
+    std::vector<std::string> wrong(kThreads);
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&, i] {
+        Load load(comms[i], {.seed = i, .largest = 60'000, .is_shared = i % 2 == 0});
+        for (uint64_t made = 0; made < calls_per_thread() && wrong[i].empty(); made += 50) {
+          wrong[i] = load.calls(50, made % 500 == 0 ? 60'000 : 2000);
+          if (wrong[i].empty()) wrong[i] = overlap(comms[i], static_cast<int>(made));
+        }
+        banyan_comm_destroy(comms[i]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return std::accumulate(wrong.begin(), wrong.end(), std::string());
+  };
+  EXPECT_THAT(run_ranks(GetParam(), body), Each(""));
 }
 
 }  // namespace

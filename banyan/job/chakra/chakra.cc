@@ -19,10 +19,11 @@
 
 namespace banyan::job {
 namespace {
-constexpr std::array<JobCollective, kChakraCollectiveCount> kCollectives = {
-    JobCollective::all_reduce,     JobCollective::reduce,    JobCollective::all_gather, JobCollective::gather,
-    JobCollective::scatter,        JobCollective::broadcast, JobCollective::all_to_all, JobCollective::reduce_scatter,
-    JobCollective::reduce_scatter, JobCollective::barrier};
+constexpr std::array<CollectiveKind, kChakraCollectiveCount> kCollectives = {
+    CollectiveKind::all_reduce, CollectiveKind::reduce,         CollectiveKind::all_gather,
+    CollectiveKind::gather,     CollectiveKind::scatter,        CollectiveKind::broadcast,
+    CollectiveKind::all_to_all, CollectiveKind::reduce_scatter, CollectiveKind::reduce_scatter,
+    CollectiveKind::barrier};
 
 // From a time in seconds; up, so that what takes time never takes none.
 Picoseconds picoseconds(double seconds) {
@@ -92,16 +93,16 @@ class RankReader {
       return std::any_of(rows_.begin(), rows_.end(),
                          [&](const Row& row) { return is_kind(row.node.kind) && !row.is_on_host; });
     };
-    const bool has_device_side = any_on_device([](JobNodeKind kind) { return kind == JobNodeKind::collective; });
+    const bool has_device_side = any_on_device([](NodeKind kind) { return kind == NodeKind::collective; });
     const bool computes_on_device =
-        any_on_device([](JobNodeKind kind) { return kind == JobNodeKind::compute || kind == JobNodeKind::memory; });
+        any_on_device([](NodeKind kind) { return kind == NodeKind::compute || kind == NodeKind::memory; });
     for (uint32_t number = 0; number < rows_.size(); ++number) {
       set_current(number);
       Row& row = rows_[number];
-      if (row.node.kind == JobNodeKind::collective) finish_collective(row, has_device_side);
+      if (row.node.kind == NodeKind::collective) finish_collective(row, has_device_side);
       row.node.stream = stream_of(row);
-      if (row.node.kind == JobNodeKind::compute && row.is_on_host && computes_on_device) {
-        row.node.kind = JobNodeKind::host;
+      if (row.node.kind == NodeKind::compute && row.is_on_host && computes_on_device) {
+        row.node.kind = NodeKind::host;
       }
       builder_.add_node(row.node);
     }
@@ -115,7 +116,7 @@ class RankReader {
   static constexpr int64_t kNoRank = INT64_MIN;
 
   struct Row {
-    JobNode node;
+    Node node;
     uint64_t id = 0;
     uint32_t group = kNone;   // into group_keys_, of a collective
     int64_t root = kNoRank;   // of a collective: a rank of the job
@@ -170,19 +171,19 @@ class RankReader {
       case ChakraType::invalid:
         throw invalid("is of type 0, which no node may have");
       case ChakraType::metadata:
-        row.node.kind = JobNodeKind::marker;
+        row.node.kind = NodeKind::marker;
         if (node.name.find("process_group:init") != std::string::npos) {
           for (auto& [name, ranks] : ChakraGroups::parse_init(node.input_values)) declared_[name] = std::move(ranks);
         }
         break;
       case ChakraType::memory_load:
       case ChakraType::memory_store:
-        row.node.kind = JobNodeKind::memory;
+        row.node.kind = NodeKind::memory;
         row.node.bytes = node.tensor_size ? natural(node.tensor_size, "tensor_size") : 0;
         row.node.duration = duration_of(node);
         break;
       case ChakraType::compute:
-        row.node.kind = JobNodeKind::compute;
+        row.node.kind = NodeKind::compute;
         row.node.flop = node.num_ops ? static_cast<double>(natural(node.num_ops, "num_ops")) : 0;
         row.node.duration = duration_of(node);
         if (node.name.find("process_group:init") != std::string::npos) {
@@ -203,11 +204,11 @@ class RankReader {
   Picoseconds duration_of(const ChakraNode& node) const {
     if (node.duration_ps) {
       const uint64_t given = natural(node.duration_ps, "duration_ps");
-      if (given > static_cast<uint64_t>(JobNode::kMaxDuration.count())) throw invalid("duration_ps is above 13 days");
+      if (given > static_cast<uint64_t>(Node::kMaxDuration.count())) throw invalid("duration_ps is above 13 days");
       return Picoseconds(static_cast<int64_t>(given));
     }
     if (node.duration_micros > uint64_t{INT64_MAX}) throw invalid("its duration is negative");
-    if (node.duration_micros > static_cast<uint64_t>(JobNode::kMaxDuration.count() / 1'000'000)) {
+    if (node.duration_micros > static_cast<uint64_t>(Node::kMaxDuration.count() / 1'000'000)) {
       throw invalid("its duration of " + std::to_string(node.duration_micros) + " us is above 13 days; check its unit");
     }
     if (node.duration_micros > 0) return std::chrono::microseconds(static_cast<int64_t>(node.duration_micros));
@@ -228,14 +229,14 @@ class RankReader {
   }
 
   // comm_type is not looked at: some writers put the type of the node there.
-  void read_message(const ChakraNode& node, JobNode& out) {
+  void read_message(const ChakraNode& node, Node& out) {
     const bool is_send = node.type == static_cast<int64_t>(ChakraType::send);
-    out.kind = is_send ? JobNodeKind::send : JobNodeKind::receive;
+    out.kind = is_send ? NodeKind::send : NodeKind::receive;
     out.bytes = natural(node.comm_size, "comm_size");
     const char* what = is_send ? "comm_dst" : "comm_src";
     const std::optional<int64_t>& peer = is_send ? node.comm_dst : node.comm_src;
     if (!is_send && peer == -1) {
-      out.slot = JobNode::kAnyPeer;
+      out.slot = Node::kAnyPeer;
     } else {
       const uint64_t rank = natural(peer, what);
       if (rank >= rank_count_) {
@@ -247,18 +248,18 @@ class RankReader {
     }
     const int64_t tag = node.comm_tag.value_or(0);
     if (!is_send && tag == -1) {
-      out.tag = JobNode::kAnyTag;
-    } else if (tag < 0 || tag >= int64_t{JobNode::kAnyTag}) {
-      throw invalid("comm_tag " + std::to_string(tag) + " is not in 0 to " + std::to_string(JobNode::kAnyTag - 1));
+      out.tag = Node::kAnyTag;
+    } else if (tag < 0 || tag >= int64_t{Node::kAnyTag}) {
+      throw invalid("comm_tag " + std::to_string(tag) + " is not in 0 to " + std::to_string(Node::kAnyTag - 1));
     } else {
       out.tag = static_cast<uint32_t>(tag);
     }
   }
 
   void read_collective(const ChakraNode& node, Row& row) {
-    row.node.kind = JobNodeKind::collective;
+    row.node.kind = NodeKind::collective;
     const bool is_barrier = node.comm_type && *node.comm_type >= 0 && *node.comm_type < kChakraCollectiveCount &&
-                            kCollectives[static_cast<size_t>(*node.comm_type)] == JobCollective::barrier;
+                            kCollectives[static_cast<size_t>(*node.comm_type)] == CollectiveKind::barrier;
     row.is_wrapper = row.is_on_host && (!node.comm_type || (!node.comm_size && !is_barrier));
     if (row.is_wrapper) return;
     const uint64_t type = natural(node.comm_type, "comm_type");
@@ -267,7 +268,7 @@ class RankReader {
     row.node.collective = kCollectives[type];
     row.node.bytes = is_barrier ? 0 : natural(node.comm_size, "comm_size");
     const bool from_root =
-        row.node.collective == JobCollective::broadcast || row.node.collective == JobCollective::scatter;
+        row.node.collective == CollectiveKind::broadcast || row.node.collective == CollectiveKind::scatter;
     if (is_rooted(row.node.collective)) {
       const std::optional<int64_t>& root = from_root ? node.comm_src : node.comm_dst;
       if (root) row.root = *root;
@@ -280,9 +281,9 @@ class RankReader {
 
   // Groups may be declared later in the trace than they are used.
   void finish_collective(Row& row, bool has_device_side) {
-    JobNode& node = row.node;
+    Node& node = row.node;
     if (row.is_wrapper || (row.is_on_host && has_device_side)) {
-      node = {.kind = JobNodeKind::marker, .name = node.name};
+      node = {.kind = NodeKind::marker, .name = node.name};
       return;
     }
     GroupKey& key = group_keys_[row.group];
@@ -303,9 +304,10 @@ class RankReader {
       }
       node.tag = static_cast<uint32_t>(root - ranks.begin());
     }
-    const bool is_gathering = node.collective == JobCollective::all_gather || node.collective == JobCollective::gather;
+    const bool is_gathering =
+        node.collective == CollectiveKind::all_gather || node.collective == CollectiveKind::gather;
     if (is_gathering && options_.gather_size == ChakraOptions::GatherSize::shard) {
-      if (node.bytes > JobNode::kMaxBytes / ranks.size()) {
+      if (node.bytes > Node::kMaxBytes / ranks.size()) {
         throw invalid("comm_size " + std::to_string(node.bytes) + " times " + std::to_string(ranks.size()) +
                       " members is above 2^60 bytes");
       }
@@ -327,7 +329,7 @@ class RankReader {
                                stream.number && !stream.is_free() ? ChakraStream::Kind::compute : stream.kind);
     const auto [it, is_new] = streams_.try_emplace(key);
     if (is_new) {
-      const auto order = stream.is_free() ? JobStream::Order::free : JobStream::Order::ready;
+      const auto order = stream.is_free() ? Stream::Order::free : Stream::Order::ready;
       it->second = builder_.add_stream({stream.name(), order});
     }
     return it->second;

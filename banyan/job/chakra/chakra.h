@@ -25,8 +25,8 @@ struct ChakraOptions {
   // feeders.
   bool control_dependencies = true;
 
-  // What comm_size of an all-gather or a gather counts: what each member puts in, as the PyTorch converter writes it,
-  // or all shards together, as ASTRA-sim takes it. All other sizes mean the same to both: see JobCollective.
+  // What comm_size of an allgather or a gather counts: what each member puts in, as the PyTorch converter writes it,
+  // or all shards together, as ASTRA-sim takes it. All other sizes mean the same to both: see CollectiveKind.
   enum class GatherSize : uint8_t { shard, total };
   GatherSize gather_size = GatherSize::shard;
 
@@ -72,7 +72,7 @@ struct ChakraFiles {
 // attribute `stream` has their number; Order::program becomes data dependencies from node to node; a memory node is one
 // that loads; FLOP are rounded. Times that are not whole microseconds are kept in an attribute of ours, `duration_ps`.
 // Throws Error{unsupported} that names rank and node for what Chakra has no words for: nodes that follow others, things
-// that take time on a stream of Order::free, all-gathers that do not divide into shards.
+// that take time on a stream of Order::free, allgathers that do not divide into shards.
 ChakraFiles write_chakra(const Job& job, const ChakraOptions& options = {});
 
 }  // namespace banyan::job

@@ -177,7 +177,7 @@ TEST(Chakra, TakesTheSizeOfGathersAsAskedAndAllOthersAsTotals) {
   }
   ChakraNode barrier = collective(1, 9, 1);
   barrier.comm_size.reset();
-  EXPECT_EQ(job_of({barrier}).program(0).nodes[0].collective, JobCollective::barrier);
+  EXPECT_EQ(job_of({barrier}).program(0).nodes[0].collective, CollectiveKind::barrier);
 }
 
 // The converter's host nodes record_param_comms and nccl:all_reduce stand around the kernel that does the work.
@@ -188,7 +188,7 @@ TEST(Chakra, CountsCollectivesOfTheDeviceAndNotTheirWrappers) {
   sized.is_cpu_op = 1;
   const auto kinds = [](const Job& job) {
     std::string text;
-    for (const JobNode& node : job.program(0).nodes) text += std::string(to_string(node.kind)) + " ";
+    for (const Node& node : job.program(0).nodes) text += std::string(to_string(node.kind)) + " ";
     return text;
   };
   EXPECT_EQ(kinds(job_of({bare, sized, collective(3, 0, 800)})), "marker marker collective ");
@@ -499,11 +499,11 @@ TEST(Chakra, WritesJobsThatDoNotComeFromIt) {
   builder.add_group("tp", {0, 1});
   builder.add_group("tp", {1, 0});
   builder.begin_program();
-  builder.add_stream({"GPU", JobStream::Order::program});
+  builder.add_stream({"GPU", Stream::Order::program});
   const uint32_t name = builder.add_name("x");
   builder.add_node({.name = name, .duration = Picoseconds(1'500'000), .flop = 12});
-  builder.add_node({.kind = JobNodeKind::collective, .name = name, .slot = 1, .bytes = 64});
-  builder.add_node({.kind = JobNodeKind::collective, .name = name, .slot = 0, .bytes = 32});
+  builder.add_node({.kind = NodeKind::collective, .name = name, .slot = 1, .bytes = 64});
+  builder.add_node({.kind = NodeKind::collective, .name = name, .slot = 0, .bytes = 32});
   for (uint32_t rank = 0; rank < 2; ++rank) builder.add_rank(0, std::vector{0u, 1u}, {});
   const ChakraFiles files = write_chakra(std::move(builder).build());
   EXPECT_EQ(files.groups, R"({"0":[0,1],"1":[1,0]})");
@@ -516,7 +516,7 @@ TEST(Chakra, WritesJobsThatDoNotComeFromIt) {
 }
 
 TEST(Chakra, RefusesToWriteWhatItHasNoWordsFor) {
-  const auto error = [](JobStream::Order order, JobNode second, bool follows) {
+  const auto error = [](Stream::Order order, Node second, bool follows) {
     Job::Builder builder("test");
     builder.add_group("g", {0});
     builder.begin_program();
@@ -525,7 +525,7 @@ TEST(Chakra, RefusesToWriteWhatItHasNoWordsFor) {
     second.name = builder.add_name("second");
     builder.add_node(second);
     if (follows) builder.add_follow(1, 0);
-    if (second.kind == JobNodeKind::collective) {
+    if (second.kind == NodeKind::collective) {
       builder.add_rank(0, std::vector{0u}, {});
     } else {
       builder.add_rank(0, {}, {});
@@ -533,11 +533,11 @@ TEST(Chakra, RefusesToWriteWhatItHasNoWordsFor) {
     const Job job = std::move(builder).build();
     return error_from([&] { write_chakra(job); });
   };
-  EXPECT_THAT(error(JobStream::Order::ready, {}, true),
+  EXPECT_THAT(error(Stream::Order::ready, {}, true),
               HasSubstr("rank 0 node 1 'second' starts after others have started"));
-  EXPECT_THAT(error(JobStream::Order::free, {.duration = Picoseconds(5)}, false),
+  EXPECT_THAT(error(Stream::Order::free, {.duration = Picoseconds(5)}, false),
               HasSubstr("any number of things at once"));
-  EXPECT_THAT(error(JobStream::Order::free, {.kind = JobNodeKind::collective}, false),
+  EXPECT_THAT(error(Stream::Order::free, {.kind = NodeKind::collective}, false),
               HasSubstr("any number of things at once"));
 }
 

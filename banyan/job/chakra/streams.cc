@@ -15,21 +15,21 @@ std::string ChakraStream::name() const {
   return "stream " + std::to_string(*number) + (kind == Kind::messages ? " messages" : "");
 }
 
-ChakraStream chakra_stream(JobNodeKind kind, bool is_on_host, std::optional<uint64_t> number) {
+ChakraStream chakra_stream(NodeKind kind, bool is_on_host, std::optional<uint64_t> number) {
   using Kind = ChakraStream::Kind;
   switch (kind) {
-    case JobNodeKind::compute:
+    case NodeKind::compute:
       return is_on_host ? ChakraStream{Kind::host, {}} : ChakraStream{Kind::compute, number};
-    case JobNodeKind::host:
+    case NodeKind::host:
       return {Kind::host, {}};
-    case JobNodeKind::memory:
+    case NodeKind::memory:
       return {Kind::memory, number};
-    case JobNodeKind::collective:
+    case NodeKind::collective:
       return {Kind::collectives, number};
-    case JobNodeKind::send:
-    case JobNodeKind::receive:
+    case NodeKind::send:
+    case NodeKind::receive:
       return {Kind::messages, number};
-    case JobNodeKind::marker:
+    case NodeKind::marker:
       break;
   }
   return {Kind::markers, {}};

@@ -20,6 +20,6 @@ struct ChakraStream {
 };
 
 // Where a node of this kind goes.
-ChakraStream chakra_stream(JobNodeKind kind, bool is_on_host, std::optional<uint64_t> number);
+ChakraStream chakra_stream(NodeKind kind, bool is_on_host, std::optional<uint64_t> number);
 
 }  // namespace banyan::job

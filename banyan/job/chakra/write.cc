@@ -15,44 +15,44 @@ namespace {
 
 constexpr int64_t kPicosecondsPerMicrosecond = 1'000'000;
 
-ChakraType type_of(JobNodeKind kind) {
+ChakraType type_of(NodeKind kind) {
   switch (kind) {
-    case JobNodeKind::compute:
-    case JobNodeKind::host:
+    case NodeKind::compute:
+    case NodeKind::host:
       return ChakraType::compute;
-    case JobNodeKind::memory:
+    case NodeKind::memory:
       return ChakraType::memory_load;
-    case JobNodeKind::collective:
+    case NodeKind::collective:
       return ChakraType::collective;
-    case JobNodeKind::send:
+    case NodeKind::send:
       return ChakraType::send;
-    case JobNodeKind::receive:
+    case NodeKind::receive:
       return ChakraType::receive;
-    case JobNodeKind::marker:
+    case NodeKind::marker:
       break;
   }
   return ChakraType::metadata;
 }
 
-int64_t type_of(JobCollective kind) {
+int64_t type_of(CollectiveKind kind) {
   switch (kind) {
-    case JobCollective::all_reduce:
+    case CollectiveKind::all_reduce:
       return 0;
-    case JobCollective::reduce:
+    case CollectiveKind::reduce:
       return 1;
-    case JobCollective::all_gather:
+    case CollectiveKind::all_gather:
       return 2;
-    case JobCollective::gather:
+    case CollectiveKind::gather:
       return 3;
-    case JobCollective::scatter:
+    case CollectiveKind::scatter:
       return 4;
-    case JobCollective::broadcast:
+    case CollectiveKind::broadcast:
       return 5;
-    case JobCollective::all_to_all:
+    case CollectiveKind::all_to_all:
       return 6;
-    case JobCollective::reduce_scatter:
+    case CollectiveKind::reduce_scatter:
       return 7;
-    case JobCollective::barrier:
+    case CollectiveKind::barrier:
       break;
   }
   return 9;
@@ -76,13 +76,13 @@ class ChakraWriter {
   void name_groups() {
     std::set<std::string> seen;
     bool are_good = true;
-    for (const JobGroup& group : job_.groups()) {
+    for (const Group& group : job_.groups()) {
       are_good = are_good && !group.name.empty() && seen.insert(group.name).second &&
                  (group.name != kChakraEverybody || is_everybody(group));
     }
     groups_ = nlohmann::json::object();
     for (uint32_t i = 0; i < job_.groups().size(); ++i) {
-      const JobGroup& group = job_.groups()[i];
+      const Group& group = job_.groups()[i];
       names_.push_back(are_good ? group.name : std::to_string(i));
       if (names_.back() == kChakraEverybody) {
         names_.back().clear();
@@ -91,7 +91,7 @@ class ChakraWriter {
       }
     }
   }
-  bool is_everybody(const JobGroup& group) const {
+  bool is_everybody(const Group& group) const {
     if (group.ranks.size() != job_.rank_count()) return false;
     for (uint32_t i = 0; i < group.ranks.size(); ++i) {
       if (group.ranks[i] != i) return false;
@@ -105,11 +105,11 @@ class ChakraWriter {
     std::vector<uint32_t> last(program_->streams.size(), kNone);
     std::string file = chakra_metadata();
     for (uint32_t number = 0; number < program_->nodes.size(); ++number) {
-      const JobNode& node = program_->nodes[number];
+      const Node& node = program_->nodes[number];
       ChakraNode out = node_of(number);
       const auto needs = program_->needs(number);
       out.data_dependencies.assign(needs.begin(), needs.end());
-      if (program_->streams[node.stream].order == JobStream::Order::program) {
+      if (program_->streams[node.stream].order == Stream::Order::program) {
         const uint32_t previous = std::exchange(last[node.stream], number);
         const bool is_new = previous != kNone && !std::binary_search(needs.begin(), needs.end(), previous);
         if (is_new) out.data_dependencies.push_back(previous);
@@ -122,11 +122,11 @@ class ChakraWriter {
   // Which streams carry the names that the reader gives them. If not all do, they are written by number.
   void find_streams() {
     are_known_ = true;
-    for (const JobNode& node : program_->nodes) {
-      const JobStream& stream = program_->streams[node.stream];
+    for (const Node& node : program_->nodes) {
+      const Stream& stream = program_->streams[node.stream];
       const ChakraStream expected = chakra_stream(node.kind, stream.name == "host", number_in(stream.name));
       are_known_ = are_known_ && expected.name() == stream.name &&
-                   stream.order == (expected.is_free() ? JobStream::Order::free : JobStream::Order::ready);
+                   stream.order == (expected.is_free() ? Stream::Order::free : Stream::Order::ready);
     }
   }
   // "stream 7 messages": 7.
@@ -146,34 +146,34 @@ class ChakraWriter {
   }
 
   ChakraNode node_of(uint32_t number) const {
-    const JobNode& node = program_->nodes[number];
-    const JobStream& stream = program_->streams[node.stream];
+    const Node& node = program_->nodes[number];
+    const Stream& stream = program_->streams[node.stream];
     ChakraNode out;
     out.id = number;
     out.name = job_.name_of(node);
     out.type = static_cast<int64_t>(type_of(node.kind));
-    const bool is_message = node.kind == JobNodeKind::send || node.kind == JobNodeKind::receive;
+    const bool is_message = node.kind == NodeKind::send || node.kind == NodeKind::receive;
     if (!program_->follows(number).empty()) refuse(number, "starts after others have started, which Chakra cannot say");
-    const bool takes_time = node.kind == JobNodeKind::collective || node.duration > Picoseconds(0);
-    if (stream.order == JobStream::Order::free && !is_message && node.kind != JobNodeKind::marker && takes_time) {
+    const bool takes_time = node.kind == NodeKind::collective || node.duration > Picoseconds(0);
+    if (stream.order == Stream::Order::free && !is_message && node.kind != NodeKind::marker && takes_time) {
       refuse(number, "is on a stream that does any number of things at once, which Chakra cannot say");
     }
     out.is_cpu_op = are_known_ && stream.name == "host";
-    if (node.kind != JobNodeKind::marker) {
+    if (node.kind != NodeKind::marker) {
       if (const auto known = number_in(stream.name); are_known_) {
         if (known) out.stream = static_cast<int64_t>(*known);
       } else {
         out.stream = node.stream;
       }
     }
-    if (!is_message && node.kind != JobNodeKind::collective && node.kind != JobNodeKind::marker) write_work(node, out);
+    if (!is_message && node.kind != NodeKind::collective && node.kind != NodeKind::marker) write_work(node, out);
     if (is_message) write_message(node, out);
-    if (node.kind == JobNodeKind::collective) write_collective(number, out);
+    if (node.kind == NodeKind::collective) write_collective(number, out);
     return out;
   }
 
-  static void write_work(const JobNode& node, ChakraNode& out) {
-    if (node.kind == JobNodeKind::memory) {
+  static void write_work(const Node& node, ChakraNode& out) {
+    if (node.kind == NodeKind::memory) {
       out.tensor_size = static_cast<int64_t>(node.bytes);
     } else if (node.flop >= 1) {
       out.num_ops = static_cast<int64_t>(std::min(std::round(node.flop), 9e18));
@@ -185,22 +185,23 @@ class ChakraWriter {
     if (time % kPicosecondsPerMicrosecond != 0 || (time == 0 && has_work)) out.duration_ps = time;
   }
 
-  void write_message(const JobNode& node, ChakraNode& out) const {
-    const int64_t peer = node.slot == JobNode::kAnyPeer ? -1 : int64_t{job_.peer(rank_, node.slot)};
-    const bool is_send = node.kind == JobNodeKind::send;
+  void write_message(const Node& node, ChakraNode& out) const {
+    const int64_t peer = node.slot == Node::kAnyPeer ? -1 : int64_t{job_.peer(rank_, node.slot)};
+    const bool is_send = node.kind == NodeKind::send;
     out.comm_src = is_send ? int64_t{rank_} : peer;
     out.comm_dst = is_send ? peer : int64_t{rank_};
-    out.comm_tag = node.tag == JobNode::kAnyTag ? -1 : int64_t{node.tag};
+    out.comm_tag = node.tag == Node::kAnyTag ? -1 : int64_t{node.tag};
     out.comm_size = static_cast<int64_t>(node.bytes);
   }
 
   void write_collective(uint32_t number, ChakraNode& out) const {
-    const JobNode& node = program_->nodes[number];
+    const Node& node = program_->nodes[number];
     const uint32_t group = job_.group(rank_, node.slot);
     const std::vector<uint32_t>& ranks = job_.groups()[group].ranks;
     out.comm_type = type_of(node.collective);
     uint64_t bytes = node.bytes;
-    const bool is_gathering = node.collective == JobCollective::all_gather || node.collective == JobCollective::gather;
+    const bool is_gathering =
+        node.collective == CollectiveKind::all_gather || node.collective == CollectiveKind::gather;
     if (is_gathering && options_.gather_size == ChakraOptions::GatherSize::shard) {
       if (bytes % ranks.size() != 0) {
         refuse(number, "gathers " + std::to_string(bytes) + " bytes from " + std::to_string(ranks.size()) +
@@ -211,7 +212,7 @@ class ChakraWriter {
     out.comm_size = static_cast<int64_t>(bytes);
     if (!names_[group].empty()) out.pg_name = names_[group];
     if (!is_rooted(node.collective)) return;
-    const bool from_root = node.collective == JobCollective::broadcast || node.collective == JobCollective::scatter;
+    const bool from_root = node.collective == CollectiveKind::broadcast || node.collective == CollectiveKind::scatter;
     (from_root ? out.comm_src : out.comm_dst) = int64_t{ranks[node.tag]};
   }
 
@@ -222,7 +223,7 @@ class ChakraWriter {
 
   // Of the rank that is being written.
   uint32_t rank_ = 0;
-  const JobProgram* program_ = nullptr;
+  const Program* program_ = nullptr;
   bool are_known_ = true;
 };
 

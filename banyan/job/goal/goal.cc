@@ -266,20 +266,20 @@ class GoalReader {
   }
 
   uint32_t read_operation(uint32_t label) {
-    JobNode node{.name = label};
+    Node node{.name = label};
     const uint64_t line = tokens_.line();
     if (take_if("calc")) {
-      constexpr int64_t kMaxNanoseconds = JobNode::kMaxDuration.count() / 1000;
+      constexpr int64_t kMaxNanoseconds = Node::kMaxDuration.count() / 1000;
       node.duration = std::chrono::nanoseconds(number("a time in nanoseconds", 0, kMaxNanoseconds));
     } else {
       read_message(node);
     }
     int64_t cpu = 0, nic = 0;
     while (tokens_.line() == line) {  // else they are labels
-      if (node.kind != JobNodeKind::compute && take_if("tag")) {
-        const int64_t least = node.kind == JobNodeKind::receive ? -1 : 0;
-        const int64_t tag = number("a tag", least, int64_t{JobNode::kAnyTag} - 1);
-        node.tag = tag < 0 ? JobNode::kAnyTag : static_cast<uint32_t>(tag);
+      if (node.kind != NodeKind::compute && take_if("tag")) {
+        const int64_t least = node.kind == NodeKind::receive ? -1 : 0;
+        const int64_t tag = number("a tag", least, int64_t{Node::kAnyTag} - 1);
+        node.tag = tag < 0 ? Node::kAnyTag : static_cast<uint32_t>(tag);
       } else if (take_if("cpu")) {
         cpu = number("a CPU", 0, kMaxResource);
       } else if (take_if("nic")) {
@@ -288,21 +288,21 @@ class GoalReader {
         break;
       }
     }
-    node.stream = stream_of(node.kind == JobNodeKind::compute, cpu, nic);
+    node.stream = stream_of(node.kind == NodeKind::compute, cpu, nic);
     return builder_.add_node(node);
   }
 
-  void read_message(JobNode& node) {
+  void read_message(Node& node) {
     const bool is_send = at("send");
-    node.kind = is_send ? JobNodeKind::send : JobNodeKind::receive;
+    node.kind = is_send ? NodeKind::send : NodeKind::receive;
     tokens_.advance();
-    node.bytes = static_cast<uint64_t>(number("a size in bytes", 0, int64_t{JobNode::kMaxBytes}, "b"));
+    node.bytes = static_cast<uint64_t>(number("a size in bytes", 0, int64_t{Node::kMaxBytes}, "b"));
     expect(is_send ? "to" : "from");
     const int64_t peer = number("a rank", is_send ? 0 : -1, rank_count_ - 1);
     if (peer == int64_t{rank_}) {
       throw invalid("rank " + std::to_string(rank_) + " sends to or receives from itself; write a calc instead");
     }
-    node.slot = peer < 0 ? JobNode::kAnyPeer : slot_of(static_cast<uint32_t>(peer));
+    node.slot = peer < 0 ? Node::kAnyPeer : slot_of(static_cast<uint32_t>(peer));
   }
 
   uint32_t slot_of(uint32_t peer) {
@@ -316,8 +316,8 @@ class GoalReader {
     const auto [it, is_new] = streams_.try_emplace(is_calc ? cpu * 2 + 1 : (cpu * (kMaxResource + 1) + nic) * 2);
     if (is_new) {
       const std::string name = "cpu " + std::to_string(cpu);
-      it->second = is_calc ? builder_.add_stream({name, JobStream::Order::ready})
-                           : builder_.add_stream({name + " nic " + std::to_string(nic), JobStream::Order::free});
+      it->second = is_calc ? builder_.add_stream({name, Stream::Order::ready})
+                           : builder_.add_stream({name + " nic " + std::to_string(nic), Stream::Order::free});
     }
     return it->second;
   }

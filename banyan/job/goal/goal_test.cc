@@ -129,7 +129,7 @@ TEST(Goal, NumbersLabelsWhereNamesCannotBeLabels) {
   for (const char* second : {"first", "two words", "", "calc", "1st", "a:b"}) {
     Job::Builder builder("test");
     builder.begin_program();
-    builder.add_stream({"s", JobStream::Order::program});
+    builder.add_stream({"s", Stream::Order::program});
     builder.add_node({.name = builder.add_name("first"), .duration = std::chrono::nanoseconds(5)});
     builder.add_node({.name = builder.add_name(second), .duration = std::chrono::nanoseconds(6)});
     builder.add_rank(0, {}, {});
@@ -143,14 +143,13 @@ TEST(Goal, NumbersLabelsWhereNamesCannotBeLabels) {
 TEST(Goal, SaysInItsOwnWordsWhatItHasNoWordsFor) {
   Job::Builder builder("test");
   builder.begin_program();
-  builder.add_stream({"compute", JobStream::Order::ready});
-  builder.add_stream({"network", JobStream::Order::program});
+  builder.add_stream({"compute", Stream::Order::ready});
+  builder.add_stream({"network", Stream::Order::program});
   builder.add_node({.name = builder.add_name("a"), .duration = Picoseconds(1501), .flop = 1e9});
-  builder.add_node(
-      {.kind = JobNodeKind::memory, .name = builder.add_name("m"), .bytes = 9, .duration = Picoseconds(499)});
-  builder.add_node({.kind = JobNodeKind::marker, .name = builder.add_name("end")});
-  builder.add_node({.kind = JobNodeKind::send, .stream = 1, .name = builder.add_name("s"), .bytes = 64});
-  builder.add_node({.kind = JobNodeKind::receive, .stream = 1, .name = builder.add_name("r"), .bytes = 64});
+  builder.add_node({.kind = NodeKind::memory, .name = builder.add_name("m"), .bytes = 9, .duration = Picoseconds(499)});
+  builder.add_node({.kind = NodeKind::marker, .name = builder.add_name("end")});
+  builder.add_node({.kind = NodeKind::send, .stream = 1, .name = builder.add_name("s"), .bytes = 64});
+  builder.add_node({.kind = NodeKind::receive, .stream = 1, .name = builder.add_name("r"), .bytes = 64});
   builder.add_need(3, 0);
   for (uint32_t rank = 0; rank < 2; ++rank) builder.add_rank(0, {}, std::vector{1 - rank});
   const std::string text = write_goal(std::move(builder).build());
@@ -167,8 +166,8 @@ TEST(Goal, RefusesToWriteCollectives) {
   Job::Builder builder("test");
   builder.add_group("dp", {0});
   builder.begin_program();
-  builder.add_stream({"s", JobStream::Order::program});
-  builder.add_node({.kind = JobNodeKind::collective, .name = builder.add_name("grads"), .bytes = 8});
+  builder.add_stream({"s", Stream::Order::program});
+  builder.add_node({.kind = NodeKind::collective, .name = builder.add_name("grads"), .bytes = 8});
   builder.add_rank(0, std::vector{0u}, {});
   try {
     write_goal(std::move(builder).build());

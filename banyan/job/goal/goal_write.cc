@@ -30,7 +30,7 @@ struct Resources {
 };
 
 // "cpu 3" or "cpu 3 nic 1", as readers of GOAL name streams; nothing for any other name.
-std::optional<Resources> resources_of(const JobStream& stream) {
+std::optional<Resources> resources_of(const Stream& stream) {
   Resources resources;
   std::string_view rest = stream.name;
   const auto take = [&rest](std::string_view word, uint32_t& number) {
@@ -79,7 +79,7 @@ class GoalWriter {
     std::vector<uint32_t> last(program_->streams.size(), kNone);
     for (uint32_t node = 0; node < program_->nodes.size(); ++node) {
       const uint16_t stream = program_->nodes[node].stream;
-      if (program_->streams[stream].order == JobStream::Order::program)
+      if (program_->streams[stream].order == Stream::Order::program)
         previous_[node] = std::exchange(last[stream], node);
     }
   }
@@ -105,7 +105,7 @@ class GoalWriter {
 
   void find_resources() {
     resources_.clear();
-    for (const JobStream& stream : program_->streams) {
+    for (const Stream& stream : program_->streams) {
       const auto known = resources_of(stream);
       if (!known) break;
       resources_.push_back(*known);
@@ -131,8 +131,8 @@ class GoalWriter {
   }
 
   void write_node(uint32_t number) {
-    const JobNode& node = program_->nodes[number];
-    if (node.kind == JobNodeKind::collective) {
+    const Node& node = program_->nodes[number];
+    if (node.kind == NodeKind::collective) {
       refuse(number, "is a collective (" + std::string(to_string(node.collective)) +
                          "), which GOAL does not have; expand it into sends and receives first");
     }
@@ -141,27 +141,27 @@ class GoalWriter {
       add(": ");
     }
     const Resources& resources = resources_[node.stream];
-    if (node.kind == JobNodeKind::send || node.kind == JobNodeKind::receive) {
+    if (node.kind == NodeKind::send || node.kind == NodeKind::receive) {
       write_message(node);
       add(" cpu ", resources.cpu, " nic ", resources.nic, "\n");
       return;
     }
-    if (program_->streams[node.stream].order == JobStream::Order::free && node.duration > Picoseconds(0)) {
+    if (program_->streams[node.stream].order == Stream::Order::free && node.duration > Picoseconds(0)) {
       refuse(number, "takes time on a stream that does any number of things at once, and GOAL's CPUs do not");
     }
-    const auto duration = node.kind == JobNodeKind::marker ? Picoseconds(0) : node.duration;
+    const auto duration = node.kind == NodeKind::marker ? Picoseconds(0) : node.duration;
     add("calc ", static_cast<uint64_t>((duration.count() + 500) / 1000), " cpu ", resources.cpu, "\n");
   }
 
-  void write_message(const JobNode& node) {
-    const bool is_send = node.kind == JobNodeKind::send;
+  void write_message(const Node& node) {
+    const bool is_send = node.kind == NodeKind::send;
     add(is_send ? "send " : "recv ", node.bytes, is_send ? "b to " : "b from ");
-    if (node.slot == JobNode::kAnyPeer) {
+    if (node.slot == Node::kAnyPeer) {
       add("-1");
     } else {
       add(job_.peer(rank_, node.slot));
     }
-    if (node.tag == JobNode::kAnyTag) {
+    if (node.tag == Node::kAnyTag) {
       add(" tag -1");
     } else {
       add(" tag ", node.tag);
@@ -185,7 +185,7 @@ class GoalWriter {
 
   // Of the rank that is being written.
   uint32_t rank_ = 0;
-  const JobProgram* program_ = nullptr;
+  const Program* program_ = nullptr;
   std::vector<uint32_t> previous_;
   std::vector<Resources> resources_;  // by stream
   bool names_are_labels_ = true;

@@ -31,7 +31,7 @@ CallSignature signature_of(const DraftCall& call) {
   if (call.call.kind != CommCall::Kind::collective) return {.kind = {}, .bytes = call.bytes, .root = {}};
   CallSignature out{.kind = {}, .bytes = call.bytes, .root = {}};
   if (call.call.kind_known) out.kind = call.call.collective;
-  if (call.call.collective == JobCollective::all_to_all) out.bytes.reset();  // may be uneven
+  if (call.call.collective == CollectiveKind::all_to_all) out.bytes.reset();  // may be uneven
   if (is_rooted(call.call.collective) && call.call.peer) out.root = call.root;
   return out;
 }
@@ -67,7 +67,7 @@ void MessageChannel::agree_on_calls(std::vector<RankDraft>& drafts) const {
     const RankDraft& somebody = drafts[members.front().draft];
     const DraftWork& work = somebody.works[members.front().items[i].work];
     if (!messages && !all.kind) fail(somebody, work, "what it does; give the host trace of one rank of " + name);
-    if (!most && (messages || *all.kind != JobCollective::barrier)) {
+    if (!most && (messages || *all.kind != CollectiveKind::barrier)) {
       fail(somebody, work,
            "how large it is; give the host trace (ExecutionTraceObserver) of one rank of " + name +
                ", or record with PyTorch 2.3 or newer");
@@ -97,7 +97,7 @@ std::string MessageChannel::describe(const std::vector<RankDraft>& drafts, uint3
   return text + " (" + draft.where(draft.works[item.work]) + ")";
 }
 
-std::vector<MessageChannel> gather_channels(const std::vector<RankDraft>& drafts, const std::vector<JobGroup>& groups) {
+std::vector<MessageChannel> gather_channels(const std::vector<RankDraft>& drafts, const std::vector<Group>& groups) {
   std::vector<MessageChannel> channels(groups.size());
   std::map<std::pair<uint32_t, uint32_t>, size_t> place;  // group, draft: its member
   for (uint32_t g = 0; g < groups.size(); ++g) {

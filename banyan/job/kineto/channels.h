@@ -40,7 +40,7 @@ struct MessageChannel {
 
 // What calls that are the same must agree on. What is not known fits any.
 struct CallSignature {
-  std::optional<JobCollective> kind;  // of messages: unknown
+  std::optional<CollectiveKind> kind;  // of messages: unknown
   std::optional<uint64_t> bytes;
   std::optional<uint32_t> root;
 
@@ -52,6 +52,6 @@ struct CallSignature {
 CallSignature signature_of(const DraftCall& call);
 
 // Messages to oneself are in none. Channels of groups first, by number.
-std::vector<MessageChannel> gather_channels(const std::vector<RankDraft>& drafts, const std::vector<JobGroup>& groups);
+std::vector<MessageChannel> gather_channels(const std::vector<RankDraft>& drafts, const std::vector<Group>& groups);
 
 }  // namespace banyan::job

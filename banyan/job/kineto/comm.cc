@@ -11,19 +11,6 @@
 namespace banyan::job {
 namespace {
 
-struct Named {
-  std::string_view name;
-  JobCollective kind;
-};
-
-// Longer ones before those that they begin with.
-constexpr std::array kByPrefix = {
-    Named{"allreduce", JobCollective::all_reduce}, Named{"allgather", JobCollective::all_gather},
-    Named{"alltoall", JobCollective::all_to_all},  Named{"reducescatter", JobCollective::reduce_scatter},
-    Named{"reduce", JobCollective::reduce},        Named{"broadcast", JobCollective::broadcast},
-    Named{"gather", JobCollective::gather},        Named{"scatter", JobCollective::scatter},
-    Named{"barrier", JobCollective::barrier},      Named{"monitoredbarrier", JobCollective::barrier}};
-
 std::string letters_of(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -38,7 +25,7 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
 
 uint64_t product(uint64_t a, uint64_t b) {
   uint64_t out = 0;
-  if (__builtin_mul_overflow(a, b, &out) || out > JobNode::kMaxBytes) {
+  if (__builtin_mul_overflow(a, b, &out) || out > Node::kMaxBytes) {
     throw Error(ErrorCode::invalid_input, "a size of " + std::to_string(a) + " times " + std::to_string(b) +
                                               " bytes is beyond 2^60; the element counts are damaged");
   }
@@ -78,16 +65,19 @@ CommName read_comm_name(std::string_view name, CommCall& call) {
   for (const std::string_view prefix : {"nccl:", "gloo:", "ucc:", "mpi:", "rccl:", "c10d::", "_c10d_functional::"}) {
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   }
-  const std::string text = letters_of(name);
+  const std::string letters = letters_of(name);
+  std::string_view text = letters;
   // So does "recvAnysource", which does not say from whom.
   if (starts_with_any(text, {"send", "isend"})) {
     call.kind = CommCall::Kind::send;
   } else if (starts_with_any(text, {"recv", "irecv"})) {
     call.kind = CommCall::Kind::receive;
   } else {
-    const auto found = std::find_if(kByPrefix.begin(), kByPrefix.end(),
-                                    [&](const Named& named) { return text.starts_with(named.name); });
-    if (found == kByPrefix.end()) {
+    if (text.starts_with("monitored")) text.remove_prefix(std::string_view("monitored").size());
+    // The longer "reducescatter" stands before "reduce" there.
+    const auto found = std::find_if(kCollectives.begin(), kCollectives.end(),
+                                    [&](const CollectiveTraits& traits) { return text.starts_with(traits.compact); });
+    if (found == kCollectives.end()) {
       return starts_with_any(text, {"wait", "init", "startcoalesc", "endcoalesc", "coalesc", "groupstart", "groupend"})
                  ? CommName::wrapper
                  : CommName::none;
@@ -106,10 +96,14 @@ bool read_kernel_name(std::string_view name, CommCall& call) {
       name.find("ncclSymkDevKernel") != std::string_view::npos || name.find("rcclKernel") != std::string_view::npos ||
       name.find("rcclDevKernel") != std::string_view::npos || name.starts_with("ncclLocalOpAppend");
   if (!nccl) return false;
+  struct Named {
+    std::string_view name;
+    CollectiveKind kind;
+  };
   constexpr std::array kInKernels = {
-      Named{"AllReduce", JobCollective::all_reduce}, Named{"AllGather", JobCollective::all_gather},
-      Named{"ReduceScatter", JobCollective::reduce_scatter}, Named{"Broadcast", JobCollective::broadcast},
-      Named{"Reduce", JobCollective::reduce}};
+      Named{"AllReduce", CollectiveKind::all_reduce}, Named{"AllGather", CollectiveKind::all_gather},
+      Named{"ReduceScatter", CollectiveKind::reduce_scatter}, Named{"Broadcast", CollectiveKind::broadcast},
+      Named{"Reduce", CollectiveKind::reduce}};
   for (const Named& named : kInKernels) {
     if (name.find(named.name) == std::string_view::npos) continue;
     call.collective = named.kind;
@@ -180,7 +174,7 @@ std::vector<uint32_t> read_rank_list(std::string_view text, uint32_t size) {
 
 std::optional<uint64_t> comm_bytes(const CommCall& call, uint32_t members, bool& fits) {
   fits = true;
-  if (call.kind == CommCall::Kind::collective && call.collective == JobCollective::barrier) return 0;
+  if (call.kind == CommCall::Kind::collective && call.collective == CollectiveKind::barrier) return 0;
   if (call.width == 0 || (!call.in_elements && !call.out_elements)) return std::nullopt;
   const uint64_t in = call.in_elements.value_or(0), out = call.out_elements.value_or(0);
   // The total is told by the side that has all of it, and by the other times the members.
@@ -192,24 +186,24 @@ std::optional<uint64_t> comm_bytes(const CommCall& call, uint32_t members, bool&
   if (call.kind == CommCall::Kind::send) return product(call.in_elements ? in : out, call.width);
   if (call.kind == CommCall::Kind::receive) return product(call.out_elements && out > 0 ? out : in, call.width);
   switch (call.collective) {
-    case JobCollective::all_gather:
+    case CollectiveKind::all_gather:
       // A single element count on both sides is that of the shard: an older way to write it.
       if (call.in_elements && call.out_elements && in == out) return product(product(in, members), call.width);
       return total(call.out_elements, call.in_elements);
-    case JobCollective::reduce_scatter:
+    case CollectiveKind::reduce_scatter:
       if (call.in_elements && call.out_elements && in == out) return product(product(in, members), call.width);
       return total(call.in_elements, call.out_elements);
-    case JobCollective::gather:
+    case CollectiveKind::gather:
       return product(product(in > 0 ? in : out / std::max(members, 1u), members), call.width);
-    case JobCollective::scatter:
+    case CollectiveKind::scatter:
       return product(product(out > 0 ? out : in / std::max(members, 1u), members), call.width);
-    case JobCollective::all_to_all:
+    case CollectiveKind::all_to_all:
       return product(call.in_elements ? in : out, call.width);
-    case JobCollective::all_reduce:
-    case JobCollective::broadcast:
-    case JobCollective::reduce:
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce:
       return product(std::max(in, out), call.width);
-    case JobCollective::barrier:
+    case CollectiveKind::barrier:
       break;
   }
   return 0;

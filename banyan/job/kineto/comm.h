@@ -18,7 +18,7 @@ struct CommCall {
   static constexpr uint32_t kNotListed = UINT32_MAX;
 
   Kind kind = Kind::collective;
-  JobCollective collective = JobCollective::all_reduce;
+  CollectiveKind collective = CollectiveKind::all_reduce;
   bool kind_known = false;
 
   std::optional<uint64_t> in_elements, out_elements;
@@ -58,7 +58,7 @@ uint32_t element_width(std::string_view type);
 // progression of `size` members, else empty. Empty also for what is no list of ranks.
 std::vector<uint32_t> read_rank_list(std::string_view text, uint32_t size);
 
-// In the meaning of JobNode::bytes, for a group of `members`; nothing when the sizes are not known. Throws
+// In the meaning of Node::bytes, for a group of `members`; nothing when the sizes are not known. Throws
 // Error{invalid_input} when it overflows. `fits` becomes false where in and out do not fit each other.
 std::optional<uint64_t> comm_bytes(const CommCall& call, uint32_t members, bool& fits);
 

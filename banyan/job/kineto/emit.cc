@@ -38,18 +38,18 @@ class Emitter {
 
   void write(uint32_t self, Job::Builder& builder) {
     const uint32_t program = builder.begin_program("rank " + std::to_string(draft_.rank));
-    for (const JobStream& stream : streams_) builder.add_stream(stream);
+    for (const Stream& stream : streams_) builder.add_stream(stream);
     std::vector<uint32_t> names(draft_.names.size(), kNoIndex);
     Slots groups, peers;
     std::vector<uint32_t> number(nodes_.size());
     for (const uint32_t i : ordered()) {
-      JobNode node = nodes_[i];
+      Node node = nodes_[i];
       uint32_t& name = names[node.name];
       if (name == kNoIndex) name = builder.add_name(draft_.names[node.name]);
       node.name = name;
-      if (node.kind == JobNodeKind::collective) {
+      if (node.kind == NodeKind::collective) {
         node.slot = groups.of(node.slot);
-      } else if (node.kind == JobNodeKind::send || node.kind == JobNodeKind::receive) {
+      } else if (node.kind == NodeKind::send || node.kind == NodeKind::receive) {
         CHECK(node.slot != self) << "a message to oneself";
         node.slot = peers.of(node.slot);
       }
@@ -78,7 +78,7 @@ class Emitter {
     DraftPlace place;
   };
   // The nodes of a stream, as they are made.
-  struct Stream {
+  struct StreamRow {
     uint32_t number;
     uint32_t last = kNoIndex;
   };
@@ -86,7 +86,7 @@ class Emitter {
   // ---- nodes
 
   // A stream of the program, after what it has.
-  Stream add_stream(std::string name, JobStream::Order order) {
+  StreamRow add_stream(std::string name, Stream::Order order) {
     if (streams_.size() > UINT16_MAX)
       throw Error(ErrorCode::unsupported, "has more than 65,536 threads and streams", draft_.source);
     streams_.push_back({std::move(name), order});
@@ -94,24 +94,24 @@ class Emitter {
   }
 
   // `time` orders nodes that could come in any order.
-  uint32_t add(Stream& stream, int64_t time, JobNode node) {
+  uint32_t add(StreamRow& stream, int64_t time, Node node) {
     const auto number = static_cast<uint32_t>(nodes_.size());
     node.stream = static_cast<uint16_t>(stream.number);
     nodes_.push_back(node);
     graph_.times.push_back(time);
-    const bool in_order = streams_[stream.number].order == JobStream::Order::program;
+    const bool in_order = streams_[stream.number].order == Stream::Order::program;
     graph_.before.push_back(in_order ? std::exchange(stream.last, number) : kNoIndex);
     return number;
   }
-  void add_host(Stream& stream, int64_t time, uint32_t name, int64_t ns) {
-    add(stream, time, {.kind = JobNodeKind::host, .name = name, .duration = duration(name, ns)});
+  void add_host(StreamRow& stream, int64_t time, uint32_t name, int64_t ns) {
+    add(stream, time, {.kind = NodeKind::host, .name = name, .duration = duration(name, ns)});
   }
-  uint32_t add_marker(Stream& stream, int64_t time, uint32_t name) {
-    return add(stream, time, {.kind = JobNodeKind::marker, .name = name});
+  uint32_t add_marker(StreamRow& stream, int64_t time, uint32_t name) {
+    return add(stream, time, {.kind = NodeKind::marker, .name = name});
   }
 
   Picoseconds duration(uint32_t name, int64_t ns) const {
-    if (ns > JobNode::kMaxDuration.count() / 1000) {
+    if (ns > Node::kMaxDuration.count() / 1000) {
       throw Error(ErrorCode::invalid_input,
                   "'" + draft_.names[name].substr(0, 60) +
                       "' takes more than 13 days by the clocks of the traces; are "
@@ -159,7 +159,7 @@ class Emitter {
   }
 
   void make_thread(uint32_t thread) {
-    Stream stream = add_stream(draft_.threads[thread].label, JobStream::Order::program);
+    StreamRow stream = add_stream(draft_.threads[thread].label, Stream::Order::program);
     int64_t cursor = origin_;
     for (uint32_t k = 0; k < draft_.threads[thread].points.size(); ++k) {
       const DraftPoint& point = draft_.threads[thread].points[k];
@@ -168,7 +168,7 @@ class Emitter {
       if (!(gap && point.end <= cursor) && begin > cursor) {
         // Without a device, the host is what computes.
         add(stream, begin,
-            {.kind = has_device_ ? JobNodeKind::host : JobNodeKind::compute,
+            {.kind = has_device_ ? NodeKind::host : NodeKind::compute,
              .name = point.name,
              .duration = duration(point.name, begin - cursor)});
         cursor = begin;
@@ -182,7 +182,7 @@ class Emitter {
   }
 
   // A pause ends when another thread, or a communication of the host, has got so far; else it is the thread's own time.
-  void end_pause(uint32_t thread, const DraftPoint& point, Stream& stream, int64_t& cursor) {
+  void end_pause(uint32_t thread, const DraftPoint& point, StreamRow& stream, int64_t& cursor) {
     const bool first = point.begin == INT64_MIN;
     const int64_t begin = first ? cursor : point.begin;
     int64_t since = INT64_MIN;
@@ -224,7 +224,7 @@ class Emitter {
 
   // A call that waits for GPUs. What it lasts beyond the end of what it waits for is the host's time; where that was
   // long over, the call did not wait.
-  void end_wait(uint32_t thread, const DraftPoint& point, Stream& stream, int64_t& cursor) {
+  void end_wait(uint32_t thread, const DraftPoint& point, StreamRow& stream, int64_t& cursor) {
     const std::vector<uint32_t> works = works_.waited_for_by(thread, point);
     if (works.empty()) return;
     const uint32_t marker = add_marker(stream, point.end, point.name);
@@ -241,8 +241,8 @@ class Emitter {
   void make_lane(uint32_t lane) {
     if (works_.works(lane).empty()) return;
     const DraftLane& described = draft_.lanes[lane];
-    Stream stream = add_stream(described.label, described.host ? JobStream::Order::free : JobStream::Order::program);
-    std::optional<Stream> beside;
+    StreamRow stream = add_stream(described.label, described.host ? Stream::Order::free : Stream::Order::program);
+    std::optional<StreamRow> beside;
     const DraftWork* before = nullptr;
     for (const uint32_t i : works_.works(lane)) {
       make_work(i, before, stream, beside);
@@ -251,16 +251,16 @@ class Emitter {
   }
 
   // `before` ran on the same stream; null: nothing did, or it does any number of things at once.
-  void make_work(uint32_t i, const DraftWork* before, Stream& stream, std::optional<Stream>& beside) {
+  void make_work(uint32_t i, const DraftWork* before, StreamRow& stream, std::optional<StreamRow>& beside) {
     const DraftWork& work = draft_.works[i];
     const auto begin = static_cast<uint32_t>(nodes_.size());  // the first of the work's nodes
     const int64_t latency = add_pause(work, pause_before(i, before), stream);
     if (work.kind != DraftWork::Kind::comm) {
       const bool memory = work.kind == DraftWork::Kind::memory;
       last_node_[i] = add(stream, work.start,
-                          {.kind = memory ? JobNodeKind::memory : JobNodeKind::compute,
+                          {.kind = memory ? NodeKind::memory : NodeKind::compute,
                            .name = work.name,
-                           .bytes = memory ? std::min(work.bytes, JobNode::kMaxBytes) : 0,
+                           .bytes = memory ? std::min(work.bytes, Node::kMaxBytes) : 0,
                            .duration = duration(work.name, work.end - work.start + latency),
                            .fixed = Picoseconds(latency * 1000)});
     } else if (work.calls == 1) {
@@ -286,7 +286,7 @@ class Emitter {
   }
 
   // Returns what of the pause is latency that counts to the work.
-  int64_t add_pause(const DraftWork& work, int64_t pause, Stream& stream) {
+  int64_t add_pause(const DraftWork& work, int64_t pause, StreamRow& stream) {
     if (pause <= kLatency) {
       draft_.counts.add_time(&LinkCounts::latency_ns, pause);
       if (pause < kShownLatency) return work.kind == DraftWork::Kind::comm ? 0 : pause;
@@ -299,8 +299,8 @@ class Emitter {
   }
 
   // All calls of a kernel at once, on a stream beside. Returns the node after them.
-  uint32_t add_grouped(const DraftWork& work, Stream& stream, std::optional<Stream>& beside) {
-    if (!beside) beside = add_stream(streams_[stream.number].name + " grouped", JobStream::Order::free);
+  uint32_t add_grouped(const DraftWork& work, StreamRow& stream, std::optional<StreamRow>& beside) {
+    if (!beside) beside = add_stream(streams_[stream.number].name + " grouped", Stream::Order::free);
     const uint32_t begin = add_marker(stream, work.start, work.name);
     std::vector<uint32_t> grouped;
     for (uint32_t k = 0; k < work.calls; ++k) {
@@ -312,18 +312,18 @@ class Emitter {
     return end;
   }
 
-  static JobNode comm_node(const DraftWork& work, const DraftCall& call) {
-    JobNode node{.name = work.name, .bytes = call.bytes.value_or(0)};
+  static Node comm_node(const DraftWork& work, const DraftCall& call) {
+    Node node{.name = work.name, .bytes = call.bytes.value_or(0)};
     if (call.call.kind == CommCall::Kind::collective) {
-      node.kind = JobNodeKind::collective;
+      node.kind = NodeKind::collective;
       node.collective = call.call.collective;
       node.slot = call.group;
       node.tag = call.root;
     } else if (call.peer == DraftCall::kItself) {
-      node.kind = JobNodeKind::marker;
+      node.kind = NodeKind::marker;
       node.bytes = 0;
     } else {
-      node.kind = call.call.kind == CommCall::Kind::send ? JobNodeKind::send : JobNodeKind::receive;
+      node.kind = call.call.kind == CommCall::Kind::send ? NodeKind::send : NodeKind::receive;
       node.slot = call.peer;
     }
     return node;
@@ -337,8 +337,8 @@ class Emitter {
 
   std::vector<Moment> moments_;       // by time
   std::vector<uint32_t> host_comms_;  // works by end
-  std::vector<JobStream> streams_;
-  std::vector<JobNode> nodes_;
+  std::vector<Stream> streams_;
+  std::vector<Node> nodes_;
   NodeGraph graph_;                                              // of the nodes
   std::vector<std::vector<uint32_t>> point_node_;                // by thread and point: what has ended then
   std::vector<uint32_t> last_node_;                              // by work

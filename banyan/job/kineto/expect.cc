@@ -22,7 +22,7 @@ std::string error_of(const Function& function) {
   return "no error";
 }
 
-void add_call(Calls& calls, const std::string& name, const std::vector<uint32_t>& ranks, job::JobCollective kind,
+void add_call(Calls& calls, const std::string& name, const std::vector<uint32_t>& ranks, CollectiveKind kind,
               uint64_t bytes, uint32_t root) {
   std::string group = name + ": ";
   for (const uint32_t member : ranks) group += std::to_string(member) + " ";
@@ -53,9 +53,9 @@ std::string error_of_texts(const std::vector<std::string>& kineto) {
 
 Calls calls_of(const Job& job, uint32_t rank) {
   Calls out;
-  for (const job::JobNode& node : job.program(rank).nodes) {
-    if (node.kind == job::JobNodeKind::collective) {
-      const job::JobGroup& group = job.groups()[job.group(rank, node.slot)];
+  for (const job::Node& node : job.program(rank).nodes) {
+    if (node.kind == job::NodeKind::collective) {
+      const job::Group& group = job.groups()[job.group(rank, node.slot)];
       add_call(out, group.name, group.ranks, node.collective, node.bytes, node.tag);
     }
   }
@@ -70,9 +70,9 @@ Calls true_calls(const Sample& sample, uint32_t rank) {
 }
 
 void expect_kernels(const Job& job, const Sample& sample, uint32_t rank) {
-  std::map<std::string, std::vector<const job::JobNode*>> found;
-  for (const job::JobNode& node : job.program(rank).nodes) {
-    if (node.kind == job::JobNodeKind::compute) found[job.name_of(node)].push_back(&node);
+  std::map<std::string, std::vector<const job::Node*>> found;
+  for (const job::Node& node : job.program(rank).nodes) {
+    if (node.kind == job::NodeKind::compute) found[job.name_of(node)].push_back(&node);
   }
   for (const auto& kernel : sample.ranks[rank].kernels) {
     const auto& nodes = found[kernel.name];

@@ -131,12 +131,12 @@ class GpuWorkMaker {
       size_t next = 0;
     };
     // By what the name of their kernel can say: a collective, or nothing of what consists of messages.
-    std::map<std::optional<JobCollective>, Candidates> candidates;
+    std::map<std::optional<CollectiveKind>, Candidates> candidates;
     for (uint32_t node = 0; node < host.nodes.size(); ++node) {
       if (used[node] || host.nodes[node].comm == HostNode::kNone || host.name(host.nodes[node]) != kParamComms)
         continue;
       const CommCall& known = host.comms[host.nodes[node].comm];
-      const bool messages = known.kind != CommCall::Kind::collective || known.collective == JobCollective::all_to_all;
+      const bool messages = known.kind != CommCall::Kind::collective || known.collective == CollectiveKind::all_to_all;
       candidates[messages ? std::nullopt : std::optional(known.collective)].nodes.push_back(node);
     }
     auto after = node_of_work_.begin();

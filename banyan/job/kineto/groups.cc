@@ -24,7 +24,7 @@ class GroupFinder {
     }
   }
 
-  std::vector<JobGroup> find() && {
+  std::vector<Group> find() && {
     for (RankDraft& draft : drafts_) of_rank(draft);
     return std::move(groups_);
   }
@@ -137,7 +137,7 @@ class GroupFinder {
                list_ranks(sorted) + " belong; is this the trace of another rank?");
     }
     if (!added) return at->second;
-    JobGroup group{.name = name, .ranks = {}};
+    Group group{.name = name, .ranks = {}};
     std::vector<uint32_t> absent;
     for (const uint32_t rank : members) {
       const auto draft_at = draft_of_rank_.find(rank);
@@ -160,7 +160,7 @@ class GroupFinder {
 
   // Bytes, root and peer of a call.
   void settle(RankDraft& draft, const DraftWork& work, DraftCall& row) const {
-    const JobGroup& group = groups_[row.group];
+    const Group& group = groups_[row.group];
     const CommCall& call = row.call;
     const auto members = static_cast<uint32_t>(group.ranks.size());
     bool fits = true;
@@ -195,12 +195,12 @@ class GroupFinder {
   uint32_t world_ = 0;
   std::unordered_map<uint32_t, uint32_t> draft_of_rank_;
   std::unordered_map<std::string, std::vector<const KinetoGroup*>> tables_;  // of the rank that is looked at, by name
-  std::vector<JobGroup> groups_;
+  std::vector<Group> groups_;
   std::map<std::pair<std::string, std::vector<uint32_t>>, uint32_t> numbers_;
 };
 
 }  // namespace
 
-std::vector<JobGroup> find_groups(std::vector<RankDraft>& drafts) { return GroupFinder(drafts).find(); }
+std::vector<Group> find_groups(std::vector<RankDraft>& drafts) { return GroupFinder(drafts).find(); }
 
 }  // namespace banyan::job

@@ -17,6 +17,6 @@ namespace banyan::job {
 // Sets group, bytes, root and peer of all calls. The groups' ranks are indices of `drafts`, which are ascending in
 // rank. Throws Error{invalid_input} with the event for a call whose group, size or peer is not known or impossible, and
 // for a group with a member of which there is no draft.
-std::vector<JobGroup> find_groups(std::vector<RankDraft>& drafts);
+std::vector<Group> find_groups(std::vector<RankDraft>& drafts);
 
 }  // namespace banyan::job

@@ -138,7 +138,7 @@ TEST(KinetoInput, SizesBeyondAllMeasureAreRefused) {
   EXPECT_THAT(error_of_sample(sample), AllOf(HasSubstr("kineto 0 event "), HasSubstr("beyond 2^60")));
 }
 
-// A kernel of an all-reduce of 1 KiB whose args say this besides.
+// A kernel of an allreduce of 1 KiB whose args say this besides.
 std::string all_reduce(const std::string& args) {
   return R"({"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "pid": 0, "tid": 7, "ts": 100, )"
          R"("dur": 10, "args": {"stream": 7, "Collective name": "allreduce", "In msg nelems": 256, )"

@@ -72,7 +72,7 @@ KinetoJob read_all(std::vector<Opened> ranks, const KinetoOptions& options) {
   const std::vector<int64_t> late = lateness(drafts, clocks);
 
   Job::Builder builder(options.name);
-  for (const JobGroup& group : groups) builder.add_group(group.name, group.ranks);
+  for (const Group& group : groups) builder.add_group(group.name, group.ranks);
   LinkReport report;
   for (uint32_t d = 0; d < drafts.size(); ++d) {
     emit_rank(drafts[d], d, late[d], options, builder);

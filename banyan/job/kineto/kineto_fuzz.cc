@@ -23,9 +23,9 @@ const testing::Fuzzer kFuzzer("kineto", "banyan/job/corpus/kineto", [](std::stri
   const KinetoJob read = read_kineto_job(ranks);
   for (const std::string& line : read.report.lines()) CHECK(!line.empty());
   // What ranks lost was put back, so they agree, unless a circle of messages was in the trace itself.
-  for (const JobFinding& finding : check_job(read.job)) {
-    CHECK(finding.kind != JobFinding::Kind::collective_mismatch && finding.kind != JobFinding::Kind::missing_member &&
-          finding.kind != JobFinding::Kind::length_mismatch)
+  for (const Finding& finding : check_job(read.job)) {
+    CHECK(finding.kind != Finding::Kind::collective_mismatch && finding.kind != Finding::Kind::missing_member &&
+          finding.kind != Finding::Kind::length_mismatch)
         << finding.text;
   }
 });

@@ -49,16 +49,16 @@ TEST(Kineto, TellsTheHostFromTheDevice) {
   const Sample sample = make_sample({});
   const KinetoJob read = read_sample(sample);
   for (uint32_t rank = 0; rank < sample.ranks.size(); ++rank) {
-    const JobProgram& program = read.job.program(rank);
+    const Program& program = read.job.program(rank);
     size_t of_host = 0, of_device = 0;
-    for (const JobNode& node : program.nodes) {
+    for (const Node& node : program.nodes) {
       const std::string& name = read.job.name_of(node);
       const bool is_thread = program.streams[node.stream].name.starts_with("host thread");
       if (is_thread || name == "idle" || name == "launch latency") {
-        EXPECT_TRUE(node.kind == JobNodeKind::host || node.kind == JobNodeKind::marker) << name;
+        EXPECT_TRUE(node.kind == NodeKind::host || node.kind == NodeKind::marker) << name;
       }
-      of_host += node.kind == JobNodeKind::host;
-      of_device += node.kind == JobNodeKind::compute;
+      of_host += node.kind == NodeKind::host;
+      of_device += node.kind == NodeKind::compute;
     }
     EXPECT_GT(of_host, 0u);
     EXPECT_EQ(of_device, sample.ranks[rank].kernels.size());
@@ -234,7 +234,7 @@ TEST(Kineto, StreamsWaitForOneAnotherAndTheHostForThem) {
   // A sum that the host waits for at the end holds back what the host does afterwards.
   slow = sample;
   for (auto& [key, ns] : slow.durations) {
-    if (key.starts_with("alltoall")) ns += 3'000'000;
+    if (key.starts_with("all-to-all")) ns += 3'000'000;
   }
   const int64_t late = testing::replay(job.job, slow) - sample.end_ns;
   EXPECT_GT(late, 2'500'000);
@@ -263,10 +263,10 @@ std::string coalesced(uint32_t rank) {
     {"ph": "X", "cat": "kernel", "name": "graph_b", "pid": 0, "tid": 7, "ts": 0, "dur": 0, "args": {"stream": 7, "correlation": 9}}]})json";
 }
 
-const JobNode& node_named(const Job& job, uint32_t rank, std::string_view name, uint32_t& place) {
+const Node& node_named(const Job& job, uint32_t rank, std::string_view name, uint32_t& place) {
   const auto& nodes = job.program(rank).nodes;
   for (place = 0; place < nodes.size(); ++place) {
-    if (job.name_of(nodes[place]) == name && nodes[place].kind != JobNodeKind::marker) return nodes[place];
+    if (job.name_of(nodes[place]) == name && nodes[place].kind != NodeKind::marker) return nodes[place];
   }
   throw Error(ErrorCode::not_found, std::string(name));
 }
@@ -282,9 +282,9 @@ TEST(Kineto, AKernelOfSeveralCallsSendsAndReceivesAtOnce) {
   EXPECT_THAT(check_job(read.job), IsEmpty());
   for (uint32_t r = 0; r < 2; ++r) {
     uint32_t sends = 0, receives = 0;
-    for (const JobNode& node : read.job.program(r).nodes) {
-      if (node.kind != JobNodeKind::send && node.kind != JobNodeKind::receive) continue;
-      ++(node.kind == JobNodeKind::send ? sends : receives);
+    for (const Node& node : read.job.program(r).nodes) {
+      if (node.kind != NodeKind::send && node.kind != NodeKind::receive) continue;
+      ++(node.kind == NodeKind::send ? sends : receives);
       EXPECT_EQ(node.bytes, 4096u);
       EXPECT_EQ(read.job.peer(r, node.slot), 1 - r);
     }
@@ -297,16 +297,16 @@ TEST(Kineto, BlockingCopiesHoldTheHostAndGraphsLaunchAllTheirKernels) {
   const std::string a = coalesced(0), b = coalesced(1);
   const KinetoJob read =
       read_kineto_job(std::vector<RankTraceTexts>{{.kineto = a, .host = {}}, {.kineto = b, .host = {}}});
-  const JobProgram& program = read.job.program(0);
+  const Program& program = read.job.program(0);
   uint32_t copy = 0, first = 0, second = 0;
-  const JobNode& memory = node_named(read.job, 0, "Memcpy DtoH (Device -> Pageable)", copy);
-  EXPECT_EQ(memory.kind, JobNodeKind::memory);
+  const Node& memory = node_named(read.job, 0, "Memcpy DtoH (Device -> Pageable)", copy);
+  EXPECT_EQ(memory.kind, NodeKind::memory);
   EXPECT_EQ(memory.bytes, 65536u);
   // A marker of the host needs the copy.
   bool held = false;
   for (uint32_t i = 0; i < program.nodes.size(); ++i) {
     const auto needs = program.needs(i);
-    held = held || (program.nodes[i].kind == JobNodeKind::marker &&
+    held = held || (program.nodes[i].kind == NodeKind::marker &&
                     program.streams[program.nodes[i].stream].name == "host thread 1" &&
                     std::find(needs.begin(), needs.end(), copy) != needs.end());
   }
@@ -348,10 +348,10 @@ TEST(Kineto, ARealPairOfPyTorchAndGlooIsLinkedByNames) {
                            {"allreduce 41536 root 0", "allreduce 4000 root 0", "broadcast 4000 root 1",
                             "allgather 8000 root 0", "barrier 0 root 0"}}};
   for (uint32_t r = 0; r < 2; ++r) EXPECT_EQ(calls_of(read.job, r), expected);
-  for (const auto& [rank, kind] : {std::pair(0, JobNodeKind::send), std::pair(1, JobNodeKind::receive)}) {
+  for (const auto& [rank, kind] : {std::pair(0, NodeKind::send), std::pair(1, NodeKind::receive)}) {
     const auto& nodes = read.job.program(static_cast<uint32_t>(rank)).nodes;
     const auto at =
-        std::find_if(nodes.begin(), nodes.end(), [kind = kind](const JobNode& node) { return node.kind == kind; });
+        std::find_if(nodes.begin(), nodes.end(), [kind = kind](const Node& node) { return node.kind == kind; });
     ASSERT_NE(at, nodes.end());
     EXPECT_EQ(at->bytes, 4000u);
     EXPECT_EQ(read.job.peer(static_cast<uint32_t>(rank), at->slot), 1u - static_cast<uint32_t>(rank));

@@ -11,7 +11,7 @@
 namespace banyan::job {
 
 struct RankMatch {
-  std::vector<JobGroup> groups;  // their ranks are indices of the drafts
+  std::vector<Group> groups;  // their ranks are indices of the drafts
   RankClocks clocks;
 };
 

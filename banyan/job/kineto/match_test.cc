@@ -22,7 +22,7 @@ struct Call {
   uint64_t bytes;
 };
 
-// A rank with all-reduces of all ranks on one stream, each 10 ns long.
+// A rank with allreduces of all ranks on one stream, each 10 ns long.
 RankDraft draft_of(uint32_t rank, const std::vector<Call>& calls) {
   RankDraft draft;
   draft.rank = rank;
@@ -144,27 +144,27 @@ TEST(KinetoMatch, SeveralCallsThatArePutBackAtOnePlaceKeepTheirOrder) {
 
 TEST(KinetoMatch, LostCallsAreOfTheirKindAndGroupAndNearest) {
   RankDraft draft;
-  const auto lose = [&](CommCall::Kind kind, JobCollective collective, uint32_t group, int64_t time) {
+  const auto lose = [&](CommCall::Kind kind, CollectiveKind collective, uint32_t group, int64_t time) {
     CommCall call;
     call.kind = kind;
     call.collective = collective;
     draft.lost.push_back({.call = call, .launch = {.thread = 0, .point = 0}, .time = time, .group = group});
   };
   constexpr auto kCollective = CommCall::Kind::collective;
-  lose(kCollective, JobCollective::all_reduce, 0, 100);
-  lose(kCollective, JobCollective::all_reduce, 1, 190);
-  lose(kCollective, JobCollective::all_reduce, kNoIndex, 230);
-  lose(kCollective, JobCollective::broadcast, 0, 200);
-  lose(CommCall::Kind::send, JobCollective::all_reduce, 0, 205);
+  lose(kCollective, CollectiveKind::all_reduce, 0, 100);
+  lose(kCollective, CollectiveKind::all_reduce, 1, 190);
+  lose(kCollective, CollectiveKind::all_reduce, kNoIndex, 230);
+  lose(kCollective, CollectiveKind::broadcast, 0, 200);
+  lose(CommCall::Kind::send, CollectiveKind::all_reduce, 0, 205);
   LostLaunches launches(draft);
-  EXPECT_EQ(launches.take(kCollective, JobCollective::all_reduce, 0, 200), 2u);
-  EXPECT_EQ(launches.take(kCollective, JobCollective::all_reduce, 0, 200), 0u);
-  EXPECT_EQ(launches.take(kCollective, JobCollective::all_reduce, 0, 200), std::nullopt);
+  EXPECT_EQ(launches.take(kCollective, CollectiveKind::all_reduce, 0, 200), 2u);
+  EXPECT_EQ(launches.take(kCollective, CollectiveKind::all_reduce, 0, 200), 0u);
+  EXPECT_EQ(launches.take(kCollective, CollectiveKind::all_reduce, 0, 200), std::nullopt);
   EXPECT_EQ(launches.take(kCollective, std::nullopt, 0, 150), 3u);
   EXPECT_EQ(launches.take(CommCall::Kind::send, std::nullopt, 0, 150), 4u);
   EXPECT_EQ(launches.take(CommCall::Kind::receive, std::nullopt, 0, 150), std::nullopt);
-  EXPECT_EQ(launches.take(kCollective, JobCollective::all_reduce, 1, -2'000'000'000), std::nullopt);
-  EXPECT_EQ(launches.take(kCollective, JobCollective::all_reduce, 1, 0), 1u);
+  EXPECT_EQ(launches.take(kCollective, CollectiveKind::all_reduce, 1, -2'000'000'000), std::nullopt);
+  EXPECT_EQ(launches.take(kCollective, CollectiveKind::all_reduce, 1, 0), 1u);
 }
 
 TEST(KinetoMatch, ClocksAreJoinedWithAllThatHangOnThem) {

@@ -36,7 +36,7 @@ TEST(PytorchHost, ParamCommsWithAttributes) {
       {"name": "pg_name", "type": "string", "value": "7"}, {"name": "pg_size", "type": "uint64", "value": 2},
       {"name": "global_rank_start", "type": "uint64", "value": 4}, {"name": "global_rank_stride", "type": "uint64", "value": 8}]})");
   const CommCall& call = only_comm(trace);
-  EXPECT_EQ(call.collective, JobCollective::broadcast);
+  EXPECT_EQ(call.collective, CollectiveKind::broadcast);
   EXPECT_EQ(call.in_elements, 53120u);
   EXPECT_EQ(call.out_elements, 53120u);
   EXPECT_EQ(call.width, 2u);

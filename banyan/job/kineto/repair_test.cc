@@ -32,7 +32,7 @@ using testing::true_calls;
 using Host = SampleOptions::Host;
 
 TEST(KinetoRepair, LostCollectivesAreProvedByTheOtherRanks) {
-  // The broadcast (number 0), a gather in the middle, the last all-reduce but one.
+  // The broadcast (number 0), a gather in the middle, the last allreduce but one.
   for (const bool with_host : {false, true}) {
     SCOPED_TRACE(with_host);
     const Sample sample =
@@ -171,11 +171,11 @@ TEST(KinetoRepair, AKernelWithoutTimesAndLaunchIsLeftOut) {
        R"({"ph": "X", "cat": "kernel", "name": "c", "pid": 0, "tid": 7, "ts": 1726134043823430, "dur": 2})"})});
   EXPECT_EQ(job.report.total().without_time, 1u);
   EXPECT_EQ(job.report.total().kernels, 2u);
-  const std::vector<job::JobNode>& nodes = job.job.program(0).nodes;
+  const std::vector<job::Node>& nodes = job.job.program(0).nodes;
   ASSERT_EQ(nodes.size(), 3u);
   EXPECT_EQ(nodes[0].duration, std::chrono::microseconds(5));
   EXPECT_EQ(nodes[1].duration, std::chrono::microseconds(3)) << "launch latency";
-  EXPECT_EQ(nodes[1].kind, job::JobNodeKind::host);
+  EXPECT_EQ(nodes[1].kind, job::NodeKind::host);
   EXPECT_EQ(nodes[2].duration, std::chrono::microseconds(2));
 }
 
@@ -190,7 +190,7 @@ TEST(KinetoRepair, ASyncWithoutCorrelationIsOfNoCall) {
   EXPECT_EQ(job.report.total().syncs_inferred, 1u);
 }
 
-// Ranks 0 and 1 have one all-reduce in common, ranks 2 and 3 another one, by a clock that is ten years ahead.
+// Ranks 0 and 1 have one allreduce in common, ranks 2 and 3 another one, by a clock that is ten years ahead.
 TEST(KinetoRepair, RanksWithoutAClockInCommonAreNotLate) {
   std::vector<std::string> traces;
   for (uint32_t rank = 0; rank < 4; ++rank) {

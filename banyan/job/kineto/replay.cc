@@ -15,7 +15,7 @@ class Replay {
  public:
   Replay(const Job& job, const Sample& sample) : job_(job), sample_(sample) {
     for (uint32_t r = 0; r < job.rank_count(); ++r) {
-      const job::JobProgram& program = job.program(r);
+      const job::Program& program = job.program(r);
       end_.emplace_back(program.nodes.size(), -1);
       next_.emplace_back(program.streams.size(), 0);
       on_stream_.emplace_back(program.streams.size());
@@ -46,10 +46,10 @@ class Replay {
   };
 
   bool pass(uint32_t r) {
-    const job::JobProgram& program = job_.program(r);
+    const job::Program& program = job_.program(r);
     bool moved = false;
     for (uint32_t s = 0; s < program.streams.size(); ++s) {
-      const bool in_order = program.streams[s].order == job::JobStream::Order::program;
+      const bool in_order = program.streams[s].order == job::Stream::Order::program;
       for (size_t& k = next_[r][s]; k < on_stream_[r][s].size(); ++k) {
         const uint32_t i = on_stream_[r][s][k];
         int64_t start = 0;
@@ -63,15 +63,15 @@ class Replay {
           start = std::max(start, end_[r][on_stream_[r][s][k - 1]]);
         }
         if (!ready || begun_.contains({r, i})) break;
-        const job::JobNode& node = program.nodes[i];
+        const job::Node& node = program.nodes[i];
         moved = true;
-        if (node.kind == job::JobNodeKind::collective) {
+        if (node.kind == job::NodeKind::collective) {
           begun_.insert({r, i});
           groups_[job_.group(r, node.slot)][r].push_back({r, i, start});
-        } else if (node.kind == job::JobNodeKind::send || node.kind == job::JobNodeKind::receive) {
+        } else if (node.kind == job::NodeKind::send || node.kind == job::NodeKind::receive) {
           begun_.insert({r, i});
           const uint32_t peer = job_.peer(r, node.slot);
-          const bool sends = node.kind == job::JobNodeKind::send;
+          const bool sends = node.kind == job::NodeKind::send;
           (sends ? sends_ : receives_)[sends ? std::pair(r, peer) : std::pair(peer, r)].push_back({r, i, start});
         } else {
           end_[r][i] = start + node.duration.count() / 1000;
@@ -89,7 +89,7 @@ class Replay {
         int64_t start = 0;
         for (auto& [r, waiting] : members) start = std::max(start, waiting.front().start);
         for (auto& [r, waiting] : members) {
-          const job::JobNode& node = job_.program(r).nodes[waiting.front().node];
+          const job::Node& node = job_.program(r).nodes[waiting.front().node];
           end_[r][waiting.front().node] = start + sample_.durations.at(sample_key(node.collective, node.bytes));
           waiting.erase(waiting.begin());
         }

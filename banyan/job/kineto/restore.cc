@@ -39,8 +39,8 @@ LostLaunches::LostLaunches(const RankDraft& draft) {
   });
 }
 
-std::optional<uint32_t> LostLaunches::take(CommCall::Kind kind, std::optional<JobCollective> collective, uint32_t group,
-                                           int64_t start) {
+std::optional<uint32_t> LostLaunches::take(CommCall::Kind kind, std::optional<CollectiveKind> collective,
+                                           uint32_t group, int64_t start) {
   Times* best_of = nullptr;
   Times::iterator best;
   const auto offer = [&](Times& times, Times::iterator candidate) {

@@ -29,7 +29,7 @@ class LostLaunches {
 
   // The index of the lost call of this kind and, where it is known, of this group that was called nearest to `start`,
   // and not much later. It is given once. `collective` of nothing fits any, and messages.
-  std::optional<uint32_t> take(CommCall::Kind kind, std::optional<JobCollective> collective, uint32_t group,
+  std::optional<uint32_t> take(CommCall::Kind kind, std::optional<CollectiveKind> collective, uint32_t group,
                                int64_t start);
   // The last launch of any thread up to a moment.
   struct Launch {
@@ -39,8 +39,8 @@ class LostLaunches {
   std::optional<Launch> last_before(int64_t time) const;
 
  private:
-  using Key = std::tuple<CommCall::Kind, JobCollective, uint32_t>;  // the last one is the group
-  using Times = std::set<std::pair<int64_t, uint32_t>>;             // of the call, index
+  using Key = std::tuple<CommCall::Kind, CollectiveKind, uint32_t>;  // the last one is the group
+  using Times = std::set<std::pair<int64_t, uint32_t>>;              // of the call, index
   std::map<Key, Times> lost_;
   std::vector<Launch> launches_;  // ascending
 };

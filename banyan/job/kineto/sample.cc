@@ -46,7 +46,7 @@ class Run {
     std::optional<int> after = kCompute;
   };
   struct Collective {
-    job::JobCollective kind;
+    CollectiveKind kind;
     std::string name;    // as PyTorch calls it
     std::string kernel;  // as NCCL does
     uint64_t elements;
@@ -82,16 +82,15 @@ class Run {
       if (what.pairs) std::erase_if(comm.ranks, [&](uint32_t other) { return other / 2 != r / 2; });
       comm.group = what.pairs ? 1 + r / 2 : 0;
       uint64_t elements = what.elements;
-      if (what.kind == job::JobCollective::all_reduce && options_.other_bytes.contains(r) &&
-          used_other_.insert(r).second) {
+      if (what.kind == CollectiveKind::all_reduce && options_.other_bytes.contains(r) && used_other_.insert(r).second) {
         elements = options_.other_bytes.at(r);
       }
       const uint64_t members = comm.ranks.size();
       comm.in = elements;
-      comm.out = what.kind == job::JobCollective::all_gather       ? elements * members
-                 : what.kind == job::JobCollective::reduce_scatter ? elements / members
-                                                                   : elements;
-      const bool rooted = what.kind == job::JobCollective::broadcast;
+      comm.out = what.kind == CollectiveKind::all_gather       ? elements * members
+                 : what.kind == CollectiveKind::reduce_scatter ? elements / members
+                                                               : elements;
+      const bool rooted = what.kind == CollectiveKind::broadcast;
       const auto self = std::find(comm.ranks.begin(), comm.ranks.end(), r) - comm.ranks.begin();
       comm.peer = rooted ? what.root : static_cast<uint32_t>(self);
       const uint64_t bytes = 4 * std::max(comm.in, comm.out);
@@ -130,21 +129,21 @@ class Run {
       begins.push_back(rank.now(kMainThread));
       rank.plain(kMainThread, "aten::zeros", 11'000 + 300 * number(rank));
     }
-    collective({.kind = job::JobCollective::broadcast,
+    collective({.kind = CollectiveKind::broadcast,
                 .name = "broadcast",
                 .kernel = "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgs)",
                 .elements = 512 + 64,
                 .root = 1 % options_.ranks},
                {.thread = kMainThread, .stream = kCommStream});
     forward(s);
-    collective({.kind = job::JobCollective::reduce_scatter,
+    collective({.kind = CollectiveKind::reduce_scatter,
                 .name = "_reduce_scatter_base",
                 .kernel = "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgs)",
                 .elements = options_.ranks * 1'024},
                {.thread = kMainThread, .stream = kCommStream});
     messages(2'048, {.thread = kMainThread, .stream = kMessageStream});
     backward(s);
-    collective({.kind = job::JobCollective::all_to_all,
+    collective({.kind = CollectiveKind::all_to_all,
                 .name = "all_to_all",
                 .kernel = "ncclDevKernel_SendRecv(ncclDevKernelArgs)",
                 .elements = 6'000,
@@ -172,7 +171,7 @@ class Run {
                                   .host_ns = 9'000 + 100 * number(rank),
                                   .gpu_ns = 130'000 + 5'000 * int64_t{l} + 900 * number(rank)});
       }
-      collective({.kind = job::JobCollective::all_gather,
+      collective({.kind = CollectiveKind::all_gather,
                   .name = "_allgather_base",
                   .kernel = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgs)",
                   .elements = 4'000 + 8 * l,
@@ -196,7 +195,7 @@ class Run {
                                       .host_ns = 70'000,
                                       .gpu_ns = 210'000 - 3'000 * int64_t{l} + 700 * number(rank)});
       }
-      collective({.kind = job::JobCollective::all_reduce,
+      collective({.kind = CollectiveKind::all_reduce,
                   .name = "allreduce",
                   .kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)",
                   .elements = 30'000 + 1'000 * l},
@@ -220,7 +219,7 @@ class Run {
 
 }  // namespace
 
-std::string sample_key(job::JobCollective kind, uint64_t bytes) {
+std::string sample_key(CollectiveKind kind, uint64_t bytes) {
   return std::string(to_string(kind)) + " " + std::to_string(bytes);
 }
 

@@ -2,8 +2,8 @@
 // them and with what is true of it: so that reading and linking are held against what made the traces. Pieces of what
 // profilers write can be left out, and the traces damaged as real ones are.
 //
-// The run, on every rank: a forward pass on the main thread (kernels on stream 7, tensor-parallel all-gathers on stream
-// 24 among pairs of ranks), a backward pass on autograd's thread (kernels, all-reduces of all ranks on stream 20, for
+// The run, on every rank: a forward pass on the main thread (kernels on stream 7, tensor-parallel allgathers on stream
+// 24 among pairs of ranks), a backward pass on autograd's thread (kernels, allreduces of all ranks on stream 20, for
 // which stream 7's events are waited), broadcasts of buffers, a reduce-scatter, an all-to-all of two kernels, a message
 // to the next rank, an optimizer step that waits for stream 20, a copy to the host and a synchronisation.
 #pragma once
@@ -46,11 +46,11 @@ struct SampleOptions {
   int64_t gpu_clock = 0;                          // ns added to what GPUs say
   std::map<uint32_t, int64_t> clocks = {};        // by rank: ns added to all
   uint32_t skipped_operators = 0;                 // of the Kineto trace, at its beginning
-  std::map<uint32_t, uint64_t> other_bytes = {};  // by rank: elements of the first all-reduce
+  std::map<uint32_t, uint64_t> other_bytes = {};  // by rank: elements of the first allreduce
 };
 
 struct SampleCall {
-  job::JobCollective kind;
+  CollectiveKind kind;
   uint64_t bytes;
   uint32_t root;
   std::vector<uint32_t> ranks;  // of the group
@@ -76,7 +76,7 @@ struct Sample {
   int64_t end_ns = 0;
 };
 
-std::string sample_key(job::JobCollective kind, uint64_t bytes);
+std::string sample_key(CollectiveKind kind, uint64_t bytes);
 
 Sample make_sample(const SampleOptions& options);
 

@@ -225,8 +225,8 @@ TEST(KinetoComm, NamesOfCallsAndKernelsAreKnown) {
   EXPECT_EQ(kind("nccl:_reduce_scatter_base"), "reduce-scatter");
   EXPECT_EQ(kind("reduce"), "reduce");
   EXPECT_EQ(kind("_reduce_oop"), "reduce");
-  EXPECT_EQ(kind("all_to_allv"), "alltoall");
-  EXPECT_EQ(kind("c10d::alltoall_base_"), "alltoall");
+  EXPECT_EQ(kind("all_to_allv"), "all-to-all");
+  EXPECT_EQ(kind("c10d::alltoall_base_"), "all-to-all");
   EXPECT_EQ(kind("_broadcast_oop"), "broadcast");
   EXPECT_EQ(kind("barrier"), "barrier");
   CommCall call;
@@ -249,7 +249,8 @@ TEST(KinetoComm, NamesOfCallsAndKernelsAreKnown) {
 }
 
 TEST(KinetoComm, BytesAreTotals) {
-  const auto bytes = [](JobCollective kind, std::optional<uint64_t> in, std::optional<uint64_t> out, uint32_t members) {
+  const auto bytes = [](CollectiveKind kind, std::optional<uint64_t> in, std::optional<uint64_t> out,
+                        uint32_t members) {
     CommCall call;
     call.collective = kind;
     call.in_elements = in;
@@ -259,18 +260,18 @@ TEST(KinetoComm, BytesAreTotals) {
     const auto total = comm_bytes(call, members, fits);
     return std::pair(total.value_or(UINT64_MAX), fits);
   };
-  EXPECT_EQ(bytes(JobCollective::all_reduce, 100, 100, 8), std::pair(uint64_t{200}, true));
-  EXPECT_EQ(bytes(JobCollective::all_gather, 100, 800, 8), std::pair(uint64_t{1600}, true));
-  EXPECT_EQ(bytes(JobCollective::all_gather, 100, std::nullopt, 8), std::pair(uint64_t{1600}, true));
-  EXPECT_EQ(bytes(JobCollective::all_gather, 100, 100, 8), std::pair(uint64_t{1600}, true));
-  EXPECT_EQ(bytes(JobCollective::all_gather, 100, 700, 8), std::pair(uint64_t{1600}, false));
-  EXPECT_EQ(bytes(JobCollective::reduce_scatter, 800, 100, 8), std::pair(uint64_t{1600}, true));
-  EXPECT_EQ(bytes(JobCollective::all_to_all, 800, 640, 8), std::pair(uint64_t{1600}, true));
-  EXPECT_EQ(bytes(JobCollective::gather, 100, 800, 8), std::pair(uint64_t{1600}, true));
-  EXPECT_EQ(bytes(JobCollective::scatter, 0, 100, 8), std::pair(uint64_t{1600}, true));
-  EXPECT_EQ(bytes(JobCollective::barrier, 1, 1, 8), std::pair(uint64_t{0}, true));
-  EXPECT_EQ(bytes(JobCollective::broadcast, std::nullopt, std::nullopt, 8).first, UINT64_MAX);
-  EXPECT_THROW(bytes(JobCollective::all_gather, uint64_t{1} << 58, std::nullopt, 1024), Error);
+  EXPECT_EQ(bytes(CollectiveKind::all_reduce, 100, 100, 8), std::pair(uint64_t{200}, true));
+  EXPECT_EQ(bytes(CollectiveKind::all_gather, 100, 800, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(CollectiveKind::all_gather, 100, std::nullopt, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(CollectiveKind::all_gather, 100, 100, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(CollectiveKind::all_gather, 100, 700, 8), std::pair(uint64_t{1600}, false));
+  EXPECT_EQ(bytes(CollectiveKind::reduce_scatter, 800, 100, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(CollectiveKind::all_to_all, 800, 640, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(CollectiveKind::gather, 100, 800, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(CollectiveKind::scatter, 0, 100, 8), std::pair(uint64_t{1600}, true));
+  EXPECT_EQ(bytes(CollectiveKind::barrier, 1, 1, 8), std::pair(uint64_t{0}, true));
+  EXPECT_EQ(bytes(CollectiveKind::broadcast, std::nullopt, std::nullopt, 8).first, UINT64_MAX);
+  EXPECT_THROW(bytes(CollectiveKind::all_gather, uint64_t{1} << 58, std::nullopt, 1024), Error);
 }
 
 TEST(KinetoComm, WidthsOfElementsAreKnownInAllSpellings) {

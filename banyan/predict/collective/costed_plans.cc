@@ -54,8 +54,7 @@ class CostedPlans : public CollectivePlans, public CollectiveMessages {
       const auto width = static_cast<double>(fabric_.links()[hop.link].bandwidth.bytes_per_second());
       at_full_bandwidth = std::max(at_full_bandwidth, hop.coefficient / width);
     }
-    const double bytes =
-        busiest_share(call.kind, static_cast<uint32_t>(call.members.size())) * static_cast<double>(call.bytes);
+    const double bytes = busbw_factor(call.kind, call.members.size()) * static_cast<double>(call.bytes);
     const double measured = bytes / (static_cast<double>(link.bytes_per_second()) * piece.efficiency);
     return at_full_bandwidth > 0 && measured > at_full_bandwidth ? at_full_bandwidth / measured : 1;
   }

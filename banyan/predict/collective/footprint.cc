@@ -20,32 +20,16 @@ Footprint footprint_of(const Schedule& schedule, uint64_t bytes, Picoseconds alp
   return footprint;
 }
 
-std::optional<CollectiveKind> scheduled_kind(job::JobCollective kind) {
-  switch (kind) {
-    case job::JobCollective::all_reduce:
-    case job::JobCollective::barrier:
-      return CollectiveKind::allreduce;
-    case job::JobCollective::all_gather:
-      return CollectiveKind::allgather;
-    case job::JobCollective::reduce_scatter:
-      return CollectiveKind::reduce_scatter;
-    case job::JobCollective::broadcast:
-      return CollectiveKind::broadcast;
-    case job::JobCollective::reduce:
-      return CollectiveKind::reduce;
-    case job::JobCollective::gather:
-    case job::JobCollective::scatter:
-    case job::JobCollective::all_to_all:
-      return std::nullopt;
-  }
-  return std::nullopt;
+std::optional<CollectiveKind> scheduled_kind(CollectiveKind kind) {
+  if (kind == CollectiveKind::barrier) return CollectiveKind::all_reduce;
+  return is_planned(kind) ? std::optional(kind) : std::nullopt;
 }
 
 Collective collective_of(const Fabric& fabric, const CollectiveCall& call) {
   const auto kind = scheduled_kind(call.kind);
   CHECK(kind.has_value()) << to_string(call.kind);
   Collective::Options options{.kind = *kind, .ranks = {call.members.begin(), call.members.end()}};
-  if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) options.root = call.members[call.root];
+  if (is_rooted(*kind)) options.root = call.members[call.root];
   return Collective::make(fabric, options);
 }
 

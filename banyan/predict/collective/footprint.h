@@ -25,7 +25,7 @@
 namespace banyan::predict {
 
 struct CollectiveCall {
-  job::JobCollective kind = job::JobCollective::all_reduce;
+  CollectiveKind kind = CollectiveKind::all_reduce;
   std::span<const NodeId> members;  // in the order of the group
   uint32_t root = 0;                // its place among them
   uint64_t bytes = 0;               // total, as in job.h
@@ -42,7 +42,7 @@ class CollectiveMessages {
  public:
   virtual ~CollectiveMessages() = default;
   // What at least two members send one another, each message at the cost of `alpha` besides its bytes and its links'
-  // latency. Nothing is folded. A barrier is an all-reduce of no bytes. Throws Error{unsupported} naming what cannot be
+  // latency. Nothing is folded. A barrier is an allreduce of no bytes. Throws Error{unsupported} naming what cannot be
   // done, why, and what to use instead.
   virtual TransferGraph transfers(const CollectiveCall& call, Picoseconds alpha) = 0;
 };
@@ -69,7 +69,7 @@ struct RingCosts {
 // direct links has (mesh_rings.h); over boxes of L
 // members each, L rings that share the bytes, of which ring c enters a box at its member c and leaves it at the next
 // one, so that every network card carries one of them each way, and rails stay rails. All-to-all, gather and scatter go
-// straight from rank to rank. Small all-reduces, broadcasts and reduces take trees instead, whose steps are the
+// straight from rank to rank. Small allreduces, broadcasts and reduces take trees instead, whose steps are the
 // logarithm of the boxes, where that is quicker.
 //
 // By messages, all take rings, however small, and what goes straight from rank to rank is one message. So is a rank's
@@ -83,8 +83,9 @@ Schedule ring_schedule(const Fabric& fabric, const CollectiveCall& call);
 // Of a schedule for the same call: bytes by its trees, and `alpha` with its links' latency for each hop of the highest.
 Footprint footprint_of(const Schedule& schedule, uint64_t bytes, Picoseconds alpha);
 
-// What schedules are made for; a barrier as an all-reduce. Nothing for those that go straight from rank to rank.
-std::optional<CollectiveKind> scheduled_kind(job::JobCollective kind);
+// The kind whose schedule carries out `kind`: itself where it is planned, an allreduce for a barrier. Nothing for kinds
+// that go straight from rank to rank.
+std::optional<CollectiveKind> scheduled_kind(CollectiveKind kind);
 // The collective of a call that has such a kind.
 Collective collective_of(const Fabric& fabric, const CollectiveCall& call);
 

@@ -29,10 +29,10 @@ TEST(RingPlans, PutTheBytesOfARingOnEveryLinkOfABox) {
   const Fabric fabric = fabric::generate_fabric("star:4@1GB/s");
   const auto plans = make_ring_plans(fabric, kFree);
   const std::vector<NodeId> ranks = all(fabric);
-  const std::map<job::JobCollective, double> each{{job::JobCollective::all_reduce, 2 * 0.75},
-                                                  {job::JobCollective::all_gather, 0.75},
-                                                  {job::JobCollective::reduce_scatter, 0.75},
-                                                  {job::JobCollective::all_to_all, 0.75}};
+  const std::map<CollectiveKind, double> each{{CollectiveKind::all_reduce, 2 * 0.75},
+                                              {CollectiveKind::all_gather, 0.75},
+                                              {CollectiveKind::reduce_scatter, 0.75},
+                                              {CollectiveKind::all_to_all, 0.75}};
   for (const auto& [kind, share] : each) {
     const Footprint footprint = plans->footprint({.kind = kind, .members = ranks, .bytes = 1'000'000});
     EXPECT_EQ(footprint.hops.size(), 8u);
@@ -44,8 +44,8 @@ TEST(RingPlans, BeginAndEndChainsAtTheRoot) {
   const Fabric fabric = fabric::generate_fabric("ring:4@1GB/s");
   const auto plans = make_ring_plans(fabric, kFree);
   const std::vector<NodeId> ranks = all(fabric);
-  const auto broadcast = by_name(
-      fabric, plans->footprint({.kind = job::JobCollective::broadcast, .members = ranks, .root = 2, .bytes = 100}));
+  const auto broadcast =
+      by_name(fabric, plans->footprint({.kind = CollectiveKind::broadcast, .members = ranks, .root = 2, .bytes = 100}));
   // Half of the bytes go either way round.
   EXPECT_EQ(broadcast, (std::map<std::string, double>{{"gpu2>gpu3", 50},
                                                       {"gpu3>gpu0", 50},
@@ -53,8 +53,8 @@ TEST(RingPlans, BeginAndEndChainsAtTheRoot) {
                                                       {"gpu2>gpu1", 50},
                                                       {"gpu1>gpu0", 50},
                                                       {"gpu0>gpu3", 50}}));
-  const auto reduce = by_name(
-      fabric, plans->footprint({.kind = job::JobCollective::reduce, .members = ranks, .root = 2, .bytes = 100}));
+  const auto reduce =
+      by_name(fabric, plans->footprint({.kind = CollectiveKind::reduce, .members = ranks, .root = 2, .bytes = 100}));
   EXPECT_EQ(reduce, (std::map<std::string, double>{{"gpu3>gpu0", 50},
                                                    {"gpu0>gpu1", 50},
                                                    {"gpu1>gpu2", 50},
@@ -94,7 +94,7 @@ TEST(RingPlans, TakeTreesWhereStepsAreWhatCosts) {
       fabric, {.launch = Picoseconds(100), .step_inside = Picoseconds(1), .step_between = Picoseconds(10)});
   // In 8 boxes of 8: 3 levels inside, 3 between, up and down.
   EXPECT_EQ(plans->footprint({.members = all(fabric), .bytes = 8}).latency, Picoseconds(100 + 2 * (3 + 30)));
-  EXPECT_EQ(plans->footprint({.kind = job::JobCollective::all_gather, .members = all(fabric), .bytes = 64}).latency,
+  EXPECT_EQ(plans->footprint({.kind = CollectiveKind::all_gather, .members = all(fabric), .bytes = 64}).latency,
             Picoseconds(100 + 56 + 80));
 }
 

@@ -17,10 +17,10 @@ using Rings = std::vector<std::vector<NodeId>>;
 
 Rings rings_of(const Fabric& fabric) { return MeshRings().find(fabric, fabric.ranks()); }
 
-// Bytes per second that an all-reduce of all ranks moves at each of them, as nccl-tests count it.
+// Bytes per second that an allreduce of all ranks moves at each of them, as nccl-tests count it.
 double bus_bandwidth(const Fabric& fabric) {
   const uint64_t bytes = uint64_t{1} << 30;
-  const CollectiveCall call{.kind = job::JobCollective::all_reduce, .members = fabric.ranks(), .bytes = bytes};
+  const CollectiveCall call{.kind = CollectiveKind::all_reduce, .members = fabric.ranks(), .bytes = bytes};
   double seconds = 0;
   for (const FluidHop& hop : make_ring_plans(fabric, {})->footprint(call).hops) {
     const auto width = static_cast<double>(fabric.links()[hop.link].bandwidth.bytes_per_second());

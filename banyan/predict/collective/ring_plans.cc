@@ -101,8 +101,8 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
     const size_t n = call.members.size();
     for (size_t from = 0; from < n; ++from) {
       for (size_t to = 0; to < n; ++to) {
-        if (from == to || (call.kind == job::JobCollective::gather && to != call.root) ||
-            (call.kind == job::JobCollective::scatter && from != call.root)) {
+        if (from == to || (call.kind == CollectiveKind::gather && to != call.root) ||
+            (call.kind == CollectiveKind::scatter && from != call.root)) {
           continue;
         }
         visit(call.members[from], call.members[to]);
@@ -174,13 +174,9 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
   Footprint ring(const CollectiveCall& call) {
     const std::vector<Order> boxes = by_box(call.members);
     const std::vector<Order> rings = rings_of(boxes);
-    const double n = static_cast<double>(call.members.size());
-    const bool is_chain = call.kind == job::JobCollective::broadcast || call.kind == job::JobCollective::reduce;
-    const double per_hop = call.kind == job::JobCollective::all_reduce ? 2 * (n - 1) / n
-                           : call.kind == job::JobCollective::barrier  ? 0
-                           : is_chain                                  ? 1
-                                                                       : (n - 1) / n;
-    const double bytes = per_hop * static_cast<double>(call.bytes) / static_cast<double>(rings.size());
+    const bool is_chain = is_rooted(call.kind);
+    const double bytes = busbw_factor(call.kind, call.members.size()) * static_cast<double>(call.bytes) /
+                         static_cast<double>(rings.size());
     Loads loads;
     for (const Order& ring : rings) {
       // A chain begins at the root (broadcast), or ends there (reduce): all hops but one.
@@ -188,7 +184,7 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
           static_cast<size_t>(std::find(ring.begin(), ring.end(), call.members[call.root]) - ring.begin());
       for (size_t i = 0; i < ring.size(); ++i) {
         const size_t next = (i + 1) % ring.size();
-        if (is_chain && (call.kind == job::JobCollective::broadcast ? next : i) == root) continue;
+        if (is_chain && (call.kind == CollectiveKind::broadcast ? next : i) == root) continue;
         loads.add(way(ring[i], ring[next]), bytes);
       }
     }
@@ -215,7 +211,7 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
   }
 
   // Of the quicker of rings and trees, both of which move the same bytes (but for 1/n of them) over the same cards.
-  Picoseconds latency(job::JobCollective kind, const std::vector<Order>& boxes) const {
+  Picoseconds latency(CollectiveKind kind, const std::vector<Order>& boxes) const {
     size_t members = 0, largest = 0;
     for (const Order& box : boxes) {
       members += box.size();
@@ -223,9 +219,9 @@ class RingPlans : public CollectivePlans, public CollectiveMessages {
     }
     const int64_t between = static_cast<int64_t>(boxes.size() > 1 ? boxes.size() : 0);
     const int64_t inside = static_cast<int64_t>(members) - between;
-    const bool twice = kind == job::JobCollective::all_reduce || kind == job::JobCollective::barrier;
+    const bool twice = kind == CollectiveKind::all_reduce || kind == CollectiveKind::barrier;
     const Picoseconds ring = (inside * costs_.step_inside + between * costs_.step_between) * (twice ? 2 : 1);
-    if (kind == job::JobCollective::all_gather || kind == job::JobCollective::reduce_scatter) return ring;
+    if (kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter) return ring;
     const auto levels = [](size_t count) { return static_cast<int64_t>(std::bit_width(count - 1)); };
     const Picoseconds tree =
         (levels(largest) * costs_.step_inside + levels(boxes.size()) * costs_.step_between) * (twice ? 2 : 1);

@@ -68,21 +68,6 @@ class Run : private TransferEngine::Carrier {
 
 }  // namespace
 
-double busbw_factor(CollectiveKind kind, size_t participants) {
-  const double n = static_cast<double>(participants);
-  switch (kind) {
-    case CollectiveKind::allreduce:
-      return 2 * (n - 1) / n;
-    case CollectiveKind::allgather:
-    case CollectiveKind::reduce_scatter:
-      return (n - 1) / n;
-    case CollectiveKind::broadcast:
-    case CollectiveKind::reduce:
-      return 1;
-  }
-  return 1;
-}
-
 std::vector<uint64_t> exact_link_bytes(const Schedule& schedule, uint64_t elements, uint64_t element_bytes) {
   std::vector<uint64_t> bytes(schedule.fabric().links().size());
   for (size_t i = 0; i < schedule.chunk_count(); ++i) {

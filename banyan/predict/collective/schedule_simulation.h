@@ -53,8 +53,4 @@ ScheduleSimulation simulate_schedule(const Schedule& schedule, const ScheduleSim
 // O(edges * hops of routes). The product of both numbers must fit a uint64_t.
 std::vector<uint64_t> exact_link_bytes(const Schedule& schedule, uint64_t elements, uint64_t element_bytes);
 
-// algbw times this is busbw (nccl-tests, PERFORMANCE.md): 2 (n-1)/n for allreduce, (n-1)/n for allgather and
-// reduce-scatter, 1 for broadcast and reduce.
-double busbw_factor(CollectiveKind kind, size_t participants);
-
 }  // namespace banyan::predict

@@ -138,7 +138,7 @@ TEST(ScheduleSimulation, ComesNearTheBoundWithManySlices) {
   for (const auto& [spec, times] : most) {
     const Fabric fabric = fabric::generate_fabric(spec);
     for (const CollectiveKind kind :
-         {CollectiveKind::allgather, CollectiveKind::allreduce, CollectiveKind::broadcast}) {
+         {CollectiveKind::all_gather, CollectiveKind::all_reduce, CollectiveKind::broadcast}) {
       const plan::ForestPlan plan = plan::plan_forest(fabric, Collective::make(fabric, {.kind = kind}));
       const Bytes total(uint64_t{1} << 30);
       const double least = plan.seconds_per_byte.to_double() * static_cast<double>(total.count());
@@ -155,7 +155,7 @@ TEST(ScheduleSimulation, PutsTheBytesOnLinksThatTheScheduleSays) {
   for (const char* spec : {"dgx-a100:2", "torus:3x4", "random:n=9,links=30,seed=5"}) {
     const Fabric fabric = fabric::generate_fabric(spec);
     const Schedule schedule =
-        plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::allreduce})).schedule;
+        plan::plan_forest(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_reduce})).schedule;
     const Bytes total(uint64_t{1} << 24);
     const ScheduleSimulation result = simulate_schedule(schedule, {.total = total, .slice = Bytes(1 << 16)});
     const std::vector<uint64_t> loads = link_loads(schedule);
@@ -177,8 +177,8 @@ std::vector<Planned> many_plans() {
   for (const char* spec : {"dgx-a100:2", "dgx-h100:4", "torus:4x4", "mi250:1", "ring:9", "star:8", "fat-tree:k=4",
                            "hypercube:4", "random:n=10,links=36,seed=2", "dgx1-v100:1"}) {
     const Fabric fabric = fabric::generate_fabric(spec);
-    for (const CollectiveKind kind : {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
-                                      CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce}) {
+    for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                      CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::reduce}) {
       const Collective collective = Collective::make(fabric, {.kind = kind});
       const std::string name = std::string(spec) + ", " + std::string(to_string(kind)) + ", ";
       plans.push_back({name + "forest", plan::plan_forest(fabric, collective).schedule});
@@ -221,7 +221,8 @@ TEST(ScheduleSimulation, EndsWhenANaiveSimulationOfEverySliceDoes) {
   for (const testing::TreeShape shape :
        {testing::TreeShape::random, testing::TreeShape::path, testing::TreeShape::star}) {
     for (uint64_t seed = 1; seed <= 6; ++seed) {
-      for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::reduce}) {
+      for (const CollectiveKind kind :
+           {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce}) {
         const Schedule schedule = testing::sample_forest({.kind = kind, .ranks = 4, .shape = shape, .seed = seed});
         const Bytes total(600'000), slice(40'000);
         const ScheduleSimulation result =
@@ -257,12 +258,6 @@ TEST(ScheduleSimulation, EndsEarlyWhenAsked) {
   EXPECT_FALSE(result.complete);
   EXPECT_GT(impatient.fraction_, 0);
   EXPECT_LT(result.messages_simulated, result.messages);
-}
-
-TEST(ScheduleSimulation, CorrectsBusbwAsNcclTestsDoes) {
-  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::allreduce, 4), 1.5);
-  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::allgather, 4), 0.75);
-  EXPECT_DOUBLE_EQ(busbw_factor(CollectiveKind::broadcast, 4), 1);
 }
 
 }  // namespace

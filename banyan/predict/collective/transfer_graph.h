@@ -11,7 +11,7 @@
 // again, until no colour splits. By induction over the events, alike transfers then move at the same rates and end at
 // the same times: fair rates depend on nothing else. So one of each kind is kept, on one link of each kind, which it
 // crosses as often (FluidHop::coefficient) as its kind crosses each of these links. The answer is the same and costs
-// what the kinds cost: a ring all-reduce of 1,024 ranks has 2.1 million transfers, and 2,046 kinds of them.
+// what the kinds cost: a ring allreduce of 1,024 ranks has 2.1 million transfers, and 2,046 kinds of them.
 // Colours are 64-bit hashes: of 2 million transfers, two that differ are called alike once in 10 million graphs.
 //
 // Complexity O(edges + hops of routes) a round; rounds are few, since trees

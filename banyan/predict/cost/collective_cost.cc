@@ -1,7 +1,6 @@
 #include "banyan/predict/cost/collective_cost.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -19,22 +18,10 @@ constexpr JsonForm kForm{.name = "file of collective costs", .format = "collecti
 constexpr uint64_t kMaxFileBytes = 16 << 20;
 constexpr double kLeastEfficiency = 1e-6, kMostEfficiency = 100;
 
-constexpr std::array<job::JobCollective, 9> kCollectives = {
-    job::JobCollective::all_reduce, job::JobCollective::reduce,         job::JobCollective::all_gather,
-    job::JobCollective::gather,     job::JobCollective::scatter,        job::JobCollective::broadcast,
-    job::JobCollective::all_to_all, job::JobCollective::reduce_scatter, job::JobCollective::barrier};
-
-job::JobCollective parse_collective(const std::string& text) {
-  for (const job::JobCollective kind : kCollectives) {
-    if (to_string(kind) == text) return kind;
-  }
-  throw invalid("'" + text.substr(0, 40) + "' is no collective");
-}
-
 CollectiveCost read_cost(JsonNode object) {
   object.with_keys({"collective", "ranks", "link", "as_measured", "source", "pieces"});
   CollectiveCost cost;
-  cost.collective = object.at("collective").parsed(parse_collective);
+  cost.collective = object.at("collective").parsed([](const std::string& text) { return parse_collective_kind(text); });
   cost.ranks = static_cast<uint32_t>(object.at("ranks").whole(2, Job::kMaxRanks));
   cost.link = object.at("link").bandwidth();
   if (const auto as_measured = object.find("as_measured")) cost.as_measured = as_measured->boolean();
@@ -52,9 +39,9 @@ CollectiveCost read_cost(JsonNode object) {
   return cost;
 }
 
-bool is_summing_or_gathering(job::JobCollective kind) {
-  return kind == job::JobCollective::all_reduce || kind == job::JobCollective::all_gather ||
-         kind == job::JobCollective::reduce_scatter;
+bool is_summing_or_gathering(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::all_gather ||
+         kind == CollectiveKind::reduce_scatter;
 }
 
 }  // namespace
@@ -71,27 +58,6 @@ double CollectiveCost::seconds(uint64_t bytes, double busiest, uint32_t n) const
   return static_cast<double>(at.alpha.count()) * 1e-12 * steps + busiest / at.efficiency;
 }
 
-double busiest_share(job::JobCollective collective, uint32_t ranks) {
-  if (ranks < 2) return 0;
-  const double others = static_cast<double>(ranks - 1) / ranks;
-  switch (collective) {
-    case job::JobCollective::all_reduce:
-      return 2 * others;
-    case job::JobCollective::all_gather:
-    case job::JobCollective::reduce_scatter:
-    case job::JobCollective::gather:
-    case job::JobCollective::scatter:
-    case job::JobCollective::all_to_all:
-      return others;
-    case job::JobCollective::broadcast:
-    case job::JobCollective::reduce:
-      return 1;
-    case job::JobCollective::barrier:
-      return 0;
-  }
-  CHECK(false) << "collective " << static_cast<int>(collective);
-}
-
 CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFromCurve& options) {
   if (options.ranks < 2) throw invalid("a measured collective needs its number of ranks, 2 or more (--ranks)");
   CollectiveCost cost{.collective = options.collective,
@@ -100,7 +66,7 @@ CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFrom
                       .as_measured = options.link == Bandwidth(),
                       .pieces = {},
                       .source = options.source};
-  const double share = busiest_share(options.collective, options.ranks);
+  const double share = busbw_factor(options.collective, options.ranks);
   if (share == 0) throw invalid("a barrier moves no bytes, so it has no curve over size");
   if (cost.as_measured) {
     const double beta = curve.pieces().back().beta;
@@ -118,8 +84,7 @@ CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFrom
   return cost;
 }
 
-CollectiveCost default_collective_cost(job::JobCollective collective, const LinkEfficiency& links,
-                                       bool leaves_the_box) {
+CollectiveCost default_collective_cost(CollectiveKind collective, const LinkEfficiency& links, bool leaves_the_box) {
   return {
       .collective = collective,
       .ranks = 2,
@@ -165,8 +130,7 @@ std::vector<CollectiveCost> read_collective_costs(const std::string& path) {
   }
 }
 
-const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, job::JobCollective collective,
-                                   uint32_t ranks) {
+const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, CollectiveKind collective, uint32_t ranks) {
   const CollectiveCost* best = nullptr;
   double best_distance = INFINITY;
   for (const CollectiveCost& cost : costs) {

@@ -5,7 +5,7 @@
 //
 // `link` is that of a rank (of a collective over boxes, the sum of a box's network cards). alpha and efficiency hold
 // from a size on, as the library switches protocols. The busiest link's bytes come from the schedule that is simulated
-// (or the closed form of a ring, busiest_share); so a curve measured on a box of 8 says how well the library uses
+// (or the closed form of a ring, busbw_factor); so a curve measured on a box of 8 says how well the library uses
 // links, and another fabric says which links there are. Sizes are those of the whole collective (the total M of job.h),
 // at the number of ranks it was measured with; alpha at n ranks is alpha * log2(n) / log2(ranks): the steps of trees
 // grow so, and rings pipeline theirs.
@@ -32,7 +32,7 @@ struct CollectiveCostPiece {
 };
 
 struct CollectiveCost {
-  job::JobCollective collective = job::JobCollective::all_reduce;
+  CollectiveKind collective = CollectiveKind::all_reduce;
   uint32_t ranks = 2;  // it was measured with, 2 or more
   Bandwidth link;      // that the efficiencies are of
   // Nobody said which link it was: `link` is the bandwidth that the curve reaches, and takes the place of a fabric's
@@ -46,13 +46,8 @@ struct CollectiveCost {
   double seconds(uint64_t bytes, double busiest, uint32_t n) const;
 };
 
-// Bytes at each rank's own link over the total M, one direction, of the bandwidth-optimal algorithms: 2 (n-1)/n for
-// all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for broadcast and reduce (nccl-tests,
-// doc/PERFORMANCE.md, "bus bandwidth").
-double busiest_share(job::JobCollective collective, uint32_t ranks);
-
 struct CostFromCurve {
-  job::JobCollective collective = job::JobCollective::all_reduce;
+  CollectiveKind collective = CollectiveKind::all_reduce;
   uint32_t ranks = 0;
   Bandwidth link;  // of a rank, one direction. Zero: not known, so the curve is taken as_measured
   std::string source;
@@ -61,7 +56,7 @@ struct CostFromCurve {
 CollectiveCost make_collective_cost(const CollectiveCurve& curve, const CostFromCurve& options);
 
 // One piece, from a device's efficiencies: what is used where nothing was measured.
-CollectiveCost default_collective_cost(job::JobCollective collective, const LinkEfficiency& links, bool leaves_the_box);
+CollectiveCost default_collective_cost(CollectiveKind collective, const LinkEfficiency& links, bool leaves_the_box);
 
 std::string format_collective_costs(std::span<const CollectiveCost> costs);
 // Throws Error{invalid_input} with the place in the file.
@@ -69,8 +64,7 @@ std::vector<CollectiveCost> parse_collective_costs(std::string_view json);
 std::vector<CollectiveCost> read_collective_costs(const std::string& path);  // also Error{not_found, io}
 
 // Of the costs, the one of this collective whose number of ranks is nearest (in ratio); nullptr when there is none. A
-// reduce-scatter, all-gather or all-reduce stands in for another of the three.
-const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, job::JobCollective collective,
-                                   uint32_t ranks);
+// reduce-scatter, allgather or allreduce stands in for another of the three.
+const CollectiveCost* nearest_cost(std::span<const CollectiveCost> costs, CollectiveKind collective, uint32_t ranks);
 
 }  // namespace banyan::predict

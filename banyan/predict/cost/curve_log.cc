@@ -1,9 +1,9 @@
 #include "banyan/predict/cost/curve_log.h"
 
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
-#include <map>
 
 #include "banyan/base/error.h"
 
@@ -159,19 +159,14 @@ class Reader {
     }
   }
 
+  // From the name of a program: "all_reduce_perf".
   void take_collective(std::string_view text) {
-    static const std::map<std::string_view, job::JobCollective> kPrograms = {
-        {"all_reduce_perf", job::JobCollective::all_reduce},
-        {"all_gather_perf", job::JobCollective::all_gather},
-        {"reduce_scatter_perf", job::JobCollective::reduce_scatter},
-        {"broadcast_perf", job::JobCollective::broadcast},
-        {"reduce_perf", job::JobCollective::reduce},
-        {"alltoall_perf", job::JobCollective::all_to_all}};
-    for (const auto& [name, kind] : kPrograms) {
-      const size_t at = text.find(name);
-      if (at == std::string_view::npos) continue;
-      if (at > 0 && text[at - 1] == '_') continue;  // "reduce_perf" within "all_reduce_perf"
-      log_.collective = kind;
+    constexpr std::string_view kEnd = "_perf";
+    for (size_t end = text.find(kEnd); end != std::string_view::npos; end = text.find(kEnd, end + 1)) {
+      size_t begin = end;
+      while (begin > 0 && (std::isalpha(static_cast<unsigned char>(text[begin - 1])) || text[begin - 1] == '_'))
+        --begin;
+      if (const auto kind = find_collective_kind(text.substr(begin, end - begin))) log_.collective = kind;
     }
   }
 

@@ -22,7 +22,7 @@ namespace banyan::predict {
 struct CurveLog {
   std::vector<CollectivePoint> points;  // in the order of the file; sizes as job.h counts them
   std::optional<uint32_t> ranks;        // where the log says so
-  std::optional<job::JobCollective> collective;
+  std::optional<CollectiveKind> collective;
 };
 
 struct CurveLogOptions {

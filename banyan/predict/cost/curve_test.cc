@@ -158,7 +158,7 @@ TEST(CurveLog, ReadsTheTableOfNcclTests) {
   EXPECT_EQ(log.points[1].bytes, 2097152u);
   EXPECT_DOUBLE_EQ(log.points[1].seconds, 50.25e-6);
   EXPECT_EQ(log.ranks, 2u);
-  EXPECT_EQ(log.collective, job::JobCollective::all_reduce);
+  EXPECT_EQ(log.collective, CollectiveKind::all_reduce);
   EXPECT_DOUBLE_EQ(parse_curve_log(kTable, {.in_place = true}).points[0].seconds, 31.02e-6);
 }
 

@@ -7,7 +7,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
-#include "banyan/predict/fluid/holder_clocks.h"
+#include "banyan/predict/fluid/bottleneck_clocks.h"
 #include "banyan/predict/fluid/max_min.h"
 
 namespace banyan::predict {
@@ -166,7 +166,7 @@ class FluidNetwork::Impl {
   }
 
  private:
-  static constexpr int64_t kEndless = HolderClocks::kNever;
+  static constexpr int64_t kEndless = BottleneckClocks::kNever;
   enum class State : uint8_t {
     unused,
     waits,   // for its latency, in waiting_
@@ -179,7 +179,7 @@ class FluidNetwork::Impl {
     Layer(uint8_t of, const std::vector<double>& capacities) : priority(of), levels(capacities) {}
     const uint8_t priority;
     MaxMin levels;
-    HolderClocks clocks;
+    BottleneckClocks clocks;
     bool is_fed = false;  // knows what the layer before it leaves
   };
   struct FlowRow {
@@ -299,15 +299,15 @@ class FluidNetwork::Impl {
 
   void solve(Layer& layer) {
     MaxMin& levels = layer.levels;
-    HolderClocks& clocks = layer.clocks;
+    BottleneckClocks& clocks = layer.clocks;
     levels.solve();
-    clocks.resize(flows_.size(), levels.holder_count());
+    clocks.resize(flows_.size(), levels.bottleneck_count());
     for (const auto& [flow, from] : levels.moved()) {
       const FlowRow& row = flows_[flow];
       const double work = from == MaxMin::kNoLink ? (row.asked - row.carried) / row.weight : clocks.release(flow, now_);
-      clocks.hold(flow, levels.holder(flow), work, now_);
+      clocks.hold(flow, levels.bottleneck(flow), work, now_);
     }
-    for (const uint32_t holder : levels.changed()) clocks.set_level(holder, levels.level(holder), now_);
+    for (const uint32_t bottleneck : levels.changed()) clocks.set_level(bottleneck, levels.level(bottleneck), now_);
     for (const uint32_t link : levels.turned()) {
       LinkRow& row = links_[link];
       if (levels.is_busy(link)) {

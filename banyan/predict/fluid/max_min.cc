@@ -6,9 +6,25 @@
 #include "banyan/base/check.h"
 
 namespace banyan::predict {
+namespace {
+
+constexpr uint16_t kRefresh = 1000;
+constexpr double kRounding = 1e-9;     // of capacity, that a busy link may seem to have left
+constexpr double kCancelled = 1e-9;    // of all use, below which what is left of a sum may be its rounding
+constexpr double kAsGood = 1 - 1e-14;  // levels that differ by less are the same
+constexpr uint64_t kMostTries = 1000;  // of a link, before it is our own mistake
+// S is not searched for when it was large in most of the last kRemembered searches, but for every kMostUnseen-th time.
+constexpr uint32_t kRemembered = 16, kMostUnseen = 8;
+
+}  // namespace
+
+// ---- Flows and links ----
 
 MaxMin::MaxMin(std::vector<double> capacities)
-    : link_count_(capacities.size()), links_(link_count_), link_flows_(link_count_), queue_(link_count_) {
+    : link_count_(capacities.size()),
+      links_(link_count_),
+      link_flows_(link_count_),
+      scratch_{.queue = LevelQueue(link_count_), .to_join = {}, .shares = {}, .share_of = {}} {
   for (size_t link = 0; link < capacities.size(); ++link) {
     CHECK(capacities[link] >= 0) << "link " << link << " has capacity " << capacities[link];
     links_[link].free = links_[link].capacity = capacities[link];
@@ -32,7 +48,7 @@ uint32_t MaxMin::allot_cap(double capacity) {
     free_caps_.push_back(static_cast<uint32_t>(links_.size()));
     links_.emplace_back();
     link_flows_.emplace_back();
-    queue_.resize(links_.size());
+    scratch_.queue.resize(links_.size());
   }
   const uint32_t link = free_caps_.back();
   free_caps_.pop_back();
@@ -40,14 +56,14 @@ uint32_t MaxMin::allot_cap(double capacity) {
   return link;
 }
 
-void MaxMin::mark_dirty(uint32_t link) {
-  if (std::exchange(links_[link].touched, solving_ + 1) != solving_ + 1) dirty_links_.push_back(link);
+void MaxMin::mark_changed(uint32_t link) {
+  if (std::exchange(links_[link].touched, solves_ + 1) != solves_ + 1) pending_.links.push_back(link);
 }
 
 void MaxMin::add(uint32_t flow, const Terms& terms) {
   if (flow >= flows_.size()) {
     flows_.resize(flow + 1);
-    holder_of_.resize(flow + 1, kNoLink);
+    bottleneck_of_.resize(flow + 1, kNoLink);
   }
   FlowRow& row = flows_[flow];
   CHECK(!row.is_present) << "flow " << flow;
@@ -70,15 +86,14 @@ void MaxMin::add(uint32_t flow, const Terms& terms) {
     on.total_use += use;
   }
   ++present_;
-  joining_.push_back(flow);
+  pending_.flows.push_back(flow);
 }
 
 void MaxMin::remove(uint32_t flow) {
   FlowRow& row = flows_[flow];
   CHECK(row.is_present) << "flow " << flow;
-  const double level = holder_of_[flow] == kNoLink ? 0 : links_[holder_of_[flow]].level;
-  for (uint32_t at = row.first_hop; at < row.first_hop + row.hop_count; ++at) {
-    const Hop& hop = hops_[at];
+  const double level = bottleneck_of_[flow] == kNoLink ? 0 : links_[bottleneck_of_[flow]].level;
+  for (const Hop& hop : all_hops(flow)) {
     LinkRow& link = links_[hop.link];
     LinkFlows& on = link_flows_[hop.link];
     on.crossing[hop.place] = on.crossing.back();
@@ -86,13 +101,14 @@ void MaxMin::remove(uint32_t flow) {
     on.crossing.pop_back();
     on.total_use -= hop.use;
     link.free += hop.use * level;
+    // A link without flows has no rounding left over.
     if (--link.crossing == 0) {
       link.free = link.capacity;
       on.total_use = 0;
     }
-    mark_dirty(hop.link);
+    mark_changed(hop.link);
   }
-  let_go(flow);
+  clear_bottleneck(flow);
   if (row.cap_link != kNoLink) free_caps_.push_back(row.cap_link);
   if (row.hop_count >= free_hops_.size()) free_hops_.resize(row.hop_count + 1);
   free_hops_[row.hop_count].push_back(row.first_hop);
@@ -104,7 +120,7 @@ void MaxMin::set_capacity(uint32_t link, double capacity) {
   CHECK(capacity >= 0) << "link " << link << " gets capacity " << capacity;
   links_[link].free += capacity - links_[link].capacity;
   links_[link].capacity = capacity;
-  mark_dirty(link);
+  mark_changed(link);
 }
 
 std::span<const MaxMin::Hop> MaxMin::hops(uint32_t flow) const {
@@ -112,45 +128,222 @@ std::span<const MaxMin::Hop> MaxMin::hops(uint32_t flow) const {
   return std::span(hops_).subspan(row.first_hop, row.hop_count - (row.cap_link == kNoLink ? 0 : 1));
 }
 
-MaxMin::LinkRow& MaxMin::touch(uint32_t number) {
+// ---- Bottlenecks and their shares ----
+
+// The flow leaves the shares of its bottleneck, if it has one. A share that has lost its last flow stays as a dead one,
+// since the hops of other flows know shares by their place.
+void MaxMin::clear_bottleneck(uint32_t flow) {
+  const uint32_t number = std::exchange(bottleneck_of_[flow], kNoLink);
+  if (number == kNoLink) return;
+  LinkFlows& bottleneck = link_flows_[number];
+  if (--links_[number].held == 0) {
+    bottleneck.shares.clear();
+    scratch_.shares.push_back(std::move(bottleneck.shares));
+    bottleneck.dead_shares = 0;
+    return;
+  }
+  for (const Hop& hop : all_hops(flow)) {
+    Share& share = bottleneck.shares[hop.share];
+    share.use -= hop.use;
+    if (--share.flows > 0) continue;
+    share.use = 0;
+    ++bottleneck.dead_shares;
+  }
+}
+
+// The flow brings shares of its own, one for each hop. merge_shares() makes one of those of one link, later.
+void MaxMin::set_bottleneck(uint32_t flow, uint32_t number) {
+  bottleneck_of_[flow] = number;
+  LinkFlows& bottleneck = link_flows_[number];
+  if (links_[number].held++ == 0) {
+    bottleneck.most_shares = kFewShares;
+    if (!scratch_.shares.empty()) {
+      bottleneck.shares = std::move(scratch_.shares.back());
+      scratch_.shares.pop_back();
+    }
+  }
+  for (Hop& hop : all_hops(flow)) {
+    hop.share = static_cast<uint32_t>(bottleneck.shares.size());
+    bottleneck.shares.push_back({hop.use, hop.link, 1});
+  }
+}
+
+// Makes one share for each link, its sum computed afresh.
+void MaxMin::merge_shares(uint32_t number) {
+  LinkFlows& bottleneck = link_flows_[number];
+  std::vector<uint32_t>& share_of = scratch_.share_of;
+  share_of.resize(links_.size(), 0);
+  bottleneck.shares.clear();
+  bottleneck.dead_shares = 0;
+  for (const Crossing& crossing : bottleneck.crossing) {
+    if (bottleneck_of_[crossing.flow] != number) continue;
+    for (Hop& hop : all_hops(crossing.flow)) {
+      uint32_t& place = share_of[hop.link];
+      if (place == 0) {
+        bottleneck.shares.push_back({0, hop.link, 0});
+        place = static_cast<uint32_t>(bottleneck.shares.size());
+      }
+      hop.share = place - 1;
+      bottleneck.shares[hop.share].use += hop.use;
+      ++bottleneck.shares[hop.share].flows;
+    }
+  }
+  for (const Share& share : bottleneck.shares) share_of[share.link] = 0;
+  // The next time is far enough away that it pays to look at all flows on the link.
+  bottleneck.most_shares = static_cast<uint32_t>(kFewShares + bottleneck.shares.size() * 5 / 4);
+}
+
+// ---- One solve ----
+
+// First S is collected, then a sweep fills the links of S by ascending level. While it sweeps, bottlenecks may still
+// join S, and those that have filled may rise again.
+class MaxMin::Solve {
+ public:
+  explicit Solve(MaxMin& network)
+      : network_(network),
+        links_(network.links_),
+        bottleneck_of_(network.bottleneck_of_),
+        touched_(network.outcome_.touched),
+        to_join_(network.scratch_.to_join),
+        queue_(network.scratch_.queue),
+        number_(network.solves_) {}
+
+  void join_all();
+  // Whether S became all flows.
+  bool collect_members();
+  void sweep();
+
+ private:
+  bool is_member(uint32_t bottleneck) const { return all_joined_ || links_[bottleneck].member == number_; }
+  // Of a flow with this bottleneck: whether its level still rises in this sweep.
+  bool is_rising(uint32_t bottleneck) const {
+    return bottleneck == kNoLink || (is_member(bottleneck) && links_[bottleneck].filled != number_);
+  }
+  std::span<const Crossing> crossing(uint32_t link) const { return network_.link_flows_[link].crossing; }
+  std::span<const Share> shares(uint32_t bottleneck) const { return network_.link_flows_[bottleneck].shares; }
+
+  // The flows of a share are fixed at `level`, or rise again from there.
+  static void take(LinkRow& row, const Share& share, double level) {
+    row.free -= share.use * level;
+    row.demand -= share.use;
+    row.rising -= share.flows;
+  }
+  static void give_back(LinkRow& row, const Share& share, double level) {
+    row.free += share.use * level;
+    row.demand += share.use;
+    row.rising += share.flows;
+  }
+  // Whether the link fills below `level`, by more than its rounding: else two links would wait for each other.
+  static bool is_lower(const LinkRow& row, double level) {
+    return row.rising > 0 && (row.free > 0 ? row.free : 0) < level * kAsGood * row.demand;
+  }
+  // The level at which the link would fill now.
+  double level_now(uint32_t link) const {
+    const LinkRow& row = links_[link];
+    if (row.rising == 0) return kUnlimited;
+    return row.free > 0 && row.demand > 0 ? row.free / row.demand : 0;
+  }
+
+  LinkRow& touch(uint32_t link);
+  void join_new(uint32_t flow);
+  void join(uint32_t bottleneck);
+  void join_in_sweep(const Share& share, double level, bool is_again);
+  void join_affected();
+  void join_all_on(uint32_t link);
+  bool queue_lower(uint32_t link, double level);
+  bool queue_if_lower(uint32_t link, double level);
+  bool join_higher(uint32_t link, double level);
+  void refresh(uint32_t link);
+  void sum_demand(uint32_t link);
+  void requeue(uint32_t link) {
+    if (links_[link].rising != 0) queue_.push(link, level_now(link));
+  }
+  void take_rising_flows(uint32_t link);
+  bool fill(uint32_t link, double level);
+  bool take_shares(uint32_t link, double level, bool are_same);
+
+  MaxMin& network_;
+  std::vector<LinkRow>& links_;
+  std::vector<uint32_t>& bottleneck_of_;
+  std::vector<uint32_t>& touched_;
+  std::vector<uint32_t>& to_join_;
+  LevelQueue& queue_;
+  const uint32_t number_;
+  bool is_sweeping_ = false, all_joined_ = false;
+  uint32_t joined_ = 0;  // flows of S
+  uint32_t seen_ = 0;    // of touched_: looked at for being bottlenecks
+  double highest_ = 0;   // level of all that filled
+};
+
+void MaxMin::solve() {
+  outcome_.moved.clear();
+  outcome_.changed.clear();
+  outcome_.turned.clear();
+  outcome_.touched.clear();
+  if (is_solved()) return;
+  outcome_.touched.swap(pending_.links);
+  CHECK(++solves_ != 0) << "more solves than can be counted";
+  Solve solve(*this);
+  if (history_.large > kRemembered / 2 && history_.unseen < kMostUnseen) {
+    ++history_.unseen;
+    solve.join_all();
+  } else {
+    history_.unseen = 0;
+    const bool all = solve.collect_members();
+    if (all && history_.large < kRemembered) ++history_.large;
+    if (!all && history_.large > 0) --history_.large;
+  }
+  solve.sweep();
+  for (const uint32_t number : outcome_.touched) {
+    LinkRow& link = links_[number];
+    link.demand = 0;
+    if (number >= link_count_) continue;
+    const bool is_busy = link.crossing > 0 && link.free <= kRounding * link.capacity;
+    if (is_busy != std::exchange(link.is_busy, is_busy)) outcome_.turned.push_back(number);
+  }
+  pending_.flows.clear();
+}
+
+MaxMin::LinkRow& MaxMin::Solve::touch(uint32_t number) {
   LinkRow& row = links_[number];
-  if (std::exchange(row.touched, solving_) != solving_) touched_.push_back(number);
+  if (std::exchange(row.touched, number_) != number_) touched_.push_back(number);
   return row;
 }
 
-void MaxMin::join_new(uint32_t flow) {
-  FlowRow& row = flows_[flow];
-  if (!row.is_present || std::exchange(row.joined, solving_) == solving_) return;
+// A new flow rises on all its links.
+void MaxMin::Solve::join_new(uint32_t flow) {
+  FlowRow& row = network_.flows_[flow];
+  if (!row.is_present || std::exchange(row.joined, number_) == number_) return;
   ++joined_;
-  for (uint32_t at = row.first_hop; at < row.first_hop + row.hop_count; ++at) {
-    LinkRow& on = touch(hops_[at].link);
-    on.demand += hops_[at].use;
+  for (const Hop& hop : network_.all_hops(flow)) {
+    LinkRow& on = touch(hop.link);
+    on.demand += hop.use;
     ++on.rising;
   }
 }
 
-// Its flows rise. Also those of one that has filled in this solve.
-void MaxMin::join_holder(uint32_t number) {
-  LinkRow& holder = links_[number];
+// A bottleneck comes into S, or has filled in this sweep and is to fill again: its flows rise.
+void MaxMin::Solve::join(uint32_t number) {
+  LinkRow& bottleneck = links_[number];
   const bool is_again = is_member(number);
-  if (is_again && holder.filled != solving_) return;
-  holder.member = solving_;
-  holder.filled = 0;
-  const std::vector<Share>& shares = link_flows_[number].shares;
+  if (is_again && bottleneck.filled != number_) return;
+  bottleneck.member = number_;
+  bottleneck.filled = 0;
+  const std::span<const Share> shares = this->shares(number);
   if (is_sweeping_) {
     for (const Share& share : shares) {
-      if (share.flows > 0) join_late(share, holder.level, is_again);
+      if (share.flows > 0) join_in_sweep(share, bottleneck.level, is_again);
     }
     return;
   }
-  joined_ += holder.held;
+  joined_ += bottleneck.held;
   // Without a branch that depends on the link: half of the time goes by here.
   const size_t before = touched_.size();
   touched_.resize(before + shares.size());
   uint32_t* end = touched_.data() + before;
   LinkRow* const rows = links_.data();
-  const uint32_t solving = solving_;
-  const double level = holder.level;
+  const uint32_t solving = number_;
+  const double level = bottleneck.level;
   for (const Share& share : shares) {
     LinkRow& row = rows[share.link];
     *end = share.link;
@@ -162,210 +355,162 @@ void MaxMin::join_holder(uint32_t number) {
   touched_.resize(static_cast<size_t>(end - touched_.data()));
 }
 
-// While the sweep goes on.
-void MaxMin::join_late(const Share& share, double level, bool is_again) {
+// The share of a bottleneck that joins while the sweep goes on. The link of the share, when it is a bottleneck itself,
+// joins after it, and may fill sooner than it is queued for.
+void MaxMin::Solve::join_in_sweep(const Share& share, double level, bool is_again) {
   LinkRow& link = links_[share.link];
-  if (link.touched != solving_) link.joined = 0;
+  if (link.touched != number_) link.joined = 0;
   give_back(touch(share.link), share, level);
   if (!is_again) link.joined += share.flows;
   if (link.held == 0) return;
-  if (!is_member(share.link) || link.filled == solving_) to_join_.push_back(share.link);
-  // It may fill sooner than it is queued for.
+  if (!is_member(share.link) || link.filled == number_) to_join_.push_back(share.link);
   requeue(share.link);
 }
 
-void MaxMin::join_whoever_is_affected() {
+// Closes S: bottlenecks that wait in to_join_ come in, and before the sweep those among the links touched.
+void MaxMin::Solve::join_affected() {
   for (;;) {
-    if (!is_sweeping_ && joined_ > present_ / 2 && joined_ < present_) return join_all();
+    if (!is_sweeping_ && joined_ > network_.present_ / 2 && joined_ < network_.present_) return join_all();
     if (!to_join_.empty()) {
-      const uint32_t holder = to_join_.back();
+      const uint32_t bottleneck = to_join_.back();
       to_join_.pop_back();
-      if (links_[holder].held > 0) join_holder(holder);
+      if (links_[bottleneck].held > 0) join(bottleneck);
     } else if (!is_sweeping_ && seen_ < touched_.size()) {
       const uint32_t link = touched_[seen_++];
-      if (links_[link].held > 0) join_holder(link);
-      if (links_[link].free < 0) queue_all_on(link);
+      if (links_[link].held > 0) join(link);
+      if (links_[link].free < 0) join_all_on(link);
     } else {
       return;
     }
   }
 }
 
-// Of a link that has become too small for what is on it.
-void MaxMin::queue_all_on(uint32_t number) {
-  for (const Crossing& crossing : link_flows_[number].crossing) {
-    const uint32_t holder = holder_of_[crossing.flow];
-    if (holder != kNoLink && !is_member(holder)) to_join_.push_back(holder);
+// The link has become too small for the flows outside S that cross it: their bottlenecks are to join.
+void MaxMin::Solve::join_all_on(uint32_t number) {
+  for (const Crossing& crossing : crossing(number)) {
+    const uint32_t bottleneck = bottleneck_of_[crossing.flow];
+    if (bottleneck != kNoLink && !is_member(bottleneck)) to_join_.push_back(bottleneck);
   }
 }
 
-void MaxMin::join_all() {
+// S is everything. What all flows use of a link is known, so no share is looked at.
+void MaxMin::Solve::join_all() {
   all_joined_ = true;
   to_join_.clear();
   for (uint32_t number = 0; number < links_.size(); ++number) {
     LinkRow& link = links_[number];
     if (link.crossing == 0) continue;
     touch(number);
-    link.demand = link_flows_[number].total_use;
+    link.demand = network_.link_flows_[number].total_use;
     link.rising = link.crossing;
   }
 }
 
-bool MaxMin::queue_if_lower(uint32_t number, double level) {
+bool MaxMin::Solve::collect_members() {
+  for (const uint32_t flow : network_.pending_.flows) join_new(flow);
+  join_affected();
+  return all_joined_;
+}
+
+bool MaxMin::Solve::queue_if_lower(uint32_t number, double level) {
   if (!is_lower(links_[number], level)) return false;
   requeue(number);
   return true;
 }
 
-bool MaxMin::queue_lower(uint32_t number, double level) {
+// Queues the links that fill below `level` among those crossed by flows that rise on a link which is about to fill
+// there. Whether there are any.
+bool MaxMin::Solve::queue_lower(uint32_t number, double level) {
   bool any = false;
-  for (const Share& share : link_flows_[number].shares) any |= queue_if_lower(share.link, level);
+  for (const Share& share : shares(number)) any |= queue_if_lower(share.link, level);
   if (any || links_[number].rising == links_[number].held) return any;
-  for (const Crossing& crossing : link_flows_[number].crossing) {
-    const uint32_t holder = holder_of_[crossing.flow];
-    if (holder == number || !is_rising(holder)) continue;
-    const FlowRow& flow = flows_[crossing.flow];
-    for (uint32_t at = flow.first_hop; at < flow.first_hop + flow.hop_count; ++at) {
-      any |= queue_if_lower(hops_[at].link, level);
-    }
+  for (const Crossing& crossing : crossing(number)) {
+    const uint32_t bottleneck = bottleneck_of_[crossing.flow];
+    if (bottleneck == number || !is_rising(bottleneck)) continue;
+    for (const Hop& hop : network_.all_hops(crossing.flow)) any |= queue_if_lower(hop.link, level);
   }
   return any;
 }
 
-bool MaxMin::join_higher(uint32_t number, double level) {
+// A link is about to fill at `level`, and flows on it may have a higher one: from outside S, or because their
+// bottleneck has filled. These bottlenecks join, or rise again. Whether there are any.
+bool MaxMin::Solve::join_higher(uint32_t number, double level) {
   const LinkRow& link = links_[number];
-  // While it held anybody nobody on it was above its level.
+  // While it was a bottleneck no flow on it was above its level.
   const bool may_be_outside = link.joined < link.crossing && (link.held == 0 || level < link.level);
   if (!may_be_outside && level >= highest_) return false;
-  for (const Crossing& crossing : link_flows_[number].crossing) {
-    const uint32_t holder = holder_of_[crossing.flow];
-    if (!is_rising(holder) && links_[holder].level * kAsGood > level) to_join_.push_back(holder);
+  for (const Crossing& crossing : crossing(number)) {
+    const uint32_t bottleneck = bottleneck_of_[crossing.flow];
+    if (!is_rising(bottleneck) && links_[bottleneck].level * kAsGood > level) to_join_.push_back(bottleneck);
   }
   const bool any = !to_join_.empty();
-  join_whoever_is_affected();
+  join_affected();
   return any;
 }
 
-void MaxMin::requeue(uint32_t number) {
-  if (links_[number].rising != 0) queue_.push(number, level_now(number));
-}
-
-// From its holder, if it has one.
-void MaxMin::let_go(uint32_t flow) {
-  const uint32_t number = std::exchange(holder_of_[flow], kNoLink);
-  if (number == kNoLink) return;
-  LinkFlows& holder = link_flows_[number];
-  if (--links_[number].held == 0) {
-    holder.shares.clear();
-    spare_shares_.push_back(std::move(holder.shares));
-    holder.dead_shares = 0;
-    return;
-  }
-  const FlowRow& row = flows_[flow];
-  for (uint32_t at = row.first_hop; at < row.first_hop + row.hop_count; ++at) {
-    Share& share = holder.shares[hops_[at].share];
-    share.use -= hops_[at].use;
-    if (--share.flows > 0) continue;
-    share.use = 0;
-    ++holder.dead_shares;
-  }
-}
-
-void MaxMin::hold(uint32_t flow, uint32_t number) {
-  holder_of_[flow] = number;
-  LinkFlows& holder = link_flows_[number];
-  if (links_[number].held++ == 0) {
-    holder.most_shares = kFewShares;
-    if (!spare_shares_.empty()) {
-      holder.shares = std::move(spare_shares_.back());
-      spare_shares_.pop_back();
-    }
-  }
-  const FlowRow& row = flows_[flow];
-  for (uint32_t at = row.first_hop; at < row.first_hop + row.hop_count; ++at) {
-    hops_[at].share = static_cast<uint32_t>(holder.shares.size());
-    holder.shares.push_back({hops_[at].use, hops_[at].link, 1});
-  }
-}
-
-// One share a link, its sum computed afresh.
-void MaxMin::tidy_shares(uint32_t number) {
-  LinkFlows& holder = link_flows_[number];
-  share_of_.resize(links_.size(), 0);
-  holder.shares.clear();
-  holder.dead_shares = 0;
-  for (const Crossing& crossing : holder.crossing) {
-    if (holder_of_[crossing.flow] != number) continue;
-    const FlowRow& row = flows_[crossing.flow];
-    for (uint32_t at = row.first_hop; at < row.first_hop + row.hop_count; ++at) {
-      Hop& hop = hops_[at];
-      uint32_t& place = share_of_[hop.link];
-      if (place == 0) {
-        holder.shares.push_back({0, hop.link, 0});
-        place = static_cast<uint32_t>(holder.shares.size());
-      }
-      hop.share = place - 1;
-      holder.shares[hop.share].use += hop.use;
-      ++holder.shares[hop.share].flows;
-    }
-  }
-  for (const Share& share : holder.shares) share_of_[share.link] = 0;
-  // So that looking at all that crosses pays.
-  holder.most_shares = static_cast<uint32_t>(kFewShares + holder.shares.size() * 5 / 4);
-}
-
-void MaxMin::hold_whoever_rises(uint32_t number) {
-  for (const Crossing& crossing : link_flows_[number].crossing) {
-    const uint32_t flow = crossing.flow, from = holder_of_[flow];
+// The link becomes the bottleneck of all flows that rise on it.
+void MaxMin::Solve::take_rising_flows(uint32_t number) {
+  for (const Crossing& crossing : crossing(number)) {
+    const uint32_t flow = crossing.flow, from = bottleneck_of_[flow];
     if (from == number || !is_rising(from)) continue;
-    let_go(flow);
-    hold(flow, number);
-    moved_.push_back({flow, from});
+    network_.clear_bottleneck(flow);
+    network_.set_bottleneck(flow, number);
+    network_.outcome_.moved.push_back({flow, from});
   }
 }
 
-bool MaxMin::fill(uint32_t number, double level) {
-  LinkRow& link = links_[number];
-  const uint32_t& rising = links_[number].rising;
-  const bool are_same = rising == link.held;
-  if (!are_same && queue_lower(number, level)) return false;
-  if (join_higher(number, level)) return false;
-  if (!are_same) hold_whoever_rises(number);
-  CHECK(rising == link.held) << "on link " << number << ' ' << rising << " flows rise, " << link.held
-                             << " are held back";
-  LinkFlows& holder = link_flows_[number];
-  const bool many_are_dead = holder.dead_shares > holder.shares.size() / 8 + holder.crossing.size() / 8;
-  if (holder.shares.size() > holder.most_shares || many_are_dead) tidy_shares(number);
+// Fixes the flows of a bottleneck at `level`: their shares of all links are taken. False, and nothing has changed, when
+// one of these links is to fill before; it is queued then. `are_same`: nobody looked for such links so far.
+bool MaxMin::Solve::take_shares(uint32_t number, double level, bool are_same) {
+  const std::span<const Share> shares = this->shares(number);
   // Looked at and taken in one go: that one of them is lower is rare.
   LinkRow* const rows = links_.data();
   bool any_lower = false;
-  for (const Share& share : holder.shares) {
+  for (const Share& share : shares) {
     any_lower |= is_lower(rows[share.link], level);
     take(rows[share.link], share, level);
   }
-  if (any_lower && are_same) {
-    for (const Share& share : holder.shares) give_back(rows[share.link], share, level);
-    if (queue_lower(number, level)) return false;
-    for (const Share& share : holder.shares) take(rows[share.link], share, level);
-  }
-  link.filled = solving_;
+  if (!any_lower || !are_same) return true;
+  for (const Share& share : shares) give_back(rows[share.link], share, level);
+  if (queue_lower(number, level)) return false;
+  for (const Share& share : shares) take(rows[share.link], share, level);
+  return true;
+}
+
+// Fills the link at `level`. False when other links are to fill before it; they are queued then.
+bool MaxMin::Solve::fill(uint32_t number, double level) {
+  LinkRow& link = links_[number];
+  // By counting: as many flows rise as the bottleneck had, so they are the same.
+  const bool are_same = link.rising == link.held;
+  if (!are_same && queue_lower(number, level)) return false;
+  if (join_higher(number, level)) return false;
+  if (!are_same) take_rising_flows(number);
+  CHECK(link.rising == link.held) << "on link " << number << ' ' << link.rising << " flows rise, " << link.held
+                                  << " are held back";
+  const LinkFlows& bottleneck = network_.link_flows_[number];
+  const bool many_are_dead = bottleneck.dead_shares > bottleneck.shares.size() / 8 + bottleneck.crossing.size() / 8;
+  if (bottleneck.shares.size() > bottleneck.most_shares || many_are_dead) network_.merge_shares(number);
+  if (!take_shares(number, level, are_same)) return false;
+  link.filled = number_;
   highest_ = std::max(highest_, level);
   if (link.level != level) {
     link.level = level;
-    changed_.push_back(number);
+    network_.outcome_.changed.push_back(number);
   }
   return true;
 }
 
-void MaxMin::sum_demand(uint32_t number) {
+// From the flows themselves, where rounding has eaten the sum.
+void MaxMin::Solve::sum_demand(uint32_t number) {
   double& demand = links_[number].demand;
   demand = 0;
-  for (const Crossing& crossing : link_flows_[number].crossing) {
-    if (is_rising(holder_of_[crossing.flow])) demand += hops_[crossing.hop].use;
+  for (const Crossing& crossing : crossing(number)) {
+    if (is_rising(bottleneck_of_[crossing.flow])) demand += network_.hops_[crossing.hop].use;
   }
 }
 
-void MaxMin::refresh(uint32_t number) {
+// Before the sweep: the free capacity of a link is computed afresh where that is cheap, or was long ago.
+void MaxMin::Solve::refresh(uint32_t number) {
   LinkRow& link = links_[number];
   link.joined = link.rising;
   if (link.joined == link.crossing) {
@@ -375,72 +520,32 @@ void MaxMin::refresh(uint32_t number) {
   if (++link.solves <= kRefresh) return;
   link.solves = 0;
   link.free = link.capacity;
-  for (const Crossing& crossing : link_flows_[number].crossing) {
-    const uint32_t holder = holder_of_[crossing.flow];
-    if (holder != kNoLink && !is_member(holder)) link.free -= hops_[crossing.hop].use * links_[holder].level;
+  for (const Crossing& crossing : crossing(number)) {
+    const uint32_t bottleneck = bottleneck_of_[crossing.flow];
+    if (bottleneck != kNoLink && !is_member(bottleneck))
+      link.free -= network_.hops_[crossing.hop].use * links_[bottleneck].level;
   }
 }
 
-void MaxMin::sweep() {
+void MaxMin::Solve::sweep() {
   for (const uint32_t number : touched_) {
     refresh(number);
     if (links_[number].held > 0) requeue(number);
   }
   // By one of its links a new flow is found.
-  for (const uint32_t flow : joining_) {
-    if (flows_[flow].is_present) requeue(hops_[flows_[flow].first_hop].link);
+  for (const uint32_t flow : network_.pending_.flows) {
+    if (network_.flows_[flow].is_present) requeue(network_.all_hops(flow).front().link);
   }
   is_sweeping_ = true;
   const auto level_of = [this](uint32_t link) { return level_now(link); };
   uint64_t tries = 0;
   for (uint32_t number = 0; queue_.pop(&number, level_of);) {
     CHECK(++tries < kMostTries * (links_.size() + 1)) << "link " << number << " at level " << level_now(number);
-    if (links_[number].demand < kCancelled * link_flows_[number].total_use) sum_demand(number);
+    if (links_[number].demand < kCancelled * network_.link_flows_[number].total_use) sum_demand(number);
     const double level = level_now(number);
     if (!fill(number, level)) requeue(number);
   }
   queue_.clear();
-  is_sweeping_ = false;
-}
-
-void MaxMin::find_who_changes() {
-  unseen_ = 0;
-  for (const uint32_t flow : joining_) join_new(flow);
-  join_whoever_is_affected();
-  if (all_joined_ && large_lately_ < kLately) ++large_lately_;
-  if (!all_joined_ && large_lately_ > 0) --large_lately_;
-}
-
-void MaxMin::see_whether_busy(uint32_t number) {
-  LinkRow& link = links_[number];
-  const bool is_busy = link.crossing > 0 && link.free <= kRounding * link.capacity;
-  if (is_busy != std::exchange(link.is_busy, is_busy)) turned_.push_back(number);
-}
-
-void MaxMin::solve() {
-  moved_.clear();
-  changed_.clear();
-  turned_.clear();
-  touched_.clear();
-  if (is_solved()) return;
-  touched_.swap(dirty_links_);
-  CHECK(++solving_ != 0) << "more solves than can be counted";
-  all_joined_ = false;
-  joined_ = 0;
-  highest_ = 0;
-  seen_ = 0;
-  if (large_lately_ > kLately / 2 && unseen_ < kMostUnseen) {
-    ++unseen_;
-    join_all();
-  } else {
-    find_who_changes();
-  }
-  sweep();
-  for (const uint32_t link : touched_) {
-    links_[link].demand = 0;
-    if (link < link_count_) see_whether_busy(link);
-  }
-  joining_.clear();
 }
 
 }  // namespace banyan::predict

@@ -38,7 +38,7 @@ TEST(MaxMin, LooksOnlyAtWhatCanChange) {
   solver.solve();
   for (const uint32_t link : solver.touched()) EXPECT_LT(link, 2u);
   ASSERT_EQ(solver.changed().size(), 1u);
-  EXPECT_EQ(solver.changed()[0], solver.holder(2));
+  EXPECT_EQ(solver.changed()[0], solver.bottleneck(2));
   EXPECT_THAT(solver.moved(), ::testing::IsEmpty());
   EXPECT_DOUBLE_EQ(solver.rate(2), 10.0 / 3);
   EXPECT_DOUBLE_EQ(solver.rate(1), 10.0 / 4);
@@ -52,8 +52,8 @@ TEST(MaxMin, LeavesSlowerFlowsAloneWhenAQuickOneEnds) {
   solver.remove(8);
   solver.solve();
   EXPECT_THAT(solver.changed(), ::testing::ElementsAre(1));
-  EXPECT_EQ(solver.holder(3), 1u);
-  EXPECT_EQ(solver.holder(0), 0u);
+  EXPECT_EQ(solver.bottleneck(3), 1u);
+  EXPECT_EQ(solver.bottleneck(0), 0u);
   EXPECT_DOUBLE_EQ(solver.rate(3), 97.0 / 5);
 }
 
@@ -62,14 +62,14 @@ TEST(MaxMin, SaysWhoIsHeldByAnotherLinkThanBefore) {
   for (uint32_t flow = 0; flow < 4; ++flow) solver.add(flow, {.hops = on({0})});
   solver.add(4, {.hops = on({0, 1})});
   solver.solve();
-  EXPECT_EQ(solver.holder(4), 0u);
+  EXPECT_EQ(solver.bottleneck(4), 0u);
   EXPECT_DOUBLE_EQ(solver.rate(4), 2);
   solver.set_capacity(1, 1);
   solver.solve();
   ASSERT_EQ(solver.moved().size(), 1u);
   EXPECT_EQ(solver.moved()[0].flow, 4u);
   EXPECT_EQ(solver.moved()[0].from, 0u);
-  EXPECT_EQ(solver.holder(4), 1u);
+  EXPECT_EQ(solver.bottleneck(4), 1u);
   EXPECT_DOUBLE_EQ(solver.rate(4), 1);
   EXPECT_DOUBLE_EQ(solver.rate(0), 9.0 / 4);
 }
@@ -81,7 +81,7 @@ TEST(MaxMin, TakesACapForALinkOfItsOwn) {
   solver.add(2, {.hops = {}, .cap = 3, .multiplicity = 5});
   solver.solve();
   EXPECT_DOUBLE_EQ(solver.rate(0), 4);
-  EXPECT_GE(solver.holder(0), solver.link_count());
+  EXPECT_GE(solver.bottleneck(0), solver.link_count());
   EXPECT_DOUBLE_EQ(solver.rate(1), 6);
   EXPECT_DOUBLE_EQ(solver.rate(2), 3);
   EXPECT_EQ(solver.hops(0).size(), 1u);

@@ -22,8 +22,8 @@ Picoseconds micros(double value) { return Picoseconds(static_cast<int64_t>(value
 class StepMaker {
  public:
   StepMaker(const StepShape& shape, Fabric fabric) : shape_(shape), fabric_(std::move(fabric)) {
-    trace_.names = {"forward layer",      "attention",        "all-reduce tensor",   "backward layer",
-                    "backward attention", "send activations", "receive activations", "all-reduce gradients",
+    trace_.names = {"forward layer",      "attention",        "allreduce tensor",    "backward layer",
+                    "backward attention", "send activations", "receive activations", "allreduce gradients",
                     "optimizer",          "wait for stage"};
   }
 
@@ -138,7 +138,7 @@ ReportInput training_step(const StepShape& shape) {
 
 ReportInput all_reduce_on_one_box() {
   ReportInput input = training_step({.fabric = "dgx-a100:1", .stages = 1, .micro_batches = 1, .layers = 3});
-  input.prediction.title = "All-reduce of 1 GiB by a forest on dgx-a100:1";
+  input.prediction.title = "Allreduce of 1 GiB by a forest on dgx-a100:1";
   input.points = sweep_only().points;
   input.facts = {{"Tokens", "4711 a second"}, {"Memory", "fits: 61.2 of 75.0 GiB"}};
   const Picoseconds time = input.prediction.time;
@@ -150,7 +150,7 @@ ReportInput all_reduce_on_one_box() {
 
 ReportInput sweep_only() {
   ReportInput input;
-  input.prediction.title = "All-reduce on dgx-a100:2, 16 ranks, by size";
+  input.prediction.title = "Allreduce on dgx-a100:2, 16 ranks, by size";
   struct Plan {
     const char* name;
     double alpha_us, peak;  // bytes per second

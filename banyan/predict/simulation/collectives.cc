@@ -57,14 +57,14 @@ std::optional<JobCall> JobCollectives::arrive(RankNode place, Picoseconds now) {
 }
 
 void JobCollectives::expect_same(RankNode a, RankNode b) const {
-  const job::JobNode &one = ranks_.node(a), &other = ranks_.node(b);
+  const job::Node &one = ranks_.node(a), &other = ranks_.node(b);
   if (one.collective == other.collective && one.bytes == other.bytes && one.tag == other.tag) return;
   throw Error(ErrorCode::mismatch, "group '" + ranks_.group(b).name + "': " + described(a) + " but " + described(b));
 }
 
-// "rank 3 calls all-reduce of 1024 bytes ('grads')"
+// "rank 3 calls allreduce of 1024 bytes ('grads')"
 std::string JobCollectives::described(RankNode place) const {
-  const job::JobNode& node = ranks_.node(place);
+  const job::Node& node = ranks_.node(place);
   return "rank " + std::to_string(ranks_[place.rank].in_job) + " calls " + std::string(to_string(node.collective)) +
          " of " + std::to_string(node.bytes) + " bytes ('" + ranks_.name(place) + "')";
 }
@@ -78,7 +78,7 @@ std::vector<NodeId> JobCollectives::sites(const JobCall& call) const {
 }
 
 TransferGraph JobCollectives::transfers(const JobCall& call, Picoseconds alpha) {
-  const job::JobNode& node = ranks_.node(call.first());
+  const job::Node& node = ranks_.node(call.first());
   try {
     if (plans_.messages() == nullptr) {
       throw Error(ErrorCode::unsupported,
@@ -95,7 +95,7 @@ TransferGraph JobCollectives::transfers(const JobCall& call, Picoseconds alpha) 
 
 const Footprint& JobCollectives::footprint(const JobCall& call) {
   GroupKind& group = groups_[call.group];
-  const job::JobNode& node = ranks_.node(call.first());
+  const job::Node& node = ranks_.node(call.first());
   const JobKinds::Use use{node.collective, node.tag, node.bytes};
   const auto ask = [&](auto&& plans) {
     const std::vector<NodeId> members = sites(call);

@@ -89,21 +89,21 @@ class Simulation {
   // ---- Nodes
 
   void start(RankNode place) {
-    const job::JobNode& node = ranks_.node(place);
+    const job::Node& node = ranks_.node(place);
     switch (node.kind) {
-      case job::JobNodeKind::compute:
-      case job::JobNodeKind::memory:
-      case job::JobNodeKind::host:
+      case job::NodeKind::compute:
+      case job::NodeKind::memory:
+      case job::NodeKind::host:
         if (duration_of(node) == Picoseconds(0)) return end(place);
         record_.change(place.rank, account_of(node), 1, now());
         timers_.push({(now() + duration_of(node)).count(), next_timer_++, place});
         return;
-      case job::JobNodeKind::marker:
+      case job::NodeKind::marker:
         return end(place);
-      case job::JobNodeKind::collective:
+      case job::NodeKind::collective:
         return start_collective(place);
-      case job::JobNodeKind::send:
-      case job::JobNodeKind::receive:
+      case job::NodeKind::send:
+      case job::NodeKind::receive:
         return start_message(place);
     }
   }
@@ -113,22 +113,22 @@ class Simulation {
     ranks_.end(place);
   }
 
-  static Account::Of account_of(const job::JobNode& node) {
-    return node.kind == job::JobNodeKind::host ? Account::hosting : Account::computing;
+  static Account::Of account_of(const job::Node& node) {
+    return node.kind == job::NodeKind::host ? Account::hosting : Account::computing;
   }
-  static PredictedSpan::Kind span_of(const job::JobNode& node) {
+  static PredictedSpan::Kind span_of(const job::Node& node) {
     switch (node.kind) {
-      case job::JobNodeKind::memory:
+      case job::NodeKind::memory:
         return PredictedSpan::Kind::memory;
-      case job::JobNodeKind::host:
+      case job::NodeKind::host:
         return PredictedSpan::Kind::host;
       default:
         return PredictedSpan::Kind::compute;
     }
   }
 
-  Picoseconds duration_of(const job::JobNode& node) const {
-    if (options_.compute_speed == 1 || node.kind == job::JobNodeKind::host) return node.duration;
+  Picoseconds duration_of(const job::Node& node) const {
+    if (options_.compute_speed == 1 || node.kind == job::NodeKind::host) return node.duration;
     const double of_device = static_cast<double>((node.duration - node.fixed).count());
     return node.fixed + Picoseconds(std::llround(of_device / options_.compute_speed));
   }
@@ -138,7 +138,7 @@ class Simulation {
     timers_.pop();
     if (ranks_.is_given_up(place.rank)) return;
     if (place.node == kBegin) return ranks_.begin(place.rank);
-    const job::JobNode& node = ranks_.node(place);
+    const job::Node& node = ranks_.node(place);
     record_.change(place.rank, account_of(node), -1, now());
     record_.span(place, span_of(node), now() - duration_of(node), now());
     end(place);
@@ -198,7 +198,7 @@ class Simulation {
     }
     if (message.is_moving) return record_.change(place.rank, Account::moving, 1, now());
     // A rank that has nothing but a receive is in a bubble.
-    if (ranks_.node(place).kind == job::JobNodeKind::send) record_.change(place.rank, Account::waiting, 1, now());
+    if (ranks_.node(place).kind == job::NodeKind::send) record_.change(place.rank, Account::waiting, 1, now());
     if (!message.send) return;
     const uint64_t bytes = ranks_.node(message.send->place).bytes;
     if (message.receive || bytes <= options_.eager.count()) begin_message(number);
@@ -218,7 +218,7 @@ class Simulation {
 
   // Good until the next call.
   JobLoad load_of_message(RankNode send) {
-    const job::JobNode& node = ranks_.node(send);
+    const job::Node& node = ranks_.node(send);
     const uint32_t in_job = ranks_[send.rank].in_job;
     const uint32_t peer = ranks_.job_of(send.rank).peer(in_job, node.slot);
     message_hops_.clear();

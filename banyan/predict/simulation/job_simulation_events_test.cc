@@ -77,7 +77,7 @@ Fabric three_ways() {
 }
 
 TEST(JobSimulationEvents, TakeTheDetourThatIsWidestAsLinksAreThen) {
-  // 4 MB, 1 of them by sw1 in 1 ms; an all-reduce of two sends as much each way.
+  // 4 MB, 1 of them by sw1 in 1 ms; an allreduce of two sends as much each way.
   const Fabric fabric = three_ways();
   for (const Job& job : {message(4'000'000, Picoseconds(0)), uneven_pair(Picoseconds(0), Picoseconds(0), 4'000'000)}) {
     const auto simulate_with = [&](std::vector<std::string> events) {
@@ -281,7 +281,7 @@ Job shuffle(uint32_t ranks, uint64_t seed, std::vector<uint64_t>& sent) {
   }
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     builder.begin_program();
-    builder.add_stream({.name = "free", .order = job::JobStream::Order::free});
+    builder.add_stream({.name = "free", .order = job::Stream::Order::free});
     std::vector<uint32_t> peers;
     for (uint32_t peer = 0; peer < ranks; ++peer) {
       if (peer == rank) continue;

@@ -78,7 +78,7 @@ TEST(JobSimulation, FoldsRanksOfEqualPrograms) {
 }
 
 TEST(JobSimulation, RunsWhatIsReadyFirstOnAStreamWithoutOrder) {
-  for (const auto order : {job::JobStream::Order::program, job::JobStream::Order::ready}) {
+  for (const auto order : {job::Stream::Order::program, job::Stream::Order::ready}) {
     Job::Builder builder("order");
     builder.add_name("work");
     builder.begin_program();
@@ -93,7 +93,7 @@ TEST(JobSimulation, RunsWhatIsReadyFirstOnAStreamWithoutOrder) {
     builder.add_rank(1, {}, {});
     const Job job = std::move(builder).build();
     const Picoseconds time = simulate(fabric::generate_fabric("star:2"), job).prediction.time;
-    EXPECT_EQ(time, order == job::JobStream::Order::program ? milliseconds(8) : milliseconds(5));
+    EXPECT_EQ(time, order == job::Stream::Order::program ? milliseconds(8) : milliseconds(5));
   }
 }
 
@@ -134,10 +134,8 @@ TEST(JobSimulation, TakesMessagesFromAnybodyInTheOrderOfTheirSends) {
   builder.begin_program();
   builder.add_stream({.name = "main"});
   for (int i = 0; i < 2; ++i) {
-    builder.add_node({.kind = job::JobNodeKind::receive,
-                      .slot = job::JobNode::kAnyPeer,
-                      .tag = job::JobNode::kAnyTag,
-                      .bytes = 1'000'000});
+    builder.add_node(
+        {.kind = job::NodeKind::receive, .slot = job::Node::kAnyPeer, .tag = job::Node::kAnyTag, .bytes = 1'000'000});
   }
   builder.add_node(compute(milliseconds(5)));
   builder.add_rank(0, {}, std::vector{2u});

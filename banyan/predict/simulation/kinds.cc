@@ -82,14 +82,14 @@ void JobKinds::find_uses(bool* may_fold) {
   for (size_t j = 0; j < jobs_.size(); ++j) {
     const Job& job = *jobs_[j].job;
     std::vector<std::vector<std::set<Use>>> of_program;  // by slot
-    for (const job::JobProgram& program : job.programs()) {
+    for (const job::Program& program : job.programs()) {
       std::vector<std::set<Use>> slots(program.group_slots);
       std::vector<bool> sends(program.peer_slots, false);
-      for (const job::JobNode& node : program.nodes) {
-        if (node.kind == job::JobNodeKind::collective) slots[node.slot].insert({node.collective, node.tag, node.bytes});
-        if (node.kind == job::JobNodeKind::send) sends[node.slot] = true;
-        if (node.kind == job::JobNodeKind::receive &&
-            (node.slot == job::JobNode::kAnyPeer || node.tag == job::JobNode::kAnyTag)) {
+      for (const job::Node& node : program.nodes) {
+        if (node.kind == job::NodeKind::collective) slots[node.slot].insert({node.collective, node.tag, node.bytes});
+        if (node.kind == job::NodeKind::send) sends[node.slot] = true;
+        if (node.kind == job::NodeKind::receive &&
+            (node.slot == job::Node::kAnyPeer || node.tag == job::Node::kAnyTag)) {
           has_any_ = true;
           *may_fold = false;
         }
@@ -201,7 +201,7 @@ class JobKinds::Colours {
   }
 
   void add_group(size_t j, uint32_t g) {
-    const job::JobGroup& members = kinds_.jobs_[j].job->groups()[g];
+    const job::Group& members = kinds_.jobs_[j].job->groups()[g];
     const uint32_t group = kinds_.first_group_[j] + g;
     std::vector<NodeId> on;
     for (const uint32_t rank : members.ranks) on.push_back(kinds_.jobs_[j].nodes[rank]);
@@ -236,9 +236,9 @@ class JobKinds::Colours {
     const Job& job = *kinds_.jobs_[j].job;
     const uint32_t rank = kinds_.first_rank_[j] + r;
     ranks_[rank] = mix(job.program_number(r), j);
-    const job::JobProgram& program = job.program(r);
+    const job::Program& program = job.program(r);
     for (uint32_t slot = 0; slot < program.group_slots; ++slot) {
-      const job::JobGroup& group = job.groups()[job.group(r, slot)];
+      const job::Group& group = job.groups()[job.group(r, slot)];
       const uint32_t number = kinds_.first_group_[j] + job.group(r, slot);
       Colour how = slot;
       for (const Use& use : kinds_.uses_[number]) how = mix(how, is_rooted(use.kind) && group.ranks[use.root] == r);

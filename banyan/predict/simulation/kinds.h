@@ -21,7 +21,7 @@ class JobKinds {
 
   // What a group is used for: one footprint each.
   struct Use {
-    job::JobCollective kind;
+    CollectiveKind kind;
     uint32_t root;
     uint64_t bytes;
     friend auto operator<=>(const Use&, const Use&) = default;

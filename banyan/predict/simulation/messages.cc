@@ -9,7 +9,7 @@ JobMessages::JobMessages(const std::vector<PlacedJob>& jobs, const JobKinds& kin
 }
 
 uint32_t JobMessages::arrive(RankNode place, Picoseconds now) {
-  const bool is_send = ranks_.node(place).kind == job::JobNodeKind::send;
+  const bool is_send = ranks_.node(place).kind == job::NodeKind::send;
   const uint32_t number = kinds_.has_any() ? find_by_match(place) : find(place, is_send);
   (is_send ? messages_[number].send : messages_[number].receive) = JobArrival{place, now};
   return number;
@@ -28,7 +28,7 @@ uint32_t JobMessages::find_by_match(RankNode place) {
 
 uint32_t JobMessages::find(RankNode place, bool is_send) {
   const JobRanks::Rank& rank = ranks_[place.rank];
-  const job::JobNode& node = ranks_.node(place);
+  const job::Node& node = ranks_.node(place);
   const Job& job = ranks_.job_of(place.rank);
   const uint32_t peer = job.peer(rank.in_job, node.slot);
   LaneKey key{place.rank, JobKinds::first_slot_of(job, rank.in_job, peer), node.tag};

@@ -4,7 +4,7 @@
 
 namespace banyan::predict {
 
-ProgramPlan::ProgramPlan(const job::JobProgram& program)
+ProgramPlan::ProgramPlan(const job::Program& program)
     : waits_for(program.nodes.size()), of_stream(program.streams.size()) {
   const auto turn_round = [&](Lists& lists, auto list_of) {
     std::vector<uint64_t> start(program.nodes.size() + 1, 0);
@@ -25,7 +25,7 @@ ProgramPlan::ProgramPlan(const job::JobProgram& program)
   turn_round(started, [&](uint32_t node) { return program.follows(node); });
   for (uint32_t node = 0; node < program.nodes.size(); ++node) {
     const uint16_t stream = program.nodes[node].stream;
-    if (program.streams[stream].order == job::JobStream::Order::program) of_stream[stream].push_back(node);
+    if (program.streams[stream].order == job::Stream::Order::program) of_stream[stream].push_back(node);
   }
 }
 

@@ -23,7 +23,7 @@ struct ProgramPlan {
   std::vector<uint32_t> waits_for;               // by node: how many it needs and follows
   std::vector<std::vector<uint32_t>> of_stream;  // by stream of Order::program: its nodes
 
-  explicit ProgramPlan(const job::JobProgram& program);
+  explicit ProgramPlan(const job::Program& program);
 };
 
 }  // namespace banyan::predict

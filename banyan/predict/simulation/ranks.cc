@@ -6,7 +6,7 @@ JobRanks::JobRanks(const std::vector<PlacedJob>& jobs, const JobKinds& kinds)
     : jobs_(jobs), nodes_left_of_(jobs.size(), 0), is_given_up_(jobs.size(), false) {
   for (const PlacedJob& placed : jobs) {
     plans_.emplace_back();
-    for (const job::JobProgram& program : placed.job->programs()) plans_.back().emplace_back(program);
+    for (const job::Program& program : placed.job->programs()) plans_.back().emplace_back(program);
   }
   for (const uint32_t number : kinds.ranks()) add(number, kinds);
 }
@@ -26,7 +26,7 @@ void JobRanks::add(uint32_t number, const JobKinds& kinds) {
   progress_.push_back(std::move(progress));
 }
 
-const job::JobGroup& JobRanks::group(RankNode place) const {
+const job::Group& JobRanks::group(RankNode place) const {
   const Job& job = job_of(place.rank);
   return job.groups()[job.group(ranks_[place.rank].in_job, node(place).slot)];
 }
@@ -43,13 +43,13 @@ void JobRanks::became_ready(RankNode place) {
   const uint16_t number = node(place).stream;
   Stream& stream = progress.streams[number];
   switch (ranks_[place.rank].program->streams[number].order) {
-    case job::JobStream::Order::free:
+    case job::Stream::Order::free:
       starting_.push_back(place);
       return;
-    case job::JobStream::Order::ready:
+    case job::Stream::Order::ready:
       stream.ready.push(place.node);
       break;
-    case job::JobStream::Order::program:
+    case job::Stream::Order::program:
       if (progress.plan->of_stream[number][stream.next] != place.node) return;  // not its turn yet
       break;
   }
@@ -83,7 +83,7 @@ std::optional<uint32_t> JobRanks::take_from(uint32_t rank, uint16_t number) {
   Stream& stream = progress.streams[number];
   if (stream.is_busy) return std::nullopt;
   uint32_t node = 0;
-  if (ranks_[rank].program->streams[number].order == job::JobStream::Order::ready) {
+  if (ranks_[rank].program->streams[number].order == job::Stream::Order::ready) {
     if (stream.ready.empty()) return std::nullopt;
     node = stream.ready.top();
     stream.ready.pop();
@@ -106,7 +106,7 @@ void JobRanks::end(RankNode place) {
   --nodes_left_;
   --nodes_left_of_[ranks_[place.rank].job];
   const uint16_t number = node(place).stream;
-  if (ranks_[place.rank].program->streams[number].order != job::JobStream::Order::free) {
+  if (ranks_[place.rank].program->streams[number].order != job::Stream::Order::free) {
     progress_[place.rank].streams[number].is_busy = false;
     queue_stream(place.rank, number);
   }

@@ -22,10 +22,7 @@
 
 namespace banyan::predict {
 
-// A node of a rank that is carried out.
-struct RankNode {
-  uint32_t rank = 0, node = 0;
-};
+using job::RankNode;  // of the ranks that are carried out
 // It has started, in what needs others to go on.
 struct JobArrival {
   RankNode place;
@@ -37,7 +34,7 @@ class JobRanks {
   struct Rank {
     uint32_t number = 0;  // among all ranks of all jobs
     uint32_t job = 0, in_job = 0;
-    const job::JobProgram* program = nullptr;
+    const job::Program* program = nullptr;
   };
 
   // Both outlive it.
@@ -48,9 +45,9 @@ class JobRanks {
   const Job& job_of(uint32_t rank) const { return *jobs_[ranks_[rank].job].job; }
   // Where a rank of the same job stands.
   NodeId site(uint32_t rank, uint32_t in_job) const { return jobs_[ranks_[rank].job].nodes[in_job]; }
-  const job::JobNode& node(RankNode place) const { return ranks_[place.rank].program->nodes[place.node]; }
+  const job::Node& node(RankNode place) const { return ranks_[place.rank].program->nodes[place.node]; }
   const std::string& name(RankNode place) const { return job_of(place.rank).name_of(node(place)); }
-  const job::JobGroup& group(RankNode place) const;  // of a collective
+  const job::Group& group(RankNode place) const;  // of a collective
 
   void begin(uint32_t rank);
   // The next node to start, which has then started; nothing while all wait for something to end.

@@ -50,7 +50,7 @@ JobRecord::JobRecord(const std::vector<PlacedJob>& jobs, const JobRanks& ranks, 
 void JobRecord::span(RankNode place, PredictedSpan::Kind kind, Picoseconds begin, Picoseconds end) {
   if (begin == end || prediction_.spans.size() >= most_spans_) return;
   const JobRanks::Rank& rank = ranks_[place.rank];
-  const job::JobNode& node = ranks_.node(place);
+  const job::Node& node = ranks_.node(place);
   prediction_.spans.push_back({.rank = rank.number,
                                .stream = node.stream,
                                .kind = kind,
@@ -82,7 +82,7 @@ Prediction JobRecord::finish(const Fabric& fabric, const JobKinds& kinds, Picose
   std::vector<PredictedRank> of_kind(ranks_.count());
   for (uint32_t kind = 0; kind < ranks_.count(); ++kind) {
     accounts_[kind].finish(of_kind[kind], now);
-    for (const job::JobStream& stream : ranks_[kind].program->streams) of_kind[kind].streams.push_back(stream.name);
+    for (const job::Stream& stream : ranks_[kind].program->streams) of_kind[kind].streams.push_back(stream.name);
     PredictedJob& job = prediction_.jobs[ranks_[kind].job];
     job.end = std::max(job.end, complete ? ended_[kind] : now);
   }

@@ -9,17 +9,17 @@ namespace banyan::predict::sample {
 
 using std::chrono::microseconds;
 
-job::JobNode compute(Picoseconds duration, uint16_t stream) {
-  return {.kind = job::JobNodeKind::compute, .stream = stream, .duration = duration};
+job::Node compute(Picoseconds duration, uint16_t stream) {
+  return {.kind = job::NodeKind::compute, .stream = stream, .duration = duration};
 }
-job::JobNode all_reduce(uint64_t bytes, uint16_t stream, uint32_t slot) {
-  return {.kind = job::JobNodeKind::collective, .stream = stream, .slot = slot, .bytes = bytes};
+job::Node all_reduce(uint64_t bytes, uint16_t stream, uint32_t slot) {
+  return {.kind = job::NodeKind::collective, .stream = stream, .slot = slot, .bytes = bytes};
 }
-job::JobNode send(uint64_t bytes, uint16_t stream, uint32_t slot) {
-  return {.kind = job::JobNodeKind::send, .stream = stream, .slot = slot, .bytes = bytes};
+job::Node send(uint64_t bytes, uint16_t stream, uint32_t slot) {
+  return {.kind = job::NodeKind::send, .stream = stream, .slot = slot, .bytes = bytes};
 }
-job::JobNode receive(uint64_t bytes, uint16_t stream, uint32_t slot) {
-  return {.kind = job::JobNodeKind::receive, .stream = stream, .slot = slot, .bytes = bytes};
+job::Node receive(uint64_t bytes, uint16_t stream, uint32_t slot) {
+  return {.kind = job::NodeKind::receive, .stream = stream, .slot = slot, .bytes = bytes};
 }
 
 JobSimulation simulate(const Fabric& fabric, const std::vector<PlacedJob>& jobs, JobSimulationOptions options,
@@ -93,8 +93,8 @@ Job grid(uint32_t rows, uint32_t columns, uint64_t seed) {
       const uint32_t work = builder.add_node(compute(microseconds(1 + random() % 300)));
       const uint32_t rows_sum = builder.add_node(all_reduce(1000 + random() % 3'000'000, 1, 0));
       builder.add_need(rows_sum, work);
-      builder.add_node({.kind = job::JobNodeKind::collective,
-                        .collective = job::JobCollective::all_gather,
+      builder.add_node({.kind = job::NodeKind::collective,
+                        .collective = CollectiveKind::all_gather,
                         .stream = 1,
                         .slot = 1,
                         .bytes = 1000 + same() % 1'000'000});

@@ -13,10 +13,10 @@ namespace banyan::predict::sample {
 // Messages of rings cost nothing.
 constexpr RingCosts kFree{.launch = Picoseconds(0), .step_inside = Picoseconds(0), .step_between = Picoseconds(0)};
 
-job::JobNode compute(Picoseconds duration, uint16_t stream = 0);
-job::JobNode all_reduce(uint64_t bytes, uint16_t stream = 0, uint32_t slot = 0);
-job::JobNode send(uint64_t bytes, uint16_t stream = 0, uint32_t slot = 0);
-job::JobNode receive(uint64_t bytes, uint16_t stream = 0, uint32_t slot = 0);
+job::Node compute(Picoseconds duration, uint16_t stream = 0);
+job::Node all_reduce(uint64_t bytes, uint16_t stream = 0, uint32_t slot = 0);
+job::Node send(uint64_t bytes, uint16_t stream = 0, uint32_t slot = 0);
+job::Node receive(uint64_t bytes, uint16_t stream = 0, uint32_t slot = 0);
 
 // With free rings, unless `options` name plans.
 JobSimulation simulate(const Fabric& fabric, const std::vector<PlacedJob>& jobs, JobSimulationOptions options = {},

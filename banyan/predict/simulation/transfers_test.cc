@@ -55,9 +55,8 @@ class PlansBy : public CollectivePlans, public CollectiveMessages {
   const Bytes slice_;
 };
 
-job::JobNode collective(job::JobCollective kind, uint64_t bytes, uint32_t root = 0, uint16_t stream = 0,
-                        uint32_t slot = 0) {
-  return {.kind = job::JobNodeKind::collective,
+job::Node collective(CollectiveKind kind, uint64_t bytes, uint32_t root = 0, uint16_t stream = 0, uint32_t slot = 0) {
+  return {.kind = job::NodeKind::collective,
           .collective = kind,
           .stream = stream,
           .slot = slot,
@@ -66,7 +65,7 @@ job::JobNode collective(job::JobCollective kind, uint64_t bytes, uint32_t root =
 }
 
 // Every rank calls the collectives one after the other.
-Job job_of(uint32_t ranks, const std::vector<job::JobNode>& calls) {
+Job job_of(uint32_t ranks, const std::vector<job::Node>& calls) {
   Job::Builder builder("calls");
   builder.add_name("x");
   std::vector<uint32_t> all;
@@ -74,7 +73,7 @@ Job job_of(uint32_t ranks, const std::vector<job::JobNode>& calls) {
   const uint32_t group = builder.add_group("all", all);
   builder.begin_program();
   builder.add_stream({.name = "main"});
-  for (const job::JobNode& call : calls) builder.add_node(call);
+  for (const job::Node& call : calls) builder.add_node(call);
   for (uint32_t rank = 0; rank < ranks; ++rank) builder.add_rank(0, std::vector{group}, {});
   return std::move(builder).build();
 }
@@ -123,9 +122,9 @@ TEST(CollectivesByMessages, TakeTheTimeOfTheirScheduleToThePicosecond) {
     const Fabric fabric = fabric::generate_fabric(cases[i].fabric);
     const std::vector<NodeId> nodes = some_ranks(fabric, cases[i].ranks, 11 + i);
     PlansBy plans(fabric, cases[i].planner, slice);
-    for (const job::JobCollective kind :
-         {job::JobCollective::all_reduce, job::JobCollective::all_gather, job::JobCollective::reduce_scatter,
-          job::JobCollective::broadcast, job::JobCollective::reduce}) {
+    for (const CollectiveKind kind :
+         {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+          CollectiveKind::broadcast, CollectiveKind::reduce}) {
       const std::string what = std::string(cases[i].fabric) + ", case " + std::to_string(i) + ", " +
                                std::string(to_string(kind)) + ", seed " + std::to_string(11 + i);
       const uint32_t root = is_rooted(kind) ? cases[i].ranks / 2 : 0;
@@ -157,22 +156,22 @@ TEST(CollectivesByMessages, TakeTheTimeOfTheirScheduleToThePicosecond) {
 TEST(CollectivesByMessages, OfRingsTakeTheTimesThatArithmeticGives) {
   // Of 5 ranks at 1 GB/s, 10 us a message, 10 MB: shards of 2 MB.
   const Fabric fabric = fabric::generate_fabric("star:5@1GB/s");
-  const auto time_of = [&](const job::JobNode& call) {
+  const auto time_of = [&](const job::Node& call) {
     const Job job = job_of(5, {call});
     return by_messages(fabric, {{.job = &job, .nodes = first_ranks(fabric, job)}}, {}, microseconds(10))
         .prediction.time;
   };
-  EXPECT_EQ(time_of(collective(job::JobCollective::all_reduce, 10'000'000)), 8 * microseconds(2010));
-  EXPECT_EQ(time_of(collective(job::JobCollective::all_gather, 10'000'000)), 4 * microseconds(2010));
-  EXPECT_EQ(time_of(collective(job::JobCollective::reduce_scatter, 10'000'000)), 4 * microseconds(2010));
+  EXPECT_EQ(time_of(collective(CollectiveKind::all_reduce, 10'000'000)), 8 * microseconds(2010));
+  EXPECT_EQ(time_of(collective(CollectiveKind::all_gather, 10'000'000)), 4 * microseconds(2010));
+  EXPECT_EQ(time_of(collective(CollectiveKind::reduce_scatter, 10'000'000)), 4 * microseconds(2010));
   // Every rank sends 4 parts of 2 MB at once, and gets as many.
-  EXPECT_EQ(time_of(collective(job::JobCollective::all_to_all, 10'000'000)), microseconds(8010));
-  EXPECT_EQ(time_of(collective(job::JobCollective::gather, 10'000'000, 3)), microseconds(8010));
-  EXPECT_EQ(time_of(collective(job::JobCollective::scatter, 10'000'000, 3)), microseconds(8010));
-  EXPECT_EQ(time_of(collective(job::JobCollective::barrier, 0)), 8 * microseconds(10));
+  EXPECT_EQ(time_of(collective(CollectiveKind::all_to_all, 10'000'000)), microseconds(8010));
+  EXPECT_EQ(time_of(collective(CollectiveKind::gather, 10'000'000, 3)), microseconds(8010));
+  EXPECT_EQ(time_of(collective(CollectiveKind::scatter, 10'000'000, 3)), microseconds(8010));
+  EXPECT_EQ(time_of(collective(CollectiveKind::barrier, 0)), 8 * microseconds(10));
   // A chain of S slices: (S + 3) * (10 us + 10 ms / S), least near S = sqrt(3 * 1000).
   const double best = (55 + 3) * (10 + 1e4 / 55);
-  for (const job::JobCollective kind : {job::JobCollective::broadcast, job::JobCollective::reduce}) {
+  for (const CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::reduce}) {
     EXPECT_NEAR(static_cast<double>(time_of(collective(kind, 10'000'000, 2)).count()) * 1e-6, best, best * 1e-3);
   }
 }
@@ -183,9 +182,9 @@ TEST(RingSchedules, PassTheVerifierAndPutTheBytesOfTheirFootprintsOnLinks) {
     const auto plans = make_ring_plans(fabric, kFree);
     for (uint32_t count : {2u, 5u, static_cast<uint32_t>(fabric.ranks().size())}) {
       const std::vector<NodeId> nodes = some_ranks(fabric, count, count);
-      for (int k = 0; k <= static_cast<int>(job::JobCollective::barrier); ++k) {
-        const job::JobCollective kind = static_cast<job::JobCollective>(k);
-        const uint64_t bytes = kind == job::JobCollective::barrier ? 0 : 9'876'543;
+      for (int k = 0; k <= static_cast<int>(CollectiveKind::barrier); ++k) {
+        const CollectiveKind kind = static_cast<CollectiveKind>(k);
+        const uint64_t bytes = kind == CollectiveKind::barrier ? 0 : 9'876'543;
         const CollectiveCall call{
             .kind = kind, .members = nodes, .root = is_rooted(kind) ? count - 1 : 0, .bytes = bytes};
         const std::string what =
@@ -214,8 +213,8 @@ TEST(CollectivesByMessages, AgreeWithFlowsForLargeSizes) {
   for (const char* spec : {"star:8@25GB/s", "dgx-a100:2", "dgx-h100:2", "leaf-spine:leaves=2,hosts=4,spines=4"}) {
     const Fabric fabric = fabric::generate_fabric(spec);
     const uint32_t ranks = static_cast<uint32_t>(fabric.ranks().size());
-    for (const job::JobCollective kind : {job::JobCollective::all_reduce, job::JobCollective::all_gather,
-                                          job::JobCollective::reduce_scatter, job::JobCollective::all_to_all}) {
+    for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather,
+                                      CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
       const Job job = job_of(ranks, {collective(kind, uint64_t{1} << 30)});
       const std::vector<PlacedJob> placed{{.job = &job, .nodes = first_ranks(fabric, job)}};
       const Picoseconds flow = simulate(fabric, placed).prediction.time;
@@ -225,7 +224,7 @@ TEST(CollectivesByMessages, AgreeWithFlowsForLargeSizes) {
           << spec << ", " << to_string(kind);
     }
     PlansBy forests(fabric, forest(), Bytes(1 << 20));
-    const Job job = job_of(ranks, {collective(job::JobCollective::all_reduce, uint64_t{1} << 30)});
+    const Job job = job_of(ranks, {collective(CollectiveKind::all_reduce, uint64_t{1} << 30)});
     const std::vector<PlacedJob> placed{{.job = &job, .nodes = first_ranks(fabric, job)}};
     const double flow = static_cast<double>(simulate(fabric, placed, {.plans = &forests}).prediction.time.count());
     const double messages =
@@ -258,8 +257,8 @@ Job two_groups(uint32_t ranks, uint64_t seed, int calls) {
   std::vector<uint32_t> members[2];
   for (uint32_t rank = 0; rank < ranks; ++rank) members[rank % 2].push_back(rank);
   const uint32_t groups[2] = {builder.add_group("even", members[0]), builder.add_group("odd", members[1])};
-  constexpr job::JobCollective kinds[] = {job::JobCollective::all_reduce, job::JobCollective::all_gather,
-                                          job::JobCollective::broadcast, job::JobCollective::all_to_all};
+  constexpr CollectiveKind kinds[] = {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::broadcast,
+                                      CollectiveKind::all_to_all};
   for (int parity = 0; parity < 2; ++parity) {
     builder.begin_program();
     builder.add_stream({.name = "main"});
@@ -292,8 +291,8 @@ TEST(CollectivesByMessages, ShareLinksWithOthersAndLoseNoByte) {
       ASSERT_EQ(rank.compute + rank.exposed + rank.waiting + rank.bubble, together.time) << "seed " << seed;
     }
   }
-  // Two all-reduces of 8 MB over the same links, each with half of every link: 2 * 3/4 * 8 MB over 0.5 GB/s.
-  const Job one = job_of(4, {collective(job::JobCollective::all_reduce, 8'000'000)});
+  // Two allreduces of 8 MB over the same links, each with half of every link: 2 * 3/4 * 8 MB over 0.5 GB/s.
+  const Job one = job_of(4, {collective(CollectiveKind::all_reduce, 8'000'000)});
   const Fabric star = fabric::generate_fabric("star:4@1GB/s");
   const std::vector<NodeId> all = first_ranks(star, one);
   EXPECT_EQ(by_messages(star, {{.job = &one, .nodes = all}, {.job = &one, .nodes = all}}).prediction.time,
@@ -442,7 +441,7 @@ std::string error_of(const Fabric& fabric, const Job& job, CollectivePlans& plan
 
 TEST(CollectivesByMessages, SayWhichHasNoneAndWhatToUse) {
   const Fabric fabric = fabric::generate_fabric("star:4@1GB/s");
-  const Job job = job_of(4, {collective(job::JobCollective::all_reduce, 1000)});
+  const Job job = job_of(4, {collective(CollectiveKind::all_reduce, 1000)});
   CollectiveCost cost;
   cost.pieces = {{.from = 0, .alpha = microseconds(3), .efficiency = 0.25}};
   const LinkEfficiency links{.scale_up = 1, .network = 1, .latency = microseconds(5)};
@@ -451,7 +450,7 @@ TEST(CollectivesByMessages, SayWhichHasNoneAndWhatToUse) {
               AllOf(HasSubstr("collective 'x' of group 'all'"), HasSubstr("allreduce of 4 ranks"),
                     HasSubstr("leave --costs out")));
   // What was not measured goes by messages.
-  const Job other = job_of(4, {collective(job::JobCollective::all_to_all, 1000)});
+  const Job other = job_of(4, {collective(CollectiveKind::all_to_all, 1000)});
   EXPECT_EQ(error_of(fabric, other, *measured), "none");
 
   class FlowsOnly : public CollectivePlans {
@@ -461,7 +460,7 @@ TEST(CollectivesByMessages, SayWhichHasNoneAndWhatToUse) {
   EXPECT_THAT(error_of(fabric, job, flows_only), AllOf(HasSubstr("group 'all'"), HasSubstr("--collectives flow")));
 
   const Fabric large = fabric::generate_fabric("star:3000@1GB/s");
-  const Job many = job_of(3000, {collective(job::JobCollective::all_reduce, 1000)});
+  const Job many = job_of(3000, {collective(CollectiveKind::all_reduce, 1000)});
   const auto rings = make_ring_plans(large, kFree);
   EXPECT_THAT(error_of(large, many, *rings), AllOf(HasSubstr("17994000 transfers"), HasSubstr("--collectives flow")));
   EXPECT_THROW(parse_collectives_as("message"), Error);

@@ -13,7 +13,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// All 16 ranks of two boxes compute, then all-reduce.
+// All 16 ranks of two boxes compute, then allreduce.
 Job all_reduce_job(uint32_t ranks, Picoseconds work, uint64_t bytes) {
   Job::Builder builder("step");
   builder.add_name("x");
@@ -22,8 +22,8 @@ Job all_reduce_job(uint32_t ranks, Picoseconds work, uint64_t bytes) {
   const uint32_t group = builder.add_group("dp", all);
   builder.begin_program();
   builder.add_stream({.name = "main"});
-  builder.add_node({.kind = job::JobNodeKind::compute, .duration = work});
-  builder.add_node({.kind = job::JobNodeKind::collective, .bytes = bytes});
+  builder.add_node({.kind = job::NodeKind::compute, .duration = work});
+  builder.add_node({.kind = job::NodeKind::collective, .bytes = bytes});
   for (uint32_t rank = 0; rank < ranks; ++rank) builder.add_rank(0, std::vector{group}, {});
   return std::move(builder).build();
 }
@@ -77,7 +77,7 @@ TEST(CostedPlans, GiveAMeasurementAgain) {
     const Fabric fabric = fabric::generate_fabric(measured.fabric);
     const std::vector<NodeId> all(fabric.ranks().begin(), fabric.ranks().end());
     const auto ranks = static_cast<uint32_t>(all.size());
-    const double share = busiest_share(job::JobCollective::all_reduce, ranks);
+    const double share = busbw_factor(CollectiveKind::all_reduce, ranks);
     std::vector<CollectivePoint> points;
     for (uint64_t mib = 1; mib <= 256; ++mib) {
       points.push_back({mib << 20, measured.alpha + share * static_cast<double>(mib << 20) / measured.busbw});
@@ -102,9 +102,9 @@ TEST(WhatIf, LeavesTheHostAsItIs) {
   builder.add_name("x");
   builder.begin_program();
   builder.add_stream({.name = "main"});
-  builder.add_node({.kind = job::JobNodeKind::host, .duration = milliseconds(6)});
-  builder.add_node({.kind = job::JobNodeKind::compute, .duration = milliseconds(2), .fixed = milliseconds(2)});
-  builder.add_node({.kind = job::JobNodeKind::compute, .duration = milliseconds(2), .fixed = milliseconds(1)});
+  builder.add_node({.kind = job::NodeKind::host, .duration = milliseconds(6)});
+  builder.add_node({.kind = job::NodeKind::compute, .duration = milliseconds(2), .fixed = milliseconds(2)});
+  builder.add_node({.kind = job::NodeKind::compute, .duration = milliseconds(2), .fixed = milliseconds(1)});
   builder.add_rank(0, {}, {});
   const Job job = std::move(builder).build();
   const std::vector<WhatIf> answers =

@@ -62,26 +62,26 @@ class Estimator {
   }
 
  private:
-  double collective(job::JobCollective kind, double bytes, const GroupShape& group) const {
+  double collective(CollectiveKind kind, double bytes, const GroupShape& group) const {
     return collective_seconds(kind, bytes, group, cluster_, device_.links);
   }
   GroupShape tensor_group() const { return {config_.tp, 1}; }
   GroupShape data_group() const { return {config_.dp, config_.tp}; }
-  double tensor(job::JobCollective kind, double bytes) const { return collective(kind, bytes, tensor_group()); }
+  double tensor(CollectiveKind kind, double bytes) const { return collective(kind, bytes, tensor_group()); }
 
   // The collectives around one block, in one pass.
   double around_block() const {
     const double bytes = static_cast<double>(hidden_bytes(config_));
-    if (!config_.sequence_parallel) return tensor(job::JobCollective::all_reduce, bytes);
-    return tensor(job::JobCollective::all_gather, bytes) + tensor(job::JobCollective::reduce_scatter, bytes);
+    if (!config_.sequence_parallel) return tensor(CollectiveKind::all_reduce, bytes);
+    return tensor(CollectiveKind::all_gather, bytes) + tensor(CollectiveKind::reduce_scatter, bytes);
   }
   double around_experts() const {
     const double sent = static_cast<double>(dispatch_bytes(config_));
     const double bytes = static_cast<double>(hidden_bytes(config_)) * config_.model.top_k;
-    const double sum = config_.sequence_parallel ? tensor(job::JobCollective::all_gather, bytes) +
-                                                       tensor(job::JobCollective::reduce_scatter, bytes)
-                                                 : tensor(job::JobCollective::all_reduce, bytes);
-    return 2 * collective(job::JobCollective::all_to_all, sent, {config_.ep, config_.tp}) + sum;
+    const double sum = config_.sequence_parallel
+                           ? tensor(CollectiveKind::all_gather, bytes) + tensor(CollectiveKind::reduce_scatter, bytes)
+                           : tensor(CollectiveKind::all_reduce, bytes);
+    return 2 * collective(CollectiveKind::all_to_all, sent, {config_.ep, config_.tp}) + sum;
   }
 
   Both of_layer() const {
@@ -96,7 +96,7 @@ class Estimator {
     if (config_.recompute == Recompute::full) layer.backward += layer.forward;
     if (config_.zero == 3) {
       // Gathering overlaps with the layer before; what is longer counts.
-      const double gather = collective(job::JobCollective::all_gather,
+      const double gather = collective(CollectiveKind::all_gather,
                                        layer_dense_parameters(config_) * bytes_of(config_.precision), data_group());
       layer.forward.tensor += std::max(0.0, gather - layer.forward.seconds());
       layer.backward.tensor +=
@@ -108,26 +108,26 @@ class Estimator {
   // What comes in shares is gathered within the tensor-parallel group.
   void add_input(Pass& pass) const {
     if (config_.scatter_gather && !config_.sequence_parallel)
-      pass.tensor += tensor(job::JobCollective::all_gather, static_cast<double>(hidden_bytes(config_)));
+      pass.tensor += tensor(CollectiveKind::all_gather, static_cast<double>(hidden_bytes(config_)));
   }
 
   void add_embedding(Both& chunk) const {
     const double bytes = static_cast<double>(hidden_bytes(config_));
-    chunk.forward += {
-        costs_.embedding.forward.seconds,
-        tensor(config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce, bytes)};
-    chunk.backward += {costs_.embedding.backward.seconds,
-                       config_.sequence_parallel ? tensor(job::JobCollective::all_gather, bytes) : 0};
+    chunk.forward +=
+        {costs_.embedding.forward.seconds,
+         tensor(config_.sequence_parallel ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, bytes)};
+    chunk.backward +=
+        {costs_.embedding.backward.seconds, config_.sequence_parallel ? tensor(CollectiveKind::all_gather, bytes) : 0};
   }
 
   void add_head(Both& chunk) const {
     const double bytes = static_cast<double>(hidden_bytes(config_));
-    const double enter = config_.sequence_parallel ? tensor(job::JobCollective::all_gather, bytes) : 0;
+    const double enter = config_.sequence_parallel ? tensor(CollectiveKind::all_gather, bytes) : 0;
     chunk.forward +=
-        {costs_.head.forward.seconds, enter + 3 * tensor(job::JobCollective::all_reduce, 4 * config_.tokens())};
-    chunk.backward += {
-        costs_.head.backward.seconds,
-        tensor(config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce, bytes)};
+        {costs_.head.forward.seconds, enter + 3 * tensor(CollectiveKind::all_reduce, 4 * config_.tokens())};
+    chunk.backward +=
+        {costs_.head.backward.seconds,
+         tensor(config_.sequence_parallel ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, bytes)};
   }
 
   double message() const {
@@ -177,7 +177,7 @@ class Estimator {
   }
 
   double reduction(double parameters) const {
-    return collective(config_.zero > 0 ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce,
+    return collective(config_.zero > 0 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
                       parameters * config_.gradient_bytes(), data_group());
   }
 
@@ -187,7 +187,7 @@ class Estimator {
     if (config_.zero == 3) return 0;  // in each layer
     const uint32_t expert_replicas = config_.dp / config_.ep;
     const double experts =
-        collective(config_.zero > 0 ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce,
+        collective(config_.zero > 0 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
                    parameters.experts * config_.gradient_bytes(), {expert_replicas, config_.tp * config_.ep});
     const double all = reduction(parameters.dense) + experts;
     const double times = config_.zero == 2 ? static_cast<double>(config_.micro_batches()) : 1;
@@ -200,13 +200,13 @@ class Estimator {
   double optimizer(uint32_t stage) const {
     double seconds = optimizer_costs(config_, device_, updated_parameters(config_, stage)).seconds;
     const uint32_t together = config_.zero > 0 ? static_cast<uint32_t>(config_.ranks()) : config_.tp * config_.pp;
-    seconds += collective(job::JobCollective::all_reduce, 8, {together, 1});
+    seconds += collective(CollectiveKind::all_reduce, 8, {together, 1});
     if (config_.zero == 1 || config_.zero == 2)
-      seconds += collective(job::JobCollective::all_gather,
+      seconds += collective(CollectiveKind::all_gather,
                             stage_parameters(config_, stage).dense * bytes_of(config_.precision), data_group());
     if (config_.model.tied && config_.pp > 1)
       seconds +=
-          collective(job::JobCollective::all_reduce,
+          collective(CollectiveKind::all_reduce,
                      static_cast<double>(config_.vocabulary_slice()) * config_.model.hidden * config_.gradient_bytes(),
                      {2, config_.tp * config_.dp * (config_.pp - 1)});
     return seconds;
@@ -220,18 +220,18 @@ class Estimator {
 
 }  // namespace
 
-double collective_seconds(job::JobCollective kind, double bytes, const GroupShape& group, const ClusterShape& cluster,
+double collective_seconds(CollectiveKind kind, double bytes, const GroupShape& group, const ClusterShape& cluster,
                           const LinkEfficiency& links) {
   if (group.ranks < 2 || bytes <= 0) return 0;
   const uint64_t here = std::min<uint64_t>(group.ranks, std::max<uint64_t>(1, cluster.box / group.stride));
-  const double share = busiest_share(kind, group.ranks) * bytes;
+  const double share = busbw_factor(kind, group.ranks) * bytes;
   const double latency = static_cast<double>(links.latency.count()) * 1e-12 * std::log2(group.ranks);
   const double inside = static_cast<double>(cluster.scale_up.bytes_per_second()) * links.scale_up;
   if (here == group.ranks) return latency + share / inside;
   const double outside =
       static_cast<double>(cluster.network.bytes_per_second()) * static_cast<double>(here) * links.network;
   // All-to-all sends to each rank outside by the sender's own NIC alone.
-  if (kind == job::JobCollective::all_to_all)
+  if (kind == CollectiveKind::all_to_all)
     return latency + share / (static_cast<double>(cluster.network.bytes_per_second()) * links.network);
   return latency + share / std::min(inside, outside);
 }

@@ -30,8 +30,8 @@ struct StepEstimate {
 struct GroupShape {
   uint32_t ranks = 1, stride = 1;
 };
-double collective_seconds(job::JobCollective collective, double bytes, const GroupShape& group,
-                          const ClusterShape& cluster, const LinkEfficiency& links);
+double collective_seconds(CollectiveKind collective, double bytes, const GroupShape& group, const ClusterShape& cluster,
+                          const LinkEfficiency& links);
 
 // Throws what check_config and step_costs throw.
 StepEstimate estimate_step(const TrainConfig& config, const Device& device, const ClusterShape& cluster);

@@ -57,7 +57,7 @@ class StageWriter {
 
   void write() {
     builder_.begin_program();
-    for (const char* name : kStreamNames) builder_.add_stream({.name = name, .order = job::JobStream::Order::program});
+    for (const char* name : kStreamNames) builder_.add_stream({.name = name, .order = job::Stream::Order::program});
     const PipelineShape shape{.stages = config_.pp,
                               .chunks = config_.interleave,
                               .micro_batches = static_cast<uint32_t>(config_.micro_batches())};
@@ -78,7 +78,7 @@ class StageWriter {
   bool is_first_chunk() const { return chunk_ == 0; }
   bool is_last_chunk() const { return chunk_ + 1 == config_.chunks(); }
 
-  uint32_t add(const job::JobNode& node, std::initializer_list<uint32_t> needs = {}) {
+  uint32_t add(const job::Node& node, std::initializer_list<uint32_t> needs = {}) {
     const uint32_t number = builder_.add_node(node);
     for (const uint32_t need : needs) {
       if (need != kNone) builder_.add_need(number, need);
@@ -88,7 +88,7 @@ class StageWriter {
   }
 
   uint32_t compute(const char* name, const PassCosts& cost, uint32_t need = kNone) {
-    return add({.kind = job::JobNodeKind::compute,
+    return add({.kind = job::NodeKind::compute,
                 .stream = kCompute,
                 .name = builder_.add_name(name),
                 .duration = to_picoseconds(cost.seconds),
@@ -98,11 +98,11 @@ class StageWriter {
   }
 
   // Nothing, where the group is one rank. Returns the node, or kNone.
-  uint32_t collective(const char* name, job::JobCollective kind, GroupKind group, uint64_t bytes,
+  uint32_t collective(const char* name, CollectiveKind kind, GroupKind group, uint64_t bytes,
                       uint16_t stream = kCompute, uint32_t need = kNone) {
     if (group_size(config_, group) < 2 || bytes == 0) return kNone;
     if (group_slots_[group] == kNone) group_slots_[group] = next_group_slot_++;
-    return add({.kind = job::JobNodeKind::collective,
+    return add({.kind = job::NodeKind::collective,
                 .collective = kind,
                 .stream = stream,
                 .name = builder_.add_name(name),
@@ -111,7 +111,7 @@ class StageWriter {
                {need, stream == kCompute ? take_arrival() : kNone});
   }
 
-  uint32_t message(job::JobNodeKind kind, StreamKind stream, PeerKind peer, uint32_t tag, uint32_t need) {
+  uint32_t message(job::NodeKind kind, StreamKind stream, PeerKind peer, uint32_t tag, uint32_t need) {
     if (peer_slots_[peer] == kNone) peer_slots_[peer] = next_peer_slot_++;
     const bool share = config_.sequence_parallel || config_.scatter_gather;
     return add({.kind = kind,
@@ -131,22 +131,22 @@ class StageWriter {
   }
 
   void arrive(StreamKind stream, PeerKind from, uint32_t tag) {
-    arrival_ = message(job::JobNodeKind::receive, stream, from, tag, kNone);
+    arrival_ = message(job::NodeKind::receive, stream, from, tag, kNone);
     // What came in shares is put together again.
     if (config_.scatter_gather && !config_.sequence_parallel)
-      collective("gather input", job::JobCollective::all_gather, kTensor, hidden_bytes(config_));
+      collective("gather input", CollectiveKind::all_gather, kTensor, hidden_bytes(config_));
   }
 
   // The collective in front of a column-split matrix; its counterpart behind a row-split one, in both passes.
   void enter() {
     if (config_.sequence_parallel)
-      collective("gather sequence", job::JobCollective::all_gather, kTensor, hidden_bytes(config_));
+      collective("gather sequence", CollectiveKind::all_gather, kTensor, hidden_bytes(config_));
   }
   void leave() {
     if (config_.sequence_parallel)
-      collective("scatter sequence", job::JobCollective::reduce_scatter, kTensor, hidden_bytes(config_));
+      collective("scatter sequence", CollectiveKind::reduce_scatter, kTensor, hidden_bytes(config_));
     else
-      collective("tensor all-reduce", job::JobCollective::all_reduce, kTensor, hidden_bytes(config_));
+      collective("tensor allreduce", CollectiveKind::all_reduce, kTensor, hidden_bytes(config_));
   }
 
   // A block whose parameters may have to be gathered first (ZeRO 3).
@@ -164,15 +164,14 @@ class StageWriter {
   }
 
   void experts(const char* name, const PassCosts& cost) {
-    collective("dispatch tokens", job::JobCollective::all_to_all, kExpert, dispatch_bytes(config_));
+    collective("dispatch tokens", CollectiveKind::all_to_all, kExpert, dispatch_bytes(config_));
     // Slices of an expert need each other's tokens.
     const uint64_t bytes = hidden_bytes(config_) * config_.model.top_k;
-    if (config_.sequence_parallel) collective("gather tokens", job::JobCollective::all_gather, kTensor, bytes);
+    if (config_.sequence_parallel) collective("gather tokens", CollectiveKind::all_gather, kTensor, bytes);
     layer_compute(name, cost);
-    collective("expert sum",
-               config_.sequence_parallel ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce, kTensor,
-               bytes);
-    collective("return tokens", job::JobCollective::all_to_all, kExpert, dispatch_bytes(config_));
+    collective("expert sum", config_.sequence_parallel ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+               kTensor, bytes);
+    collective("return tokens", CollectiveKind::all_to_all, kExpert, dispatch_bytes(config_));
   }
 
   void layer_forward(const char* attention, const char* mlp, const char* expert) {
@@ -209,14 +208,14 @@ class StageWriter {
       layer_forward("forward attention", config_.model.experts > 0 ? "forward router" : "forward MLP",
                     "forward experts");
     if (!is_last_chunk()) {
-      message(job::JobNodeKind::send, kSendForward, kNext, tag(chunk_, false), last_compute_);
+      message(job::NodeKind::send, kSendForward, kNext, tag(chunk_, false), last_compute_);
       return;
     }
     enter();
     compute("output layer", costs_.head.forward);
     // Cross entropy over a split vocabulary: maximum, sum of exponentials, the right word's logit.
     for (const char* name : {"loss maximum", "loss sum", "loss target"})
-      collective(name, job::JobCollective::all_reduce, kTensor, whole_bytes(4 * config_.tokens()));
+      collective(name, CollectiveKind::all_reduce, kTensor, whole_bytes(4 * config_.tokens()));
   }
 
   void backward() {
@@ -233,7 +232,7 @@ class StageWriter {
       compute("backward embedding", costs_.embedding.backward);
       reduce(embedding_slice(config_), 0);
     } else {
-      message(job::JobNodeKind::send, kSendBackward, kPrevious, tag(chunk_, true), last_compute_);
+      message(job::NodeKind::send, kSendBackward, kPrevious, tag(chunk_, true), last_compute_);
     }
   }
 
@@ -247,13 +246,13 @@ class StageWriter {
            (has_matrix ? static_cast<double>(config_.vocabulary_slice()) * config_.model.hidden : 0);
   }
 
-  // ZeRO 3: all-gather of a layer's parameters while the layer before it is at work.
+  // ZeRO 3: allgather of a layer's parameters while the layer before it is at work.
   void gather_parameters() {
     if (config_.zero < 3) return;
     const double element = bytes_of(config_.precision);
-    const uint32_t dense = collective("gather parameters", job::JobCollective::all_gather, kData,
+    const uint32_t dense = collective("gather parameters", CollectiveKind::all_gather, kData,
                                       whole_bytes(layer_dense_parameters(config_) * element), kGradients);
-    const uint32_t expert = collective("gather experts", job::JobCollective::all_gather, kExpertData,
+    const uint32_t expert = collective("gather experts", CollectiveKind::all_gather, kExpertData,
                                        whole_bytes(layer_expert_parameters(config_) * element), kGradients);
     for (const uint32_t node : {dense, expert}) {
       if (node != kNone && layer_begin_ != kNone) builder_.add_follow(node, layer_begin_);
@@ -276,8 +275,7 @@ class StageWriter {
   }
 
   void flush(double& ready, const char* name, GroupKind group) {
-    const job::JobCollective kind =
-        config_.zero > 0 ? job::JobCollective::reduce_scatter : job::JobCollective::all_reduce;
+    const CollectiveKind kind = config_.zero > 0 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
     const uint32_t node =
         collective(name, kind, group, whole_bytes(ready * config_.gradient_bytes()), kGradients, last_compute_);
     if (node != kNone) last_gradients_ = node;
@@ -293,17 +291,17 @@ class StageWriter {
     if (config_.sequence_parallel) {
       // Norms and biases behind row-split matrices see a part of the sequence each.
       const double each = (model.biases ? 6.0 : 2.0) * model.hidden;
-      collective("reduce norms", job::JobCollective::all_reduce, kTensor,
+      collective("reduce norms", CollectiveKind::all_reduce, kTensor,
                  whole_bytes(each * config_.layers_of_stage(stage_) * grad));
     }
     const bool ends = stage_ == 0 || stage_ + 1 == config_.pp;
     if (model.tied && config_.pp > 1 && ends)
-      collective("reduce embedding", job::JobCollective::all_reduce, kEmbedding,
+      collective("reduce embedding", CollectiveKind::all_reduce, kEmbedding,
                  whole_bytes(static_cast<double>(config_.vocabulary_slice()) * model.hidden * grad));
-    collective("gradient norm", job::JobCollective::all_reduce, kNorm, 8);
+    collective("gradient norm", CollectiveKind::all_reduce, kNorm, 8);
     const double updated = updated_parameters(config_, stage_);
     const PassCosts update = optimizer_costs(config_, device_, updated);
-    add({.kind = job::JobNodeKind::memory,
+    add({.kind = job::NodeKind::memory,
          .stream = kCompute,
          .name = builder_.add_name("optimizer"),
          .bytes = whole_bytes(updated * optimizer_bytes_per_parameter(config_)),
@@ -313,9 +311,8 @@ class StageWriter {
     if (config_.zero == 1 || config_.zero == 2) {
       const StageParameters parameters = stage_parameters(config_, stage_);
       const double element = bytes_of(config_.precision);
-      collective("gather parameters", job::JobCollective::all_gather, kData, whole_bytes(parameters.dense * element));
-      collective("gather experts", job::JobCollective::all_gather, kExpertData,
-                 whole_bytes(parameters.experts * element));
+      collective("gather parameters", CollectiveKind::all_gather, kData, whole_bytes(parameters.dense * element));
+      collective("gather experts", CollectiveKind::all_gather, kExpertData, whole_bytes(parameters.experts * element));
     }
   }
 
@@ -475,9 +472,9 @@ Job generate_training_step(const TrainConfig& config, const Device& device) {
 
 double total_flop(const Job& job) {
   std::vector<double> of_program;
-  for (const job::JobProgram& program : job.programs()) {
+  for (const job::Program& program : job.programs()) {
     double sum = 0;
-    for (const job::JobNode& node : program.nodes) sum += node.flop;
+    for (const job::Node& node : program.nodes) sum += node.flop;
     of_program.push_back(sum);
   }
   double sum = 0;

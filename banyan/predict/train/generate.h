@@ -3,16 +3,16 @@
 // Program of a stage, on six streams:
 //   compute           every block of every layer of every micro-batch, in the order of pipeline.h, with the
 //                     tensor-parallel collectives in between: they stand on this stream because what follows needs
-//                     them. Per layer and pass: all-reduce behind each block (forward) or in front (backward); with
-//                     sequence parallelism an all-gather in front and a reduce-scatter behind; with experts an
+//                     them. Per layer and pass: allreduce behind each block (forward) or in front (backward); with
+//                     sequence parallelism an allgather in front and a reduce-scatter behind; with experts an
 //                     all-to-all on either side of them. Full recomputation repeats a layer's forward pass, collectives
 //                     included, before its backward pass.
 //   gradients         data-parallel collectives: buckets as they fill in the last micro-batch (overlap_gradients) or
-//                     all in one after it; ZeRO 2 and 3 reduce-scatter in every micro-batch; ZeRO 3 all-gathers each
+//                     all in one after it; ZeRO 2 and 3 reduce-scatter in every micro-batch; ZeRO 3 allgathers each
 //                     layer's parameters one layer ahead, in forward and backward passes
 //   send and receive, forward and backward: between stages; asynchronous, in order
-// At the end: reduction of a tied embedding between first and last stage; the norm of all gradients (all-reduce of 8
-// bytes); the optimizer; ZeRO 1 and 2 all-gather the parameters.
+// At the end: reduction of a tied embedding between first and last stage; the norm of all gradients (allreduce of 8
+// bytes); the optimizer; ZeRO 1 and 2 allgather the parameters.
 //
 // Launch-bound operators carry the host's time as their duration (operators.h). FLOPs stand in the nodes; their sum
 // over all ranks equals the closed formulas of the literature (a test), exactly where tp divides the vocabulary.

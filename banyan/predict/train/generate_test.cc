@@ -70,7 +70,7 @@ std::vector<Case> cases() {
 
 double sum_of_bytes(const Job& job, uint32_t rank, const std::set<std::string>& names) {
   double sum = 0;
-  for (const job::JobNode& node : job.program(rank).nodes) {
+  for (const job::Node& node : job.program(rank).nodes) {
     if (names.count(job.name_of(node))) sum += static_cast<double>(node.bytes);
   }
   return sum;
@@ -82,7 +82,7 @@ TEST(Generate, RanksAgreeWithOneAnother) {
     const Job job = generate_training_step(each.config, a100());
     EXPECT_EQ(job.rank_count(), each.config.ranks());
     EXPECT_EQ(job.programs().size(), each.config.pp);
-    for (const job::JobFinding& finding : check_job(job)) ADD_FAILURE() << finding.text;
+    for (const job::Finding& finding : check_job(job)) ADD_FAILURE() << finding.text;
   }
 }
 
@@ -108,7 +108,7 @@ TEST(Generate, ComputesAsManyFlopAsTheClosedFormula) {
   }
 }
 
-// Shoeybi et al. 2019: two all-reduces of s b h a layer forward and two backward; full recomputation repeats the first
+// Shoeybi et al. 2019: two allreduces of s b h a layer forward and two backward; full recomputation repeats the first
 // two.
 TEST(Generate, TensorParallelCollectivesMoveTheHiddenState) {
   for (const bool full : {false, true}) {
@@ -117,9 +117,9 @@ TEST(Generate, TensorParallelCollectivesMoveTheHiddenState) {
     const Job job = generate_training_step(config, a100());
     const double hidden = 2.0 * 2 * 128 * 256, layers = 8, micro_batches = 4;
     // Embedding forward, output layer backward.
-    EXPECT_DOUBLE_EQ(sum_of_bytes(job, 0, {"tensor all-reduce"}),
+    EXPECT_DOUBLE_EQ(sum_of_bytes(job, 0, {"tensor allreduce"}),
                      hidden * micro_batches * (layers * (full ? 6 : 4) + 2));
-    // Korthikanti et al. 2022, section 4.2.2: an all-gather and a reduce-scatter for each all-reduce.
+    // Korthikanti et al. 2022, section 4.2.2: an allgather and a reduce-scatter for each allreduce.
     config.sequence_parallel = true;
     const Job split = generate_training_step(config, a100());
     EXPECT_DOUBLE_EQ(sum_of_bytes(split, 0, {"gather sequence"}),
@@ -146,7 +146,7 @@ TEST(Generate, GradientsAreReducedOnce) {
   }
 }
 
-// Rajbhandari et al. 2020, section 7: ZeRO 1 and 2 move as much as an all-reduce, ZeRO 3 half as much again (here once
+// Rajbhandari et al. 2020, section 7: ZeRO 1 and 2 move as much as an allreduce, ZeRO 3 half as much again (here once
 // per micro-batch: parameters for forward and backward, gradients).
 TEST(Generate, ZeroGathersParameters) {
   for (const uint32_t zero : {1u, 2u, 3u}) {
@@ -156,9 +156,9 @@ TEST(Generate, ZeroGathersParameters) {
     const double layers = 8 * layer_dense_parameters(config);
     const double expected = zero == 3 ? 2 * 2 * layers * 4 : 2 * stage_parameters(config, 0).dense;
     EXPECT_NEAR(sum_of_bytes(job, 0, {"gather parameters"}), expected, 64) << zero;
-    for (const job::JobNode& node : job.program(0).nodes) {
+    for (const job::Node& node : job.program(0).nodes) {
       if (job.name_of(node) == "reduce gradients") {
-        EXPECT_EQ(node.collective, job::JobCollective::reduce_scatter);
+        EXPECT_EQ(node.collective, CollectiveKind::reduce_scatter);
       }
     }
   }
@@ -178,7 +178,7 @@ TEST(Generate, RanksLieInMegatronsOrder) {
   const Job job = generate_training_step(config, a100());
   EXPECT_EQ(rank_number(config, {1, 2, 1}), 1u * 8 + 2 * 2 + 1);
   std::map<std::string, std::vector<uint32_t>> groups;
-  for (const job::JobGroup& group : job.groups()) groups[group.name] = group.ranks;
+  for (const job::Group& group : job.groups()) groups[group.name] = group.ranks;
   EXPECT_THAT(groups["tp 0"], ::testing::ElementsAre(0, 1));
   EXPECT_THAT(groups["dp 1"], ::testing::ElementsAre(1, 3, 5, 7));
   EXPECT_THAT(groups["dp 2"], ::testing::ElementsAre(8, 10, 12, 14));
@@ -196,7 +196,7 @@ TEST(Generate, OverlappedGradientsGoInBuckets) {
   config.overlap_gradients = true, config.bucket = Bytes(4 << 20);
   const Job job = generate_training_step(config, a100());
   size_t buckets = 0;
-  for (const job::JobNode& node : job.program(0).nodes) {
+  for (const job::Node& node : job.program(0).nodes) {
     if (job.name_of(node) != "reduce gradients") continue;
     ++buckets;
     EXPECT_LT(node.bytes, (4u << 20) + 2 * 2 * layer_dense_parameters(config));  // a bucket ends with a layer
@@ -249,7 +249,7 @@ TEST(Generate, SixteenThousandRanksStaySmall) {
   EXPECT_EQ(job.rank_count(), 16384u);
   EXPECT_EQ(job.programs().size(), 16u);
   size_t nodes = 0;
-  for (const job::JobProgram& program : job.programs()) nodes += program.nodes.size();
+  for (const job::Program& program : job.programs()) nodes += program.nodes.size();
   EXPECT_LT(nodes, 60'000u);
   EXPECT_EQ(job.groups().size(), 2048u + 128 + 128);  // tp, dp, norm; LLaMA ties no embedding
 }

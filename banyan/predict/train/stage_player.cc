@@ -49,7 +49,7 @@ class Player {
  private:
   struct Stage {
     uint32_t rank;
-    const job::JobProgram* program;
+    const job::Program* program;
     std::vector<double> begin, end;            // by node
     std::vector<std::vector<uint32_t>> queue;  // by stream
     std::vector<size_t> next;
@@ -67,7 +67,7 @@ class Player {
 
   bool step(Stage& stage, size_t stream) {
     const uint32_t node = stage.queue[stream][stage.next[stream]];
-    const job::JobNode& what = stage.program->nodes[node];
+    const job::Node& what = stage.program->nodes[node];
     if (std::isnan(stage.begin[node])) {
       const double at = ready(stage, stream, node);
       if (std::isnan(at)) return false;
@@ -80,16 +80,16 @@ class Player {
     return true;
   }
 
-  double end_of(const Stage& stage, uint32_t node, const job::JobNode& what) {
+  double end_of(const Stage& stage, uint32_t node, const job::Node& what) {
     const double begin = stage.begin[node];
-    if (what.kind == job::JobNodeKind::compute || what.kind == job::JobNodeKind::memory)
+    if (what.kind == job::NodeKind::compute || what.kind == job::NodeKind::memory)
       return begin + static_cast<double>(what.duration.count()) * 1e-12;
-    if (what.kind == job::JobNodeKind::collective) return collective(stage, begin, what);
+    if (what.kind == job::NodeKind::collective) return collective(stage, begin, what);
     return message(stage, begin, what);
   }
 
   // Of what both sides do: each leaves its beginning, and the last to come knows the end.
-  double collective(const Stage& stage, double begin, const job::JobNode& what) {
+  double collective(const Stage& stage, double begin, const job::Node& what) {
     const uint32_t group_number = job_.group(stage.rank, what.slot);
     const std::vector<uint32_t>& group = job_.groups()[group_number].ranks;
     std::map<uint32_t, double> arrived;
@@ -108,8 +108,8 @@ class Player {
                                       {static_cast<uint32_t>(group.size()), stride}, cluster_, device_.links);
   }
 
-  double message(const Stage& stage, double begin, const job::JobNode& what) {
-    const bool sends = what.kind == job::JobNodeKind::send;
+  double message(const Stage& stage, double begin, const job::Node& what) {
+    const bool sends = what.kind == job::NodeKind::send;
     const uint32_t peer = job_.peer(stage.rank, what.slot);
     const std::tuple key{sends ? stage.rank : peer, sends ? peer : stage.rank, what.tag};
     Mailbox& box = mail_[key];

@@ -78,8 +78,8 @@ uint64_t Call::recv_elements(uint32_t rank, uint32_t size) const {
 }
 
 CallNumbers numbers_of(const Call& call) {
-  const uint64_t other = call.is_rooted() ? call.other : 0;
-  const uint64_t op = call.reduces() ? static_cast<uint64_t>(call.op) : 0;
+  const uint64_t other = is_rooted(call.kind) ? call.other : 0;
+  const uint64_t op = reduces(call.kind) ? static_cast<uint64_t>(call.op) : 0;
   uint64_t counts = 0, sum = call.count;
   for (const size_t count : common_counts(call)) {
     counts = mix(counts + 1, count);

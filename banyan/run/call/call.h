@@ -31,15 +31,6 @@ struct Call {
   uint32_t tag = 0;                      // of send and recv: a recv takes only what was sent with the same
   std::chrono::milliseconds timeout{0};  // for it to make no progress; 0: that of the communicator
 
-  bool reduces() const {
-    return kind == OperationKind::all_reduce || kind == OperationKind::reduce ||
-           kind == OperationKind::reduce_scatter || kind == OperationKind::reduce_scatter_v;
-  }
-  bool is_rooted() const {
-    return kind == OperationKind::reduce || kind == OperationKind::broadcast || kind == OperationKind::gather ||
-           kind == OperationKind::scatter;
-  }
-  bool is_between_two() const { return kind == OperationKind::send || kind == OperationKind::recv; }
   // Elements of the send buffer and of the recv buffer of rank `rank` among `size`.
   uint64_t send_elements(uint32_t rank, uint32_t size) const;
   uint64_t recv_elements(uint32_t rank, uint32_t size) const;

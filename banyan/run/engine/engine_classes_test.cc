@@ -211,7 +211,7 @@ TEST(EngineClasses, AreRightAndNeverStuckInAnyWorldWithAnyBudgetAndGate) {
     const auto classes = static_cast<uint32_t>(options.classes.size());
     std::vector<TestOperation> operations;
     for (uint64_t i = 0; i < 3; ++i) {
-      operations.push_back(TestOperation({.kind = static_cast<TestKind>(below(kTestKinds)),
+      operations.push_back(TestOperation({.kind = kTestKinds[below(kTestKinds.size())],
                                           .ranks = ranks,
                                           .type = static_cast<element::DataType>(below(element::kDataTypes)),
                                           .in_place = below(2) == 0,

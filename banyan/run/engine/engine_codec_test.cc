@@ -59,7 +59,7 @@ class ZeroRuns : public SliceCodec {
 
 TestOperation draw_operation(std::mt19937_64& random, uint32_t ranks, SliceCodec* codec) {
   const auto below = [&](uint64_t n) { return random() % n; };
-  return TestOperation({.kind = static_cast<TestKind>(below(kTestKinds)),
+  return TestOperation({.kind = kTestKinds[below(kTestKinds.size())],
                         .ranks = ranks,
                         .type = static_cast<element::DataType>(below(element::kDataTypes)),
                         .op = static_cast<element::ReduceOp>(below(5)),

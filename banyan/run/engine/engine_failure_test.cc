@@ -126,13 +126,14 @@ TEST(EngineFailure, RefusesSlicesOfAnotherLengthThanThePlanSays) {
 
 // Two ranks call this and that: at least one hears of it, and none waits for ever without one that has.
 TEST(EngineFailure, FindsOutWhenCallsCross) {
-  const auto kinds = {TestKind::all_reduce, TestKind::all_gather, TestKind::all_to_all, TestKind::barrier,
-                      TestKind::all_to_all_v};
+  const auto kinds = {OperationKind::all_reduce, OperationKind::all_gather, OperationKind::all_to_all,
+                      OperationKind::barrier, OperationKind::all_to_all_v};
   uint64_t seed = 0;
-  for (const TestKind one : kinds) {
-    for (const TestKind other : kinds) {
+  for (const OperationKind one : kinds) {
+    for (const OperationKind other : kinds) {
       for (const uint64_t elements : {40, 41}) {
-        if (one == other && (elements == 40 || one == TestKind::barrier || one == TestKind::all_to_all_v)) continue;
+        if (one == other && (elements == 40 || one == OperationKind::barrier || one == OperationKind::all_to_all_v))
+          continue;
         ++seed;
         TestOperation mine({.kind = one, .ranks = 4, .elements = 40});
         TestOperation theirs({.kind = other, .ranks = 4, .elements = elements, .seed = 2});
@@ -184,7 +185,8 @@ TEST(EngineFailure, GivesBothSidesOfAMismatch) {
 TEST(EngineFailure, EndsEverythingWithTheErrorOfAnAbort) {
   testing::SimulatedWorld world({.ranks = 4});
   Engine engine(world.transport(1), {.slice_bytes = 16});
-  TestOperation early({.kind = TestKind::gather_v, .ranks = 1}), one({.ranks = 4}), two({.ranks = 4, .in_place = true});
+  TestOperation early({.kind = OperationKind::gather, .ranks = 1}), one({.ranks = 4}),
+      two({.ranks = 4, .in_place = true});
   const Engine::Ticket done = engine.start(early.command(0, 0));
   for (int i = 0; i < 1000 && !engine.is_done(done); ++i) engine.progress();
   const Engine::Ticket first = engine.start(one.command(1, 1)), second = engine.start(two.command(1, 2));
@@ -264,7 +266,7 @@ TEST(EngineFailure, RepeatsOnOtherLanesWhereverOneIsLost) {
     const uint32_t ranks = 2 + static_cast<uint32_t>(random() % 5);
     std::vector<TestOperation> operations;
     for (uint64_t i = 0; i < 1 + seed % 4; ++i) {
-      operations.push_back(TestOperation({.kind = static_cast<TestKind>(random() % kTestKinds),
+      operations.push_back(TestOperation({.kind = kTestKinds[random() % kTestKinds.size()],
                                           .ranks = ranks,
                                           .type = static_cast<element::DataType>(random() % element::kDataTypes),
                                           .op = static_cast<element::ReduceOp>(random() % 5),

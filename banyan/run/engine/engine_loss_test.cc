@@ -30,7 +30,7 @@ using ::testing::Not;
 enum class Loss { killed, reset, cut, silent };
 
 struct Scene {
-  TestKind kind = TestKind::all_reduce;
+  OperationKind kind = OperationKind::all_reduce;
   uint32_t ranks = 2;
   Loss loss = Loss::killed;
   uint32_t victim = 0;
@@ -39,12 +39,14 @@ struct Scene {
   uint64_t step = 0;   // of the victim: so many times something has moved there
 
   // The same at every step, so that each scene is like the one before until then.
-  uint64_t seed() const { return 1 + ((round * kTestKinds + static_cast<uint64_t>(kind)) * 8 + ranks) * 8 + victim; }
+  uint64_t seed() const {
+    return 1 + ((round * kOperationKinds + static_cast<uint64_t>(kind)) * 8 + ranks) * 8 + victim;
+  }
   std::string words() const {
     constexpr const char* kWords[] = {"killed", "reset", "cut", "silent"};
     return "rank " + std::to_string(victim) + " of " + std::to_string(ranks) + " " + kWords[static_cast<size_t>(loss)] +
            (loss == Loss::cut ? " from " + std::to_string(other) : "") + " at step " + std::to_string(step) + " of " +
-           name_of(kind) + ", seed " + std::to_string(seed());
+           std::string(to_string(kind)) + ", seed " + std::to_string(seed());
   }
 };
 
@@ -224,13 +226,17 @@ class Play {
   std::string news_;  // what is told of the loss; empty while nobody knows of it
 };
 
-class EngineLoss : public ::testing::TestWithParam<TestKind> {};
+class EngineLoss : public ::testing::TestWithParam<OperationKind> {};
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EngineLoss,
-                         ::testing::Values(TestKind::all_reduce, TestKind::all_gather, TestKind::broadcast,
-                                           TestKind::reduce_scatter, TestKind::reduce, TestKind::all_to_all,
-                                           TestKind::barrier),
-                         [](const auto& each) { return std::string(name_of(each.param)); });
+                         ::testing::Values(OperationKind::all_reduce, OperationKind::all_gather,
+                                           OperationKind::broadcast, OperationKind::reduce_scatter,
+                                           OperationKind::reduce, OperationKind::all_to_all, OperationKind::barrier),
+                         [](const auto& each) {
+                           std::string name(to_string(each.param));
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 struct Tally {
   uint64_t scenes = 0, failures = 0;  // ranks that ended with an error

@@ -15,12 +15,6 @@ namespace {
 constexpr element::DataType kFloats[] = {element::DataType::float16, element::DataType::bfloat16,
                                          element::DataType::float32, element::DataType::float64};
 
-bool needs_two(TestKind kind) { return kind < TestKind::all_to_all; }
-bool reduces(TestKind kind) {
-  return kind == TestKind::all_reduce || kind == TestKind::reduce || kind == TestKind::reduce_scatter ||
-         kind == TestKind::reduce_scatter_v;
-}
-
 // Runs operations in one world; says what is wrong, or nothing.
 std::string fault_of(std::vector<TestOperation>& operations, const EngineOptions& options,
                      const testing::SimulatedWorld::Options& world, uint32_t most_in_flight = 4) {
@@ -36,14 +30,14 @@ std::string fault_of(std::vector<TestOperation>& operations, const EngineOptions
 
 TEST(Engine, CarriesOutEveryCollectiveOnEveryTypeByEveryOp) {
   uint64_t seed = 0;
-  for (size_t kind = 0; kind < kTestKinds; ++kind) {
+  for (const OperationKind kind : kTestKinds) {
     for (size_t type = 0; type < element::kDataTypes; ++type) {
-      for (size_t op = 0; op < (reduces(static_cast<TestKind>(kind)) ? 5 : 1); ++op) {  // sum to avg
-        for (uint32_t ranks = needs_two(static_cast<TestKind>(kind)) ? 2 : 1; ranks <= 8; ++ranks) {
+      for (size_t op = 0; op < (reduces(kind) ? 5 : 1); ++op) {  // sum to avg
+        for (uint32_t ranks = has_schedule(kind) ? 2 : 1; ranks <= 8; ++ranks) {
           ++seed;
           for (const bool in_place : {false, true}) {
             std::vector<TestOperation> operations;
-            operations.push_back(TestOperation({.kind = static_cast<TestKind>(kind),
+            operations.push_back(TestOperation({.kind = kind,
                                                 .ranks = ranks,
                                                 .type = static_cast<element::DataType>(type),
                                                 .op = static_cast<element::ReduceOp>(op),
@@ -66,7 +60,7 @@ struct Draw {
   explicit Draw(uint64_t seed, size_t count) : random(seed) {
     const uint32_t ranks = 2 + static_cast<uint32_t>(below(6));
     for (size_t i = 0; i < count; ++i) {
-      operations.push_back(TestOperation({.kind = static_cast<TestKind>(below(kTestKinds)),
+      operations.push_back(TestOperation({.kind = kTestKinds[below(kTestKinds.size())],
                                           .ranks = ranks,
                                           .type = static_cast<element::DataType>(below(element::kDataTypes)),
                                           .op = static_cast<element::ReduceOp>(below(5)),

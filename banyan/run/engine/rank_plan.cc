@@ -71,11 +71,11 @@ class Blocks : public Layout {
  public:
   Blocks(const Schedule& schedule, std::span<const Block> blocks) : blocks_(blocks.begin(), blocks.end()) {
     const Collective& collective = schedule.collective();
-    if (collective.kind() != CollectiveKind::allgather && collective.kind() != CollectiveKind::reduce_scatter) {
+    if (collective.kind() != CollectiveKind::all_gather && collective.kind() != CollectiveKind::reduce_scatter) {
       throw Error(ErrorCode::invalid_input, "a schedule for " + std::string(to_string(collective.kind())) +
                                                 " has no shards; give one for allgather or reduce-scatter");
     }
-    is_gathered_ = collective.kind() == CollectiveKind::allgather;
+    is_gathered_ = collective.kind() == CollectiveKind::all_gather;
     const std::span<const NodeId> participants = collective.participants();
     CHECK_EQ(blocks.size(), participants.size());
     std::vector<uint64_t> units_of(participants.size());
@@ -330,7 +330,7 @@ BufferParts buffer_parts(const Schedule& schedule, uint32_t participant, uint64_
   const bool is_root = collective.participants()[participant] == collective.root();
   const auto [shard_begin, shard_end] = schedule.shard_range(participant, elements);
   BufferParts parts{.input_end = elements, .output_end = elements};
-  if (collective.kind() == CollectiveKind::allgather) {
+  if (collective.kind() == CollectiveKind::all_gather) {
     parts.input_begin = shard_begin;
     parts.input_end = shard_end;
   } else if (collective.kind() == CollectiveKind::reduce_scatter) {

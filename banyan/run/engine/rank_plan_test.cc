@@ -49,7 +49,7 @@ std::string refusal_of(const Schedule& schedule) {
   return "none";
 }
 
-constexpr Collective::Options allreduce() { return {.kind = CollectiveKind::allreduce}; }
+constexpr Collective::Options allreduce() { return {.kind = CollectiveKind::all_reduce}; }
 
 TEST(RankPlan, NamesTheNeighboursOfAChunk) {
   const auto plans = make_rank_plans(one_chunk(allreduce(), {"c>b", "b>a"}, {"a>b", "a>c"}), 10);
@@ -102,7 +102,8 @@ TEST(RankPlan, LeavesOutChunksWithoutElements) {
 }
 
 TEST(RankPlan, SaysWhichPartOfTheBufferIsWhose) {
-  const Schedule gather = testing::sample_forest({.kind = CollectiveKind::allgather, .ranks = 3, .weights = {1, 0, 3}});
+  const Schedule gather =
+      testing::sample_forest({.kind = CollectiveKind::all_gather, .ranks = 3, .weights = {1, 0, 3}});
   EXPECT_EQ(buffer_parts(gather, 0, 101).input_end, 25u);
   EXPECT_EQ(buffer_parts(gather, 1, 101).input_begin, buffer_parts(gather, 1, 101).input_end);
   EXPECT_EQ(buffer_parts(gather, 2, 101).input_end, 101u);
@@ -151,7 +152,7 @@ TEST(RankPlan, CountsTheElementsThatAreSent) {
 // Two cables and a switch between a and b.
 TEST(RankPlan, NumbersTheLanesOfAPairByTheirCables) {
   const Fabric fabric = fabric::parse_fabric_text("a <-> b 1GB/s; a <-> b 1GB/s; a <-> sw 1GB/s; sw <-> b 1GB/s");
-  Schedule::Builder builder(fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather}));
+  Schedule::Builder builder(fabric, Collective::make(fabric, {.kind = CollectiveKind::all_gather}));
   const auto link = [&](const char* from, const char* to, uint32_t skip = 0) {
     for (const LinkId id : fabric.out_links(fabric.at(from))) {
       if (fabric.link(id).to == fabric.at(to) && skip-- == 0) return id;
@@ -213,7 +214,8 @@ TEST(RankPlan, ScalesTreesToBlocks) {
 TEST(RankPlan, RefusesBlocksWithoutTrees) {
   const std::vector<Block> blocks(3, {.at = 0, .count = 1});
   EXPECT_THROW(make_block_plan(testing::sample_forest({.ranks = 3}), blocks, 0), Error);
-  const Schedule gather = testing::sample_forest({.kind = CollectiveKind::allgather, .ranks = 3, .weights = {1, 0, 3}});
+  const Schedule gather =
+      testing::sample_forest({.kind = CollectiveKind::all_gather, .ranks = 3, .weights = {1, 0, 3}});
   try {
     make_block_plan(gather, blocks, 0);
     ADD_FAILURE() << "rank 1 has no tree";
@@ -235,7 +237,7 @@ TEST(RankPlan, RefusesWhatTheEngineCannotFollow) {
   EXPECT_THAT(refusal_of(one_chunk({.kind = CollectiveKind::reduce}, in, out)), HasSubstr("nothing is spread"));
   EXPECT_THAT(refusal_of(one_chunk({.kind = CollectiveKind::broadcast, .root = kTriangle.at("b")}, {}, out)),
               HasSubstr("is rooted at another rank"));
-  EXPECT_THAT(refusal_of(one_chunk({.kind = CollectiveKind::allgather}, {}, out)), HasSubstr("outside the shard"));
+  EXPECT_THAT(refusal_of(one_chunk({.kind = CollectiveKind::all_gather}, {}, out)), HasSubstr("outside the shard"));
   EXPECT_THAT(refusal_of(one_chunk({.kind = CollectiveKind::broadcast, .ranks = {NodeId{0}, NodeId{1}}}, {}, out)),
               HasSubstr("uses 'c', which does not take part"));
 }

@@ -102,7 +102,7 @@ TEST(SampleData, RefusesMoreRanksThanTheTypeCanCount) {
 }
 
 TEST(SampleData, DependsOnRankAndPosition) {
-  const SampleData data(collective(CollectiveKind::allgather, 2), {.type = element::DataType::int32});
+  const SampleData data(collective(CollectiveKind::all_gather, 2), {.type = element::DataType::int32});
   const std::vector<int32_t> first = samples<int32_t>(data, 0), second = samples<int32_t>(data, 1);
   const auto equal_at_distance = [&](const std::vector<int32_t>& other, size_t distance) {
     size_t equal = 0;
@@ -130,7 +130,7 @@ TEST(SampleData, CountsWhatIsWrongAndNamesTheFirst) {
 }
 
 TEST(SampleData, NothingSpoiltIsRight) {
-  for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::broadcast}) {
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::broadcast}) {
     for (size_t type = 0; type < element::kDataTypes; ++type) {
       for (const element::ReduceOp op : ops_of(static_cast<element::DataType>(type))) {
         const element::Reduction reduction = {static_cast<element::DataType>(type), op};
@@ -149,7 +149,7 @@ TEST(SampleData, NothingSpoiltIsRight) {
 TEST(SampleData, ShowsMisplacedDataInEveryType) {
   for (size_t type = 0; type < element::kDataTypes; ++type) {
     const auto data_type = static_cast<element::DataType>(type);
-    const SampleData data(collective(CollectiveKind::allgather, 4), {.type = data_type});
+    const SampleData data(collective(CollectiveKind::all_gather, 4), {.type = data_type});
     std::vector<std::byte> bytes(kElements * size_of(data_type));
     data.fill(bytes, 1, 65'521, 65'521 + kElements);
     EXPECT_EQ(data.compare(bytes, 1, 65'521, 65'521 + kElements).wrong, 0u);
@@ -227,7 +227,7 @@ TEST(SampleData, RefusesBitsOfFloatsOnlyWhereItReduces) {
 
 TEST(SampleData, IsTheSameInPieces) {
   for (const element::DataType type : {element::DataType::float16, element::DataType::int64}) {
-    const SampleData data(collective(CollectiveKind::allreduce, 3), {.type = type, .op = element::ReduceOp::prod});
+    const SampleData data(collective(CollectiveKind::all_reduce, 3), {.type = type, .op = element::ReduceOp::prod});
     std::vector<std::byte> whole(3000 * size_of(type)), pieces(whole.size());
     data.fill(whole, 2, 64'000, 67'000);
     for (uint64_t at = 0; at < 3000; at += 750) {

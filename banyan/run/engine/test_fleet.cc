@@ -12,32 +12,11 @@
 namespace banyan::run {
 namespace {
 
-constexpr std::array<const char*, kTestKinds> kNames = {
-    "all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce",    "all_gather_v", "reduce_scatter_v",
-    "all_to_all", "all_to_all_v",   "gather_v",   "scatter_v", "transfers", "barrier"};
-
 uint64_t mixed(uint64_t a, uint64_t b, uint64_t c) {
   uint64_t x = a * 0x9e37'79b9'7f4a'7c15 + b * 0xbf58'476d'1ce4'e5b9 + c * 0x94d0'49bb'1331'11eb + 1;
   x = (x ^ (x >> 30)) * 0xbf58'476d'1ce4'e5b9;
   x = (x ^ (x >> 27)) * 0x94d0'49bb'1331'11eb;
   return x ^ (x >> 31);
-}
-
-CollectiveKind collective_kind(TestKind kind) {
-  switch (kind) {
-    case TestKind::all_gather:
-    case TestKind::all_gather_v:
-      return CollectiveKind::allgather;
-    case TestKind::reduce_scatter:
-    case TestKind::reduce_scatter_v:
-      return CollectiveKind::reduce_scatter;
-    case TestKind::broadcast:
-      return CollectiveKind::broadcast;
-    case TestKind::reduce:
-      return CollectiveKind::reduce;
-    default:
-      return CollectiveKind::allreduce;
-  }
 }
 
 uint64_t extent(std::span<const Block> blocks) {
@@ -48,7 +27,10 @@ uint64_t extent(std::span<const Block> blocks) {
 
 }  // namespace
 
-const char* name_of(TestKind kind) { return kNames[static_cast<size_t>(kind)]; }
+bool has_schedule(OperationKind kind) {
+  const auto collective = collective_of(kind);
+  return collective && is_planned(*collective);
+}
 
 TestOperation::TestOperation(const Options& asked)
     : options(asked),
@@ -62,16 +44,11 @@ TestOperation::TestOperation(const Options& asked)
   fill();
 }
 
-bool TestOperation::reduces() const {
-  return options.kind == TestKind::all_reduce || options.kind == TestKind::reduce ||
-         options.kind == TestKind::reduce_scatter || options.kind == TestKind::reduce_scatter_v;
-}
-
 // Blocks in the order of the ranks, with gaps between them; some are empty.
 void TestOperation::draw_blocks() {
   const uint32_t n = options.ranks;
   const uint64_t most = options.elements / n + 1;
-  const bool is_uniform = options.kind == TestKind::all_to_all;
+  const bool is_uniform = options.kind == OperationKind::all_to_all;
   std::vector<std::vector<uint64_t>> counts(n, std::vector<uint64_t>(n));
   for (auto& row : counts) {
     for (uint64_t& count : row) count = is_uniform ? most : below(4) == 0 ? 0 : below(most + 1);
@@ -90,7 +67,8 @@ void TestOperation::draw_blocks() {
     blocks_.push_back(pack([&](uint32_t peer) { return counts[rank][peer]; }));
     received_.push_back(pack([&](uint32_t peer) { return counts[peer][rank]; }));
   }
-  if (options.in_place && options.kind == TestKind::all_to_all_v) {  // the same counts both ways, at the same places
+  if (options.in_place &&
+      options.kind == OperationKind::all_to_all_v) {  // the same counts both ways, at the same places
     for (uint32_t a = 0; a < n; ++a) {
       for (uint32_t b = 0; b < a; ++b) counts[a][b] = counts[b][a];
     }
@@ -98,7 +76,7 @@ void TestOperation::draw_blocks() {
       received_[rank] = blocks_[rank] = pack([&](uint32_t peer) { return counts[rank][peer]; });
     }
   }
-  if (options.kind != TestKind::transfers) return;
+  if (options.kind != OperationKind::group) return;
   // Some messages between random pairs, in an order that sender and receiver share.
   transfers_.resize(n);
   std::vector<uint64_t> sent(n), taken(n);
@@ -124,34 +102,33 @@ void TestOperation::use_trees(uint64_t seed) {
 }
 
 std::optional<Schedule> TestOperation::schedule(uint64_t seed) const {
-  if (options.kind >= TestKind::all_to_all) return std::nullopt;
+  if (!has_schedule(options.kind)) return std::nullopt;
   CHECK(options.ranks > 1) << "no schedule is for one rank";
-  return testing::sample_forest(
-      {.kind = collective_kind(options.kind),
-       .ranks = options.ranks,
-       .trees_per_root = options.trees_per_root,
-       .root = options.kind == TestKind::broadcast || options.kind == TestKind::reduce ? options.root : 0,
-       .shape = options.shape,
-       .seed = seed});
+  return testing::sample_forest({.kind = *collective_of(options.kind),
+                                 .ranks = options.ranks,
+                                 .trees_per_root = options.trees_per_root,
+                                 .root = is_rooted(options.kind) ? options.root : 0,
+                                 .shape = options.shape,
+                                 .seed = seed});
 }
 
 RankPlan TestOperation::make_plan(const Schedule* schedule, uint32_t rank) const {
   const Seat seat{.rank = rank, .ranks = options.ranks};
   const uint32_t root = options.root;
   switch (options.kind) {
-    case TestKind::all_gather_v:
-    case TestKind::reduce_scatter_v:
+    case OperationKind::all_gather_v:
+    case OperationKind::reduce_scatter_v:
       return make_block_plan(*schedule, blocks_[0], rank);
-    case TestKind::all_to_all:
-    case TestKind::all_to_all_v:
+    case OperationKind::all_to_all:
+    case OperationKind::all_to_all_v:
       return make_all_to_all_plan(seat, blocks_[rank], received_[rank]);
-    case TestKind::gather_v:
+    case OperationKind::gather:
       return make_gather_plan(seat, root, blocks_[0][rank].count, blocks_[0]);
-    case TestKind::scatter_v:
+    case OperationKind::scatter:
       return make_scatter_plan(seat, root, blocks_[0], blocks_[0][rank].count);
-    case TestKind::transfers:
+    case OperationKind::group:
       return make_transfer_plan(seat, transfers_[rank]);
-    case TestKind::barrier:
+    case OperationKind::barrier:
       return make_barrier_plan(seat);
     default:
       return make_rank_plan(*schedule, options.elements, rank);
@@ -180,35 +157,35 @@ TestOperation::Sources TestOperation::sources() {
     const uint64_t begin = share(rank), count = share(rank + 1) - begin;
     const Block block = blocks_[0][rank];
     switch (options.kind) {
-      case TestKind::all_gather:
+      case OperationKind::all_gather:
         own.input = count, own.output = elements, own.input_at = begin;
         break;
-      case TestKind::reduce_scatter:
+      case OperationKind::reduce_scatter:
         own.input = elements, own.output = count, own.output_at = begin;
         break;
-      case TestKind::all_reduce:
+      case OperationKind::all_reduce:
         own.input = own.output = elements;
         break;
-      case TestKind::broadcast:
+      case OperationKind::broadcast:
         own.input = is_root ? elements : 0, own.output = elements;
         break;
-      case TestKind::reduce:
+      case OperationKind::reduce:
         own.input = elements, own.output = is_root ? elements : 0;
         break;
-      case TestKind::all_gather_v:
+      case OperationKind::all_gather_v:
         own.input = block.count, own.output = extent(blocks_[0]), own.input_at = block.at;
         break;
-      case TestKind::reduce_scatter_v:
+      case OperationKind::reduce_scatter_v:
         own.input = extent(blocks_[0]), own.output = block.count, own.output_at = block.at;
         break;
-      case TestKind::all_to_all:
-      case TestKind::all_to_all_v:
+      case OperationKind::all_to_all:
+      case OperationKind::all_to_all_v:
         own.input = extent(blocks_[rank]), own.output = extent(received_[rank]);
         break;
-      case TestKind::gather_v:
+      case OperationKind::gather:
         own.input = block.count, own.output = is_root ? extent(blocks_[0]) : 0, own.input_at = is_root ? block.at : 0;
         break;
-      case TestKind::scatter_v:
+      case OperationKind::scatter:
         own.input = is_root ? extent(blocks_[0]) : 0, own.output = block.count, own.output_at = is_root ? block.at : 0;
         break;
       default:
@@ -220,30 +197,30 @@ TestOperation::Sources TestOperation::sources() {
   }
   return [=, this](uint32_t rank, uint64_t at) -> std::vector<Source> {
     switch (options.kind) {
-      case TestKind::all_gather: {
+      case OperationKind::all_gather: {
         uint32_t owner = 0;
         while (at >= share(owner + 1)) ++owner;
         return {{owner, at - share(owner)}};
       }
-      case TestKind::reduce_scatter:
+      case OperationKind::reduce_scatter:
         return all(share(rank) + at);
-      case TestKind::all_reduce:
-      case TestKind::reduce:
+      case OperationKind::all_reduce:
+      case OperationKind::reduce:
         return all(at);
-      case TestKind::broadcast:
+      case OperationKind::broadcast:
         return {{options.root, at}};
-      case TestKind::all_gather_v:
-      case TestKind::gather_v:
+      case OperationKind::all_gather_v:
+      case OperationKind::gather:
         if (const auto owner = block_at(blocks_[0], at)) return {{*owner, at - blocks_[0][*owner].at}};
         return {};
-      case TestKind::reduce_scatter_v:
+      case OperationKind::reduce_scatter_v:
         return all(blocks_[0][rank].at + at);
-      case TestKind::all_to_all:
-      case TestKind::all_to_all_v:
+      case OperationKind::all_to_all:
+      case OperationKind::all_to_all_v:
         if (const auto from = block_at(received_[rank], at))
           return {{*from, blocks_[*from][rank].at + at - received_[rank][*from].at}};
         return {};
-      case TestKind::scatter_v:
+      case OperationKind::scatter:
         return {{options.root, blocks_[0][rank].at + at}};
       default:
         break;
@@ -267,7 +244,7 @@ TestOperation::Sources TestOperation::sources() {
 void TestOperation::lay_out(const Sources& sources) {
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     Rank& own = ranks_[rank];
-    const bool can = options.kind != TestKind::transfers;
+    const bool can = options.kind != OperationKind::group;
     if (!options.in_place || !can) {
       own.input_at = 0;
       own.output_at = own.input;
@@ -300,13 +277,13 @@ double TestOperation::sample(uint32_t rank, uint64_t at) const {
 }
 
 void TestOperation::write_sample(uint32_t rank, uint64_t at, std::byte* element) const {
-  if (reduces()) return write_element(options.type, element, sample(rank, at));
+  if (reduces(options.kind)) return write_element(options.type, element, sample(rank, at));
   const uint64_t bits = mixed(rank, at, options.seed);
   std::memcpy(element, &bits, size_);
 }
 
 void TestOperation::write_answer(std::span<const Source> sources, std::byte* element) const {
-  if (!reduces()) return write_sample(sources[0].rank, sources[0].at, element);
+  if (!reduces(options.kind)) return write_sample(sources[0].rank, sources[0].at, element);
   double value = sample(sources[0].rank, sources[0].at);
   for (const Source& source : sources.subspan(1)) {
     const double next = sample(source.rank, source.at);
@@ -373,7 +350,7 @@ uint64_t TestOperation::wrong_elements(uint32_t number) const {
 }
 
 std::string TestOperation::words() const {
-  return std::string(name_of(options.kind)) + " of " + std::to_string(options.elements) + " " +
+  return std::string(to_string(options.kind)) + " of " + std::to_string(options.elements) + " " +
          std::string(to_string(options.type)) + " " + std::string(to_string(options.op)) + " on " +
          std::to_string(options.ranks) + " ranks" + (options.in_place ? ", in place" : "") + ", seed " +
          std::to_string(options.seed);

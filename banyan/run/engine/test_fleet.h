@@ -4,6 +4,7 @@
 // nothing of plans: an element of an output is the reduction of elements of inputs, or a copy of one.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,32 +17,25 @@
 
 #include "banyan/run/engine/direct_plan.h"
 #include "banyan/run/engine/engine.h"
+#include "banyan/run/record/operation.h"
 #include "banyan/testing/sample_forest.h"
 #include "banyan/testing/simulated_transport.h"
 
 namespace banyan::run {
 
-enum class TestKind : uint8_t {
-  all_gather,
-  reduce_scatter,
-  all_reduce,
-  broadcast,
-  reduce,
-  all_gather_v,
-  reduce_scatter_v,
-  all_to_all,
-  all_to_all_v,
-  gather_v,
-  scatter_v,
-  transfers,
-  barrier
-};
-inline constexpr size_t kTestKinds = 13;
-const char* name_of(TestKind kind);
+// The kinds of operations. A group is messages between pairs; the blocks of a gather and a scatter differ in size.
+inline constexpr std::array kTestKinds = {
+    OperationKind::all_gather,       OperationKind::reduce_scatter, OperationKind::all_reduce,
+    OperationKind::broadcast,        OperationKind::reduce,         OperationKind::all_gather_v,
+    OperationKind::reduce_scatter_v, OperationKind::all_to_all,     OperationKind::all_to_all_v,
+    OperationKind::gather,           OperationKind::scatter,        OperationKind::group,
+    OperationKind::barrier};
+// Whether it follows a schedule, which needs two ranks.
+bool has_schedule(OperationKind kind);
 
 struct TestOperation {
   struct Options {
-    TestKind kind = TestKind::all_reduce;
+    OperationKind kind = OperationKind::all_reduce;
     uint32_t ranks = 2;
     element::DataType type = element::DataType::float32;
     element::ReduceOp op = element::ReduceOp::sum;
@@ -85,7 +79,6 @@ struct TestOperation {
   // Of an output element: where it comes from; those that are reduced, in any order. None: it is left alone.
   using Sources = std::function<std::vector<Source>(uint32_t rank, uint64_t at)>;
 
-  bool reduces() const;
   uint64_t below(uint64_t n) { return random_() % n; }
   void draw_blocks();
   Sources sources();

@@ -88,7 +88,7 @@ HostTask HostExecutor::task_of(const Call& call, const CallNumbers& numbers) {
 }
 
 void HostExecutor::start(const Call& call, const CallNumbers& numbers) {
-  if (call.op == element::ReduceOp::premul_sum && call.reduces()) {
+  if (call.op == element::ReduceOp::premul_sum && reduces(call.kind)) {
     Call scaled = call;
     const uint64_t elements = call.send_elements(group_->rank(), group_->ranks());
     scaled_.resize(elements * size_of(call.type));

@@ -45,7 +45,7 @@ void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
   flight.call = call;
   flight.numbers = numbers;
   flight.number = ++begun_;
-  if (call.op == element::ReduceOp::premul_sum && call.reduces()) {
+  if (call.op == element::ReduceOp::premul_sum && reduces(call.kind)) {
     const uint64_t elements = call.send_elements(rank_, ranks_);
     flight.scaled.resize(elements * size_of(call.type));
     scale(call.type, flight.scaled.data(), call.send, elements, call.factor);

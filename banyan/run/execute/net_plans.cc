@@ -20,24 +20,10 @@ constexpr uint32_t kLeastWindow = 4;
 // How much faster a stream may be than the plan says. More fills queues of switches, and packets are lost.
 constexpr double kHaste = 1.0;
 
-// Of the kinds that follow a schedule.
+// The kind of the schedule that a call follows; nothing for those that follow none.
 std::optional<CollectiveKind> planned_kind(OperationKind kind) {
-  switch (kind) {
-    case OperationKind::all_reduce:
-      return CollectiveKind::allreduce;
-    case OperationKind::reduce:
-      return CollectiveKind::reduce;
-    case OperationKind::broadcast:
-      return CollectiveKind::broadcast;
-    case OperationKind::all_gather:
-    case OperationKind::all_gather_v:
-      return CollectiveKind::allgather;
-    case OperationKind::reduce_scatter:
-    case OperationKind::reduce_scatter_v:
-      return CollectiveKind::reduce_scatter;
-    default:
-      return std::nullopt;
-  }
+  const auto collective = collective_of(kind);
+  return collective && is_planned(*collective) ? collective : std::nullopt;
 }
 
 bool has_blocks(OperationKind kind) {
@@ -64,8 +50,7 @@ uint64_t elements_of(const Call& call, uint32_t ranks) {
     }
     return sum;
   }
-  const bool is_spread = call.kind == OperationKind::all_gather || call.kind == OperationKind::reduce_scatter;
-  return is_spread ? call.count * ranks : call.count;
+  return is_sharded(*collective_of(call.kind)) ? call.count * ranks : call.count;
 }
 
 }  // namespace
@@ -93,7 +78,7 @@ std::shared_ptr<const RankPlan> NetPlans::finished(RankPlan plan) const {
 std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, CollectiveKind kind) {
   const uint64_t elements = elements_of(call, options_.ranks), bytes = elements * size_of(call.type);
   const PlanSource::Answer answer =
-      options_.source->plan({.kind = kind, .root = call.is_rooted() ? call.other : 0, .total = Bytes(bytes)});
+      options_.source->plan({.kind = kind, .root = is_rooted(call.kind) ? call.other : 0, .total = Bytes(bytes)});
   const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
     return kept.schedule == answer.schedule && kept.elements == elements && kept.slice_bytes == answer.slice_bytes;
   });

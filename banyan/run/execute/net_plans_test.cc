@@ -48,7 +48,7 @@ Streams streams_of(const RankPlan& plan) {
 
 std::shared_ptr<const RankPlan> allreduce(uint32_t rank, uint32_t ranks, uint32_t shared_lanes) {
   const auto source = std::make_shared<OnePlan>(
-      testing::sample_forest({.kind = CollectiveKind::allreduce, .ranks = ranks, .trees_per_root = 2, .seed = 5}));
+      testing::sample_forest({.kind = CollectiveKind::all_reduce, .ranks = ranks, .trees_per_root = 2, .seed = 5}));
   NetPlans plans({.rank = rank, .ranks = ranks, .source = source, .shared_lanes = shared_lanes});
   return plans.plan({.kind = OperationKind::all_reduce, .type = element::DataType::float32, .count = 10'000});
 }

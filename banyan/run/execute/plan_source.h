@@ -28,7 +28,7 @@ class PlanSource {
   virtual ~PlanSource() = default;
 
   struct Question {
-    CollectiveKind kind = CollectiveKind::allreduce;
+    CollectiveKind kind = CollectiveKind::all_reduce;
     uint32_t root = 0;  // of broadcast and reduce; participant number
     Bytes total{0};     // as in schedule/collective.h
   };

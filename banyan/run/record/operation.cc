@@ -8,10 +8,6 @@
 namespace banyan::run {
 namespace {
 
-constexpr std::array<std::string_view, kOperationKinds> kKindNames = {
-    "allreduce",  "reduce",      "broadcast", "allgather", "allgatherv", "reduce-scatter", "reduce-scatterv",
-    "all-to-all", "all-to-allv", "gather",    "scatter",   "barrier",    "send",           "recv",
-    "group",      "join",        "split",     "shrink"};
 constexpr std::array<std::string_view, kOperationStates> kStateNames = {"waiting", "running", "done", "failed"};
 
 // Whether `count` is the same on all ranks.
@@ -19,13 +15,36 @@ bool has_common_count(OperationKind kind) { return has_elements(kind) && !has_co
 
 }  // namespace
 
-std::string_view to_string(OperationKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
+std::string_view to_string(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::all_gather_v:
+      return "allgatherv";
+    case OperationKind::reduce_scatter_v:
+      return "reduce-scatterv";
+    case OperationKind::all_to_all_v:
+      return "all-to-allv";
+    case OperationKind::send:
+      return "send";
+    case OperationKind::recv:
+      return "recv";
+    case OperationKind::group:
+      return "group";
+    case OperationKind::join:
+      return "join";
+    case OperationKind::split:
+      return "split";
+    case OperationKind::shrink:
+      return "shrink";
+    default:
+      return to_string(*collective_of(kind));
+  }
+}
 std::string_view to_string(OperationState state) { return kStateNames[static_cast<size_t>(state)]; }
 OperationKind parse_operation_kind(std::string_view text) {
-  return parse_name<OperationKind>(text, "operation", kKindNames);
+  return parse_name<OperationKind>(text, "operation", kOperationKinds);
 }
 OperationState parse_operation_state(std::string_view text) {
-  return parse_name<OperationState>(text, "state", kStateNames);
+  return parse_name<OperationState>(text, "state", kOperationStates);
 }
 
 uint64_t hash_counts(std::span<const size_t> counts) {

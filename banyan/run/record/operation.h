@@ -8,15 +8,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
+#include "banyan/base/collective_kind.h"
 #include "banyan/element/data_type.h"
 
 namespace banyan::run {
 
+// The code of a call. Those that carry out a collective take its name and traits from base/collective_kind.h; the
+// v-kinds carry out the same with a count of its own for each rank.
 enum class OperationKind : uint8_t {
   all_reduce,
   reduce,
@@ -74,17 +78,54 @@ struct OperationRecord {
 };
 static_assert(sizeof(OperationRecord) == 64 && std::is_trivially_copyable_v<OperationRecord>);
 
+// The collective that a call carries out; none of messages and of what makes communicators.
+constexpr std::optional<CollectiveKind> collective_of(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::all_reduce:
+      return CollectiveKind::all_reduce;
+    case OperationKind::reduce:
+      return CollectiveKind::reduce;
+    case OperationKind::broadcast:
+      return CollectiveKind::broadcast;
+    case OperationKind::all_gather:
+    case OperationKind::all_gather_v:
+      return CollectiveKind::all_gather;
+    case OperationKind::reduce_scatter:
+    case OperationKind::reduce_scatter_v:
+      return CollectiveKind::reduce_scatter;
+    case OperationKind::all_to_all:
+    case OperationKind::all_to_all_v:
+      return CollectiveKind::all_to_all;
+    case OperationKind::gather:
+      return CollectiveKind::gather;
+    case OperationKind::scatter:
+      return CollectiveKind::scatter;
+    case OperationKind::barrier:
+      return CollectiveKind::barrier;
+    case OperationKind::send:
+    case OperationKind::recv:
+    case OperationKind::group:
+    case OperationKind::join:
+    case OperationKind::split:
+    case OperationKind::shrink:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 constexpr bool is_message(OperationKind kind) { return kind == OperationKind::send || kind == OperationKind::recv; }
 // Whether all ranks call it.
 constexpr bool is_collective(OperationKind kind) { return !is_message(kind) && kind != OperationKind::group; }
-constexpr bool has_elements(OperationKind kind) { return kind < OperationKind::barrier || is_message(kind); }
+constexpr bool has_elements(OperationKind kind) {
+  return is_message(kind) || collective_of(kind).value_or(CollectiveKind::barrier) != CollectiveKind::barrier;
+}
 constexpr bool reduces(OperationKind kind) {
-  return kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::reduce_scatter ||
-         kind == OperationKind::reduce_scatter_v;
+  const auto collective = collective_of(kind);
+  return collective && reduces(*collective);
 }
 constexpr bool is_rooted(OperationKind kind) {
-  return kind == OperationKind::reduce || kind == OperationKind::broadcast || kind == OperationKind::gather ||
-         kind == OperationKind::scatter;
+  const auto collective = collective_of(kind);
+  return collective && is_rooted(*collective);
 }
 constexpr bool has_counts(OperationKind kind) {
   return kind == OperationKind::all_gather_v || kind == OperationKind::reduce_scatter_v ||

@@ -61,15 +61,13 @@ std::string error_of(Connection& connection) {
 
 TEST(CheckedConnection, CarriesMuchBetweenProcesses) {
   MeetingPoint place(2);
-  EXPECT_THAT(run_processes(2, seconds(60),
-                            [&](uint32_t rank) {
-                              LaneTransport transport(place.connector(rank),
-                                                      {.rank = rank, .ranks = 2, .checksums = true});
-                              std::string result = exchange(transport, 1 - rank, 20'000'000, rank);
-                              while (transport.has_unsent(1 - rank)) transport.wait(std::chrono::milliseconds(10));
-                              return result;
-                            }),
-              Each("0 wrong"));
+  const auto body = [&](uint32_t rank) {
+    LaneTransport transport(place.connector(rank), {.rank = rank, .ranks = 2, .checksums = true});
+    std::string result = exchange(transport, 1 - rank, 20'000'000, rank);
+    while (transport.has_unsent(1 - rank)) transport.wait(std::chrono::milliseconds(10));
+    return result;
+  };
+  EXPECT_THAT(run_processes(2, seconds(60), body), Each("0 wrong"));
 }
 
 TEST(CheckedConnection, KeepsWhatTheSocketDoesNotTake) {

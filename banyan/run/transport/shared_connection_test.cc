@@ -74,21 +74,18 @@ TEST(SharedConnection, CarriesBytesBothWaysThroughMemoryOnly) {
 
 TEST(SharedConnection, CarriesMuchBetweenProcessesThatSleep) {
   MeetingPoint place(3);
-  EXPECT_THAT(
-      run_processes(3, seconds(60),
-                    [&](uint32_t rank) -> std::string {
-                      LaneTransport transport(
-                          place.connector(rank),
-                          {.rank = rank, .ranks = 3, .path = {}, .shares_memory = [](uint32_t) { return true; }});
-                      for (uint32_t round = 0; round < 3; ++round) {
-                        const uint32_t peer = (round + 3 - rank) % 3;
-                        if (peer == rank) continue;
-                        const std::string result = exchange(transport, peer, 20'000'000, rank);
-                        if (result != "0 wrong") return result;
-                      }
-                      return "right";
-                    }),
-      Each("right"));
+  const auto body = [&](uint32_t rank) -> std::string {
+    LaneTransport transport(place.connector(rank),
+                            {.rank = rank, .ranks = 3, .path = {}, .shares_memory = [](uint32_t) { return true; }});
+    for (uint32_t round = 0; round < 3; ++round) {
+      const uint32_t peer = (round + 3 - rank) % 3;
+      if (peer == rank) continue;
+      const std::string result = exchange(transport, peer, 20'000'000, rank);
+      if (result != "0 wrong") return result;
+    }
+    return "right";
+  };
+  EXPECT_THAT(run_processes(3, seconds(60), body), Each("right"));
 }
 
 TEST(SharedConnection, WakesAReaderThatSleepsOnlyOnce) {

@@ -66,19 +66,17 @@ TEST(TcpConnection, LendsLongBodiesAndGetsThemBack) {
 
 TEST(TcpConnection, LendsNothingUnlessItIsToldTo) {
   MeetingPoint place(2);
-  EXPECT_THAT(run_processes(2, seconds(60),
-                            [&](uint32_t rank) -> std::string {
-                              auto sockets = place.connect(rank);
-                              TcpConnection connection(1 - rank, std::move(sockets[1 - rank]));
-                              const std::vector<std::byte> bytes(50'000);
-                              size_t sent = connection.write_lasting({}, bytes), came = 0;
-                              std::vector<std::byte> into(50'000);
-                              while (sent < 50'000)
-                                sent += connection.write_lasting({}, std::span(bytes).subspan(sent));
-                              while (came < 50'000) came += connection.read(into);
-                              return std::to_string(connection.lent());
-                            }),
-              Each("0"));
+  const auto body = [&](uint32_t rank) -> std::string {
+    auto sockets = place.connect(rank);
+    TcpConnection connection(1 - rank, std::move(sockets[1 - rank]));
+    const std::vector<std::byte> bytes(50'000);
+    size_t sent = connection.write_lasting({}, bytes), came = 0;
+    std::vector<std::byte> into(50'000);
+    while (sent < 50'000) sent += connection.write_lasting({}, std::span(bytes).subspan(sent));
+    while (came < 50'000) came += connection.read(into);
+    return std::to_string(connection.lent());
+  };
+  EXPECT_THAT(run_processes(2, seconds(60), body), Each("0"));
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ class Runner {
   }
 
   void check() {
-    if (task_.schedule.collective().kind() != CollectiveKind::allgather) {
+    if (task_.schedule.collective().kind() != CollectiveKind::all_gather) {
       return check_part(root(), parts_.output_begin, parts_.output_end);
     }
     uint64_t begin = 0;

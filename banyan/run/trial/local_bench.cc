@@ -26,10 +26,10 @@ void sizes(benchmark::internal::Benchmark* bench) {
   bench->UseManualTime()->Iterations(3)->Unit(benchmark::kMicrosecond);
 }
 
-BENCHMARK_CAPTURE(run, allreduce_shm, CollectiveKind::allreduce, Communicator::Transports::automatic)->Apply(sizes);
-BENCHMARK_CAPTURE(run, allreduce_tcp, CollectiveKind::allreduce, Communicator::Transports::tcp)->Apply(sizes);
-BENCHMARK_CAPTURE(run, allgather_shm, CollectiveKind::allgather, Communicator::Transports::automatic)->Apply(sizes);
-BENCHMARK_CAPTURE(run, allgather_tcp, CollectiveKind::allgather, Communicator::Transports::tcp)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allreduce_shm, CollectiveKind::all_reduce, Communicator::Transports::automatic)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allreduce_tcp, CollectiveKind::all_reduce, Communicator::Transports::tcp)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allgather_shm, CollectiveKind::all_gather, Communicator::Transports::automatic)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allgather_tcp, CollectiveKind::all_gather, Communicator::Transports::tcp)->Apply(sizes);
 BENCHMARK_CAPTURE(run, reduce_scatter_shm, CollectiveKind::reduce_scatter, Communicator::Transports::automatic)
     ->Apply(sizes);
 

@@ -26,8 +26,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Values;
 
-constexpr CollectiveKind kKinds[] = {CollectiveKind::allgather, CollectiveKind::reduce_scatter,
-                                     CollectiveKind::allreduce, CollectiveKind::broadcast, CollectiveKind::reduce};
+constexpr CollectiveKind kKinds[] = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                     CollectiveKind::all_reduce, CollectiveKind::broadcast, CollectiveKind::reduce};
 
 void expect_right(const Schedule& schedule, const LocalRunOptions& options, const std::string& what) {
   ASSERT_EQ(verify(schedule).reason, "") << what;
@@ -101,7 +101,7 @@ TEST_P(EveryRun, CarriesSeveralMegabytes) {
 }
 
 TEST_P(EveryRun, KeepsUnevenShardsAndBystandersApart) {
-  for (const CollectiveKind kind : {CollectiveKind::allgather, CollectiveKind::reduce_scatter}) {
+  for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
     expect_right(testing::sample_forest({.kind = kind, .ranks = 4, .weights = {5, 0, 1, 3}, .bystanders = 2}),
                  {.total = Bytes(100'000), .transport = GetParam(), .slice = Bytes(1000), .repeats = 1},
                  std::string(to_string(kind)));

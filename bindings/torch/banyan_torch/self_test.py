@@ -64,7 +64,7 @@ def _latency(rank: int, ranks: int) -> str:
         for _ in range(200):
             dist.all_reduce(tiny)
         times.append((time.perf_counter() - begin) / 200)
-    return f"{sorted(times)[2] * 1e6:.1f} us for an all-reduce of 64 bytes"
+    return f"{sorted(times)[2] * 1e6:.1f} us for an allreduce of 64 bytes"
 
 
 CHECKS: List[Tuple[str, Callable[[int, int], Optional[str]]]] = [

@@ -120,7 +120,7 @@ class PageTest(unittest.TestCase):
                          "refused")
         self.assertEqual(self.run_js("""(s => { s.textContent = 'document.title = "broken"'; document.body.append(s);
             return document.title; })(document.createElement('script'))"""),
-                         "All-reduce of 1 GiB by a forest on dgx-a100:1 · Banyan")
+                         "Allreduce of 1 GiB by a forest on dgx-a100:1 · Banyan")
 
     def test_hostile_names_stay_text(self):
         self.open("hostile")
@@ -339,13 +339,13 @@ class PageTest(unittest.TestCase):
 
     def test_spans_are_found_by_name(self):
         self.open("jobs")
-        wanted = self.span_names()["all-reduce gradients"]
+        wanted = self.span_names()["allreduce gradients"]
         self.type_into(".finder input", "GRADIENT")
         self.assertEqual(self.text(".finder output"), str(wanted))
         BROWSER.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", text="\r")
         BROWSER.settle()
         self.assertEqual(self.text(".finder output"), f"1 / {wanted}")
-        self.assertTrue(self.text("#timeline footer").startswith("all-reduce gradients"))
+        self.assertTrue(self.text("#timeline footer").startswith("allreduce gradients"))
         self.type_into(".finder input", "no such span")
         self.assertEqual(self.text(".finder output"), "none")
 

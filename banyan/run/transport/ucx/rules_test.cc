@@ -104,28 +104,27 @@ constexpr auto kAsItIs = [](UcxHeader&) {};
 constexpr const char* kRefusal = "rank 1 does not keep to the rules of the UCX transport";
 
 TEST(UcxRules, MessagesThatOvertakeEachOtherAreReadInOrder) {
-  EXPECT_THAT(meet([](Impostor& peer) {
-                peer.send(bytes_from(5'000, 5'000), [](UcxHeader& header) { header.position = 5'000; });
-                peer.send(bytes_from(0, 5'000), [](UcxHeader& header) { header.position = 0; });
-              }),
-              ElementsAre("10000 bytes, 0 wrong", "done"));
+  const auto body = [](Impostor& peer) {
+    peer.send(bytes_from(5'000, 5'000), [](UcxHeader& header) { header.position = 5'000; });
+    peer.send(bytes_from(0, 5'000), [](UcxHeader& header) { header.position = 0; });
+  };
+  EXPECT_THAT(meet(body), ElementsAre("10000 bytes, 0 wrong", "done"));
 }
 
 TEST(UcxRules, StrangersAreNotHeard) {
-  EXPECT_THAT(
-      meet([](Impostor& peer) {
-        const std::vector<std::byte> lies(1'000);
-        for (const auto& change : std::vector<std::function<void(UcxHeader&)>>{
-                 [](UcxHeader& header) { header.ticket ^= 1; }, [](UcxHeader& header) { header.ticket = 0; },
-                 [](UcxHeader& header) { header.rank = 0; }, [](UcxHeader& header) { header.rank = 2; },
-                 [](UcxHeader& header) { header.rank = UINT32_MAX; }, [](UcxHeader& header) { header.lane = 1; },
-                 [](UcxHeader& header) { header.lane = UINT32_MAX; }}) {
-          peer.send(lies, change);
-          peer.forget(lies.size());
-        }
-        peer.send(bytes_from(0, 10'000), kAsItIs);
-      }),
-      ElementsAre("10000 bytes, 0 wrong", "done"));
+  const auto body = [](Impostor& peer) {
+    const std::vector<std::byte> lies(1'000);
+    for (const auto& change : std::vector<std::function<void(UcxHeader&)>>{
+             [](UcxHeader& header) { header.ticket ^= 1; }, [](UcxHeader& header) { header.ticket = 0; },
+             [](UcxHeader& header) { header.rank = 0; }, [](UcxHeader& header) { header.rank = 2; },
+             [](UcxHeader& header) { header.rank = UINT32_MAX; }, [](UcxHeader& header) { header.lane = 1; },
+             [](UcxHeader& header) { header.lane = UINT32_MAX; }}) {
+      peer.send(lies, change);
+      peer.forget(lies.size());
+    }
+    peer.send(bytes_from(0, 10'000), kAsItIs);
+  };
+  EXPECT_THAT(meet(body), ElementsAre("10000 bytes, 0 wrong", "done"));
 }
 
 TEST(UcxRules, BytesBeyondTheRoomEndTheConnection) {
@@ -138,11 +137,11 @@ TEST(UcxRules, BytesBeyondTheRoomEndTheConnection) {
 }
 
 TEST(UcxRules, BytesThatComeTwiceEndTheConnection) {
-  EXPECT_THAT(meet([&](Impostor& peer) {
-                peer.send(bytes_from(5'000, 100), [](UcxHeader& header) { header.position = 5'000; });
-                peer.send(bytes_from(5'000, 100), [](UcxHeader& header) { header.position = 5'050; });
-              }),
-              ElementsAre(kRefusal, "done"));
+  const auto body = [&](Impostor& peer) {
+    peer.send(bytes_from(5'000, 100), [](UcxHeader& header) { header.position = 5'000; });
+    peer.send(bytes_from(5'000, 100), [](UcxHeader& header) { header.position = 5'050; });
+  };
+  EXPECT_THAT(meet(body), ElementsAre(kRefusal, "done"));
 }
 
 TEST(UcxRules, RoomForWhatWasNeverSentEndsTheConnection) {

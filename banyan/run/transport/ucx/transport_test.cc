@@ -58,28 +58,26 @@ INSTANTIATE_TEST_SUITE_P(Devices, UcxTransport, ::testing::Values("tcp,self", "p
 
 TEST_P(UcxTransport, CarriesBytesInOrderBothWaysAtOnce) {
   MeetingPoint place(2);
-  EXPECT_THAT(run_processes(2, kLong,
-                            [&](uint32_t rank) {
-                              const auto transport = make(place.connector(rank), {.ranks = 2});
-                              return exchange(*transport, 1 - rank, 20'000'000, rank);
-                            }),
-              Each("0 wrong"));
+  const auto body = [&](uint32_t rank) {
+    const auto transport = make(place.connector(rank), {.ranks = 2});
+    return exchange(*transport, 1 - rank, 20'000'000, rank);
+  };
+  EXPECT_THAT(run_processes(2, kLong, body), Each("0 wrong"));
 }
 
 TEST_P(UcxTransport, ConnectsEveryPairOfFourRanks) {
   constexpr uint32_t kRanks = 4;
   MeetingPoint place(kRanks);
-  EXPECT_THAT(run_processes(kRanks, kLong,
-                            [&](uint32_t rank) -> std::string {
-                              const auto transport = make(place.connector(rank), {.ranks = kRanks});
-                              for (uint32_t round = 0; round < kRanks; ++round) {
-                                const uint32_t peer = (round + kRanks - rank) % kRanks;
-                                if (peer == rank) continue;
-                                if (exchange(*transport, peer, 500'000, rank) != "0 wrong") return "wrong";
-                              }
-                              return "right";
-                            }),
-              Each("right"));
+  const auto body = [&](uint32_t rank) -> std::string {
+    const auto transport = make(place.connector(rank), {.ranks = kRanks});
+    for (uint32_t round = 0; round < kRanks; ++round) {
+      const uint32_t peer = (round + kRanks - rank) % kRanks;
+      if (peer == rank) continue;
+      if (exchange(*transport, peer, 500'000, rank) != "0 wrong") return "wrong";
+    }
+    return "right";
+  };
+  EXPECT_THAT(run_processes(kRanks, kLong, body), Each("right"));
 }
 
 // The bytes of the second lane are read first, and while those of the first fill their stream.
@@ -309,13 +307,11 @@ TEST_P(UcxTransport, RefusesABadAddressAndGoesOnWithOthers) {
 }
 
 TEST_P(UcxTransport, SaysThatAPeerDidNotAnswer) {
-  EXPECT_THAT(run_processes(1, kLong,
-                            [](uint32_t) {
-                              const auto transport =
-                                  make(std::make_unique<ReadyConnector>(std::vector<FileDescriptor>(2)), {.ranks = 2});
-                              return error_of([&] { transport->write(1, bytes_from(0, 10), {}); });
-                            }),
-              ElementsAre("rank 1 did not answer"));
+  const auto body = [](uint32_t) {
+    const auto transport = make(std::make_unique<ReadyConnector>(std::vector<FileDescriptor>(2)), {.ranks = 2});
+    return error_of([&] { transport->write(1, bytes_from(0, 10), {}); });
+  };
+  EXPECT_THAT(run_processes(1, kLong, body), ElementsAre("rank 1 did not answer"));
 }
 
 TEST_P(UcxTransport, ListensToAPeerThatDoesNotCallForAsLongAsItTakes) {
@@ -348,29 +344,24 @@ TEST_P(UcxTransport, ListensToAPeerThatDoesNotCallForAsLongAsItTakes) {
 }
 
 TEST_P(UcxTransport, IsWokenByAnotherThread) {
-  EXPECT_THAT(run_processes(1, kLong,
-                            [](uint32_t) -> std::string {
-                              const auto transport =
-                                  make(std::make_unique<ReadyConnector>(std::vector<FileDescriptor>(1)), {.ranks = 1});
-                              std::thread other([&] { transport->wake(); });
-                              const auto begin = Clock::now();
-                              transport->wait(seconds(60));
-                              other.join();
-                              return Clock::now() - begin < seconds(30) ? "woken" : "overslept";
-                            }),
-              ElementsAre("woken"));
+  const auto body = [](uint32_t) -> std::string {
+    const auto transport = make(std::make_unique<ReadyConnector>(std::vector<FileDescriptor>(1)), {.ranks = 1});
+    std::thread other([&] { transport->wake(); });
+    const auto begin = Clock::now();
+    transport->wait(seconds(60));
+    other.join();
+    return Clock::now() - begin < seconds(30) ? "woken" : "overslept";
+  };
+  EXPECT_THAT(run_processes(1, kLong, body), ElementsAre("woken"));
 }
 
 TEST(UcxTransportAlone, SaysWhyUcxDoesNotStart) {
-  EXPECT_THAT(run_processes(1, kLong,
-                            [](uint32_t) {
-                              set_up_ucx("carrier_pigeon");
-                              return error_of([] {
-                                make_ucx_transport(std::make_unique<ReadyConnector>(std::vector<FileDescriptor>(1)),
-                                                   {.ranks = 1});
-                              });
-                            }),
-              ElementsAre(HasSubstr("UCX_TLS")));
+  const auto body = [](uint32_t) {
+    set_up_ucx("carrier_pigeon");
+    return error_of(
+        [] { make_ucx_transport(std::make_unique<ReadyConnector>(std::vector<FileDescriptor>(1)), {.ranks = 1}); });
+  };
+  EXPECT_THAT(run_processes(1, kLong, body), ElementsAre(HasSubstr("UCX_TLS")));
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
-// HolderClocks: when flows end that go, in groups, at the level of the link that holds them back (max_min.h).
+// BottleneckClocks: when flows end that go, in groups, at the level of their bottleneck link (max_min.h).
 //
-// A flow of weight w with r bytes to move has *work* r / w. A holder's clock shows the work that any of its flows has
-// done since the clock began: it runs at the holder's level. A flow that is held at clock c with work x ends when the
-// clock shows c + x, whatever becomes of the level. So a change of a level costs one clock, however many flows follow
-// it (virtual time; Zhang: VirtualClock, SIGCOMM 1990; Parekh, Gallager: GPS, 1993).
+// A flow of weight w with r bytes to move has *work* r / w. A bottleneck's clock shows the work that any of its flows
+// has done since the clock began: it runs at the bottleneck's level. A flow that joins at clock c with work x ends when
+// the clock shows c + x, whatever becomes of the level. So a change of a level costs one clock, however many flows
+// follow it (virtual time; Zhang: VirtualClock, SIGCOMM 1990; Parekh, Gallager: GPS, 1993).
 //
-// Times in picoseconds; ends are rounded up. A clock begins anew when nobody is held, and after what takes kLongest at
-// its level, so that its rounding stays far below what moves in a picosecond. An operation costs O(log flows of the
-// holder). One thread.
+// Times in picoseconds; ends are rounded up. A clock begins anew when it has no flow, and after kLongest at its
+// level, so that its rounding stays far below what moves in a picosecond. An operation costs O(log flows of the
+// bottleneck). One thread.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@
 
 namespace banyan::predict {
 
-class HolderClocks {
+class BottleneckClocks {
  public:
   static constexpr int64_t kNever = EndTimes::kNever;
 
-  void resize(size_t flows, size_t holders);
+  void resize(size_t flows, size_t bottlenecks);
 
   // `now` never goes back.
-  void hold(uint32_t flow, uint32_t holder, double work, int64_t now);
+  void hold(uint32_t flow, uint32_t bottleneck, double work, int64_t now);
   // Returns the work left, which is below zero when its end was let pass.
   double release(uint32_t flow, int64_t now);
-  void set_level(uint32_t holder, double level, int64_t now);
+  void set_level(uint32_t bottleneck, double level, int64_t now);
 
   double left(uint32_t flow, int64_t now) const;
-  double level(uint32_t flow) const { return clocks_[flows_[flow].holder].level; }
+  double level(uint32_t flow) const { return clocks_[flows_[flow].bottleneck].level; }
 
   // The first end of all; it may have been let pass.
   int64_t first_end() { return ends_.least(); }
@@ -38,8 +38,8 @@ class HolderClocks {
   // It must not change anything here.
   template <typename Visit>
   void visit_up_to(int64_t limit, Visit visit) {
-    ends_.visit_up_to(limit, [&](uint32_t holder) {
-      const Clock& clock = clocks_[holder];
+    ends_.visit_up_to(limit, [&](uint32_t bottleneck) {
+      const Clock& clock = clocks_[bottleneck];
       // Down the heap as far as ends are up to the limit.
       below_.assign(1, 0);
       while (!below_.empty()) {
@@ -69,7 +69,7 @@ class HolderClocks {
     std::vector<Held> held = {};  // a heap; the first end is in front
   };
   struct FlowRow {
-    uint32_t holder = 0;
+    uint32_t bottleneck = 0;
     uint32_t place = 0;  // in the heap
   };
 
@@ -79,11 +79,11 @@ class HolderClocks {
   void put(Clock& clock, uint32_t place, const Held& held);
   void sift_up(Clock& clock, uint32_t place, const Held& held);
   void sift_down(Clock& clock, uint32_t place, const Held& held);
-  void set_end(uint32_t holder);
+  void set_end(uint32_t bottleneck);
 
-  std::vector<Clock> clocks_;   // by holder
+  std::vector<Clock> clocks_;   // by bottleneck
   std::vector<FlowRow> flows_;  // by flow
-  EndTimes ends_;               // of each holder's first
+  EndTimes ends_;               // of each bottleneck's first
   std::vector<uint32_t> below_;
   std::vector<std::vector<Held>> spare_;  // empty heaps, used again while they are in a cache
 };

@@ -1,4 +1,4 @@
-#include "banyan/predict/fluid/holder_clocks.h"
+#include "banyan/predict/fluid/bottleneck_clocks.h"
 
 #include <algorithm>
 
@@ -13,20 +13,20 @@ constexpr double kSlack = 1e-3;
 
 }  // namespace
 
-void HolderClocks::resize(size_t flows, size_t holders) {
+void BottleneckClocks::resize(size_t flows, size_t bottlenecks) {
   if (flows > flows_.size()) flows_.resize(flows);
-  if (holders <= clocks_.size()) return;
-  clocks_.resize(holders);
-  ends_.resize(holders);
+  if (bottlenecks <= clocks_.size()) return;
+  clocks_.resize(bottlenecks);
+  ends_.resize(bottlenecks);
 }
 
-double HolderClocks::shows_at(const Clock& clock, int64_t now) {
+double BottleneckClocks::shows_at(const Clock& clock, int64_t now) {
   return clock.shows + clock.level * (static_cast<double>(now - clock.as_of) * kSecondsPerPicosecond);
 }
 
-int64_t HolderClocks::end_at(const Clock& clock, double finish) {
+int64_t BottleneckClocks::end_at(const Clock& clock, double finish) {
   const double left = finish - clock.shows;
-  // One whose end was let pass, and whose holder stands still, ends at once.
+  // One whose end was let pass, and whose bottleneck stands still, ends at once.
   if (clock.level <= 0) return left > 0 ? kNever : clock.as_of;
   const double takes = left / clock.level * kPicosecondsPerSecond - kSlack;
   if (!(takes < static_cast<double>(kNever - clock.as_of))) return kNever;
@@ -34,7 +34,7 @@ int64_t HolderClocks::end_at(const Clock& clock, double finish) {
   return clock.as_of + whole + (static_cast<double>(whole) < takes ? 1 : 0);
 }
 
-void HolderClocks::bring_up(Clock& clock, int64_t now) {
+void BottleneckClocks::bring_up(Clock& clock, int64_t now) {
   clock.shows = clock.held.empty() ? 0 : shows_at(clock, now);
   clock.as_of = now;
   if (clock.shows <= clock.level * kLongest) return;
@@ -42,19 +42,19 @@ void HolderClocks::bring_up(Clock& clock, int64_t now) {
   clock.shows = 0;
 }
 
-void HolderClocks::put(Clock& clock, uint32_t place, const Held& held) {
+void BottleneckClocks::put(Clock& clock, uint32_t place, const Held& held) {
   clock.held[place] = held;
   flows_[held.flow].place = place;
 }
 
-void HolderClocks::sift_up(Clock& clock, uint32_t place, const Held& held) {
+void BottleneckClocks::sift_up(Clock& clock, uint32_t place, const Held& held) {
   for (; place > 0 && held.finish < clock.held[(place - 1) / 2].finish; place = (place - 1) / 2) {
     put(clock, place, clock.held[(place - 1) / 2]);
   }
   put(clock, place, held);
 }
 
-void HolderClocks::sift_down(Clock& clock, uint32_t place, const Held& held) {
+void BottleneckClocks::sift_down(Clock& clock, uint32_t place, const Held& held) {
   const uint32_t size = static_cast<uint32_t>(clock.held.size());
   for (uint32_t child; (child = 2 * place + 1) < size; place = child) {
     if (child + 1 < size && clock.held[child + 1].finish < clock.held[child].finish) ++child;
@@ -64,28 +64,29 @@ void HolderClocks::sift_down(Clock& clock, uint32_t place, const Held& held) {
   put(clock, place, held);
 }
 
-void HolderClocks::set_end(uint32_t holder) {
-  const Clock& clock = clocks_[holder];
-  ends_.set(holder, clock.held.empty() ? kNever : end_at(clock, clock.held.front().finish));
+void BottleneckClocks::set_end(uint32_t bottleneck) {
+  const Clock& clock = clocks_[bottleneck];
+  ends_.set(bottleneck, clock.held.empty() ? kNever : end_at(clock, clock.held.front().finish));
 }
 
-void HolderClocks::hold(uint32_t flow, uint32_t holder, double work, int64_t now) {
-  Clock& clock = clocks_[holder];
+void BottleneckClocks::hold(uint32_t flow, uint32_t bottleneck, double work, int64_t now) {
+  Clock& clock = clocks_[bottleneck];
   bring_up(clock, now);
-  flows_[flow].holder = holder;
+  flows_[flow].bottleneck = bottleneck;
   if (clock.held.empty() && !spare_.empty()) {
     clock.held = std::move(spare_.back());
     spare_.pop_back();
   }
   clock.held.emplace_back();
   sift_up(clock, static_cast<uint32_t>(clock.held.size() - 1), {clock.shows + work, flow});
-  if (flows_[flow].place == 0) set_end(holder);
+  if (flows_[flow].place == 0) set_end(bottleneck);
 }
 
-double HolderClocks::release(uint32_t flow, int64_t now) {
-  const auto [holder, place] = flows_[flow];
-  Clock& clock = clocks_[holder];
-  CHECK(place < clock.held.size() && clock.held[place].flow == flow) << "flow " << flow << " of holder " << holder;
+double BottleneckClocks::release(uint32_t flow, int64_t now) {
+  const auto [bottleneck, place] = flows_[flow];
+  Clock& clock = clocks_[bottleneck];
+  CHECK(place < clock.held.size() && clock.held[place].flow == flow)
+      << "flow " << flow << " of bottleneck " << bottleneck;
   const double left = clock.held[place].finish - shows_at(clock, now);
   const Held last = clock.held.back();
   clock.held.pop_back();
@@ -97,20 +98,20 @@ double HolderClocks::release(uint32_t flow, int64_t now) {
     }
   }
   if (clock.held.empty()) spare_.push_back(std::move(clock.held));
-  if (place == 0) set_end(holder);
+  if (place == 0) set_end(bottleneck);
   return left;
 }
 
-void HolderClocks::set_level(uint32_t holder, double level, int64_t now) {
-  Clock& clock = clocks_[holder];
+void BottleneckClocks::set_level(uint32_t bottleneck, double level, int64_t now) {
+  Clock& clock = clocks_[bottleneck];
   bring_up(clock, now);
   clock.level = level;
-  set_end(holder);
+  set_end(bottleneck);
 }
 
-double HolderClocks::left(uint32_t flow, int64_t now) const {
-  const auto [holder, place] = flows_[flow];
-  return clocks_[holder].held[place].finish - shows_at(clocks_[holder], now);
+double BottleneckClocks::left(uint32_t flow, int64_t now) const {
+  const auto [bottleneck, place] = flows_[flow];
+  return clocks_[bottleneck].held[place].finish - shows_at(clocks_[bottleneck], now);
 }
 
 }  // namespace banyan::predict
