@@ -157,7 +157,7 @@ Json schedule_json(const Schedule& schedule, const Fraction& seconds_per_byte, c
   return json;
 }
 
-bool is_reference(const Collective& collective) { return collective.kind() == CollectiveKind::allreduce; }
+bool is_reference(const Collective& collective) { return collective.kind() == CollectiveKind::all_reduce; }
 
 std::string describe_distance(const Fraction& seconds_per_byte, const Bound& bound, const Collective& collective) {
   const bool reference = is_reference(collective);

@@ -60,8 +60,8 @@ TEST(Report, PutsTextsAtTheLeftAndNumbersAtTheRight) {
 TEST(Report, CallsTheSumOfAnAllreducesPhasesAReference) {
   const Bound bound{.seconds_per_byte = Fraction(3, 2), .witnesses = {}};
   const Fabric fabric = fabric::parse_fabric_text("a <-> b 1GB/s");
-  const Collective allgather = Collective::make(fabric, {.kind = CollectiveKind::allgather});
-  const Collective allreduce = Collective::make(fabric, {.kind = CollectiveKind::allreduce});
+  const Collective allgather = Collective::make(fabric, {.kind = CollectiveKind::all_gather});
+  const Collective allreduce = Collective::make(fabric, {.kind = CollectiveKind::all_reduce});
   EXPECT_EQ(describe_distance(Fraction(3, 2), bound, allgather), "optimal");
   EXPECT_EQ(describe_distance(Fraction(2), bound, allgather), "75.0 % of the bound");
   EXPECT_EQ(describe_distance(Fraction(3, 2), bound, allreduce), "equal to the reference");

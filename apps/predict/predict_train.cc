@@ -225,7 +225,7 @@ double launch_share(const Job& job) {
   for (uint32_t rank = 0; rank < job.rank_count(); ++rank) ++ranks_of[job.program_number(rank)];
   double fixed = 0, all = 0;
   for (size_t program = 0; program < ranks_of.size(); ++program) {
-    for (const job::JobNode& node : job.programs()[program].nodes) {
+    for (const job::Node& node : job.programs()[program].nodes) {
       fixed += static_cast<double>(node.fixed.count()) * static_cast<double>(ranks_of[program]);
       all += static_cast<double>(node.duration.count()) * static_cast<double>(ranks_of[program]);
     }

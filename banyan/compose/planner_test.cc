@@ -103,7 +103,7 @@ TEST(Planner, KnowsTheAddressesOfAPath) {
 }
 
 Fraction time_of(run::PlanSource& planner) {
-  return seconds_per_byte(*planner.plan({.kind = CollectiveKind::allgather, .total = kLarge}).schedule);
+  return seconds_per_byte(*planner.plan({.kind = CollectiveKind::all_gather, .total = kLarge}).schedule);
 }
 
 TEST(Planner, PlansForBandwidthsThatHaveChanged) {
@@ -127,13 +127,13 @@ TEST(Planner, FollowsThePlanThatAnUpdateBringsAndRefusesAWrongOne) {
   const Fabric fabric = fabric::generate_fabric("full:4@1GB/s");
   const auto planner = make_planner({.fabric = "full:4@1GB/s"}, on_hosts({0, 1, 2, 3}));
   const Schedule ring =
-      plan_baseline(plan::Baseline::ring, fabric, Collective::make(fabric, {.kind = CollectiveKind::allgather}));
+      plan_baseline(plan::Baseline::ring, fabric, Collective::make(fabric, {.kind = CollectiveKind::all_gather}));
   const std::string text = schedule::format_schedule({.schedule = ring,
                                                       .planner = "ring",
                                                       .claimed_seconds_per_byte = seconds_per_byte(ring),
                                                       .bound_seconds_per_byte = {}});
   const auto height = [&] {
-    return heights(*planner->plan({.kind = CollectiveKind::allgather, .total = kLarge}).schedule).max;
+    return heights(*planner->plan({.kind = CollectiveKind::all_gather, .total = kLarge}).schedule).max;
   };
   EXPECT_NE(height(), 3u);
   planner->revise({.generation = 1, .plan = text});

@@ -108,7 +108,7 @@ void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
     throw Error(ErrorCode::invalid_input, std::string(to_string(call.kind)) + ": " + what);
   };
   const bool is_from_any = call.kind == OperationKind::recv && call.other == kAnyRank;
-  if ((call.is_rooted() || call.is_between_two()) && call.other >= size && !is_from_any) {
+  if ((is_rooted(call.kind) || is_message(call.kind)) && call.other >= size && !is_from_any) {
     refuse("rank " + std::to_string(call.other) + " does not exist; there are " + std::to_string(size));
   }
   if (call.reduces()) expect_reducible(call.type, call.op);

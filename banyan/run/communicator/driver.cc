@@ -27,7 +27,7 @@ Driver::Driver(Executor& executor, Owner& owner, const TimeSource& time, Progres
 // ---- Starting ----
 
 void Driver::run(const Call& call) {
-  if (call.is_between_two() || pending() > 0 || !lock_.try_take()) {
+  if (is_message(call.kind) || pending() > 0 || !lock_.try_take()) {
     wait(*start({&call, 1}).front());
     return;
   }
@@ -55,7 +55,7 @@ std::vector<std::shared_ptr<Operation>> Driver::start(std::span<const Call> call
   {
     const std::lock_guard lock(mutex_);
     queue_.insert(queue_.end(), operations.begin(), operations.end());
-    for (const Call& call : calls) pending_messages_.fetch_add(call.is_between_two() ? 1 : 0);
+    for (const Call& call : calls) pending_messages_.fetch_add(is_message(call.kind) ? 1 : 0);
     begun_.fetch_add(operations.size());
     pending_.fetch_add(operations.size());
   }
@@ -108,7 +108,7 @@ bool Driver::step() {
 void Driver::take_started() {
   const std::lock_guard lock(mutex_);
   for (std::shared_ptr<Operation>& operation : queue_) {
-    if (operation->call().is_between_two()) {
+    if (is_message(operation->call().kind)) {
       operation->ticket = executor_.start_message(operation->call());
       owner_.restart_watch();
       messages_.push_back(std::move(operation));
@@ -133,7 +133,7 @@ void Driver::finish_messages() {
 }
 
 void Driver::complete(const std::shared_ptr<Operation>& operation) {
-  if (operation->call().is_between_two()) pending_messages_.fetch_sub(1);
+  if (is_message(operation->call().kind)) pending_messages_.fetch_sub(1);
   pending_.fetch_sub(1);
   if (operation->finish(std::nullopt)) called_back_.push_back(operation);
   lock_.announce();
@@ -235,7 +235,7 @@ void Driver::drop_all() {
 bool Driver::has_calls() {
   const std::lock_guard lock(mutex_);
   return !calls_.empty() || std::any_of(queue_.begin(), queue_.end(), [](const std::shared_ptr<Operation>& operation) {
-    return !operation->call().is_between_two();
+    return !is_message(operation->call().kind);
   });
 }
 

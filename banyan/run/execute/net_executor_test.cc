@@ -78,7 +78,7 @@ class Ranks {
       sources.push_back(std::make_shared<TreesByGeneration>(options.ranks, options.refuses == rank));
       executors.push_back(std::make_unique<NetExecutor>(
           NetPlans::Options{.rank = rank, .ranks = options.ranks, .source = sources.back(), .revises = true},
-          NetExecutor::Options{.is_crowded = true,
+          NetExecutor::Options{.is_oversubscribed = true,
                                .tell_peers = [](const Error&) {},
                                .tell =
                                    [this](const std::string& text) {

@@ -103,11 +103,11 @@ class OnlyPlan : public PlanSource {
 
 OperationKind operation_of(CollectiveKind kind, bool is_even) {
   switch (kind) {
-    case CollectiveKind::allgather:
+    case CollectiveKind::all_gather:
       return is_even ? OperationKind::all_gather : OperationKind::all_gather_v;
     case CollectiveKind::reduce_scatter:
       return is_even ? OperationKind::reduce_scatter : OperationKind::reduce_scatter_v;
-    case CollectiveKind::allreduce:
+    case CollectiveKind::all_reduce:
       return OperationKind::all_reduce;
     case CollectiveKind::broadcast:
       return OperationKind::broadcast;
@@ -205,7 +205,7 @@ class Runner {
               .count = shards_[plan_.rank]};
     if (is_even) return call;
     call.count = 0;
-    (collective.kind() == CollectiveKind::allgather ? call.recv_counts : call.send_counts) = shards_;
+    (collective.kind() == CollectiveKind::all_gather ? call.recv_counts : call.send_counts) = shards_;
     return call;
   }
 
