@@ -8,7 +8,7 @@ namespace banyan::app {
 namespace {
 
 // Spelled as squeezed() leaves them.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kNames{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kSpellings{{
     {"allreduce", "allreduce"},
     {"reduce", "reduce"},
     {"broadcast", "broadcast"},
@@ -44,7 +44,7 @@ std::string squeezed(std::string_view text) {
 
 std::string collective_name(std::string_view text) {
   const std::string name = squeezed(text);
-  for (const auto& [theirs, ours] : kNames) {
+  for (const auto& [theirs, ours] : kSpellings) {
     if (name == theirs) return std::string(ours);
   }
   return std::string(text);
