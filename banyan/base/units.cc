@@ -158,8 +158,8 @@ std::string Bytes::to_string() const {
   const uint64_t exact = count_ / static_cast<uint64_t>(kByteUnits[best].numerator);
   if (exact < 10000) return std::to_string(exact) + " " + std::string(kByteUnits[best].name);
   char text[64];
-  std::snprintf(text, sizeof text, "%.4g %s",
-                static_cast<double>(count_) / static_cast<double>(kByteUnits[largest].numerator),
+  const double rounded = static_cast<double>(count_) / static_cast<double>(kByteUnits[largest].numerator);
+  std::snprintf(text, sizeof text, rounded < 9999.5 ? "%.4g %s" : "%.0f %s", rounded,
                 std::string(kByteUnits[largest].name).c_str());
   return text;
 }

@@ -56,6 +56,7 @@ TEST(Bytes, PrintsInTheUnitThatAPersonWouldUse) {
   EXPECT_EQ(Bytes(1'500'000'000).to_string(), "1500 MB");
   EXPECT_EQ(Bytes(123'456'789).to_string(), "123.5 MB");
   EXPECT_EQ(Bytes(0).to_string(), "0 B");
+  EXPECT_EQ(Bytes(uint64_t{16384} << 40).to_string(), "18014 TB");
 }
 
 TEST(Duration, ReadsAndPrints) {

@@ -30,7 +30,7 @@ const CallNumbers& CallLog::begin(const Call& call) {
     return recorder_.begin({.kind = call.kind,
                             .type = call.type,
                             .op = call.op,
-                            .other = call.is_rooted() ? call.other : kNoRank,
+                            .other = is_rooted(call.kind) ? call.other : kNoRank,
                             .count = count,
                             .counts_hash = begun.numbers[2]});
   });
@@ -76,6 +76,7 @@ void CallLog::write(DumpReason reason, const std::string& why) {
 
 void CallLog::write_failure(DumpReason reason, const Error& error) {
   has_failure_.store(true, std::memory_order_release);
+  if (reason != DumpReason::asked) has_failed_call_.store(true, std::memory_order_release);
   write(reason, error.what());
 }
 

@@ -54,8 +54,14 @@ class CallLog {
   // Writes the record of the failure, which is the last one: nothing happens after it.
   void write_failure(DumpReason reason, const Error& error);
   // This rank ends the communicator by its own wish: there is no failure to record.
-  void expect_no_failure() { has_failure_.store(true, std::memory_order_release); }
+  void expect_no_failure() {
+    has_failure_.store(true, std::memory_order_release);
+    has_failed_call_.store(true, std::memory_order_release);
+  }
   bool has_failure() const { return has_failure_.load(std::memory_order_acquire); }
+  // Whether the record says that a call of this rank has failed. Until then it says what another rank has told, and the
+  // first call that fails is recorded once more.
+  bool has_failed_call() const { return has_failed_call_.load(std::memory_order_acquire); }
   // Unless a failure was recorded.
   void write_when_asked(const std::string& why);
   // The same for the wish of a peer: all of them may be asked at once, and then hear of it from each other.
@@ -72,7 +78,8 @@ class CallLog {
   std::array<UnderWay, kMostUnderWay> calls_;  // a ring
   size_t oldest_ = 0, under_way_ = 0;
 
-  std::atomic<bool> has_failure_{false};  // is recorded, or needs no record
+  std::atomic<bool> has_failure_{false};      // is recorded, or needs no record
+  std::atomic<bool> has_failed_call_{false};  // the same of a failed call of this rank
   std::mutex mutex_;                      // protects written_at_, and writing
   TimeSource::TimePoint written_at_ = TimeSource::TimePoint::min();
 };

@@ -143,8 +143,8 @@ void Communicator::Impl::expect_usable() {
     throw Error(ErrorCode::invalid_usage, "a communicator cannot be used after fork(); join anew in the child process");
   }
   if (!first_error_.is_set()) return;
-  // What another rank has ended before this call fails the call.
-  if (!log_->has_failure()) log_->write_failure(DumpReason::error, first_error_.get());
+  // An error of another rank, which this rank knew before the call, fails the call.
+  if (!log_->has_failed_call()) log_->write_failure(DumpReason::error, first_error_.get());
   throw Error(first_error_.get());
 }
 

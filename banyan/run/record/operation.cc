@@ -41,10 +41,12 @@ std::string_view to_string(OperationKind kind) {
 }
 std::string_view to_string(OperationState state) { return kStateNames[static_cast<size_t>(state)]; }
 OperationKind parse_operation_kind(std::string_view text) {
-  return parse_name<OperationKind>(text, "operation", kOperationKinds);
+  std::array<std::string_view, kOperationKinds> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = to_string(static_cast<OperationKind>(i));
+  return parse_name<OperationKind>(text, "operation", names);
 }
 OperationState parse_operation_state(std::string_view text) {
-  return parse_name<OperationState>(text, "state", kOperationStates);
+  return parse_name<OperationState>(text, "state", kStateNames);
 }
 
 uint64_t hash_counts(std::span<const size_t> counts) {

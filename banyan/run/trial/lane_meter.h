@@ -40,11 +40,10 @@ class LaneMeter : public ChannelTransport {
   void consume(uint32_t channel, size_t count) override { transport_->consume(channel, count); }
   size_t read(uint32_t channel, std::span<std::byte> into) override { return transport_->read(channel, into); }
   bool listen(uint32_t channel) override { return transport_->listen(channel); }
-  void wait(std::chrono::milliseconds at_most) override { transport_->wait(at_most); }
   void wake() override { transport_->wake(); }
-  void pace(uint32_t channel, uint64_t rate) override { transport_->pace(channel, rate); }
-  std::vector<LaneHealth> health() override { return transport_->health(); }
-  void drop(uint32_t channel) override { transport_->drop(channel); }
+  LaneControl* lane_control() override { return transport_->lane_control(); }
+  void prepare(WaitSet& set) override { transport_->prepare(set); }
+  bool react(std::span<const pollfd> polled) override { return transport_->react(polled); }
 
  private:
   // The message that is going out on a channel.

@@ -94,7 +94,10 @@ class OnlyPlan : public PlanSource {
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
   bool knows_ways() const override { return false; }
   std::string cable_name(uint32_t) const override { return ""; }
-  void avoid(const std::set<uint32_t>&) override {}
+  void revise(const FabricUpdate& update) override { expect_possible(update); }
+  void expect_possible(const FabricUpdate&) const override {
+    throw Error(ErrorCode::unsupported, "a run of one plan follows no other plan");
+  }
 
  private:
   const Schedule& schedule_;
@@ -113,8 +116,13 @@ OperationKind operation_of(CollectiveKind kind, bool is_even) {
       return OperationKind::broadcast;
     case CollectiveKind::reduce:
       return OperationKind::reduce;
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter:
+    case CollectiveKind::barrier:
+      break;
   }
-  CHECK(false) << static_cast<int>(kind);
+  CHECK(false) << "no plan is made for " << to_string(kind);
   return OperationKind::barrier;
 }
 
