@@ -78,7 +78,8 @@ class JsonTreeBuilder {
   }
   bool end_array() { return close(); }
   [[noreturn]] bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) {
-    throw invalid(problem_in(error.what()));
+    const std::string problem = problem_in(error.what());
+    throw problem.find(" at line ") == std::string::npos ? wrong(problem) : invalid(problem);
   }
 
  private:
@@ -90,6 +91,14 @@ class JsonTreeBuilder {
     uint32_t begin;  // into the text
   };
 
+  // The character that was looked at last.
+  uint32_t reached() const {
+    return static_cast<uint32_t>(std::max(reached_ - 1 - document_.text_.data(), ptrdiff_t{0}));
+  }
+  Error wrong(const std::string& message) const {
+    return Error(ErrorCode::invalid_input, message, document_.line_at(reached()));
+  }
+
   bool add(const Value& value) {
     waiting_.push_back(value);
     return true;
@@ -98,12 +107,12 @@ class JsonTreeBuilder {
   Value text(const std::string& text) {
     const auto first = static_cast<uint32_t>(document_.texts_.size());
     document_.texts_ += text;
-    return {.type = Type::text, .count = static_cast<uint32_t>(text.size()), .place = {first, 0}};
+    return {.type = Type::text, .count = static_cast<uint32_t>(text.size()), .place = {first, reached()}};
   }
 
   bool open(Type type) {
-    if (open_.size() == form_.depth) throw invalid("is nested deeper than a " + std::string(form_.name) + " ever is");
-    open_.push_back({type, waiting_.size(), static_cast<uint32_t>(reached_ - 1 - document_.text_.data())});
+    if (open_.size() == form_.depth) throw wrong("is nested deeper than a " + std::string(form_.name) + " ever is");
+    open_.push_back({type, waiting_.size(), reached()});
     return true;
   }
 
@@ -126,19 +135,21 @@ class JsonTreeBuilder {
     if (members <= kFewMembers) {
       for (size_t i = 1; i < members; ++i) {
         for (size_t k = 0; k < i; ++k) {
-          if (key(i) == key(k)) refuse_twice(key(i));
+          if (key(i) == key(k)) refuse_twice(first + 2 * i);
         }
       }
       return;
     }
-    std::vector<std::string_view> keys;
-    for (size_t i = 0; i < members; ++i) keys.push_back(key(i));
+    std::vector<std::pair<std::string_view, size_t>> keys;
+    for (size_t i = 0; i < members; ++i) keys.emplace_back(key(i), first + 2 * i);
     std::sort(keys.begin(), keys.end());
-    const auto twice = std::adjacent_find(keys.begin(), keys.end());
-    if (twice != keys.end()) refuse_twice(*twice);
+    const auto twice =
+        std::adjacent_find(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
+    if (twice != keys.end()) refuse_twice(std::next(twice)->second);
   }
 
-  [[noreturn]] void refuse_twice(std::string_view key) const {
+  [[noreturn]] void refuse_twice(size_t key_at) const {
+    const Value& key = waiting_[key_at];
     std::string place;
     for (size_t i = 0; i + 1 < open_.size(); ++i) {
       const size_t held = open_[i + 1].first - open_[i].first;
@@ -146,7 +157,10 @@ class JsonTreeBuilder {
                   ? append_key(std::move(place), document_.text_of(waiting_[open_[i + 1].first - 1]))
                   : append_number(std::move(place), held);
     }
-    throw invalid((place.empty() ? document_.name_ : place) + " has key " + in_quotes(key) + " twice; keep one");
+    throw Error(ErrorCode::invalid_input,
+                (place.empty() ? document_.name_ : place) + " has key " + in_quotes(document_.text_of(key)) +
+                    " twice; keep one",
+                document_.line_at(key.place.begin));
   }
 
   JsonDocument& document_;
@@ -157,7 +171,7 @@ class JsonTreeBuilder {
 };
 
 JsonDocument::JsonDocument(std::string_view text, const JsonForm& form)
-    : text_(text), name_("the " + std::string(form.name)) {
+    : text_(text), name_("the " + std::string(form.name)), tells_lines_(form.tells_lines) {
   static_assert(sizeof(Value) == 16);
   CHECK(text.size() < UINT32_MAX) << text.size();
   JsonTreeBuilder(*this, form).build();
@@ -165,21 +179,35 @@ JsonDocument::JsonDocument(std::string_view text, const JsonForm& form)
   const std::string says = "; a " + std::string(form.name) + " says \"banyan\": \"" + std::string(form.format) + "\"";
   const std::optional<JsonNode> format = root().find("banyan");
   if (!format) throw invalid(name_ + " has no \"banyan\"" + says);
-  if (!format->is_text() || format->text() != form.format) throw invalid("is " + format->in_words() + says);
+  if (format->is_text() && format->text() == form.format) return;
+  throw Error(ErrorCode::invalid_input, "is " + format->in_words() + says, line_at(place_of(format->index_).begin));
+}
+
+std::string JsonDocument::line_at(uint32_t begin) const {
+  if (!tells_lines_) return "";
+  return "line " + std::to_string(1 + std::count(text_.data(), text_.data() + begin, '\n'));
+}
+
+JsonDocument::Place JsonDocument::place_of(uint32_t wanted) const {
+  const uint32_t whole = root().index_;
+  Place place;
+  if (wanted == whole) return {.name = name_, .begin = 0};
+  CHECK(find_place(whole, wanted, place)) << wanted;
+  return place;
 }
 
 // The contents of a container lie together, so only containers need to be looked into.
-bool JsonDocument::find_place(uint32_t at, uint32_t wanted, std::string& place) const {
+bool JsonDocument::find_place(uint32_t at, uint32_t wanted, Place& place) const {
   const Value& container = values_[at];
   const uint32_t first = container.place.first, step = container.type == Type::object ? 2 : 1;
-  const auto inner_place = [&](uint32_t i) {
-    return step == 2 ? append_key(place, text_of(values_[first + 2 * i]).substr(0, kShown)) : append_number(place, i);
-  };
   for (uint32_t i = 0; i < container.count; ++i) {
     const uint32_t inner = first + i * step + step - 1;
     const bool is_container = values_[inner].type == Type::array || values_[inner].type == Type::object;
     if (inner != wanted && !is_container) continue;
-    std::string found = inner_place(i);
+    Place found{.name = {}, .begin = step == 2 ? values_[inner - 1].place.begin : container.place.begin};
+    if (is_container || values_[inner].type == Type::text) found.begin = values_[inner].place.begin;
+    found.name = step == 2 ? append_key(place.name, text_of(values_[inner - 1]).substr(0, kShown))
+                           : append_number(place.name, i);
     if (inner != wanted && !find_place(inner, wanted, found)) continue;
     place = std::move(found);
     return true;
@@ -187,20 +215,21 @@ bool JsonDocument::find_place(uint32_t at, uint32_t wanted, std::string& place) 
   return false;
 }
 
-std::string JsonNode::place() const {
-  if (index_ == document_->root().index_) return document_->name_;
-  std::string place;
-  CHECK(document_->find_place(document_->root().index_, index_, place)) << index_;
-  return place;
-}
+std::string JsonNode::place() const { return document_->place_of(index_).name; }
 
-Error JsonNode::error(const std::string& message) const { return invalid(place() + " " + message); }
+Error JsonNode::error(const std::string& message) const {
+  const JsonDocument::Place place = document_->place_of(index_);
+  return Error(ErrorCode::invalid_input, place.name + " " + message, document_->line_at(place.begin));
+}
 
 Error JsonNode::is_not(const std::string& expected) const {
   return error("is not " + expected + ": it is " + in_words());
 }
 
-Error JsonNode::with_place(const Error& error) const { return Error(error.code(), place() + ": " + error.what()); }
+Error JsonNode::with_place(const Error& error) const {
+  const JsonDocument::Place place = document_->place_of(index_);
+  return Error(error.code(), place.name + ": " + error.what(), document_->line_at(place.begin));
+}
 
 bool JsonNode::is_text() const { return document_->value(index_).type == JsonDocument::Type::text; }
 bool JsonNode::is_array() const { return document_->value(index_).type == JsonDocument::Type::array; }
@@ -233,8 +262,10 @@ JsonNode JsonNode::with_keys(std::initializer_list<std::string_view> known) cons
       nearest.offer(name);
       names += (names.empty() ? "" : ", ") + std::string(name);
     }
-    throw error("has unknown key " + in_quotes(key) +
-                (nearest.best().empty() ? " (known: " + names + ")" : nearest.hint()));
+    throw Error(ErrorCode::invalid_input,
+                place() + " has unknown key " + in_quotes(key) +
+                    (nearest.best().empty() ? " (known: " + names + ")" : nearest.hint()),
+                document_->line_at(document_->value(object.place.first + 2 * i).place.begin));
   }
   return *this;
 }
@@ -340,14 +371,20 @@ uint32_t JsonNode::number_of(size_t count, std::string_view what) const {
               (count > 0 ? ", counted from 0" : ""));
 }
 
+template <typename Parse>
+auto JsonNode::with_unit(const char* example, Parse parse) const {
+  if (!is_text()) throw is_not("a text with a unit such as \"" + std::string(example) + "\"");
+  return parsed(parse);
+}
+
 Bytes JsonNode::bytes() const {
-  return parsed([](const std::string& text) { return Bytes::parse(text); });
+  return with_unit("64 KiB", [](const std::string& text) { return Bytes::parse(text); });
 }
 Bandwidth JsonNode::bandwidth() const {
-  return parsed([](const std::string& text) { return Bandwidth::parse(text); });
+  return with_unit("400 Gb/s", [](const std::string& text) { return Bandwidth::parse(text); });
 }
 Picoseconds JsonNode::duration() const {
-  return parsed([](const std::string& text) { return parse_duration(text); });
+  return with_unit("3 us", [](const std::string& text) { return parse_duration(text); });
 }
 
 std::string_view JsonNode::object_text() const {

@@ -10,7 +10,8 @@
 //
 // Refused are broken JSON (with line and column), nesting deeper than the format's, a key that stands twice in an
 // object, unknown keys (with the nearest known one), missing keys, other types, numbers that do not fit. Errors are
-// Error{invalid_input} where nothing else is said; their `where` is empty, for the caller to put the file's name into.
+// Error{invalid_input} where nothing else is said; their `where` is empty, or "line 7" where the form asks for lines,
+// for the caller to put the file's name in front.
 //
 // A document is one array of values of 16 bytes and one of their texts, so it costs about as much as its text and is
 // read once. A node is two words, to be passed by value; it borrows its document, which must outlive it. Its place is
@@ -38,6 +39,15 @@ class JsonNode {
   std::string place() const;
   // An Error about this value: its place, a space and `message`.
   Error error(const std::string& message) const;
+  // What `step` returns; what it throws gets this place.
+  template <typename Step>
+  auto placed(Step step) const -> decltype(step()) {
+    try {
+      return step();
+    } catch (const Error& error) {
+      throw with_place(error);
+    }
+  }
 
   // ---- What it is.
 
@@ -80,11 +90,7 @@ class JsonNode {
   template <typename Parse>
   auto parsed(Parse parse) const -> decltype(parse(std::string())) {
     const std::string value = text();
-    try {
-      return parse(value);
-    } catch (const Error& error) {
-      throw with_place(error);
-    }
+    return placed([&] { return parse(value); });
   }
   // Texts with a unit, as units.h reads them.
   Bytes bytes() const;
@@ -102,6 +108,8 @@ class JsonNode {
 
   Error is_not(const std::string& expected) const;
   Error with_place(const Error& error) const;
+  template <typename Parse>
+  auto with_unit(const char* example, Parse parse) const;
 
   const JsonDocument* document_;
   uint32_t index_;
@@ -145,6 +153,7 @@ struct JsonForm {
   std::string_view name;         // "plan", for messages about the whole
   std::string_view format = {};  // what "banyan" says in each of them: "schedule/1"; empty: they have no such key
   size_t depth = 16;             // of nesting; what is deeper is refused before anything recursive sees it
+  bool tells_lines = false;      // by people: errors say "line 7" in front of the place
 };
 
 class JsonDocument {
@@ -171,7 +180,7 @@ class JsonDocument {
       double number;
       struct {
         uint32_t first;  // into texts_ or values_
-        uint32_t begin;  // of an object or array: into text_
+        uint32_t begin;  // into text_; of a text, its end
       } place;
     };
   };
@@ -180,11 +189,19 @@ class JsonDocument {
   std::string_view text_of(const Value& value) const {
     return std::string_view(texts_).substr(value.place.first, value.count);
   }
-  // Appends to the place of the container `at` what leads on to `wanted`; false when that is not in it.
-  bool find_place(uint32_t at, uint32_t wanted, std::string& place) const;
+  struct Place {
+    std::string name;
+    uint32_t begin = 0;  // of the value, or of the last thing before it whose place is known: into text_
+  };
+  Place place_of(uint32_t wanted) const;
+  // Leads the place of the container `at` on to `wanted`; false when that is not in it.
+  bool find_place(uint32_t at, uint32_t wanted, Place& place) const;
+  // `where` of an error about what stands at `begin`.
+  std::string line_at(uint32_t begin) const;
 
   std::string_view text_;
   std::string name_;
+  bool tells_lines_;
   std::vector<Value> values_;
   std::string texts_;
 };

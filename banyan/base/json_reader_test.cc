@@ -69,6 +69,25 @@ TEST(JsonReader, GivesItemsAndMembersInTheOrderOfTheDocument) {
   EXPECT_THAT(document.root().at("z")[2].small_numbers(), ElementsAre(2, 3));
 }
 
+TEST(JsonReader, TellsTheLineWhereItsFormAsksForIt) {
+  constexpr JsonForm kLined{.name = "list", .tells_lines = true};
+  constexpr std::string_view kText = "{\"a\":\n  1, \"b\": [\n{},\n {\"c\": 2,\n\"d\": \"e\"}, 3]\n}";
+  const auto refusal = [&](const std::function<void(JsonNode)>& read) { return error_in(kText, read, kLined); };
+  EXPECT_EQ(refusal([](JsonNode root) { root.at("b")[1].at("d").whole(); }),
+            "line 5: b[1].d is not a whole number, zero or above: it is \"e\"");
+  EXPECT_EQ(refusal([](JsonNode root) { root.at("b")[1].at("x"); }), "line 4: b[1] has no \"x\"");
+  EXPECT_EQ(refusal([](JsonNode root) {
+              root.at("b")[1].with_keys({"c", "f"});
+            }),
+            "line 5: b[1] has unknown key 'd' (known: c, f)");
+  EXPECT_EQ(refusal([](JsonNode root) { root.at("b")[1].at("d").bytes(); }).substr(0, 14), "line 5: b[1].d");
+  // Of a number, the line of its key or of its list.
+  EXPECT_EQ(refusal([](JsonNode root) { root.at("a").text(); }), "line 1: a is not a text: it is 1");
+  EXPECT_EQ(refusal([](JsonNode root) { root.at("b")[2].text(); }), "line 2: b[2] is not a text: it is 3");
+  EXPECT_EQ(refusal_of("{\"a\": 1,\n\"a\": 2}", kLined), "line 2: the list has key 'a' twice; keep one");
+  EXPECT_THAT(refusal_of("[\n1e999]", kLined), StartsWith("line 2: is not JSON that can be read: number overflow"));
+}
+
 TEST(JsonReader, KnowsThePlaceOfEveryValue) {
   const JsonDocument document(R"({"a": [[10, {"b": 11}], 12], "c": {"d": {"e": 13}}, "f": [[], [[14]]]})", kFree);
   const JsonNode root = document.root();
@@ -175,7 +194,8 @@ TEST(JsonReader, RefusesNumbersThatDoNotFit) {
 TEST(JsonReader, PutsThePlaceBeforeWhatOthersComplainOf) {
   const auto read = [](JsonNode root) { root.at("rates")[1].bandwidth(); };
   EXPECT_THAT(error_in(R"({"rates": ["1 GB/s", "300"]})", read), AllOf(StartsWith("rates[1]: "), HasSubstr("unit")));
-  EXPECT_EQ(error_in(R"({"rates": [0, 300]})", read), "rates[1] is not a text: it is 300");
+  EXPECT_EQ(error_in(R"({"rates": [0, 300]})", read),
+            "rates[1] is not a text with a unit such as \"400 Gb/s\": it is 300");
   EXPECT_EQ(error_in("[5]", [](JsonNode root) { throw root[0].error("stands twice"); }), "[0] stands twice");
 }
 

@@ -16,9 +16,8 @@
 namespace banyan::fabric {
 
 // Throws Error{invalid_input} with the line and column of broken JSON, and with the line and the path
-// (links[3].bandwidth) or the link (gpu3 -> sw9) of a wrong value; Error{unsupported} beyond the size of a Fabric.
-// `where` (a file's name) is put in front. Reads in one pass: memory stays proportional to the fabric, and nesting
-// deeper than the format's is refused where it begins. Not thread-bound; 10^6 nodes and links take 2-3 s.
+// (links[3].bandwidth) of a wrong value; Error{unsupported} beyond the size of a Fabric. `where` (a file's name) is put
+// in front. Not thread-bound; 10^6 nodes and links take 2-3 s.
 Fabric parse_fabric_json(std::string_view json, const std::string& where);
 
 // One directed link per line, in the order of their numbers: link k of the fabric is the k-th entry, and parsing gives

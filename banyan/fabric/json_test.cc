@@ -117,27 +117,27 @@ TEST(FabricJson, RefusesPermutationsThatAreNone) {
   const auto with = [](const std::string& symmetries) {
     return error_of(document(std::string(kTwoRanks) + "," + kCable + ",\n\"symmetries\": " + symmetries));
   };
-  EXPECT_THAT(with("[[1]]"), HasSubstr("f.json line 2: symmetries[0]: has 1 entries for 2 nodes"));
-  EXPECT_THAT(with("[[1, 0], [1, 1]]"), HasSubstr("symmetries[1]: node number 1 stands twice"));
-  EXPECT_THAT(with("[[1, 2]]"), HasSubstr("node number 2 does not exist"));
-  EXPECT_THAT(with("[[1, -1]]"), HasSubstr("symmetries[0]: expected the number of a node"));
-  EXPECT_THAT(with("[[1, 0.5]]"), HasSubstr("expected the number of a node"));
-  EXPECT_THAT(with("[1, 0]"), HasSubstr("expected an array of node numbers, found a number"));
-  EXPECT_THAT(with("[[[]]]"), HasSubstr("found an array"));
+  EXPECT_THAT(with("[[1]]"), HasSubstr("f.json line 2: symmetries[0] has 1 entries for 2 nodes"));
+  EXPECT_THAT(with("[[1, 0], [1, 1]]"), HasSubstr("symmetries[1][1] is 1, which stands twice"));
+  EXPECT_THAT(with("[[1, 2]]"), HasSubstr("symmetries[0][1] is 2, but there are 2 nodes"));
+  EXPECT_THAT(with("[[1, -1]]"), HasSubstr("symmetries[0][1] is not a whole number"));
+  EXPECT_THAT(with("[[1, 0.5]]"), HasSubstr("symmetries[0][1] is not a whole number"));
+  EXPECT_THAT(with("[1, 0]"), HasSubstr("symmetries[0] is not an array: it is 1"));
+  EXPECT_THAT(with("[[[], []]]"), HasSubstr("it is an array"));
   std::string many = "[[1,0]";
   for (int i = 0; i < 64; ++i) many += ",[1,0]";
-  EXPECT_THAT(with(many + "]"), HasSubstr("more than 64"));
+  EXPECT_THAT(with(many + "]"), HasSubstr("symmetries are more than 64"));
 }
 
 TEST(FabricJson, NamesLineAndColumnOfBrokenSyntax) {
-  EXPECT_THAT(error_of(""), HasSubstr("f.json line 1 column 1: syntax error"));
-  EXPECT_THAT(error_of("{\n  \"banyan\": fabric"), HasSubstr("f.json line 2 column 15: syntax error"));
-  EXPECT_THAT(error_of("{\"banyan\": \"fabric/1\",\n\"nodes\": [}"), HasSubstr("line 2 column 11"));
+  EXPECT_THAT(error_of(""), HasSubstr("line 1, column 1: syntax error"));
+  EXPECT_THAT(error_of("{\n  \"banyan\": fabric"), HasSubstr("line 2, column 15: syntax error"));
+  EXPECT_THAT(error_of("{\"banyan\": \"fabric/1\",\n\"nodes\": [}"), HasSubstr("line 2, column 11"));
   EXPECT_THAT(error_of(document(kTwoRanks) + "x"), HasSubstr("expected end of input"));
   EXPECT_THAT(error_of("{\"a\x01\": 1}"), HasSubstr("syntax error"));
   EXPECT_THAT(error_of("{\"\xff\xfe\": 1}"), HasSubstr("syntax error"));
-  EXPECT_THAT(error_of(with_bandwidth("NaN")), HasSubstr("f.json line 6 column"));
-  EXPECT_THAT(error_of(with_bandwidth("1e999")), AllOf(HasSubstr("line 6"), HasSubstr("number overflow")));
+  EXPECT_THAT(error_of(with_bandwidth("NaN")), HasSubstr("line 6, column"));
+  EXPECT_THAT(error_of(with_bandwidth("1e999")), AllOf(StartsWith("f.json line 6: "), HasSubstr("number overflow")));
 }
 
 TEST(FabricJson, RefusesEveryTruncation) {
@@ -149,43 +149,43 @@ TEST(FabricJson, RefusesEveryTruncation) {
 }
 
 TEST(FabricJson, SurvivesHostileNesting) {
-  EXPECT_THAT(error_of(std::string(5'000'000, '[')), HasSubstr("found an array"));
+  EXPECT_THAT(error_of(std::string(5'000'000, '[')), HasSubstr("is nested deeper than a fabric ever is"));
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"nodes\":";
-  EXPECT_THAT(error_of(objects), HasSubstr("expected an array of nodes, found an object"));
-  EXPECT_THAT(error_of(document("\"nodes\": [[[[")), HasSubstr("nodes[0]: expected a node such as"));
-  EXPECT_THAT(error_of(with_bandwidth("{\"a\": {}}")), HasSubstr("links[1].bandwidth: expected a string"));
+  EXPECT_THAT(error_of(objects), HasSubstr("is nested deeper"));
+  EXPECT_THAT(error_of(document("\"nodes\": [[[]]]")), HasSubstr("nodes[0] is not an object: it is an array"));
+  EXPECT_THAT(error_of(with_bandwidth("{\"a\": {}}")), HasSubstr("links[1].bandwidth is not a text"));
 }
 
 TEST(FabricJson, NamesTheCulpritAmongTheNodes) {
   const auto with = [](const std::string& node) {
     return error_of(document("\n\"nodes\": [{\"name\": \"a\", \"kind\": \"rank\"},\n" + node + "],\n" + kCable));
   };
-  EXPECT_THAT(with(R"({"name": "a", "kind": "rank"})"), HasSubstr("line 3: nodes[1]: node 'a' is declared twice"));
-  EXPECT_THAT(with(R"({"name": "", "kind": "rank"})"), HasSubstr("line 3: nodes[1]: a node has an empty name"));
+  EXPECT_THAT(with(R"({"name": "a", "kind": "rank"})"), HasSubstr("line 3: nodes[1].name: node 'a' is declared twice"));
+  EXPECT_THAT(with(R"({"name": "", "kind": "rank"})"), HasSubstr("line 3: nodes[1].name: a node has an empty name"));
   EXPECT_THAT(with(R"({"name": "b\u0007", "kind": "rank"})"), HasSubstr("control characters"));
   EXPECT_THAT(with(R"({"name": ")" + std::string(300, 'x') + R"(", "kind": "rank"})"), HasSubstr("longer than 200"));
   EXPECT_THAT(with(R"({"name": "b", "kind": "swich"})"),
-              HasSubstr("nodes[1].kind: kind 'swich' is neither rank nor switch (did you mean 'switch'?)"));
-  EXPECT_THAT(with(R"({"name": "b"})"), HasSubstr("node 'b' has no \"kind\""));
+              HasSubstr("nodes[1].kind: 'swich' is neither rank nor switch (did you mean 'switch'?)"));
+  EXPECT_THAT(with(R"({"name": "b"})"), HasSubstr("nodes[1] has no \"kind\""));
   EXPECT_THAT(with(R"({"kind": "rank"})"), HasSubstr("nodes[1] has no \"name\""));
-  EXPECT_THAT(with(R"({"name": 7, "kind": "rank"})"), HasSubstr("nodes[1].name: expected a string, found a number"));
+  EXPECT_THAT(with(R"({"name": 7, "kind": "rank"})"), HasSubstr("nodes[1].name is not a text: it is 7"));
   EXPECT_THAT(with(R"({"name": "b", "kind": "rank", "reduce": true})"), HasSubstr("only a switch can"));
   EXPECT_THAT(with(R"({"name": "b", "kind": "rank", "reduce": 1})"),
-              HasSubstr("expected true or false, found a number"));
-  EXPECT_THAT(with(R"("b")"), HasSubstr("nodes[1]: expected a node such as"));
-  EXPECT_THAT(with("null"), HasSubstr("found null"));
+              HasSubstr("nodes[1].reduce is not true or false: it is 1"));
+  EXPECT_THAT(with(R"("b")"), HasSubstr("nodes[1] is not an object: it is \"b\""));
+  EXPECT_THAT(with("null"), HasSubstr("it is null"));
 }
 
 TEST(FabricJson, NamesTheLinkThatNamesNoNode) {
   EXPECT_THAT(error_of(with_links(R"({"from": "gpu0", "to": "gpu1", "bandwidth": "1GB/s"},
   {"from": "gpu0",
    "to": "sw9", "bandwidth": "1GB/s"})")),
-              HasSubstr("f.json line 7: link gpu0 -> sw9: node 'sw9' is not declared (did you mean 'sw0'?)"));
+              HasSubstr("f.json line 7: links[1].to: node 'sw9' is not declared (did you mean 'sw0'?)"));
   // Also when the links stand before the nodes.
   EXPECT_THAT(error_of(document("\n\"links\": [{\"from\": \"a\",\n\"to\": \"bb\", \"bandwidth\": \"1GB/s\"}],\n" +
                                 std::string(kTwoRanks))),
-              HasSubstr("f.json line 3: link a -> bb: node 'bb' is not declared"));
+              HasSubstr("f.json line 3: links[0].to: node 'bb' is not declared"));
 }
 
 TEST(FabricJson, RefusesBandwidthsThatAreNone) {
@@ -193,44 +193,44 @@ TEST(FabricJson, RefusesBandwidthsThatAreNone) {
                             "\"\"", "\"1e6 GB/s\"", "\"99999999999999999999999999999 GB/s\"", "\"9999999999 TB/s\"",
                             "\"0.3 B/s\"", "300", "-1", "true", "null", "[]", "\"GB/s\\u0000\""}) {
     const std::string error = error_of(with_bandwidth(value));
-    EXPECT_THAT(error, StartsWith("f.json line 6: links[1].bandwidth: ")) << value;
+    EXPECT_THAT(error, StartsWith("f.json line 6: links[1].bandwidth")) << value;
   }
-  EXPECT_THAT(error_of(with_bandwidth("300")),
-              HasSubstr("such as \"300 GB/s\" or \"400 Gb/s\", found a number without a unit"));
-  EXPECT_THAT(error_of(with_link_value("\"both\": true")), HasSubstr("link gpu0 -> sw0 has no \"bandwidth\""));
+  EXPECT_THAT(error_of(with_bandwidth("300")), HasSubstr("is not a text with a unit such as \"400 Gb/s\": it is 300"));
+  EXPECT_THAT(error_of(with_link_value("\"both\": true")), HasSubstr("links[1] has no \"bandwidth\""));
 }
 
 TEST(FabricJson, RefusesOtherWrongValuesOfALink) {
   const auto with = [](const std::string& field) {
     return error_of(with_link_value("\"bandwidth\": \"1GB/s\", \"both\": true, " + field));
   };
-  EXPECT_THAT(with("\"latency\": 5"), HasSubstr("links[1].latency: expected a string with a unit such as \"1 us\""));
+  EXPECT_THAT(with("\"latency\": 5"), HasSubstr("links[1].latency is not a text with a unit such as \"3 us\""));
   EXPECT_THAT(with("\"latency\": \"-1 us\""), HasSubstr("negative"));
-  EXPECT_THAT(with("\"loss\": 1"), HasSubstr("links[1].loss: expected a number from 0 to below 1"));
+  EXPECT_THAT(with("\"loss\": 1"), HasSubstr("links[1].loss is 1, so that nothing would arrive"));
   EXPECT_THAT(with("\"loss\": -0.5"), HasSubstr("links[1].loss"));
   EXPECT_EQ(with("\"loss\": -0.0"), "");
-  EXPECT_THAT(with("\"loss\": \"1%\""), HasSubstr("found the text '1%'"));
-  EXPECT_THAT(with("\"both\": true"), HasSubstr("links[1]: key 'both' stands twice"));
+  EXPECT_THAT(with("\"loss\": \"1%\""), HasSubstr("is not a number from 0 to 1: it is \"1%\""));
+  EXPECT_THAT(with("\"both\": true"), HasSubstr("links[1] has key 'both' twice"));
   EXPECT_THAT(error_of(with_links(R"({"from": "gpu0", "to": "gpu0", "bandwidth": "1GB/s"})")), HasSubstr("itself"));
   EXPECT_THAT(error_of(with_links(R"({"from": "gpu0", "bandwidth": "1GB/s"})")), HasSubstr("links[0] has no \"to\""));
 }
 
 TEST(FabricJson, RefusesUnknownKeysWithTheNearest) {
   EXPECT_THAT(error_of(with_link_value("\n\"bandwith\": \"1GB/s\"")),
-              HasSubstr("f.json line 7: links[1]: unknown key 'bandwith' (did you mean 'bandwidth'?)"));
+              HasSubstr("f.json line 7: links[1] has unknown key 'bandwith' (did you mean 'bandwidth'?)"));
   EXPECT_THAT(error_of(document("\"vertices\": []")), HasSubstr("unknown key 'vertices' (known: banyan, nodes, links"));
-  EXPECT_THAT(error_of(document("\"nodes\": [], \"nodes\": []")), HasSubstr("key 'nodes' stands twice"));
+  EXPECT_THAT(error_of(document("\"nodes\": [], \"nodes\": []")), HasSubstr("has key 'nodes' twice"));
 }
 
 TEST(FabricJson, RefusesOtherFormatsAndVersions) {
-  EXPECT_THAT(error_of(R"({"banyan": "schedule/1", "x": 1})"), HasSubstr("this file is no fabric"));
-  EXPECT_THAT(error_of(R"({"banyan": "fabric/2"})"), HasSubstr("version 'fabric/2' is not known"));
-  EXPECT_THAT(error_of(R"({"banyan": 1})"), HasSubstr("banyan: expected \"fabric/1\", found a number"));
+  EXPECT_THAT(error_of(R"({"banyan": "schedule/1", "x": 1})"),
+              HasSubstr("is \"schedule/1\"; a fabric says \"banyan\": \"fabric/1\""));
+  EXPECT_THAT(error_of(R"({"banyan": "fabric/2"})"), HasSubstr("is \"fabric/2\"; a fabric says"));
+  EXPECT_THAT(error_of(R"({"banyan": 1})"), HasSubstr("is 1; a fabric says"));
   EXPECT_THAT(error_of("{" + std::string(kTwoRanks) + "," + kCable + "}"), HasSubstr("has no \"banyan\""));
   EXPECT_THAT(error_of(document(kTwoRanks)), HasSubstr("has no \"links\""));
   EXPECT_THAT(error_of(document(kCable)), HasSubstr("has no \"nodes\""));
-  EXPECT_THAT(error_of("[]"), HasSubstr("the file: expected an object"));
-  EXPECT_THAT(error_of("7"), HasSubstr("the file: expected an object"));
+  EXPECT_THAT(error_of("[]"), HasSubstr("the fabric is not an object"));
+  EXPECT_THAT(error_of("7"), HasSubstr("the fabric is not an object"));
   EXPECT_THAT(error_of("{}"), HasSubstr("has no \"banyan\""));
 }
 
@@ -249,12 +249,13 @@ TEST(FabricJson, KnowsTheMembersOfThePublishedSchema) {
     EXPECT_EQ(properties.size(), count);
     for (const auto& [name, unused] : properties.items()) {
       const std::string error = error_of(before + "\"" + name + "\": null" + after);
-      EXPECT_THAT(error, AllOf(HasSubstr("found null"), HasSubstr(name)));
+      EXPECT_THAT(error, AllOf(StartsWith("f.json"), Not(HasSubstr("unknown key")))) << name;
     }
   };
   check(schema.at("properties"), 4, "{", "}");
-  check(schema.at("$defs").at("node").at("properties"), 4, R"({"nodes": [{)", "}]}");
-  check(schema.at("$defs").at("link").at("properties"), 6, R"({"links": [{)", "}]}");
+  const std::string before = R"({"banyan": "fabric/1", "nodes": [)";
+  check(schema.at("$defs").at("node").at("properties"), 4, before + "{", "}]}");
+  check(schema.at("$defs").at("link").at("properties"), 6, before + R"(], "links": [{)", "}]}");
 }
 
 TEST(FabricJson, LoadsAMillionNodesAndNotOneMore) {
