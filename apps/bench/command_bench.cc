@@ -18,6 +18,7 @@
 #include "banyan/base/file.h"
 #include "banyan/base/units.h"
 #include "banyan/run/join/environment.h"
+#include "banyan/run/join/free_port.h"
 
 namespace banyan::app {
 namespace {
@@ -224,7 +225,7 @@ class BenchCommand : public Command {
   // The same command again, once for each rank.
   ExitCode start_ranks(const Terminal& terminal) const {
     LaunchRequest request{
-        .program = own_command_line(), .hosts = {}, .processes = kDefaultProcesses, .port = pick_master_port()};
+        .program = own_command_line(), .hosts = {}, .processes = kDefaultProcesses, .port = run::free_port(1)};
     if (!texts_.processes.empty()) {
       request.processes =
           static_cast<uint32_t>(parse_count(texts_.processes, "--processes", {.least = 1, .most = kMaxProcesses}));

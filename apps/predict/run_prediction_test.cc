@@ -65,7 +65,8 @@ TEST_P(BytesOnLinks, AreWhatIsPredicted) {
       for (const uint64_t elements : {dividing, dividing + schedule.total_units() / 2 + 1, uint64_t{3}}) {
         const std::string what =
             std::string(to_string(kind)) + " by " + candidate.planner + " of " + std::to_string(elements) + " elements";
-        const auto transport = elements == dividing ? run::TransportKind::tcp : run::TransportKind::shared_memory;
+        const auto transport =
+            elements == dividing ? run::Communicator::Transports::tcp : run::Communicator::Transports::automatic;
         const element::DataType type = elements == 3 ? element::DataType::float64 : element::DataType::int16;
         const run::LocalRunReport report = run::run_locally(schedule, {.total = Bytes(elements * size_of(type)),
                                                                        .type = type,

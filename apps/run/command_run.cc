@@ -46,7 +46,8 @@ class RunCommand : public Command {
     command.option("--bytes", &texts_.bytes, "SIZE", "size of the whole buffer, gathered or reduced (default 16MiB)");
     command.option("--type", &texts_.type, "TYPE",
                    "int8 to int64, uint8 to uint64, float16, bfloat16, float32 or float64 (default float32)");
-    command.option("--op", &texts_.op, "OP", "sum, prod, min or max; of integers also band, bor or bxor (default sum)");
+    command.option("--op", &texts_.op, "OP",
+                   "sum, prod, min, max, avg; of integers also band, bor or bxor (default sum)");
     command.option("--transport", &texts_.transport, "KIND", "shm or tcp (default shm)");
     command.option("--slice", &texts_.slice, "SIZE", "piece that moves at once along a tree (default 128KiB)");
     command.option("--repeat", &texts_.repeat, "TIMES", "timed executions, after one that is checked (default 5)");

@@ -4,6 +4,7 @@
 
 #include "apps/run/launch_plan.h"
 #include "apps/run/launcher.h"
+#include "banyan/run/join/free_port.h"
 
 namespace banyan::app {
 
@@ -23,7 +24,7 @@ void LaunchOption::take_program(std::vector<std::string> words) {
 }
 
 ExitCode LaunchOption::run(const Terminal& terminal, uint32_t processes, bool json) const {
-  LaunchRequest request{.program = program_, .hosts = {}, .processes = processes, .port = pick_master_port()};
+  LaunchRequest request{.program = program_, .hosts = {}, .processes = processes, .port = run::free_port(1)};
   if (!hosts_.empty()) {
     request.hosts = parse_hosts(hosts_);
   } else if (processes == 0) {

@@ -1,12 +1,10 @@
 #include "apps/run/launcher.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +15,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
 #include <string_view>
 
 #include "apps/report.h"
@@ -216,30 +213,7 @@ class Launcher {
   std::optional<Clock::time_point> kill_at_;
 };
 
-bool is_free(uint16_t port) {
-  const run::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.is_open()) throw run::system_error("cannot make a socket");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  return bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-}
-
 }  // namespace
-
-// Below the ports that the kernel hands out by itself: nobody gets it by chance before it is used.
-uint16_t pick_master_port() {
-  constexpr uint16_t kFirst = 20'000, kLast = 31'998;
-  constexpr int kTries = 1000;
-  std::random_device random;
-  std::uniform_int_distribution<uint16_t> any(kFirst, kLast);
-  for (int i = 0; i < kTries; ++i) {
-    const uint16_t port = any(random);
-    if (is_free(port) && is_free(static_cast<uint16_t>(port + 1))) return port;
-  }
-  throw Error(ErrorCode::io, "no two ports next to each other are free from 20000 to 31999");
-}
 
 int launch(const LaunchPlan& plan, const run::Secret& secret, const LaunchOptions& options, const Terminal& terminal) {
   Launcher launcher(plan, options, terminal);

@@ -17,9 +17,6 @@ struct LaunchOptions {
   std::chrono::milliseconds grace{5000};  // between SIGTERM and SIGKILL
 };
 
-// A port from 20000 to 31999 such that it and the one after it are free on the loopback. Throws Error{io}.
-uint16_t pick_master_port();
-
 // Runs until all processes have ended, and returns 0, or the status of the first that failed (128 + signal when it was
 // killed), or 128 + signal when this process was told to end. Errors of ranks go to `terminal`, one line for the first.
 //

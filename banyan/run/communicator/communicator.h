@@ -27,6 +27,7 @@
 #include "banyan/run/communicator/joined_processes.h"
 #include "banyan/run/execute/executor_factory.h"
 #include "banyan/run/execute/plan_source.h"
+#include "banyan/run/transport/channel_transport.h"
 
 namespace banyan::run {
 
@@ -93,6 +94,8 @@ class Communicator {
     // Makes the executors, of this communicator and of those that are made with the same options, which share it with
     // the caller. None: by the transports that the options name (default_executors.h).
     std::shared_ptr<ExecutorFactory> executors = {};
+    // Puts something around the transport of a communicator over connections: for those who count what it carries.
+    std::function<std::unique_ptr<ChannelTransport>(std::unique_ptr<ChannelTransport>)> around_transport = {};
   };
 
   // Collective over `members` (ranks of the job, this process among them; rank i of the communicator is members[i]).

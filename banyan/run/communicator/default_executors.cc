@@ -79,7 +79,9 @@ std::unique_ptr<Executor> DefaultExecutors::make_net_executor(const ExecutorSite
     if (options_.transports == Communicator::Transports::automatic) {
       lanes.shares_memory = [job = job_, members = site.members](uint32_t peer) { return job->is_here(members[peer]); };
     }
-    return std::make_unique<LaneTransport>(std::move(connector), std::move(lanes));
+    std::unique_ptr<ChannelTransport> transport =
+        std::make_unique<LaneTransport>(std::move(connector), std::move(lanes));
+    return options_.around_transport ? options_.around_transport(std::move(transport)) : std::move(transport);
   };
   return std::make_unique<NetExecutor>(
       NetPlans::Options{

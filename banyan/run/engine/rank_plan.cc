@@ -92,6 +92,7 @@ class Blocks : public Layout {
                                                 std::to_string(blocks[rank].count) +
                                                 " elements, but the schedule has no tree for it");
     }
+    if (cut_as_a_whole(schedule)) return;
     for (Share& share : shares_) {
       share.begin = scaled(share.begin, share.owner, units_of);
       share.end = scaled(share.end, share.owner, units_of);
@@ -114,6 +115,29 @@ class Blocks : public Layout {
     uint64_t begin = 0, end = 0;  // of the block
   };
 
+  // Where every block is as large as the schedule's shard of a whole buffer, each tree carries what it carries of that,
+  // to the last element. False where they are not.
+  bool cut_as_a_whole(const Schedule& schedule) {
+    uint64_t total = 0;
+    for (const Block& block : blocks_) total += block.count;
+    std::vector<uint64_t> shard_begins;
+    for (uint32_t rank = 0; rank < blocks_.size(); ++rank) {
+      const auto [begin, end] = schedule.shard_range(rank, total);
+      if (end - begin != blocks_[rank].count) return false;
+      shard_begins.push_back(begin);
+    }
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      Share& share = shares_[i];
+      const auto [begin, end] = schedule.element_range(i, total);
+      const uint64_t shard_begin = shard_begins[share.owner], shard_end = shard_begin + blocks_[share.owner].count;
+      if (begin < shard_begin || end > shard_end) {
+        throw Error(ErrorCode::invalid_input, "chunk " + std::to_string(i) + " lies outside the shard of its root");
+      }
+      share.begin = begin - shard_begin;
+      share.end = end - shard_begin;
+    }
+    return true;
+  }
   uint64_t scaled(uint64_t units, uint32_t owner, std::span<const uint64_t> units_of) const {
     return static_cast<uint64_t>(static_cast<unsigned __int128>(units) * blocks_[owner].count / units_of[owner]);
   }
@@ -291,12 +315,6 @@ std::vector<uint32_t> peers_of(const RankPlan& plan) {
     if (plan.streams_to[peer] + plan.streams_from[peer] > 0) peers.push_back(peer);
   }
   return peers;
-}
-
-std::vector<std::vector<uint32_t>> peer_lists(std::span<const RankPlan> plans) {
-  std::vector<std::vector<uint32_t>> lists;
-  for (const RankPlan& plan : plans) lists.push_back(peers_of(plan));
-  return lists;
 }
 
 uint64_t elements_sent(const RankPlan& plan) {

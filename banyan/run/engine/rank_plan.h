@@ -75,8 +75,6 @@ struct RankPlan {
 
 // Those that this rank exchanges anything with, ascending.
 std::vector<uint32_t> peers_of(const RankPlan& plan);
-// The same of each plan.
-std::vector<std::vector<uint32_t>> peer_lists(std::span<const RankPlan> plans);
 // How many elements this rank sends in one execution.
 uint64_t elements_sent(const RankPlan& plan);
 

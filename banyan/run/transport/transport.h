@@ -4,7 +4,7 @@
 // number of bytes on their way (back pressure: a full one takes no more until its reader reads), keeps their order, and
 // knows nothing of messages. No call but wait() ever blocks, so one thread can serve all peers.
 //
-// Implementations: shm_transport.h, tcp_transport.h, and a simulated world for tests (simulated_transport.h).
+// Implementations: those of channel_transport.h, and a simulated world for tests (simulated_transport.h).
 // One thread. Peers are numbered as the participants of the collective. Calls about a peer throw Error{peer_lost}
 // naming it when its end is gone, and Error{io} when the operating system refuses.
 #pragma once
@@ -12,9 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <vector>
 
 namespace banyan::run {
 
@@ -54,22 +52,6 @@ class Transport {
 
   // Sleeps until a call that moved nothing before might move something now, or for `at_most`. May return early.
   virtual void wait(std::chrono::milliseconds at_most) = 0;
-};
-
-// Of each rank, those it exchanges anything with; ascending, and symmetric.
-using PeerLists = std::vector<std::vector<uint32_t>>;
-
-// What ranks must share before they can have transports, made by their common parent process before it forks.
-class Meeting {
- public:
-  Meeting() = default;
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
-  virtual ~Meeting() = default;
-
-  // To be called once for every rank, in the process that is to be this rank; it outlives the transport. May block
-  // until the peers have come too. Throws Error{io} or Error{peer_lost}.
-  virtual std::unique_ptr<Transport> join(uint32_t rank) = 0;
 };
 
 }  // namespace banyan::run

@@ -2,21 +2,20 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/run/engine/message.h"
 
 namespace banyan::run {
 
-LaneMeter::LaneMeter(Transport& transport, const RankPlan& plan)
-    : transport_(transport), peers_(plan.ranks), bytes_(plan.lanes.size()) {
-  for (uint32_t peer = 0; peer < plan.ranks; ++peer) peers_[peer].lane_of_stream.resize(plan.streams_to[peer]);
+LaneMeter::LaneMeter(std::unique_ptr<ChannelTransport> transport, const RankPlan& plan)
+    : transport_(std::move(transport)), lane_of_stream_(plan.ranks), bytes_(plan.lanes.size()) {
+  for (uint32_t peer = 0; peer < plan.ranks; ++peer) lane_of_stream_[peer].resize(plan.streams_to[peer]);
   const auto learn = [&](const StreamEnd& to) {
     const auto lane = std::find_if(plan.lanes.begin(), plan.lanes.end(),
                                    [&](const PlanLane& each) { return each.peer == to.peer && each.lane == to.lane; });
     CHECK(lane != plan.lanes.end()) << "no lane " << to.lane << " with rank " << to.peer;
-    peers_[to.peer].lane_of_stream[to.number] = static_cast<size_t>(lane - plan.lanes.begin());
+    lane_of_stream_[to.peer][to.number] = static_cast<size_t>(lane - plan.lanes.begin());
   };
   for (const Role& role : plan.roles) {
     if (role.in_parent) learn(*role.in_parent);
@@ -24,34 +23,34 @@ LaneMeter::LaneMeter(Transport& transport, const RankPlan& plan)
   }
 }
 
-std::vector<uint64_t> LaneMeter::take() { return std::exchange(bytes_, std::vector<uint64_t>(bytes_.size())); }
-
-size_t LaneMeter::write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) {
-  begins(peers_[peer], head);
-  return count(peers_[peer], transport_.write(peer, head, body), head, body);
+size_t LaneMeter::write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) {
+  Message& message = message_on(channel, head);
+  return count(channel, message, transport_->write(channel, head, body), head.size(), body.size());
 }
 
-size_t LaneMeter::write_lasting(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) {
-  begins(peers_[peer], head);
-  return count(peers_[peer], transport_.write_lasting(peer, head, body), head, body);
+size_t LaneMeter::write_lasting(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) {
+  Message& message = message_on(channel, head);
+  return count(channel, message, transport_->write_lasting(channel, head, body), head.size(), body.size());
 }
 
-void LaneMeter::begins(Peer& peer, std::span<const std::byte> head) {
-  if (peer.is_amid_message) return;
+LaneMeter::Message& LaneMeter::message_on(uint32_t channel, std::span<const std::byte> head) {
+  Message& message = messages_[channel];
+  if (message.is_under_way) return message;
   CHECK(head.size() >= sizeof(MessageHeader)) << "a message that begins with " << head.size() << " bytes";
   MessageHeader header;
   std::memcpy(&header, head.last(sizeof header).data(), sizeof header);
-  peer.stream = header.stream;
-  peer.is_amid_message = true;
+  message = {.stream = header.stream, .is_under_way = true};
+  return message;
 }
 
-size_t LaneMeter::count(Peer& peer, size_t taken, std::span<const std::byte> head, std::span<const std::byte> body) {
+size_t LaneMeter::count(uint32_t channel, Message& message, size_t taken, size_t of_head, size_t of_body) {
   // A credit has no body, and the number of a stream of the other direction.
-  if (taken > head.size()) {
-    CHECK(peer.stream < peer.lane_of_stream.size()) << "stream " << peer.stream << " is not in the plan";
-    bytes_[peer.lane_of_stream[peer.stream]] += taken - head.size();
+  if (taken > of_head) {
+    const std::vector<size_t>& lanes = lane_of_stream_[channel % lane_of_stream_.size()];
+    CHECK(message.stream < lanes.size()) << "stream " << message.stream << " is not in the plan";
+    bytes_[lanes[message.stream]] += taken - of_head;
   }
-  peer.is_amid_message = taken < head.size() + body.size();
+  message.is_under_way = taken < of_head + of_body;
   return taken;
 }
 

@@ -1,52 +1,64 @@
 // LaneMeter: counts what an engine really sends along each lane of its plan.
 //
 // Stands between an engine (engine.h) and its transport and passes everything on. It reads the header of every message
-// that goes out, as it goes out, and counts the bytes of slices that the transport took: for the lane that the header's
-// stream runs along. Headers, openings and credits are not counted. It knows from the plan which stream runs where, but
-// not what a stream is to carry, so its figures can be held against predictions.
+// that goes out, as it goes out, and counts the bytes of slices that the transport took: for the lane of the plan that
+// the header's stream runs along. Headers, openings and credits are not counted, and neither are calls that move no
+// elements. It knows from the plan which stream runs where, but not what a stream is to carry, so its figures can be
+// held against predictions.
 //
-// It relies on how a channel writes: one message at a time for each peer, its header last in `head`, and what a
-// transport did not take offered again. One thread; transport and plan outlive it.
+// It relies on how a channel writes: one message at a time on each, its header last in `head`, and what a transport did
+// not take offered again; and on channels that are numbered as in lane_transport.h. Whatever moves elements must follow
+// the plan. One thread.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "banyan/run/engine/rank_plan.h"
-#include "banyan/run/transport/transport.h"
+#include "banyan/run/transport/channel_transport.h"
 
 namespace banyan::run {
 
-class LaneMeter : public Transport {
+class LaneMeter : public ChannelTransport {
  public:
-  // Of an engine whose channels are the peers (EngineOptions::channel is empty).
-  LaneMeter(Transport& transport, const RankPlan& plan);
+  LaneMeter(std::unique_ptr<ChannelTransport> transport, const RankPlan& plan);
 
   // Bytes of elements since the last call, by RankPlan::lanes.
-  std::vector<uint64_t> take();
+  std::vector<uint64_t> take() { return std::exchange(bytes_, std::vector<uint64_t>(bytes_.size())); }
 
-  size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) override;
-  size_t write_lasting(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) override;
-  bool has_unsent(uint32_t peer) override { return transport_.has_unsent(peer); }
-  std::span<const std::byte> peek(uint32_t peer) override { return transport_.peek(peer); }
-  void consume(uint32_t peer, size_t count) override { transport_.consume(peer, count); }
-  size_t read(uint32_t peer, std::span<std::byte> into) override { return transport_.read(peer, into); }
-  bool listen(uint32_t peer) override { return transport_.listen(peer); }
-  void wait(std::chrono::milliseconds at_most) override { transport_.wait(at_most); }
+  size_t write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) override;
+  size_t write_lasting(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) override;
+
+  uint32_t channel(uint32_t peer, uint32_t lane) const override { return transport_->channel(peer, lane); }
+  bool has_unsent(uint32_t channel) override { return transport_->has_unsent(channel); }
+  bool has_unsent_beside(uint32_t lane) override { return transport_->has_unsent_beside(lane); }
+  std::span<const std::byte> peek(uint32_t channel) override { return transport_->peek(channel); }
+  void consume(uint32_t channel, size_t count) override { transport_->consume(channel, count); }
+  size_t read(uint32_t channel, std::span<std::byte> into) override { return transport_->read(channel, into); }
+  bool listen(uint32_t channel) override { return transport_->listen(channel); }
+  void wait(std::chrono::milliseconds at_most) override { transport_->wait(at_most); }
+  void wake() override { transport_->wake(); }
+  void pace(uint32_t channel, uint64_t rate) override { transport_->pace(channel, rate); }
+  std::vector<LaneHealth> health() override { return transport_->health(); }
+  void drop(uint32_t channel) override { transport_->drop(channel); }
 
  private:
-  struct Peer {
-    std::vector<size_t> lane_of_stream;  // places in RankPlan::lanes
-    uint32_t stream = 0;                 // of the message that is going out
-    bool is_amid_message = false;
+  // The message that is going out on a channel.
+  struct Message {
+    uint32_t stream = 0;
+    bool is_under_way = false;
   };
 
-  void begins(Peer& peer, std::span<const std::byte> head);
-  size_t count(Peer& peer, size_t taken, std::span<const std::byte> head, std::span<const std::byte> body);
+  Message& message_on(uint32_t channel, std::span<const std::byte> head);
+  size_t count(uint32_t channel, Message& message, size_t taken, size_t of_head, size_t of_body);
 
-  Transport& transport_;
-  std::vector<Peer> peers_;
+  const std::unique_ptr<ChannelTransport> transport_;
+  std::vector<std::vector<size_t>> lane_of_stream_;  // by peer; places in RankPlan::lanes
+  std::unordered_map<uint32_t, Message> messages_;   // by channel
   std::vector<uint64_t> bytes_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "banyan/run/engine/message.h"
 
@@ -14,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 
 // Takes a few bytes of every write, and now and then none.
-class SlowTransport : public Transport {
+class SlowTransport : public ChannelTransport {
  public:
   explicit SlowTransport(size_t at_once) : at_once_(at_once) {}
 
@@ -25,6 +26,8 @@ class SlowTransport : public Transport {
   void consume(uint32_t, size_t) override {}
   size_t read(uint32_t, std::span<std::byte>) override { return 0; }
   void wait(std::chrono::milliseconds) override {}
+  uint32_t channel(uint32_t peer, uint32_t lane) const override { return 3 * lane + peer; }
+  void wake() override {}
 
  private:
   const size_t at_once_;
@@ -64,13 +67,12 @@ INSTANTIATE_TEST_SUITE_P(Pieces, LaneMeterOf, ::testing::Values(1, 7, 16, 17, 64
 
 TEST_P(LaneMeterOf, CountsTheElementsOfEachLaneAndNothingElse) {
   const RankPlan plan = sample_plan();
-  SlowTransport transport(GetParam());
-  LaneMeter meter(transport, plan);
+  LaneMeter meter(std::make_unique<SlowTransport>(GetParam()), plan);
   send(meter, 1, {.stream = 0, .kind = MessageKind::first_slice, .number = 100}, 301, true);
   send(meter, 2, {.stream = 0, .kind = MessageKind::first_slice, .number = 100}, 50);
   send(meter, 1, {.stream = 9, .kind = MessageKind::credit, .number = 5}, 0);  // of a stream from rank 1
   send(meter, 1, {.stream = 1, .kind = MessageKind::first_slice, .number = 100}, 20);
-  send(meter, 1, {.stream = 2, .kind = MessageKind::first_slice, .number = 100}, 1000);
+  send(meter, 4, {.stream = 2, .kind = MessageKind::first_slice, .number = 100}, 1000);  // of rank 1, too
   send(meter, 1, {.stream = 0, .kind = MessageKind::slice, .number = 1}, 99);
   send(meter, 2, {.stream = 0, .kind = MessageKind::slice, .number = 1}, 3);
   EXPECT_THAT(meter.take(), ElementsAre(20, 301 + 1000 + 99, 53));
@@ -81,8 +83,7 @@ TEST_P(LaneMeterOf, CountsTheElementsOfEachLaneAndNothingElse) {
 // Messages to several peers go out at the same time, each in pieces.
 TEST(LaneMeter, KeepsPeersApartWhileTheirMessagesAreUnderWay) {
   const RankPlan plan = sample_plan();
-  SlowTransport transport(sizeof(MessageHeader) + 4);
-  LaneMeter meter(transport, plan);
+  LaneMeter meter(std::make_unique<SlowTransport>(sizeof(MessageHeader) + 4), plan);
   std::array<std::byte, sizeof(MessageHeader)> head{};
   const MessageHeader header{.stream = 0, .kind = MessageKind::first_slice, .number = 100};
   std::memcpy(head.data(), &header, sizeof header);

@@ -1,6 +1,5 @@
 #include "banyan/run/trial/local.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,51 +8,43 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
-#include "banyan/run/engine/engine.h"
 #include "banyan/run/engine/sample_data.h"
+#include "banyan/run/join/free_port.h"
 #include "banyan/run/system/futex.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/run/system/shared_memory.h"
-#include "banyan/run/transport/shm_transport.h"
-#include "banyan/run/transport/tcp_transport.h"
 #include "banyan/run/trial/lane_meter.h"
 
 namespace banyan::run {
 namespace {
 
-constexpr std::array<std::string_view, 2> kTransportNames = {"shm", "tcp"};  // in the order of the enumerators
 constexpr uint64_t kMaxSliceBytes = uint64_t{64} << 20;
-// Nothing is expected to be missed while asleep; but if it were, a run would be late, not stuck.
-constexpr std::chrono::milliseconds kLongestSleep{100};
 
 uint64_t nanoseconds_now() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-// Where all ranks see each other: a starting line, and when each timed execution began and ended.
-class Track {
+// When each timed execution began and ended, as all ranks see it.
+class Laps {
  public:
-  Track(uint32_t ranks, uint32_t laps)
-      : ranks_(ranks), laps_(laps), memory_(sizeof(Line) + laps * sizeof(Lap)), line_(new (memory_.data()) Line) {
-    for (uint32_t i = 0; i < laps_; ++i) new (memory_.data() + sizeof(Line) + i * sizeof(Lap)) Lap;
+  Laps(uint32_t ranks, uint32_t laps)
+      : ranks_(ranks), laps_(laps), memory_(sizeof(Lap) * (uint64_t{laps} + 1)), home_(new (memory_.data()) Home) {
+    for (uint32_t i = 0; i < laps_; ++i) new (&lap(i)) Lap;
   }
 
-  // Returns when all ranks have come.
-  void line_up() {
-    const uint32_t round = line_->round.load(std::memory_order_acquire);
-    if (line_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks_) {
-      line_->arrived.store(0, std::memory_order_relaxed);
-      line_->round.store(round + 1, std::memory_order_release);
-      futex_wake_all(line_->round);
-      return;
+  // Returns when all ranks have finished: who leaves early may be missed by one that has still to read what it sent.
+  void finish() {
+    if (home_->finished.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks_) futex_wake_all(home_->finished);
+    for (uint32_t seen = 0; (seen = home_->finished.load(std::memory_order_acquire)) < ranks_;) {
+      futex_wait(home_->finished, seen, kLongestSleep);
     }
-    while (line_->round.load(std::memory_order_acquire) == round) futex_wait(line_->round, round, kLongestSleep);
   }
 
   void record(uint32_t lap, uint64_t begin, uint64_t end) {
@@ -70,15 +61,15 @@ class Track {
   }
 
  private:
-  struct Line {
-    alignas(64) std::atomic<uint32_t> arrived{0};
-    alignas(64) std::atomic<uint32_t> round{0};
-  };
   struct Lap {
     std::atomic<uint64_t> begin{UINT64_MAX}, end{0};
   };
+  struct Home {
+    std::atomic<uint32_t> finished{0};  // ranks
+  };
+  static_assert(sizeof(Home) <= sizeof(Lap));
 
-  Lap& lap(uint32_t i) const { return reinterpret_cast<Lap*>(memory_.data() + sizeof(Line))[i]; }
+  Lap& lap(uint32_t i) const { return reinterpret_cast<Lap*>(memory_.data())[i + 1]; }
   static void lower(std::atomic<uint64_t>& value, uint64_t to) {
     uint64_t was = value.load();
     while (to < was && !value.compare_exchange_weak(was, to)) {
@@ -90,9 +81,11 @@ class Track {
     }
   }
 
-  uint32_t ranks_, laps_;
+  static constexpr std::chrono::milliseconds kLongestSleep{100};
+
+  const uint32_t ranks_, laps_;
   SharedMemory memory_;
-  Line* line_;
+  Home* const home_;
 };
 
 // What a rank tells its parent.
@@ -106,6 +99,42 @@ struct RankReport {
   std::vector<uint64_t> lane_bytes;  // that it sent in one execution, by RankPlan::lanes
 };
 
+// Gives the communicator this schedule and no other.
+class OnlyPlan : public PlanSource {
+ public:
+  OnlyPlan(const Schedule& schedule, uint64_t slice_bytes) : schedule_(schedule), slice_bytes_(slice_bytes) {}
+
+  Answer plan(const Question& question) override {
+    CHECK(question.kind == schedule_.collective().kind()) << to_string(question.kind);
+    return {.schedule = &schedule_, .planner = "the plan", .slice_bytes = slice_bytes_};
+  }
+  std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
+  bool knows_ways() const override { return false; }
+  std::string cable_name(uint32_t) const override { return ""; }
+  void avoid(const std::set<uint32_t>&) override {}
+
+ private:
+  const Schedule& schedule_;
+  const uint64_t slice_bytes_;
+};
+
+OperationKind operation_of(CollectiveKind kind, bool is_even) {
+  switch (kind) {
+    case CollectiveKind::allgather:
+      return is_even ? OperationKind::all_gather : OperationKind::all_gather_v;
+    case CollectiveKind::reduce_scatter:
+      return is_even ? OperationKind::reduce_scatter : OperationKind::reduce_scatter_v;
+    case CollectiveKind::allreduce:
+      return OperationKind::all_reduce;
+    case CollectiveKind::broadcast:
+      return OperationKind::broadcast;
+    case CollectiveKind::reduce:
+      return OperationKind::reduce;
+  }
+  CHECK(false) << static_cast<int>(kind);
+  return OperationKind::barrier;
+}
+
 // One rank's whole life.
 class Runner {
  public:
@@ -113,59 +142,106 @@ class Runner {
     const Schedule& schedule;
     uint64_t elements;
     element::Reduction reduction;
-    EngineOptions engine;
+    uint64_t slice_bytes;
+    Communicator::Transports transport;
+    std::chrono::milliseconds timeout;
+    std::string place;  // where the ranks meet
+    Secret secret;
   };
   Runner(const Task& task, const RankPlan& plan, const SampleData& data)
       : task_(task),
-        plan_(std::make_shared<RankPlan>(plan)),
+        plan_(plan),
         parts_(buffer_parts(task.schedule, plan.rank, task.elements)),
         data_(data),
         input_(plan.input_elements * size_of(task.reduction.type)),
         output_(plan.output_elements * size_of(task.reduction.type)) {}
 
-  RankReport run(Transport& transport, Track& track, uint32_t repeats) {
-    data_.fill(input_, plan_->rank, parts_.input_begin, parts_.input_end);
-    LaneMeter meter(transport, *plan_);
-    Engine engine(meter, task_.engine);
+  RankReport run(Laps& laps, uint32_t repeats) {
+    data_.fill(input_, plan_.rank, parts_.input_begin, parts_.input_end);
+    RegionPool pool;
+    std::vector<uint32_t> everybody(plan_.ranks);
+    std::iota(everybody.begin(), everybody.end(), 0u);
+    Communicator::Options options = this->options();
+    auto processes =
+        JoinedProcesses::join(pool, {.url = task_.place, .rank = plan_.rank, .size = plan_.ranks, .name = {}},
+                              task_.secret, options.join_timeout);
+    Communicator communicator(std::move(processes), 1, std::move(everybody), std::move(options));
+    const Call call = this->call();
     data_.spoil(output_);
-    execute(engine, meter);
-    report_.lane_bytes = meter.take();
+    communicator.run(call);
+    report_.lane_bytes = meter_->take();
     check();
     for (uint32_t lap = 0; lap < repeats; ++lap) {
       if (lap + 1 == repeats) data_.spoil(output_);
-      track.line_up();
+      communicator.barrier();
       const uint64_t begin = nanoseconds_now();
-      execute(engine, meter);
-      track.record(lap, begin, nanoseconds_now());
-      CHECK(meter.take() == report_.lane_bytes) << "execution " << executions_ << " sent other bytes than the first";
+      communicator.run(call);
+      laps.record(lap, begin, nanoseconds_now());
+      CHECK(meter_->take() == report_.lane_bytes) << "execution " << lap + 1 << " sent other bytes than the first";
     }
     if (repeats > 0) check();
+    communicator.finalize();
+    laps.finish();
     return report_;
   }
 
  private:
-  void execute(Engine& engine, Transport& transport) {
-    const Engine::Ticket ticket = engine.start({.plan = plan_,
-                                                .task = {.type = task_.reduction.type, .op = task_.reduction.op},
-                                                .sequence = ++executions_,
-                                                .input = input_,
-                                                .output = output_});
-    while (!engine.is_done(ticket)) {
-      if (!engine.progress()) transport.wait(kLongestSleep);
+  Communicator::Options options() {
+    // Our parent ends a run whose time is over.
+    const std::chrono::milliseconds patience = task_.timeout + std::chrono::minutes(1);
+    const auto source = std::make_shared<OnlyPlan>(task_.schedule, task_.slice_bytes);
+    return {.name = "run",
+            .timeout = patience,
+            .join_timeout = patience,
+            .progress = Communicator::Progress::by_nobody,
+            .transports = task_.transport,
+            .follows_plans = true,
+            .plans = [source](const Seating&) { return source; },
+            .around_transport =
+                [this](std::unique_ptr<ChannelTransport> transport) {
+                  auto meter = std::make_unique<LaneMeter>(std::move(transport), plan_);
+                  meter_ = meter.get();
+                  return meter;
+                }};
+  }
+
+  // Keeps `shards_`, to which the call points.
+  Call call() {
+    const Collective& collective = task_.schedule.collective();
+    for (uint32_t rank = 0; rank < plan_.ranks; ++rank) {
+      const auto [begin, end] = task_.schedule.shard_range(rank, task_.elements);
+      shards_.push_back(end - begin);
     }
+    const bool is_even = std::equal(shards_.begin() + 1, shards_.end(), shards_.begin());
+    Call call{.kind = operation_of(collective.kind(), is_even),
+              .type = task_.reduction.type,
+              .op = task_.reduction.op,
+              .factor = SampleData::factor(plan_.rank),
+              .other = root(),
+              .send = input_.data(),
+              .recv = output_.data(),
+              .count = shards_[plan_.rank]};
+    if (is_even) return call;
+    call.count = 0;
+    (collective.kind() == CollectiveKind::allgather ? call.recv_counts : call.send_counts) = shards_;
+    return call;
+  }
+
+  // Participant 0 where the collective has none.
+  uint32_t root() const {
+    const Collective& collective = task_.schedule.collective();
+    const auto participants = collective.participants();
+    const auto found = std::find(participants.begin(), participants.end(), collective.root());
+    return collective.is_rooted() ? static_cast<uint32_t>(found - participants.begin()) : 0;
   }
 
   void check() {
-    const Collective& collective = task_.schedule.collective();
-    if (collective.kind() == CollectiveKind::allgather) {
-      for (uint32_t owner = 0; owner < plan_->ranks; ++owner) {
-        const auto [begin, end] = task_.schedule.shard_range(owner, task_.elements);
-        check_part(owner, begin, end);
-      }
-    } else {
-      const auto participants = collective.participants();
-      const auto root = std::find(participants.begin(), participants.end(), collective.root()) - participants.begin();
-      check_part(static_cast<uint32_t>(root), parts_.output_begin, parts_.output_end);
+    if (task_.schedule.collective().kind() != CollectiveKind::allgather) {
+      return check_part(root(), parts_.output_begin, parts_.output_end);
+    }
+    uint64_t begin = 0;
+    for (uint32_t owner = 0; owner < plan_.ranks; begin += shards_[owner++]) {
+      check_part(owner, begin, begin + shards_[owner]);
     }
   }
 
@@ -184,11 +260,12 @@ class Runner {
   }
 
   const Task& task_;
-  const std::shared_ptr<const RankPlan> plan_;
+  const RankPlan& plan_;  // as the communicator makes it
   const BufferParts parts_;
   const SampleData& data_;
   std::vector<std::byte> input_, output_;
-  uint64_t executions_ = 0;
+  std::vector<size_t> shards_;  // elements, by rank
+  LaneMeter* meter_ = nullptr;  // of the communicator
   RankReport report_;
 };
 
@@ -229,21 +306,12 @@ void expect_memory_for(std::span<const RankPlan> plans, size_t element_bytes) {
                                           " of memory; give a smaller total or fewer ranks");
 }
 
-EngineOptions engine_options(const LocalRunOptions& options) {
+uint64_t slice_bytes(const LocalRunOptions& options) {
   const uint64_t slice = std::min(options.slice.count(), kMaxSliceBytes);
   if (slice < size_of(options.type))
     throw Error(ErrorCode::invalid_input, "a slice of " + options.slice.to_string() + " holds no element of " +
                                               std::string(to_string(options.type)));
-  if (options.op == element::ReduceOp::avg || options.op == element::ReduceOp::premul_sum)
-    throw Error(ErrorCode::unsupported, std::string(to_string(options.op)) +
-                                            " is a sum that is divided at its end or scaled at its start, which "
-                                            "a run of a plan does not do; give sum");
-  expect_reducible(options.type, options.op);
-  return {.slice_bytes = slice - slice % size_of(options.type)};
-}
-
-std::unique_ptr<Meeting> make_meeting(TransportKind kind, std::span<const RankPlan> plans) {
-  return kind == TransportKind::tcp ? make_tcp_meeting(peer_lists(plans)) : make_shm_meeting(peer_lists(plans));
+  return slice - slice % size_of(options.type);
 }
 
 // Counts what a rank sent along its lanes for the links that they cross.
@@ -255,7 +323,7 @@ void add_sent(const RankPlan& plan, std::span<const uint64_t> lane_bytes, LocalR
 }
 
 LocalRunReport summarize(const std::vector<std::string>& reports, std::span<const RankPlan> plans, size_t links,
-                         const Track& track) {
+                         const Laps& laps) {
   LocalRunReport summary;
   summary.link_bytes.resize(links);
   for (size_t rank = 0; rank < reports.size(); ++rank) {
@@ -268,7 +336,7 @@ LocalRunReport summarize(const std::vector<std::string>& reports, std::span<cons
     }
     summary.wrong_elements += answer.wrong;
   }
-  if (const std::vector<double> times = track.times(); !times.empty()) {
+  if (const std::vector<double> times = laps.times(); !times.empty()) {
     const size_t half = times.size() / 2;
     summary.min_seconds = times.front();
     summary.median_seconds = times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2;
@@ -278,17 +346,19 @@ LocalRunReport summarize(const std::vector<std::string>& reports, std::span<cons
 
 }  // namespace
 
-TransportKind parse_transport(std::string_view text) {
+Communicator::Transports parse_transport(std::string_view text) {
   NearestName nearest(text);
-  for (size_t i = 0; i < kTransportNames.size(); ++i) {
-    if (kTransportNames[i] == text) return static_cast<TransportKind>(i);
-    nearest.offer(kTransportNames[i]);
+  for (const auto transport : {Communicator::Transports::automatic, Communicator::Transports::tcp}) {
+    if (to_string(transport) == text) return transport;
+    nearest.offer(to_string(transport));
   }
   throw Error(ErrorCode::invalid_input,
               "unknown transport '" + std::string(text.substr(0, 60)) + "'" + nearest.hint() + "; known are shm, tcp");
 }
 
-std::string_view to_string(TransportKind kind) { return kTransportNames[static_cast<size_t>(kind)]; }
+std::string_view to_string(Communicator::Transports transport) {
+  return transport == Communicator::Transports::tcp ? "tcp" : "shm";
+}
 
 LocalRunReport run_locally(const Schedule& schedule, const LocalRunOptions& options) {
   const uint64_t elements = options.total.count() / size_of(options.type);
@@ -298,20 +368,23 @@ LocalRunReport run_locally(const Schedule& schedule, const LocalRunOptions& opti
   const Runner::Task task{.schedule = schedule,
                           .elements = elements,
                           .reduction = {.type = options.type, .op = options.op},
-                          .engine = engine_options(options)};
+                          .slice_bytes = slice_bytes(options),
+                          .transport = options.transport,
+                          .timeout = options.timeout,
+                          .place = "tcp://127.0.0.1:" + std::to_string(free_port()),
+                          .secret = Secret::random()};
+  expect_reducible(options.type, options.op);
   const std::vector<RankPlan> plans = make_rank_plans(schedule, elements);
   expect_memory_for(plans, size_of(options.type));
   const SampleData data(schedule.collective(), task.reduction);
   const auto ranks = static_cast<uint32_t>(plans.size());
-  Track track(ranks, options.repeats);
-  const std::unique_ptr<Meeting> meeting = make_meeting(options.transport, plans);
+  Laps laps(ranks, options.repeats);
   const auto reports = run_processes(ranks, options.timeout, [&](uint32_t rank) {
-    const std::unique_ptr<Transport> transport = meeting->join(rank);
-    return to_bytes(Runner(task, plans[rank], data).run(*transport, track, options.repeats));
+    return to_bytes(Runner(task, plans[rank], data).run(laps, options.repeats));
   });
-  LocalRunReport report = summarize(reports, plans, schedule.fabric().links().size(), track);
+  LocalRunReport report = summarize(reports, plans, schedule.fabric().links().size(), laps);
   report.elements = elements;
-  report.slice_bytes = task.engine.slice_bytes;
+  report.slice_bytes = task.slice_bytes;
   return report;
 }
 

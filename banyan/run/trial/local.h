@@ -1,8 +1,7 @@
-// Runs a schedule once on this machine: one process per participant, real bytes, a checked answer.
+// Runs a schedule on this machine: one process per participant, real bytes, a checked answer.
 //
-// The engine (engine.h) interprets the schedule and holds no algorithm; the transport (transport.h) carries bytes
-// between two processes. Both take what they need through constructors. Here they meet processes (processes.h) and data
-// whose answer is known (sample_data.h).
+// The processes are forked (processes.h). They join a communicator as those of any program do, and call it with data
+// whose answer is known (sample_data.h); it follows the schedule.
 //
 // "Rank 3" in reports and errors is the participant with that number, in the order of the collective.
 #pragma once
@@ -13,21 +12,21 @@
 #include <vector>
 
 #include "banyan/element/data_type.h"
+#include "banyan/run/communicator/communicator.h"
 #include "banyan/schedule/schedule.h"
 
 namespace banyan::run {
 
-enum class TransportKind : uint8_t { shared_memory, tcp };
-
-// Throws Error{invalid_input} with the known names, "shm" and "tcp".
-TransportKind parse_transport(std::string_view text);
-std::string_view to_string(TransportKind kind);
+// Throws Error{invalid_input} with the known names, "shm" and "tcp". Shared memory is `automatic`, which alone follows
+// plans there.
+Communicator::Transports parse_transport(std::string_view text);
+std::string_view to_string(Communicator::Transports transport);
 
 struct LocalRunOptions {
   Bytes total{0};  // M; rounded down to whole elements, which must leave at least one
   element::DataType type = element::DataType::float32;
-  element::ReduceOp op = element::ReduceOp::sum;  // not avg or premul_sum
-  TransportKind transport = TransportKind::shared_memory;
+  element::ReduceOp op = element::ReduceOp::sum;  // premul_sum: with SampleData::factor
+  Communicator::Transports transport = Communicator::Transports::automatic;
   Bytes slice{128 * 1024};                    // pipelining unit of a chunk; rounded down to elements, at most 64 MiB
   uint32_t repeats = 5;                       // timed executions, after one that is not timed
   std::chrono::milliseconds timeout{60'000};  // of the whole run; then every process is ended and it throws
@@ -49,10 +48,9 @@ struct LocalRunReport {
 // against a serially computed answer (data depends on rank and position), joins.
 //
 // Throws Error{invalid_input} when the schedule is not what its collective asks, the total holds no element or the
-// slice none, or the type cannot be reduced by the op (expect_reducible), Error{unsupported} for other ops and when the
-// buffers exceed this machine's memory, Error{peer_lost} naming the rank when a process dies, Error{timed_out},
-// Error{io}. However it ends, no process and no shared memory outlives the call. Must
-// be called while the process has one thread.
+// slice none, or the type cannot be reduced by the op (expect_reducible), Error{unsupported} when the buffers exceed
+// this machine's memory, Error{peer_lost} naming the rank when a process dies, Error{timed_out}, Error{io}. However it
+// ends, no process and no shared memory outlives the call. It forks: see processes.h about other threads.
 LocalRunReport run_locally(const Schedule& schedule, const LocalRunOptions& options);
 
 }  // namespace banyan::run

@@ -9,7 +9,7 @@
 namespace banyan::run {
 namespace {
 
-void run(benchmark::State& state, CollectiveKind kind, TransportKind transport) {
+void run(benchmark::State& state, CollectiveKind kind, Communicator::Transports transport) {
   const Schedule schedule =
       testing::sample_forest({.kind = kind, .ranks = static_cast<uint32_t>(state.range(0)), .trees_per_root = 1});
   const Bytes total(static_cast<uint64_t>(state.range(1)));
@@ -26,11 +26,12 @@ void sizes(benchmark::internal::Benchmark* bench) {
   bench->UseManualTime()->Iterations(3)->Unit(benchmark::kMicrosecond);
 }
 
-BENCHMARK_CAPTURE(run, allreduce_shm, CollectiveKind::allreduce, TransportKind::shared_memory)->Apply(sizes);
-BENCHMARK_CAPTURE(run, allreduce_tcp, CollectiveKind::allreduce, TransportKind::tcp)->Apply(sizes);
-BENCHMARK_CAPTURE(run, allgather_shm, CollectiveKind::allgather, TransportKind::shared_memory)->Apply(sizes);
-BENCHMARK_CAPTURE(run, allgather_tcp, CollectiveKind::allgather, TransportKind::tcp)->Apply(sizes);
-BENCHMARK_CAPTURE(run, reduce_scatter_shm, CollectiveKind::reduce_scatter, TransportKind::shared_memory)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allreduce_shm, CollectiveKind::allreduce, Communicator::Transports::automatic)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allreduce_tcp, CollectiveKind::allreduce, Communicator::Transports::tcp)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allgather_shm, CollectiveKind::allgather, Communicator::Transports::automatic)->Apply(sizes);
+BENCHMARK_CAPTURE(run, allgather_tcp, CollectiveKind::allgather, Communicator::Transports::tcp)->Apply(sizes);
+BENCHMARK_CAPTURE(run, reduce_scatter_shm, CollectiveKind::reduce_scatter, Communicator::Transports::automatic)
+    ->Apply(sizes);
 
 }  // namespace
 }  // namespace banyan::run

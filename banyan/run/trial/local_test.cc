@@ -37,8 +37,8 @@ void expect_right(const Schedule& schedule, const LocalRunOptions& options, cons
   EXPECT_EQ(report.elements, options.total.count() / size_of(options.type)) << what;
 }
 
-class EveryRun : public ::testing::TestWithParam<TransportKind> {};
-INSTANTIATE_TEST_SUITE_P(LocalRun, EveryRun, Values(TransportKind::shared_memory, TransportKind::tcp),
+class EveryRun : public ::testing::TestWithParam<Communicator::Transports> {};
+INSTANTIATE_TEST_SUITE_P(LocalRun, EveryRun, Values(Communicator::Transports::automatic, Communicator::Transports::tcp),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 TEST_P(EveryRun, BringsEveryKindTypeAndReduction) {
@@ -214,11 +214,13 @@ TEST(LocalRun, RefusesWhatHoldsNoElement) {
               HasSubstr("a slice of 7 B holds no element of float64"));
 }
 
-TEST(LocalRun, RefusesSumsThatAreNotOnlySums) {
+TEST_P(EveryRun, BringsSumsThatAreScaledOrDivided) {
   for (const element::ReduceOp op : {element::ReduceOp::avg, element::ReduceOp::premul_sum}) {
-    const Error error = refusal_of({.total = Bytes(8), .op = op});
-    EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    EXPECT_THAT(error.what(), HasSubstr(std::string(to_string(op)) + " is a sum"));
+    for (const CollectiveKind kind : kKinds) {
+      expect_right(testing::sample_forest({.kind = kind, .ranks = 3, .root = 2}),
+                   {.total = Bytes(50'001), .op = op, .transport = GetParam(), .repeats = 1},
+                   std::string(to_string(kind)) + " " + std::string(to_string(op)));
+    }
   }
 }
 
@@ -244,7 +246,7 @@ TEST(LocalRun, RefusesAScheduleThatDoesNotSpanItsRanks) {
 }
 
 TEST(LocalRun, KnowsItsTransportsByName) {
-  for (const TransportKind kind : {TransportKind::shared_memory, TransportKind::tcp}) {
+  for (const Communicator::Transports kind : {Communicator::Transports::automatic, Communicator::Transports::tcp}) {
     EXPECT_EQ(parse_transport(to_string(kind)), kind);
   }
   EXPECT_THROW(parse_transport("udp"), Error);
