@@ -194,7 +194,8 @@ TEST(JsonReader, RefusesNumbersThatDoNotFit) {
 TEST(JsonReader, PutsThePlaceBeforeWhatOthersComplainOf) {
   const auto read = [](JsonNode root) { root.at("rates")[1].bandwidth(); };
   EXPECT_THAT(error_in(R"({"rates": ["1 GB/s", "300"]})", read), AllOf(StartsWith("rates[1]: "), HasSubstr("unit")));
-  EXPECT_EQ(error_in(R"({"rates": [0, 300]})", read), "rates[1] is not a text with a unit such as \"400 Gb/s\": it is 300");
+  EXPECT_EQ(error_in(R"({"rates": [0, 300]})", read),
+            "rates[1] is not a text with a unit such as \"400 Gb/s\": it is 300");
   EXPECT_EQ(error_in("[5]", [](JsonNode root) { throw root[0].error("stands twice"); }), "[0] stands twice");
 }
 

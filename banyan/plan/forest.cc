@@ -9,6 +9,8 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/plan/capacities.h"
+#include "banyan/plan/exchange.h"
+#include "banyan/plan/hubs.h"
 #include "banyan/plan/network.h"
 #include "banyan/plan/packing.h"
 #include "banyan/plan/rotation.h"
@@ -21,8 +23,6 @@ namespace {
 // The search for the least time under a height: in these parts of the optimal time, and so many halvings at the end.
 constexpr int64_t kTimeParts = 256;
 constexpr int kNarrowingSteps = 3;
-// Trees that come at once by rotation may be so much higher than what is low enough: a search seldom does better.
-constexpr uint32_t kRotationExcess = 2;
 
 // One direction of a collective, planned: trees of `trees_per_weight` units per unit of weight.
 struct Phase {
@@ -56,11 +56,25 @@ std::optional<Packing> pack(const Network& network, const Fabric& fabric, const 
   if (auto packing = pack_along_shortest_paths(network, capacities.capacity, capacities.supply);
       packing && is_low(*packing, height))
     return packing;
-  for (uint32_t rotated = height; rotated <= (options.max_height ? height : height + kRotationExcess); ++rotated) {
-    if (auto packing = pack_by_rotation(network, fabric, capacities.capacity, capacities.supply, rotated))
-      return packing;
-  }
+  const auto rotate = options.max_height ? pack_by_rotation : pack_low_by_rotation;
+  if (auto packing = rotate(network, fabric, capacities.capacity, capacities.supply, height)) return packing;
   return pack_trees(network, capacities.capacity, capacities.supply, packing_options(options));
+}
+
+// Trees of a single root, where they are low: single trees grown one after the other come out as tall as chains.
+std::optional<HubPacking> pack_one_root(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
+                                        const ForestOptions& options) {
+  const auto owes = [](int64_t units) { return units > 0; };
+  if (options.trees || std::ranges::count_if(capacities.supply, owes) != 1) return std::nullopt;
+  const auto root = std::ranges::find_if(capacities.supply, owes);
+  const uint32_t from = static_cast<uint32_t>(root - capacities.supply.begin());
+  if (auto packing = pack_by_exchange(network, capacities.capacity, from, *root))
+    return HubPacking{.packing = std::move(*packing)};
+  // No arc has a capacity of more than all trees once for each terminal (capacities.cc), and sums over arcs are
+  // counted in 64 bits.
+  const int64_t most_units =
+      (int64_t{1} << 61) / (network.terminal_count() + int64_t{1}) / static_cast<int64_t>(network.arcs().size());
+  return pack_over_hubs(network, fabric, capacities.capacity, from, *root, most_units);
 }
 
 // Under a height limit the cut condition is necessary, no longer sufficient. Widens the time step by step from the
@@ -127,6 +141,11 @@ Phase solve(Problem problem, const Fabric& fabric, const Collective& collective,
   const int64_t trees = problem.capacities.trees_per_weight;
   if (options.max_height)
     return plan_low_phase(std::move(problem.network), fabric, collective, problem.witness, trees, options);
+  if (auto low = pack_one_root(problem.network, fabric, problem.capacities, options)) {
+    return {.network = std::move(problem.network),
+            .trees_per_weight = trees * low->parts,
+            .packing = std::move(low->packing)};
+  }
   std::optional<Packing> packing = pack(problem.network, fabric, problem.capacities, options);
   CHECK(packing.has_value()) << "no packing although the cut condition holds";
   return {.network = std::move(problem.network), .trees_per_weight = trees, .packing = std::move(*packing)};

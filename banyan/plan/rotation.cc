@@ -12,6 +12,9 @@
 namespace banyan::plan {
 namespace {
 
+// How much higher than asked for trees may come out.
+constexpr uint32_t kExcess = 2;
+
 // The declared generators as they act on a network, and what they make alike.
 class Action {
  public:
@@ -278,6 +281,15 @@ std::optional<Packing> pack_by_rotation(const Network& network, const Fabric& fa
   };
   for (const Manner& manner : manners) {
     if (auto packing = RotatingPacker(network, *action, capacity, supply).pack(manner)) return packing;
+  }
+  return std::nullopt;
+}
+
+std::optional<Packing> pack_low_by_rotation(const Network& network, const Fabric& fabric,
+                                            std::span<const int64_t> capacity, std::span<const int64_t> supply,
+                                            uint32_t height) {
+  for (uint32_t most = height; most <= height + kExcess; ++most) {
+    if (auto packing = pack_by_rotation(network, fabric, capacity, supply, most)) return packing;
   }
   return std::nullopt;
 }

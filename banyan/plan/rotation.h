@@ -22,4 +22,9 @@ namespace banyan::plan {
 std::optional<Packing> pack_by_rotation(const Network& network, const Fabric& fabric, std::span<const int64_t> capacity,
                                         std::span<const int64_t> supply, uint32_t height);
 
+// The same, at most `height` high or a little higher: a search that takes longer seldom does better.
+std::optional<Packing> pack_low_by_rotation(const Network& network, const Fabric& fabric,
+                                            std::span<const int64_t> capacity, std::span<const int64_t> supply,
+                                            uint32_t height);
+
 }  // namespace banyan::plan

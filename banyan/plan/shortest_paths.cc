@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kFar = UINT32_MAX;
 
 // What one receiver gets from one root over one of its in-arcs.
-struct Share {
+struct Portion {
   uint32_t arc = 0;
   int64_t units = 0;
 };
@@ -35,8 +35,8 @@ class Receiver {
     return true;
   }
 
-  std::vector<Share> shares(uint32_t root) const {
-    std::vector<Share> result;
+  std::vector<Portion> shares(uint32_t root) const {
+    std::vector<Portion> result;
     for (uint32_t bin = 0; bin < arcs_.size(); ++bin) {
       if (amount_[root][bin] > 0) result.push_back({.arc = arcs_[bin], .units = amount_[root][bin]});
     }
@@ -109,7 +109,7 @@ std::vector<uint32_t> distances_from(const Network& network, std::span<const int
 // Cuts the units of one root into trees: from one breakpoint of any receiver's shares to the next, parents stay the
 // same.
 void cut_into_trees(const Network& network, uint32_t root, int64_t supply, const std::vector<uint32_t>& distance,
-                    const std::vector<std::vector<Share>>& shares, Packing& packing) {
+                    const std::vector<std::vector<Portion>>& shares, Packing& packing) {
   std::vector<uint32_t> order(network.terminal_count());
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return distance[a] < distance[b]; });
@@ -143,8 +143,9 @@ std::optional<Packing> pack_along_shortest_paths(const Network& network, std::sp
     distance.push_back(distances_from(network, capacity, root));
     if (*std::max_element(distance.back().begin(), distance.back().end()) == kFar) return std::nullopt;
   }
-  std::vector<std::vector<std::vector<Share>>> shares(terminals,
-                                                      std::vector<std::vector<Share>>(terminals));  // by root, receiver
+  std::vector<std::vector<std::vector<Portion>>> shares(
+      terminals,
+      std::vector<std::vector<Portion>>(terminals));  // by root, receiver
   for (uint32_t t = 0; t < terminals; ++t) {
     const std::span arcs = network.in_arcs(t);
     std::vector<int64_t> room, needs(supply.begin(), supply.end());

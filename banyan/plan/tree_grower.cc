@@ -130,22 +130,19 @@ void TreeGrower::reopen() {
   closed_arcs_.clear();
 }
 
-void TreeGrower::join(const Candidate& candidate) {
-  const std::span path = path_of(candidate);
+void TreeGrower::join(std::span<const uint32_t> path) {
   const uint32_t begin = static_cast<uint32_t>(path_arcs_.size());
+  const uint32_t from = network_.arcs()[path.front()].tail, to = network_.arcs()[path.back()].head;
   for (const uint32_t arc : path) {
     if (uses_[classes_.of[arc]]++ == 0) used_.push_back(classes_.of[arc]);
   }
-  ledger_.take(path, candidate.to);
-  members_[candidate.to] = 1;
-  depth_[candidate.to] = depth_[candidate.from] + 1;
+  ledger_.take(path, to);
+  members_[to] = 1;
+  depth_[to] = depth_[from] + 1;
   path_arcs_.insert(path_arcs_.end(), path.begin(), path.end());
-  edges_.push_back({.from = candidate.from,
-                    .to = candidate.to,
-                    .path_begin = begin,
-                    .path_end = static_cast<uint32_t>(path_arcs_.size())});
-  height_ = std::max(height_, depth_[candidate.to]);
-  feed_switches(candidate.to);
+  edges_.push_back({.from = from, .to = to, .path_begin = begin, .path_end = static_cast<uint32_t>(path_arcs_.size())});
+  height_ = std::max(height_, depth_[to]);
+  feed_switches(to);
 }
 
 // Lowers the distances of switches from the nearest member.
@@ -314,7 +311,7 @@ bool TreeGrower::serve(const Limits& limits) {
       std::push_heap(heap_.begin(), heap_.end());
       continue;
     }
-    join(best);
+    join(path);
     any = true;
   }
   return any;
@@ -341,7 +338,41 @@ void TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& li
   for (const uint32_t member : frontier) retry_[member] = 0;
 }
 
-bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits) {
+bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits, std::span<const Path> start) {
+  begin_tree(root, units);
+  for (const Path path : start) {
+    if (!ledger_.allows(path, network_.arcs()[path.back()].head)) return false;
+    join(path);
+  }
+  // The members that the tree begins with spread in the order of their depth, as if they had grown.
+  const size_t started = edges_.size();
+  const uint32_t deepest_start = height_;
+  uint32_t level = 0;
+  std::vector<uint32_t> frontier{root};
+  while (edges_.size() + 1 < network_.terminal_count()) {
+    const size_t before = edges_.size();
+    grow_level(frontier, limits);
+    if (edges_.size() == before && waiting_ && level >= deepest_start) {
+      // Whoever waits does so in vain, the wide ways are full: any member may serve it.
+      frontier.assign(1, root);
+      for (const Edge& edge : edges_) frontier.push_back(edge.to);
+      patient_ = false;
+      grow_level(frontier, limits);
+      patient_ = true;
+      waiting_ = false;
+    }
+    frontier.clear();
+    ++level;
+    for (size_t i = 0; i < started; ++i) {
+      if (depth_[edges_[i].to] == level) frontier.push_back(edges_[i].to);
+    }
+    for (size_t i = before; i < edges_.size(); ++i) frontier.push_back(edges_[i].to);
+    if (frontier.empty()) return false;
+  }
+  return true;
+}
+
+void TreeGrower::begin_tree(uint32_t root, int64_t units) {
   for (const uint32_t id : used_) uses_[id] = 0;
   used_.clear();
   reopen();
@@ -357,24 +388,6 @@ bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits) {
   waiting_ = false;
   std::fill(fed_from_.begin(), fed_from_.end(), kUnseen);
   feed_switches(root);
-  std::vector<uint32_t> frontier{root};
-  while (edges_.size() + 1 < network_.terminal_count()) {
-    const size_t before = edges_.size();
-    grow_level(frontier, limits);
-    if (edges_.size() == before && waiting_) {
-      // Whoever waits does so in vain, the wide ways are full: any member may serve it.
-      frontier.assign(1, root);
-      for (const Edge& edge : edges_) frontier.push_back(edge.to);
-      patient_ = false;
-      grow_level(frontier, limits);
-      patient_ = true;
-      waiting_ = false;
-    }
-    if (edges_.size() == before) return false;
-    frontier.clear();
-    for (size_t i = before; i < edges_.size(); ++i) frontier.push_back(edges_[i].to);
-  }
-  return true;
 }
 
 }  // namespace banyan::plan

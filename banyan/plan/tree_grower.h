@@ -45,8 +45,13 @@ class TreeGrower {
              std::span<const int64_t> supply, CutLedger& ledger)
       : TreeGrower(network, left, initial, supply, ledger, ArcClasses::one_each(network.arcs().size())) {}
 
-  // True when the tree reaches every terminal. Otherwise the accessors show how far it came.
-  bool grow(uint32_t root, int64_t units, const Limits& limits);
+  // A path that a tree begins with.
+  using Path = std::span<const uint32_t>;
+
+  // True when the tree reaches every terminal. Otherwise the accessors show how far it came. It begins with the paths
+  // of `start`, parents before children, for which there must be room; where the ledger refuses one of them, the tree
+  // does not grow.
+  bool grow(uint32_t root, int64_t units, const Limits& limits, std::span<const Path> start = {});
 
   std::span<const Edge> edges() const { return edges_; }  // parents before children
   std::span<const uint32_t> path_arcs() const { return path_arcs_; }
@@ -78,6 +83,7 @@ class TreeGrower {
   bool has_room(uint32_t arc, uint32_t more = 1) const { return left_[arc] >= taken(arc, more); }
   double comfort(uint32_t arc) const;
   double score(std::span<const uint32_t> path) const;
+  void begin_tree(uint32_t root, int64_t units);
   void open_ways(std::span<const uint32_t> frontier, const Limits& limits);
   double best_way(uint32_t vertex);
   bool settle(Candidate& candidate);
@@ -91,7 +97,7 @@ class TreeGrower {
   void grow_level(std::span<const uint32_t> frontier, const Limits& limits);
   bool has_better_way(const Candidate& candidate, const Limits& limits) const;
   void feed_switches(uint32_t member);
-  void join(const Candidate& candidate);
+  void join(std::span<const uint32_t> path);
   std::span<const uint32_t> path_of(const Candidate& candidate) const {
     return std::span(scratch_).subspan(candidate.path_begin, candidate.path_end - candidate.path_begin);
   }

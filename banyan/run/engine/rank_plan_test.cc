@@ -211,6 +211,26 @@ TEST(RankPlan, ScalesTreesToBlocks) {
   }
 }
 
+// So that a call with counts puts the same bytes on every link as one without.
+TEST(RankPlan, CutsBlocksThatAreShardsAsItCutsTheWhole) {
+  for (const CollectiveKind kind : {CollectiveKind::allgather, CollectiveKind::reduce_scatter}) {
+    const Schedule schedule =
+        testing::sample_forest({.kind = kind, .ranks = 3, .trees_per_root = 3, .weights = {2, 3, 5}, .seed = 4});
+    for (const uint64_t elements : {1u, 7u, 100u, 1009u}) {
+      std::vector<Block> blocks;
+      for (uint32_t rank = 0; rank < 3; ++rank) {
+        const auto [begin, end] = schedule.shard_range(rank, elements);
+        blocks.push_back({.at = begin, .count = end - begin});
+      }
+      for (uint32_t rank = 0; rank < 3; ++rank) {
+        const RankPlan whole = make_rank_plan(schedule, elements, rank), cut = make_block_plan(schedule, blocks, rank);
+        ASSERT_EQ(cut.roles.size(), whole.roles.size()) << elements;
+        for (size_t i = 0; i < whole.roles.size(); ++i) EXPECT_EQ(cut.roles[i].length, whole.roles[i].length) << i;
+      }
+    }
+  }
+}
+
 TEST(RankPlan, RefusesBlocksWithoutTrees) {
   const std::vector<Block> blocks(3, {.at = 0, .count = 1});
   EXPECT_THROW(make_block_plan(testing::sample_forest({.ranks = 3}), blocks, 0), Error);

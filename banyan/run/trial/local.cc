@@ -16,6 +16,7 @@
 #include "banyan/base/nearest.h"
 #include "banyan/run/engine/sample_data.h"
 #include "banyan/run/join/free_port.h"
+#include "banyan/run/system/futex.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/run/system/shared_memory.h"
 #include "banyan/run/trial/lane_meter.h"
@@ -33,8 +34,17 @@ uint64_t nanoseconds_now() {
 // When each timed execution began and ended, as all ranks see it.
 class Laps {
  public:
-  explicit Laps(uint32_t laps) : laps_(laps), memory_(std::max(laps, 1u) * sizeof(Lap)) {
-    for (uint32_t i = 0; i < laps_; ++i) new (memory_.data() + i * sizeof(Lap)) Lap;
+  Laps(uint32_t ranks, uint32_t laps)
+      : ranks_(ranks), laps_(laps), memory_(sizeof(Lap) * (uint64_t{laps} + 1)), home_(new (memory_.data()) Home) {
+    for (uint32_t i = 0; i < laps_; ++i) new (&lap(i)) Lap;
+  }
+
+  // Returns when all ranks have finished: who leaves early may be missed by one that has still to read what it sent.
+  void finish() {
+    if (home_->finished.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks_) futex_wake_all(home_->finished);
+    for (uint32_t seen = 0; (seen = home_->finished.load(std::memory_order_acquire)) < ranks_;) {
+      futex_wait(home_->finished, seen, kLongestSleep);
+    }
   }
 
   void record(uint32_t lap, uint64_t begin, uint64_t end) {
@@ -54,8 +64,12 @@ class Laps {
   struct Lap {
     std::atomic<uint64_t> begin{UINT64_MAX}, end{0};
   };
+  struct Home {
+    std::atomic<uint32_t> finished{0};  // ranks
+  };
+  static_assert(sizeof(Home) <= sizeof(Lap));
 
-  Lap& lap(uint32_t i) const { return reinterpret_cast<Lap*>(memory_.data())[i]; }
+  Lap& lap(uint32_t i) const { return reinterpret_cast<Lap*>(memory_.data())[i + 1]; }
   static void lower(std::atomic<uint64_t>& value, uint64_t to) {
     uint64_t was = value.load();
     while (to < was && !value.compare_exchange_weak(was, to)) {
@@ -67,8 +81,11 @@ class Laps {
     }
   }
 
-  uint32_t laps_;
+  static constexpr std::chrono::milliseconds kLongestSleep{100};
+
+  const uint32_t ranks_, laps_;
   SharedMemory memory_;
+  Home* const home_;
 };
 
 // What a rank tells its parent.
@@ -172,6 +189,7 @@ class Runner {
     }
     if (repeats > 0) check();
     communicator.finalize();
+    laps.finish();
     return report_;
   }
 
@@ -368,7 +386,7 @@ LocalRunReport run_locally(const Schedule& schedule, const LocalRunOptions& opti
   expect_memory_for(plans, size_of(options.type));
   const SampleData data(schedule.collective(), task.reduction);
   const auto ranks = static_cast<uint32_t>(plans.size());
-  Laps laps(options.repeats);
+  Laps laps(ranks, options.repeats);
   const auto reports = run_processes(ranks, options.timeout, [&](uint32_t rank) {
     return to_bytes(Runner(task, plans[rank], data).run(laps, options.repeats));
   });
