@@ -111,7 +111,7 @@ void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
   if ((is_rooted(call.kind) || is_message(call.kind)) && call.other >= size && !is_from_any) {
     refuse("rank " + std::to_string(call.other) + " does not exist; there are " + std::to_string(size));
   }
-  if (call.reduces()) expect_reducible(call.type, call.op);
+  if (reduces(call.kind)) expect_reducible(call.type, call.op);
   // So that no sum of counts, nor their bytes, can overflow.
   const auto expect_in_memory = [&](uint64_t elements, const char* what) {
     const bool is_small = elements >> 28 == 0;  // spares a division

@@ -30,7 +30,7 @@ const CallNumbers& CallLog::begin(const Call& call) {
     return recorder_.begin({.kind = call.kind,
                             .type = call.type,
                             .op = call.op,
-                            .other = call.is_rooted() ? call.other : kNoRank,
+                            .other = is_rooted(call.kind) ? call.other : kNoRank,
                             .count = count,
                             .counts_hash = begun.numbers[2]});
   });
