@@ -61,8 +61,8 @@ void AgentConnections::confirm(Entry& entry) {
   flush(connection);
 }
 
-// By a connection that is the first from now on. The confirmation also says that this rank knows the peer, so that a connection that
-// breaks before a word is one on which the peer has hung up.
+// By a connection that is the first from now on. The confirmation also says that this rank knows the peer, so that a
+// connection that breaks before a word is one on which the peer has hung up.
 void AgentConnections::send_unconfirmed(Entry& entry) {
   confirm(entry);
   Connection& connection = *entry.connections.front();

@@ -1,7 +1,7 @@
 // AgentConnections: connections between agents that carry messages, made when the first message is to be sent.
 //
-// Messages to a rank arrive once and in order, or not at all when it is lost. A connection that breaks is no death: both
-// ends call again, and what the peer has not confirmed is sent once more. A rank is *lost* when its host says that
+// Messages to a rank arrive once and in order, or not at all when it is lost. A connection that breaks is no death:
+// both ends call again, and what the peer has not confirmed is sent once more. A rank is *lost* when its host says that
 // nobody listens at its address any more (its listener was open before anybody knew of it, and goes with its process),
 // when it could not be reached for Options::lost_after, or when it hangs up again and again without a word, because it
 // has given this one up. A process that was stopped keeps its connections, and hears everything when it goes on.
@@ -50,8 +50,8 @@ class AgentConnections {
   AgentConnections(const AgentConnections&) = delete;
   AgentConnections& operator=(const AgentConnections&) = delete;
 
-  // OutgoingConnects the peer, if need be. Messages to closed ones vanish, as do those to a peer that confirms nothing, when they
-  // have become too many (kMaxQueued bytes).
+  // OutgoingConnects the peer, if need be. Messages to closed ones vanish, as do those to a peer that confirms nothing,
+  // when they have become too many (kMaxQueued bytes).
   void send(uint32_t rank, Message message);
   void call(uint32_t rank);
   // A connection by which `rank` called. False when it was closed before.

@@ -1,9 +1,9 @@
 // Hub: how news of who lives travels, by a star whose middle is the lowest rank that lives.
 //
-// Every rank reports to the hub what it saw itself: a process that ended, a connection that broke. The hub passes it on. Who
-// leaves in peace tells the hub, and goes when the hub has noted it; since the hub reads that before it reads the end
-// of the connection, it always knows which of the two an ending was. A rank that sees the process of another end
-// therefore asks the hub first, and draws its own conclusion when it has no answer soon.
+// Every rank reports to the hub what it saw itself: a process that ended, a connection that broke. The hub passes it
+// on. Who leaves in peace tells the hub, and goes when the hub has noted it; since the hub reads that before it reads
+// the end of the connection, it always knows which of the two an ending was. A rank that sees the process of another
+// end therefore asks the hub first, and draws its own conclusion when it has no answer soon.
 #pragma once
 
 #include <chrono>

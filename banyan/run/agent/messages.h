@@ -1,4 +1,5 @@
-// What agents say to each other over their connections: the kinds of messages, each with who reads it and what it holds.
+// What agents say to each other over their connections: the kinds of messages, each with who reads it and what it
+// holds.
 #pragma once
 
 #include <cstdint>

@@ -74,8 +74,8 @@ void CallWatch::look(const Look& look) {
   if (look.is_timed) look_at_time(now, look);
 }
 
-// A rank that is gone may have done its part before. All it did can be seen once its going is; so this rank looks at its
-// own work once more before it judges.
+// A rank that is gone may have done its part before. All it did can be seen once its going is; so this rank looks at
+// its own work once more before it judges.
 void CallWatch::look_at_ranks(const Look& look) {
   const uint32_t changes = peers_.changes();
   if (changes == changes_looked_at_ && look.steps == steps_looked_at_ && look.rank == rank_looked_at_) {
@@ -172,8 +172,8 @@ CallWatch::Answers CallWatch::ask_ranks(milliseconds at_most) {
   return answers;
 }
 
-// A rank that did not answer just before the timeout need not be given as much time again. One that did, and is too busy
-// to do so once more, is as it was.
+// A rank that did not answer just before the timeout need not be given as much time again. One that did, and is too
+// busy to do so once more, is as it was.
 CallWatch::Answers CallWatch::ask_about_timeout() {
   constexpr milliseconds kAnswerTime{100};
   std::vector<bool> was_mute;

@@ -1,8 +1,8 @@
 // CallWatch: decides whether a rank waits in vain, and says why.
 //
 // While nothing moves it looks, in turn, whether a rank is dead or has left; whether the ranks have called different
-// things, by asking them; whether the timeout is over. Long before that it warns, and names the rank for which all wait.
-// From the same knowledge it finds the cause of an error, which this rank may have seen the consequences of only.
+// things, by asking them; whether the timeout is over. Long before that it warns, and names the rank for which all
+// wait. From the same knowledge it finds the cause of an error, which this rank may have seen the consequences of only.
 //
 // It knows other ranks as Peers, and time as a TimeSource: a test has both simulated.
 #pragma once

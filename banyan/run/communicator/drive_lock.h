@@ -52,8 +52,8 @@ class DriveLock {
     announcements_.fetch_add(1, std::memory_order_seq_cst);
     futex_wake_all(announcements_);
   }
-  // Sleeps until the lock is free, or an announcement, or for so long; not at all when `is_enough`. Returns in all these
-  // cases, and sometimes for nothing.
+  // Sleeps until the lock is free, or an announcement, or for so long; not at all when `is_enough`. Returns in all
+  // these cases, and sometimes for nothing.
   template <typename IsEnough>
   void sleep(IsEnough is_enough, std::chrono::milliseconds at_most) {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);

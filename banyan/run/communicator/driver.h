@@ -1,5 +1,5 @@
-// Driver: how the operations of a communicator go on: in the caller's thread, in that of whoever waits, or in a progress
-// thread.
+// Driver: how the operations of a communicator go on: in the caller's thread, in that of whoever waits, or in a
+// progress thread.
 //
 // Calls for all ranks go on in the order of their start, as many at a time as the executor can have; messages between
 // two ranks go on beside them. A blocking call that finds nothing under way is carried out by its own thread at once.
@@ -92,8 +92,8 @@ class Driver : private ProgressThreads::Work {
   void stop_threads();
   // The same in a forked process, which has none.
   void forget_threads() { threads_.forget(); }
-  // Once nobody else drives: has `fail` note an error, and ends all operations with it. `has_calls`: calls for all ranks
-  // are among them.
+  // Once nobody else drives: has `fail` note an error, and ends all operations with it. `has_calls`: calls for all
+  // ranks are among them.
   template <typename Fail>
   void end_all(Fail fail);
 

@@ -71,11 +71,14 @@ class FakeExecutor : public Executor, public PlanReviser {
   bool can_do_without(uint32_t) const override { return false; }
   uint64_t steps() const override { return steps_; }
   uint32_t reroutes() const override { return 0; }
+  void propose(const FabricUpdate&) override {}
+  uint32_t generation() const override { return 0; }
   void hear(const std::string&) override {}
   void attend() override { ++attended; }
   void break_with(const Error&) override {}
   std::optional<Error> broken() const override { return std::nullopt; }
   PlanReviser* reviser() override { return this; }
+  EventSource* events() override { return nullptr; }
 
   std::atomic<int> attended{0};
   const std::vector<uint64_t>& over() const { return over_; }  // counts of the calls, in the order of their end

@@ -56,8 +56,8 @@ class ProgressThreads {
   void look_at_once();
   // The executor has heard something, or somebody is to be called back: whatever is under way.
   void ask_for_attention() { attention_.store(true, std::memory_order_release); }
-  // Ends the threads, by joining them; `wake_driver` ends the sleep of one that drives. A thread that calls this itself,
-  // in a call back, ends soon after.
+  // Ends the threads, by joining them; `wake_driver` ends the sleep of one that drives. A thread that calls this
+  // itself, in a call back, ends soon after.
   void stop(const std::function<void()>& wake_driver);
   // In a forked process, where there are none.
   void forget();

@@ -1,8 +1,8 @@
 // Rendezvous: the processes of a job find each other.
 //
 // They agree on a place before they are started: a url, from their launcher (environment.h) or by an id that one of
-// them made (UniqueId). Each brings a EndpointRecord; when all have come, everybody has the cards of all. Who comes late, or
-// twice, is named to all of them.
+// them made (UniqueId). Each brings a EndpointRecord; when all have come, everybody has the cards of all. Who comes
+// late, or twice, is named to all of them.
 //
 //   const Place place = Place::parse(invitation->url);
 //   Rendezvous rendezvous(place, Secret::from_environment(), {.rank = invitation->rank, .job = invitation->job},

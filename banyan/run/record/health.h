@@ -8,8 +8,9 @@
 
 namespace banyan::run {
 
-// In order of weight. unknown: it has said nothing, and nobody has heard of it. silent: stopped, or cut off; a suspicion
-// that may be withdrawn. left: it said good-bye and went. dead: its process has ended. Left and dead are for ever.
+// In order of weight. unknown: it has said nothing, and nobody has heard of it. silent: stopped, or cut off; a
+// suspicion that may be withdrawn. left: it said good-bye and went. dead: its process has ended. Left and dead are for
+// ever.
 enum class Health : uint8_t { unknown, alive, silent, left, dead };
 inline constexpr size_t kHealths = 5;
 
