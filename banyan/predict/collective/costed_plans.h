@@ -1,4 +1,4 @@
-// What a device's links cost, or measured curves where there are any, for jobs on a fabric.
+// Costs of a job's collectives on a fabric: of a device's links, or measured curves where there are any.
 //
 // Which links a collective loads is said by other plans. Its latency is the device's per doubling of the ranks that
 // take part, and links give as much of their bandwidth as protocols reach of it (link_efficiencies). Where a collective

@@ -2,7 +2,7 @@
 //
 // A job's collectives are fluid: all bytes of one move together, in proportion, like one flow that crosses every link
 // that the collective uses. That is what a pipelined execution with small slices converges to, and it costs one fluid
-// event instead of one for every message. What the messages cost is `latency`, before the first byte.
+// event instead of one for every message. `latency` is what the messages cost, before the first byte.
 //
 // Footprints are made by a CollectivePlans: of rings as collective libraries make them (RingPlans), or of schedules.
 // Plans may also say which messages a collective really is, for simulations that carry out each of them.
@@ -41,8 +41,8 @@ struct Footprint {
 class CollectiveMessages {
  public:
   virtual ~CollectiveMessages() = default;
-  // What at least two members send one another, each message at the cost of `alpha` besides its bytes and its links'
-  // latency. Nothing is folded. A barrier is an allreduce of no bytes. Throws Error{unsupported} naming what cannot be
+  // The transfers among two or more members. Each message costs `alpha` besides its bytes and its links' latency.
+  // Nothing is folded. A barrier is an allreduce of no bytes. Throws Error{unsupported} naming what cannot be
   // done, why, and what to use instead.
   virtual TransferGraph transfers(const CollectiveCall& call, Picoseconds alpha) = 0;
 };
@@ -57,7 +57,7 @@ class CollectivePlans {
   virtual CollectiveMessages* messages() { return nullptr; }
 };
 
-// What a step and a byte cost, besides what the links say.
+// The cost of a step and of a byte, on top of the links' own.
 struct RingCosts {
   Picoseconds launch = std::chrono::microseconds(5);        // of a collective, whatever its size
   Picoseconds step_inside = std::chrono::microseconds(1);   // of a message inside a box
@@ -77,7 +77,7 @@ struct RingCosts {
 // `costs` are those of flows.
 std::unique_ptr<CollectivePlans> make_ring_plans(const Fabric& fabric, const RingCosts& costs);
 
-// What ring plans carry out by messages, of a call that has a scheduled_kind().
+// The schedule that ring plans carry out by messages, of a call that has a scheduled_kind().
 Schedule ring_schedule(const Fabric& fabric, const CollectiveCall& call);
 
 // Of a schedule for the same call: bytes by its trees, and `alpha` with its links' latency for each hop of the highest.

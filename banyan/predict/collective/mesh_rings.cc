@@ -91,7 +91,7 @@ class Search {
     return false;
   }
 
-  // Those that have most links left first.
+  // The next places of the ring, those with most links left first.
   Places nexts(const Places& ring) {
     const uint32_t last = ring.back();
     Places nexts;

@@ -1,8 +1,8 @@
 // How long a schedule takes: its trees carried out slice by slice on a fluid network.
 //
-// What is modelled: slices pipelined along all trees at once, reduce and spread overlapped; on every tree edge one
+// The model: slices pipelined along all trees at once, reduce and spread overlapped; on every tree edge one
 // message after the other, in order; each message costs alpha before its first byte and its links' latency after its
-// last; links shared max-min fairly. What is not: reduction time, buffers that run out, routing other than the
+// last; links shared max-min fairly. Not modelled: reduction time, buffers that run out, routing other than the
 // schedule's.
 #pragma once
 

@@ -69,7 +69,7 @@ double naive_seconds(const Schedule& schedule, Bytes total, Bytes slice, double 
   }
   double now = 0;
   for (;;) {
-    // Whoever may begin does.
+    // Every message that may begin does.
     for (Message& message : all) {
       bool may = message.begun < 0 && (message.before == SIZE_MAX || all[message.before].sent >= 0);
       for (const size_t need : message.needs) may &= all[need].arrived >= 0;

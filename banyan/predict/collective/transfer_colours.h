@@ -1,5 +1,5 @@
-// Which transfers and links of a schedule are alike, as colours; transfer_graph.h says what that is for and why it is
-// right. Private to transfer_graph.cc.
+// Colours of transfers and links of a schedule: equal colours are alike. transfer_graph.h says what that is for and why
+// it is right. Private to transfer_graph.cc.
 #pragma once
 
 #include <cstdint>

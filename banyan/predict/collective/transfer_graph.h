@@ -65,7 +65,7 @@ class TransferGraph {
   std::span<const FluidHop> hops(uint32_t transfer) const { return part(hops_, hops_start_, transfer); }
   std::span<const uint32_t> needs(uint32_t transfer) const { return part(needs_, needs_start_, transfer); }
 
-  // Those that need it.
+  // The transfers that need it.
   std::span<const uint32_t> dependents(uint32_t transfer) const {
     return part(dependents_, dependents_start_, transfer);
   }

@@ -107,13 +107,13 @@ const Footprint& JobCollectives::footprint(const JobCall& call) {
     Footprint made = ask([&](const CollectiveCall& asked) { return plans_.footprint(asked); });
     ordinary = group.footprints.emplace(use, std::move(made)).first;
   }
-  if (links_.detours() == nullptr || !links_.is_blocked(ordinary->second.hops)) return ordinary->second;
-  const bool is_other_state = std::exchange(group.state_of_detours, links_.state()) != links_.state();
-  auto detour = group.detours.find(use);
-  if (is_other_state || detour == group.detours.end()) {
-    if (is_other_state || group.detours.size() >= kMostFootprints) group.detours.clear();
-    auto made = ask([&](const CollectiveCall& asked) { return links_.detours()->footprint(links_.state(), asked); });
-    detour = group.detours.emplace(use, std::move(made)).first;
+  if (links_.rerouting() == nullptr || !links_.is_blocked(ordinary->second.hops)) return ordinary->second;
+  const bool is_other_state = std::exchange(group.state_of_rerouted, links_.state()) != links_.state();
+  auto detour = group.rerouted.find(use);
+  if (is_other_state || detour == group.rerouted.end()) {
+    if (is_other_state || group.rerouted.size() >= kMostFootprints) group.rerouted.clear();
+    auto made = ask([&](const CollectiveCall& asked) { return links_.rerouting()->footprint(links_.state(), asked); });
+    detour = group.rerouted.emplace(use, std::move(made)).first;
   }
   return detour->second ? *detour->second : ordinary->second;
 }

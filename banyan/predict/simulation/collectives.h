@@ -55,8 +55,8 @@ class JobCollectives {
     std::deque<OpenCall> open;
     std::map<JobKinds::Use, Footprint> footprints;
     // Round what is down in this state of the timeline; nothing: there is no way round.
-    std::map<JobKinds::Use, std::optional<Footprint>> detours;
-    uint32_t state_of_detours = 0;
+    std::map<JobKinds::Use, std::optional<Footprint>> rerouted;
+    uint32_t state_of_rerouted = 0;
   };
 
   std::vector<NodeId> sites(const JobCall& call) const;

@@ -142,7 +142,7 @@ void JobFlows::change_links(const std::function<JobLoad(Owner)>& load_now) {
     const Flow& flow = flows_[number];
     if (links_.is_blocked(flow.way)) {
       if (on_failure_ == OnFailure::fail) failing_.push_back(flow.job);
-      if (links_.detours() == nullptr) continue;
+      if (links_.rerouting() == nullptr) continue;
       const JobLoad load = load_now(flow.owner);
       if (!links_.is_blocked(load.hops)) go_on_along(number, load, left);
     } else if (flow.efficiency < 1) {  // its cap is another one now

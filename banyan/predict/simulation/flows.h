@@ -21,7 +21,7 @@
 
 namespace banyan::predict {
 
-// What one flow puts on links. Borrows its hops.
+// The load that one flow puts on links. Borrows its hops.
 struct JobLoad {
   std::span<const FluidHop> hops = {};  // by link of the fabric: coefficient / unit bytes for each of the flow's
   double unit = 1;
@@ -54,7 +54,7 @@ class JobFlows {
 
   // Lets `alike` equal ones of the job begin to move, of which one is `load`.
   void start(Owner owner, uint32_t job, uint32_t alike, const JobLoad& load);
-  // Those that end then, in a fixed order; good until the next call.
+  // The flows that end then, in a fixed order; good until the next call.
   const std::vector<Ended>& advance(Picoseconds time);
   // The next moment of the links, which is now(). `load_now` says what an owner would put on them from now on; it is
   // asked where flows move and one is held up.

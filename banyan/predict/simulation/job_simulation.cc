@@ -26,11 +26,11 @@ namespace {
 constexpr uint64_t kWorkBetweenLooks = 1 << 14;  // nodes and messages
 constexpr size_t kMostNamed = 4;
 
-std::unique_ptr<Detours> make_detours(const Fabric& fabric, const LinkTimeline& timeline,
-                                      const JobSimulationOptions& options) {
+std::unique_ptr<Rerouting> make_rerouting(const Fabric& fabric, const LinkTimeline& timeline,
+                                          const JobSimulationOptions& options) {
   if (options.on_failure != OnFailure::move || !timeline.any_ever_down()) return nullptr;
   CHECK(options.plans_for != nullptr) << "no plans for what is left of the fabric";
-  return std::make_unique<Detours>(fabric, timeline, options.plans_for);
+  return std::make_unique<Rerouting>(fabric, timeline, options.plans_for);
 }
 
 // Brings the parts together: what starts on ranks becomes time, messages and collectives; these become flows; what ends
@@ -42,9 +42,9 @@ class Simulation {
         jobs_(jobs),
         options_(options),
         timeline_(fabric, options.events),
-        detours_(make_detours(fabric, timeline_, options)),
-        kinds_(fabric, jobs, options, timeline_, detours_.get()),
-        links_(fabric_, timeline_, detours_.get(), kinds_),
+        rerouting_(make_rerouting(fabric, timeline_, options)),
+        kinds_(fabric, jobs, options, timeline_, rerouting_.get()),
+        links_(fabric_, timeline_, rerouting_.get(), kinds_),
         ranks_(jobs, kinds_),
         record_(jobs, ranks_, options.most_spans),
         messages_(jobs, kinds_, ranks_),
@@ -261,7 +261,7 @@ class Simulation {
     }
   }
 
-  // What it would put on links if it began now.
+  // The load that the owner would put on links if it began now.
   JobLoad load_of_owner(JobFlows::Owner owner) {
     switch (owner.kind) {
       case JobFlows::Owner::Kind::collective:
@@ -274,8 +274,7 @@ class Simulation {
     return {};
   }
 
-  // Ends jobs whose links have failed. What is under way of them stops; what waits for its partners is left where it
-  // is.
+  // Ends jobs whose links have failed. Their flows under way stop; nodes that wait for partners stay as they are.
   void give_up_failing() {
     for (const uint32_t job : flows_.take_failing()) {
       if (ranks_.is_job_given_up(job)) continue;
@@ -338,7 +337,7 @@ class Simulation {
   const std::vector<PlacedJob>& jobs_;
   const JobSimulationOptions options_;
   const LinkTimeline timeline_;
-  const std::unique_ptr<Detours> detours_;  // where flows move off failed links
+  const std::unique_ptr<Rerouting> rerouting_;  // where flows move off failed links
   const JobKinds kinds_;
   JobLinks links_;
   JobRanks ranks_;

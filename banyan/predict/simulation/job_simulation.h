@@ -23,13 +23,13 @@
 //   stop: what crosses it waits until it returns.
 //   move: a message takes another way of what is left of the fabric, a collective is expanded again on it; what was
 //     under way keeps what it had still to move, as bytes of a message and as a fraction of a collective, and its
-//     latency is not paid again. Where there is no way (detours.h says when) it waits: for its own way, or for another.
-//     What has moved does not move back, what starts after the return goes the ordinary way. Of a collective by
-//     messages, each message of its plan that would cross a failed link takes another way for itself.
-//   fail: jobs that have something on it end, at the failure or as soon as something of theirs would cross it. What
-//     they had still to do is left out, and links carry what had moved by then.
-// At one time, what ends comes first, then events, then what begins. What moves no bytes (a barrier) loads no link and
-// does not notice its failure.
+//     latency is not paid again. Where there is no way (rerouting.h says when) it waits: for its own way, or for
+//     another. What has moved does not move back, what starts after the return goes the ordinary way. Each message of a
+//     collective by messages that would cross a failed link takes another way for itself.
+//   fail: jobs that have something on it end, at the failure or as soon as something of theirs would cross it. The
+//     rest of the job is left out, and links carry what had moved by then.
+// At one time, what ends comes first, then events, then what begins. A collective without bytes (a barrier)
+// loads no link and does not notice its failure.
 //
 // Complexity: O(log n) a node, and a fluid event for each collective and message that is simulated. Memory: 8 bytes for
 // each node that is simulated, and the footprints of what is under way; by messages, some 200 for each tree edge that
@@ -48,9 +48,9 @@
 #include "banyan/job/job.h"
 #include "banyan/predict/collective/footprint.h"
 #include "banyan/predict/collective/schedule_simulation.h"
-#include "banyan/predict/simulation/detours.h"
 #include "banyan/predict/simulation/link_events.h"
 #include "banyan/predict/simulation/prediction.h"
+#include "banyan/predict/simulation/rerouting.h"
 
 namespace banyan::predict {
 

@@ -17,7 +17,7 @@ namespace {
 using Colour = uint64_t;
 
 constexpr int kMostRounds = 100;
-// What is alike in groups that are used in more ways is not looked for: each way has a footprint of its own.
+// Groups that are used in more ways are not compared: each way has a footprint of its own.
 constexpr size_t kMostUses = 512;
 
 size_t count_different(const std::vector<Colour>& colours) {
@@ -42,7 +42,7 @@ void number_colours(const std::vector<Colour>& colours, std::vector<uint32_t>& k
 }  // namespace
 
 JobKinds::JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, const JobSimulationOptions& options,
-                   const LinkTimeline& timeline, Detours* detours)
+                   const LinkTimeline& timeline, Rerouting* rerouting)
     : jobs_(jobs) {
   for (size_t link = 0; link < fabric.links().size(); ++link) {
     const double efficiency = options.link_efficiency.empty() ? 1 : options.link_efficiency[link];
@@ -52,7 +52,7 @@ JobKinds::JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, con
   bool may_fold = options.fold && options.collectives == CollectivesAs::flow && any_program_is_shared();
   find_uses(&may_fold);
   if (may_fold) {
-    fold(fabric, options, timeline, detours);
+    fold(fabric, options, timeline, rerouting);
   } else {
     keep_apart(fabric);
   }
@@ -76,7 +76,7 @@ bool JobKinds::any_program_is_shared() const {
                      [](const PlacedJob& placed) { return placed.job->programs().size() < placed.job->rank_count(); });
 }
 
-// What each group is used for, and whether that, and the absence of receives from anybody, allows folding.
+// Collects the uses of each group, and tells whether these, and the absence of receives from anybody, allow folding.
 void JobKinds::find_uses(bool* may_fold) {
   uses_.resize(kind_of_group_.size());
   for (size_t j = 0; j < jobs_.size(); ++j) {
@@ -137,11 +137,11 @@ uint32_t JobKinds::first_slot_of(const Job& job, uint32_t rank, uint32_t peer) {
 class JobKinds::Colours {
  public:
   Colours(const JobKinds& kinds, const Fabric& fabric, const JobSimulationOptions& options,
-          const LinkTimeline& timeline, Detours* detours)
+          const LinkTimeline& timeline, Rerouting* rerouting)
       : kinds_(kinds),
         options_(options),
         timeline_(timeline),
-        detours_(detours),
+        rerouting_(rerouting),
         routing_(fabric),
         crossings_(kinds.kind_of_group_.size()),
         ranks_(kinds.kind_of_rank_.size()),
@@ -193,7 +193,7 @@ class JobKinds::Colours {
   // Visits the states of the fabric in which what crosses `hops` otherwise goes round a link that is down.
   template <typename Hops, typename LinkOf, typename Visit>
   void for_each_detour(const Hops& hops, LinkOf link_of, Visit visit) const {
-    for (uint32_t state = 1; detours_ != nullptr && state < timeline_.states().size(); ++state) {
+    for (uint32_t state = 1; rerouting_ != nullptr && state < timeline_.states().size(); ++state) {
       const bool is_down = std::any_of(hops.begin(), hops.end(),
                                        [&](const auto& hop) { return timeline_.is_down(state, link_of(hop)); });
       if (is_down) visit(state);
@@ -217,7 +217,7 @@ class JobKinds::Colours {
           footprint.hops, [](const FluidHop& hop) { return LinkId{hop.link}; },
           [&](uint32_t state) {
             groups_[group] = mix(groups_[group], state);
-            if (const std::optional<Footprint> detour = detours_->footprint(state, call)) {
+            if (const std::optional<Footprint> detour = rerouting_->footprint(state, call)) {
               add_footprint(group, *detour, u, state);
             }
           });
@@ -260,7 +260,7 @@ class JobKinds::Colours {
     for_each_detour(
         way, [](LinkId link) { return link; },
         [&](uint32_t state) {
-          const auto detour = detours_->way(state, from, to);
+          const auto detour = rerouting_->way(state, from, to);
           talk.how = mix(mix(talk.how, state), detour.has_value());
           if (!detour) return;
           for (const LinkId link : *detour) talk.way.push_back({index(link), state});
@@ -309,7 +309,7 @@ class JobKinds::Colours {
   const JobKinds& kinds_;
   const JobSimulationOptions& options_;
   const LinkTimeline& timeline_;
-  Detours* const detours_;
+  Rerouting* const rerouting_;
   fabric::Routing routing_;
   std::vector<std::vector<Crossing>> crossings_;  // by group
   std::vector<Membership> memberships_;
@@ -318,8 +318,8 @@ class JobKinds::Colours {
 };
 
 void JobKinds::fold(const Fabric& fabric, const JobSimulationOptions& options, const LinkTimeline& timeline,
-                    Detours* detours) {
-  Colours colours(*this, fabric, options, timeline, detours);
+                    Rerouting* rerouting) {
+  Colours colours(*this, fabric, options, timeline, rerouting);
   if (!colours.refine()) return keep_apart(fabric);
   is_folded_ = true;
   number_colours(colours.ranks(), kind_of_rank_, &ranks_, ranks_like_);

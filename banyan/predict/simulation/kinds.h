@@ -1,4 +1,4 @@
-// Which ranks, groups and links of jobs on a fabric are alike; see job_simulation.h. Private to job_simulation.cc.
+// Ranks, groups and links of jobs on a fabric that are alike; see job_simulation.h. Private to job_simulation.cc.
 #pragma once
 
 #include <compare>
@@ -8,9 +8,9 @@
 
 #include "banyan/fabric/fabric.h"
 #include "banyan/fabric/routing.h"
-#include "banyan/predict/simulation/detours.h"
 #include "banyan/predict/simulation/job_simulation.h"
 #include "banyan/predict/simulation/link_events.h"
+#include "banyan/predict/simulation/rerouting.h"
 
 namespace banyan::predict {
 
@@ -19,7 +19,7 @@ class JobKinds {
  public:
   static constexpr uint32_t kUnused = UINT32_MAX;
 
-  // What a group is used for: one footprint each.
+  // One way in which a group is used. Each has a footprint.
   struct Use {
     CollectiveKind kind;
     uint32_t root;
@@ -27,9 +27,9 @@ class JobKinds {
     friend auto operator<=>(const Use&, const Use&) = default;
   };
 
-  // `detours`: where flows move off failed links; nullptr where they do not.
+  // `rerouting`: where flows move off failed links; nullptr where they do not.
   JobKinds(const Fabric& fabric, const std::vector<PlacedJob>& jobs, const JobSimulationOptions& options,
-           const LinkTimeline& timeline, Detours* detours);
+           const LinkTimeline& timeline, Rerouting* rerouting);
 
   uint32_t rank_count() const { return static_cast<uint32_t>(kind_of_rank_.size()); }
   uint32_t first_rank(size_t job) const { return first_rank_[job]; }
@@ -64,7 +64,8 @@ class JobKinds {
   void number();
   bool any_program_is_shared() const;
   void find_uses(bool* may_fold);
-  void fold(const Fabric& fabric, const JobSimulationOptions& options, const LinkTimeline& timeline, Detours* detours);
+  void fold(const Fabric& fabric, const JobSimulationOptions& options, const LinkTimeline& timeline,
+            Rerouting* rerouting);
   void keep_apart(const Fabric& fabric);
 
   const std::vector<PlacedJob>& jobs_;

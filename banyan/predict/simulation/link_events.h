@@ -62,7 +62,7 @@ class LinkTimeline {
   const std::vector<State>& states() const { return states_; }
   bool is_down(uint32_t state, LinkId link) const;
   bool any_ever_down() const;
-  // What the link has; `own` is what the fabric says.
+  // The bandwidth of the link in this state; `own` is its bandwidth in the fabric.
   Bandwidth bandwidth(uint32_t state, LinkId link, Bandwidth own) const;
 
  private:

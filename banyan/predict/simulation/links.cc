@@ -4,8 +4,8 @@
 
 namespace banyan::predict {
 
-JobLinks::JobLinks(const Fabric& fabric, const LinkTimeline& timeline, Detours* detours, const JobKinds& kinds)
-    : fabric_(fabric), timeline_(timeline), detours_(detours), kinds_(kinds), routing_(fabric) {
+JobLinks::JobLinks(const Fabric& fabric, const LinkTimeline& timeline, Rerouting* rerouting, const JobKinds& kinds)
+    : fabric_(fabric), timeline_(timeline), rerouting_(rerouting), kinds_(kinds), routing_(fabric) {
   for (uint32_t link = 0; link < fabric.links().size(); ++link) usable_.push_back(kinds.usable(link));
 }
 
@@ -34,8 +34,8 @@ const std::vector<LinkId>& JobLinks::way(NodeId from, NodeId to) {
   way_.clear();
   if (from != to) routing_.find(from, to, 0, way_);
   const auto is_down = [&](LinkId link) { return timeline_.is_down(state_, link); };
-  if (detours_ != nullptr && std::any_of(way_.begin(), way_.end(), is_down)) {
-    if (const auto detour = detours_->way(state_, from, to)) way_ = *detour;
+  if (rerouting_ != nullptr && std::any_of(way_.begin(), way_.end(), is_down)) {
+    if (const auto detour = rerouting_->way(state_, from, to)) way_ = *detour;
   }
   return way_;
 }

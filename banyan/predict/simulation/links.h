@@ -10,23 +10,23 @@
 #include <vector>
 
 #include "banyan/fabric/routing.h"
-#include "banyan/predict/simulation/detours.h"
 #include "banyan/predict/simulation/kinds.h"
+#include "banyan/predict/simulation/rerouting.h"
 
 namespace banyan::predict {
 
 class JobLinks {
  public:
-  // All outlive it. `detours`: where flows move off failed links; nullptr where they do not.
-  JobLinks(const Fabric& fabric, const LinkTimeline& timeline, Detours* detours, const JobKinds& kinds);
+  // All outlive it. `rerouting`: where flows move off failed links; nullptr where they do not.
+  JobLinks(const Fabric& fabric, const LinkTimeline& timeline, Rerouting* rerouting, const JobKinds& kinds);
 
   bool ever_change() const { return !timeline_.moments().empty(); }
   // When they change next; FluidNetwork::kNever when they will not.
   Picoseconds next_change() const;
   const LinkTimeline::Moment& change();
 
-  uint32_t state() const { return state_; }      // of the timeline
-  Detours* detours() const { return detours_; }  // ask with state()
+  uint32_t state() const { return state_; }            // of the timeline
+  Rerouting* rerouting() const { return rerouting_; }  // ask with state()
   bool is_blocked(std::span<const FluidHop> hops) const;
   // Bytes per second now, as protocols reach it.
   double usable(uint32_t link) const { return usable_[link]; }
@@ -42,7 +42,7 @@ class JobLinks {
  private:
   const Fabric& fabric_;
   const LinkTimeline& timeline_;
-  Detours* const detours_;
+  Rerouting* const rerouting_;
   const JobKinds& kinds_;
   fabric::Routing routing_;
   size_t next_moment_ = 0;

@@ -16,7 +16,7 @@
 
 namespace banyan::predict {
 
-// What one stream of one rank, or one link, did from `begin` to `end`.
+// The activity of one stream of one rank, or of one link, from `begin` to `end`.
 struct PredictedSpan {
   enum class Kind : uint8_t { compute, memory, collective, send, receive, wait, host };
   uint32_t rank = 0;  // number in Prediction::ranks

@@ -23,7 +23,7 @@
 namespace banyan::predict {
 
 using job::RankNode;  // of the ranks that are carried out
-// It has started, in what needs others to go on.
+// A node that has started and needs other ranks to go on.
 struct JobArrival {
   RankNode place;
   Picoseconds at{0};
@@ -43,7 +43,7 @@ class JobRanks {
   uint32_t count() const { return static_cast<uint32_t>(ranks_.size()); }
   const Rank& operator[](uint32_t rank) const { return ranks_[rank]; }
   const Job& job_of(uint32_t rank) const { return *jobs_[ranks_[rank].job].job; }
-  // Where a rank of the same job stands.
+  // The fabric's rank on which a rank of the same job runs.
   NodeId site(uint32_t rank, uint32_t in_job) const { return jobs_[ranks_[rank].job].nodes[in_job]; }
   const job::Node& node(RankNode place) const { return ranks_[place.rank].program->nodes[place.node]; }
   const std::string& name(RankNode place) const { return job_of(place.rank).name_of(node(place)); }

@@ -26,7 +26,7 @@ JobLoad JobTransfers::load_of(JobFlows::Owner message) {
       hops_.push_back({graph.first_links()[hop.link], hop.coefficient});
     }
   }
-  if (links_.detours() != nullptr && links_.is_blocked(hops_)) {
+  if (links_.rerouting() != nullptr && links_.is_blocked(hops_)) {
     std::vector<FluidHop> round;
     for (const LinkId link : links_.way(NodeId{transfer.from}, NodeId{transfer.to})) round.push_back({index(link), 1});
     if (!links_.is_blocked(round)) hops_ = std::move(round);

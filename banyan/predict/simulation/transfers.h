@@ -38,7 +38,7 @@ class JobTransfers : private TransferEngine::Carrier {
   // Forgets what is under way of a job, whose flows have been taken away.
   void stop(uint32_t job);
 
-  // What a message that begins now, or goes on, puts on links. Good until the next call.
+  // The load of a message that begins now, or goes on. Good until the next call.
   JobLoad load_of(JobFlows::Owner message);
 
   uint64_t messages_done() const { return engine_.messages_done(); }

@@ -271,7 +271,7 @@ Job two_groups(uint32_t ranks, uint64_t seed, int calls) {
   return std::move(builder).build();
 }
 
-// What the collectives of a job put on links by their footprints.
+// The loads of a job's collectives on links, by their footprints.
 std::vector<double> bytes_by_flow(const Fabric& fabric, const Job& job) {
   return bytes_of(simulate(fabric, job).prediction);
 }
@@ -351,7 +351,7 @@ TEST(CollectivesByMessages, StopMoveOrFailWithTheirLinks) {
   EXPECT_EQ(moved.time, milliseconds(14));
   EXPECT_NEAR(bytes_on(fabric, moved, "a", "sw1"), 2e6, 1);
   EXPECT_NEAR(bytes_on(fabric, moved, "sw2", "a"), 6e6, 1);
-  // What begins after the return goes the way of its plan: 2 + 4 + 4.
+  // A message that begins after the return goes the way of its plan: 2 + 4 + 4.
   EXPECT_EQ(simulate_with({"2ms a-sw1 fail", "3ms a-sw1 returns"}, OnFailure::move).time, milliseconds(10));
   const Prediction failed = simulate_with({"2ms a-sw1 fail"}, OnFailure::fail);
   EXPECT_EQ(failed.jobs[0].failed_at, milliseconds(2));
@@ -449,7 +449,7 @@ TEST(CollectivesByMessages, SayWhichHasNoneAndWhatToUse) {
   EXPECT_THAT(error_of(fabric, job, *measured),
               AllOf(HasSubstr("collective 'x' of group 'all'"), HasSubstr("allreduce of 4 ranks"),
                     HasSubstr("leave --costs out")));
-  // What was not measured goes by messages.
+  // A collective that was not measured goes by messages.
   const Job other = job_of(4, {collective(CollectiveKind::all_to_all, 1000)});
   EXPECT_EQ(error_of(fabric, other, *measured), "none");
 

@@ -1,4 +1,4 @@
-// What would help: the same simulation with one resource doubled at a time.
+// What-if: the same simulation with one resource doubled at a time.
 //
 // Resources: links inside boxes, links between them (network cards and what lies beyond), the speed of devices (their
 // peak rates and memory; launches by the host and what a trace says of it stay as they are),
@@ -15,8 +15,8 @@ namespace banyan::predict {
 // Plans for a fabric (it differs from run to run), with latencies times `latency`.
 using PlansFor = std::function<std::unique_ptr<CollectivePlans>(const Fabric& fabric, double latency)>;
 
-// `options.plans` is not used. One simulation for each resource; best gain first. `base`: the time as things are. Those
-// that options.observer stops are left out.
+// `options.plans` is not used. One simulation for each resource; best gain first. `base`: the time as things are.
+// Simulations that options.observer stops are left out.
 std::vector<WhatIf> what_if(const Fabric& fabric, const std::vector<PlacedJob>& jobs, JobSimulationOptions options,
                             const PlansFor& plans_for, Picoseconds base);
 

@@ -15,7 +15,7 @@
 
 namespace banyan::predict {
 
-// Which activations of the forward pass are computed again before the backward pass instead of kept (Korthikanti et al.
+// The activations of the forward pass that are computed again before the backward pass, not kept (Korthikanti et al.
 // 2022): none; those of the attention core (scores, softmax, dropout, context); all but each layer's input.
 enum class Recompute : uint8_t { none, selective, full };
 std::string_view to_string(Recompute recompute);
@@ -41,15 +41,15 @@ struct TrainConfig {
   uint64_t ranks() const { return uint64_t{tp} * pp * dp; }
   uint64_t micro_batches() const { return global_batch / (micro_batch * dp); }
   uint32_t chunks() const { return pp * interleave; }
-  // Chunk 0 .. chunks() - 1 of the model. What does not divide evenly is missing at the ends, where embedding and
-  // output layer are: one layer less in the last chunk, then in the first, the last but one, ... (Llama team 2024,
-  // section 3.3.2).
+  // Chunk 0 .. chunks() - 1 of the model. Layers that the chunks cannot share evenly are missing at the ends,
+  // where embedding and output layer are: one layer less in the last chunk, then in the first, the last but one, ...
+  // (Llama team 2024, section 3.3.2).
   uint32_t layers_of_chunk(uint32_t chunk) const;
   uint32_t layers_of_stage(uint32_t stage) const;
   double tokens() const { return static_cast<double>(micro_batch) * model.sequence; }  // of a micro-batch
   uint32_t gradient_bytes() const { return gradients_fp32 ? 4 : bytes_of(precision); }
-  // Words of the vocabulary on one tensor-parallel rank. What does not divide evenly gives the first ranks one word
-  // more; this is what the others hold.
+  // Words of the vocabulary on one tensor-parallel rank. If it does not divide evenly, the first ranks hold one word
+  // more; this is the number of the others.
   uint32_t vocabulary_slice() const { return model.vocabulary / tp; }
 };
 

@@ -105,7 +105,7 @@ class Estimator {
     return layer;
   }
 
-  // What comes in shares is gathered within the tensor-parallel group.
+  // Input that comes in shares is gathered within the tensor-parallel group.
   void add_input(Pass& pass) const {
     if (config_.scatter_gather && !config_.sequence_parallel)
       pass.tensor += tensor(CollectiveKind::all_gather, static_cast<double>(hidden_bytes(config_)));

@@ -123,7 +123,7 @@ class StageWriter {
                {need});
   }
 
-  // What was received last and is not yet needed by anything.
+  // The receive that no node needs yet.
   uint32_t take_arrival() {
     const uint32_t node = arrival_;
     arrival_ = kNone;
@@ -132,7 +132,7 @@ class StageWriter {
 
   void arrive(StreamKind stream, PeerKind from, uint32_t tag) {
     arrival_ = message(job::NodeKind::receive, stream, from, tag, kNone);
-    // What came in shares is put together again.
+    // Input that came in shares is put together again.
     if (config_.scatter_gather && !config_.sequence_parallel)
       collective("gather input", CollectiveKind::all_gather, kTensor, hidden_bytes(config_));
   }

@@ -1,4 +1,4 @@
-#include "banyan/predict/simulation/detours.h"
+#include "banyan/predict/simulation/rerouting.h"
 
 #include <algorithm>
 #include <utility>
@@ -62,18 +62,18 @@ std::vector<uint32_t> find_parts(const Fabric& fabric, IsDown is_down) {
 
 }  // namespace
 
-struct Detours::Part {
+struct Rerouting::Part {
   std::vector<NodeId> node_of;  // by node of the whole fabric, where it is in this part
   std::vector<LinkId> link_of;  // by link of this part: that of the whole fabric
   fabric::Routing routing;
   std::unique_ptr<CollectivePlans> plans;
 };
 
-Detours::Detours(Fabric fabric, const LinkTimeline& timeline, PlansOnFabric plans_for)
+Rerouting::Rerouting(Fabric fabric, const LinkTimeline& timeline, PlansOnFabric plans_for)
     : fabric_(std::move(fabric)), timeline_(timeline), plans_for_(std::move(plans_for)) {}
-Detours::~Detours() = default;
+Rerouting::~Rerouting() = default;
 
-Detours::State& Detours::state(uint32_t number) {
+Rerouting::State& Rerouting::state(uint32_t number) {
   State& state = states_[number];
   if (state.part_of.empty()) {
     state.part_of = find_parts(fabric_, [&](LinkId link) { return timeline_.is_down(number, link); });
@@ -81,7 +81,7 @@ Detours::State& Detours::state(uint32_t number) {
   return state;
 }
 
-Detours::Part* Detours::part(uint32_t state_number, std::span<const NodeId> nodes) {
+Rerouting::Part* Rerouting::part(uint32_t state_number, std::span<const NodeId> nodes) {
   State& in = state(state_number);
   const uint32_t number = in.part_of[index(nodes.front())];
   for (const NodeId node : nodes) {
@@ -112,7 +112,7 @@ Detours::Part* Detours::part(uint32_t state_number, std::span<const NodeId> node
   return in.parts.emplace(number, std::move(made)).first->second.get();
 }
 
-std::optional<std::vector<LinkId>> Detours::way(uint32_t state_number, NodeId from, NodeId to) {
+std::optional<std::vector<LinkId>> Rerouting::way(uint32_t state_number, NodeId from, NodeId to) {
   const NodeId ends[] = {from, to};
   Part* left = part(state_number, ends);
   if (left == nullptr) return std::nullopt;
@@ -122,7 +122,7 @@ std::optional<std::vector<LinkId>> Detours::way(uint32_t state_number, NodeId fr
   return way;
 }
 
-std::optional<Footprint> Detours::footprint(uint32_t state_number, const CollectiveCall& call) {
+std::optional<Footprint> Rerouting::footprint(uint32_t state_number, const CollectiveCall& call) {
   Part* left = part(state_number, call.members);
   if (left == nullptr) return std::nullopt;
   std::vector<NodeId> members;

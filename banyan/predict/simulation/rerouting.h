@@ -1,4 +1,4 @@
-// Detours: ways and collectives on what is left of a fabric while some of its links are down.
+// Rerouting: ways and collectives on what is left of a fabric while some of its links are down.
 //
 // A fabric must join all of its ranks, and a failure may cut some off. So what is left is taken apart: nodes that reach
 // each other both ways are a fabric of their own, with a routing and plans of its own, made when it is first asked for.
@@ -23,11 +23,11 @@ namespace banyan::predict {
 
 using PlansOnFabric = std::function<std::unique_ptr<CollectivePlans>(const Fabric& fabric)>;
 
-class Detours {
+class Rerouting {
  public:
   // `timeline` outlives it.
-  Detours(Fabric fabric, const LinkTimeline& timeline, PlansOnFabric plans_for);
-  ~Detours();
+  Rerouting(Fabric fabric, const LinkTimeline& timeline, PlansOnFabric plans_for);
+  ~Rerouting();
 
   // Links of the fabric; nothing when there is no way. `from` and `to` are different ranks.
   std::optional<std::vector<LinkId>> way(uint32_t state, NodeId from, NodeId to);
