@@ -132,16 +132,17 @@ TEST(PredictTrain, SaysWhetherItFitsAndWhatWould) {
 }
 
 TEST(PredictTrain, TellsWhatAFasterDeviceWouldNotShorten) {
-  const auto share = [](const std::string& gpu, const std::string& micro_batch) {
-    TrainTexts texts;
-    texts.layers = "8", texts.hidden = "2048", texts.gpu = gpu, texts.micro_batch = micro_batch, texts.accumulate = "2";
-    const TrainSetup setup = make_train_setup(texts);
+  const auto share = [](const std::string& gpu, uint32_t micro_batch) {
+    TrainOptions options;
+    options.layers = 8, options.hidden = 2048, options.gpu = gpu, options.micro_batch = micro_batch;
+    options.accumulate = 2;
+    const TrainSetup setup = make_train_setup(options);
     return launch_share(generate_training_step(setup.config, setup.device));
   };
   // A single sequence keeps a fast device waiting for its host; eight keep it busy.
-  EXPECT_GT(share("h100", "1"), 0.3);
-  EXPECT_LT(share("h100", "8"), 0.2);
-  EXPECT_LT(share("v100", "8"), share("h100", "8"));
+  EXPECT_GT(share("h100", 1), 0.3);
+  EXPECT_LT(share("h100", 8), 0.2);
+  EXPECT_LT(share("v100", 8), share("h100", 8));
 }
 
 TEST(PredictCalibrate, WritesCostsOfACurve) {

@@ -25,9 +25,12 @@ class SlowTransport : public ChannelTransport {
   std::span<const std::byte> peek(uint32_t) override { return {}; }
   void consume(uint32_t, size_t) override {}
   size_t read(uint32_t, std::span<std::byte>) override { return 0; }
-  void wait(std::chrono::milliseconds) override {}
   uint32_t channel(uint32_t peer, uint32_t lane) const override { return 3 * lane + peer; }
   void wake() override {}
+  bool has_unsent_beside(uint32_t) override { return false; }
+  LaneControl* lane_control() override { return nullptr; }
+  void prepare(WaitSet&) override {}
+  bool react(std::span<const pollfd>) override { return false; }
 
  private:
   const size_t at_once_;
