@@ -228,7 +228,7 @@ TEST(CliPredict, RefusesWhatIsWrongInOneLine) {
                  "never received");
   expect_refused({"predict", "job", "--jobs",
                   folder.write("j.json", "{\"banyan\": \"jobs/1\", \"jobs\": [{\"gaol\": 1}]}"), "--fabric", "star:2"},
-                 "j.json: jobs[0] has unknown key 'gaol' (did you mean 'goal'?)");
+                 "j.json line 1: jobs[0] has unknown key 'gaol' (did you mean 'goal'?)");
   expect_refused(
       {"predict", "job", "--jobs",
        folder.write("k.json", "{\"banyan\": \"jobs/1\", \"jobs\": [{\"goal\": \"none.goal\"}]}"), "--fabric", "star:2"},

@@ -85,7 +85,7 @@ TEST(JobsFile, TakesOptionsOfTrainAndNothingElse) {
   EXPECT_EQ(error(R"("sequence-parallel": 1)"), "jobs[0].train.sequence-parallel is not true or false: it is 1");
   EXPECT_THAT(error(R"("tp": 2.5)"), HasSubstr("jobs[0].train.tp: '2.5' is not a whole number from 1 to"));
   EXPECT_THAT(error(R"("tp": "--pp")"), HasSubstr("jobs[0].train.tp: '--pp' is not a whole number"));
-  EXPECT_THAT(error(R"("bucket": 25)"), HasSubstr("jobs[0].train.bucket: "));
+  EXPECT_THAT(error(R"("bucket": "25 apples")"), HasSubstr("jobs[0].train.bucket: "));
   EXPECT_THAT(error(R"("recompute": "some")"), HasSubstr("jobs[0].train.recompute: "));
 }
 

@@ -112,7 +112,7 @@ TEST(PredictTrain, NamesTheOptionWhoseValueIsWrong) {
   EXPECT_THAT(error("--tp", "seven"), HasSubstr("--tp: 'seven' is not a whole number from 1 to"));
   EXPECT_THAT(error("--zero", "5"), HasSubstr("--zero"));
   EXPECT_THAT(error("--recompute", "some"), HasSubstr("--recompute"));
-  EXPECT_THAT(error("--bucket", "25"), HasSubstr("--bucket"));
+  EXPECT_THAT(error("--bucket", "25 apples"), HasSubstr("--bucket"));
   EXPECT_EQ(error("--experts", "0"), "");
 }
 

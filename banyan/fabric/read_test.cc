@@ -98,7 +98,7 @@ TEST_F(ReadFabric, SaysWhatItCouldHaveMeant) {
 
 TEST_F(ReadFabric, NamesTheFileOfWhatIsWrong) {
   const std::string json = file("bad.json", "{\n\"banyan\": \"fabric/1\",\n\"nodes\": 7}");
-  EXPECT_THAT(error_of({.fabric = json}), StartsWith(json + " line 3: nodes: expected an array"));
+  EXPECT_THAT(error_of({.fabric = json}), StartsWith(json + " line 3: nodes is not an array"));
   const std::string text = file("bad.txt", "a <-> b 1GB/s\nb <-> c 100\n");
   EXPECT_THAT(error_of({.fabric = text}), StartsWith(text + " line 2 column 1: link b <-> c has no bandwidth"));
   const std::string cut = file("cut.txt", "a -> b 1GB/s");

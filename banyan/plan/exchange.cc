@@ -14,7 +14,7 @@ constexpr int64_t kMostTrees = 64;
 constexpr size_t kMostUnitsIn = 256;
 constexpr uint64_t kMostPlaces = uint64_t{1} << 20;
 // Steps and changes of depth that one annealing may make, for each vertex of each tree and at most.
-constexpr uint64_t kAnnealingWorkPerPlace = 10'000, kMostAnnealingWork = 150'000'000;
+constexpr uint64_t kAnnealingWorkPerPlace = 20'000, kMostAnnealingWork = 150'000'000;
 constexpr int kAims = 8;
 // The first annealing for an aim begins with the trees as they have grown and keeps near them: it is cool, and cutting
 // a vertex off costs as much as the whole height. On small networks more follow, which begin hot, where cutting off is

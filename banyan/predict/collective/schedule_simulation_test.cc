@@ -131,8 +131,8 @@ TEST(ScheduleSimulation, AddsTheLatencyOfLinksOnceForEachHopOfTheLastSlice) {
 // some trees come late. That is what a network does, and no slice is small enough to help.
 TEST(ScheduleSimulation, ComesNearTheBoundWithManySlices) {
   const std::map<std::string, double> most{{"dgx-a100:2", 1.006},
-                                           {"random:n=12,links=40,seed=3", 1.006},
-                                           {"leaf-spine:leaves=2,hosts=4,spines=2", 1.002},
+                                           {"random:n=12,links=40,seed=3", 1.009},
+                                           {"leaf-spine:leaves=2,hosts=4,spines=2", 1.003},
                                            {"torus:4x4", 1.12},
                                            {"mi250:1", 1.17}};
   for (const auto& [spec, times] : most) {

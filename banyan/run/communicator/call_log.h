@@ -80,7 +80,7 @@ class CallLog {
 
   std::atomic<bool> has_failure_{false};      // is recorded, or needs no record
   std::atomic<bool> has_failed_call_{false};  // the same of a failed call of this rank
-  std::mutex mutex_;                      // protects written_at_, and writing
+  std::mutex mutex_;                          // protects written_at_, and writing
   TimeSource::TimePoint written_at_ = TimeSource::TimePoint::min();
 };
 

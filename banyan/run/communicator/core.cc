@@ -196,7 +196,11 @@ void Communicator::Impl::end(const Error& error) {
 // The communicator has failed once the error is noted, even where the rest is impossible for want of memory.
 void Communicator::Impl::fail(const Error& error) {
   try {
-    if (!break_with(error)) return;
+    if (!break_with(error)) {
+      // Another rank has told of an error first, which is the cause; here a call fails of it.
+      if (!log_->has_failed_call()) log_->write_failure(DumpReason::error, first_error_.get());
+      return;
+    }
     const bool is_timeout = error.code() == ErrorCode::timed_out;
     // The ranks that are late are in no call in which they could notice.
     if (is_timeout) tell_of_failure(error);

@@ -213,7 +213,7 @@ TEST(RankPlan, ScalesTreesToBlocks) {
 
 // So that a call with counts puts the same bytes on every link as one without.
 TEST(RankPlan, CutsBlocksThatAreShardsAsItCutsTheWhole) {
-  for (const CollectiveKind kind : {CollectiveKind::allgather, CollectiveKind::reduce_scatter}) {
+  for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
     const Schedule schedule =
         testing::sample_forest({.kind = kind, .ranks = 3, .trees_per_root = 3, .weights = {2, 3, 5}, .seed = 4});
     for (const uint64_t elements : {1u, 7u, 100u, 1009u}) {
