@@ -64,8 +64,14 @@ void CallLog::write(DumpReason reason, const std::string& why) {
     dump.size = options_.size;
     dump.reason = reason;
     dump.message = why;
-    for (uint32_t rank = 0; rank < dump.size; ++rank) {
-      if (rank != dump.rank) dump.peers.push_back({.rank = rank, .health = options_.health(rank), .sequence = 0});
+    // A failure makes peers leave. So a later record of it tells of them as they were when it was noticed.
+    if (peers_at_failure_.empty()) {
+      for (uint32_t rank = 0; rank < dump.size; ++rank) {
+        if (rank != dump.rank) dump.peers.push_back({.rank = rank, .health = options_.health(rank), .sequence = 0});
+      }
+      if (has_failure()) peers_at_failure_ = dump.peers;
+    } else {
+      dump.peers = peers_at_failure_;
     }
     const std::string path = write_dump(dump, recorder_directory());
     BANYAN_LOG(info) << "flight recorder written to " << path;

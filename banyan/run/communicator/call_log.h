@@ -9,6 +9,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "banyan/base/error.h"
 #include "banyan/run/call/call.h"
@@ -80,8 +81,9 @@ class CallLog {
 
   std::atomic<bool> has_failure_{false};      // is recorded, or needs no record
   std::atomic<bool> has_failed_call_{false};  // the same of a failed call of this rank
-  std::mutex mutex_;                          // protects written_at_, and writing
+  std::mutex mutex_;                          // protects what follows, and writing
   TimeSource::TimePoint written_at_ = TimeSource::TimePoint::min();
+  std::vector<PeerNote> peers_at_failure_;  // empty: not noticed yet
 };
 
 }  // namespace banyan::run
