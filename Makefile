@@ -25,7 +25,9 @@ deps-torch: deps
 deps-page: deps
 	@tools/deps page
 
-demo: all
+# What README.md uses and nothing more, so that a newcomer does not wait for tests and benches to be built.
+demo: deps configure
+	cmake --build --preset release --target banyan example_allreduce example_gradients
 	tools/demo $(BUILD)/banyan
 
 test: deps-torch all

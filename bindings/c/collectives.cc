@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,30 +24,26 @@ using banyan::run::Request;
 
 namespace {
 
-static_assert(static_cast<int>(banyan::element::DataType::int8) == BANYAN_INT8 &&
-              static_cast<int>(banyan::element::DataType::int64) == BANYAN_INT64 &&
-              static_cast<int>(banyan::element::DataType::uint8) == BANYAN_UINT8 &&
-              static_cast<int>(banyan::element::DataType::uint64) == BANYAN_UINT64 &&
-              static_cast<int>(banyan::element::DataType::float16) == BANYAN_FLOAT16 &&
-              static_cast<int>(banyan::element::DataType::bfloat16) == BANYAN_BFLOAT16 &&
-              static_cast<int>(banyan::element::DataType::float32) == BANYAN_FLOAT32 &&
-              static_cast<int>(banyan::element::DataType::float64) == BANYAN_FLOAT64);
+static_assert(static_cast<int>(DataType::int8) == BANYAN_INT8 && static_cast<int>(DataType::int64) == BANYAN_INT64 &&
+              static_cast<int>(DataType::uint8) == BANYAN_UINT8 &&
+              static_cast<int>(DataType::uint64) == BANYAN_UINT64 &&
+              static_cast<int>(DataType::float16) == BANYAN_FLOAT16 &&
+              static_cast<int>(DataType::bfloat16) == BANYAN_BFLOAT16 &&
+              static_cast<int>(DataType::float32) == BANYAN_FLOAT32 &&
+              static_cast<int>(DataType::float64) == BANYAN_FLOAT64);
 // What a banyan_op_kind_t means; premul_sum is none, since each has a factor of its own.
-constexpr std::array kOps = {banyan::element::ReduceOp::sum, banyan::element::ReduceOp::prod,
-                             banyan::element::ReduceOp::min, banyan::element::ReduceOp::max,
-                             banyan::element::ReduceOp::avg, banyan::element::ReduceOp::band,
-                             banyan::element::ReduceOp::bor, banyan::element::ReduceOp::bxor};
-static_assert(
-    kOps[BANYAN_SUM] == banyan::element::ReduceOp::sum && kOps[BANYAN_PROD] == banyan::element::ReduceOp::prod &&
-    kOps[BANYAN_MIN] == banyan::element::ReduceOp::min && kOps[BANYAN_MAX] == banyan::element::ReduceOp::max &&
-    kOps[BANYAN_AVG] == banyan::element::ReduceOp::avg && kOps[BANYAN_BAND] == banyan::element::ReduceOp::band &&
-    kOps[BANYAN_BOR] == banyan::element::ReduceOp::bor && kOps[BANYAN_BXOR] == banyan::element::ReduceOp::bxor);
+constexpr std::array kOps = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
+                             ReduceOp::avg, ReduceOp::band, ReduceOp::bor, ReduceOp::bxor};
+static_assert(kOps[BANYAN_SUM] == ReduceOp::sum && kOps[BANYAN_PROD] == ReduceOp::prod &&
+              kOps[BANYAN_MIN] == ReduceOp::min && kOps[BANYAN_MAX] == ReduceOp::max &&
+              kOps[BANYAN_AVG] == ReduceOp::avg && kOps[BANYAN_BAND] == ReduceOp::band &&
+              kOps[BANYAN_BOR] == ReduceOp::bor && kOps[BANYAN_BXOR] == ReduceOp::bxor);
 static_assert(kOps.size() == banyan::element::kReduceOps - 1 && kOps.size() <= kFirstFactor);
 
 // What a thread has called since banyan_group_start. Counts are copied, since their arrays may be gone at the end.
 struct GroupedCall {
   banyan_comm_t comm;
-  banyan::run::Call call;
+  Call call;
   std::vector<size_t> counts[4];
   banyan_request_t* request;
   int* source;
@@ -54,12 +51,17 @@ struct GroupedCall {
 thread_local int group_depth = 0;
 thread_local std::vector<GroupedCall> group;
 
-banyan::element::DataType type_of(banyan_type_t type) {
-  if (type >= BANYAN_INT8 && type <= BANYAN_FLOAT64) return static_cast<banyan::element::DataType>(type);
+// A function of its own, so that calls reserve nothing for its text.
+[[noreturn]] void refuse_type(banyan_type_t type) {
   throw Error(ErrorCode::invalid_input, "type " + std::to_string(type) + " does not exist");
 }
 
-void set_op(banyan::run::Call& call, banyan_op_t op, banyan_comm_t comm) {
+DataType type_of(banyan_type_t type) {
+  if (type < BANYAN_INT8 || type > BANYAN_FLOAT64) refuse_type(type);
+  return static_cast<DataType>(type);
+}
+
+void set_op(Call& call, banyan_op_t op, banyan_comm_t comm) {
   if (op >= 0 && static_cast<size_t>(op) < kOps.size()) {
     call.op = kOps[static_cast<size_t>(op)];
     return;
@@ -69,11 +71,11 @@ void set_op(banyan::run::Call& call, banyan_op_t op, banyan_comm_t comm) {
   if (op < kFirstFactor || place >= comm->factors.size() || !comm->factors[place]) {
     throw Error(ErrorCode::invalid_input, "op " + std::to_string(op) + " does not exist in this communicator");
   }
-  call.op = banyan::element::ReduceOp::premul_sum;
+  call.op = ReduceOp::premul_sum;
   call.factor = *comm->factors[place];
 }
 
-void put_in_group(banyan_comm_t comm, const banyan::run::Call& call, banyan_request_t* request, int* source) {
+void put_in_group(banyan_comm_t comm, const Call& call, banyan_request_t* request, int* source) {
   GroupedCall& grouped =
       group.emplace_back(GroupedCall{.comm = comm, .call = call, .counts = {}, .request = request, .source = source});
   std::span<const size_t>* const spans[] = {&grouped.call.send_counts, &grouped.call.send_displacements,
@@ -82,8 +84,8 @@ void put_in_group(banyan_comm_t comm, const banyan::run::Call& call, banyan_requ
 }
 
 // Where this rank's part is in the buffer that has one for each rank.
-uint64_t own_offset(const banyan::run::Call& call, std::span<const size_t> counts,
-                    std::span<const size_t> displacements, uint32_t rank) {
+uint64_t own_offset(const Call& call, std::span<const size_t> counts, std::span<const size_t> displacements,
+                    uint32_t rank) {
   if (counts.empty()) return call.count * rank * size_of(call.type);
   const uint64_t elements = !displacements.empty()
                                 ? displacements[rank]
@@ -91,8 +93,8 @@ uint64_t own_offset(const banyan::run::Call& call, std::span<const size_t> count
   return elements * size_of(call.type);
 }
 
-// Puts the address in the place of BANYAN_IN_PLACE.
-void resolve_in_place(banyan::run::Call& call, uint32_t rank) {
+// Puts the address in the place of BANYAN_IN_PLACE, which send or recv is.
+void resolve_in_place(Call& call, uint32_t rank) {
   if (call.send == BANYAN_IN_PLACE && call.recv == BANYAN_IN_PLACE) {
     throw Error(ErrorCode::invalid_input, "send and recv are both BANYAN_IN_PLACE");
   }
@@ -114,41 +116,37 @@ void resolve_in_place(banyan::run::Call& call, uint32_t rank) {
   }
 }
 
-banyan_request_t new_request(banyan_comm_t comm, banyan::run::Request request, int* source) {
+banyan_request_t new_request(banyan_comm_t comm, Request request, int* source) {
   return new banyan_request{.request = std::move(request), .last_error = comm->last_error, .source = source};
 }
 
-// Makes the call now, begins it, or keeps it for the end of the group.
-banyan_result_t make(banyan_comm_t comm, banyan_request_t* request, banyan::run::Call& call, banyan_type_t type,
-                     int* source = nullptr) {
+// Makes the call now, begins it, or keeps it for the end of the group. `op`: of a reduction.
+banyan_result_t make(banyan_comm_t comm, banyan_request_t* request, Call& call, banyan_type_t type,
+                     std::optional<banyan_op_t> op = {}, int* source = nullptr) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
     if (request != nullptr) *request = nullptr;
     if (comm->is_finalized) throw Error(ErrorCode::invalid_usage, "the communicator has been finalized");
     call.type = type_of(type);
     call.timeout = comm->timeout;
-    resolve_in_place(call, comm->communicator.rank());
+    if (op) {
+      set_op(call, *op, comm);
+      expect_reducible(call.type, call.op);
+    }
+    if (call.send == BANYAN_IN_PLACE || call.recv == BANYAN_IN_PLACE) {
+      resolve_in_place(call, comm->communicator.rank());
+    }
     if (group_depth > 0) return put_in_group(comm, call, request, source);
     if (request != nullptr) {
       *request = new_request(comm, comm->communicator.start(call), source);
     } else if (source == nullptr) {
       comm->communicator.run(call);
     } else {
-      banyan::run::Request received = comm->communicator.start(call);
-      banyan::run::Request(received).wait();
+      Request received = comm->communicator.start(call);
+      Request(received).wait();
       *source = static_cast<int>(received.peer());
     }
   });
-}
-
-banyan_result_t make_reduction(banyan_comm_t comm, banyan_request_t* request, banyan::run::Call& call,
-                               banyan_type_t type, banyan_op_t op) {
-  const banyan_result_t result = guarded(comm, [&] {
-    expect_pointer(comm, "comm");
-    set_op(call, op, comm);
-    expect_reducible(type_of(type), call.op);
-  });
-  return result == BANYAN_SUCCESS ? make(comm, request, call, type) : result;
 }
 
 const std::byte* in(const void* buffer) { return static_cast<const std::byte*>(buffer); }
@@ -161,7 +159,7 @@ uint32_t rank_of(int rank) { return static_cast<uint32_t>(rank); }  // negative 
 
 struct Waited {
   banyan_comm_t comm;
-  banyan::run::Request request;
+  Request request;
   int* source;
 };
 
@@ -178,7 +176,7 @@ void begin_group(banyan_comm_t comm, std::vector<Waited>& waited) {
     calls.push_back(grouped.call);
     grouped_calls.push_back(&grouped);
   }
-  std::vector<banyan::run::Request> begun = comm->communicator.start_group(calls);
+  std::vector<Request> begun = comm->communicator.start_group(calls);
   for (size_t i = 0; i < begun.size(); ++i) {
     const GroupedCall& grouped = *grouped_calls[i];
     if (grouped.request == nullptr) {
@@ -194,7 +192,7 @@ template <typename IsOver>
 banyan_result_t end_when(banyan_request_t* request, const IsOver& is_over) {
   if (request == nullptr || *request == nullptr) return BANYAN_SUCCESS;
   const banyan_request& waited = **request;
-  banyan::run::Request running = waited.request;
+  Request running = waited.request;
   bool done = true;
   const banyan_result_t result = guarded(waited.last_error.get(), [&] { done = is_over(running); });
   if (!done) return BANYAN_IN_PROGRESS;
@@ -209,126 +207,120 @@ extern "C" {
 
 banyan_result_t pbanyan_all_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
                                    banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{
-      .kind = banyan::run::OperationKind::all_reduce, .send = in(send), .recv = out(recv), .count = count};
-  return make_reduction(comm, request, call, type, op);
+  Call call{.kind = banyan::run::OperationKind::all_reduce, .send = in(send), .recv = out(recv), .count = count};
+  return make(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op, int root,
                                banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::reduce,
-                         .other = rank_of(root),
-                         .send = in(send),
-                         .recv = out(recv),
-                         .count = count};
-  return make_reduction(comm, request, call, type, op);
+  Call call{.kind = banyan::run::OperationKind::reduce,
+            .other = rank_of(root),
+            .send = in(send),
+            .recv = out(recv),
+            .count = count};
+  return make(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_broadcast(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                   banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::broadcast,
-                         .other = rank_of(root),
-                         .send = in(send),
-                         .recv = out(recv),
-                         .count = count};
+  Call call{.kind = banyan::run::OperationKind::broadcast,
+            .other = rank_of(root),
+            .send = in(send),
+            .recv = out(recv),
+            .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_all_gather(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
                                    banyan_request_t* request) {
-  banyan::run::Call call{
-      .kind = banyan::run::OperationKind::all_gather, .send = in(send), .recv = out(recv), .count = count};
+  Call call{.kind = banyan::run::OperationKind::all_gather, .send = in(send), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_all_gather_v(const void* send, void* recv, const size_t* counts, const size_t* displacements,
                                      banyan_type_t type, banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::all_gather_v,
-                         .send = in(send),
-                         .recv = out(recv),
-                         .recv_counts = per_rank(counts, comm),
-                         .recv_displacements = per_rank(displacements, comm)};
+  Call call{.kind = banyan::run::OperationKind::all_gather_v,
+            .send = in(send),
+            .recv = out(recv),
+            .recv_counts = per_rank(counts, comm),
+            .recv_displacements = per_rank(displacements, comm)};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_reduce_scatter(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
                                        banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{
-      .kind = banyan::run::OperationKind::reduce_scatter, .send = in(send), .recv = out(recv), .count = count};
-  return make_reduction(comm, request, call, type, op);
+  Call call{.kind = banyan::run::OperationKind::reduce_scatter, .send = in(send), .recv = out(recv), .count = count};
+  return make(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_reduce_scatter_v(const void* send, void* recv, const size_t* counts, banyan_type_t type,
                                          banyan_op_t op, banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::reduce_scatter_v,
-                         .send = in(send),
-                         .recv = out(recv),
-                         .send_counts = per_rank(counts, comm)};
-  return make_reduction(comm, request, call, type, op);
+  Call call{.kind = banyan::run::OperationKind::reduce_scatter_v,
+            .send = in(send),
+            .recv = out(recv),
+            .send_counts = per_rank(counts, comm)};
+  return make(comm, request, call, type, op);
 }
 
 banyan_result_t pbanyan_all_to_all(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
                                    banyan_request_t* request) {
-  banyan::run::Call call{
-      .kind = banyan::run::OperationKind::all_to_all, .send = in(send), .recv = out(recv), .count = count};
+  Call call{.kind = banyan::run::OperationKind::all_to_all, .send = in(send), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_all_to_all_v(const void* send, const size_t* send_counts, const size_t* send_displacements,
                                      void* recv, const size_t* recv_counts, const size_t* recv_displacements,
                                      banyan_type_t type, banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::all_to_all_v,
-                         .send = in(send),
-                         .recv = out(recv),
-                         .send_counts = per_rank(send_counts, comm),
-                         .send_displacements = per_rank(send_displacements, comm),
-                         .recv_counts = per_rank(recv_counts, comm),
-                         .recv_displacements = per_rank(recv_displacements, comm)};
+  Call call{.kind = banyan::run::OperationKind::all_to_all_v,
+            .send = in(send),
+            .recv = out(recv),
+            .send_counts = per_rank(send_counts, comm),
+            .send_displacements = per_rank(send_displacements, comm),
+            .recv_counts = per_rank(recv_counts, comm),
+            .recv_displacements = per_rank(recv_displacements, comm)};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_gather(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::gather,
-                         .other = rank_of(root),
-                         .send = in(send),
-                         .recv = out(recv),
-                         .count = count};
+  Call call{.kind = banyan::run::OperationKind::gather,
+            .other = rank_of(root),
+            .send = in(send),
+            .recv = out(recv),
+            .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_scatter(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                 banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::scatter,
-                         .other = rank_of(root),
-                         .send = in(send),
-                         .recv = out(recv),
-                         .count = count};
+  Call call{.kind = banyan::run::OperationKind::scatter,
+            .other = rank_of(root),
+            .send = in(send),
+            .recv = out(recv),
+            .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_barrier(banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{.kind = banyan::run::OperationKind::barrier};
+  Call call{.kind = banyan::run::OperationKind::barrier};
   return make(comm, request, call, BANYAN_UINT8);
 }
 
 banyan_result_t pbanyan_send(const void* send, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                              banyan_request_t* request) {
-  banyan::run::Call call{
-      .kind = banyan::run::OperationKind::send, .other = rank_of(peer), .send = in(send), .count = count};
+  Call call{.kind = banyan::run::OperationKind::send, .other = rank_of(peer), .send = in(send), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                              banyan_request_t* request) {
-  banyan::run::Call call{
-      .kind = banyan::run::OperationKind::recv, .other = rank_of(peer), .recv = out(recv), .count = count};
+  Call call{.kind = banyan::run::OperationKind::recv, .other = rank_of(peer), .recv = out(recv), .count = count};
   return make(comm, request, call, type);
 }
 
 banyan_result_t pbanyan_send_tagged(const void* send, size_t count, banyan_type_t type, int peer, uint32_t tag,
                                     banyan_comm_t comm, banyan_request_t* request) {
-  banyan::run::Call call{
+  Call call{
       .kind = banyan::run::OperationKind::send, .other = rank_of(peer), .send = in(send), .count = count, .tag = tag};
   return make(comm, request, call, type);
 }
@@ -336,9 +328,8 @@ banyan_result_t pbanyan_send_tagged(const void* send, size_t count, banyan_type_
 banyan_result_t pbanyan_recv_tagged(void* recv, size_t count, banyan_type_t type, int peer, uint32_t tag, int* source,
                                     banyan_comm_t comm, banyan_request_t* request) {
   const uint32_t from = peer == BANYAN_ANY_RANK ? banyan::run::kAnyRank : rank_of(peer);
-  banyan::run::Call call{
-      .kind = banyan::run::OperationKind::recv, .other = from, .recv = out(recv), .count = count, .tag = tag};
-  return make(comm, request, call, type, source);
+  Call call{.kind = banyan::run::OperationKind::recv, .other = from, .recv = out(recv), .count = count, .tag = tag};
+  return make(comm, request, call, type, {}, source);
 }
 
 banyan_result_t pbanyan_group_start(void) {
@@ -366,7 +357,7 @@ banyan_result_t pbanyan_group_end(void) {
     group.clear();
     for (auto& [comm, request, source] : waited) {
       try {
-        banyan::run::Request(request).wait();
+        Request(request).wait();
         if (source != nullptr) *source = static_cast<int>(request.peer());
       } catch (const Error& error) {
         banyan::c::fail(comm->last_error.get(), banyan::c::result_of(error), error.what());
@@ -378,11 +369,11 @@ banyan_result_t pbanyan_group_end(void) {
 }
 
 banyan_result_t pbanyan_test(banyan_request_t* request) {
-  return end_when(request, [](banyan::run::Request& of) { return of.test(); });
+  return end_when(request, [](Request& of) { return of.test(); });
 }
 
 banyan_result_t pbanyan_wait(banyan_request_t* request) {
-  return end_when(request, [](banyan::run::Request& of) {
+  return end_when(request, [](Request& of) {
     of.wait();
     return true;
   });
@@ -395,12 +386,12 @@ banyan_result_t pbanyan_wait_for(banyan_request_t* request, double seconds) {
   const banyan_result_t result = guarded(
       (*request)->last_error.get(), [&] { at_most = banyan::compose::milliseconds_of(seconds, "the time to wait"); });
   if (result != BANYAN_SUCCESS) return result;
-  return end_when(request, [&](banyan::run::Request& of) { return of.wait_for(at_most); });
+  return end_when(request, [&](Request& of) { return of.wait_for(at_most); });
 }
 
 banyan_result_t pbanyan_wait_any(banyan_request_t* requests, int count, int* index) {
   std::vector<int> places;
-  std::vector<banyan::run::Request> waited;
+  std::vector<Request> waited;
   const banyan_result_t result = guarded(nullptr, [&] {
     expect_pointer(index, "index");
     *index = -1;
@@ -411,7 +402,7 @@ banyan_result_t pbanyan_wait_any(banyan_request_t* requests, int count, int* ind
     }
   });
   if (result != BANYAN_SUCCESS || waited.empty()) return result;
-  *index = places[banyan::run::Request::wait_for_any(waited)];
+  *index = places[Request::wait_for_any(waited)];
   return pbanyan_wait(&requests[*index]);
 }
 

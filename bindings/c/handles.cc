@@ -43,9 +43,7 @@ banyan_result_t fail(LastError* of_comm, banyan_result_t result, const std::stri
   return result;
 }
 
-void expect_pointer(const void* pointer, const char* name) {
-  if (pointer == nullptr) throw Error(ErrorCode::invalid_input, std::string(name) + " is NULL");
-}
+void refuse_null(const char* name) { throw Error(ErrorCode::invalid_input, std::string(name) + " is NULL"); }
 
 const char* last_error(banyan_comm* comm) {
   if (comm == nullptr) return thread_error.c_str();

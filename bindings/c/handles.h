@@ -79,7 +79,10 @@ banyan_result_t guarded(std::nullptr_t, const Body& body) noexcept {
   return guarded(static_cast<LastError*>(nullptr), body);
 }
 
+[[noreturn]] void refuse_null(const char* name);
 // Throws Error{invalid_input} when it is null.
-void expect_pointer(const void* pointer, const char* name);
+inline void expect_pointer(const void* pointer, const char* name) {
+  if (pointer == nullptr) refuse_null(name);
+}
 
 }  // namespace banyan::c

@@ -2,14 +2,21 @@
 //
 // The others wait until the driver has brought about what they want, or until it gives the lock back; they sleep
 // meanwhile, and miss neither. Threads that wait say so by a Waiter: a progress thread gives way to them, and messages
-// that nobody waits for may take their time. Nobody pays for this who drives alone: two atomic exchanges a call.
+// that nobody waits for may take their time.
+//
+// Nobody pays for this who drives alone: one atomic exchange a call. A driver that gives the lock back must see those
+// who sleep, or they must see that it is free. That takes a barrier between the driver's store and its load, which
+// would wait for whatever the processor has yet to write, just after a call has written for other ranks. So the barrier
+// is made by who goes to sleep, for all threads (memory_barrier.h); by the driver only where the kernel has none.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 
 #include "banyan/run/system/futex.h"
+#include "banyan/run/system/memory_barrier.h"
 
 namespace banyan::run {
 
@@ -38,7 +45,12 @@ class DriveLock {
 
   bool try_take() { return !is_taken_.exchange(true, std::memory_order_acquire); }
   void give_back() {
-    is_taken_.store(false, std::memory_order_seq_cst);
+    is_taken_.store(false, std::memory_order_release);
+    if (has_barriers_) {
+      order_for_barriers();
+    } else {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
     announce();
   }
   bool is_taken() const { return is_taken_.load(std::memory_order_seq_cst); }
@@ -56,13 +68,17 @@ class DriveLock {
   // these cases, and sometimes for nothing.
   template <typename IsEnough>
   void sleep(IsEnough is_enough, std::chrono::milliseconds at_most) {
+    // Where barriers were forbidden after the start, a sleeper may be overlooked: then it looks again soon.
+    constexpr std::chrono::milliseconds kOverlooked{1};
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    if (has_barriers_ && !barrier_everywhere()) at_most = std::min(at_most, kOverlooked);
     const uint32_t seen = announcements_.load(std::memory_order_seq_cst);
     if (is_taken() && !is_enough()) futex_wait(announcements_, seen, at_most);
     sleepers_.fetch_sub(1, std::memory_order_release);
   }
 
  private:
+  const bool has_barriers_ = register_for_barriers();
   std::atomic<bool> is_taken_{false};
   std::atomic<uint32_t> waiters_{0}, timed_waiters_{0};
   std::atomic<uint32_t> sleepers_{0}, announcements_{0};

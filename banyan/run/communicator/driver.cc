@@ -27,11 +27,7 @@ Driver::Driver(Executor& executor, Owner& owner, const TimeSource& time, Progres
 // ---- Starting ----
 
 void Driver::run(const Call& call) {
-  if (is_message(call.kind) || pending() > 0 || !lock_.try_take()) {
-    wait(*start({&call, 1}).front());
-    return;
-  }
-  std::optional<Error> failure;
+  if (is_message(call.kind) || pending() > 0 || !lock_.try_take()) return run_in_turn(call);
   try {
     ++started_;
     owner_.begin(call);
@@ -39,13 +35,21 @@ void Driver::run(const Call& call) {
     --started_;
     owner_.end_oldest(OperationState::done);
   } catch (const std::exception& thrown) {
-    failure = cause_of(as_error(thrown));
-    end_under_way(OperationState::failed);
-    if (failure->code() != ErrorCode::invalid_input) owner_.fail(*failure);
+    fail_run(as_error(thrown));
   }
   let_go();
-  if (failure) throw Error(*failure);
   if (pending_.load(std::memory_order_relaxed) != 0) wake();
+}
+
+void Driver::run_in_turn(const Call& call) { wait(*start({&call, 1}).front()); }
+
+// Ends a blocking call that has failed, and throws its error.
+void Driver::fail_run(const Error& error) {
+  const Error cause = cause_of(error);
+  end_under_way(OperationState::failed);
+  if (cause.code() != ErrorCode::invalid_input) owner_.fail(cause);
+  let_go();
+  throw Error(cause);
 }
 
 std::vector<std::shared_ptr<Operation>> Driver::start(std::span<const Call> calls) {
@@ -142,6 +146,10 @@ void Driver::complete(const std::shared_ptr<Operation>& operation) {
 // Ends driving. Only then those who wait for a call back get it, since they may make calls.
 void Driver::let_go() {
   if (called_back_.empty()) return lock_.give_back();
+  call_back();
+}
+
+void Driver::call_back() {
   const std::vector<std::shared_ptr<Operation>> over = std::exchange(called_back_, {});
   lock_.give_back();
   for (const std::shared_ptr<Operation>& operation : over) operation->call_back();

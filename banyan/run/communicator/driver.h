@@ -106,6 +106,8 @@ class Driver : private ProgressThreads::Work {
   bool has_callbacks() const override { return !called_back_.empty(); }
   void let_go() override;
 
+  void run_in_turn(const Call& call);
+  [[noreturn]] void fail_run(const Error& error);
   template <typename Body>
   void guard(Body body) noexcept;
   template <typename IsEnough>
@@ -117,6 +119,7 @@ class Driver : private ProgressThreads::Work {
   void take_started();
   void finish_messages();
   void rest(BackOff& back_off);
+  void call_back();
   void complete(const std::shared_ptr<Operation>& operation);
   void end_under_way(OperationState state);
   Error cause_of(const Error& error) noexcept;

@@ -16,6 +16,7 @@ namespace banyan::run {
 namespace {
 
 constexpr uint64_t kElements = 200'000;  // several periods
+constexpr uint64_t kPeriod = 66'000;     // one, and a little more
 
 template <typename T>
 std::vector<T> samples(const SampleData& data, uint32_t rank) {
@@ -41,21 +42,21 @@ uint64_t wrong_in_naive_answer(const element::Reduction& reduction, std::vector<
   const auto [type, op] = reduction;
   const auto ranks = static_cast<uint32_t>(order.size());
   const SampleData data({.ranks = ranks, .reduces = true, .reduction = reduction});
-  std::vector<std::byte> answer(kElements * size_of(type)), next(answer.size());
+  std::vector<std::byte> answer(kPeriod * size_of(type)), next(answer.size());
   const auto contribute = [&](std::vector<std::byte>& into, uint32_t rank) {
-    data.fill(into, rank, 0, kElements);
-    if (op == element::ReduceOp::premul_sum) scale(type, into.data(), into.data(), kElements, SampleData::factor(rank));
+    data.fill(into, rank, 0, kPeriod);
+    if (op == element::ReduceOp::premul_sum) scale(type, into.data(), into.data(), kPeriod, SampleData::factor(rank));
   };
   contribute(answer, order[0]);
   for (uint32_t i = 1; i < ranks; ++i) {
     contribute(next, order[i]);
-    reduction(answer.data(), answer.data(), next.data(), kElements);
+    reduction(answer.data(), answer.data(), next.data(), kPeriod);
   }
   if (op == element::ReduceOp::avg) {
     const std::byte* const sum = answer.data();
-    element::reduce({.type = type, .op = op, .divisor = ranks}, answer.data(), nullptr, {&sum, 1}, kElements);
+    element::reduce({.type = type, .op = op, .divisor = ranks}, answer.data(), nullptr, {&sum, 1}, kPeriod);
   }
-  return data.compare(answer, 0, 0, kElements).wrong;
+  return data.compare(answer, 0, 0, kPeriod).wrong;
 }
 
 std::vector<uint32_t> shuffled_ranks(uint32_t ranks) {
@@ -192,20 +193,20 @@ TEST(SampleData, HasBitsEnoughInTheAnswersOfBitwiseReductions) {
     for (const uint32_t ranks : {2u, 3u, 8u, 33u, 256u}) {
       const element::Reduction reduction = {element::DataType::uint8, op};
       const SampleData data({.ranks = ranks, .reduces = true, .reduction = reduction});
-      std::vector<uint8_t> answer(kElements), next(kElements);
-      data.fill(std::as_writable_bytes(std::span(answer)), 0, 0, kElements);
+      std::vector<uint8_t> answer(kPeriod), next(kPeriod);
+      data.fill(std::as_writable_bytes(std::span(answer)), 0, 0, kPeriod);
       for (uint32_t rank = 1; rank < ranks; ++rank) {
-        data.fill(std::as_writable_bytes(std::span(next)), rank, 0, kElements);
-        for (size_t i = 0; i < kElements; ++i) {
+        data.fill(std::as_writable_bytes(std::span(next)), rank, 0, kPeriod);
+        for (size_t i = 0; i < kPeriod; ++i) {
           answer[i] = static_cast<uint8_t>(op == element::ReduceOp::band  ? answer[i] & next[i]
                                            : op == element::ReduceOp::bor ? answer[i] | next[i]
                                                                           : answer[i] ^ next[i]);
         }
       }
-      EXPECT_EQ(data.compare(std::as_bytes(std::span(answer)), 0, 0, kElements).wrong, 0u);
+      EXPECT_EQ(data.compare(std::as_bytes(std::span(answer)), 0, 0, kPeriod).wrong, 0u);
       for (int bit = 1; bit < 8; ++bit) {
         const auto set = std::count_if(answer.begin(), answer.end(), [&](uint8_t each) { return each >> bit & 1; });
-        const double share = static_cast<double>(set) / static_cast<double>(kElements);
+        const double share = static_cast<double>(set) / static_cast<double>(kPeriod);
         EXPECT_TRUE(share > 0.2 && share < 0.8)
             << to_string(op) << " of " << ranks << ": bit " << bit << " is set in a share of " << share;
       }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "banyan/run/host/segment.h"
+
 namespace banyan::run {
 namespace {
 
@@ -9,22 +11,26 @@ namespace {
 constexpr uint64_t kRootReduces = 16 << 10;
 
 HostTask task_of(const HostCall& call, HostTask::Kind kind, uint64_t input_elements, uint64_t output_elements) {
-  HostTask task;
-  task.kind = kind;
-  task.signature = call.signature;
-  task.note = call.note;
-  task.input = call.send;
-  task.output = call.recv;
-  task.input_bytes = input_elements * call.element_bytes;
-  task.output_bytes = output_elements * call.element_bytes;
-  task.element_bytes = static_cast<uint32_t>(call.element_bytes);
-  return task;
+  return {.kind = kind,
+          .overwrites_input = false,
+          .signature = call.signature,
+          .note = call.note,
+          .input = call.send,
+          .output = call.recv,
+          .input_bytes = input_elements * call.element_bytes,
+          .output_bytes = output_elements * call.element_bytes,
+          .offered = {},
+          .taken = {},
+          .reduction = {},
+          .element_bytes = static_cast<uint32_t>(call.element_bytes),
+          .share_takers = HostTask::kNobody};
 }
 
 // Shares begin at cache lines of an aligned buffer, so that no two ranks write to one.
 Pieces shares(uint64_t bytes, uint32_t ranks) {
+  if (bytes <= kCacheLine) return Pieces::even(kCacheLine, bytes);  // spares a division
   const uint64_t each = (bytes + ranks - 1) / ranks;
-  return Pieces::even((each + 63) / 64 * 64, bytes);
+  return Pieces::even((each + kCacheLine - 1) / kCacheLine * kCacheLine, bytes);
 }
 
 void append(std::vector<Piece>& pieces, const VCounts& counts, uint64_t element_bytes) {
@@ -47,9 +53,9 @@ uint64_t end_of(std::span<const Piece> pieces) {
 HostTask all_reduce_task(const HostCall& call, uint64_t count, const element::ReduceTask& reduction) {
   HostTask task = task_of(call, HostTask::Kind::all_reduce, count, count);
   task.reduction = reduction;
-  const Pieces pieces = shares(task.input_bytes, call.ranks);
-  task.offered = pieces;
-  task.taken = pieces;
+  // Not copied from one to the other: see base/remake.h.
+  task.offered = shares(task.input_bytes, call.ranks);
+  task.taken = shares(task.input_bytes, call.ranks);
   task.share_takers = HostTask::kAll;
   task.overwrites_input = call.send == call.recv;
   return task;

@@ -7,10 +7,13 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
-#include "banyan/base/hash.h"
 
 namespace banyan::run {
 namespace {
+
+// The history of a rank is a polynomial in this number, whose coefficients are the signatures of its calls: an odd one,
+// so that no call is forgotten. Signatures are hashes, so different histories meet in one case of 2^64.
+constexpr uint64_t kHistoryFactor = 0x9e3779b97f4a7c15;
 
 constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -38,7 +41,7 @@ Exchange::Exchange(const Segment& segment, Options options)
 void Exchange::start(const HostTask& task) {
   CHECK(phase_ == Phase::idle) << "operation " << operation_ << " is under way";
   task_ = &task;
-  history_ = mix(history_, task.signature);
+  history_ = history_ * kHistoryFactor + task.signature;
   ++operation_;
   phase_ = Phase::claim;
   everybody_reduces_ = choice_.everybody_reduces(task);

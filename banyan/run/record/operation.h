@@ -6,6 +6,7 @@
 // compared.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -119,14 +120,21 @@ constexpr bool is_collective(OperationKind kind) { return !is_message(kind) && k
 constexpr bool has_elements(OperationKind kind) {
   return is_message(kind) || collective_of(kind).value_or(CollectiveKind::barrier) != CollectiveKind::barrier;
 }
-constexpr bool reduces(OperationKind kind) {
-  const auto collective = collective_of(kind);
-  return collective && reduces(*collective);
-}
-constexpr bool is_rooted(OperationKind kind) {
-  const auto collective = collective_of(kind);
-  return collective && is_rooted(*collective);
-}
+
+// What is asked of every call, looked up by one load.
+struct OperationTraits {
+  bool is_rooted = false, reduces = false;
+};
+inline constexpr auto kOperationTraits = [] {
+  std::array<OperationTraits, kOperationKinds> traits;
+  for (size_t i = 0; i < traits.size(); ++i) {
+    const auto collective = collective_of(static_cast<OperationKind>(i));
+    if (collective) traits[i] = {.is_rooted = is_rooted(*collective), .reduces = reduces(*collective)};
+  }
+  return traits;
+}();
+constexpr bool reduces(OperationKind kind) { return kOperationTraits[static_cast<size_t>(kind)].reduces; }
+constexpr bool is_rooted(OperationKind kind) { return kOperationTraits[static_cast<size_t>(kind)].is_rooted; }
 constexpr bool has_counts(OperationKind kind) {
   return kind == OperationKind::all_gather_v || kind == OperationKind::reduce_scatter_v ||
          kind == OperationKind::all_to_all_v;
