@@ -440,8 +440,9 @@ bool MaxMin::Solve::queue_lower(uint32_t number, double level) {
   return any;
 }
 
-// The test of (3) for a link that is about to fill at `level`: flows that cross it may have a higher level, from outside
-// S or because their bottleneck has filled already. Their bottlenecks join, or rise again. Whether there are any.
+// The test of (3) for a link that is about to fill at `level`: flows that cross it may have a higher level, from
+// outside S or because their bottleneck has filled already. Their bottlenecks join, or rise again. True if there
+// are any.
 bool MaxMin::Solve::join_higher(uint32_t number, double level) {
   const LinkRow& link = links_[number];
   // While it was a bottleneck no flow on it was above its level.

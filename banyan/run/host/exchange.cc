@@ -99,9 +99,9 @@ bool Exchange::has_finished(uint32_t peer, uint64_t operation) {
 
 // ---- Offering ----
 
-// This rank's post and staging memory are free when nobody reads any more what they held. Two facts tell so: a rank that
-// has begun an operation has finished all before it; and a rank whose counter `collected` has passed an operation no
-// longer reads the buffers of that one (`draining`: this rank streamed, and went on without waiting for that).
+// This rank's post and staging memory are free when nobody reads any more what they held. Two facts tell so: a rank
+// that has begun an operation has finished all before it; and a rank whose counter `collected` has passed an operation
+// no longer reads the buffers of that one (`draining`: this rank streamed, and went on without waiting for that).
 bool Exchange::claim() {
   const uint64_t kept = operations_kept();
   for (; next_peer_ < ranks_; ++next_peer_) {
@@ -419,8 +419,9 @@ void Exchange::begin_stream() {
   if (share_takers_ == HostTask::kNobody) stream_.collect.all = 0;
 }
 
-// Does every step that is possible now; steps of one kind come in order. The three kinds depend on each other only by the
-// counters that ranks publish: block b of a share is reduced when all have staged it, and collected when it is reduced.
+// Does every step that is possible now; steps of one kind come in order. The three kinds depend on each other only by
+// the counters that ranks publish: block b of a share is reduced when all have staged it, and collected when it is
+// reduced.
 bool Exchange::stream() {
   for (bool moved = true; moved;) {
     moved = false;
@@ -520,8 +521,8 @@ bool Exchange::is_result_free() {
   return true;
 }
 
-// The next block from every peer: of its offer in a move, of its reduced share otherwise. When a peer is not so far, the
-// next call goes on with that peer.
+// The next block from every peer: of its offer in a move, of its reduced share otherwise. When a peer is not so far,
+// the next call goes on with that peer.
 bool Exchange::collect_block() {
   const bool moves = task_->kind == HostTask::Kind::move;
   for (; stream_.collect_peer < ranks_; ++stream_.collect_peer) {

@@ -7,9 +7,9 @@
 //   attached peers copy out of the buffer by process_vm_readv(2), where the system permits it;
 //   streamed the offer passes through the staging blocks, block by block, as the `staged` counter says.
 // A receiver looks at the post and takes the data accordingly, so every rank chooses for itself. Only a choice that
-// changes the pattern of an operation must be the same on all ranks: in an all_reduce of few bytes, or of two ranks that
-// view each other's buffers, every rank reduces everything for itself; in others each rank reduces a share. This choice
-// depends on the size and, where sizes leave it open, on all posts, which all ranks see alike.
+// changes the pattern of an operation must be the same on all ranks: in an all_reduce of few bytes, or of two ranks
+// that view each other's buffers, every rank reduces everything for itself; in others each rank reduces a share. This
+// choice depends on the size and, where sizes leave it open, on all posts, which all ranks see alike.
 //
 // Phases of an operation, in this order:
 //   claim   waits until nobody reads any more what this rank's post and staging memory held before

@@ -1,7 +1,7 @@
 // Mailboxes: messages between two ranks of a host. Which receive takes which message, message/tag_matcher.h says.
 //
-// A message is offered in a box of shared memory (segment.h), in one of five ways. A small one lies in the box itself, a
-// somewhat larger one in the memory beside it: then the sender is done at once, and may leave. The receiver takes a
+// A message is offered in a box of shared memory (segment.h), in one of five ways. A small one lies in the box itself,
+// a somewhat larger one in the memory beside it: then the sender is done at once, and may leave. The receiver takes a
 // larger one out of the sender's buffer, if that is in a region or may be attached to; else the message passes through
 // memory of the sender piece by piece. Only one message of a pair is on its way at a time; others queue here. It is
 // taken when its receive is posted, or when it blocks one that a receive may be waiting for; until then it stays in its

@@ -9,8 +9,8 @@
 //              it is kept in memory of our own,
 //   end()      which is to be called when all of it is there.
 // A receive that is posted looks first at the unexpected messages, the earliest begun first. It takes a whole one at
-// once; of one that is still arriving it takes the part that is there, and the rest goes straight into its memory. So
-// at any time
+// once; of one that is still arriving it takes the part that is there, and the rest goes straight into its memory.
+// So, at any time,
 //   (1) no unexpected message matches a receive that waits.
 //
 // Nothing overtakes. Let M and N be of one peer and one tag, M sent first, so that N begins after M has ended. A

@@ -1,7 +1,7 @@
-// Control messages that the ends of a UCX transport send each other over the socket between them. First comes a greeting,
-// which says how to reach the sender by UCX. An end that leaves in good order says how much it has sent in all, in a
-// farewell, and stays until it has the receipt, for a while: if it closed the socket while the other end was still
-// sending, the kernel would throw away what the other end has not read yet.
+// Control messages that the ends of a UCX transport send each other over the socket between them. First comes a
+// greeting, which says how to reach the sender by UCX. An end that leaves in good order says how much it has sent in
+// all, in a farewell, and stays until it has the receipt, for a while: if it closed the socket while the other end was
+// still sending, the kernel would throw away what the other end has not read yet.
 #pragma once
 
 #include <cstddef>
