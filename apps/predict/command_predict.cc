@@ -167,7 +167,9 @@ class PredictCommand : public Command {
         .title = describe(setup.config) + " on " + harmless(job_texts_.fabric),
         .fabric = parse_option("--fabric", [&] { return fabric::load_fabric({.fabric = job_texts_.fabric}); }),
         .jobs = {},
-        .going = {.links = setup.device.links, .measured = load_costs(job_texts_), .algorithm = job_texts_.algorithm},
+        .communication = {.links = setup.device.links,
+                          .measured = load_costs(job_texts_),
+                          .algorithm = job_texts_.algorithm},
         .notes = setup.notes,
         .training = train_setup_json(setup, memory).dump(-1, ' ', false, Json::error_handler_t::replace)};
     if (!memory.fits) question.notes.insert(question.notes.begin(), misfit(setup, memory));

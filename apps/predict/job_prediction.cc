@@ -20,10 +20,10 @@ constexpr size_t kJobsShown = 20;
 
 double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
 
-predict::PlansFor plans_of(const Going& going) {
-  return [going](const Fabric& fabric, double latency) {
-    predict::LinkEfficiency links = going.links;
-    std::vector<predict::CollectiveCost> measured = going.measured;
+predict::PlansFor plans_of(const CommunicationModel& communication) {
+  return [communication](const Fabric& fabric, double latency) {
+    predict::LinkEfficiency links = communication.links;
+    std::vector<predict::CollectiveCost> measured = communication.measured;
     const auto scale = [&](Picoseconds& time) {
       time = Picoseconds(static_cast<int64_t>(static_cast<double>(time.count()) * latency));
     };
@@ -31,14 +31,16 @@ predict::PlansFor plans_of(const Going& going) {
     for (predict::CollectiveCost& cost : measured) {
       for (predict::CollectiveCostPiece& piece : cost.pieces) scale(piece.alpha);
     }
-    return make_costed_plans(fabric, compose::make_plans_by(going.algorithm, fabric), links, std::move(measured));
+    return make_costed_plans(fabric, compose::make_plans_by(communication.algorithm, fabric), links,
+                             std::move(measured));
   };
 }
 
 predict::JobSimulationOptions options_of(const JobQuestion& question, const JobTexts& texts) {
   predict::JobSimulationOptions options;
-  options.message_latency = question.going.links.latency;
-  options.link_efficiency = link_efficiencies(question.fabric, question.going.links, !question.going.measured.empty());
+  options.message_latency = question.communication.links.latency;
+  options.link_efficiency =
+      link_efficiencies(question.fabric, question.communication.links, !question.communication.measured.empty());
   options.fold = !texts.unfolded;
   options.eager = eager_of(texts);
   options.collectives = parse_option("--collectives", [&] { return predict::parse_collectives_as(texts.collectives); });
@@ -154,7 +156,7 @@ JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, 
   check_output_places({{"--output", texts.output}, {"--html", texts.html}, {"--trace", texts.trace}});
   Progress progress(terminal, "simulating");
   WatchedSimulation watch(progress);
-  const predict::PlansFor plans_for = plans_of(question.going);
+  const predict::PlansFor plans_for = plans_of(question.communication);
   const auto plans = plans_for(question.fabric, 1);
   predict::JobSimulationOptions options = options_of(question, texts);
   options.plans = plans.get();

@@ -28,8 +28,8 @@ void declare_job_options(CommandSyntax& command, JobTexts& texts);
 // --eager, or what the simulator takes.
 Bytes eager_of(const JobTexts& texts);
 
-// How collectives and messages go on a fabric, besides what its links say.
-struct Going {
+// How long collectives and messages take on a fabric, besides what its links say.
+struct CommunicationModel {
   predict::LinkEfficiency links;
   std::vector<predict::CollectiveCost> measured;
   std::string algorithm = "rings";  // banyan/compose/planned_collectives.h
@@ -39,7 +39,7 @@ struct JobQuestion {
   std::string title;  // of reports
   Fabric fabric;
   std::vector<predict::PlacedJob> jobs;
-  Going going;
+  CommunicationModel communication;
   std::vector<std::string> notes = {};                          // what a person should know besides, a line each
   std::string training = {};                                    // for ReportInput::training
   std::vector<std::pair<std::string, std::string>> facts = {};  // for the page (report_input.h)

@@ -48,7 +48,7 @@ void add_note(std::vector<std::string>& notes, const std::string& note) {
   if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
 }
 
-job::ChakraOptions chakra_options(const TracedJobTexts& traced) {
+job::chakra::Options chakra_options(const TracedJobTexts& traced) {
   std::vector<uint32_t> dimensions;
   if (!traced.dimensions.empty()) {
     for (const std::string& size : split_list(traced.dimensions, "--dimensions")) {
@@ -57,7 +57,7 @@ job::ChakraOptions chakra_options(const TracedJobTexts& traced) {
   }
   return {.control_dependencies = !traced.no_control,
           .gather_size =
-              traced.gathered_total ? job::ChakraOptions::GatherSize::total : job::ChakraOptions::GatherSize::shard,
+              traced.gathered_total ? job::chakra::Options::GatherSize::total : job::chakra::Options::GatherSize::shard,
           .flop_per_second = rate(traced.flops, "--flops"),
           .bytes_per_second = rate(traced.memory, "--memory-bandwidth"),
           .dimensions = std::move(dimensions)};
@@ -86,11 +86,11 @@ Job read_kineto(const TracedJobTexts& traced, std::string& notes) {
                     "; give one for each rank",
                 "--host");
   }
-  std::vector<job::RankTraces> ranks;
+  std::vector<job::kineto::RankTraces> ranks;
   for (size_t i = 0; i < kineto.size(); ++i) {
     ranks.push_back({.kineto = kineto[i], .host = host.empty() ? "" : host[i]});
   }
-  job::KinetoJob read = read_kineto_job(ranks);
+  job::kineto::LinkedJob read = job::kineto::read_job(ranks);
   for (const std::string& line : read.report.lines()) notes += line + "\n";
   return std::move(read.job);
 }
@@ -101,9 +101,9 @@ Job read_job(const TracedJobTexts& traced, std::string& notes) {
     throw Error(ErrorCode::invalid_input,
                 "give one of TRACE.goal, --chakra, --kineto and --jobs; see 'banyan predict job --help'");
   }
-  if (!traced.goal.empty()) return job::read_goal(traced.goal);
+  if (!traced.goal.empty()) return job::goal::read_job(traced.goal);
   if (!traced.chakra.empty())
-    return read_chakra(job::find_chakra_files(traced.chakra), traced.groups, chakra_options(traced));
+    return job::chakra::read_job(job::chakra::find_files(traced.chakra), traced.groups, chakra_options(traced));
   return read_kineto(traced, notes);
 }
 
@@ -168,8 +168,8 @@ Job make_job(const JobEntry& entry, const TracedJobTexts& traced, JobsFile& file
     for (const std::string& note : setup.notes) add_note(file.notes, note);
     return generate_training_step(setup.config, setup.device);
   }
-  if (!entry.goal.empty()) return job::read_goal(entry.goal);
-  return read_chakra(job::find_chakra_files(entry.chakra), entry.groups, chakra_options(traced));
+  if (!entry.goal.empty()) return job::goal::read_job(entry.goal);
+  return job::chakra::read_job(job::chakra::find_files(entry.chakra), entry.groups, chakra_options(traced));
 }
 
 JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJobTexts& traced, const JobTexts& texts) {
@@ -250,7 +250,7 @@ ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, 
       .title = harmless((job ? job->name() : counted(file.placed.size(), "job")) + " on " + texts.fabric),
       .fabric = fabric,
       .jobs = file.placed,
-      .going = {.links = file.links, .measured = load_costs(texts), .algorithm = texts.algorithm},
+      .communication = {.links = file.links, .measured = load_costs(texts), .algorithm = texts.algorithm},
       .notes = file.notes};
   for (size_t at = 0; at < notes.size(); at = notes.find('\n', at) + 1) {
     question.notes.push_back("linked: " + notes.substr(at, notes.find('\n', at) - at));

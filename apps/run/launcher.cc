@@ -108,7 +108,7 @@ class Launcher {
     }
   }
 
-  int look_after() {
+  int supervise() {
     while (std::any_of(children_.begin(), children_.end(), [](const auto& child) { return child->is_running(); })) {
       wait_for_something();
       for (int signal; (signal = signals_.next()) != 0;) heed(signal);
@@ -218,7 +218,7 @@ class Launcher {
 int launch(const LaunchPlan& plan, const run::Secret& secret, const LaunchOptions& options, const Terminal& terminal) {
   Launcher launcher(plan, options, terminal);
   launcher.start_all(secret);
-  return launcher.look_after();
+  return launcher.supervise();
 }
 
 }  // namespace banyan::app

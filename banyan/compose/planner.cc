@@ -214,9 +214,9 @@ std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options) {
   return files;
 }
 
-std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const run::Seating& seating) {
+std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const run::RankLayout& layout) {
   const PlannerOptions& options = files.options;
-  const size_t ranks = seating.members.size();
+  const size_t ranks = layout.members.size();
   if (ranks == 1) return nullptr;  // who is alone needs no plan
   if (files.plan && files.plan->collective().participants().size() != ranks) {
     throw Error(ErrorCode::mismatch,
@@ -224,17 +224,17 @@ std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const r
                     " ranks, the communicator has " + std::to_string(ranks),
                 options.plan);
   }
-  Fabric network = files.fabric ? *files.fabric : fabric_of_hosts(seating.host_of_rank);
+  Fabric network = files.fabric ? *files.fabric : fabric_of_hosts(layout.host_of_rank);
   std::vector<NodeId> nodes(network.ranks().begin(), network.ranks().end());
   if (nodes.size() != ranks) {
-    if (nodes.size() != seating.job_size) {
+    if (nodes.size() != layout.job_size) {
       throw Error(ErrorCode::mismatch,
                   "this fabric has " + std::to_string(nodes.size()) + " ranks, the communicator has " +
-                      std::to_string(ranks) + " and the job " + std::to_string(seating.job_size),
+                      std::to_string(ranks) + " and the job " + std::to_string(layout.job_size),
                   options.fabric);
     }
     std::vector<NodeId> members;
-    for (const uint32_t member : seating.members) members.push_back(nodes[member]);
+    for (const uint32_t member : layout.members) members.push_back(nodes[member]);
     nodes = std::move(members);
   }
   fabric::RouteBook routes;

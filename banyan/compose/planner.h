@@ -25,9 +25,9 @@ struct PlannerFiles;
 std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options);
 
 // None for one rank. Throws Error{mismatch} when a file is for another number of ranks.
-std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const run::Seating& seating);
-inline std::shared_ptr<run::PlanSource> make_planner(const PlannerOptions& options, const run::Seating& seating) {
-  return planner_from(*read_files(options), seating);
+std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const run::RankLayout& layout);
+inline std::shared_ptr<run::PlanSource> make_planner(const PlannerOptions& options, const run::RankLayout& layout) {
+  return planner_from(*read_files(options), layout);
 }
 
 }  // namespace banyan::compose

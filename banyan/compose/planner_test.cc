@@ -23,11 +23,11 @@ using ::testing::HasSubstr;
 
 constexpr Bytes kLarge{uint64_t{1} << 30};
 
-run::Seating on_hosts(std::vector<uint32_t> host_of_rank) {
-  run::Seating seating{
+run::RankLayout on_hosts(std::vector<uint32_t> host_of_rank) {
+  run::RankLayout layout{
       .members = {}, .job_size = static_cast<uint32_t>(host_of_rank.size()), .host_of_rank = host_of_rank};
-  for (uint32_t rank = 0; rank < seating.job_size; ++rank) seating.members.push_back(rank);
-  return seating;
+  for (uint32_t rank = 0; rank < layout.job_size; ++rank) layout.members.push_back(rank);
+  return layout;
 }
 
 TEST(Planner, LetsFewBytesCrossBetweenHosts) {

@@ -146,7 +146,7 @@ run::Communicator::Options options_from(const Settings& settings) {
   options.zero_copy = switch_from(settings.zero_copy, "BANYAN_ZERO_COPY");
   options.connections = connections_from(settings.connections, settings.where + "connections");
   options.follows_plans = !planner.plan.empty();
-  options.plans = [files = read_files(planner)](const run::Seating& seating) { return planner_from(*files, seating); };
+  options.plans = [files = read_files(planner)](const run::RankLayout& layout) { return planner_from(*files, layout); };
   return options;
 }
 

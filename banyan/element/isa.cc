@@ -58,24 +58,24 @@ std::vector<Isa> available_isas() {
   return available;
 }
 
-Isa choose_isa(std::optional<std::string_view> wish) {
+Isa choose_isa(std::optional<std::string_view> requested) {
   const std::vector<Isa> available = available_isas();
-  if (!wish || wish->empty()) return available.back();
+  if (!requested || requested->empty()) return available.back();
   std::string known;
   for (const Isa isa : available) {
-    if (to_string(isa) == *wish) return isa;
+    if (to_string(isa) == *requested) return isa;
     known += (known.empty() ? "" : ", ") + std::string(to_string(isa));
   }
-  NearestName nearest(*wish);
+  NearestName nearest(*requested);
   for (const std::string_view name : kNames) {
-    if (name == *wish) {
+    if (name == *requested) {
       throw Error(ErrorCode::unsupported, "this machine has no " + std::string(name) + "; it has " + known,
                   "BANYAN_ISA");
     }
     nearest.offer(name);
   }
   throw Error(ErrorCode::invalid_input,
-              "unknown instruction set '" + std::string(wish->substr(0, 60)) + "'" + nearest.hint() +
+              "unknown instruction set '" + std::string(requested->substr(0, 60)) + "'" + nearest.hint() +
                   "; this machine has " + known,
               "BANYAN_ISA");
 }
@@ -97,8 +97,8 @@ void use_isa(Isa isa) {
 const internal::Kernels& internal::active_kernels() {
   const Kernels* kernels = active.load(std::memory_order_relaxed);
   if (kernels == nullptr) [[unlikely]] {
-    const char* wish = std::getenv("BANYAN_ISA");
-    kernels = kernels_of(choose_isa(wish == nullptr ? std::nullopt : std::optional<std::string_view>(wish)));
+    const char* requested = std::getenv("BANYAN_ISA");
+    kernels = kernels_of(choose_isa(requested == nullptr ? std::nullopt : std::optional<std::string_view>(requested)));
     active.store(kernels, std::memory_order_relaxed);
   }
   return *kernels;

@@ -21,9 +21,9 @@ std::string_view to_string(Isa isa);
 // Those that this machine and this build of the library have, worst first.
 std::vector<Isa> available_isas();
 
-// The best one, or what `wish` (the value of BANYAN_ISA) names; an empty wish is none. Throws Error{invalid_input} for
-// an unknown name and Error{unsupported} for one that is not available; both list what is.
-Isa choose_isa(std::optional<std::string_view> wish);
+// The best one, or what `requested` (the value of BANYAN_ISA) names; an empty name asks for none. Throws
+// Error{invalid_input} for an unknown name and Error{unsupported} for one that is not available; both list what is.
+Isa choose_isa(std::optional<std::string_view> requested);
 
 // The one in use, chosen from the environment by the first caller. Throws what choose_isa throws, so call it where an
 // error can be reported, before the first reduction.

@@ -23,7 +23,7 @@ Routing::Reach Routing::look_out(NodeId node, NodeId to, const Ways& ways) {
   for (const LinkId out : fabric_.out_links(node)) {
     const Link& link = fabric_.link(out);
     Reach reach{.hops = 1, .width = link.bandwidth.bytes_per_second()};
-    uint32_t number = kThere;
+    uint32_t number = kDestination;
     if (link.to != to) {
       const auto node_at = std::lower_bound(ways.nodes.begin(), ways.nodes.end(), link.to);
       if (node_at == ways.nodes.end() || *node_at != link.to) continue;
@@ -64,7 +64,7 @@ Routing::Ways Routing::search(NodeId to, bool through_ranks) {
     stop_of_[index(node)] = static_cast<uint32_t>(ways.stops.size());
     ways.stops.push_back({.reach = reaches_[index(node)]});
   }
-  stop_of_[index(to)] = kThere;
+  stop_of_[index(to)] = kDestination;
   for (size_t i = 0; i < reached.size(); ++i) {
     Stop& stop = ways.stops[i];
     stop.first = static_cast<uint32_t>(ways.steps.size());
@@ -104,7 +104,7 @@ bool Routing::take_links(NodeId from, NodeId to) {
     if (link.to != to) continue;
     const uint64_t width = link.bandwidth.bytes_per_second();
     if (width > widest) first_steps_.clear();
-    if (width >= widest) first_steps_.push_back({out, kThere});
+    if (width >= widest) first_steps_.push_back({out, kDestination});
     widest = std::max(widest, width);
   }
   return !first_steps_.empty();
@@ -134,7 +134,7 @@ void Routing::walk(NodeId from, NodeId to, bool through_ranks, Picker& pick, std
     CHECK(!choices.empty()) << fabric_.name(from) << " has no way to " << fabric_.name(to);
     const Step& step = choices[pick.one_of(choices.size())];
     way.push_back(step.link);
-    if (step.stop == kThere) return;
+    if (step.stop == kDestination) return;
     const Stop& stop = ways.stops[step.stop];
     choices = std::span(ways.steps).subspan(stop.first, stop.count);
   }

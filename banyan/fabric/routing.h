@@ -38,7 +38,7 @@ class Routing {
     uint32_t hops = UINT32_MAX;  // to the destination; UINT32_MAX: none
     uint64_t width = 0;          // bytes per second of the narrowest link of the widest shortest way
   };
-  // A link that begins a best way, and the stop at its end (kThere: the destination).
+  // A link that begins a best way, and the stop at its end (kDestination: the destination).
   struct Step {
     LinkId link{};
     uint32_t stop = 0;
@@ -53,7 +53,7 @@ class Routing {
     std::vector<Stop> stops;    // of these
     std::vector<Step> steps;
   };
-  static constexpr uint32_t kThere = UINT32_MAX;
+  static constexpr uint32_t kDestination = UINT32_MAX;
 
   // Draws equal choices, as the hash of a way says.
   struct Picker {

@@ -27,7 +27,7 @@ std::vector<std::string> findings_of(const Job& job, const CheckOptions& options
   return texts;
 }
 std::vector<std::string> findings_of(const char* goal, const CheckOptions& options = kAllWait) {
-  return findings_of(parse_goal(goal, "test"), options);
+  return findings_of(goal::parse_job(goal, "test"), options);
 }
 
 // Collectives written as "a8": a kind (a: allreduce, g: allgather, b: broadcast from place 0, c: from place 1, x:
@@ -114,7 +114,7 @@ TEST(CheckJob, NamesMessagesThatNobodyReceivesOrSends) {
   EXPECT_THAT(findings_of(job), ElementsAre("rank 0 's' (node 0): send of 8 B to rank 1, tag 4 is never received",
                                             "rank 1 'r' (node 0): receive of 8 B from rank 0, tag 5 is never sent"));
   EXPECT_THAT(findings_of(job, kNoneWaits), findings_of(job));
-  const auto findings = check_job(parse_goal(job, "test"));
+  const auto findings = check_job(goal::parse_job(job, "test"));
   EXPECT_EQ(findings[0].kind, Kind::unmatched_send);
   EXPECT_EQ(findings[1].kind, Kind::unmatched_receive);
   EXPECT_EQ(findings[1].rank, 1u);
@@ -140,7 +140,7 @@ TEST(CheckJob, ShowsTheRingOfADeadlock) {
       ElementsAre("deadlock: rank 0 waits in 'r' (node 0), receive of 8 B from rank 1, tag 0, until rank 1 comes to "
                   "'t' (node 3); rank 1 waits in 'q' (node 1), receive of 8 B from rank 0, tag 0, until rank 0 comes "
                   "to 's' (node 1)"));
-  EXPECT_EQ(check_job(parse_goal(job, "test"))[0].kind, Kind::deadlock);
+  EXPECT_EQ(check_job(goal::parse_job(job, "test"))[0].kind, Kind::deadlock);
 }
 
 TEST(CheckJob, TellsSendsThatWaitFromSendsThatAreBuffered) {
@@ -165,7 +165,7 @@ TEST(CheckJob, LetsSendsUpToTheEagerLimitGoOn) {
       text += "rank " + std::to_string(rank) + " { s: send " + bytes + "b to " + std::to_string((rank + 1) % 4) +
               "\n r: recv " + bytes + "b from " + std::to_string((rank + 3) % 4) + "\n r requires s }\n";
     }
-    return parse_goal(text, "ring");
+    return goal::parse_job(text, "ring");
   };
   EXPECT_THAT(check_job(ring("65536")), IsEmpty());
   EXPECT_THAT(findings_of(ring("65537"), {}), ElementsAre(HasSubstr("deadlock")));
@@ -278,7 +278,7 @@ TEST(CheckJob, KnowsWhatHoldsAStream) {
 TEST(CheckJob, ReportsInOrderOfRankAndNodeAndNoMoreThanAsked) {
   std::string text = "num_ranks 2\nrank 0 { }\nrank 1 {\n";
   for (int i = 0; i < 50; ++i) text += "recv 8b from 0 tag " + std::to_string(i) + "\n";
-  const auto findings = check_job(parse_goal(text + "}", "test"), {.most_findings = 3});
+  const auto findings = check_job(goal::parse_job(text + "}", "test"), {.most_findings = 3});
   ASSERT_EQ(findings.size(), 3u);
   for (size_t i = 0; i < 3; ++i)
     EXPECT_THAT(findings[i].text, HasSubstr("rank 1 node " + std::to_string(i) + ":")) << i;

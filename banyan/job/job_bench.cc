@@ -89,12 +89,12 @@ BENCHMARK(CheckTenMillionNodes)->Unit(benchmark::kMillisecond)->Iterations(1);
 
 void GoalOfTenMillionNodes(benchmark::State& state, bool reads) {
   const Job job = ring_job();
-  const std::string text = write_goal(job);
+  const std::string text = goal::write_job(job);
   for (auto _ : state) {
     if (reads) {
-      CHECK_EQ(parse_goal(text, "ring").node_count(), job.node_count());
+      CHECK_EQ(goal::parse_job(text, "ring").node_count(), job.node_count());
     } else {
-      CHECK(write_goal(job) == text);
+      CHECK(goal::write_job(job) == text);
     }
   }
   state.SetBytesProcessed(static_cast<int64_t>(text.size()) * state.iterations());
@@ -105,18 +105,18 @@ BENCHMARK_CAPTURE(GoalOfTenMillionNodes, Writes, false)->Unit(benchmark::kMillis
 
 void ChakraOfTenMillionNodes(benchmark::State& state, bool reads) {
   const Job job = ring_job();
-  const ChakraFiles files = write_chakra(job);
+  const chakra::Files files = chakra::write_job(job);
   int64_t bytes = 0;
-  std::vector<ChakraText> texts;
+  std::vector<chakra::TraceText> texts;
   for (const std::string& trace : files.traces) {
     bytes += static_cast<int64_t>(trace.size());
     texts.push_back({"ring", trace});
   }
   for (auto _ : state) {
     if (reads) {
-      CHECK_EQ(parse_chakra(texts, files.groups).node_count(), job.node_count());
+      CHECK_EQ(chakra::parse_job(texts, files.groups).node_count(), job.node_count());
     } else {
-      CHECK(write_chakra(job).traces == files.traces);
+      CHECK(chakra::write_job(job).traces == files.traces);
     }
   }
   state.SetBytesProcessed(bytes * state.iterations());

@@ -33,21 +33,21 @@ std::optional<RankNode> MessageMatch::start(RankNode place) {
 }
 
 std::optional<RankNode> MessageMatch::start_exact(RankNode place, const MessageKey& key, bool is_send) {
-  const auto [it, is_new] = lanes_.try_emplace(key);
-  Lane& lane = it->second;
-  if (is_new || lane.holds_sends == is_send) {
+  const auto [it, is_new] = queues_.try_emplace(key);
+  Queue& queue = it->second;
+  if (is_new || queue.holds_sends == is_send) {
     const uint32_t entry = new_entry(place);
-    (is_new ? lane.first : entries_[lane.last].next) = entry;
-    lane.last = entry;
-    lane.holds_sends = is_send;
+    (is_new ? queue.first : entries_[queue.last].next) = entry;
+    queue.last = entry;
+    queue.holds_sends = is_send;
     return std::nullopt;
   }
-  const uint32_t entry = lane.first;
+  const uint32_t entry = queue.first;
   const RankNode partner = entries_[entry].place;
-  lane.first = entries_[entry].next;
+  queue.first = entries_[entry].next;
   entries_[entry].next = free_entry_;
   free_entry_ = entry;
-  if (lane.first == kNone) lanes_.erase(it);
+  if (queue.first == kNone) queues_.erase(it);
   return partner;
 }
 
@@ -77,8 +77,8 @@ uint32_t MessageMatch::new_entry(RankNode place) {
 }
 
 void MessageMatch::for_each_waiting(const std::function<void(RankNode)>& visit) const {
-  for (const auto& [key, lane] : lanes_) {
-    for (uint32_t entry = lane.first; entry != kNone; entry = entries_[entry].next) visit(entries_[entry].place);
+  for (const auto& [key, queue] : queues_) {
+    for (uint32_t entry = queue.first; entry != kNone; entry = entries_[entry].next) visit(entries_[entry].place);
   }
   for (const auto& [rank, mixed] : mixed_) {
     for (const Waiting& one : mixed.sends) visit(one.place);

@@ -53,7 +53,7 @@ class MessageMatch {
     RankNode place;
     uint32_t next = kNone;
   };
-  struct Lane {  // of one key: either sends wait, or receives
+  struct Queue {  // of one key: either sends wait, or receives
     uint32_t first = kNone, last = kNone;
     bool holds_sends = false;
   };
@@ -70,7 +70,7 @@ class MessageMatch {
   uint32_t new_entry(RankNode place);
 
   const Job& job_;
-  std::unordered_map<MessageKey, Lane, MessageKeyHash> lanes_;
+  std::unordered_map<MessageKey, Queue, MessageKeyHash> queues_;
   std::vector<Entry> entries_;
   uint32_t free_entry_ = kNone;
   std::unordered_map<uint32_t, Mixed> mixed_;  // by rank that receives from anybody or any tag: all that waits there

@@ -82,10 +82,10 @@ std::string fabric_as_dot(const Fabric& fabric, const std::string& name) {
   return dot + "}\n";
 }
 
-std::string trees_as_dot(const Fabric& fabric, const Grove& grove) {
-  std::string dot = "digraph \"trees\" {\n" + std::string(kHead) + "  label=" + quoted(grove.title) + ";\n";
-  for (size_t t = 0; t < grove.trees.size(); ++t) {
-    const Tree& tree = grove.trees[t];
+std::string trees_as_dot(const Fabric& fabric, const PickedTrees& picked) {
+  std::string dot = "digraph \"trees\" {\n" + std::string(kHead) + "  label=" + quoted(picked.title) + ";\n";
+  for (size_t t = 0; t < picked.trees.size(); ++t) {
+    const Tree& tree = picked.trees[t];
     const auto id = [&](NodeId node) { return "t" + std::to_string(t) + "n" + std::to_string(index(node)); };
     dot += "  subgraph \"cluster_" + std::to_string(t) +
            "\" {\n    label=" + quoted(tree.title + ", " + tree.subtitle) + "; style=\"rounded\"; color=\"#CBD5E0\";\n";

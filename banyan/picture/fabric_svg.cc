@@ -59,8 +59,8 @@ class FabricPicture {
  private:
   void draw_panel(const Panel& panel);
   void draw_cable(const Cable& cable);
-  void draw_line(const Cable& cable, bool forth, double aside);
-  void draw_arrow(const Cable& cable, bool forth, double aside);
+  void draw_line(const Cable& cable, bool forth, double offset);
+  void draw_arrow(const Cable& cable, bool forth, double offset);
   void draw_unit(const Unit& unit);
   void draw_cells(const Unit& tile);
   Extent draw_legend(Point corner, double room);
@@ -80,12 +80,12 @@ class FabricPicture {
 };
 
 // The path in the direction of a line, and moved to its right.
-std::vector<Point> points_of(const Cable& cable, bool forth, double aside) {
+std::vector<Point> points_of(const Cable& cable, bool forth, double offset) {
   std::vector<Point> points = cable.path;
   if (!forth) std::reverse(points.begin(), points.end());
   const double x = points.back().x - points.front().x, y = points.back().y - points.front().y;
   const double length = std::max(1e-9, std::hypot(x, y));
-  for (Point& point : points) point = {point.x - y / length * aside, point.y + x / length * aside};
+  for (Point& point : points) point = {point.x - y / length * offset, point.y + x / length * offset};
   return points;
 }
 
@@ -110,8 +110,8 @@ void FabricPicture::draw_cable(const Cable& cable) {
   draw_line(cable, false, 4);
 }
 
-void FabricPicture::draw_line(const Cable& cable, bool forth, double aside) {
-  const std::vector<Point> points = points_of(cable, forth, aside);
+void FabricPicture::draw_line(const Cable& cable, bool forth, double offset) {
+  const std::vector<Point> points = points_of(cable, forth, offset);
   std::string path;
   for (size_t i = 0; i < points.size(); ++i) {
     path += i == 0 ? "M" : cable.curved ? (i == 1 ? " Q" : " ") : " L";
@@ -131,12 +131,12 @@ void FabricPicture::draw_line(const Cable& cable, bool forth, double aside) {
                                                      : "0.55"},
                 {"stroke-width", number(is_strong(cable) ? width_of(bandwidth) : 0.3)}},
                describe(cable, a, b));
-  if (!cable.is_even()) draw_arrow(cable, forth, aside);
+  if (!cable.is_even()) draw_arrow(cable, forth, offset);
 }
 
 // In the middle of what the units at both ends leave visible of the line.
-void FabricPicture::draw_arrow(const Cable& cable, bool forth, double aside) {
-  const std::vector<Point> points = points_of(cable, forth, aside);
+void FabricPicture::draw_arrow(const Cable& cable, bool forth, double offset) {
+  const std::vector<Point> points = points_of(cable, forth, offset);
   const size_t piece = (points.size() - 1) / 2;
   Point from = points[piece], to = points[piece + 1];
   Point middle{(from.x + to.x) / 2, (from.y + to.y) / 2};

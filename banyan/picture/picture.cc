@@ -52,11 +52,11 @@ Tree read_tree(const Schedule& schedule, size_t number, bool gathers, const fabr
 
 }  // namespace
 
-Grove pick_trees(const Schedule& schedule, const TreeOptions& options) {
+PickedTrees pick_trees(const Schedule& schedule, const TreeOptions& options) {
   check_drawable(schedule.fabric());
   const fabric::Boxes boxes = find_boxes(schedule.fabric());
   const NodeId root = options.root.value_or(schedule.chunk(0).root);
-  Grove grove;
+  PickedTrees picked;
   size_t chunks = 0, drawn = 0, nodes = 0;
   for (size_t i = 0; i < schedule.chunk_count(); ++i) {
     const Chunk chunk = schedule.chunk(i);
@@ -67,23 +67,23 @@ Grove pick_trees(const Schedule& schedule, const TreeOptions& options) {
       throw Error(ErrorCode::unsupported,
                   "the trees have more than " + std::to_string(kMaxTreeNodes) + " edges together; draw fewer of them");
     }
-    if (!chunk.in_tree.empty()) grove.trees.push_back(read_tree(schedule, i, true, boxes));
-    if (!chunk.out_tree.empty()) grove.trees.push_back(read_tree(schedule, i, false, boxes));
+    if (!chunk.in_tree.empty()) picked.trees.push_back(read_tree(schedule, i, true, boxes));
+    if (!chunk.out_tree.empty()) picked.trees.push_back(read_tree(schedule, i, false, boxes));
   }
-  if (grove.trees.empty()) {
+  if (picked.trees.empty()) {
     const bool known = index(root) < schedule.fabric().nodes().size();
     throw Error(ErrorCode::not_found, "no tree to draw of root '" +
                                           (known ? schedule.fabric().name(root) : std::to_string(index(root))) + "'");
   }
   const Collective& collective = schedule.collective();
-  grove.title = (options.name.empty() ? "" : options.name + ": ") + std::string(to_string(collective.kind())) +
-                " among " + plural(collective.participants().size(), "rank") + ", " +
-                (drawn < chunks ? std::to_string(drawn) + " of the " : std::string()) + plural(chunks, "chunk") +
-                " of " + schedule.fabric().name(root);
-  for (const Tree& tree : grove.trees) {
-    for (const TreeEdge& edge : tree.edges) grove.several_boxes |= edge.crosses_boxes;
+  picked.title = (options.name.empty() ? "" : options.name + ": ") + std::string(to_string(collective.kind())) +
+                 " among " + plural(collective.participants().size(), "rank") + ", " +
+                 (drawn < chunks ? std::to_string(drawn) + " of the " : std::string()) + plural(chunks, "chunk") +
+                 " of " + schedule.fabric().name(root);
+  for (const Tree& tree : picked.trees) {
+    for (const TreeEdge& edge : tree.edges) picked.several_boxes |= edge.crosses_boxes;
   }
-  return grove;
+  return picked;
 }
 
 std::string draw_fabric(const Fabric& fabric, Format format, const std::string& name) {
@@ -92,8 +92,8 @@ std::string draw_fabric(const Fabric& fabric, Format format, const std::string& 
 }
 
 std::string draw_trees(const Schedule& schedule, Format format, const TreeOptions& options) {
-  const Grove grove = pick_trees(schedule, options);
-  return format == Format::svg ? trees_as_svg(schedule.fabric(), grove) : trees_as_dot(schedule.fabric(), grove);
+  const PickedTrees picked = pick_trees(schedule, options);
+  return format == Format::svg ? trees_as_svg(schedule.fabric(), picked) : trees_as_dot(schedule.fabric(), picked);
 }
 
 }  // namespace banyan::picture

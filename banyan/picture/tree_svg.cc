@@ -162,19 +162,19 @@ void TreeCard::draw_node(Canvas& canvas, NodeId node) const {
 }
 
 // One entry for each kind of line that occurs, drawn as it is.
-Extent draw_legend(Canvas& canvas, const Grove& grove, Point corner) {
+Extent draw_legend(Canvas& canvas, const PickedTrees& picked, Point corner) {
   double x = corner.x;
   for (const bool crosses : {false, true}) {
     for (const bool direct : {true, false}) {
       const auto is_such = [&](const TreeEdge& edge) {
         return edge.crosses_boxes == crosses && edge.via.empty() == direct;
       };
-      const bool occurs = std::any_of(grove.trees.begin(), grove.trees.end(), [&](const Tree& tree) {
+      const bool occurs = std::any_of(picked.trees.begin(), picked.trees.end(), [&](const Tree& tree) {
         return std::any_of(tree.edges.begin(), tree.edges.end(), is_such);
       });
       if (!occurs) continue;
       const std::string way = direct ? "by a direct link" : "through a switch";
-      const std::string where = crosses ? "from box to box, " : grove.several_boxes ? "inside a box, " : "";
+      const std::string where = crosses ? "from box to box, " : picked.several_boxes ? "inside a box, " : "";
       canvas.draw("line", {{"class", "legend"},
                            {"x1", number(x)},
                            {"y1", number(corner.y)},
@@ -192,13 +192,13 @@ Extent draw_legend(Canvas& canvas, const Grove& grove, Point corner) {
 
 }  // namespace
 
-std::string trees_as_svg(const Fabric& fabric, const Grove& grove) {
+std::string trees_as_svg(const Fabric& fabric, const PickedTrees& picked) {
   std::vector<TreeCard> cards;
-  for (const Tree& tree : grove.trees) cards.emplace_back(fabric, tree);
+  for (const Tree& tree : picked.trees) cards.emplace_back(fabric, tree);
   Canvas canvas;
-  canvas.text({kMargin, kMargin}, grove.title, {.size = 18, .anchor = "start", .bold = true});
+  canvas.text({kMargin, kMargin}, picked.title, {.size = 18, .anchor = "start", .bold = true});
   Point corner{kMargin, kMargin + 30};
-  double width = text_width(grove.title, 18) + 2 * kMargin, row_height = 0;
+  double width = text_width(picked.title, 18) + 2 * kMargin, row_height = 0;
   for (const TreeCard& card : cards) {
     if (corner.x > kMargin && corner.x + card.size().width > kPageWidth) {
       corner = {kMargin, corner.y + row_height + kMargin};
@@ -209,9 +209,9 @@ std::string trees_as_svg(const Fabric& fabric, const Grove& grove) {
     width = std::max(width, corner.x);
     row_height = std::max(row_height, card.size().height);
   }
-  const Extent legend = draw_legend(canvas, grove, {kMargin, corner.y + row_height + 26});
+  const Extent legend = draw_legend(canvas, picked, {kMargin, corner.y + row_height + 26});
   width = std::max(width, legend.width + 2 * kMargin);
-  return canvas.finish(width, corner.y + row_height + 26 + legend.height + kMargin / 2, grove.title);
+  return canvas.finish(width, corner.y + row_height + 26 + legend.height + kMargin / 2, picked.title);
 }
 
 }  // namespace banyan::picture

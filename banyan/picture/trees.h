@@ -23,17 +23,18 @@ struct Tree {
   uint32_t height = 0;
   std::string title, subtitle;  // "from gpu0", "1/8 of the buffer, height 3"
 };
-struct Grove {
+// The trees that a drawing shows.
+struct PickedTrees {
   std::string title;  // "plan.json: allreduce among 16 ranks, 2 of the 8 chunks of gpu0"
   std::vector<Tree> trees;
   bool several_boxes = false;
 };
 // Throws Error{not_found} when no chunk has the root, Error{invalid_input} when an edge list is not a tree.
-Grove pick_trees(const Schedule& schedule, const TreeOptions& options);
+PickedTrees pick_trees(const Schedule& schedule, const TreeOptions& options);
 
-std::string fabric_as_svg(const Fabric& fabric, const std::string& name);  // fabric_svg.cc
-std::string trees_as_svg(const Fabric& fabric, const Grove& grove);        // tree_svg.cc
-std::string fabric_as_dot(const Fabric& fabric, const std::string& name);  // dot.cc
-std::string trees_as_dot(const Fabric& fabric, const Grove& grove);        // dot.cc
+std::string fabric_as_svg(const Fabric& fabric, const std::string& name);   // fabric_svg.cc
+std::string trees_as_svg(const Fabric& fabric, const PickedTrees& picked);  // tree_svg.cc
+std::string fabric_as_dot(const Fabric& fabric, const std::string& name);   // dot.cc
+std::string trees_as_dot(const Fabric& fabric, const PickedTrees& picked);  // dot.cc
 
 }  // namespace banyan::picture

@@ -89,7 +89,7 @@ PYBIND11_MODULE(_C, module) {
   // Names, and why each is missing here or "".
   module.def("transports", [] {
     return std::vector<std::pair<std::string, std::string>>{
-        {"shared memory", ""}, {"TCP", ""}, {"UCX", run::why_no_ucx()}};
+        {"shared memory", ""}, {"TCP", ""}, {"UCX", run::ucx::why_unavailable()}};
   });
   module.def("processor", [] { return std::string(to_string(element::active_isa())); });
 }

@@ -131,7 +131,7 @@ c10::intrusive_ptr<c10::ivalue::Future> BanyanWork::getFuture() {
   }
   const auto future = future_;
   request_.on_done([self = c10::intrusive_ptr<BanyanWork>::reclaim_copy(this)] { self->complete(); });
-  request_.hasten();
+  request_.progress_at_once();
   return future;
 }
 

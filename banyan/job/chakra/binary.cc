@@ -6,18 +6,18 @@
 #include "banyan/base/error.h"
 #include "chakra.pb.h"
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 namespace {
 struct IntegerField {
   const char* name;
-  std::optional<int64_t> ChakraNode::*member;
+  std::optional<int64_t> TraceNode::*member;
 };
 constexpr IntegerField kIntegerFields[] = {
-    {"is_cpu_op", &ChakraNode::is_cpu_op}, {"comm_type", &ChakraNode::comm_type},
-    {"comm_size", &ChakraNode::comm_size}, {"comm_src", &ChakraNode::comm_src},
-    {"comm_dst", &ChakraNode::comm_dst},   {"comm_tag", &ChakraNode::comm_tag},
-    {"num_ops", &ChakraNode::num_ops},     {"tensor_size", &ChakraNode::tensor_size},
-    {"stream", &ChakraNode::stream},       {"duration_ps", &ChakraNode::duration_ps},
+    {"is_cpu_op", &TraceNode::is_cpu_op}, {"comm_type", &TraceNode::comm_type},
+    {"comm_size", &TraceNode::comm_size}, {"comm_src", &TraceNode::comm_src},
+    {"comm_dst", &TraceNode::comm_dst},   {"comm_tag", &TraceNode::comm_tag},
+    {"num_ops", &TraceNode::num_ops},     {"tensor_size", &TraceNode::tensor_size},
+    {"stream", &TraceNode::stream},       {"duration_ps", &TraceNode::duration_ps},
 };
 
 int64_t whole(double value, const std::string& name) {
@@ -32,8 +32,8 @@ int64_t within_range(uint64_t value, const std::string& name) {
 }
 
 // Writers disagree about the widths of integers, and some write booleans as integers.
-int64_t integer_of(const chakra::Attribute& attribute) {
-  using Case = chakra::Attribute::ValueCase;
+int64_t integer_of(const proto::Attribute& attribute) {
+  using Case = proto::Attribute::ValueCase;
   switch (attribute.value_case()) {
     case Case::kDoubleValue:
       return whole(attribute.double_value(), attribute.name());
@@ -70,8 +70,8 @@ int64_t integer_of(const chakra::Attribute& attribute) {
   throw invalid("attribute " + attribute.name() + " is not a number");
 }
 
-void read_attribute(const chakra::Attribute& attribute, ChakraNode& node) {
-  using Case = chakra::Attribute::ValueCase;
+void read_attribute(const proto::Attribute& attribute, TraceNode& node) {
+  using Case = proto::Attribute::ValueCase;
   for (const IntegerField& field : kIntegerFields) {
     if (attribute.name() == field.name) {
       node.*field.member = integer_of(attribute);
@@ -102,12 +102,12 @@ void append_message(const Message& message, std::string& file) {
 
 }  // namespace
 
-struct ChakraBinaryReader::Messages {
-  chakra::Metadata metadata;
-  chakra::Node node;
+struct BinaryReader::Messages {
+  proto::Metadata metadata;
+  proto::Node node;
 };
 
-ChakraBinaryReader::ChakraBinaryReader(TraceSource& source) : source_(source), messages_(std::make_unique<Messages>()) {
+BinaryReader::BinaryReader(TraceSource& source) : source_(source), messages_(std::make_unique<Messages>()) {
   if (!read_message()) throw invalid("is empty; an execution trace begins with its metadata");
   constexpr char kIdOfNode = 0x08;  // field 1 as a number; the metadata's is a text
   has_message_ = !text_.empty() && text_[0] == kIdOfNode;
@@ -115,9 +115,9 @@ ChakraBinaryReader::ChakraBinaryReader(TraceSource& source) : source_(source), m
     throw invalid("the first message is not the metadata of an execution trace; is this a Chakra file?");
   }
 }
-ChakraBinaryReader::~ChakraBinaryReader() = default;
+BinaryReader::~BinaryReader() = default;
 
-bool ChakraBinaryReader::read_message() {
+bool BinaryReader::read_message() {
   if (source_.peek() < 0) return false;
   uint64_t size = 0;
   for (int shift = 0;; shift += 7) {
@@ -143,10 +143,10 @@ bool ChakraBinaryReader::read_message() {
   return true;
 }
 
-bool ChakraBinaryReader::next(ChakraNode& node) {
+bool BinaryReader::next(TraceNode& node) {
   if (!std::exchange(has_message_, false) && !read_message()) return false;
   if (text_.empty()) throw invalid("a message of length 0 is no node; the file is damaged");
-  chakra::Node& message = messages_->node;
+  proto::Node& message = messages_->node;
   if (!message.ParseFromString(text_))
     throw invalid("a message of " + std::to_string(text_.size()) + " bytes is damaged");
   node = {};
@@ -157,20 +157,20 @@ bool ChakraBinaryReader::next(ChakraNode& node) {
   node.data_dependencies.assign(message.data_dependencies().begin(), message.data_dependencies().end());
   node.duration_micros = message.duration_micros();
   if (message.has_inputs()) node.input_values = message.inputs().values();
-  for (const chakra::Attribute& attribute : message.attributes()) read_attribute(attribute, node);
+  for (const proto::Attribute& attribute : message.attributes()) read_attribute(attribute, node);
   return true;
 }
 
-std::string chakra_metadata() {
-  chakra::Metadata metadata;
+std::string metadata_message() {
+  proto::Metadata metadata;
   metadata.set_version("1.0.0");
   std::string file;
   append_message(metadata, file);
   return file;
 }
 
-void append_chakra_node(const ChakraNode& node, std::string& file) {
-  chakra::Node message;
+void append_node(const TraceNode& node, std::string& file) {
+  proto::Node message;
   message.set_id(node.id);
   message.set_name(node.name);
   message.set_type(static_cast<int32_t>(node.type));
@@ -181,7 +181,7 @@ void append_chakra_node(const ChakraNode& node, std::string& file) {
   for (const IntegerField& field : kIntegerFields) {
     const std::optional<int64_t>& value = node.*field.member;
     if (!value) continue;
-    chakra::Attribute& attribute = *message.add_attributes();
+    proto::Attribute& attribute = *message.add_attributes();
     attribute.set_name(field.name);
     // The widths that the schema's own tools expect.
     const std::string_view name = field.name;
@@ -196,16 +196,16 @@ void append_chakra_node(const ChakraNode& node, std::string& file) {
     }
   }
   if (node.pg_name) {
-    chakra::Attribute& attribute = *message.add_attributes();
+    proto::Attribute& attribute = *message.add_attributes();
     attribute.set_name("pg_name");
     attribute.set_string_value(*node.pg_name);
   }
   if (!node.involved_dim.empty()) {
-    chakra::Attribute& attribute = *message.add_attributes();
+    proto::Attribute& attribute = *message.add_attributes();
     attribute.set_name("involved_dim");
     for (const bool flag : node.involved_dim) attribute.mutable_bool_list()->add_values(flag);
   }
   append_message(message, file);
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

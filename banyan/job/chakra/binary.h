@@ -11,19 +11,19 @@
 #include "banyan/job/chakra/node.h"
 #include "banyan/job/text/trace_source.h"
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 
-class ChakraBinaryReader {
+class BinaryReader {
  public:
   static constexpr uint64_t kMaxMessage = uint64_t{1} << 22;  // 4 MiB; 16,384 dependencies are 48 KiB
 
   // `source` outlives the reader. A file whose first message is a node has no metadata, and is read all the same.
-  explicit ChakraBinaryReader(TraceSource& source);
-  ~ChakraBinaryReader();
+  explicit BinaryReader(TraceSource& source);
+  ~BinaryReader();
 
   // The next node, false after the last. Throws Error{invalid_input} for what is no message or ends within one, and
   // Error{unsupported} for one above kMaxMessage; the caller knows where.
-  bool next(ChakraNode& node);
+  bool next(TraceNode& node);
 
  private:
   struct Messages;
@@ -37,7 +37,7 @@ class ChakraBinaryReader {
 };
 
 // With its length in front. `metadata` is what a file begins with.
-std::string chakra_metadata();
-void append_chakra_node(const ChakraNode& node, std::string& file);
+std::string metadata_message();
+void append_node(const TraceNode& node, std::string& file);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

@@ -17,9 +17,9 @@
 #include "banyan/job/chakra/streams.h"
 #include "banyan/job/text/id_table.h"
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 namespace {
-constexpr std::array<CollectiveKind, kChakraCollectiveCount> kCollectives = {
+constexpr std::array<CollectiveKind, kCollectiveCount> kCollectives = {
     CollectiveKind::all_reduce, CollectiveKind::reduce,         CollectiveKind::all_gather,
     CollectiveKind::gather,     CollectiveKind::scatter,        CollectiveKind::broadcast,
     CollectiveKind::all_to_all, CollectiveKind::reduce_scatter, CollectiveKind::reduce_scatter,
@@ -40,13 +40,12 @@ uint64_t natural(const std::optional<int64_t>& value, const char* what) {
 // The trace of one rank.
 class RankReader {
  public:
-  RankReader(uint32_t rank, uint32_t rank_count, const ChakraOptions& options, ChakraGroups& groups,
-             Job::Builder& builder)
+  RankReader(uint32_t rank, uint32_t rank_count, const Options& options, Groups& groups, Job::Builder& builder)
       : rank_(rank), rank_count_(rank_count), options_(options), groups_(groups), builder_(builder) {
     program_ = builder.begin_program("rank " + std::to_string(rank));
   }
 
-  void add(const ChakraNode& node) {
+  void add(const TraceNode& node) {
     current_ = {node.id, node.name};
     is_adding_ = true;
     if (rows_.size() >= Job::kMaxNodes) {
@@ -157,51 +156,51 @@ class RankReader {
     }
   }
 
-  Row row_of(const ChakraNode& node) {
+  Row row_of(const TraceNode& node) {
     Row row;
     row.id = node.id;
     row.is_on_host = node.is_cpu_op.value_or(0) != 0;
     row.node.name = builder_.add_name(node.name);
     if (node.stream && *node.stream >= 0) row.stream = *node.stream;
-    if (node.type < 0 || node.type > static_cast<int64_t>(ChakraType::collective)) {
+    if (node.type < 0 || node.type > static_cast<int64_t>(NodeType::collective)) {
       throw Error(ErrorCode::unsupported, "is of type " + std::to_string(node.type) +
                                               ", which is not known (known: 1 to 7, metadata to collective)");
     }
-    switch (static_cast<ChakraType>(node.type)) {
-      case ChakraType::invalid:
+    switch (static_cast<NodeType>(node.type)) {
+      case NodeType::invalid:
         throw invalid("is of type 0, which no node may have");
-      case ChakraType::metadata:
+      case NodeType::metadata:
         row.node.kind = NodeKind::marker;
         if (node.name.find("process_group:init") != std::string::npos) {
-          for (auto& [name, ranks] : ChakraGroups::parse_init(node.input_values)) declared_[name] = std::move(ranks);
+          for (auto& [name, ranks] : Groups::parse_init(node.input_values)) declared_[name] = std::move(ranks);
         }
         break;
-      case ChakraType::memory_load:
-      case ChakraType::memory_store:
+      case NodeType::memory_load:
+      case NodeType::memory_store:
         row.node.kind = NodeKind::memory;
         row.node.bytes = node.tensor_size ? natural(node.tensor_size, "tensor_size") : 0;
         row.node.duration = duration_of(node);
         break;
-      case ChakraType::compute:
+      case NodeType::compute:
         row.node.kind = NodeKind::compute;
         row.node.flop = node.num_ops ? static_cast<double>(natural(node.num_ops, "num_ops")) : 0;
         row.node.duration = duration_of(node);
         if (node.name.find("process_group:init") != std::string::npos) {
-          for (auto& [name, ranks] : ChakraGroups::parse_init(node.input_values)) declared_[name] = std::move(ranks);
+          for (auto& [name, ranks] : Groups::parse_init(node.input_values)) declared_[name] = std::move(ranks);
         }
         break;
-      case ChakraType::send:
-      case ChakraType::receive:
+      case NodeType::send:
+      case NodeType::receive:
         read_message(node, row.node);
         break;
-      case ChakraType::collective:
+      case NodeType::collective:
         read_collective(node, row);
         break;
     }
     return row;
   }
 
-  Picoseconds duration_of(const ChakraNode& node) const {
+  Picoseconds duration_of(const TraceNode& node) const {
     if (node.duration_ps) {
       const uint64_t given = natural(node.duration_ps, "duration_ps");
       if (given > static_cast<uint64_t>(Node::kMaxDuration.count())) throw invalid("duration_ps is above 13 days");
@@ -229,8 +228,8 @@ class RankReader {
   }
 
   // comm_type is not looked at: some writers put the type of the node there.
-  void read_message(const ChakraNode& node, Node& out) {
-    const bool is_send = node.type == static_cast<int64_t>(ChakraType::send);
+  void read_message(const TraceNode& node, Node& out) {
+    const bool is_send = node.type == static_cast<int64_t>(NodeType::send);
     out.kind = is_send ? NodeKind::send : NodeKind::receive;
     out.bytes = natural(node.comm_size, "comm_size");
     const char* what = is_send ? "comm_dst" : "comm_src";
@@ -256,9 +255,9 @@ class RankReader {
     }
   }
 
-  void read_collective(const ChakraNode& node, Row& row) {
+  void read_collective(const TraceNode& node, Row& row) {
     row.node.kind = NodeKind::collective;
-    const bool is_barrier = node.comm_type && *node.comm_type >= 0 && *node.comm_type < kChakraCollectiveCount &&
+    const bool is_barrier = node.comm_type && *node.comm_type >= 0 && *node.comm_type < kCollectiveCount &&
                             kCollectives[static_cast<size_t>(*node.comm_type)] == CollectiveKind::barrier;
     row.is_wrapper = row.is_on_host && (!node.comm_type || (!node.comm_size && !is_barrier));
     if (row.is_wrapper) return;
@@ -306,7 +305,7 @@ class RankReader {
     }
     const bool is_gathering =
         node.collective == CollectiveKind::all_gather || node.collective == CollectiveKind::gather;
-    if (is_gathering && options_.gather_size == ChakraOptions::GatherSize::shard) {
+    if (is_gathering && options_.gather_size == Options::GatherSize::shard) {
       if (node.bytes > Node::kMaxBytes / ranks.size()) {
         throw invalid("comm_size " + std::to_string(node.bytes) + " times " + std::to_string(ranks.size()) +
                       " members is above 2^60 bytes");
@@ -323,10 +322,10 @@ class RankReader {
 
   uint16_t stream_of(const Row& row) {
     const auto number = row.stream < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(row.stream));
-    const ChakraStream stream = chakra_stream(row.node.kind, row.is_on_host, number);
+    const StreamLabel stream = stream_label(row.node.kind, row.is_on_host, number);
     // On a numbered stream computes, memory and collectives are one.
     const auto key = std::pair(stream.number ? *stream.number + 1 : 0,
-                               stream.number && !stream.is_free() ? ChakraStream::Kind::compute : stream.kind);
+                               stream.number && !stream.is_free() ? StreamLabel::Kind::compute : stream.kind);
     const auto [it, is_new] = streams_.try_emplace(key);
     if (is_new) {
       const auto order = stream.is_free() ? Stream::Order::free : Stream::Order::ready;
@@ -336,8 +335,8 @@ class RankReader {
   }
 
   uint32_t rank_, rank_count_;
-  const ChakraOptions& options_;
-  ChakraGroups& groups_;
+  const Options& options_;
+  Groups& groups_;
   Job::Builder& builder_;
   uint32_t program_ = 0;
   std::vector<Row> rows_;
@@ -345,12 +344,12 @@ class RankReader {
   std::vector<Late> late_;
   std::optional<Current> current_;
   bool is_adding_ = false;
-  ChakraGroups::Table declared_;  // by this trace
+  Groups::Table declared_;  // by this trace
   std::vector<GroupKey> group_keys_;
   std::map<std::pair<std::string, std::vector<bool>>, size_t> group_numbers_;  // into group_keys_
   Slots slots_{};
   std::unordered_map<uint32_t, uint32_t> slot_of_group_, slot_of_peer_;
-  std::map<std::pair<uint64_t, ChakraStream::Kind>, uint16_t> streams_;
+  std::map<std::pair<uint64_t, StreamLabel::Kind>, uint16_t> streams_;
 };
 
 // A '{' or '[' is also the length of a message, so what follows decides: JSON goes on with blanks, quotes, brackets.
@@ -367,9 +366,9 @@ bool is_json(TraceSource source) {
   return c == '"' || c == '{' || c == '}' || c == ']' || (is_blank && c < 0);
 }
 
-class ChakraReader {
+class Reader {
  public:
-  ChakraReader(std::string name, uint32_t rank_count, std::string_view groups, const ChakraOptions& options)
+  Reader(std::string name, uint32_t rank_count, std::string_view groups, const Options& options)
       : rank_count_(rank_count),
         options_(options),
         builder_(std::move(name)),
@@ -384,7 +383,7 @@ class ChakraReader {
       const bool json = is_json(open());
       source.emplace(open());
       const uint64_t most = size == 0 ? UINT64_MAX : std::max(size * kMaxGzipRatio, kMinGzipLimit);
-      const auto add = [&](const ChakraNode& node) {
+      const auto add = [&](const TraceNode& node) {
         if (source->position() > most) {
           throw Error(ErrorCode::unsupported, "unpacks to more than " + std::to_string(kMaxGzipRatio) +
                                                   " times its size; unpack it first if it is what you want");
@@ -392,10 +391,10 @@ class ChakraReader {
         rank.add(node);
       };
       if (json) {
-        read_chakra_json(*source, add);
+        read_json(*source, add);
       } else {
-        ChakraBinaryReader reader(*source);
-        for (ChakraNode node; reader.next(node);) add(node);
+        BinaryReader reader(*source);
+        for (TraceNode node; reader.next(node);) add(node);
       }
     } catch (const Error& error) {
       throw error.where().find(name) != std::string::npos ? error : error.within(place(name, source, rank));
@@ -423,9 +422,9 @@ class ChakraReader {
   }
 
   uint32_t rank_count_;
-  const ChakraOptions& options_;
+  const Options& options_;
   Job::Builder builder_;
-  ChakraGroups groups_;
+  Groups groups_;
   std::vector<RankReader::Slots> slots_;
 };
 
@@ -438,10 +437,10 @@ uint32_t checked_count(size_t files) {
 
 }  // namespace
 
-Job read_chakra(std::span<const std::string> files, const std::string& groups_file, const ChakraOptions& options) {
+Job read_job(std::span<const std::string> files, const std::string& groups_file, const Options& options) {
   const std::string groups = groups_file.empty() ? "" : read_file(groups_file, uint64_t{1} << 30);
   const uint32_t count = checked_count(files.size());
-  std::optional<ChakraReader> reader;
+  std::optional<Reader> reader;
   try {
     reader.emplace(files[0], count, groups, options);
   } catch (const Error& error) {
@@ -456,21 +455,21 @@ Job read_chakra(std::span<const std::string> files, const std::string& groups_fi
   return std::move(*reader).finish();
 }
 
-Job parse_chakra(std::span<const ChakraText> files, std::string_view groups, const ChakraOptions& options) {
+Job parse_job(std::span<const TraceText> files, std::string_view groups, const Options& options) {
   const uint32_t count = checked_count(files.size());
-  std::optional<ChakraReader> reader;
+  std::optional<Reader> reader;
   try {
     reader.emplace(files[0].name, count, groups, options);
   } catch (const Error& error) {
     throw error.within("groups");
   }
-  for (const ChakraText& file : files) {
+  for (const TraceText& file : files) {
     reader->read(file.name, file.content.size(), [&] { return TraceSource::from_text(file.content, file.name); });
   }
   return std::move(*reader).finish();
 }
 
-std::vector<std::string> find_chakra_files(const std::string& prefix) {
+std::vector<std::string> find_files(const std::string& prefix) {
   namespace fs = std::filesystem;
   const fs::path path(prefix);
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -505,4 +504,4 @@ std::vector<std::string> find_chakra_files(const std::string& prefix) {
   return files;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

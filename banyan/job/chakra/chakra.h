@@ -18,9 +18,9 @@
 
 #include "banyan/job/job.h"
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 
-struct ChakraOptions {
+struct Options {
   // Whether nodes wait for their control dependencies, too, and not for data dependencies alone as in ASTRA-sim's older
   // feeders.
   bool control_dependencies = true;
@@ -40,31 +40,31 @@ struct ChakraOptions {
 };
 
 // A file's name in errors and its content.
-struct ChakraText {
+struct TraceText {
   std::string name;
   std::string_view content;
 };
 
 // PREFIX.0.et, PREFIX.1.et, ... (or .json, each perhaps with .gz), by rank. Throws Error{not_found} naming the first
 // rank that is missing while there are higher ones, or all of them; Error{invalid_input} when two are of one rank.
-std::vector<std::string> find_chakra_files(const std::string& prefix);
+std::vector<std::string> find_files(const std::string& prefix);
 
 // The i-th file is of rank i; `groups` may be empty. All throw Error that names file, place in it and node:
 // Error{invalid_input} for a truncated or damaged file, dependencies on nodes that are not there (both ids), circles,
 // ids that are there twice, unknown groups, negative and overflowing numbers, a node without duration that has work to
 // do but no rate in the options (named); Error{unsupported} for node types that are not known and beyond limits: see
-// Job, ChakraBinaryReader, and kMaxGzipRatio.
+// Job, BinaryReader, and kMaxGzipRatio.
 //
 // Memory: that of the job, 150 bytes a node and 8 a dependency of the file that is being read, 16 a dependency whose
 // node comes later. Time O(nodes + dependencies).
-Job read_chakra(std::span<const std::string> files, const std::string& groups_file, const ChakraOptions& options = {});
-Job parse_chakra(std::span<const ChakraText> files, std::string_view groups, const ChakraOptions& options = {});
+Job read_job(std::span<const std::string> files, const std::string& groups_file, const Options& options = {});
+Job parse_job(std::span<const TraceText> files, std::string_view groups, const Options& options = {});
 
 // A gzip file may not unpack to more than this many times its size, or this much if that is more. Traces reach 30.
 constexpr uint64_t kMaxGzipRatio = 200;
 constexpr uint64_t kMinGzipLimit = uint64_t{16} << 20;
 
-struct ChakraFiles {
+struct Files {
   std::vector<std::string> traces;  // binary, by rank
   std::string groups;               // the side file; its key is the group's name, or its number if names repeat
 };
@@ -73,6 +73,6 @@ struct ChakraFiles {
 // that loads; FLOP are rounded. Times that are not whole microseconds are kept in an attribute of ours, `duration_ps`.
 // Throws Error{unsupported} that names rank and node for what Chakra has no words for: nodes that follow others, things
 // that take time on a stream of Order::free, allgathers that do not divide into shards.
-ChakraFiles write_chakra(const Job& job, const ChakraOptions& options = {});
+Files write_job(const Job& job, const Options& options = {});
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

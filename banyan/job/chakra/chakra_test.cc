@@ -14,7 +14,7 @@
 #include "banyan/job/check.h"
 #include "banyan/job/test_job.h"
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 namespace {
 
 using ::testing::AllOf;
@@ -26,47 +26,47 @@ using ::testing::StartsWith;
 
 constexpr int64_t kCompute = 4, kSend = 5, kReceive = 6, kCollective = 7;
 
-ChakraNode node_of(uint64_t id, int64_t type, std::vector<uint64_t> needs = {}) {
-  ChakraNode node;
+TraceNode node_of(uint64_t id, int64_t type, std::vector<uint64_t> needs = {}) {
+  TraceNode node;
   node.id = id;
   node.name = "n" + std::to_string(id);
   node.type = type;
   node.data_dependencies = std::move(needs);
   return node;
 }
-ChakraNode compute(uint64_t id, uint64_t micros, std::vector<uint64_t> needs = {}) {
-  ChakraNode node = node_of(id, kCompute, std::move(needs));
+TraceNode compute(uint64_t id, uint64_t micros, std::vector<uint64_t> needs = {}) {
+  TraceNode node = node_of(id, kCompute, std::move(needs));
   node.duration_micros = micros;
   return node;
 }
-ChakraNode collective(uint64_t id, int64_t kind, int64_t bytes, std::optional<std::string> group = {}) {
-  ChakraNode node = node_of(id, kCollective);
+TraceNode collective(uint64_t id, int64_t kind, int64_t bytes, std::optional<std::string> group = {}) {
+  TraceNode node = node_of(id, kCollective);
   node.is_cpu_op = 0;
   node.comm_type = kind;
   node.comm_size = bytes;
   node.pg_name = std::move(group);
   return node;
 }
-ChakraNode message(uint64_t id, int64_t type, int64_t peer, int64_t bytes) {
-  ChakraNode node = node_of(id, type);
+TraceNode message(uint64_t id, int64_t type, int64_t peer, int64_t bytes) {
+  TraceNode node = node_of(id, type);
   (type == kSend ? node.comm_dst : node.comm_src) = peer;
   node.comm_size = bytes;
   return node;
 }
 
-std::string file_of(const std::vector<ChakraNode>& nodes) {
-  std::string file = chakra_metadata();
-  for (const ChakraNode& node : nodes) append_chakra_node(node, file);
+std::string file_of(const std::vector<TraceNode>& nodes) {
+  std::string file = metadata_message();
+  for (const TraceNode& node : nodes) append_node(node, file);
   return file;
 }
 
-Job job_of(const std::vector<std::string>& files, std::string_view groups = "", const ChakraOptions& options = {}) {
-  std::vector<ChakraText> texts;
+Job job_of(const std::vector<std::string>& files, std::string_view groups = "", const Options& options = {}) {
+  std::vector<TraceText> texts;
   for (const std::string& file : files) texts.push_back({"t." + std::to_string(texts.size()) + ".et", file});
-  return parse_chakra(texts, groups, options);
+  return parse_job(texts, groups, options);
 }
 // Of a single rank.
-Job job_of(const std::vector<ChakraNode>& nodes, const ChakraOptions& options = {}) {
+Job job_of(const std::vector<TraceNode>& nodes, const Options& options = {}) {
   return job_of({file_of(nodes)}, "", options);
 }
 
@@ -81,11 +81,10 @@ std::string error_from(Read&& read) {
   }
   return "";
 }
-std::string error_of(const std::vector<std::string>& files, std::string_view groups = "",
-                     const ChakraOptions& options = {}) {
+std::string error_of(const std::vector<std::string>& files, std::string_view groups = "", const Options& options = {}) {
   return error_from([&] { job_of(files, groups, options); });
 }
-std::string error_of(const std::vector<ChakraNode>& nodes, const ChakraOptions& options = {}) {
+std::string error_of(const std::vector<TraceNode>& nodes, const Options& options = {}) {
   return error_of({file_of(nodes)}, "", options);
 }
 
@@ -104,21 +103,21 @@ std::string gzip(const std::string& text) {
 }
 
 TEST(Chakra, ReadsEveryKindOfNode) {
-  ChakraNode load = node_of(12, 2, {11});
+  TraceNode load = node_of(12, 2, {11});
   load.tensor_size = 4096;
   load.duration_micros = 3;
-  ChakraNode broadcast = collective(14, 5, 64, "7");
+  TraceNode broadcast = collective(14, 5, 64, "7");
   broadcast.comm_src = 1;
-  ChakraNode on_stream = compute(15, 2, {14});
+  TraceNode on_stream = compute(15, 2, {14});
   on_stream.stream = 9;
   on_stream.num_ops = 1000;
-  ChakraNode on_host = compute(16, 4);
+  TraceNode on_host = compute(16, 4);
   on_host.is_cpu_op = 1;
-  ChakraNode send = message(17, kSend, 1, 128);
+  TraceNode send = message(17, kSend, 1, 128);
   send.comm_tag = 5;
-  const std::vector<ChakraNode> nodes = {compute(11, 7), load, collective(13, 0, 256), broadcast, on_stream,
-                                         on_host,        send};
-  ChakraNode receive = message(3, kReceive, -1, 128);
+  const std::vector<TraceNode> nodes = {compute(11, 7), load, collective(13, 0, 256), broadcast, on_stream,
+                                        on_host,        send};
+  TraceNode receive = message(3, kReceive, -1, 128);
   receive.comm_tag = -1;
   const Job job = job_of({file_of(nodes), file_of({receive})}, R"({"7": [1, 0]})");
   EXPECT_EQ(describe(job),
@@ -154,10 +153,10 @@ TEST(Chakra, TakesNodesInAnyOrderAndAnyIds) {
 }
 
 TEST(Chakra, HonoursControlDependenciesUnlessAskedNotTo) {
-  ChakraNode second = compute(2, 1);
+  TraceNode second = compute(2, 1);
   second.control_dependencies = {1};
   EXPECT_THAT(job_of({compute(1, 1), second}).program(0).needs(1), ElementsAre(0));
-  ChakraNode stray = compute(2, 1);
+  TraceNode stray = compute(2, 1);
   stray.control_dependencies = {9};
   EXPECT_THAT(error_of({compute(1, 1), stray}),
               AllOf(HasSubstr("has a control dependency on node 9, which is not there"),
@@ -168,23 +167,23 @@ TEST(Chakra, HonoursControlDependenciesUnlessAskedNotTo) {
 TEST(Chakra, TakesTheSizeOfGathersAsAskedAndAllOthersAsTotals) {
   for (int64_t kind = 0; kind < 9; ++kind) {
     const std::string file = file_of({collective(1, kind, 100)});
-    const auto bytes = [&](ChakraOptions::GatherSize size) {
+    const auto bytes = [&](Options::GatherSize size) {
       return job_of({file, file, file}, "", {.gather_size = size}).program(0).nodes[0].bytes;
     };
     const bool is_gathering = kind == 2 || kind == 3;
-    EXPECT_EQ(bytes(ChakraOptions::GatherSize::shard), is_gathering ? 300u : 100u) << kind;
-    EXPECT_EQ(bytes(ChakraOptions::GatherSize::total), 100u) << kind;
+    EXPECT_EQ(bytes(Options::GatherSize::shard), is_gathering ? 300u : 100u) << kind;
+    EXPECT_EQ(bytes(Options::GatherSize::total), 100u) << kind;
   }
-  ChakraNode barrier = collective(1, 9, 1);
+  TraceNode barrier = collective(1, 9, 1);
   barrier.comm_size.reset();
   EXPECT_EQ(job_of({barrier}).program(0).nodes[0].collective, CollectiveKind::barrier);
 }
 
 // The converter's host nodes record_param_comms and nccl:all_reduce stand around the kernel that does the work.
 TEST(Chakra, CountsCollectivesOfTheDeviceAndNotTheirWrappers) {
-  ChakraNode bare = node_of(1, kCollective);
+  TraceNode bare = node_of(1, kCollective);
   bare.is_cpu_op = 1;
-  ChakraNode sized = collective(2, 0, 800);
+  TraceNode sized = collective(2, 0, 800);
   sized.is_cpu_op = 1;
   const auto kinds = [](const Job& job) {
     std::string text;
@@ -194,14 +193,14 @@ TEST(Chakra, CountsCollectivesOfTheDeviceAndNotTheirWrappers) {
   EXPECT_EQ(kinds(job_of({bare, sized, collective(3, 0, 800)})), "marker marker collective ");
   // Without any on the device (Gloo), those of the host are all there is.
   EXPECT_EQ(kinds(job_of({bare, sized})), "marker collective ");
-  ChakraNode device = node_of(4, kCollective);
+  TraceNode device = node_of(4, kCollective);
   EXPECT_THAT(error_of({device}), HasSubstr("node 4 'n4': has no comm_type"));
   device.comm_type = 3;
   EXPECT_THAT(error_of({device}), HasSubstr("has no comm_size"));
 }
 
 TEST(Chakra, IgnoresTheCollectiveTypeOfMessages) {
-  ChakraNode send = message(1, kSend, 1, 8), receive = message(1, kReceive, 0, 8);
+  TraceNode send = message(1, kSend, 1, 8), receive = message(1, kReceive, 0, 8);
   send.comm_type = 5;
   receive.comm_type = 77;
   const Job job = job_of({file_of({send}), file_of({receive})});
@@ -215,7 +214,7 @@ TEST(Chakra, FindsGroupsInTheTraceItself) {
        {"['" + plain + "']", plain,
         "[\"" + std::string(R"([{\"pg_name\": \"3\", \"ranks\": [1, 0]}, {\"pg_name\": \"4\", \"ranks\": []}])") +
             "\"]"}) {
-    ChakraNode init = node_of(9, 1);
+    TraceNode init = node_of(9, 1);
     init.name = "## process_group:init ##";
     init.input_values = printed;
     // Declared behind its use: nodes need not be sorted.
@@ -231,7 +230,7 @@ TEST(Chakra, FindsGroupsInTheTraceItself) {
 
 TEST(Chakra, KeepsGroupsOfOneNameButOtherRanksApart) {
   const auto file = [](const std::string& ranks) {
-    ChakraNode init = node_of(9, 1);
+    TraceNode init = node_of(9, 1);
     init.name = "## process_group:init ##";
     init.input_values = R"(['[{"pg_name": "1", "ranks": )" + ranks + "}]']";
     return file_of({init, collective(1, 0, 8, "1")});
@@ -256,7 +255,7 @@ TEST(Chakra, NamesGroupsThatAreNotKnown) {
 
 // 2 x 3 ranks, the first dimension fastest: rank 4 is at (0, 2).
 TEST(Chakra, UnfoldsInvolvedDimensions) {
-  ChakraNode first = collective(1, 0, 8), second = collective(2, 0, 8), both = collective(3, 0, 8);
+  TraceNode first = collective(1, 0, 8), second = collective(2, 0, 8), both = collective(3, 0, 8);
   first.involved_dim = {true, false};
   second.involved_dim = {false, true, true, true};
   both.involved_dim = {true, true};
@@ -273,7 +272,7 @@ TEST(Chakra, UnfoldsInvolvedDimensions) {
 }
 
 TEST(Chakra, ComputesDurationsFromWorkByARoofline) {
-  ChakraNode node = node_of(1, kCompute);
+  TraceNode node = node_of(1, kCompute);
   node.num_ops = 3000;
   node.tensor_size = 500;
   const auto duration = [&](double flop, double bytes) {
@@ -302,10 +301,10 @@ TEST(Chakra, RefusesNumbersOutOfRange) {
   EXPECT_THAT(error_of({message(1, kSend, 0, 8)}), HasSubstr("comm_dst is the rank itself"));
   EXPECT_THAT(error_of({message(1, kSend, 3, 8)}), HasSubstr("comm_dst is 3, but there are traces of ranks 0 to 0"));
   EXPECT_THAT(error_of({message(1, kSend, -1, 8)}), HasSubstr("comm_dst is negative, -1"));
-  ChakraNode tagged = message(1, kSend, 1, 8);
+  TraceNode tagged = message(1, kSend, 1, 8);
   tagged.comm_tag = -1;
   EXPECT_THAT(error_of({file_of({tagged}), file_of({})}), HasSubstr("comm_tag -1 is not in 0 to"));
-  ChakraNode rooted = collective(1, 5, 8);
+  TraceNode rooted = collective(1, 5, 8);
   rooted.comm_src = 4;
   EXPECT_THAT(error_of({rooted}), HasSubstr("its root, rank 4, is not a member of its group"));
   EXPECT_THAT(error_of({node_of(1, 0)}), HasSubstr("is of type 0, which no node may have"));
@@ -339,19 +338,19 @@ TEST(Chakra, ReadsGzipAndBoundsWhatItUnpacksTo) {
   EXPECT_THAT(error_of({packed.substr(0, packed.size() / 2)}), AllOf(StartsWith("t.0.et byte "), HasSubstr("gzip")));
 
   // A name of zeros that packs 1,000 : 1, many times.
-  ChakraNode bomb = compute(1, 1);
+  TraceNode bomb = compute(1, 1);
   bomb.input_values.assign(4'000'000, 'x');
-  std::string file = chakra_metadata();
+  std::string file = metadata_message();
   for (uint64_t id = 1; id <= 40; ++id) {
     bomb.id = id;
-    append_chakra_node(bomb, file);
+    append_node(bomb, file);
   }
   EXPECT_THAT(error_of({gzip(file)}), HasSubstr("unpacks to more than 200 times its size"));
 }
 
 TEST(Chakra, AcceptsOtherVersionsAndFilesWithoutMetadata) {
   std::string nodes;
-  append_chakra_node(compute(1, 5), nodes);
+  append_node(compute(1, 5), nodes);
   EXPECT_EQ(job_of(std::vector{nodes}).node_count(), 1u);
   EXPECT_EQ(job_of(std::vector{std::string(1, '\0') + nodes}).node_count(), 1u);  // version ""
   EXPECT_EQ(job_of(std::vector{std::string("\x07\x0a\x05"
@@ -439,7 +438,7 @@ TEST(Chakra, DoesNotTakeBinaryFilesForJson) {
     const std::string file = std::string(1, static_cast<char>(size)) + "\x0a" +
                              std::string(1, static_cast<char>(size - 2)) + std::string(size - 2, '1');
     std::string nodes;
-    append_chakra_node(compute(1, 5), nodes);
+    append_node(compute(1, 5), nodes);
     EXPECT_EQ(job_of(std::vector{file + nodes}).node_count(), 1u);
   }
 }
@@ -450,11 +449,11 @@ Job random_job(uint64_t seed) {
   const auto below = [&](uint64_t bound) { return random() % bound; };
   std::vector<std::string> files;
   for (int64_t rank = 0; rank < 3; ++rank) {
-    std::vector<ChakraNode> nodes;
+    std::vector<TraceNode> nodes;
     const uint64_t count = 1 + below(25);
     for (uint64_t i = 0; i < count; ++i) {
       const int64_t types[] = {1, 2, kCompute, kCompute, kSend, kReceive, kCollective, kCollective};
-      ChakraNode node = node_of(i * 7 + 3, types[below(8)]);
+      TraceNode node = node_of(i * 7 + 3, types[below(8)]);
       for (uint64_t edges = below(3); edges > 0 && i > 0; --edges) node.data_dependencies.push_back(below(i) * 7 + 3);
       if (below(3) == 0) node.stream = static_cast<int64_t>(below(4));
       const auto other = static_cast<int64_t>((static_cast<uint64_t>(rank) + 1 + below(2)) % 3);
@@ -485,11 +484,11 @@ Job random_job(uint64_t seed) {
 TEST(Chakra, ReadsBackWhatItWrote) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     const Job job = random_job(seed);
-    for (const auto size : {ChakraOptions::GatherSize::shard, ChakraOptions::GatherSize::total}) {
-      const ChakraFiles files = write_chakra(job, {.gather_size = size});
+    for (const auto size : {Options::GatherSize::shard, Options::GatherSize::total}) {
+      const Files files = write_job(job, {.gather_size = size});
       const Job again = job_of(files.traces, files.groups, {.gather_size = size});
       ASSERT_EQ(describe(again), describe(job)) << "seed " << seed;
-      ASSERT_EQ(write_chakra(again, {.gather_size = size}).traces, files.traces) << "seed " << seed;
+      ASSERT_EQ(write_job(again, {.gather_size = size}).traces, files.traces) << "seed " << seed;
     }
   }
 }
@@ -505,7 +504,7 @@ TEST(Chakra, WritesJobsThatDoNotComeFromIt) {
   builder.add_node({.kind = NodeKind::collective, .name = name, .slot = 1, .bytes = 64});
   builder.add_node({.kind = NodeKind::collective, .name = name, .slot = 0, .bytes = 32});
   for (uint32_t rank = 0; rank < 2; ++rank) builder.add_rank(0, std::vector{0u, 1u}, {});
-  const ChakraFiles files = write_chakra(std::move(builder).build());
+  const Files files = write_job(std::move(builder).build());
   EXPECT_EQ(files.groups, R"({"0":[0,1],"1":[1,0]})");
   const Job again = job_of(files.traces, files.groups);
   EXPECT_THAT(describe(again),
@@ -531,7 +530,7 @@ TEST(Chakra, RefusesToWriteWhatItHasNoWordsFor) {
       builder.add_rank(0, {}, {});
     }
     const Job job = std::move(builder).build();
-    return error_from([&] { write_chakra(job); });
+    return error_from([&] { write_job(job); });
   };
   EXPECT_THAT(error(Stream::Order::ready, {}, true),
               HasSubstr("rank 0 node 1 'second' starts after others have started"));
@@ -545,7 +544,7 @@ TEST(Chakra, FindsTheFilesOfAllRanks) {
   const auto folder = std::filesystem::temp_directory_path() / ("chakra_test." + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   const auto path = [&](const std::string& name) { return (folder / name).string(); };
-  const auto find = [&] { return find_chakra_files(path("run")); };
+  const auto find = [&] { return find_files(path("run")); };
   EXPECT_THAT(error_from(find), HasSubstr("run.0.et is not there"));
   const std::string file = file_of({compute(1, 5), collective(2, 0, 8, "g")});
   for (int rank = 0; rank < 12; ++rank) {
@@ -556,8 +555,8 @@ TEST(Chakra, FindsTheFilesOfAllRanks) {
   const auto files = find();
   ASSERT_EQ(files.size(), 12u);
   EXPECT_EQ(files[10], path("run.10.et"));
-  EXPECT_EQ(read_chakra(files, path("groups.json")).node_count(), 24u);
-  EXPECT_THAT(error_from([&] { read_chakra(files, path("none.json")); }), HasSubstr("none.json: cannot read it"));
+  EXPECT_EQ(read_job(files, path("groups.json")).node_count(), 24u);
+  EXPECT_THAT(error_from([&] { read_job(files, path("none.json")); }), HasSubstr("none.json: cannot read it"));
   write_file(path("run.13.et"), file);
   EXPECT_THAT(error_from(find), HasSubstr("run.12.et is not there, but traces of higher ranks are"));
   write_file(path("run.0.json"), "[]");
@@ -566,4 +565,4 @@ TEST(Chakra, FindsTheFilesOfAllRanks) {
 }
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

@@ -7,8 +7,8 @@
 #include "banyan/base/json_reader.h"
 #include "banyan/job/kineto/trace.h"
 
-namespace banyan::job {
-ChakraGroups::ChakraGroups(uint32_t rank_count, std::string_view json, std::vector<uint32_t> dimensions)
+namespace banyan::job::chakra {
+Groups::Groups(uint32_t rank_count, std::string_view json, std::vector<uint32_t> dimensions)
     : rank_count_(rank_count), dimensions_(std::move(dimensions)) {
   if (json.empty()) return;
   const JsonDocument document(json, {.name = "table of groups", .format = "", .depth = 2});
@@ -29,31 +29,31 @@ ChakraGroups::ChakraGroups(uint32_t rank_count, std::string_view json, std::vect
 
 // The text is a printed list of one text, which is a list of objects: ['[{"pg_name": "0", ...}]'], quoted one way or
 // the other.
-ChakraGroups::Table ChakraGroups::parse_init(std::string_view input_values) {
+Groups::Table Groups::parse_init(std::string_view input_values) {
   const size_t first = input_values.find('{'), last = input_values.rfind('}');
   Table table;
   if (first == std::string_view::npos || last == std::string_view::npos || last < first) return table;
   std::string text = "[" + std::string(input_values.substr(first, last - first + 1)) + "]";
-  std::vector<KinetoGroup> groups = read_group_table(text);
+  std::vector<kineto::ProcessGroup> groups = kineto::read_group_table(text);
   if (groups.empty()) {
     std::string unquoted;
     for (size_t i = 0; i < text.size(); ++i) {
       if (text[i] == '\\' && i + 1 < text.size()) ++i;
       unquoted += text[i];
     }
-    groups = read_group_table(unquoted);
+    groups = kineto::read_group_table(unquoted);
   }
-  for (KinetoGroup& group : groups) table[group.name] = std::move(group.ranks);
+  for (kineto::ProcessGroup& group : groups) table[group.name] = std::move(group.ranks);
   return table;
 }
 
-std::vector<uint32_t> ChakraGroups::everybody() const {
+std::vector<uint32_t> Groups::everybody() const {
   std::vector<uint32_t> ranks(rank_count_);
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
 
-std::vector<uint32_t> ChakraGroups::along(uint32_t rank, const std::vector<bool>& involved_dim) const {
+std::vector<uint32_t> Groups::along(uint32_t rank, const std::vector<bool>& involved_dim) const {
   std::vector<uint32_t> ranks = {rank};
   uint64_t stride = 1;
   for (size_t i = 0; i < dimensions_.size(); ++i) {
@@ -70,11 +70,11 @@ std::vector<uint32_t> ChakraGroups::along(uint32_t rank, const std::vector<bool>
   return ranks;
 }
 
-uint32_t ChakraGroups::find(uint32_t rank, const std::string& pg_name, const std::vector<bool>& involved_dim,
-                            const Table& local, Job::Builder& builder) {
+uint32_t Groups::find(uint32_t rank, const std::string& pg_name, const std::vector<bool>& involved_dim,
+                      const Table& local, Job::Builder& builder) {
   if (pg_name.empty()) {
     const bool is_everybody = std::all_of(involved_dim.begin(), involved_dim.end(), [](bool flag) { return flag; });
-    if (is_everybody) return number_of(std::string(kChakraEverybody), everybody(), builder);
+    if (is_everybody) return number_of(std::string(kAllRanks), everybody(), builder);
     uint64_t product = 1;
     for (const uint32_t size : dimensions_) product = std::min<uint64_t>(product * size, UINT32_MAX);
     if (dimensions_.empty() || product != rank_count_) {
@@ -99,7 +99,7 @@ uint32_t ChakraGroups::find(uint32_t rank, const std::string& pg_name, const std
                 pg_name.substr(0, 60) + "\": [ranks]}");
 }
 
-uint32_t ChakraGroups::number_of(const std::string& name, std::vector<uint32_t> ranks, Job::Builder& builder) {
+uint32_t Groups::number_of(const std::string& name, std::vector<uint32_t> ranks, Job::Builder& builder) {
   const auto [it, is_new] = numbers_.try_emplace({name, std::move(ranks)});
   if (is_new) {
     it->second = builder.add_group(name, it->first.second);
@@ -108,4 +108,4 @@ uint32_t ChakraGroups::number_of(const std::string& name, std::vector<uint32_t> 
   return it->second;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

@@ -11,14 +11,14 @@
 #include "banyan/job/chakra/node.h"
 #include "banyan/job/job.h"
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 
-class ChakraGroups {
+class Groups {
  public:
   using Table = std::map<std::string, std::vector<uint32_t>>;  // by name; ranks empty: all
 
   // `json` is the side file, or empty. Throws Error{invalid_input} for what is none.
-  ChakraGroups(uint32_t rank_count, std::string_view json, std::vector<uint32_t> dimensions);
+  Groups(uint32_t rank_count, std::string_view json, std::vector<uint32_t> dimensions);
 
   // The groups that a "## process_group:init ##" node declares, from its printed inputs.
   static Table parse_init(std::string_view input_values);
@@ -44,6 +44,6 @@ class ChakraGroups {
 };
 
 // How the group of all ranks is called where a trace gives it no name.
-constexpr std::string_view kChakraEverybody = "all ranks";
+constexpr std::string_view kAllRanks = "all ranks";
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

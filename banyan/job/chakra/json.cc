@@ -8,7 +8,7 @@
 #include "banyan/base/error.h"
 #include "banyan/job/text/json_stream.h"
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 namespace {
 // "node_type", "NodeType", "NODE-TYPE": nodetype.
 std::string plain(std::string_view key) {
@@ -39,13 +39,13 @@ constexpr std::array<std::string_view, 10> kCollectives = {
 
 struct IntegerKey {
   std::string_view key;
-  std::optional<int64_t> ChakraNode::*member;
+  std::optional<int64_t> TraceNode::*member;
 };
 constexpr IntegerKey kIntegerKeys[] = {
-    {"commsize", &ChakraNode::comm_size}, {"commsrc", &ChakraNode::comm_src},
-    {"commdst", &ChakraNode::comm_dst},   {"commtag", &ChakraNode::comm_tag},
-    {"numops", &ChakraNode::num_ops},     {"tensorsize", &ChakraNode::tensor_size},
-    {"stream", &ChakraNode::stream},      {"durationps", &ChakraNode::duration_ps},
+    {"commsize", &TraceNode::comm_size}, {"commsrc", &TraceNode::comm_src},
+    {"commdst", &TraceNode::comm_dst},   {"commtag", &TraceNode::comm_tag},
+    {"numops", &TraceNode::num_ops},     {"tensorsize", &TraceNode::tensor_size},
+    {"stream", &TraceNode::stream},      {"durationps", &TraceNode::duration_ps},
 };
 
 bool is_one_of(std::string_view key, std::initializer_list<std::string_view> spellings) {
@@ -57,7 +57,7 @@ bool is_one_of(std::string_view key, std::initializer_list<std::string_view> spe
 
 class NodeReader {
  public:
-  ChakraNode read(const JsonValue& object) {
+  TraceNode read(const JsonValue& object) {
     if (object.type != JsonValue::Type::object)
       throw invalid("a node is an object, found " + object.to_text().substr(0, 60));
     for (size_t i = 0; i < object.items.size(); ++i) read_member(object.keys[i], object.items[i]);
@@ -138,13 +138,13 @@ class NodeReader {
     }
   }
 
-  ChakraNode node_;
+  TraceNode node_;
   bool has_id_ = false;
 };
 
 }  // namespace
 
-void read_chakra_json(TraceSource& source, const std::function<void(const ChakraNode&)>& visit) {
+void read_json(TraceSource& source, const std::function<void(const TraceNode&)>& visit) {
   bool is_found = false;
   stream_json(source, {.streamed = "workload_graph",
                        .element =
@@ -162,4 +162,4 @@ void read_chakra_json(TraceSource& source, const std::function<void(const Chakra
     throw Error(ErrorCode::invalid_input, "holds no nodes: neither 'workload_graph' nor 'nodes'", source.name());
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

@@ -8,9 +8,9 @@
 #include "banyan/job/chakra/node.h"
 #include "banyan/job/text/trace_source.h"
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 
 // Throws Error{invalid_input} with the source and the element for what is no such JSON; errors of the callback pass.
-void read_chakra_json(TraceSource& source, const std::function<void(const ChakraNode&)>& visit);
+void read_json(TraceSource& source, const std::function<void(const TraceNode&)>& visit);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

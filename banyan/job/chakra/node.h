@@ -6,17 +6,17 @@
 #include <string>
 #include <vector>
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 
-enum class ChakraType : uint8_t { invalid, metadata, memory_load, memory_store, compute, send, receive, collective };
+enum class NodeType : uint8_t { invalid, metadata, memory_load, memory_store, compute, send, receive, collective };
 
-// The place in this list is the number in the file. kChakraCollectives in chakra.cc says what each means.
-constexpr int64_t kChakraCollectiveCount = 10;
+// The place in this list is the number in the file. kCollectives in chakra.cc says what each means.
+constexpr int64_t kCollectiveCount = 10;
 
-struct ChakraNode {
+struct TraceNode {
   uint64_t id = 0;
   std::string name;
-  int64_t type = 0;  // a ChakraType, or a newer one
+  int64_t type = 0;  // a NodeType, or a newer one
   std::vector<uint64_t> control_dependencies, data_dependencies;
   uint64_t duration_micros = 0;
   std::string input_values;
@@ -28,4 +28,4 @@ struct ChakraNode {
   std::vector<bool> involved_dim;
 };
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

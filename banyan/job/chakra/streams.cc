@@ -3,23 +3,23 @@
 #include <array>
 #include <string_view>
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 namespace {
 
 constexpr std::array<std::string_view, 6> kNames = {"host", "compute", "memory", "collectives", "messages", "markers"};
 
 }  // namespace
 
-std::string ChakraStream::name() const {
+std::string StreamLabel::name() const {
   if (!number) return std::string(kNames[static_cast<size_t>(kind)]);
   return "stream " + std::to_string(*number) + (kind == Kind::messages ? " messages" : "");
 }
 
-ChakraStream chakra_stream(NodeKind kind, bool is_on_host, std::optional<uint64_t> number) {
-  using Kind = ChakraStream::Kind;
+StreamLabel stream_label(NodeKind kind, bool is_on_host, std::optional<uint64_t> number) {
+  using Kind = StreamLabel::Kind;
   switch (kind) {
     case NodeKind::compute:
-      return is_on_host ? ChakraStream{Kind::host, {}} : ChakraStream{Kind::compute, number};
+      return is_on_host ? StreamLabel{Kind::host, {}} : StreamLabel{Kind::compute, number};
     case NodeKind::host:
       return {Kind::host, {}};
     case NodeKind::memory:
@@ -35,4 +35,4 @@ ChakraStream chakra_stream(NodeKind kind, bool is_on_host, std::optional<uint64_
   return {Kind::markers, {}};
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

@@ -7,9 +7,9 @@
 
 #include "banyan/job/job.h"
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 
-struct ChakraStream {
+struct StreamLabel {
   enum class Kind : uint8_t { host, compute, memory, collectives, messages, markers };
   Kind kind = Kind::compute;
   std::optional<uint64_t> number;  // the attribute `stream`; host and markers have none
@@ -20,6 +20,6 @@ struct ChakraStream {
 };
 
 // Where a node of this kind goes.
-ChakraStream chakra_stream(NodeKind kind, bool is_on_host, std::optional<uint64_t> number);
+StreamLabel stream_label(NodeKind kind, bool is_on_host, std::optional<uint64_t> number);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

@@ -10,28 +10,28 @@
 #include "banyan/job/chakra/groups.h"
 #include "banyan/job/chakra/streams.h"
 
-namespace banyan::job {
+namespace banyan::job::chakra {
 namespace {
 
 constexpr int64_t kPicosecondsPerMicrosecond = 1'000'000;
 
-ChakraType type_of(NodeKind kind) {
+NodeType type_of(NodeKind kind) {
   switch (kind) {
     case NodeKind::compute:
     case NodeKind::host:
-      return ChakraType::compute;
+      return NodeType::compute;
     case NodeKind::memory:
-      return ChakraType::memory_load;
+      return NodeType::memory_load;
     case NodeKind::collective:
-      return ChakraType::collective;
+      return NodeType::collective;
     case NodeKind::send:
-      return ChakraType::send;
+      return NodeType::send;
     case NodeKind::receive:
-      return ChakraType::receive;
+      return NodeType::receive;
     case NodeKind::marker:
       break;
   }
-  return ChakraType::metadata;
+  return NodeType::metadata;
 }
 
 int64_t type_of(CollectiveKind kind) {
@@ -58,12 +58,12 @@ int64_t type_of(CollectiveKind kind) {
   return 9;
 }
 
-class ChakraWriter {
+class Writer {
  public:
-  ChakraWriter(const Job& job, const ChakraOptions& options) : job_(job), options_(options) { name_groups(); }
+  Writer(const Job& job, const Options& options) : job_(job), options_(options) { name_groups(); }
 
-  ChakraFiles write() && {
-    ChakraFiles files;
+  Files write() && {
+    Files files;
     files.groups = groups_.dump();
     for (rank_ = 0; rank_ < job_.rank_count(); ++rank_) files.traces.push_back(write_rank());
     return files;
@@ -78,13 +78,13 @@ class ChakraWriter {
     bool are_good = true;
     for (const Group& group : job_.groups()) {
       are_good = are_good && !group.name.empty() && seen.insert(group.name).second &&
-                 (group.name != kChakraEverybody || is_everybody(group));
+                 (group.name != kAllRanks || is_everybody(group));
     }
     groups_ = nlohmann::json::object();
     for (uint32_t i = 0; i < job_.groups().size(); ++i) {
       const Group& group = job_.groups()[i];
       names_.push_back(are_good ? group.name : std::to_string(i));
-      if (names_.back() == kChakraEverybody) {
+      if (names_.back() == kAllRanks) {
         names_.back().clear();
       } else {
         groups_[names_.back()] = group.ranks;
@@ -103,10 +103,10 @@ class ChakraWriter {
     program_ = &job_.program(rank_);
     find_streams();
     std::vector<uint32_t> last(program_->streams.size(), kNone);
-    std::string file = chakra_metadata();
+    std::string file = metadata_message();
     for (uint32_t number = 0; number < program_->nodes.size(); ++number) {
       const Node& node = program_->nodes[number];
-      ChakraNode out = node_of(number);
+      TraceNode out = node_of(number);
       const auto needs = program_->needs(number);
       out.data_dependencies.assign(needs.begin(), needs.end());
       if (program_->streams[node.stream].order == Stream::Order::program) {
@@ -114,7 +114,7 @@ class ChakraWriter {
         const bool is_new = previous != kNone && !std::binary_search(needs.begin(), needs.end(), previous);
         if (is_new) out.data_dependencies.push_back(previous);
       }
-      append_chakra_node(out, file);
+      append_node(out, file);
     }
     return file;
   }
@@ -124,7 +124,7 @@ class ChakraWriter {
     are_known_ = true;
     for (const Node& node : program_->nodes) {
       const Stream& stream = program_->streams[node.stream];
-      const ChakraStream expected = chakra_stream(node.kind, stream.name == "host", number_in(stream.name));
+      const StreamLabel expected = stream_label(node.kind, stream.name == "host", number_in(stream.name));
       are_known_ = are_known_ && expected.name() == stream.name &&
                    stream.order == (expected.is_free() ? Stream::Order::free : Stream::Order::ready);
     }
@@ -145,10 +145,10 @@ class ChakraWriter {
                                             job_.name_of(program_->nodes[number]).substr(0, 80) + "' " + what);
   }
 
-  ChakraNode node_of(uint32_t number) const {
+  TraceNode node_of(uint32_t number) const {
     const Node& node = program_->nodes[number];
     const Stream& stream = program_->streams[node.stream];
-    ChakraNode out;
+    TraceNode out;
     out.id = number;
     out.name = job_.name_of(node);
     out.type = static_cast<int64_t>(type_of(node.kind));
@@ -172,7 +172,7 @@ class ChakraWriter {
     return out;
   }
 
-  static void write_work(const Node& node, ChakraNode& out) {
+  static void write_work(const Node& node, TraceNode& out) {
     if (node.kind == NodeKind::memory) {
       out.tensor_size = static_cast<int64_t>(node.bytes);
     } else if (node.flop >= 1) {
@@ -185,7 +185,7 @@ class ChakraWriter {
     if (time % kPicosecondsPerMicrosecond != 0 || (time == 0 && has_work)) out.duration_ps = time;
   }
 
-  void write_message(const Node& node, ChakraNode& out) const {
+  void write_message(const Node& node, TraceNode& out) const {
     const int64_t peer = node.slot == Node::kAnyPeer ? -1 : int64_t{job_.peer(rank_, node.slot)};
     const bool is_send = node.kind == NodeKind::send;
     out.comm_src = is_send ? int64_t{rank_} : peer;
@@ -194,7 +194,7 @@ class ChakraWriter {
     out.comm_size = static_cast<int64_t>(node.bytes);
   }
 
-  void write_collective(uint32_t number, ChakraNode& out) const {
+  void write_collective(uint32_t number, TraceNode& out) const {
     const Node& node = program_->nodes[number];
     const uint32_t group = job_.group(rank_, node.slot);
     const std::vector<uint32_t>& ranks = job_.groups()[group].ranks;
@@ -202,7 +202,7 @@ class ChakraWriter {
     uint64_t bytes = node.bytes;
     const bool is_gathering =
         node.collective == CollectiveKind::all_gather || node.collective == CollectiveKind::gather;
-    if (is_gathering && options_.gather_size == ChakraOptions::GatherSize::shard) {
+    if (is_gathering && options_.gather_size == Options::GatherSize::shard) {
       if (bytes % ranks.size() != 0) {
         refuse(number, "gathers " + std::to_string(bytes) + " bytes from " + std::to_string(ranks.size()) +
                            " members, which are no equal shards; write sizes as totals (gather_size)");
@@ -217,7 +217,7 @@ class ChakraWriter {
   }
 
   const Job& job_;
-  const ChakraOptions& options_;
+  const Options& options_;
   std::vector<std::string> names_;  // by group; empty: all ranks, which need no name
   nlohmann::json groups_;
 
@@ -229,6 +229,6 @@ class ChakraWriter {
 
 }  // namespace
 
-ChakraFiles write_chakra(const Job& job, const ChakraOptions& options) { return ChakraWriter(job, options).write(); }
+Files write_job(const Job& job, const Options& options) { return Writer(job, options).write(); }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::chakra

@@ -15,15 +15,15 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan::job {
+namespace banyan::job::goal {
 namespace {
 // Words and punctuation, one at a time, of a text that comes in pieces. Comments are left out.
-class GoalTokens {
+class Tokens {
  public:
   // Fills the buffer from its front and returns how much; 0 at the end.
   using Refill = std::function<size_t(std::vector<char>& buffer)>;
 
-  explicit GoalTokens(Refill refill) : refill_(std::move(refill)), buffer_(1 << 16) {}
+  explicit Tokens(Refill refill) : refill_(std::move(refill)), buffer_(1 << 16) {}
 
   // "" at the end, and before the first advance(). Good until the next.
   std::string_view token() const { return token_; }
@@ -99,9 +99,9 @@ class GoalTokens {
   uint64_t line_ = 1, token_line_ = 1;
 };
 
-class GoalReader {
+class Reader {
  public:
-  GoalReader(const std::string& where, GoalTokens::Refill refill)
+  Reader(const std::string& where, Tokens::Refill refill)
       : where_(where), builder_(where), tokens_(std::move(refill)), unnamed_(builder_.add_name("")) {}
 
   Job read() && {
@@ -324,7 +324,7 @@ class GoalReader {
 
   std::string where_;
   Job::Builder builder_;
-  GoalTokens tokens_;
+  Tokens tokens_;
   uint32_t unnamed_;
   std::vector<RankRow> ranks_;
   std::vector<Label> labels_;  // by number of the name
@@ -340,17 +340,17 @@ class GoalReader {
 
 }  // namespace
 
-Job parse_goal(std::string_view text, const std::string& where) {
-  return GoalReader(where,
-                    [text](std::vector<char>& buffer) mutable {
-                      const size_t size = text.copy(buffer.data(), buffer.size());
-                      text.remove_prefix(size);
-                      return size;
-                    })
+Job parse_job(std::string_view text, const std::string& where) {
+  return Reader(where,
+                [text](std::vector<char>& buffer) mutable {
+                  const size_t size = text.copy(buffer.data(), buffer.size());
+                  text.remove_prefix(size);
+                  return size;
+                })
       .read();
 }
 
-Job read_goal(const std::string& path) {
+Job read_job(const std::string& path) {
   // A pipe that nobody writes to reads as an empty file, and does not hold us.
   const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (opened >= 0) ::fcntl(opened, F_SETFL, ::fcntl(opened, F_GETFL) & ~O_NONBLOCK);
@@ -361,13 +361,13 @@ Job read_goal(const std::string& path) {
                  std::string("cannot read it: ") + std::strerror(errno));
   };
   if (file == nullptr) throw failed().within(path);
-  return GoalReader(path,
-                    [&](std::vector<char>& buffer) {
-                      const size_t size = std::fread(buffer.data(), 1, buffer.size(), file.get());
-                      if (size == 0 && std::ferror(file.get()) != 0) throw failed();
-                      return size;
-                    })
+  return Reader(path,
+                [&](std::vector<char>& buffer) {
+                  const size_t size = std::fread(buffer.data(), 1, buffer.size(), file.get());
+                  if (size == 0 && std::ferror(file.get()) != 0) throw failed();
+                  return size;
+                })
       .read();
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::goal

@@ -20,14 +20,14 @@
 
 #include "banyan/job/job.h"
 
-namespace banyan::job {
+namespace banyan::job::goal {
 
 // All throw Error with file and line: Error{invalid_input} for what is no GOAL, a label that is declared twice or
 // never, a rank without a block, a size or time out of range; Error{unsupported} beyond Job's limits. A file is read in
 // pieces. Time O(text); memory is that of the job, 8 bytes a label, and what refers to labels that come later in their
 // rank.
-Job read_goal(const std::string& path);
-Job parse_goal(std::string_view text, const std::string& where);
+Job read_job(const std::string& path);
+Job parse_job(std::string_view text, const std::string& where);
 
 // Reads back as the same job if it came from GOAL. What GOAL has no words for:
 //   memory nodes, markers   calc; floating-point operations are left out
@@ -37,6 +37,6 @@ Job parse_goal(std::string_view text, const std::string& where);
 //   names                   labels; when some name of a rank is not a word of its own there, n0, n1, ... by number
 // Throws Error{unsupported} that names rank and node for a collective (expand it first), and for computing on a stream
 // of Order::free. O(nodes of all ranks + dependencies).
-std::string write_goal(const Job& job);
+std::string write_job(const Job& job);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::goal

@@ -3,18 +3,18 @@
 #include "banyan/job/goal/goal.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan::job {
+namespace banyan::job::goal {
 namespace {
 
 // What is read can be checked and written, and what is written reads back and writes as the same text.
 void read_and_write(std::string_view input) {
-  const Job job = parse_goal(input, "fuzz");
+  const Job job = parse_job(input, "fuzz");
   check_job(job);
-  const std::string text = write_goal(job);
-  CHECK(write_goal(parse_goal(text, "again")) == text);
+  const std::string text = write_job(job);
+  CHECK(write_job(parse_job(text, "again")) == text);
 }
 
 const testing::Fuzzer kFuzzer("goal", "banyan/job/corpus/goal", read_and_write);
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::goal

@@ -11,7 +11,7 @@
 #include "banyan/base/file.h"
 #include "banyan/job/test_job.h"
 
-namespace banyan::job {
+namespace banyan::job::goal {
 namespace {
 
 using ::testing::AllOf;
@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 
 std::string error_of(std::string_view text) {
   try {
-    parse_goal(text, "f.goal");
+    parse_job(text, "f.goal");
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), AllOf(StartsWith("f.goal"), ::testing::Not(HasSubstr("\n"))));
     EXPECT_LT(std::string(error.what()).size(), 900u);
@@ -31,7 +31,7 @@ std::string error_of(std::string_view text) {
 }
 
 TEST(Goal, ReadsEveryOperation) {
-  const Job job = parse_goal(R"(
+  const Job job = parse_job(R"(
     num_ranks 2   // ranks
     rank 1 { r: recv 4096b from -1 tag -1 cpu 2 nic 3
              recv 7 from 0 }
@@ -42,7 +42,7 @@ TEST(Goal, ReadsEveryOperation) {
       l3 requires l1   l2 irequires l3
       l2 : calc 3 cpu 1
     })",
-                             "f.goal");
+                            "f.goal");
   EXPECT_EQ(describe(job),
             "rank 0 stream 'cpu 0' order 1\n"
             "rank 0 stream 'cpu 4 nic 1' order 2\n"
@@ -57,12 +57,12 @@ TEST(Goal, ReadsEveryOperation) {
 }
 
 TEST(Goal, TakesWordsOfOptionsAsLabelsInTheNextLine) {
-  const Job job = parse_goal("num_ranks 1 rank 0 {\n a: calc 1\n tag: calc 2\n tag requires a }", "f.goal");
+  const Job job = parse_job("num_ranks 1 rank 0 {\n a: calc 1\n tag: calc 2\n tag requires a }", "f.goal");
   EXPECT_EQ(job.name_of(job.program(0).nodes[1]), "tag");
 }
 
 TEST(Goal, KeepsLabelsOfRanksApart) {
-  const Job job = parse_goal(
+  const Job job = parse_job(
       "num_ranks 2 rank 0 { a: calc 1\n b: calc 2\n b requires a } rank 1 { b: calc 3\n a: calc 4\n a requires b }",
       "f");
   EXPECT_THAT(job.program(0).needs(1), ElementsAre(0));
@@ -117,10 +117,10 @@ TEST(Goal, CloseCommentsOnlyAtTheirEnd) {
 TEST(Goal, ReadsBackWhatItWrote) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     const Job job = random_message_job(seed);
-    const std::string text = write_goal(job);
-    const Job again = parse_goal(text, "again");
+    const std::string text = write_job(job);
+    const Job again = parse_job(text, "again");
     ASSERT_EQ(describe(again), describe(job)) << "seed " << seed << "\n" << text;
-    ASSERT_EQ(write_goal(again), text) << "seed " << seed;
+    ASSERT_EQ(write_job(again), text) << "seed " << seed;
   }
 }
 
@@ -133,7 +133,7 @@ TEST(Goal, NumbersLabelsWhereNamesCannotBeLabels) {
     builder.add_node({.name = builder.add_name("first"), .duration = std::chrono::nanoseconds(5)});
     builder.add_node({.name = builder.add_name(second), .duration = std::chrono::nanoseconds(6)});
     builder.add_rank(0, {}, {});
-    EXPECT_EQ(write_goal(std::move(builder).build()),
+    EXPECT_EQ(write_job(std::move(builder).build()),
               "num_ranks 1\nrank 0 {\nn0: calc 5 cpu 0\nn1: calc 6 cpu 0\nn1 requires n0\n}\n")
         << second;
   }
@@ -152,14 +152,14 @@ TEST(Goal, SaysInItsOwnWordsWhatItHasNoWordsFor) {
   builder.add_node({.kind = NodeKind::receive, .stream = 1, .name = builder.add_name("r"), .bytes = 64});
   builder.add_need(3, 0);
   for (uint32_t rank = 0; rank < 2; ++rank) builder.add_rank(0, {}, std::vector{1 - rank});
-  const std::string text = write_goal(std::move(builder).build());
+  const std::string text = write_job(std::move(builder).build());
   EXPECT_EQ(text,
             "num_ranks 2\n"
             "rank 0 {\na: calc 2 cpu 0\nm: calc 0 cpu 0\nend: calc 0 cpu 0\ns: send 64b to 1 tag 0 cpu 1 nic 0\n"
             "r: recv 64b from 1 tag 0 cpu 1 nic 0\ns requires a\nr requires s\n}\n"
             "rank 1 {\na: calc 2 cpu 0\nm: calc 0 cpu 0\nend: calc 0 cpu 0\ns: send 64b to 0 tag 0 cpu 1 nic 0\n"
             "r: recv 64b from 0 tag 0 cpu 1 nic 0\ns requires a\nr requires s\n}\n");
-  EXPECT_EQ(write_goal(parse_goal(text, "again")), text);
+  EXPECT_EQ(write_job(parse_job(text, "again")), text);
 }
 
 TEST(Goal, RefusesToWriteCollectives) {
@@ -170,7 +170,7 @@ TEST(Goal, RefusesToWriteCollectives) {
   builder.add_node({.kind = NodeKind::collective, .name = builder.add_name("grads"), .bytes = 8});
   builder.add_rank(0, std::vector{0u}, {});
   try {
-    write_goal(std::move(builder).build());
+    write_job(std::move(builder).build());
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
@@ -187,7 +187,7 @@ TEST(Goal, ReadsFilesInPieces) {
   }
   const std::string path = std::filesystem::temp_directory_path() / ("goal_test." + std::to_string(::getpid()));
   write_file(path, text + "}\n");
-  const Job job = read_goal(path);
+  const Job job = read_job(path);
   std::filesystem::remove(path);
   ASSERT_EQ(job.program(0).nodes.size(), 20'000u);
   for (uint32_t i = 1; i < 20'000; ++i) {
@@ -195,7 +195,7 @@ TEST(Goal, ReadsFilesInPieces) {
     EXPECT_THAT(job.program(0).needs(i), ElementsAre(i / 2));
   }
   try {
-    read_goal(path);
+    read_job(path);
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::not_found);
@@ -204,4 +204,4 @@ TEST(Goal, ReadsFilesInPieces) {
 }
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::goal

@@ -7,7 +7,7 @@
 #include "banyan/base/error.h"
 #include "banyan/job/goal/goal.h"
 
-namespace banyan::job {
+namespace banyan::job::goal {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
@@ -45,9 +45,9 @@ std::optional<Resources> resources_of(const Stream& stream) {
   return rest.empty() ? std::optional(resources) : std::nullopt;
 }
 
-class GoalWriter {
+class Writer {
  public:
-  explicit GoalWriter(const Job& job) : job_(job) {}
+  explicit Writer(const Job& job) : job_(job) {}
 
   std::string write() && {
     add("num_ranks ", job_.rank_count(), "\n");
@@ -193,6 +193,6 @@ class GoalWriter {
 
 }  // namespace
 
-std::string write_goal(const Job& job) { return GoalWriter(job).write(); }
+std::string write_job(const Job& job) { return Writer(job).write(); }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::goal

@@ -9,7 +9,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 constexpr int64_t kMostApart = 1'000'000'000;      // ns; what is further apart is as bad
@@ -222,4 +222,4 @@ std::vector<MergedCall> merge_members(const MessageChannel& channel, const std::
   return Merger(channel, drafts, clocks).merge();
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

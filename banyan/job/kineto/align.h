@@ -17,7 +17,7 @@
 #include "banyan/job/kineto/channels.h"
 #include "banyan/job/kineto/clocks.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 struct MergedCall {
   CallSignature what;
@@ -32,4 +32,4 @@ struct MergedCall {
 std::vector<MergedCall> merge_members(const MessageChannel& channel, const std::vector<RankDraft>& drafts,
                                       RankClocks& clocks);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

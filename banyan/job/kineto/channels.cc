@@ -6,7 +6,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 [[noreturn]] void fail(const RankDraft& draft, const DraftWork& work, const std::string& text) {
@@ -142,4 +142,4 @@ std::vector<MessageChannel> gather_channels(const std::vector<RankDraft>& drafts
   return channels;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -11,7 +11,7 @@
 
 #include "banyan/job/kineto/draft.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 // One call on one rank.
 struct ChannelItem {
@@ -54,4 +54,4 @@ CallSignature signature_of(const DraftCall& call);
 // Messages to oneself are in none. Channels of groups first, by number.
 std::vector<MessageChannel> gather_channels(const std::vector<RankDraft>& drafts, const std::vector<Group>& groups);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <queue>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 RankClocks::RankClocks(uint32_t ranks) : offsets_(ranks, 0), clock_(ranks) {
   std::iota(clock_.begin(), clock_.end(), 0);
@@ -59,4 +59,4 @@ void RankClocks::join(uint32_t a, uint32_t b, int64_t offset) {
   }
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

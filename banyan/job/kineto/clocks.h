@@ -12,7 +12,7 @@
 
 #include "banyan/job/kineto/channels.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 class RankClocks {
  public:
@@ -38,4 +38,4 @@ class RankClocks {
   std::map<std::pair<uint32_t, uint32_t>, std::vector<int64_t>> differences_;
 };
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

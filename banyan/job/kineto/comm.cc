@@ -8,7 +8,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 std::string letters_of(std::string_view text) {
@@ -209,4 +209,4 @@ std::optional<uint64_t> comm_bytes(const CommCall& call, uint32_t members, bool&
   return 0;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

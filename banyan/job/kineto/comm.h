@@ -11,7 +11,7 @@
 
 #include "banyan/job/job.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 struct CommCall {
   enum class Kind : uint8_t { collective, send, receive };
@@ -27,7 +27,7 @@ struct CommCall {
   std::string group;                         // its name, or the number of its object; empty: not said
   bool group_is_object = false;              // the number is an address of the process, another on every rank
   uint32_t group_size = 0;                   // 0: not said
-  uint32_t ranks = kNotListed;               // which of KinetoTrace::rank_lists has the group's members
+  uint32_t ranks = kNotListed;               // which of Trace::rank_lists has the group's members
   int64_t first_rank = -1, rank_stride = 0;  // of the group, where said
 
   std::optional<uint32_t> peer;         // of send and receive, else the root: a place in the group
@@ -62,4 +62,4 @@ std::vector<uint32_t> read_rank_list(std::string_view text, uint32_t size);
 // Error{invalid_input} when it overflows. `fits` becomes false where in and out do not fit each other.
 std::optional<uint64_t> comm_bytes(const CommCall& call, uint32_t members, bool& fits);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

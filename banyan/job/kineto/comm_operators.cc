@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 constexpr int kMostAround = 64;
@@ -14,7 +14,7 @@ bool names_backend(std::string_view name) { return name.starts_with("gloo:") || 
 
 CommOperators::CommOperators(const RankReading& reading) : reading_(reading) {
   for (uint32_t i = 0; i < reading.event_count(); ++i) {
-    if (reading.event(i).kind != KinetoEvent::Kind::cpu_op) continue;
+    if (reading.event(i).kind != Event::Kind::cpu_op) continue;
     const std::string_view name = reading.name(i);
     CommCall ignored;
     const bool bare = names_backend(name) && read_comm_name(name, ignored) == CommName::call;
@@ -22,18 +22,18 @@ CommOperators::CommOperators(const RankReading& reading) : reading_(reading) {
     if (bare || call_of(i)) operators_.push_back({i});
   }
   std::stable_sort(operators_.begin(), operators_.end(), [&](const Operator& a, const Operator& b) {
-    const KinetoEvent &x = reading.event(a.event), &y = reading.event(b.event);
+    const Event &x = reading.event(a.event), &y = reading.event(b.event);
     return x.start != y.start ? x.start < y.start : x.duration > y.duration;
   });
   for (uint32_t k = 0; k < operators_.size(); ++k) {
     const uint32_t i = operators_[k].event;
     place_[i] = k;
-    if (is_param_comms(i)) pending_[reading.event(i).lane].places.push_back(k);
+    if (is_param_comms(i)) pending_[reading.event(i).track].places.push_back(k);
   }
 }
 
 std::optional<CommCall> CommOperators::call_of(uint32_t operator_event) const {
-  const KinetoEvent& e = reading_.event(operator_event);
+  const Event& e = reading_.event(operator_event);
   std::optional<CommCall> call;
   if (e.comm != kNoIndex) call = reading_.trace.comms[e.comm];
   const uint32_t node = reading_.node(operator_event);
@@ -49,50 +49,50 @@ void CommOperators::take(uint32_t operator_event) {
   if (at != place_.end()) operators_[at->second].taken = true;
 }
 
-ToldComm CommOperators::told_by(uint32_t operator_event, CommCall call) const {
+CommFacts CommOperators::facts_of(uint32_t operator_event, CommCall call) const {
   return {.event = operator_event,
           .node = reading_.node(operator_event),
           .by_host = reading_.event(operator_event).comm == kNoIndex,
           .call = std::move(call)};
 }
 
-std::optional<ToldComm> CommOperators::around(uint32_t operator_event) {
-  std::optional<ToldComm> told;
+std::optional<CommFacts> CommOperators::around(uint32_t operator_event) {
+  std::optional<CommFacts> facts;
   int up = 0;
   for (uint32_t i = operator_event; i != kNoIndex && up < kMostAround; i = reading_.parents[i], ++up) {
-    if (reading_.event(i).kind != KinetoEvent::Kind::cpu_op) continue;
+    if (reading_.event(i).kind != Event::Kind::cpu_op) continue;
     take(i);
     std::optional<CommCall> known = call_of(i);
     if (!known) continue;
     // The innermost says it; nccl:all_reduce within record_param_comms knows less than the latter.
-    if (!told) {
-      told = told_by(i, std::move(*known));
-    } else if (is_param_comms(i) && !is_param_comms(told->event)) {
-      known->fill_from(told->call);
-      const bool by_host = told->by_host;
-      told = told_by(i, std::move(*known));
-      told->by_host = by_host;
+    if (!facts) {
+      facts = facts_of(i, std::move(*known));
+    } else if (is_param_comms(i) && !is_param_comms(facts->event)) {
+      known->fill_from(facts->call);
+      const bool by_host = facts->by_host;
+      facts = facts_of(i, std::move(*known));
+      facts->by_host = by_host;
     }
   }
-  if (told || !reading_.host) return told;
+  if (facts || !reading_.host) return facts;
   const std::vector<HostNode>& nodes = reading_.host->nodes;
   uint32_t linked = operator_event;
   for (up = 0; linked != kNoIndex && up < kMostAround && reading_.node(linked) == HostLinks::kNone; ++up) {
     linked = reading_.parents[linked];
   }
-  if (linked == kNoIndex) return told;
+  if (linked == kNoIndex) return facts;
   for (uint32_t node = reading_.node(linked); node != HostNode::kNone && up < kMostAround; ++up) {
     if (nodes[node].comm != HostNode::kNone) {
-      return ToldComm{.node = node, .by_host = true, .call = reading_.host->comms[nodes[node].comm]};
+      return CommFacts{.node = node, .by_host = true, .call = reading_.host->comms[nodes[node].comm]};
     }
     node = nodes[node].parent;
   }
-  return told;
+  return facts;
 }
 
-std::vector<ToldComm> CommOperators::gathered_before(uint32_t event) {
-  std::vector<ToldComm> calls;
-  const auto pending = pending_.find(reading_.event(event).lane);
+std::vector<CommFacts> CommOperators::gathered_before(uint32_t event) {
+  std::vector<CommFacts> calls;
+  const auto pending = pending_.find(reading_.event(event).track);
   if (pending == pending_.end()) return calls;
   auto& [places, next] = pending->second;
   for (; next < places.size(); ++next) {
@@ -102,13 +102,13 @@ std::vector<ToldComm> CommOperators::gathered_before(uint32_t event) {
     std::optional<CommCall> call = call_of(candidate.event);
     if (!call) continue;
     candidate.taken = true;
-    calls.push_back(told_by(candidate.event, std::move(*call)));
+    calls.push_back(facts_of(candidate.event, std::move(*call)));
   }
   return calls;
 }
 
-std::vector<ToldComm> CommOperators::rest() {
-  std::vector<ToldComm> out;
+std::vector<CommFacts> CommOperators::rest() {
+  std::vector<CommFacts> out;
   // gloo:all_reduce has the times, the record_param_comms around it knows the size.
   for (const Operator& candidate : operators_) {
     const std::string_view name = reading_.name(candidate.event);
@@ -129,7 +129,7 @@ std::vector<ToldComm> CommOperators::rest() {
       by_host = by_host || outer->by_host;
     }
     take(candidate.event);
-    out.push_back(told_by(candidate.event, std::move(call)));
+    out.push_back(facts_of(candidate.event, std::move(call)));
     out.back().by_host = by_host;
   }
   // An outer one of those that are taken knows no more.
@@ -138,12 +138,12 @@ std::vector<ToldComm> CommOperators::rest() {
     std::optional<CommCall> call = call_of(candidate.event);
     if (!call) continue;
     candidate.taken = true;
-    out.push_back(told_by(candidate.event, std::move(*call)));
+    out.push_back(facts_of(candidate.event, std::move(*call)));
   }
-  std::stable_sort(out.begin(), out.end(), [&](const ToldComm& a, const ToldComm& b) {
+  std::stable_sort(out.begin(), out.end(), [&](const CommFacts& a, const CommFacts& b) {
     return reading_.event(a.event).start < reading_.event(b.event).start;
   });
   return out;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -14,12 +14,12 @@
 #include "banyan/job/kineto/comm.h"
 #include "banyan/job/kineto/reading.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 constexpr std::string_view kParamComms = "record_param_comms";
 
 // What is known of one call.
-struct ToldComm {
+struct CommFacts {
   uint32_t event = kNoIndex;  // the operator that tells of it; kNoIndex: only the host trace has it
   uint32_t node = kNoIndex;   // of the host trace; kNoIndex: none
   bool by_host = false;       // the operator's own args say nothing
@@ -32,12 +32,12 @@ class CommOperators {
   explicit CommOperators(const RankReading& reading);
 
   // Of the operators at and around `operator_event`, or of the host's nodes around it where Kineto dropped some.
-  std::optional<ToldComm> around(uint32_t operator_event);
+  std::optional<CommFacts> around(uint32_t operator_event);
   // The calls of a thread that nothing took and that began before one of its events: what it gathered (ncclGroupEnd).
   // Asked for with ascending events of a thread.
-  std::vector<ToldComm> gathered_before(uint32_t event);
+  std::vector<CommFacts> gathered_before(uint32_t event);
   // All that nothing took, as they began.
-  std::vector<ToldComm> rest();
+  std::vector<CommFacts> rest();
 
  private:
   struct Operator {
@@ -53,12 +53,12 @@ class CommOperators {
   std::optional<CommCall> call_of(uint32_t operator_event) const;
   bool is_param_comms(uint32_t event) const { return reading_.name(event) == kParamComms; }
   void take(uint32_t operator_event);
-  ToldComm told_by(uint32_t operator_event, CommCall call) const;
+  CommFacts facts_of(uint32_t operator_event, CommCall call) const;
 
   const RankReading& reading_;
   std::vector<Operator> operators_;                // as they began
   std::unordered_map<uint32_t, uint32_t> place_;   // by event
-  std::unordered_map<uint32_t, Pending> pending_;  // by lane
+  std::unordered_map<uint32_t, Pending> pending_;  // by track
 };
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

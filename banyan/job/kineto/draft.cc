@@ -10,11 +10,11 @@
 #include "banyan/job/kineto/threads.h"
 #include "banyan/job/kineto/window.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 // What the files themselves tell, and what was mended while they were read.
-void take_over(const KinetoTrace& trace, RankDraft& draft) {
+void take_over(const Trace& trace, RankDraft& draft) {
   draft.source = trace.source;
   draft.world_size = trace.world_size;
   LinkCounts& counts = draft.counts;
@@ -73,7 +73,7 @@ void RankDraft::set_calls(DraftWork& work, std::vector<CommCall> given) {
   }
 }
 
-RankDraft make_rank_draft(KinetoTrace trace, std::optional<HostTrace> host, const KinetoOptions& options) {
+RankDraft make_rank_draft(Trace trace, std::optional<HostTrace> host, const Options& options) {
   RankDraft draft;
   take_over(trace, draft);
   if (host) take_over(*host, draft);
@@ -84,7 +84,7 @@ RankDraft make_rank_draft(KinetoTrace trace, std::optional<HostTrace> host, cons
   reading.launches = find_launches(reading.trace, draft);
   reading.parents = nest_operators(reading.trace);
   if (reading.host) reading.node_of = link(reading, draft.counts);
-  for (const KinetoEvent& e : reading.trace.events) draft.counts.operators += e.kind == KinetoEvent::Kind::cpu_op;
+  for (const Event& e : reading.trace.events) draft.counts.operators += e.kind == Event::Kind::cpu_op;
 
   CommOperators operators(reading);
   const GpuWorks gpu = add_gpu_works(reading, operators, draft);
@@ -99,4 +99,4 @@ RankDraft make_rank_draft(KinetoTrace trace, std::optional<HostTrace> host, cons
   return draft;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -19,7 +19,7 @@
 #include "banyan/job/kineto/pytorch_host.h"
 #include "banyan/job/kineto/trace.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 constexpr uint32_t kNoIndex = UINT32_MAX;
 
@@ -36,13 +36,13 @@ struct DraftWork {
   int64_t start = 0, end = 0;  // ns of the rank's clock
   int64_t launched = 0;        // when the host asked for it
   DraftPlace launch;           // and where
-  uint32_t lane = 0;           // into RankDraft::lanes
+  uint32_t track = 0;          // into RankDraft::tracks
   uint32_t name = 0;           // into RankDraft::names
   uint32_t first_call = 0;     // into RankDraft::calls
   uint32_t calls = 0;
   Kind kind = Kind::compute;
   bool inserted = false;  // other ranks prove it
-  int64_t order = 0;      // among works of one lane that start at once, no two alike
+  int64_t order = 0;      // among works of one track that start at once, no two alike
   uint64_t bytes = 0;     // of memory
   uint64_t event = 0;     // number in the file
 };
@@ -71,7 +71,7 @@ struct DraftPoint {
   Kind kind = Kind::launch;
   int64_t begin = 0, end = 0;  // of launch: equal; of the gap before a thread's first event, begin is INT64_MIN
   uint32_t name = 0;           // the operator that held the time before
-  uint32_t lane = kNoIndex;    // that is waited for; kNoIndex: not said
+  uint32_t track = kNoIndex;   // that is waited for; kNoIndex: not said
   int64_t before = 0;          // what was launched before that time is waited for
   uint32_t work = kNoIndex;
 };
@@ -84,7 +84,7 @@ struct DraftThread {
 // A stream that waits for another one.
 struct DraftWait {
   int64_t time = 0;                                // of the call
-  uint32_t lane = kNoIndex;                        // that waits; kNoIndex: not said
+  uint32_t track = kNoIndex;                       // that waits; kNoIndex: not said
   uint32_t source = kNoIndex;                      // that is waited for; kNoIndex: not said
   std::optional<int64_t> recorded = std::nullopt;  // when the host recorded the event
   uint32_t thread = kNoIndex;                      // the host's; kNoIndex: it launched nothing
@@ -95,7 +95,7 @@ struct DraftRecord {
   uint32_t thread = kNoIndex;
 };
 
-struct DraftLane {
+struct DraftTrack {
   std::string label;
   int64_t device = 0, stream = 0;
   bool host = false;  // communications of the host: any number at once
@@ -106,15 +106,15 @@ struct RankDraft {
   std::optional<uint32_t> world_size;
   std::string source, host_source;
   int64_t origin = 0;  // the first moment
-  KinetoNames names;
-  std::vector<DraftLane> lanes;
+  Names names;
+  std::vector<DraftTrack> tracks;
   std::vector<DraftWork> works;
   std::vector<DraftCall> calls;
   std::vector<DraftLostCall> lost;  // as they were called
   std::vector<DraftThread> threads;
   std::vector<DraftWait> waits;
   std::vector<DraftRecord> records;               // ascending
-  std::vector<KinetoGroup> groups;                // the host's table first
+  std::vector<ProcessGroup> groups;               // the host's table first
   std::vector<std::vector<uint32_t>> rank_lists;  // what CommCall::ranks means
   LinkCounts counts;
   std::vector<std::string> notes;
@@ -132,6 +132,6 @@ struct RankDraft {
 
 // Throws Error{invalid_input} or Error{not_found}, with the file, for a trace that is of no run, or has not the step.
 // Complexity O(events log events).
-RankDraft make_rank_draft(KinetoTrace trace, std::optional<HostTrace> host, const KinetoOptions& options);
+RankDraft make_rank_draft(Trace trace, std::optional<HostTrace> host, const Options& options);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -10,7 +10,7 @@
 #include "banyan/job/kineto/order.h"
 #include "banyan/job/kineto/streams.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 // Pauses up to here before a kernel or communication are launch latency, ns; from kShownLatency on as a node.
@@ -21,7 +21,7 @@ constexpr int kMostMoments = 4096, kMostComms = 64;
 
 class Emitter {
  public:
-  Emitter(RankDraft& draft, int64_t start_late, const KinetoOptions& options)
+  Emitter(RankDraft& draft, int64_t start_late, const Options& options)
       : draft_(draft), options_(options), origin_(draft.origin - start_late), works_(draft) {
     const auto is_kernel = [](const DraftWork& work) { return work.kind != DraftWork::Kind::comm; };
     has_device_ = std::any_of(draft.works.begin(), draft.works.end(), is_kernel);
@@ -31,7 +31,7 @@ class Emitter {
     last_node_.assign(draft_.works.size(), kNoIndex);
     find_moments();
     for (uint32_t thread = 0; thread < draft_.threads.size(); ++thread) make_thread(thread);
-    for (uint32_t lane = 0; lane < draft_.lanes.size(); ++lane) make_lane(lane);
+    for (uint32_t track = 0; track < draft_.tracks.size(); ++track) make_track(track);
     for (const auto& [node, work] : waiting_for_work_) need(node, last_node_[work]);
     for (const auto& [node, place] : waiting_for_thread_) need(node, point_node_[place.thread][place.point]);
   }
@@ -152,7 +152,7 @@ class Emitter {
     std::stable_sort(moments_.begin(), moments_.end(),
                      [](const Moment& a, const Moment& b) { return a.time < b.time; });
     for (uint32_t i = 0; i < draft_.works.size(); ++i) {
-      if (draft_.lanes[draft_.works[i].lane].host) host_comms_.push_back(i);
+      if (draft_.tracks[draft_.works[i].track].host) host_comms_.push_back(i);
     }
     std::stable_sort(host_comms_.begin(), host_comms_.end(),
                      [&](uint32_t a, uint32_t b) { return draft_.works[a].end < draft_.works[b].end; });
@@ -238,13 +238,13 @@ class Emitter {
 
   // ---- GPUs
 
-  void make_lane(uint32_t lane) {
-    if (works_.works(lane).empty()) return;
-    const DraftLane& described = draft_.lanes[lane];
+  void make_track(uint32_t track) {
+    if (works_.works(track).empty()) return;
+    const DraftTrack& described = draft_.tracks[track];
     StreamRow stream = add_stream(described.label, described.host ? Stream::Order::free : Stream::Order::program);
     std::optional<StreamRow> beside;
     const DraftWork* before = nullptr;
-    for (const uint32_t i : works_.works(lane)) {
+    for (const uint32_t i : works_.works(track)) {
       make_work(i, before, stream, beside);
       if (!described.host) before = &draft_.works[i];
     }
@@ -276,7 +276,7 @@ class Emitter {
   int64_t pause_before(uint32_t i, const DraftWork* before) const {
     const DraftWork& work = draft_.works[i];
     const bool mended = work.inserted || (before && before->inserted);
-    if (draft_.lanes[work.lane].host || mended) return 0;
+    if (draft_.tracks[work.track].host || mended) return 0;
     int64_t ready = before ? std::max(origin_, before->end) : origin_;
     if (work.launch.point != kNoIndex) {
       ready = std::max(ready, draft_.threads[work.launch.thread].points[work.launch.point].end);
@@ -330,7 +330,7 @@ class Emitter {
   }
 
   RankDraft& draft_;
-  const KinetoOptions& options_;
+  const Options& options_;
   const int64_t origin_;
   DraftStreams works_;
   bool has_device_ = false;  // some kernel ran on one
@@ -348,11 +348,10 @@ class Emitter {
 
 }  // namespace
 
-void emit_rank(RankDraft& draft, uint32_t self, int64_t start_late, const KinetoOptions& options,
-               Job::Builder& builder) {
+void emit_rank(RankDraft& draft, uint32_t self, int64_t start_late, const Options& options, Job::Builder& builder) {
   Emitter emitter(draft, start_late, options);
   emitter.make();
   emitter.write(self, builder);
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -31,19 +31,19 @@ void add_call(Calls& calls, const std::string& name, const std::vector<uint32_t>
 
 }  // namespace
 
-job::KinetoJob read_sample(const Sample& sample, const job::KinetoOptions& options) {
-  std::vector<job::RankTraceTexts> texts;
+job::kineto::LinkedJob read_sample(const Sample& sample, const job::kineto::Options& options) {
+  std::vector<job::kineto::RankTraceTexts> texts;
   for (const auto& rank : sample.ranks) texts.push_back({.kineto = rank.kineto, .host = rank.host, .rank = {}});
-  return read_kineto_job(texts, options);
+  return read_job(texts, options);
 }
 
-job::KinetoJob read_texts(const std::vector<std::string>& kineto) {
-  std::vector<job::RankTraceTexts> texts;
+job::kineto::LinkedJob read_texts(const std::vector<std::string>& kineto) {
+  std::vector<job::kineto::RankTraceTexts> texts;
   for (const std::string& text : kineto) texts.push_back({.kineto = text, .host = {}, .rank = {}});
-  return read_kineto_job(texts);
+  return read_job(texts);
 }
 
-std::string error_of_sample(const Sample& sample, const job::KinetoOptions& options) {
+std::string error_of_sample(const Sample& sample, const job::kineto::Options& options) {
   return error_of([&] { read_sample(sample, options); });
 }
 
@@ -84,7 +84,7 @@ void expect_kernels(const Job& job, const Sample& sample, uint32_t rank) {
   }
 }
 
-void expect_truth(const Sample& sample, const job::KinetoJob& read, int64_t within_ns) {
+void expect_truth(const Sample& sample, const job::kineto::LinkedJob& read, int64_t within_ns) {
   for (uint32_t r = 0; r < sample.ranks.size(); ++r) {
     EXPECT_EQ(calls_of(read.job, r), true_calls(sample, r)) << "rank " << r;
     expect_kernels(read.job, sample, r);
@@ -94,7 +94,7 @@ void expect_truth(const Sample& sample, const job::KinetoJob& read, int64_t with
               static_cast<double>(within_ns));
 }
 
-bool has_line(const job::LinkReport& report, const std::string& text) {
+bool has_line(const job::kineto::LinkReport& report, const std::string& text) {
   for (const std::string& line : report.lines()) {
     if (line.find(text) != std::string::npos) return true;
   }

@@ -7,10 +7,10 @@
 #include <unordered_map>
 #include <utility>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
-using Kind = KinetoEvent::Kind;
+using Kind = Event::Kind;
 
 class GpuWorkMaker {
  public:
@@ -18,17 +18,17 @@ class GpuWorkMaker {
       : reading_(reading), operators_(operators), draft_(draft) {}
 
   GpuWorks make() && {
-    const KinetoLaunches& launches = reading_.launches;
+    const Launches& launches = reading_.launches;
     out_.work_of.assign(reading_.event_count(), kNoIndex);
     draft_.works.reserve(launches.gpu_events.size());
     for (size_t k = 0; k < launches.gpu_events.size(); ++k) {
       const uint32_t i = launches.gpu_events[k];
-      const KinetoEvent& e = reading_.event(i);
+      const Event& e = reading_.event(i);
       DraftWork work{.start = e.start,
                      .end = e.end(),
                      .launched = launches.launched[k],
                      .launch = {},
-                     .lane = lane_of(e.lane),
+                     .track = track_of(e.track),
                      .name = draft_.names.add(reading_.name(i)),
                      .event = e.number};
       CommCall by_name;
@@ -52,36 +52,36 @@ class GpuWorkMaker {
  private:
   uint32_t next_work() const { return static_cast<uint32_t>(draft_.works.size()); }
 
-  uint32_t lane_of(uint32_t trace_lane) {
-    const auto [at, added] = lanes_.try_emplace(trace_lane, static_cast<uint32_t>(draft_.lanes.size()));
+  uint32_t track_of(uint32_t trace_track) {
+    const auto [at, added] = tracks_.try_emplace(trace_track, static_cast<uint32_t>(draft_.tracks.size()));
     if (added) {
-      const KinetoLane& lane = reading_.trace.lanes[trace_lane];
-      draft_.lanes.push_back({.label = lane.label, .device = lane.process, .stream = lane.thread});
+      const Track& track = reading_.trace.tracks[trace_track];
+      draft_.tracks.push_back({.label = track.label, .device = track.process, .stream = track.thread});
     }
     return at->second;
   }
 
   // Fills in the calls of a kernel. False: it belongs to a work before, which then lasts longer.
   bool communicate(uint32_t i, const CommCall& by_name, DraftWork& work) {
-    const KinetoEvent& e = reading_.event(i);
+    const Event& e = reading_.event(i);
     const std::optional<CommCall> own = e.comm == kNoIndex ? std::nullopt : std::optional(reading_.trace.comms[e.comm]);
     const uint32_t launcher = reading_.launches.launcher[i];
     uint32_t from = launcher;
     if (launcher != kNoIndex && reading_.event(launcher).kind == Kind::runtime) from = reading_.parents[launcher];
-    const std::optional<ToldComm> told = from == kNoIndex ? std::nullopt : operators_.around(from);
+    const std::optional<CommFacts> facts = from == kNoIndex ? std::nullopt : operators_.around(from);
     work.kind = DraftWork::Kind::comm;
-    if (folds(e, told)) return false;
+    if (folds(e, facts)) return false;
 
     std::vector<CommCall> calls;
-    if (told || own) {
-      CommCall call = own ? *own : told->call;
-      if (own && told) call.fill_from(told->call);
+    if (facts || own) {
+      CommCall call = own ? *own : facts->call;
+      if (own && facts) call.fill_from(facts->call);
       if (!call.kind_known) call.fill_from(by_name);
-      count_source(own && own->has_size(), told && told->by_host);
+      count_source(own && own->has_size(), facts && facts->by_host);
       calls.push_back(std::move(call));
-      if (told && told->node != kNoIndex) node_of_work_.emplace_back(next_work(), told->node);
+      if (facts && facts->node != kNoIndex) node_of_work_.emplace_back(next_work(), facts->node);
     } else if (launcher != kNoIndex) {
-      for (ToldComm& gathered : operators_.gathered_before(launcher)) {
+      for (CommFacts& gathered : operators_.gathered_before(launcher)) {
         count_source(false, gathered.by_host);
         calls.push_back(std::move(gathered.call));
       }
@@ -101,11 +101,11 @@ class GpuWorkMaker {
   }
 
   // Several kernels of one call: the first stands for all.
-  bool folds(const KinetoEvent& e, const std::optional<ToldComm>& told) {
+  bool folds(const Event& e, const std::optional<CommFacts>& facts) {
     std::pair<CallBy, int64_t> key;
-    if (told) {
-      key = told->event != kNoIndex ? std::pair(CallBy::event, int64_t{told->event})
-                                    : std::pair(CallBy::node, int64_t{told->node});
+    if (facts) {
+      key = facts->event != kNoIndex ? std::pair(CallBy::event, int64_t{facts->event})
+                                     : std::pair(CallBy::node, int64_t{facts->node});
     } else if (e.comm != kNoIndex && e.external_id > 0) {
       key = {CallBy::external_id, e.external_id};
     } else {
@@ -165,7 +165,7 @@ class GpuWorkMaker {
   CommOperators& operators_;
   RankDraft& draft_;
   GpuWorks out_;
-  std::unordered_map<uint32_t, uint32_t> lanes_;  // by lane of the trace
+  std::unordered_map<uint32_t, uint32_t> tracks_;  // by track of the trace
   std::map<std::pair<CallBy, int64_t>, uint32_t> work_of_call_;
   std::vector<std::pair<uint32_t, uint32_t>> node_of_work_;  // of the host trace, works ascending
   std::vector<uint32_t> bare_works_;                         // of which only the kernel's name is known
@@ -178,17 +178,17 @@ GpuWorks add_gpu_works(const RankReading& reading, CommOperators& operators, Ran
 }
 
 void mend_overlaps(RankDraft& draft) {
-  std::vector<std::vector<uint32_t>> lanes(draft.lanes.size());
-  for (uint32_t i = 0; i < draft.works.size(); ++i) lanes[draft.works[i].lane].push_back(i);
-  for (uint32_t lane = 0; lane < lanes.size(); ++lane) {
-    std::vector<uint32_t>& works = lanes[lane];
+  std::vector<std::vector<uint32_t>> tracks(draft.tracks.size());
+  for (uint32_t i = 0; i < draft.works.size(); ++i) tracks[draft.works[i].track].push_back(i);
+  for (uint32_t track = 0; track < tracks.size(); ++track) {
+    std::vector<uint32_t>& works = tracks[track];
     std::stable_sort(works.begin(), works.end(),
                      [&](uint32_t a, uint32_t b) { return draft.works[a].start < draft.works[b].start; });
     for (size_t k = 0; k < works.size(); ++k) {
       DraftWork& work = draft.works[works[k]];
       // With room between, for works that other ranks prove.
       work.order = static_cast<int64_t>(k) << 32;
-      if (draft.lanes[lane].host || k + 1 == works.size()) continue;
+      if (draft.tracks[track].host || k + 1 == works.size()) continue;
       const int64_t next = draft.works[works[k + 1]].start;
       if (work.end <= next) continue;
       ++draft.counts.overlaps;
@@ -198,4 +198,4 @@ void mend_overlaps(RankDraft& draft) {
   }
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

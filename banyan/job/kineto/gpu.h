@@ -15,18 +15,18 @@
 #include "banyan/job/kineto/comm_operators.h"
 #include "banyan/job/kineto/reading.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 struct GpuWorks {
   std::vector<uint32_t> work_of;  // by event: kNoIndex for what is none, or a further kernel of a call
   bool communicates = false;      // some are communications
 };
 
-// Adds lanes, works, calls and counts to the draft. Works are in the order of their launches.
+// Adds tracks, works, calls and counts to the draft. Works are in the order of their launches.
 GpuWorks add_gpu_works(const RankReading& reading, CommOperators& operators, RankDraft& draft);
 
 // A stream does one thing at a time: what overlaps in the trace is cut at the next one's start, and works that start at
 // once get an order.
 void mend_overlaps(RankDraft& draft);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -8,7 +8,7 @@
 #include "banyan/base/error.h"
 #include "banyan/job/kineto/comm.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 // {'pg_id': 1405, 'ranks': {0: 0, 1: 1}} as JSON: quotes doubled, keys that are numbers quoted.
@@ -61,7 +61,7 @@ std::optional<uint32_t> rank_of(const nlohmann::json& value) {
 
 // The members of a row that has them as a list, as an object {rank: place in the group} or as a printed list. False for
 // what is none of these. `shortened` counts what was not written out.
-bool read_members(const nlohmann::json& ranks, KinetoGroup& group, size_t& shortened) {
+bool read_members(const nlohmann::json& ranks, ProcessGroup& group, size_t& shortened) {
   if (ranks.is_array()) {
     for (const nlohmann::json& rank : ranks) {
       const auto number = rank_of(rank);
@@ -94,15 +94,15 @@ bool read_members(const nlohmann::json& ranks, KinetoGroup& group, size_t& short
 
 }  // namespace
 
-std::vector<KinetoGroup> read_group_table(std::string_view text) {
+std::vector<ProcessGroup> read_group_table(std::string_view text) {
   nlohmann::json table = nlohmann::json::parse(text, nullptr, false);
   if (table.is_discarded()) table = nlohmann::json::parse(json_of_literal(text), nullptr, false);
-  std::vector<KinetoGroup> groups;
+  std::vector<ProcessGroup> groups;
   if (!table.is_array()) return groups;
   size_t shortened = 0;
   for (const nlohmann::json& row : table) {
     if (!row.is_object()) continue;
-    KinetoGroup group;
+    ProcessGroup group;
     for (const char* key : {"pg_name", "pg_id"}) {
       const auto name = row.find(key);
       if (name == row.end()) continue;
@@ -122,4 +122,4 @@ std::vector<KinetoGroup> read_group_table(std::string_view text) {
   return groups;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

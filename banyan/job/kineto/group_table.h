@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
-struct KinetoGroup {
+struct ProcessGroup {
   std::string name;
   std::vector<uint32_t> ranks;  // global, in the group's order; empty: all
   uint32_t size = 0;            // 0: not said
@@ -18,8 +18,8 @@ struct KinetoGroup {
 // A list of groups. What is no group, or names a rank twice, gives nothing. Throws Error{unsupported} where lists that
 // the writer shortened ("[0, 1, ..., 63]") stand for more than kMostShortened ranks in all, which no run has.
 // Complexity O(length of the text + ranks log ranks).
-std::vector<KinetoGroup> read_group_table(std::string_view text);
+std::vector<ProcessGroup> read_group_table(std::string_view text);
 
 constexpr size_t kMostShortened = size_t{1} << 22;
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -11,7 +11,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/rank_list.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 class GroupFinder {
@@ -51,7 +51,7 @@ class GroupFinder {
 
   void of_rank(RankDraft& draft) {
     tables_.clear();
-    for (const KinetoGroup& group : draft.groups) tables_[group.name].push_back(&group);
+    for (const ProcessGroup& group : draft.groups) tables_[group.name].push_back(&group);
     std::map<Description, Known> known;
     std::map<std::string, std::string> name_of_object;
     std::map<std::vector<uint32_t>, uint32_t> objects;  // how many there are of the same members
@@ -86,7 +86,7 @@ class GroupFinder {
     if (call.ranks != CommCall::kNotListed) return Members{draft.rank_lists[call.ranks]};
     const auto table = call.group.empty() ? tables_.end() : tables_.find(call.group);
     if (table != tables_.end()) {
-      for (const KinetoGroup* group : table->second) {
+      for (const ProcessGroup* group : table->second) {
         if (!group->ranks.empty()) return Members{group->ranks};
         if (group->size == 0 || group->size == world_) return Members{everyone()};
       }
@@ -194,7 +194,7 @@ class GroupFinder {
   std::vector<RankDraft>& drafts_;
   uint32_t world_ = 0;
   std::unordered_map<uint32_t, uint32_t> draft_of_rank_;
-  std::unordered_map<std::string, std::vector<const KinetoGroup*>> tables_;  // of the rank that is looked at, by name
+  std::unordered_map<std::string, std::vector<const ProcessGroup*>> tables_;  // of the rank that is looked at, by name
   std::vector<Group> groups_;
   std::map<std::pair<std::string, std::vector<uint32_t>>, uint32_t> numbers_;
 };
@@ -203,4 +203,4 @@ class GroupFinder {
 
 std::vector<Group> find_groups(std::vector<RankDraft>& drafts) { return GroupFinder(drafts).find(); }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

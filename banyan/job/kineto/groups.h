@@ -12,11 +12,11 @@
 
 #include "banyan/job/kineto/draft.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 // Sets group, bytes, root and peer of all calls. The groups' ranks are indices of `drafts`, which are ascending in
 // rank. Throws Error{invalid_input} with the event for a call whose group, size or peer is not known or impossible, and
 // for a group with a member of which there is no draft.
 std::vector<Group> find_groups(std::vector<RankDraft>& drafts);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

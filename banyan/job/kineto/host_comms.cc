@@ -3,73 +3,72 @@
 #include <algorithm>
 #include <utility>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 // c10d:: operators, as they began.
 std::vector<uint32_t> find_callers(const RankReading& reading) {
   std::vector<uint32_t> callers;
   for (uint32_t i = 0; i < reading.event_count(); ++i) {
-    if (reading.event(i).kind == KinetoEvent::Kind::cpu_op && reading.name(i).starts_with("c10d::"))
-      callers.push_back(i);
+    if (reading.event(i).kind == Event::Kind::cpu_op && reading.name(i).starts_with("c10d::")) callers.push_back(i);
   }
   std::stable_sort(callers.begin(), callers.end(),
                    [&](uint32_t a, uint32_t b) { return reading.event(a).start < reading.event(b).start; });
   return callers;
 }
 
-// The lane of the thread that called.
-uint32_t calling_lane(const RankReading& reading, const ToldComm& told, const std::vector<uint32_t>& callers) {
-  const KinetoEvent& e = reading.event(told.event);
-  if (!reading.name(told.event).starts_with("gloo:")) return e.lane;
+// The track of the thread that called.
+uint32_t calling_track(const RankReading& reading, const CommFacts& facts, const std::vector<uint32_t>& callers) {
+  const Event& e = reading.event(facts.event);
+  if (!reading.name(facts.event).starts_with("gloo:")) return e.track;
   auto at = std::upper_bound(callers.begin(), callers.end(), e.start,
                              [&](int64_t t, uint32_t i) { return t < reading.event(i).start; });
   for (int back = 0; at != callers.begin() && back < 64; ++back) {
     --at;
     CommCall called;
-    if (read_comm_name(reading.name(*at), called) == CommName::call && called.kind == told.call.kind &&
-        called.collective == told.call.collective) {
-      return reading.event(*at).lane;
+    if (read_comm_name(reading.name(*at), called) == CommName::call && called.kind == facts.call.kind &&
+        called.collective == facts.call.collective) {
+      return reading.event(*at).track;
     }
   }
-  return e.lane;
+  return e.track;
 }
 
 }  // namespace
 
 HostComms add_host_comms(const RankReading& reading, CommOperators& operators, const GpuWorks& gpu, RankDraft& draft) {
   HostComms out;
-  std::vector<ToldComm> rest = operators.rest();
+  std::vector<CommFacts> rest = operators.rest();
   if (rest.empty()) return out;
   const std::vector<uint32_t> callers = find_callers(reading);
-  const auto lane = static_cast<uint32_t>(draft.lanes.size());
+  const auto track = static_cast<uint32_t>(draft.tracks.size());
   if (!gpu.communicates) {
-    draft.lanes.push_back({.label = "communication of the host", .device = -1, .stream = -1, .host = true});
+    draft.tracks.push_back({.label = "communication of the host", .device = -1, .stream = -1, .host = true});
   }
-  for (ToldComm& told : rest) {
-    const KinetoEvent& e = reading.event(told.event);
-    const std::string_view name = reading.name(told.event);
-    HostComm call{.lane = calling_lane(reading, told, callers), .time = e.start};
+  for (CommFacts& facts : rest) {
+    const Event& e = reading.event(facts.event);
+    const std::string_view name = reading.name(facts.event);
+    HostComm call{.track = calling_track(reading, facts, callers), .time = e.start};
     if (gpu.communicates) {
-      call.name = draft.names.add(to_words(told.call));
+      call.name = draft.names.add(to_words(facts.call));
       call.lost = static_cast<uint32_t>(draft.lost.size());
-      draft.lost.push_back({.call = std::move(told.call), .launch = {}, .time = e.start});
+      draft.lost.push_back({.call = std::move(facts.call), .launch = {}, .time = e.start});
       ++draft.counts.calls_without_kernel;
     } else {
-      call.name = draft.names.add(name == kParamComms ? std::string_view(to_words(told.call)) : name);
+      call.name = draft.names.add(name == kParamComms ? std::string_view(to_words(facts.call)) : name);
       call.work = static_cast<uint32_t>(draft.works.size());
-      ++(told.by_host ? draft.counts.comm_by_host : draft.counts.comm_by_operator);
-      if (name.starts_with("gloo:")) out.pool.push_back(told.event);
+      ++(facts.by_host ? draft.counts.comm_by_host : draft.counts.comm_by_operator);
+      if (name.starts_with("gloo:")) out.pool.push_back(facts.event);
       DraftWork work{.start = e.start,
                      .end = e.end(),
                      .launched = e.start,
                      .launch = {},
-                     .lane = lane,
+                     .track = track,
                      .name = call.name,
                      .kind = DraftWork::Kind::comm,
                      .event = e.number};
       std::vector<CommCall> calls;
-      calls.push_back(std::move(told.call));
+      calls.push_back(std::move(facts.call));
       draft.set_calls(work, std::move(calls));
       draft.works.push_back(work);
     }
@@ -78,4 +77,4 @@ HostComms add_host_comms(const RankReading& reading, CommOperators& operators, c
   return out;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -11,7 +11,7 @@
 #include "banyan/job/kineto/kineto.h"
 #include "banyan/job/kineto/sample.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 using ::testing::AllOf;
@@ -77,12 +77,12 @@ TEST(KinetoInput, ReadsGzipAndPlainFiles) {
     write_file(host, sample.ranks[r].host);
     files.push_back({.kineto = kineto, .host = host, .rank = r});
   }
-  expect_truth(sample, read_kineto_job(files));
+  expect_truth(sample, read_job(files));
   // Cut in the middle, the gzip data is refused with the byte at which it ends.
   const std::string packed = read_file(files[1].kineto);
   write_file(files[1].kineto, packed.substr(0, packed.size() / 2));
   try {
-    read_kineto_job(files);
+    read_job(files);
     ADD_FAILURE() << "was read";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("k1.json.gz byte " + std::to_string(packed.size() / 2)),
@@ -90,7 +90,7 @@ TEST(KinetoInput, ReadsGzipAndPlainFiles) {
   }
   files[2].kineto = folder / "none.json";
   write_file(files[1].kineto, packed);
-  EXPECT_THROW(read_kineto_job(files), Error);
+  EXPECT_THROW(read_job(files), Error);
   std::filesystem::remove_all(folder);
 }
 
@@ -101,7 +101,7 @@ TEST(KinetoInput, ATextCutAnywhereIsReadUpToThereOrRefused) {
     Sample sample = whole;
     sample.ranks[0].kineto.resize(cut);
     try {
-      const KinetoJob job = read_sample(sample);
+      const LinkedJob job = read_sample(sample);
       EXPECT_EQ(job.report.total().cut_files, 1u) << cut;
       EXPECT_TRUE(has_line(job.report, "ends in the middle"));
       ++read_in_part;
@@ -183,7 +183,7 @@ TEST(KinetoInput, ShortenedListsAreKeptOnceAndStandForNoMoreThanARunHas) {
 TEST(KinetoInput, RanksBeyondThoseOfAJobAreRefused) {
   const std::string text = trace_of({all_reduce(R"("Group size": 1)")});
   try {
-    read_kineto_job(std::vector<RankTraceTexts>{{.kineto = text, .host = {}, .rank = 4'000'000'000}});
+    read_job(std::vector<RankTraceTexts>{{.kineto = text, .host = {}, .rank = 4'000'000'000}});
     ADD_FAILURE() << "was read";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(),
@@ -209,11 +209,11 @@ TEST(KinetoInput, AKernelCarriesOutAnyNumberOfCalls) {
       R"({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 10, "dur": 2, "args": {"correlation": 3}})");
   events.push_back(
       R"({"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv", "pid": 0, "tid": 7, "ts": 12, "dur": 5, "args": {"correlation": 3}})");
-  const KinetoJob job = read_texts({trace_of(events)});
+  const LinkedJob job = read_texts({trace_of(events)});
   EXPECT_EQ(job.report.total().messages, kCalls);
   EXPECT_EQ(job.report.total().calls_coalesced, kCalls);
   EXPECT_GT(job.job.program(0).nodes.size(), kCalls);
 }
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

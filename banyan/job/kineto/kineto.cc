@@ -9,7 +9,7 @@
 #include "banyan/job/kineto/emit.h"
 #include "banyan/job/kineto/match.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 // One rank's traces, read when they are asked for, so that only one rank's events are in memory.
@@ -18,10 +18,10 @@ struct Opened {
   std::optional<uint32_t> rank;
 };
 
-RankDraft read_rank(const Opened& files, uint32_t place, const KinetoOptions& options) {
+RankDraft read_rank(const Opened& files, uint32_t place, const Options& options) {
   std::optional<HostTrace> host;
   if (files.host) host = read_host_trace(files.host());
-  KinetoTrace trace = read_kineto_trace(files.kineto());
+  Trace trace = read_trace(files.kineto());
   const std::optional<uint32_t> own = trace.rank;
   RankDraft draft = make_rank_draft(std::move(trace), std::move(host), options);
   draft.rank = files.rank.value_or(own.value_or(place));
@@ -61,7 +61,7 @@ std::vector<int64_t> lateness(const std::vector<RankDraft>& drafts, const RankCl
   return begins;
 }
 
-KinetoJob read_all(std::vector<Opened> ranks, const KinetoOptions& options) {
+LinkedJob read_all(std::vector<Opened> ranks, const Options& options) {
   if (ranks.empty()) throw Error(ErrorCode::invalid_input, "no traces were given");
   std::vector<RankDraft> drafts;
   for (uint32_t place = 0; place < ranks.size(); ++place) drafts.push_back(read_rank(ranks[place], place, options));
@@ -90,7 +90,7 @@ KinetoJob read_all(std::vector<Opened> ranks, const KinetoOptions& options) {
 
 }  // namespace
 
-KinetoJob read_kineto_job(std::span<const RankTraces> ranks, const KinetoOptions& options) {
+LinkedJob read_job(std::span<const RankTraces> ranks, const Options& options) {
   std::vector<Opened> opened;
   for (const RankTraces& files : ranks) {
     Opened one{
@@ -101,7 +101,7 @@ KinetoJob read_kineto_job(std::span<const RankTraces> ranks, const KinetoOptions
   return read_all(std::move(opened), options);
 }
 
-KinetoJob read_kineto_job(std::span<const RankTraceTexts> ranks, const KinetoOptions& options) {
+LinkedJob read_job(std::span<const RankTraceTexts> ranks, const Options& options) {
   std::vector<Opened> opened;
   for (size_t i = 0; i < ranks.size(); ++i) {
     const std::string place = std::to_string(i);
@@ -116,4 +116,4 @@ KinetoJob read_kineto_job(std::span<const RankTraceTexts> ranks, const KinetoOpt
   return read_all(std::move(opened), options);
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

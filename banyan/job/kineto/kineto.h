@@ -40,7 +40,7 @@
 #include "banyan/base/units.h"
 #include "banyan/job/job.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 // The files of one rank, plain or gzip.
 struct RankTraces {
@@ -56,7 +56,7 @@ struct RankTraceTexts {
   std::optional<uint32_t> rank = std::nullopt;
 };
 
-struct KinetoOptions {
+struct Options {
   std::string name = "trace";
   // Only what is launched within ProfilerStep#N.
   std::optional<uint64_t> step = std::nullopt;
@@ -109,7 +109,7 @@ struct LinkReport {
   std::vector<std::string> lines() const;
 };
 
-struct KinetoJob {
+struct LinkedJob {
   Job job;
   LinkReport report;
 };
@@ -118,7 +118,7 @@ struct KinetoJob {
 // Throws Error{not_found, io} for files; Error{invalid_input} with file, event and mend for what is no trace, for a
 // communication whose size or group nobody knows, a group with a member that has no trace; Error{mismatch} for traces
 // that are not of one run, with ranks, group and events.
-KinetoJob read_kineto_job(std::span<const RankTraces> ranks, const KinetoOptions& options = {});
-KinetoJob read_kineto_job(std::span<const RankTraceTexts> ranks, const KinetoOptions& options = {});
+LinkedJob read_job(std::span<const RankTraces> ranks, const Options& options = {});
+LinkedJob read_job(std::span<const RankTraceTexts> ranks, const Options& options = {});
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -4,7 +4,7 @@
 #include "banyan/job/kineto/kineto.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 const testing::Fuzzer kFuzzer("kineto", "banyan/job/corpus/kineto", [](std::string_view input) {
@@ -20,7 +20,7 @@ const testing::Fuzzer kFuzzer("kineto", "banyan/job/corpus/kineto", [](std::stri
     if (end == input.size()) break;
     input.remove_prefix(end + kLine.size());
   }
-  const KinetoJob read = read_kineto_job(ranks);
+  const LinkedJob read = read_job(ranks);
   for (const std::string& line : read.report.lines()) CHECK(!line.empty());
   // What ranks lost was put back, so they agree, unless a circle of messages was in the trace itself.
   for (const Finding& finding : check_job(read.job)) {
@@ -31,4 +31,4 @@ const testing::Fuzzer kFuzzer("kineto", "banyan/job/corpus/kineto", [](std::stri
 });
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -11,7 +11,7 @@
 #include "banyan/job/kineto/replay.h"
 #include "banyan/job/kineto/sample.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 using ::testing::AllOf;
@@ -33,7 +33,7 @@ using Host = SampleOptions::Host;
 
 TEST(Kineto, AloneGivesTheRunThatMadeIt) {
   const Sample sample = make_sample({});
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   expect_truth(sample, job);
   const LinkCounts counts = job.report.total();
   EXPECT_EQ(counts.repairs(), 0u) << ::testing::PrintToString(job.report.lines());
@@ -47,7 +47,7 @@ TEST(Kineto, AloneGivesTheRunThatMadeIt) {
 // What the host does while kernels run or do not is its own, and so are pauses and launches on streams of the device.
 TEST(Kineto, TellsTheHostFromTheDevice) {
   const Sample sample = make_sample({});
-  const KinetoJob read = read_sample(sample);
+  const LinkedJob read = read_sample(sample);
   for (uint32_t rank = 0; rank < sample.ranks.size(); ++rank) {
     const Program& program = read.job.program(rank);
     size_t of_host = 0, of_device = 0;
@@ -75,55 +75,55 @@ TEST(Kineto, SeveralStepsAndRanksGiveTheRunThatMadeThem) {
 
 TEST(Kineto, OneStepIsReadAlone) {
   const Sample all = make_sample({.steps = 3}), first = make_sample({.steps = 1});
-  const KinetoJob job = read_sample(all, {.step = 0});
+  const LinkedJob job = read_sample(all, {.step = 0});
   for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(job.job, r), true_calls(first, r));
   EXPECT_NEAR(static_cast<double>(testing::replay(job.job, all)), static_cast<double>(first.end_ns), 2'000);
   EXPECT_THAT(error_of_sample(all, {.step = 7}), HasSubstr("has no step 7; it has 0, 1, 2"));
 }
 
 // Every combination of who tells of communications, by what the files are linked and who tells of groups.
-struct Told {
+struct Sources {
   bool kernel_args, operator_args;
   Host host;
   int link;    // 0: record ids, 1: Ev Idx, 2: names
   int groups;  // 0: rank lists, 1: distributedInfo, 2: process_group:init, 3: progressions
 };
 
-class KinetoFields : public ::testing::TestWithParam<Told> {};
+class KnownFrom : public ::testing::TestWithParam<Sources> {};
 
-TEST_P(KinetoFields, LeadToTheSameTruth) {
-  const Told told = GetParam();
+TEST_P(KnownFrom, LeadToTheSameTruth) {
+  const Sources sources = GetParam();
   SampleOptions options;
-  options.kernel_args = told.kernel_args;
-  options.operator_args = told.operator_args;
-  options.host = told.host;
-  options.record_ids = told.link == 0;
-  options.indices = told.link <= 1;
-  options.rank_lists = told.groups == 0;
-  options.distributed_info = told.groups == 1;
-  options.group_init = told.groups == 2;
-  options.progressions = told.groups == 3;
+  options.kernel_args = sources.kernel_args;
+  options.operator_args = sources.operator_args;
+  options.host = sources.host;
+  options.record_ids = sources.link == 0;
+  options.indices = sources.link <= 1;
+  options.rank_lists = sources.groups == 0;
+  options.distributed_info = sources.groups == 1;
+  options.group_init = sources.groups == 2;
+  options.progressions = sources.groups == 3;
   const Sample sample = make_sample(options);
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   expect_truth(sample, job);
   const LinkCounts counts = job.report.total();
-  if (told.host != Host::none) {
-    const uint64_t linked = told.link == 0   ? counts.linked_by_record_id
-                            : told.link == 1 ? counts.linked_by_index
-                                             : counts.linked_by_name;
+  if (sources.host != Host::none) {
+    const uint64_t linked = sources.link == 0   ? counts.linked_by_record_id
+                            : sources.link == 1 ? counts.linked_by_index
+                                                : counts.linked_by_name;
     EXPECT_EQ(linked, counts.operators);
     EXPECT_EQ(counts.linked_by_record_id + counts.linked_by_index + counts.linked_by_name, linked);
     EXPECT_EQ(counts.links_taken_back + counts.contradicted_links, 0u);
   }
   const uint64_t all = counts.collectives + counts.messages;
-  EXPECT_EQ(told.kernel_args     ? counts.comm_by_kernel
-            : told.operator_args ? counts.comm_by_operator
-                                 : counts.comm_by_host,
+  EXPECT_EQ(sources.kernel_args     ? counts.comm_by_kernel
+            : sources.operator_args ? counts.comm_by_operator
+                                    : counts.comm_by_host,
             all);
 }
 
-std::vector<Told> all_told() {
-  std::vector<Told> out;
+std::vector<Sources> all_sources() {
+  std::vector<Sources> out;
   for (const bool kernel : {true, false}) {
     for (const bool by_operator : {true, false}) {
       for (const Host host : {Host::none, Host::positional, Host::attributes}) {
@@ -143,13 +143,13 @@ std::vector<Told> all_told() {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kineto, KinetoFields, ::testing::ValuesIn(all_told()), [](const auto& given) {
-  const Told& told = given.param;
-  return std::string(told.kernel_args ? "kernel_" : "") + (told.operator_args ? "operator_" : "") +
-         (told.host == Host::none         ? "alone"
-          : told.host == Host::positional ? "host10"
-                                          : "host11") +
-         "_link" + std::to_string(told.link) + "_groups" + std::to_string(told.groups);
+INSTANTIATE_TEST_SUITE_P(Kineto, KnownFrom, ::testing::ValuesIn(all_sources()), [](const auto& given) {
+  const Sources& sources = given.param;
+  return std::string(sources.kernel_args ? "kernel_" : "") + (sources.operator_args ? "operator_" : "") +
+         (sources.host == Host::none         ? "alone"
+          : sources.host == Host::positional ? "host10"
+                                             : "host11") +
+         "_link" + std::to_string(sources.link) + "_groups" + std::to_string(sources.groups);
 });
 
 TEST(Kineto, GroupsThatAreAddressesAreToldApartByTheirMembers) {
@@ -161,7 +161,7 @@ TEST(Kineto, GroupsThatAreAddressesAreToldApartByTheirMembers) {
                                      .group_init = false,
                                      .progressions = true,
                                      .group_names = false});
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   for (uint32_t r = 0; r < 4; ++r) {
     // Their names are gone, as each is the first of its members.
     Calls calls = true_calls(sample, r);
@@ -176,28 +176,28 @@ TEST(Kineto, GroupsThatAreAddressesAreToldApartByTheirMembers) {
 
 TEST(Kineto, KernelsFindTheirLaunchWithoutCorrelation) {
   const Sample by_id = make_sample({.correlations = false, .arrows = false});
-  const KinetoJob job = read_sample(by_id);
+  const LinkedJob job = read_sample(by_id);
   EXPECT_EQ(job.report.total().launched_by_correlation, 0u);
   EXPECT_EQ(job.report.total().without_launcher, 0u);
   EXPECT_GT(job.report.total().launched_by_external_id, 40u);
   for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(job.job, r), true_calls(by_id, r));
 
   const Sample by_arrow = make_sample({.external_ids = false, .runtime = false});
-  const KinetoJob other = read_sample(by_arrow);
+  const LinkedJob other = read_sample(by_arrow);
   EXPECT_GT(other.report.total().launched_by_arrow, 40u);
   EXPECT_EQ(other.report.total().without_launcher, 0u);
   for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(other.job, r), true_calls(by_arrow, r));
 
   // The arrow's head names the kernel by its stream and start.
   const Sample by_head = make_sample({.external_ids = false, .correlations = false});
-  const KinetoJob third = read_sample(by_head);
+  const LinkedJob third = read_sample(by_head);
   EXPECT_EQ(third.report.total().launched_by_arrow, 76u);
   for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(third.job, r), true_calls(by_head, r));
 }
 
 TEST(Kineto, KernelsWithoutAnyLaunchAreCountedAndKept) {
   const Sample sample = make_sample({.external_ids = false, .runtime = false, .arrows = false});
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   const LinkCounts counts = job.report.total();
   EXPECT_EQ(counts.without_launcher, 76u);
   EXPECT_EQ(counts.roots_assumed, 4u);  // told by operators only
@@ -212,7 +212,7 @@ TEST(Kineto, KernelsWithoutAnyLaunchAreCountedAndKept) {
 
 TEST(Kineto, WaitsThatDoNotSayForWhichStreamAreInferred) {
   const Sample sample = make_sample({.syncs = false});
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   expect_truth(sample, job);
   const LinkCounts counts = job.report.total();
   EXPECT_EQ(counts.syncs_inferred, 4u);
@@ -224,7 +224,7 @@ TEST(Kineto, WaitsThatDoNotSayForWhichStreamAreInferred) {
 // is late by as much.
 TEST(Kineto, StreamsWaitForOneAnotherAndTheHostForThem) {
   const Sample sample = make_sample({.ranks = 2, .layers = 1});
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   Sample slow = sample;
   for (auto& [key, ns] : slow.durations) {
     if (key.starts_with("allgather")) ns += 5'000'000;
@@ -273,8 +273,7 @@ const Node& node_named(const Job& job, uint32_t rank, std::string_view name, uin
 
 TEST(Kineto, AKernelOfSeveralCallsSendsAndReceivesAtOnce) {
   const std::string a = coalesced(0), b = coalesced(1);
-  const KinetoJob read =
-      read_kineto_job(std::vector<RankTraceTexts>{{.kineto = a, .host = {}}, {.kineto = b, .host = {}}});
+  const LinkedJob read = read_job(std::vector<RankTraceTexts>{{.kineto = a, .host = {}}, {.kineto = b, .host = {}}});
   const LinkCounts counts = read.report.total();
   EXPECT_EQ(counts.calls_coalesced, 4u);
   EXPECT_EQ(counts.messages, 4u);
@@ -295,8 +294,7 @@ TEST(Kineto, AKernelOfSeveralCallsSendsAndReceivesAtOnce) {
 
 TEST(Kineto, BlockingCopiesHoldTheHostAndGraphsLaunchAllTheirKernels) {
   const std::string a = coalesced(0), b = coalesced(1);
-  const KinetoJob read =
-      read_kineto_job(std::vector<RankTraceTexts>{{.kineto = a, .host = {}}, {.kineto = b, .host = {}}});
+  const LinkedJob read = read_job(std::vector<RankTraceTexts>{{.kineto = a, .host = {}}, {.kineto = b, .host = {}}});
   const Program& program = read.job.program(0);
   uint32_t copy = 0, first = 0, second = 0;
   const Node& memory = node_named(read.job, 0, "Memcpy DtoH (Device -> Pageable)", copy);
@@ -338,7 +336,7 @@ TEST(Kineto, ARealPairOfPyTorchAndGlooIsLinkedByNames) {
                      .host = folder + "torch113_gloo_host" + rank + ".json.gz",
                      .rank = {}});
   }
-  const KinetoJob read = read_kineto_job(files);
+  const LinkedJob read = read_job(files);
   const LinkCounts counts = read.report.total();
   EXPECT_EQ(counts.kineto_alone, 0u);
   EXPECT_GE(counts.linked_by_name, counts.operators);
@@ -361,4 +359,4 @@ TEST(Kineto, ARealPairOfPyTorchAndGlooIsLinkedByNames) {
 }
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -6,19 +6,19 @@
 
 #include "banyan/job/kineto/draft.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
-using Kind = KinetoEvent::Kind;
+using Kind = Event::Kind;
 
 // Traces whose clock begins with the run have events of time zero that are right.
 constexpr int64_t kClockHasBegun = 1'000'000;
 
-class Launches {
+class LaunchFinder {
  public:
-  Launches(KinetoTrace& trace, RankDraft& draft) : trace_(trace), draft_(draft) {}
+  LaunchFinder(Trace& trace, RankDraft& draft) : trace_(trace), draft_(draft) {}
 
-  KinetoLaunches find() && {
+  Launches find() && {
     collect_calls();
     by_correlation();
     if (!orphans_.empty()) adopt();
@@ -29,18 +29,18 @@ class Launches {
   }
 
  private:
-  const KinetoEvent& event(uint32_t i) const { return trace_.events[i]; }
+  const Event& event(uint32_t i) const { return trace_.events[i]; }
   uint32_t count() const { return static_cast<uint32_t>(trace_.events.size()); }
 
   void collect_calls() {
     for (uint32_t i = 0; i < count(); ++i) {
-      const KinetoEvent& e = event(i);
+      const Event& e = event(i);
       if (e.kind != Kind::runtime || e.correlation <= 0) continue;
       const auto [at, added] = out_.calls.try_emplace(e.correlation, i);
       if (added) continue;
       // A call of the runtime and the driver's within it share a correlation; the outer one is the launch.
-      const KinetoEvent& other = event(at->second);
-      const bool nested = e.lane == other.lane && e.start <= other.end() && other.start <= e.end();
+      const Event& other = event(at->second);
+      const bool nested = e.track == other.track && e.start <= other.end() && other.start <= e.end();
       if (!nested) ++draft_.counts.repeated_correlations;
       if (e.duration > other.duration) at->second = i;
     }
@@ -49,7 +49,7 @@ class Launches {
   void by_correlation() {
     out_.launcher.assign(count(), kNoIndex);
     for (uint32_t i = 0; i < count(); ++i) {
-      const KinetoEvent& e = event(i);
+      const Event& e = event(i);
       if (!e.on_gpu()) continue;
       const auto at = e.correlation > 0 ? out_.calls.find(e.correlation) : out_.calls.end();
       if (at == out_.calls.end()) {
@@ -67,26 +67,27 @@ class Launches {
     for (uint32_t i = 0; i < count(); ++i) {
       if (event(i).kind == Kind::cpu_op && event(i).external_id > 0) operators.try_emplace(event(i).external_id, i);
     }
-    std::unordered_map<int64_t, const KinetoArrow*> starts;
-    for (const KinetoArrow& arrow : trace_.starts) starts.try_emplace(arrow.id, &arrow);
-    std::map<std::pair<uint32_t, int64_t>, int64_t> ends;  // lane, time: id of the arrow
-    for (const KinetoArrow& arrow : trace_.ends) ends.try_emplace({arrow.lane, arrow.time}, arrow.id);
+    std::unordered_map<int64_t, const Arrow*> starts;
+    for (const Arrow& arrow : trace_.starts) starts.try_emplace(arrow.id, &arrow);
+    std::map<std::pair<uint32_t, int64_t>, int64_t> ends;  // track, time: id of the arrow
+    for (const Arrow& arrow : trace_.ends) ends.try_emplace({arrow.track, arrow.time}, arrow.id);
     std::vector<std::pair<int64_t, uint32_t>> launches;  // correlation, call
     for (uint32_t i = 0; i < count(); ++i) {
       if (out_.launcher[i] != kNoIndex) launches.emplace_back(event(i).correlation, out_.launcher[i]);
     }
     std::sort(launches.begin(), launches.end());
     for (const uint32_t i : orphans_) {
-      const KinetoEvent& e = event(i);
+      const Event& e = event(i);
       const auto by_id = e.external_id > 0 ? operators.find(e.external_id) : operators.end();
       if (by_id != operators.end()) {
         out_.launcher[i] = by_id->second;
         ++draft_.counts.launched_by_external_id;
         continue;
       }
-      const auto end = ends.find({e.lane, e.start});
+      const auto end = ends.find({e.track, e.start});
       const auto arrow = starts.find(e.correlation > 0 || end == ends.end() ? e.correlation : end->second);
-      const uint32_t around = arrow == starts.end() ? kNoIndex : event_around(arrow->second->lane, arrow->second->time);
+      const uint32_t around =
+          arrow == starts.end() ? kNoIndex : event_around(arrow->second->track, arrow->second->time);
       if (around != kNoIndex) {
         out_.launcher[i] = around;
         ++draft_.counts.launched_by_arrow;
@@ -107,18 +108,18 @@ class Launches {
   }
 
   // Of those that began last before a moment on a host's thread, the first that is still going on.
-  uint32_t event_around(uint32_t lane, int64_t time) {
-    if (by_lane_.empty()) {
-      by_lane_.resize(trace_.lanes.size());
+  uint32_t event_around(uint32_t track, int64_t time) {
+    if (by_track_.empty()) {
+      by_track_.resize(trace_.tracks.size());
       for (uint32_t i = 0; i < count(); ++i) {
-        if (event(i).kind == Kind::cpu_op || event(i).kind == Kind::runtime) by_lane_[event(i).lane].push_back(i);
+        if (event(i).kind == Kind::cpu_op || event(i).kind == Kind::runtime) by_track_[event(i).track].push_back(i);
       }
-      for (auto& events : by_lane_) {
+      for (auto& events : by_track_) {
         std::sort(events.begin(), events.end(),
                   [&](uint32_t a, uint32_t b) { return event(a).start < event(b).start; });
       }
     }
-    const std::vector<uint32_t>& all = by_lane_[lane];
+    const std::vector<uint32_t>& all = by_track_[track];
     auto at = std::upper_bound(all.begin(), all.end(), time, [&](int64_t t, uint32_t i) { return t < event(i).start; });
     for (int back = 0; at != all.begin() && back < 64; ++back) {
       --at;
@@ -132,9 +133,9 @@ class Launches {
     mended_.resize(count());
     left_out_.resize(count());
     int64_t begin = INT64_MAX;
-    for (const KinetoEvent& e : trace_.events) begin = e.lost_its_times() ? begin : std::min(begin, e.start);
+    for (const Event& e : trace_.events) begin = e.lost_its_times() ? begin : std::min(begin, e.start);
     for (uint32_t i = 0; i < count(); ++i) {
-      KinetoEvent& e = trace_.events[i];
+      Event& e = trace_.events[i];
       if (!e.lost_its_times()) continue;
       const uint32_t call = out_.launcher[i];
       if ((call == kNoIndex ? begin : event(call).start) <= kClockHasBegun) continue;
@@ -154,7 +155,7 @@ class Launches {
     std::vector<int64_t> early;
     for (uint32_t i = 0; i < count(); ++i) {
       if (out_.launcher[i] == kNoIndex || mended_[i]) continue;
-      const KinetoEvent& call = event(out_.launcher[i]);
+      const Event& call = event(out_.launcher[i]);
       if (call.kind != Kind::runtime) continue;
       ++linked;
       if (event(i).start < call.start) early.push_back(call.start - event(i).start);
@@ -189,16 +190,16 @@ class Launches {
     }
   }
 
-  KinetoTrace& trace_;
+  Trace& trace_;
   RankDraft& draft_;
-  KinetoLaunches out_;
-  std::vector<uint32_t> orphans_;               // GPU events without a call of their correlation
-  std::vector<std::vector<uint32_t>> by_lane_;  // host events, as they began
-  std::vector<bool> mended_, left_out_;         // by event: what had lost its times
+  Launches out_;
+  std::vector<uint32_t> orphans_;                // GPU events without a call of their correlation
+  std::vector<std::vector<uint32_t>> by_track_;  // host events, as they began
+  std::vector<bool> mended_, left_out_;          // by event: what had lost its times
 };
 
 }  // namespace
 
-KinetoLaunches find_launches(KinetoTrace& trace, RankDraft& draft) { return Launches(trace, draft).find(); }
+Launches find_launches(Trace& trace, RankDraft& draft) { return LaunchFinder(trace, draft).find(); }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

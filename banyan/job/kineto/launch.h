@@ -15,11 +15,11 @@
 
 #include "banyan/job/kineto/trace.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 struct RankDraft;
 
-struct KinetoLaunches {
+struct Launches {
   std::vector<uint32_t> launcher;               // by event: of a GPU's, the host's event; kNoIndex: unknown
   std::unordered_map<int64_t, uint32_t> calls;  // of the runtime, by correlation
   std::vector<uint32_t> gpu_events;             // as they were launched, without those that are left out
@@ -27,6 +27,6 @@ struct KinetoLaunches {
 };
 
 // Sets the times of GPU events in `trace`; counts and notes what it mended in the draft.
-KinetoLaunches find_launches(KinetoTrace& trace, RankDraft& draft);
+Launches find_launches(Trace& trace, RankDraft& draft);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 constexpr uint32_t kNone = HostLinks::kNone;
@@ -14,8 +14,8 @@ constexpr uint32_t kNone = HostLinks::kNone;
 constexpr int64_t kMostLeftOver = 4'999;
 constexpr int64_t kMostWork = 200'000'000;
 
-bool is_operator(const KinetoEvent& event) {
-  return event.kind == KinetoEvent::Kind::cpu_op || event.kind == KinetoEvent::Kind::annotation;
+bool is_operator(const Event& event) {
+  return event.kind == Event::Kind::cpu_op || event.kind == Event::Kind::annotation;
 }
 
 // Pairs (i, j) of equal tokens, ascending in both, with the fewest tokens left over; by Myers' greedy algorithm, kept
@@ -98,13 +98,13 @@ std::pair<size_t, size_t> find_window(const std::vector<uint32_t>& whole, const 
 
 class Linker {
  public:
-  Linker(const KinetoTrace& kineto, const std::vector<uint32_t>& parents, const HostTrace& host)
+  Linker(const Trace& kineto, const std::vector<uint32_t>& parents, const HostTrace& host)
       : kineto_(kineto), parents_(parents), host_(host), event_of_(host.nodes.size(), kNone) {
     links_.node_of.assign(kineto.events.size(), kNone);
     for (uint32_t i = 0; i < kineto.events.size(); ++i) {
       if (is_operator(kineto.events[i])) operators_.push_back(i);
     }
-    KinetoNames both;
+    Names both;
     for (uint32_t i = 0; i < kineto.names.size(); ++i) kineto_token_.push_back(both.add(kineto.names[i]));
     for (uint32_t i = 0; i < host.names.size(); ++i) host_token_.push_back(both.add(host.names[i]));
     for (uint32_t i = 0; i < host.nodes.size(); ++i) {
@@ -112,7 +112,7 @@ class Linker {
     }
     // As they began; what began at once: the outer one first.
     std::stable_sort(operators_.begin(), operators_.end(), [&](uint32_t a, uint32_t b) {
-      const KinetoEvent &x = kineto.events[a], &y = kineto.events[b];
+      const Event &x = kineto.events[a], &y = kineto.events[b];
       return x.start != y.start ? x.start < y.start : x.duration > y.duration;
     });
   }
@@ -123,7 +123,7 @@ class Linker {
     by_name();
     // Annotations, and the node that lists the groups, need no partner.
     for (const uint32_t event : operators_) {
-      links_.kineto_alone += links_.node_of[event] == kNone && kineto_.events[event].kind == KinetoEvent::Kind::cpu_op;
+      links_.kineto_alone += links_.node_of[event] == kNone && kineto_.events[event].kind == Event::Kind::cpu_op;
     }
     for (uint32_t i = 0; i < event_of_.size(); ++i) {
       links_.host_alone += event_of_[i] == kNone && !host_.name(host_.nodes[i]).starts_with("##");
@@ -282,7 +282,7 @@ class Linker {
     return pairs;
   }
 
-  const KinetoTrace& kineto_;
+  const Trace& kineto_;
   const std::vector<uint32_t>& parents_;
   const HostTrace& host_;
   HostLinks links_;
@@ -294,37 +294,37 @@ class Linker {
 
 }  // namespace
 
-HostLinks link_host(const KinetoTrace& kineto, const std::vector<uint32_t>& parents, const HostTrace& host) {
+HostLinks link_host(const Trace& kineto, const std::vector<uint32_t>& parents, const HostTrace& host) {
   return Linker(kineto, parents, host).link();
 }
 
-std::vector<uint32_t> nest_operators(const KinetoTrace& trace) {
+std::vector<uint32_t> nest_operators(const Trace& trace) {
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < trace.events.size(); ++i) {
     if (!trace.events[i].on_gpu()) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    const KinetoEvent &x = trace.events[a], &y = trace.events[b];
-    if (x.lane != y.lane) return x.lane < y.lane;
+    const Event &x = trace.events[a], &y = trace.events[b];
+    if (x.track != y.track) return x.track < y.track;
     if (x.start != y.start) return x.start < y.start;
     // An operator that is as long as the call within it is around it.
     return x.duration != y.duration ? x.duration > y.duration
-                                    : x.kind == KinetoEvent::Kind::cpu_op && y.kind == KinetoEvent::Kind::runtime;
+                                    : x.kind == Event::Kind::cpu_op && y.kind == Event::Kind::runtime;
   });
   std::vector<uint32_t> parents(trace.events.size(), HostLinks::kNone);
   std::vector<uint32_t> open;
-  uint32_t lane = UINT32_MAX;
+  uint32_t track = UINT32_MAX;
   for (const uint32_t i : order) {
-    const KinetoEvent& event = trace.events[i];
-    if (event.lane != lane) open.clear();
-    lane = event.lane;
+    const Event& event = trace.events[i];
+    if (event.track != track) open.clear();
+    track = event.track;
     while (!open.empty() && trace.events[open.back()].end() <= event.start &&
            event.start > trace.events[open.back()].start)
       open.pop_back();
     if (!open.empty()) parents[i] = open.back();
-    if (event.kind == KinetoEvent::Kind::cpu_op || event.kind == KinetoEvent::Kind::annotation) open.push_back(i);
+    if (event.kind == Event::Kind::cpu_op || event.kind == Event::Kind::annotation) open.push_back(i);
   }
   return parents;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -19,7 +19,7 @@
 #include "banyan/job/kineto/pytorch_host.h"
 #include "banyan/job/kineto/trace.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 struct HostLinks {
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -32,9 +32,9 @@ struct HostLinks {
 };
 
 // `parents` by event: the operator around it, kNone for outermost ones and for events that are no operators.
-HostLinks link_host(const KinetoTrace& kineto, const std::vector<uint32_t>& parents, const HostTrace& host);
+HostLinks link_host(const Trace& kineto, const std::vector<uint32_t>& parents, const HostTrace& host);
 
 // By event: the innermost operator (cpu_op) of the same thread that covers its start. Events of GPUs have none.
-std::vector<uint32_t> nest_operators(const KinetoTrace& trace);
+std::vector<uint32_t> nest_operators(const Trace& trace);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

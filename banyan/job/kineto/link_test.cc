@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 constexpr uint32_t kNone = HostLinks::kNone;
 
 // Operators by name, one after the other; Kineto's with times, the host's with ids.
-KinetoTrace kineto_of(const std::vector<std::string>& names) {
-  KinetoTrace trace;
-  trace.lanes.push_back({});
+Trace kineto_of(const std::vector<std::string>& names) {
+  Trace trace;
+  trace.tracks.push_back({});
   for (size_t i = 0; i < names.size(); ++i) {
     trace.events.push_back({.name = trace.names.add(names[i]), .start = static_cast<int64_t>(10 * i), .duration = 9});
   }
@@ -29,9 +29,7 @@ HostTrace host_of(const std::vector<std::string>& names) {
   return trace;
 }
 
-HostLinks link(const KinetoTrace& kineto, const HostTrace& host) {
-  return link_host(kineto, nest_operators(kineto), host);
-}
+HostLinks link(const Trace& kineto, const HostTrace& host) { return link_host(kineto, nest_operators(kineto), host); }
 
 std::vector<std::string> random_names(std::mt19937& random, size_t count) {
   std::vector<std::string> names;
@@ -40,7 +38,7 @@ std::vector<std::string> random_names(std::mt19937& random, size_t count) {
 }
 
 TEST(KinetoLink, RecordIdsLinkWhateverTheOrder) {
-  KinetoTrace kineto = kineto_of({"a", "b", "c"});
+  Trace kineto = kineto_of({"a", "b", "c"});
   const HostTrace host = host_of({"c", "a", "b"});
   kineto.events[0].record_id = 101;
   kineto.events[1].record_id = 102;
@@ -51,7 +49,7 @@ TEST(KinetoLink, RecordIdsLinkWhateverTheOrder) {
 }
 
 TEST(KinetoLink, RecordIdsOfAnotherRunAreNotBelieved) {
-  KinetoTrace kineto = kineto_of({"a", "b", "c", "d"});
+  Trace kineto = kineto_of({"a", "b", "c", "d"});
   const HostTrace host = host_of({"a", "b", "c", "d"});
   for (size_t i = 0; i < 4; ++i) kineto.events[i].record_id = 103 - static_cast<int64_t>(i);
   const HostLinks links = link(kineto, host);
@@ -67,7 +65,7 @@ TEST(KinetoLink, EvIdxLinksByTheOneDifferenceThatFits) {
   // The profiler began 30 operators earlier, and counts from zero.
   std::vector<std::string> longer = random_names(random, 30);
   longer.insert(longer.end(), names.begin(), names.end());
-  KinetoTrace kineto = kineto_of(longer);
+  Trace kineto = kineto_of(longer);
   for (size_t i = 0; i < longer.size(); ++i) kineto.events[i].index = static_cast<int64_t>(i);
   const HostLinks links = link(kineto, host_of(names));
   EXPECT_EQ(links.by_index, 200u);
@@ -75,7 +73,7 @@ TEST(KinetoLink, EvIdxLinksByTheOneDifferenceThatFits) {
 }
 
 TEST(KinetoLink, IndicesAtTheEndOfTheirRangeAreNoPlaces) {
-  KinetoTrace kineto = kineto_of({"a", "b", "c"});
+  Trace kineto = kineto_of({"a", "b", "c"});
   for (size_t i = 0; i < 3; ++i) kineto.events[i].index = static_cast<int64_t>(i);
   kineto.events[2].index = INT64_MAX;
   const HostLinks links = link(kineto, host_of({"a", "b", "c"}));
@@ -97,7 +95,7 @@ TEST(KinetoLink, NamesAreAlignedWithTheFewestLeftOvers) {
       if (kineto_has) on_kineto.push_back(name);
       both += host_has && kineto_has;
     }
-    const KinetoTrace kineto = kineto_of(on_kineto);
+    const Trace kineto = kineto_of(on_kineto);
     const HostTrace host = host_of(on_host);
     const HostLinks links = link(kineto, host);
     EXPECT_GE(links.by_name, both);
@@ -127,7 +125,7 @@ TEST(KinetoLink, OneStepOfTheHostIsFoundAmongManyOfTheProfiler) {
 
 TEST(KinetoLink, LinksThatLieWronglyWithinEachOtherAreTakenBack) {
   // Kineto has x within the first a; on the host it is within the second, and the order of names alone does not tell.
-  KinetoTrace kineto = kineto_of({"a", "x", "a", "x"});
+  Trace kineto = kineto_of({"a", "x", "a", "x"});
   kineto.events[0].duration = 15;
   kineto.events[2].duration = 15;
   HostTrace host = host_of({"a", "x", "a", "x"});
@@ -140,16 +138,16 @@ TEST(KinetoLink, LinksThatLieWronglyWithinEachOtherAreTakenBack) {
 }
 
 TEST(KinetoLink, OperatorsNestByTimeOnTheirThread) {
-  KinetoTrace trace = kineto_of({"outer", "inner", "call", "after"});
-  trace.lanes.push_back({});
+  Trace trace = kineto_of({"outer", "inner", "call", "after"});
+  trace.tracks.push_back({});
   trace.events[0].duration = 35;  // 0-35
   trace.events[1] = {.name = 1, .start = 10, .duration = 5};
-  trace.events[2] = {.kind = KinetoEvent::Kind::runtime, .name = 2, .start = 10, .duration = 5};  // as long as inner
+  trace.events[2] = {.kind = Event::Kind::runtime, .name = 2, .start = 10, .duration = 5};  // as long as inner
   trace.events[3].start = 36;
   EXPECT_EQ(nest_operators(trace), (std::vector<uint32_t>{kNone, 0, 1, kNone}));
-  trace.events[1].lane = 1;
+  trace.events[1].track = 1;
   EXPECT_EQ(nest_operators(trace), (std::vector<uint32_t>{kNone, kNone, 0, kNone}));
 }
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -7,7 +7,7 @@
 #include "banyan/job/kineto/groups.h"
 #include "banyan/job/kineto/restore.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 RankMatch match_ranks(std::vector<RankDraft>& drafts) {
   RankMatch match{.groups = find_groups(drafts), .clocks = RankClocks(static_cast<uint32_t>(drafts.size()))};
@@ -30,4 +30,4 @@ RankMatch match_ranks(std::vector<RankDraft>& drafts) {
   return match;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -8,7 +8,7 @@
 #include "banyan/job/kineto/clocks.h"
 #include "banyan/job/kineto/draft.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 struct RankMatch {
   std::vector<Group> groups;  // their ranks are indices of the drafts
@@ -21,4 +21,4 @@ struct RankMatch {
 // channel.
 RankMatch match_ranks(std::vector<RankDraft>& drafts);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

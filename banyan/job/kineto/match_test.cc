@@ -11,7 +11,7 @@
 #include "banyan/job/kineto/gpu.h"
 #include "banyan/job/kineto/restore.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 using ::testing::ElementsAre;
@@ -27,7 +27,7 @@ RankDraft draft_of(uint32_t rank, const std::vector<Call>& calls) {
   RankDraft draft;
   draft.rank = rank;
   draft.source = "rank" + std::to_string(rank);
-  draft.lanes.push_back({.label = "stream"});
+  draft.tracks.push_back({.label = "stream"});
   for (const Call& call : calls) {
     DraftWork work{.start = call.end - 10, .end = call.end, .launch = {}, .kind = DraftWork::Kind::comm};
     work.name = draft.names.add("allreduce");
@@ -189,4 +189,4 @@ TEST(KinetoMatch, ClocksAreJoinedWithAllThatHangOnThem) {
 }
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

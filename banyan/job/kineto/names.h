@@ -10,15 +10,15 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
-class KinetoNames {
+class Names {
  public:
-  KinetoNames() = default;
-  KinetoNames(KinetoNames&&) = default;
-  KinetoNames& operator=(KinetoNames&&) = default;
-  KinetoNames(const KinetoNames&) = delete;
-  KinetoNames& operator=(const KinetoNames&) = delete;
+  Names() = default;
+  Names(Names&&) = default;
+  Names& operator=(Names&&) = default;
+  Names(const Names&) = delete;
+  Names& operator=(const Names&) = delete;
 
   uint32_t add(std::string_view text) {
     if (const auto at = numbers_.find(text); at != numbers_.end()) return at->second;
@@ -34,4 +34,4 @@ class KinetoNames {
   std::unordered_map<std::string_view, uint32_t> numbers_;
 };
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

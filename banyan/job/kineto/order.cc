@@ -7,7 +7,7 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
@@ -87,4 +87,4 @@ class Orderer {
 
 NodeOrder order_nodes(NodeGraph& graph) { return Orderer(graph).order(); }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

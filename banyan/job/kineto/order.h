@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 struct NodeGraph {
   std::vector<int64_t> times;                        // by node
@@ -27,4 +27,4 @@ struct NodeOrder {
 // Marks the needs that it drops. `before` alone must make no cycle.
 NodeOrder order_nodes(NodeGraph& graph);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
@@ -87,4 +87,4 @@ TEST(KinetoOrder, ManyCyclesTakeNoLongerThanManyNodes) {
 }
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -9,7 +9,7 @@
 #include "banyan/job/text/id_table.h"
 #include "banyan/job/text/json_stream.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 constexpr std::string_view kParamComms = "record_param_comms";
@@ -236,7 +236,7 @@ class Reader {
 
   void init(const JsonValue& inputs) {
     const JsonValue* table = is_list(inputs) && !inputs.items.empty() ? &inputs.items[0] : &inputs;
-    for (KinetoGroup& group : read_group_table(table->as_text() ? std::string(*table->as_text()) : table->to_text())) {
+    for (ProcessGroup& group : read_group_table(table->as_text() ? std::string(*table->as_text()) : table->to_text())) {
       trace_.groups.push_back(std::move(group));
     }
   }
@@ -351,4 +351,4 @@ HostTrace read_host_trace(TraceSource source) {
   return trace;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

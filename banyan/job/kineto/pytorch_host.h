@@ -22,7 +22,7 @@
 #include "banyan/job/kineto/names.h"
 #include "banyan/job/text/trace_source.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 struct HostNode {
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -36,10 +36,10 @@ struct HostNode {
 
 struct HostTrace {
   std::string source;
-  KinetoNames names;
+  Names names;
   std::vector<HostNode> nodes;  // operators, by id: in the order in which they began. Not: process and thread nodes
   std::vector<CommCall> comms;
-  std::vector<KinetoGroup> groups;
+  std::vector<ProcessGroup> groups;
 
   uint64_t node_count = 0;       // in the file
   uint64_t missing_parents = 0;  // nodes whose parent is not there
@@ -54,4 +54,4 @@ struct HostTrace {
 // Complexity O(nodes log nodes).
 HostTrace read_host_trace(TraceSource source);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

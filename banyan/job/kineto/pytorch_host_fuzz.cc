@@ -2,7 +2,7 @@
 #include "banyan/job/kineto/pytorch_host.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 const testing::Fuzzer kFuzzer("pytorch_host", "banyan/job/corpus/pytorch_host", [](std::string_view input) {
@@ -16,4 +16,4 @@ const testing::Fuzzer kFuzzer("pytorch_host", "banyan/job/corpus/pytorch_host", 
 });
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

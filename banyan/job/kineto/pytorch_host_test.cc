@@ -5,7 +5,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 using ::testing::ElementsAre;
@@ -140,4 +140,4 @@ TEST(PytorchHost, WhatIsNoHostTraceIsRefusedWithItsPlace) {
 }
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

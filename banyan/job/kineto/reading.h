@@ -13,20 +13,20 @@
 #include "banyan/job/kineto/pytorch_host.h"
 #include "banyan/job/kineto/trace.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 struct RankReading {
-  KinetoTrace trace;
+  Trace trace;
   std::optional<HostTrace> host;
   std::vector<uint32_t> parents;  // by event, see nest_operators
   std::vector<uint32_t> node_of;  // by event: of the host trace; empty where there is none
-  KinetoLaunches launches;
+  Launches launches;
 
   uint32_t event_count() const { return static_cast<uint32_t>(trace.events.size()); }
-  const KinetoEvent& event(uint32_t i) const { return trace.events[i]; }
+  const Event& event(uint32_t i) const { return trace.events[i]; }
   std::string_view name(uint32_t i) const { return trace.name(trace.events[i]); }
   // HostLinks::kNone where an event has none.
   uint32_t node(uint32_t i) const { return node_of.empty() ? HostLinks::kNone : node_of[i]; }
 };
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

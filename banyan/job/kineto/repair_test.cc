@@ -10,7 +10,7 @@
 #include "banyan/job/kineto/replay.h"
 #include "banyan/job/kineto/sample.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 using ::testing::AllOf;
@@ -37,7 +37,7 @@ TEST(KinetoRepair, LostCollectivesAreProvedByTheOtherRanks) {
     SCOPED_TRACE(with_host);
     const Sample sample =
         make_sample({.host = with_host ? Host::attributes : Host::none, .lost_kernels = {{1, 0}, {2, 2}, {0, 7}}});
-    const KinetoJob job = read_sample(sample);
+    const LinkedJob job = read_sample(sample);
     expect_truth(sample, job, 60'000);
     EXPECT_EQ(job.report.total().inserted, 3u);
     EXPECT_EQ(job.report.ranks[1].counts.inserted_head, 1u);
@@ -52,14 +52,14 @@ TEST(KinetoRepair, OfEqualCollectivesTheOneThatTimeTellsIsPutBack) {
   // All layers' gathers alike, the second of three lost: only the clock says which.
   SampleOptions options{.ranks = 2, .layers = 6, .lost_kernels = {{1, 3}}, .clocks = {{1, 7'000'000}}};
   const Sample sample = make_sample(options);
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   expect_truth(sample, job, 60'000);
   EXPECT_EQ(job.report.total().inserted, 1u);
 }
 
 TEST(KinetoRepair, LostTailsAreCompleted) {
   const Sample sample = make_sample({.steps = 2, .lost_tails = {1, 3}});
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(job.job, r), true_calls(sample, r)) << r;
   EXPECT_GT(job.report.ranks[1].counts.inserted_tail, 0u);
   EXPECT_EQ(job.report.ranks[0].counts.inserted, 0u);
@@ -69,7 +69,7 @@ TEST(KinetoRepair, LostTailsAreCompleted) {
 TEST(KinetoRepair, MissingParentsOfTheHostTraceLoseNoBroadcast) {
   const Sample sample =
       make_sample({.kernel_args = false, .operator_args = false, .host = Host::attributes, .missing_parents = true});
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   expect_truth(sample, job);
   EXPECT_EQ(job.report.total().missing_parents, 4u);
 }
@@ -81,7 +81,7 @@ TEST(KinetoRepair, OperatorsThatTheProfilerMissedDoNotShiftTheLinksOfOthers) {
                                      .record_ids = false,
                                      .indices = false,
                                      .skipped_operators = 5});
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   const LinkCounts counts = job.report.total();
   EXPECT_EQ(counts.linked_by_name, counts.operators);
   EXPECT_GE(counts.host_alone, 20u);
@@ -95,7 +95,7 @@ TEST(KinetoRepair, ClocksThatAreSetApartAreSetRight) {
   SampleOptions options;
   options.clocks = {{1, 3'600'000'000'000}, {2, -250'000'000}};
   const Sample sample = make_sample(options);
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   expect_truth(sample, job, 10'000);
   EXPECT_NEAR(static_cast<double>(job.report.ranks[1].clock_offset.count()), 3'600'000'000'000.0, 5'000.0);
   EXPECT_NEAR(static_cast<double>(job.report.ranks[2].clock_offset.count()), -250'000'000.0, 5'000.0);
@@ -104,7 +104,7 @@ TEST(KinetoRepair, ClocksThatAreSetApartAreSetRight) {
 
 TEST(KinetoRepair, AGpuClockBehindTheHostsIsSetRight) {
   const Sample sample = make_sample({.gpu_clock = -40'000'000});
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   EXPECT_EQ(job.report.total().clocks_shifted, 4u);
   for (uint32_t r = 0; r < 4; ++r) {
     EXPECT_EQ(calls_of(job.job, r), true_calls(sample, r));
@@ -114,7 +114,7 @@ TEST(KinetoRepair, AGpuClockBehindTheHostsIsSetRight) {
 
 TEST(KinetoRepair, OverlapsAndMissingEndsAreMendedAndCounted) {
   const Sample sample = make_sample({.without_ends = true, .overlapping = true});
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(job.job, r), true_calls(sample, r));
   EXPECT_GT(job.report.total().without_end, 10u);
   EXPECT_GT(job.report.total().overlaps, 3u);
@@ -132,14 +132,14 @@ TEST(KinetoRepair, WhatOneRankKnowsHelpsTheOthers) {
   EXPECT_THAT(error_of_sample(sample),
               HasSubstr("no rank's trace says how large it is"));  // of the gathers of ranks 0 and 1
   sample.ranks[1] = make_sample({}).ranks[1];
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(calls_of(job.job, r), true_calls(sample, r));
   EXPECT_EQ(job.report.total().comm_by_peers, 20u);
 }
 
 TEST(KinetoRepair, LostMessagesAreLaunchedWhereTheHostCalledThem) {
   const Sample sample = make_sample({.ranks = 2, .lost_kernels = {{0, 5}}});
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   EXPECT_EQ(job.report.total().inserted, 1u);
   EXPECT_EQ(job.report.total().calls_without_kernel, 0u);
   EXPECT_THAT(check_job(job.job), IsEmpty());
@@ -158,14 +158,14 @@ std::string set_times_to_zero(std::string text, const std::string& name) {
 TEST(KinetoRepair, AKernelWithoutTimesIsNotMovedByTheClockOfOthers) {
   Sample sample = make_sample({.ranks = 1, .gpu_clock = -40'000'000});
   sample.ranks[0].kineto = set_times_to_zero(sample.ranks[0].kineto, "sgemm_forward_0_1");
-  const KinetoJob job = read_sample(sample);
+  const LinkedJob job = read_sample(sample);
   EXPECT_EQ(job.report.total().clocks_shifted, 1u);
   EXPECT_EQ(job.report.total().without_gpu_time, 1u);
   EXPECT_LT(replay(job.job, sample), sample.end_ns + 1'000'000);
 }
 
 TEST(KinetoRepair, AKernelWithoutTimesAndLaunchIsLeftOut) {
-  const KinetoJob job = read_texts({trace_of(
+  const LinkedJob job = read_texts({trace_of(
       {R"({"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 1726134043823422, "dur": 5})",
        R"({"ph": "X", "cat": "kernel", "name": "b", "pid": 0, "tid": 7, "ts": 0, "dur": 0})",
        R"({"ph": "X", "cat": "kernel", "name": "c", "pid": 0, "tid": 7, "ts": 1726134043823430, "dur": 2})"})});
@@ -181,7 +181,7 @@ TEST(KinetoRepair, AKernelWithoutTimesAndLaunchIsLeftOut) {
 
 TEST(KinetoRepair, ASyncWithoutCorrelationIsOfNoCall) {
   // What it says of a stream on which nothing ran would take the wait away.
-  const KinetoJob job = read_texts({trace_of(
+  const LinkedJob job = read_texts({trace_of(
       {R"({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 10, "dur": 2, "args": {"correlation": 3}})",
        R"({"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 13, "dur": 50, "args": {"stream": 7, "correlation": 3}})",
        R"({"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamSynchronize", "pid": 1, "tid": 1, "ts": 20, "dur": 45})",
@@ -203,7 +203,7 @@ TEST(KinetoRepair, RanksWithoutAClockInCommonAreNotLate) {
          std::to_string(first) + ", " + std::to_string(first + 1) + "]\"}}"},
         rank, 4));
   }
-  const KinetoJob job = read_texts(traces);
+  const LinkedJob job = read_texts(traces);
   EXPECT_THAT(check_job(job.job), IsEmpty());
   for (uint32_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(job.job.program(rank).nodes.size(), 1u) << rank;
@@ -223,4 +223,4 @@ TEST(KinetoRepair, SumsOfTimesStayAtTheirMost) {
 }
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -4,7 +4,7 @@
 
 #include "banyan/job/kineto/kineto.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 struct Row {
@@ -152,4 +152,4 @@ std::vector<std::string> LinkReport::lines() const {
   return out;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

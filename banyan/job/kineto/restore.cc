@@ -4,18 +4,18 @@
 
 #include "banyan/base/check.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 // A call may be this much later than when others say that it began: clocks and windows are not that exact.
 constexpr int64_t kMostLate = 1'000'000'000;
 
-uint32_t lane_like(RankDraft& draft, const DraftLane& like) {
-  for (uint32_t lane = 0; lane < draft.lanes.size(); ++lane) {
-    if (draft.lanes[lane].label == like.label) return lane;
+uint32_t track_like(RankDraft& draft, const DraftTrack& like) {
+  for (uint32_t track = 0; track < draft.tracks.size(); ++track) {
+    if (draft.tracks[track].label == like.label) return track;
   }
-  draft.lanes.push_back(like);
-  return static_cast<uint32_t>(draft.lanes.size() - 1);
+  draft.tracks.push_back(like);
+  return static_cast<uint32_t>(draft.tracks.size() - 1);
 }
 
 }  // namespace
@@ -119,7 +119,7 @@ ChannelItem LostCalls::insert(const MessageChannel& channel, const MergedCall& c
   // Beside its like on this rank, and between them. Works have room between their orders for 2^31 others, see
   // mend_overlaps.
   const ChannelItem* like = previous != nullptr ? previous : next;
-  work.lane = like != nullptr ? draft.works[like->work].lane : lane_like(draft, from.lanes[given.lane]);
+  work.track = like != nullptr ? draft.works[like->work].track : track_like(draft, from.tracks[given.track]);
   if (next != nullptr && work.start >= draft.works[next->work].start) {
     work.start = draft.works[next->work].start;
     work.order = draft.works[next->work].order - (int64_t{1} << 31);
@@ -159,4 +159,4 @@ void LostCalls::launch(uint32_t d, const CallSignature& what, const DraftCall& c
   }
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

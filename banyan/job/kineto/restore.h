@@ -20,7 +20,7 @@
 #include "banyan/job/kineto/channels.h"
 #include "banyan/job/kineto/clocks.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 // One rank's: whose call it was, and which thread could have launched it.
 class LostLaunches {
@@ -67,4 +67,4 @@ class LostCalls {
   std::map<uint32_t, LostLaunches> launches_;  // by draft
 };
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

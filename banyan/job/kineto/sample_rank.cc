@@ -38,10 +38,10 @@ void RankRun::call(uint64_t thread, const std::string& name, int64_t ns, int64_t
 // The call that launches; returns its end.
 int64_t RankRun::launch(uint64_t thread, const std::string& name, int64_t correlation, bool lost) {
   const int64_t begin = now(thread);
-  constexpr int64_t kTakes = 5'000;
-  if (options_.runtime && !lost) profiler_.call(thread, name, begin, kTakes, correlation);
+  constexpr int64_t kLaunchTime = 5'000;
+  if (options_.runtime && !lost) profiler_.call(thread, name, begin, kLaunchTime, correlation);
   if (!lost) profiler_.arrow(thread, begin, correlation);
-  pass(thread, kTakes);
+  pass(thread, kLaunchTime);
   last_ = std::max(last_, now(thread));
   return now(thread);
 }

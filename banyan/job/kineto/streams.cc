@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 // What a clock's grain and the profiler's own cost may shift an end, ns.
@@ -15,25 +15,25 @@ constexpr int kMostRecords = 16;
 
 DraftStreams::DraftStreams(RankDraft& draft)
     : draft_(draft),
-      lanes_(draft.lanes.size()),
-      launched_(draft.lanes.size()),
+      tracks_(draft.tracks.size()),
+      launched_(draft.tracks.size()),
       device_waits_(draft.threads.size()),
       by_thread_(draft.threads.size()) {
   for (uint32_t i = 0; i < draft.works.size(); ++i) {
     const DraftWork& work = draft.works[i];
-    lanes_[work.lane].push_back(i);
-    if (work.launch.thread != kNoIndex && !draft.lanes[work.lane].host) by_thread_[work.launch.thread].push_back(i);
+    tracks_[work.track].push_back(i);
+    if (work.launch.thread != kNoIndex && !draft.tracks[work.track].host) by_thread_[work.launch.thread].push_back(i);
   }
-  for (uint32_t lane = 0; lane < lanes_.size(); ++lane) {
-    std::stable_sort(lanes_[lane].begin(), lanes_[lane].end(), [&](uint32_t a, uint32_t b) {
+  for (uint32_t track = 0; track < tracks_.size(); ++track) {
+    std::stable_sort(tracks_[track].begin(), tracks_[track].end(), [&](uint32_t a, uint32_t b) {
       const DraftWork &x = draft.works[a], &y = draft.works[b];
       return x.start != y.start ? x.start < y.start : x.order < y.order;
     });
     int64_t latest = INT64_MIN;
-    for (const uint32_t i : lanes_[lane]) {
+    for (const uint32_t i : tracks_[track]) {
       latest = std::max(latest, draft.works[i].launched);
-      launched_[lane].push_back(latest);
-      if (!draft.lanes[lane].host) launches_.emplace_back(latest, lane);
+      launched_[track].push_back(latest);
+      if (!draft.tracks[track].host) launches_.emplace_back(latest, track);
     }
   }
   std::sort(launches_.begin(), launches_.end());
@@ -45,14 +45,15 @@ DraftStreams::DraftStreams(RankDraft& draft)
 }
 
 // The last work of a stream that was launched before a moment, and the first one from then on.
-uint32_t DraftStreams::last_before(uint32_t lane, int64_t time) const {
-  const auto at = std::lower_bound(launched_[lane].begin(), launched_[lane].end(), time);
-  return at == launched_[lane].begin() ? kNoIndex : lanes_[lane][static_cast<size_t>(at - launched_[lane].begin()) - 1];
+uint32_t DraftStreams::last_before(uint32_t track, int64_t time) const {
+  const auto at = std::lower_bound(launched_[track].begin(), launched_[track].end(), time);
+  return at == launched_[track].begin() ? kNoIndex
+                                        : tracks_[track][static_cast<size_t>(at - launched_[track].begin()) - 1];
 }
 
-uint32_t DraftStreams::first_after(uint32_t lane, int64_t time) const {
-  const auto at = std::lower_bound(launched_[lane].begin(), launched_[lane].end(), time);
-  return at == launched_[lane].end() ? kNoIndex : lanes_[lane][static_cast<size_t>(at - launched_[lane].begin())];
+uint32_t DraftStreams::first_after(uint32_t track, int64_t time) const {
+  const auto at = std::lower_bound(launched_[track].begin(), launched_[track].end(), time);
+  return at == launched_[track].end() ? kNoIndex : tracks_[track][static_cast<size_t>(at - launched_[track].begin())];
 }
 
 // Of what a thread launched: the first after a moment, and the last until then.
@@ -78,8 +79,8 @@ std::vector<uint32_t> DraftStreams::waited_for_by(uint32_t thread, const DraftPo
     works.push_back(point.work);
   } else if (point.kind == DraftPoint::Kind::device) {
     works = last_of_devices(thread, point);
-  } else if (point.lane != kNoIndex) {
-    works.push_back(last_before(point.lane, point.before));
+  } else if (point.track != kNoIndex) {
+    works.push_back(last_before(point.track, point.before));
   } else if (const uint32_t likely = likely_waited_for(point); likely != kNoIndex) {
     works.push_back(likely);
     ++draft_.counts.syncs_inferred;
@@ -95,16 +96,16 @@ std::vector<uint32_t> DraftStreams::waited_for_by(uint32_t thread, const DraftPo
 
 std::vector<uint32_t> DraftStreams::last_of_devices(uint32_t thread, const DraftPoint& point) {
   DeviceWaits& waits = device_waits_[thread];
-  std::vector<uint32_t> lanes = std::exchange(waits.left, {});
+  std::vector<uint32_t> tracks = std::exchange(waits.left, {});
   for (; waits.seen < launches_.size() && launches_[waits.seen].first < point.before; ++waits.seen) {
-    lanes.push_back(launches_[waits.seen].second);
+    tracks.push_back(launches_[waits.seen].second);
   }
-  std::sort(lanes.begin(), lanes.end());
-  lanes.erase(std::unique(lanes.begin(), lanes.end()), lanes.end());
+  std::sort(tracks.begin(), tracks.end());
+  tracks.erase(std::unique(tracks.begin(), tracks.end()), tracks.end());
   std::vector<uint32_t> works;
-  for (const uint32_t lane : lanes) {
-    const uint32_t work = last_before(lane, point.before);
-    if (work != kNoIndex && draft_.works[work].start >= point.end) waits.left.push_back(lane);
+  for (const uint32_t track : tracks) {
+    const uint32_t work = last_before(track, point.before);
+    if (work != kNoIndex && draft_.works[work].start >= point.end) waits.left.push_back(track);
     works.push_back(work);
   }
   return works;
@@ -119,9 +120,9 @@ const std::vector<uint32_t>& DraftStreams::sources_of(uint32_t work) const {
 // Of the streams' last works before the call, the one that ended last among those that ended with it.
 uint32_t DraftStreams::likely_waited_for(const DraftPoint& point) const {
   uint32_t likely = kNoIndex;
-  for (uint32_t lane = 0; lane < lanes_.size(); ++lane) {
-    if (draft_.lanes[lane].host) continue;
-    const uint32_t i = last_before(lane, point.before);
+  for (uint32_t track = 0; track < tracks_.size(); ++track) {
+    if (draft_.tracks[track].host) continue;
+    const uint32_t i = last_before(track, point.before);
     if (i == kNoIndex || draft_.works[i].end > point.end + kJitter) continue;
     if (likely == kNoIndex || draft_.works[i].end > draft_.works[likely].end) likely = i;
   }
@@ -131,7 +132,7 @@ uint32_t DraftStreams::likely_waited_for(const DraftPoint& point) const {
 void DraftStreams::find_source(const DraftWait& wait) {
   // The waiting stream, if it is not said, is most likely that of the thread's next launch.
   const uint32_t next =
-      wait.lane != kNoIndex ? first_after(wait.lane, wait.time) : first_launch_after(wait.thread, wait.time);
+      wait.track != kNoIndex ? first_after(wait.track, wait.time) : first_launch_after(wait.thread, wait.time);
   if (next == kNoIndex) return;  // nothing waits
   uint32_t source = kNoIndex;
   if (wait.source != kNoIndex) {
@@ -149,7 +150,7 @@ void DraftStreams::find_source(const DraftWait& wait) {
     }
     ++draft_.counts.waits_inferred;
   }
-  if (draft_.works[source].lane == draft_.works[next].lane) return;
+  if (draft_.works[source].track == draft_.works[next].track) return;
   ++draft_.counts.waits;
   sources_[next].push_back(source);
 }
@@ -163,11 +164,11 @@ uint32_t DraftStreams::likely_source(const DraftWait& wait, uint32_t next) const
     --at;
     const uint32_t launch = last_launch_before(at->thread, at->time);
     if (launch == kNoIndex) continue;
-    const uint32_t source = last_before(draft_.works[launch].lane, at->time);
-    if (source == kNoIndex || draft_.works[source].lane == draft_.works[next].lane) continue;
+    const uint32_t source = last_before(draft_.works[launch].track, at->time);
+    if (source == kNoIndex || draft_.works[source].track == draft_.works[next].track) continue;
     if (draft_.works[source].end <= draft_.works[next].start + kJitter) return source;
   }
   return kNoIndex;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

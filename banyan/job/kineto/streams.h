@@ -16,15 +16,15 @@
 
 #include "banyan/job/kineto/draft.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 class DraftStreams {
  public:
   // The draft is borrowed; its works must not change any more.
   explicit DraftStreams(RankDraft& draft);
 
-  // The works of a lane as they ran.
-  const std::vector<uint32_t>& works(uint32_t lane) const { return lanes_[lane]; }
+  // The works of a track as they ran.
+  const std::vector<uint32_t>& works(uint32_t track) const { return tracks_[track]; }
   // The works that a point of a host's thread waits for, without those that the thread has waited for already. Ask once
   // for each, in the order of the thread.
   std::vector<uint32_t> waited_for_by(uint32_t thread, const DraftPoint& point);
@@ -32,8 +32,8 @@ class DraftStreams {
   const std::vector<uint32_t>& sources_of(uint32_t work) const;
 
  private:
-  uint32_t last_before(uint32_t lane, int64_t time) const;
-  uint32_t first_after(uint32_t lane, int64_t time) const;
+  uint32_t last_before(uint32_t track, int64_t time) const;
+  uint32_t first_after(uint32_t track, int64_t time) const;
   uint32_t first_launch_after(uint32_t thread, int64_t time) const;
   uint32_t last_launch_before(uint32_t thread, int64_t time) const;
   std::vector<uint32_t> last_of_devices(uint32_t thread, const DraftPoint& point);
@@ -48,15 +48,15 @@ class DraftStreams {
     std::vector<uint32_t> left;
   };
 
-  using Launch = std::pair<int64_t, uint32_t>;  // time as launched_ has it, lane
+  using Launch = std::pair<int64_t, uint32_t>;  // time as launched_ has it, track
 
   RankDraft& draft_;
-  std::vector<std::vector<uint32_t>> lanes_;
-  std::vector<std::vector<int64_t>> launched_;                   // running maximum of launches, like lanes_
+  std::vector<std::vector<uint32_t>> tracks_;
+  std::vector<std::vector<int64_t>> launched_;                   // running maximum of launches, like tracks_
   std::vector<Launch> launches_;                                 // of all GPUs, ascending
   std::vector<DeviceWaits> device_waits_;                        // by thread
   std::vector<std::vector<uint32_t>> by_thread_;                 // works as the thread launched them
   std::unordered_map<uint32_t, std::vector<uint32_t>> sources_;  // by waiting work
 };
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -6,21 +6,21 @@
 #include <unordered_map>
 #include <utility>
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
-using Kind = KinetoEvent::Kind;
+using Kind = Event::Kind;
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// Which lane of the draft is which stream of which device.
-class StreamLanes {
+// Which track of the draft is which stream of which device.
+class StreamTracks {
  public:
-  explicit StreamLanes(const std::vector<DraftLane>& lanes) {
-    for (uint32_t lane = 0; lane < lanes.size(); ++lane) {
-      if (lanes[lane].host) continue;
-      exact_.try_emplace({lanes[lane].device, lanes[lane].stream}, lane);
-      const auto [at, added] = by_stream_.try_emplace(lanes[lane].stream, lane);
+  explicit StreamTracks(const std::vector<DraftTrack>& tracks) {
+    for (uint32_t track = 0; track < tracks.size(); ++track) {
+      if (tracks[track].host) continue;
+      exact_.try_emplace({tracks[track].device, tracks[track].stream}, track);
+      const auto [at, added] = by_stream_.try_emplace(tracks[track].stream, track);
       if (!added) at->second = kNoIndex;
     }
   }
@@ -29,7 +29,7 @@ class StreamLanes {
     if (stream < 0) return kNoIndex;
     const auto at = exact_.find({device, stream});
     if (at != exact_.end()) return at->second;
-    // A device that is not said, or another number for it: the stream alone, if that is one lane.
+    // A device that is not said, or another number for it: the stream alone, if that is one track.
     const auto alone = by_stream_.find(stream);
     return alone == by_stream_.end() ? kNoIndex : alone->second;
   }
@@ -41,22 +41,23 @@ class StreamLanes {
 
 class ThreadMaker {
  public:
-  ThreadMaker(const RankReading& reading, const GpuWorks& gpu, const HostComms& host, const KinetoOptions& options,
+  ThreadMaker(const RankReading& reading, const GpuWorks& gpu, const HostComms& host, const Options& options,
               RankDraft& draft)
-      : reading_(reading), gpu_(gpu), host_(host), options_(options), draft_(draft), streams_(draft.lanes) {}
+      : reading_(reading), gpu_(gpu), host_(host), options_(options), draft_(draft), streams_(draft.tracks) {}
 
   void make() {
-    host_only_ = std::all_of(draft_.lanes.begin(), draft_.lanes.end(), [](const DraftLane& lane) { return lane.host; });
+    host_only_ =
+        std::all_of(draft_.tracks.begin(), draft_.tracks.end(), [](const DraftTrack& track) { return track.host; });
     collect_launches();
-    for (const KinetoSync& sync : reading_.trace.syncs) {
+    for (const Sync& sync : reading_.trace.syncs) {
       if (sync.correlation > 0) syncs_.try_emplace(sync.correlation, &sync);
     }
-    calls_on_.resize(reading_.trace.lanes.size());
-    for (uint32_t k = 0; k < host_.calls.size(); ++k) calls_on_[host_.calls[k].lane].push_back(k);
-    thread_of_.assign(reading_.trace.lanes.size(), kNoIndex);
+    calls_on_.resize(reading_.trace.tracks.size());
+    for (uint32_t k = 0; k < host_.calls.size(); ++k) calls_on_[host_.calls[k].track].push_back(k);
+    thread_of_.assign(reading_.trace.tracks.size(), kNoIndex);
     std::vector<std::vector<uint32_t>> busy = busy_events();
-    for (uint32_t lane = 0; lane < busy.size(); ++lane) {
-      if (!busy[lane].empty()) make_thread(lane, busy[lane]);
+    for (uint32_t track = 0; track < busy.size(); ++track) {
+      if (!busy[track].empty()) make_thread(track, busy[track]);
     }
     // A thread that called and did nothing else is none of the draft's.
     for (DraftWait& wait : draft_.waits) wait.thread = thread_of_[wait.thread];
@@ -77,7 +78,7 @@ class ThreadMaker {
     uint32_t last;  // event
   };
 
-  const KinetoEvent& event(uint32_t i) const { return reading_.event(i); }
+  const Event& event(uint32_t i) const { return reading_.event(i); }
 
   void collect_launches() {
     const std::vector<uint32_t>& launcher = reading_.launches.launcher;
@@ -86,15 +87,15 @@ class ThreadMaker {
     }
   }
 
-  // By lane of the trace: the events with which the program's threads are busy. Not: what Gloo's threads do.
+  // By track of the trace: the events with which the program's threads are busy. Not: what Gloo's threads do.
   std::vector<std::vector<uint32_t>> busy_events() const {
     enum State : uint8_t { kUnknown, kOurs, kPool };
     std::vector<uint8_t> state(reading_.event_count(), host_.pool.empty() ? kOurs : kUnknown);
     for (const uint32_t i : host_.pool) state[i] = kPool;
     std::vector<uint32_t> path;
-    std::vector<std::vector<uint32_t>> out(reading_.trace.lanes.size());
+    std::vector<std::vector<uint32_t>> out(reading_.trace.tracks.size());
     for (uint32_t i = 0; i < reading_.event_count(); ++i) {
-      const KinetoEvent& e = event(i);
+      const Event& e = event(i);
       if (e.on_gpu() || e.kind == Kind::annotation) continue;
       // What lies within an operator of the pool is the pool's.
       uint32_t up = i;
@@ -102,7 +103,7 @@ class ThreadMaker {
       const uint8_t found = up == kNoIndex ? static_cast<uint8_t>(kOurs) : state[up];
       for (const uint32_t on_path : path) state[on_path] = found;
       path.clear();
-      if (state[i] == kOurs) out[e.lane].push_back(i);
+      if (state[i] == kOurs) out[e.track].push_back(i);
     }
     return out;
   }
@@ -114,7 +115,7 @@ class ThreadMaker {
     return draft_.names.add(at == kNoIndex ? "host" : reading_.name(at));
   }
 
-  void make_thread(uint32_t lane, std::vector<uint32_t>& events) {
+  void make_thread(uint32_t track, std::vector<uint32_t>& events) {
     std::stable_sort(events.begin(), events.end(), [&](uint32_t a, uint32_t b) {
       return event(a).start != event(b).start ? event(a).start < event(b).start : event(a).duration > event(b).duration;
     });
@@ -128,13 +129,13 @@ class ThreadMaker {
         add_call(i, sync == syncs_.end() ? nullptr : sync->second, points);
       }
     }
-    for (const uint32_t k : calls_on_[lane]) {
+    for (const uint32_t k : calls_on_[track]) {
       const HostComm& call = host_.calls[k];
       points.push_back({.point = launch_at(call.time, call.name), .call = k});
     }
     if (points.empty() && !host_only_) return;
     add_pauses(events, points);
-    finish_thread(lane, std::move(points));
+    finish_thread(track, std::move(points));
   }
 
   static DraftPoint launch_at(int64_t time, uint32_t name) { return {.begin = time, .end = time, .name = name}; }
@@ -167,14 +168,14 @@ class ThreadMaker {
                                 .name = draft_.names.add("before the first event")}});
   }
 
-  void finish_thread(uint32_t lane, std::vector<Point> points) {
+  void finish_thread(uint32_t track, std::vector<Point> points) {
     std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
       return a.point.end != b.point.end ? a.point.end < b.point.end : a.point.begin < b.point.begin;
     });
     const auto number = static_cast<uint32_t>(draft_.threads.size());
-    thread_of_[lane] = number;
+    thread_of_[track] = number;
     DraftThread thread;
-    thread.label = "host " + reading_.trace.lanes[lane].label;
+    thread.label = "host " + reading_.trace.tracks[track].label;
     for (uint32_t k = 0; k < points.size(); ++k) {
       thread.points.push_back(points[k].point);
       const DraftPlace here{.thread = number, .point = k};
@@ -192,7 +193,7 @@ class ThreadMaker {
 
   // A call that launches: what it launches may start at its end, or earlier where it did.
   void add_launch(uint32_t i, const std::vector<uint32_t>& gpu_events, std::vector<Point>& points) {
-    const KinetoEvent& call = event(i);
+    const Event& call = event(i);
     const uint32_t name = operator_name(i);
     int64_t boundary = call.end();
     for (const uint32_t g : gpu_events) boundary = std::min(boundary, std::max(event(g).start, call.start));
@@ -214,11 +215,11 @@ class ThreadMaker {
   }
 
   // A call of the runtime that launches nothing: it may wait, or make a stream wait.
-  void add_call(uint32_t i, const KinetoSync* sync, std::vector<Point>& points) {
-    const KinetoEvent& e = event(i);
+  void add_call(uint32_t i, const Sync* sync, std::vector<Point>& points) {
+    const Event& e = event(i);
     const std::string_view name = reading_.name(i);
     if (contains(name, "EventRecord")) {
-      draft_.records.push_back({e.start, e.lane});
+      draft_.records.push_back({e.start, e.track});
       return;
     }
     if (contains(name, "StreamWaitEvent")) {
@@ -239,28 +240,29 @@ class ThreadMaker {
     } else {
       return;
     }
-    if (waited_for >= 0) point.lane = streams_.find(sync->device, waited_for);
+    if (waited_for >= 0) point.track = streams_.find(sync->device, waited_for);
     // A stream on which nothing ran is not waited for.
-    if (waited_for >= 0 && point.lane == kNoIndex) return;
+    if (waited_for >= 0 && point.track == kNoIndex) return;
     point.name = operator_name(i);
     ++draft_.counts.syncs;
     points.push_back({.point = point});
   }
 
-  void add_stream_wait(const KinetoEvent& e, const KinetoSync* sync) {
-    DraftWait wait{.time = e.start, .thread = e.lane};
+  void add_stream_wait(const Event& e, const Sync* sync) {
+    DraftWait wait{.time = e.start, .thread = e.track};
     if (sync) {
-      wait.lane = streams_.find(sync->device, sync->stream);
+      wait.track = streams_.find(sync->device, sync->stream);
       wait.source = streams_.find(sync->device, sync->source_stream);
       // A stream on which nothing ran neither waits nor is waited for.
-      if ((sync->stream >= 0 && wait.lane == kNoIndex) || (sync->source_stream >= 0 && wait.source == kNoIndex)) return;
+      if ((sync->stream >= 0 && wait.track == kNoIndex) || (sync->source_stream >= 0 && wait.source == kNoIndex))
+        return;
       wait.recorded = recorded(sync);
     }
     draft_.waits.push_back(wait);
   }
 
   // When the host recorded the event that is waited for.
-  std::optional<int64_t> recorded(const KinetoSync* sync) const {
+  std::optional<int64_t> recorded(const Sync* sync) const {
     const auto& calls = reading_.launches.calls;
     const auto record = sync ? calls.find(sync->record) : calls.end();
     return record == calls.end() ? std::nullopt : std::optional(event(record->second).start);
@@ -269,21 +271,21 @@ class ThreadMaker {
   const RankReading& reading_;
   const GpuWorks& gpu_;
   const HostComms& host_;
-  const KinetoOptions& options_;
+  const Options& options_;
   RankDraft& draft_;
-  const StreamLanes streams_;
+  const StreamTracks streams_;
   bool host_only_ = false;
   std::unordered_map<uint32_t, std::vector<uint32_t>> launched_by_;  // by event of the host: of GPUs
-  std::unordered_map<int64_t, const KinetoSync*> syncs_;             // by correlation
-  std::vector<std::vector<uint32_t>> calls_on_;                      // by lane of the trace: HostCalls
-  std::vector<uint32_t> thread_of_;                                  // by lane of the trace
+  std::unordered_map<int64_t, const Sync*> syncs_;                   // by correlation
+  std::vector<std::vector<uint32_t>> calls_on_;                      // by track of the trace: HostCalls
+  std::vector<uint32_t> thread_of_;                                  // by track of the trace
 };
 
 }  // namespace
 
-void add_threads(const RankReading& reading, const GpuWorks& gpu, const HostComms& host, const KinetoOptions& options,
+void add_threads(const RankReading& reading, const GpuWorks& gpu, const HostComms& host, const Options& options,
                  RankDraft& draft) {
   ThreadMaker(reading, gpu, host, options, draft).make();
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

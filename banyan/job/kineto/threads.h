@@ -6,7 +6,7 @@
 //                             a point that waits, for as long as the call lasts
 //   cudaEventRecord, cudaStreamWaitEvent
 //                             RankDraft::records, RankDraft::waits
-//   a pause                   a gap, from KinetoOptions::handoff on
+//   a pause                   a gap, from Options::handoff on
 //
 // Threads that neither launch nor wait are left out, unless nothing in the trace ran on a GPU.
 //
@@ -17,10 +17,10 @@
 #include "banyan/job/kineto/host_comms.h"
 #include "banyan/job/kineto/reading.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
 // Adds threads, waits and records to the draft, and the launches of its works and lost calls.
-void add_threads(const RankReading& reading, const GpuWorks& gpu, const HostComms& host, const KinetoOptions& options,
+void add_threads(const RankReading& reading, const GpuWorks& gpu, const HostComms& host, const Options& options,
                  RankDraft& draft);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

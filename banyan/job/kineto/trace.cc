@@ -11,10 +11,10 @@
 #include "banyan/base/error.h"
 #include "banyan/job/text/json_stream.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
-using Kind = KinetoEvent::Kind;
+using Kind = Event::Kind;
 
 // Until the year 2043, which leaves room for sums and differences of two.
 constexpr int64_t kMostTime = int64_t{1} << 61;
@@ -48,7 +48,7 @@ class Reader {
     }
   }
 
-  KinetoTrace finish(const JsonStreamResult& result) {
+  Trace finish(const JsonStreamResult& result) {
     trace_.cut = result.cut;
     trace_.position = result.position;
     trace_.mended_text = result.mended;
@@ -65,7 +65,7 @@ class Reader {
   static std::string_view text(const JsonValue* value) {
     return value ? value->as_text().value_or(std::string_view()) : std::string_view();
   }
-  static int64_t whole(const JsonValue* value, int64_t otherwise = KinetoEvent::kNone) {
+  static int64_t whole(const JsonValue* value, int64_t otherwise = Event::kNone) {
     return value ? value->as_integer().value_or(otherwise) : otherwise;
   }
   static std::optional<uint32_t> count(const JsonValue* value) {
@@ -124,13 +124,13 @@ class Reader {
     return -2 - static_cast<int64_t>(trace_.names.add(words));
   }
 
-  uint32_t lane_of(bool gpu, int64_t process, int64_t thread) {
+  uint32_t track_of(bool gpu, int64_t process, int64_t thread) {
     const auto [at, added] =
-        lane_numbers_.try_emplace({gpu, process, thread}, static_cast<uint32_t>(trace_.lanes.size()));
+        track_numbers_.try_emplace({gpu, process, thread}, static_cast<uint32_t>(trace_.tracks.size()));
     if (added) {
       std::string label = gpu ? "GPU " + std::to_string(process) + " stream " + std::to_string(thread)
                               : "thread " + std::to_string(thread);
-      trace_.lanes.push_back({.gpu = gpu, .process = process, .thread = thread, .label = std::move(label)});
+      trace_.tracks.push_back({.gpu = gpu, .process = process, .thread = thread, .label = std::move(label)});
     }
     return at->second;
   }
@@ -161,7 +161,7 @@ class Reader {
       if (phase == 'B') open_[{process, thread}].push_back(kLeftOut);
       return;
     }
-    KinetoEvent event;
+    Event event;
     event.kind = *kind;
     event.number = number;
     event.start = *start;
@@ -170,7 +170,7 @@ class Reader {
       process = whole(args->find("device"), process);
       thread = whole(args->find("stream"), thread);
     }
-    event.lane = lane_of(event.on_gpu(), process, thread);
+    event.track = track_of(event.on_gpu(), process, thread);
     const std::string_view name = text(value.find("name"));
     event.name = trace_.names.add(name);
     // Older profilers list these as operators, and they last whether the thread is busy or not.
@@ -204,7 +204,7 @@ class Reader {
     }
   }
 
-  void read_args(const JsonValue& args, KinetoEvent& event) {
+  void read_args(const JsonValue& args, Event& event) {
     event.external_id = whole(args.find("External id"), whole(args.find("external id")));
     event.correlation = whole(args.find("correlation"));
     event.record_id = whole(args.find("Record function id"));
@@ -255,15 +255,15 @@ class Reader {
   void sync(std::string_view name, const JsonValue& args) {
     std::string_view kind = text(args.find("cuda_sync_kind"));
     if (kind.empty()) kind = name;
-    KinetoSync out;
+    Sync out;
     if (kind.starts_with("Stream Wait")) {
-      out.kind = KinetoSync::Kind::stream_wait;
+      out.kind = Sync::Kind::stream_wait;
     } else if (kind.starts_with("Stream")) {
-      out.kind = KinetoSync::Kind::stream;
+      out.kind = Sync::Kind::stream;
     } else if (kind.starts_with("Event")) {
-      out.kind = KinetoSync::Kind::event;
+      out.kind = Sync::Kind::event;
     } else if (kind.starts_with("Context") || kind.starts_with("Device")) {
-      out.kind = KinetoSync::Kind::context;
+      out.kind = Sync::Kind::context;
     } else {
       return;
     }
@@ -283,27 +283,27 @@ class Reader {
     if (!at || id == nullptr || !id->as_integer()) return;
     const int64_t process = number_of(value.find("pid")), thread = number_of(value.find("tid"));
     (start ? trace_.starts : trace_.ends)
-        .push_back({.id = *id->as_integer(), .lane = lane_of(!start, process, thread), .time = *at});
+        .push_back({.id = *id->as_integer(), .track = track_of(!start, process, thread), .time = *at});
   }
 
-  // An event without an end lasts until the next one of its lane begins, and the last one not at all.
+  // An event without an end lasts until the next one of its track begins, and the last one not at all.
   void mend_ends() {
     if (without_end_.empty()) return;
-    std::vector<std::vector<int64_t>> starts(trace_.lanes.size());
-    for (const KinetoEvent& event : trace_.events) starts[event.lane].push_back(event.start);
-    for (auto& lane : starts) std::sort(lane.begin(), lane.end());
+    std::vector<std::vector<int64_t>> starts(trace_.tracks.size());
+    for (const Event& event : trace_.events) starts[event.track].push_back(event.start);
+    for (auto& track : starts) std::sort(track.begin(), track.end());
     for (const size_t i : without_end_) {
-      KinetoEvent& event = trace_.events[i];
-      const std::vector<int64_t>& lane = starts[event.lane];
-      const auto next = std::upper_bound(lane.begin(), lane.end(), event.start);
-      event.duration = next == lane.end() ? 0 : *next - event.start;
+      Event& event = trace_.events[i];
+      const std::vector<int64_t>& track = starts[event.track];
+      const auto next = std::upper_bound(track.begin(), track.end(), event.start);
+      event.duration = next == track.end() ? 0 : *next - event.start;
     }
   }
 
   static constexpr size_t kLeftOut = SIZE_MAX;
 
-  KinetoTrace trace_;
-  std::map<std::array<int64_t, 3>, uint32_t> lane_numbers_;
+  Trace trace_;
+  std::map<std::array<int64_t, 3>, uint32_t> track_numbers_;
   std::map<std::pair<std::string, uint32_t>, uint32_t> rank_list_numbers_;  // by text and size
   size_t shortened_ = 0;
   std::map<std::pair<int64_t, int64_t>, std::vector<size_t>> open_;  // by process and thread: events that began
@@ -312,14 +312,14 @@ class Reader {
 
 }  // namespace
 
-KinetoTrace read_kineto_trace(TraceSource source) {
+Trace read_trace(TraceSource source) {
   Reader reader(source.name());
   const JsonStreamResult result =
       stream_json(source, {.streamed = "traceEvents",
                            .element = [&](const JsonValue& value, uint64_t number) { reader.element(value, number); },
                            .member = [&](std::string_view key, const JsonValue& value) { reader.member(key, value); },
                            .accept_cut = true});
-  KinetoTrace trace = reader.finish(result);
+  Trace trace = reader.finish(result);
   if (trace.event_count == 0) {
     throw Error(ErrorCode::invalid_input, "holds no events (traceEvents); give the JSON that torch.profiler exports",
                 trace.source);
@@ -327,4 +327,4 @@ KinetoTrace read_kineto_trace(TraceSource source) {
   return trace;
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

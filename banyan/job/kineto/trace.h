@@ -20,16 +20,16 @@
 #include "banyan/job/kineto/names.h"
 #include "banyan/job/text/trace_source.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 
-struct KinetoEvent {
+struct Event {
   enum class Kind : uint8_t { cpu_op, annotation, runtime, kernel, memcpy, memset };
   static constexpr int64_t kNone = -1;
 
   Kind kind = Kind::cpu_op;
-  uint32_t name = 0;                // into KinetoTrace::names
-  uint32_t lane = 0;                // into KinetoTrace::lanes: a thread, or a stream of a device
-  uint32_t comm = UINT32_MAX;       // into KinetoTrace::comms: its args tell of a communication
+  uint32_t name = 0;                // into Trace::names
+  uint32_t track = 0;               // into Trace::tracks: a thread, or a stream of a device
+  uint32_t comm = UINT32_MAX;       // into Trace::comms: its args tell of a communication
   int64_t start = 0, duration = 0;  // ns
   int64_t external_id = kNone, correlation = kNone, record_id = kNone, index = kNone;  // index: "Ev Idx"
   uint64_t bytes = 0;                                                                  // of a memcpy or memset
@@ -42,7 +42,7 @@ struct KinetoEvent {
 };
 
 // What CUPTI tells about a call that waits (cat "cuda_sync").
-struct KinetoSync {
+struct Sync {
   enum class Kind : uint8_t { stream, context, event, stream_wait };
   Kind kind = Kind::stream;
   int64_t correlation = -1;
@@ -52,28 +52,28 @@ struct KinetoSync {
   int64_t record = -1;         // correlation of the call that recorded the event
 };
 
-struct KinetoArrow {
+struct Arrow {
   int64_t id = 0;
-  uint32_t lane = 0;
+  uint32_t track = 0;
   int64_t time = 0;
 };
 
-struct KinetoLane {
+struct Track {
   bool gpu = false;
   int64_t process = 0, thread = 0;  // of a GPU: device and stream
   std::string label;                // "thread 1331", "GPU 0 stream 7"
 };
 
-struct KinetoTrace {
+struct Trace {
   std::string source;  // the file's name
-  KinetoNames names;
-  std::vector<KinetoLane> lanes;
-  std::vector<KinetoEvent> events;  // in the order of the file
-  std::vector<KinetoSync> syncs;
-  std::vector<KinetoArrow> starts, ends;  // arrows ac2g
+  Names names;
+  std::vector<Track> tracks;
+  std::vector<Event> events;  // in the order of the file
+  std::vector<Sync> syncs;
+  std::vector<Arrow> starts, ends;  // arrows ac2g
   std::vector<CommCall> comms;
   std::vector<std::vector<uint32_t>> rank_lists;  // of groups, each once: communications repeat them
-  std::vector<KinetoGroup> groups;                // of distributedInfo
+  std::vector<ProcessGroup> groups;               // of distributedInfo
   std::optional<uint32_t> rank, world_size;
 
   uint64_t event_count = 0;   // in the file
@@ -84,12 +84,12 @@ struct KinetoTrace {
   bool cut = false;           // the text ends within the events
   uint64_t position = 0;
 
-  std::string_view name(const KinetoEvent& event) const { return names[event.name]; }
+  std::string_view name(const Event& event) const { return names[event.name]; }
 };
 
 // Throws Error{invalid_input} with file, event and byte for what is no trace, see stream_json, and Error{unsupported}
 // for groups that no run has; a trace without GPU and host operators is no error here.
 // Complexity O(events log events).
-KinetoTrace read_kineto_trace(TraceSource source);
+Trace read_trace(TraceSource source);
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -8,13 +8,13 @@
 #include "banyan/job/kineto/comm.h"
 #include "banyan/job/text/json_stream.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-KinetoTrace read(std::string_view text) { return read_kineto_trace(TraceSource::from_text(text, "test")); }
+Trace read(std::string_view text) { return read_trace(TraceSource::from_text(text, "test")); }
 
 std::string packed(const std::string& text) {
   z_stream stream{};
@@ -30,9 +30,9 @@ std::string packed(const std::string& text) {
   return out;
 }
 
-TEST(KinetoTrace, TimesAreExactToTheNanosecond) {
+TEST(Trace, TimesAreExactToTheNanosecond) {
   // A double of this size counts in quarters of a microsecond.
-  const KinetoTrace trace = read(
+  const Trace trace = read(
       R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1726134043823422.123, "dur": 4.007},
                           {"ph": "X", "cat": "Kernel", "name": "k", "pid": 0, "tid": "stream 7", "ts": 1726134043823430, "dur": 2},
                           {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": "1726134043823440.5", "dur": 1.5e1}]})");
@@ -40,13 +40,13 @@ TEST(KinetoTrace, TimesAreExactToTheNanosecond) {
   EXPECT_EQ(trace.events[0].start, 1726134043823422123);
   EXPECT_EQ(trace.events[0].duration, 4007);
   EXPECT_EQ(trace.events[1].start, 1726134043823430000);
-  EXPECT_EQ(trace.events[1].lane, trace.events[0].lane);
+  EXPECT_EQ(trace.events[1].track, trace.events[0].track);
   EXPECT_EQ(trace.events[2].start, 1726134043823440500);
   EXPECT_EQ(trace.events[2].duration, 15000);
 }
 
-TEST(KinetoTrace, BeginAndEndAreJoined) {
-  const KinetoTrace trace = read(R"([{"ph": "B", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 2, "ts": 10},
+TEST(Trace, BeginAndEndAreJoined) {
+  const Trace trace = read(R"([{"ph": "B", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 2, "ts": 10},
                                      {"ph": "B", "cat": "cpu_op", "name": "inner", "pid": 1, "tid": 2, "ts": 12},
                                      {"ph": "E", "pid": 1, "tid": 2, "ts": 15},
                                      {"ph": "E", "pid": 1, "tid": 2, "ts": 20},
@@ -61,8 +61,8 @@ TEST(KinetoTrace, BeginAndEndAreJoined) {
   EXPECT_EQ(trace.events[2].duration, 6'000);
 }
 
-TEST(KinetoTrace, AnEndIsOfWhatBeganLastEvenIfThatWasLeftOut) {
-  const KinetoTrace trace = read(R"([{"ph": "B", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 2, "ts": 10},
+TEST(Trace, AnEndIsOfWhatBeganLastEvenIfThatWasLeftOut) {
+  const Trace trace = read(R"([{"ph": "B", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 2, "ts": 10},
                                      {"ph": "B", "cat": "python_function", "name": "f", "pid": 1, "tid": 2, "ts": 12},
                                      {"ph": "E", "cat": "python_function", "pid": 1, "tid": 2, "ts": 15},
                                      {"ph": "B", "cat": "python_function", "name": "g", "pid": 1, "tid": 2, "ts": 16},
@@ -78,8 +78,8 @@ TEST(KinetoTrace, AnEndIsOfWhatBeganLastEvenIfThatWasLeftOut) {
   EXPECT_EQ(trace.without_end, 0u);
 }
 
-TEST(KinetoTrace, EndsBeforeTheirBeginAndWithoutATimeAreMended) {
-  const KinetoTrace trace = read(R"([{"ph": "B", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 2, "ts": 10},
+TEST(Trace, EndsBeforeTheirBeginAndWithoutATimeAreMended) {
+  const Trace trace = read(R"([{"ph": "B", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 2, "ts": 10},
                                      {"ph": "E", "pid": 1, "tid": 2, "ts": 4},
                                      {"ph": "B", "cat": "cpu_op", "name": "b", "pid": 1, "tid": 2, "ts": 13},
                                      {"ph": "E", "pid": 1, "tid": 2},
@@ -90,8 +90,8 @@ TEST(KinetoTrace, EndsBeforeTheirBeginAndWithoutATimeAreMended) {
   EXPECT_EQ(trace.events[1].duration, 7'000);
 }
 
-TEST(KinetoTrace, NegativeDurationsAndMissingTimesAreCounted) {
-  const KinetoTrace trace = read(R"([{"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 10, "dur": -5},
+TEST(Trace, NegativeDurationsAndMissingTimesAreCounted) {
+  const Trace trace = read(R"([{"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 10, "dur": -5},
                                      {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 40, "dur": NaN},
                                      {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": -Infinity, "dur": 1},
                                      {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 60}])");
@@ -104,17 +104,17 @@ TEST(KinetoTrace, NegativeDurationsAndMissingTimesAreCounted) {
   EXPECT_EQ(trace.events[2].duration, 0);
 }
 
-TEST(KinetoTrace, TextThatIsNoJsonIsMendedAndCounted) {
-  const KinetoTrace trace =
+TEST(Trace, TextThatIsNoJsonIsMendedAndCounted) {
+  const Trace trace =
       read("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"C:\\path \xff\x01 \xc3\xa9\", \"ts\": 1, \"dur\": 1}]");
   EXPECT_EQ(trace.mended_text, 3u);
   EXPECT_EQ(trace.names[trace.names.size() - 1], "C:\\path ?  \xc3\xa9");
 }
 
-TEST(KinetoTrace, OnlyWhatEndsWithinTheEventsIsCut) {
+TEST(Trace, OnlyWhatEndsWithinTheEventsIsCut) {
   const std::string text =
       R"({"a": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1}, {"ph": "X", "cat")";
-  const KinetoTrace trace = read(text);
+  const Trace trace = read(text);
   EXPECT_TRUE(trace.cut);
   EXPECT_EQ(trace.position, text.size());
   EXPECT_EQ(trace.events.size(), 1u);
@@ -122,16 +122,16 @@ TEST(KinetoTrace, OnlyWhatEndsWithinTheEventsIsCut) {
   EXPECT_THROW(read("{\"traceEvents\": [{\"ph\": \"M\"}] \"x\": 1}"), Error);
 }
 
-TEST(KinetoTrace, GzipIsToldByItsContentAndMembersAreJoined) {
+TEST(Trace, GzipIsToldByItsContentAndMembersAreJoined) {
   const std::string one = R"([{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1},)", two = R"({"ph": "M"}])";
-  const KinetoTrace trace = read(packed(one) + packed(two));
+  const Trace trace = read(packed(one) + packed(two));
   EXPECT_EQ(trace.event_count, 2u);
   std::string damaged = packed(one + two);
   damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
   EXPECT_THROW(read(damaged), Error);
 }
 
-TEST(KinetoTrace, AGzipBombEndsInAnErrorAndNotInMemory) {
+TEST(Trace, AGzipBombEndsInAnErrorAndNotInMemory) {
   const auto error_of = [](std::string_view text) {
     try {
       read(text);
@@ -146,13 +146,13 @@ TEST(KinetoTrace, AGzipBombEndsInAnErrorAndNotInMemory) {
   EXPECT_THAT(error_of(packed(text)), ::testing::HasSubstr("unpacks to more than 300 times its size"));
 }
 
-TEST(KinetoTrace, DeepNestingIsRefused) {
+TEST(Trace, DeepNestingIsRefused) {
   std::string text = "[{\"args\": ";
   text.append(1000, '[');
   EXPECT_THROW(read(text), Error);
 }
 
-TEST(KinetoTrace, AnElementHasABoundedNumberOfValues) {
+TEST(Trace, AnElementHasABoundedNumberOfValues) {
   std::string text = "[{\"ph\": \"M\", \"args\": [0";
   for (uint64_t i = 0; i < kMaxJsonValues; ++i) text += ",0";
   try {
@@ -163,10 +163,10 @@ TEST(KinetoTrace, AnElementHasABoundedNumberOfValues) {
   }
 }
 
-TEST(KinetoTrace, ListsOfRanksAreKeptOnce) {
+TEST(Trace, ListsOfRanksAreKeptOnce) {
   const std::string event = R"({"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1, "args": {"Group size": 3,
       "Collective name": "allreduce", "Process Group Ranks": "[4, 5, 6]"}})";
-  const KinetoTrace trace = read("[" + event + "," + event + "]");
+  const Trace trace = read("[" + event + "," + event + "]");
   ASSERT_EQ(trace.comms.size(), 2u);
   ASSERT_EQ(trace.rank_lists.size(), 1u);
   EXPECT_EQ(trace.comms[0].ranks, 0u);
@@ -174,7 +174,7 @@ TEST(KinetoTrace, ListsOfRanksAreKeptOnce) {
   EXPECT_THAT(trace.rank_lists[0], ElementsAre(4, 5, 6));
 }
 
-TEST(KinetoTrace, ShortenedListsOfATableStandForNoMoreThanARunHas) {
+TEST(Trace, ShortenedListsOfATableStandForNoMoreThanARunHas) {
   std::string table = "[";
   for (int i = 0; i < 5; ++i) {
     table += (i > 0 ? "," : "") + ("{\"pg_name\": \"" + std::to_string(i)) +
@@ -183,7 +183,7 @@ TEST(KinetoTrace, ShortenedListsOfATableStandForNoMoreThanARunHas) {
   EXPECT_THROW(read_group_table(table + "]"), Error);
 }
 
-TEST(KinetoTrace, GroupTablesComeInThreeSpellings) {
+TEST(Trace, GroupTablesComeInThreeSpellings) {
   const auto now = read_group_table(
       R"([{"pg_name": "0", "ranks": [], "group_size": 8}, {"pg_name": "3", "ranks": [1, 3], "pg_size": 2}])");
   ASSERT_EQ(now.size(), 2u);
@@ -294,4 +294,4 @@ TEST(KinetoComm, WidthsOfElementsAreKnownInAllSpellings) {
 }
 
 }  // namespace
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

@@ -7,7 +7,7 @@
 #include "banyan/base/error.h"
 #include "banyan/job/kineto/draft.h"
 
-namespace banyan::job {
+namespace banyan::job::kineto {
 namespace {
 
 constexpr std::string_view kStep = "ProfilerStep#";
@@ -15,11 +15,11 @@ constexpr int64_t kLongest = int64_t{1'000'000'000} * 3600 * 24 * 12;
 
 }  // namespace
 
-void keep_step(KinetoTrace& trace, uint64_t step) {
+void keep_step(Trace& trace, uint64_t step) {
   const std::string name = std::string(kStep) + std::to_string(step);
   int64_t begin = INT64_MAX, end = INT64_MIN;
   std::string known;
-  for (const KinetoEvent& e : trace.events) {
+  for (const Event& e : trace.events) {
     if (e.on_gpu()) continue;
     const std::string_view called = trace.name(e);
     if (called == name) {
@@ -36,10 +36,10 @@ void keep_step(KinetoTrace& trace, uint64_t step) {
                 trace.source);
   }
   std::unordered_map<int64_t, int64_t> launched;
-  for (const KinetoEvent& e : trace.events) {
-    if (e.kind == KinetoEvent::Kind::runtime && e.correlation > 0) launched.try_emplace(e.correlation, e.start);
+  for (const Event& e : trace.events) {
+    if (e.kind == Event::Kind::runtime && e.correlation > 0) launched.try_emplace(e.correlation, e.start);
   }
-  std::erase_if(trace.events, [&](const KinetoEvent& e) {
+  std::erase_if(trace.events, [&](const Event& e) {
     int64_t at = e.start;
     if (e.on_gpu()) {
       const auto call = launched.find(e.correlation);
@@ -49,7 +49,7 @@ void keep_step(KinetoTrace& trace, uint64_t step) {
   });
 }
 
-void check_window(const KinetoTrace& trace) {
+void check_window(const Trace& trace) {
   if (trace.events.empty()) {
     throw Error(ErrorCode::invalid_input,
                 "has no operators, kernels or calls of the CUDA runtime; record it with torch.profiler and the "
@@ -58,8 +58,8 @@ void check_window(const KinetoTrace& trace) {
   }
   if (trace.events.size() >= kNoIndex / 2)
     throw Error(ErrorCode::unsupported, "has more than 2^31 events", trace.source);
-  const KinetoEvent *first = nullptr, *last = nullptr;
-  for (const KinetoEvent& e : trace.events) {
+  const Event *first = nullptr, *last = nullptr;
+  for (const Event& e : trace.events) {
     if (e.lost_its_times()) continue;
     if (first == nullptr || e.start < first->start) first = &e;
     if (last == nullptr || e.end() > last->end()) last = &e;
@@ -72,4 +72,4 @@ void check_window(const KinetoTrace& trace) {
   }
 }
 
-}  // namespace banyan::job
+}  // namespace banyan::job::kineto

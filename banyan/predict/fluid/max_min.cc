@@ -196,7 +196,11 @@ void MaxMin::merge_shares(uint32_t number) {
 // ---- One solve ----
 
 // First S is collected, then a sweep fills the links of S by ascending level. While it sweeps, bottlenecks may still
-// join S, and those that have filled may rise again.
+// join S, and those that have filled may rise again: (3) of the header.
+//
+// Between its steps, for every link that was touched: `free` is the capacity that is left by the flows that have their
+// level, `demand` the use per level of the flows that rise, `rising` their number. Each step keeps all three right, by
+// taking a share when its bottleneck fills and giving it back when the bottleneck rises.
 class MaxMin::Solve {
  public:
   explicit Solve(MaxMin& network)
@@ -233,7 +237,8 @@ class MaxMin::Solve {
     row.demand += share.use;
     row.rising += share.flows;
   }
-  // Whether the link fills below `level`, by more than its rounding: else two links would wait for each other.
+  // Whether the link fills below `level`, by more than rounding: without this margin two links of one level would wait
+  // for each other.
   static bool is_lower(const LinkRow& row, double level) {
     return row.rising > 0 && (row.free > 0 ? row.free : 0) < level * kAsGood * row.demand;
   }
@@ -310,7 +315,7 @@ MaxMin::LinkRow& MaxMin::Solve::touch(uint32_t number) {
   return row;
 }
 
-// A new flow rises on all its links.
+// A new flow rises on all its links. It has no bottleneck yet, so no share tells of it.
 void MaxMin::Solve::join_new(uint32_t flow) {
   FlowRow& row = network_.flows_[flow];
   if (!row.is_present || std::exchange(row.joined, number_) == number_) return;
@@ -337,7 +342,8 @@ void MaxMin::Solve::join(uint32_t number) {
     return;
   }
   joined_ += bottleneck.held;
-  // Without a branch that depends on the link: half of the time goes by here.
+  // Touches the links of all shares. There is no branch that depends on the link, since half of the time is spent here:
+  // a link that was touched before is written behind the end of the list, where the next one overwrites it.
   const size_t before = touched_.size();
   touched_.resize(before + shares.size());
   uint32_t* end = touched_.data() + before;
@@ -355,8 +361,8 @@ void MaxMin::Solve::join(uint32_t number) {
   touched_.resize(static_cast<size_t>(end - touched_.data()));
 }
 
-// The share of a bottleneck that joins while the sweep goes on. The link of the share, when it is a bottleneck itself,
-// joins after it, and may fill sooner than it is queued for.
+// The share of a bottleneck that joins during the sweep. If the link of the share is a bottleneck itself, it joins as
+// well, by (3), and is queued again, since it may fill at a lower level than it is queued for.
 void MaxMin::Solve::join_in_sweep(const Share& share, double level, bool is_again) {
   LinkRow& link = links_[share.link];
   if (link.touched != number_) link.joined = 0;
@@ -367,7 +373,8 @@ void MaxMin::Solve::join_in_sweep(const Share& share, double level, bool is_agai
   requeue(share.link);
 }
 
-// Closes S: bottlenecks that wait in to_join_ come in, and before the sweep those among the links touched.
+// Closes S under (3): bottlenecks that wait in to_join_ join, and before the sweep also every touched link that is a
+// bottleneck. Each joins at most once (in the sweep once for each time that it has filled), so this ends.
 void MaxMin::Solve::join_affected() {
   for (;;) {
     if (!is_sweeping_ && joined_ > network_.present_ / 2 && joined_ < network_.present_) return join_all();
@@ -418,8 +425,9 @@ bool MaxMin::Solve::queue_if_lower(uint32_t number, double level) {
   return true;
 }
 
-// Queues the links that fill below `level` among those crossed by flows that rise on a link which is about to fill
-// there. Whether there are any.
+// The test of (2) for a link that is about to fill at `level`: queues all links that would fill lower and that a flow
+// rising on this link crosses. Whether there are any. The shares tell of the flows that this link held back before; any
+// others that rise on it are looked at one by one.
 bool MaxMin::Solve::queue_lower(uint32_t number, double level) {
   bool any = false;
   for (const Share& share : shares(number)) any |= queue_if_lower(share.link, level);
@@ -432,8 +440,9 @@ bool MaxMin::Solve::queue_lower(uint32_t number, double level) {
   return any;
 }
 
-// A link is about to fill at `level`, and flows on it may have a higher one: from outside S, or because their
-// bottleneck has filled. These bottlenecks join, or rise again. Whether there are any.
+// The test of (3) for a link that is about to fill at `level`: flows that cross it may have a higher level, from
+// outside S or because their bottleneck has filled already. Their bottlenecks join, or rise again. True if there
+// are any.
 bool MaxMin::Solve::join_higher(uint32_t number, double level) {
   const LinkRow& link = links_[number];
   // While it was a bottleneck no flow on it was above its level.
@@ -480,10 +489,11 @@ bool MaxMin::Solve::take_shares(uint32_t number, double level, bool are_same) {
 // Fills the link at `level`. False when other links are to fill before it; they are queued then.
 bool MaxMin::Solve::fill(uint32_t number, double level) {
   LinkRow& link = links_[number];
-  // By counting: as many flows rise as the bottleneck had, so they are the same.
+  // (1): as many flows rise as the bottleneck had, so they are the same, and their shares are right as they are.
   const bool are_same = link.rising == link.held;
   if (!are_same && queue_lower(number, level)) return false;
   if (join_higher(number, level)) return false;
+  // No link is lower and no flow is higher: this link is the bottleneck of all flows that rise on it.
   if (!are_same) take_rising_flows(number);
   CHECK(link.rising == link.held) << "on link " << number << ' ' << link.rising << " flows rise, " << link.held
                                   << " are held back";
@@ -532,12 +542,13 @@ void MaxMin::Solve::sweep() {
     refresh(number);
     if (links_[number].held > 0) requeue(number);
   }
-  // By one of its links a new flow is found.
+  // A new flow is on no bottleneck's share. One of its links is queued, and queue_lower() finds the others from there.
   for (const uint32_t flow : network_.pending_.flows) {
     if (network_.flows_[flow].is_present) requeue(network_.all_hops(flow).front().link);
   }
   is_sweeping_ = true;
   const auto level_of = [this](uint32_t link) { return level_now(link); };
+  // (4) says that this ends; kMostTries is far above what it takes.
   uint64_t tries = 0;
   for (uint32_t number = 0; queue_.pop(&number, level_of);) {
     CHECK(++tries < kMostTries * (links_.size() + 1)) << "link " << number << " at level " << level_now(number);

@@ -5,36 +5,39 @@
 // has a higher level. So levels belong to links: a flow has the level of its bottleneck. A cap on a flow's rate is a
 // link of its own, made for it here.
 //
-// Water-filling: let the levels of all flows rise together; whenever a link fills, it becomes the bottleneck of all
-// flows that still rise on it. A sweep over links by the level at which they fill takes each link once.
+// Water-filling (Bertsekas and Gallager, Data Networks, section 6.5.2): let the levels of all flows rise together;
+// whenever a link fills, it becomes the bottleneck of all flows that still rise on it. A sweep over links by the level
+// at which they fill takes each link once. The body refers to the claims below by their numbers.
 //
-// Sums instead of flows. The bottleneck of a flow hardly changes from one event to the next. So each bottleneck b
+// (1) Sums instead of flows. The bottleneck of a flow hardly changes from one event to the next. So each bottleneck b
 // keeps, for every link l that its flows cross, the sum of their uses there: its *share* of l. When b fills at level v
-// in a sweep, it takes share * v of every such l, whichever flows these are. Whether b still has the same flows is seen
-// by counting: as many rise on it as it had before if and only if they are the same, since every link that filled
-// earlier in the sweep has exactly its own. Only where the counts differ flows are looked at one by one, and change
+// in a sweep, it takes share * v of every such l, whichever flows these are. Counting shows whether b still has the
+// same flows: as many rise on it as it had before if and only if they are the same, since every link that filled
+// earlier in the sweep has exactly its own. Only where the counts differ are flows looked at one by one, and change
 // their bottleneck. So a sweep costs the number of shares, which for dense traffic is a fraction of its hops.
 //
-// The order of the sweep. A link may fill at level v as soon as no flow that rises on it crosses a link that would fill
-// lower; the rest of the network does not matter. So bottlenecks are queued by the level at which they would fill now,
-// which only grows; a link that is nobody's bottleneck is looked at when a flow on it is about to be fixed, and goes
-// first if it would fill lower. Most links never are.
+// (2) The order of the sweep. A link may fill at level v as soon as no flow that rises on it crosses a link that would
+// fill lower; the rest of the network does not matter. So bottlenecks are queued by the level at which they would fill
+// now, which only grows. A link that is no flow's bottleneck is looked at when a flow on it is about to be fixed, and
+// goes first if it would fill lower. Most links are never looked at.
 //
-// Solving again after a change touches only what can change. Let S be the set of bottlenecks that are solved anew; the
-// others keep their levels. S begins with the bottlenecks that changed and with the new flows. With a bottleneck come
-// all bottlenecks on which it has a share, because what its flows use there may change. A flow outside S then crosses
-// no link of S at which its level could rise; but a link may now limit a flow of S to a level below that of a flow
-// outside. That is seen when the link fills, and the bottleneck of this flow joins S there and then; bottlenecks that
-// filled before, and on which it has a share, rise again with theirs. All that rises again is above the link that
-// fills, so it comes to an end.
+// (3) Solving again after a change touches only what can change. Let S be the set of bottlenecks that are solved anew;
+// the others keep their levels. S begins with the bottlenecks that changed and with the new flows. With a bottleneck
+// come all bottlenecks on which it has a share, because what its flows use there may change. A flow outside S then
+// crosses no link of S at which its level could rise; but a link may now limit a flow of S to a level below that of a
+// flow outside. That is seen when the link fills, and the bottleneck of this flow joins S there and then; bottlenecks
+// that filled before, and on which it has a share, rise again with theirs.
+//
+// (4) The sweep ends. All bottlenecks that rise again are above the link that fills, so the lowest level that is not
+// settled grows, and each level is that of one link of a finite number.
 //
 // Consequence: when a flow of level v ends, nothing below v is looked at. When S becomes half of all flows, it is
-// quicker to take all at once, since what they use of each link is known; and where that was so lately, it is done
-// without looking first.
+// quicker to solve all flows at once, since their use of each link is known; and where that was so lately, it is done
+// without searching for S first.
 //
-// No tolerance but for rounding: levels are computed by sums and quotients of doubles, whose error of one part in 10^15
-// an event does not add up, since a link's free capacity is computed afresh when all its flows are solved, or after
-// kRefresh solves. Links whose levels differ by less than one part in 10^14 may fill in any order.
+// No tolerance except for rounding: levels are computed by sums and quotients of doubles, whose error of one part in
+// 10^15 an event does not add up, since a link's free capacity is computed afresh when all its flows are solved, or
+// after kRefresh solves. Links whose levels differ by less than one part in 10^14 may fill in any order.
 //
 // One thread.
 #pragma once
@@ -67,7 +70,7 @@ class MaxMin {
   void remove(uint32_t flow);
   void set_capacity(uint32_t link, double capacity);
 
-  // Makes all levels right, and says what is different now.
+  // Makes all levels right. The four functions below tell what changed.
   void solve();
   bool is_solved() const { return pending_.links.empty() && pending_.flows.empty(); }  // nothing changed since solve()
   // Until the next call. Flows that have another bottleneck than before, or their first one.
@@ -118,7 +121,7 @@ class MaxMin {
     uint32_t joined = 0;  // the solve that it joined as a new one
     bool is_present = false;
   };
-  // What is read at random for every event, in one cache line a link.
+  // The numbers of a link that every event reads in random order, in one cache line.
   struct alignas(64) LinkRow {
     double free = 0;  // capacity not used by the levels as they are, those of S not counted while it is solved
     double capacity = 0;
@@ -134,8 +137,8 @@ class MaxMin {
     bool is_busy = false;
     uint16_t solves = 0;  // since `free` was computed from nothing
   };
-  // Of a bottleneck: what its flows use of a link for a unit of level, and how many there are. Now and then there are
-  // two shares of one link.
+  // Of a bottleneck: how much its flows use of a link for a unit of level, and how many flows they are. Sometimes there
+  // are two shares of one link.
   struct Share {
     double use = 0;
     uint32_t link = 0;

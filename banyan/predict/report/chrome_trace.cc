@@ -92,7 +92,7 @@ class TraceWriter {
   void write_loads();
   void write_events();
   void instant(std::string_view name, Picoseconds time);
-  void name_thread(uint32_t rank, uint32_t stream, size_t lane, uint64_t thread);
+  void name_thread(uint32_t rank, uint32_t stream, size_t track, uint64_t thread);
 
   const ReportInput& input_;
   const Prediction& trace_;
@@ -113,34 +113,34 @@ void TraceWriter::write_ranks() {
   }
 }
 
-void TraceWriter::name_thread(uint32_t rank, uint32_t stream, size_t lane, uint64_t thread) {
+void TraceWriter::name_thread(uint32_t rank, uint32_t stream, size_t track, uint64_t thread) {
   std::string name = trace_.ranks[rank].streams[stream];
-  if (lane > 0) name += " (" + std::to_string(lane + 1) + ")";
+  if (track > 0) name += " (" + std::to_string(track + 1) + ")";
   describe("thread_name", rank + 1, thread, "name", name);
-  sort_at("thread_sort_index", rank + 1, thread, uint64_t{stream} * 1000 + lane);
+  sort_at("thread_sort_index", rank + 1, thread, uint64_t{stream} * 1000 + track);
 }
 
 void TraceWriter::write_spans() {
-  // Where each lane of each stream is free again; streams of all ranks in one row.
+  // Where each track of each stream is free again; streams of all ranks in one row.
   std::vector<size_t> first_stream{0};
   for (const PredictedRank& rank : trace_.ranks) first_stream.push_back(first_stream.back() + rank.streams.size());
-  std::vector<std::vector<Picoseconds>> lanes(first_stream.back());
+  std::vector<std::vector<Picoseconds>> tracks(first_stream.back());
   std::vector<uint64_t> further_threads(trace_.ranks.size());
-  std::map<std::pair<size_t, size_t>, uint64_t> thread_of;  // of (stream, lane), beyond a stream's first lane
+  std::map<std::pair<size_t, size_t>, uint64_t> thread_of;  // of (stream, track), beyond a stream's first track
   for (const PredictedSpan& span : trace_.spans) {
     const size_t stream = first_stream[span.rank] + span.stream;
-    auto& free_at = lanes[stream];
-    const auto lane = static_cast<size_t>(
+    auto& free_at = tracks[stream];
+    const auto track = static_cast<size_t>(
         std::find_if(free_at.begin(), free_at.end(), [&](Picoseconds time) { return time <= span.begin; }) -
         free_at.begin());
-    if (lane == free_at.size()) free_at.emplace_back();
-    free_at[lane] = span.end;
+    if (track == free_at.size()) free_at.emplace_back();
+    free_at[track] = span.end;
     uint64_t thread = uint64_t{span.stream} + 1;
-    if (lane > 0) {
-      const auto [entry, is_new] = thread_of.try_emplace({stream, lane}, 0);
+    if (track > 0) {
+      const auto [entry, is_new] = thread_of.try_emplace({stream, track}, 0);
       if (is_new) {
         entry->second = trace_.ranks[span.rank].streams.size() + ++further_threads[span.rank];
-        name_thread(span.rank, span.stream, lane, entry->second);
+        name_thread(span.rank, span.stream, track, entry->second);
       }
       thread = entry->second;
     }

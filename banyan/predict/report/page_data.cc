@@ -78,7 +78,7 @@ class PageWriter {
   void write_links();
   void write_drawing();
   void write_unit(const picture::Unit& unit);
-  void write_lane(const std::vector<LinkId>& links);
+  void write_direction(const std::vector<LinkId>& links);
   void write_points();
   double load_of(LinkId link) const { return index(link) < standings_.size() ? standings_[index(link)].load : 0; }
 
@@ -340,7 +340,7 @@ void PageWriter::write_unit(const picture::Unit& unit) {
 }
 
 // The links that one direction of a line stands for.
-void PageWriter::write_lane(const std::vector<LinkId>& links) {
+void PageWriter::write_direction(const std::vector<LinkId>& links) {
   if (links.empty()) {
     json_.null();
     return;
@@ -408,9 +408,9 @@ void PageWriter::write_drawing() {
       json_.number(std::round(point.x * 10) / 10).number(std::round(point.y * 10) / 10);
     }
     json_.close().key("forth");
-    write_lane(edge.forth);
+    write_direction(edge.forth);
     json_.key("back");
-    write_lane(edge.back);
+    write_direction(edge.back);
     json_.close();
   }
   json_.close().close();

@@ -33,7 +33,7 @@ TEST(PageData, HoldsEverySpanWithItsTimes) {
     expected.emplace(rank.name, rank.streams[span.stream], span.begin.count(), span.end.count(),
                      prediction.names[span.name], to_string(span.kind));
   }
-  for (const json& track : data["tracks"]) {
+  for (const json& track : data["directions"]) {
     int64_t last = 0;
     const json& spans = track["spans"];
     for (size_t i = 0; i < spans.size(); i += 4) {
@@ -84,7 +84,7 @@ TEST(PageData, KeepsWholeRanksWhenThereAreTooManySpans) {
   for (const PredictedSpan& span : input.prediction.spans) ++of_rank[span.rank];
   const PageSpans page = choose_spans(input.prediction, most);
   size_t total = 0;
-  for (const PageSpans::Track& track : page.tracks) {
+  for (const PageSpans::Track& track : page.directions) {
     kept[track.rank] += track.spans.size();
     total += track.spans.size();
   }
@@ -103,7 +103,7 @@ TEST(PageData, KeepsTheLongestSpansOfARankThatIsTooLarge) {
   size_t total = 0;
   Picoseconds shortest = Picoseconds::max(), longest_left{0};
   std::set<uint32_t> chosen;
-  for (const PageSpans::Track& track : page.tracks) {
+  for (const PageSpans::Track& track : page.directions) {
     EXPECT_EQ(track.rank, input.prediction.spans.front().rank);
     total += track.spans.size();
     chosen.insert(track.spans.begin(), track.spans.end());
@@ -111,7 +111,7 @@ TEST(PageData, KeepsTheLongestSpansOfARankThatIsTooLarge) {
   for (uint32_t i = 0; i < input.prediction.spans.size(); ++i) {
     const PredictedSpan& span = input.prediction.spans[i];
     if (chosen.contains(i)) shortest = std::min(shortest, span.end - span.begin);
-    if (!chosen.contains(i) && span.rank == page.tracks[0].rank)
+    if (!chosen.contains(i) && span.rank == page.directions[0].rank)
       longest_left = std::max(longest_left, span.end - span.begin);
   }
   EXPECT_LE(total, 10u);
@@ -126,7 +126,7 @@ TEST(PageData, NeverHoldsMoreThanItsLimits) {
     SCOPED_TRACE(most);
     const json data = data_of(input, {.spans = most, .ranks = most, .links = most, .lines = most, .samples = most});
     size_t spans = 0;
-    for (const json& track : data["tracks"]) spans += track["spans"].size() / 4;
+    for (const json& track : data["directions"]) spans += track["spans"].size() / 4;
     EXPECT_LE(spans, most);
     EXPECT_LE(data["ranks"].size(), std::max<size_t>(most, 1));
     EXPECT_LE(data["links"].size(), most);
@@ -192,7 +192,7 @@ TEST(PageData, TellsOfLinksThatChangeAndJobsThatFail) {
     if (row.contains("states")) rows[row["name"]] = row;
   }
   EXPECT_EQ(rows.size(), 8u);
-  size_t lanes = 0;
+  size_t directions = 0;
   for (const auto& [name, row] : rows) {
     const json& states = row["states"];
     ASSERT_EQ(states.size(), 3u) << name;
@@ -200,11 +200,11 @@ TEST(PageData, TellsOfLinksThatChangeAndJobsThatFail) {
     const json& line = data["drawing"]["lines"][row["line"].get<size_t>()];
     for (const char* side : {"forth", "back"}) {
       if (line[side]["hottest"] != name) continue;
-      ++lanes;
+      ++directions;
       EXPECT_EQ(line[side]["down"], json::array({states[0], states[1]})) << name;
     }
   }
-  EXPECT_GE(lanes, 4u);
+  EXPECT_GE(directions, 4u);
   EXPECT_EQ(data_of(input, {.events = 3})["events"].size(), 3u);
   EXPECT_THAT(notes_of(data_of(input, {.events = 3})), HasSubstr("marks the first 3"));
 }

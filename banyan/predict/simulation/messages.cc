@@ -31,20 +31,20 @@ uint32_t JobMessages::find(RankNode place, bool is_send) {
   const job::Node& node = ranks_.node(place);
   const Job& job = ranks_.job_of(place.rank);
   const uint32_t peer = job.peer(rank.in_job, node.slot);
-  LaneKey key{place.rank, JobKinds::first_slot_of(job, rank.in_job, peer), node.tag};
+  QueueKey key{place.rank, JobKinds::first_slot_of(job, rank.in_job, peer), node.tag};
   if (!is_send) {
     key.rank = kinds_.kind_of_rank(kinds_.first_rank(rank.job) + peer);
     key.slot = JobKinds::first_slot_of(job, peer, rank.in_job);
   }
-  Lane& lane = lanes_[key];
-  std::deque<uint32_t>& partners = is_send ? lane.receives : lane.sends;
+  Queue& queue = queues_[key];
+  std::deque<uint32_t>& partners = is_send ? queue.receives : queue.sends;
   if (!partners.empty()) {
     const uint32_t message = partners.front();
     partners.pop_front();
     return message;
   }
   const uint32_t message = make();
-  (is_send ? lane.sends : lane.receives).push_back(message);
+  (is_send ? queue.sends : queue.receives).push_back(message);
   return message;
 }
 

@@ -39,11 +39,11 @@ class JobMessages {
   void name_waiting(std::vector<std::string>& phrases) const;
 
  private:
-  struct LaneKey {
+  struct QueueKey {
     uint32_t rank, slot, tag;  // of the sender
-    friend auto operator<=>(const LaneKey&, const LaneKey&) = default;
+    friend auto operator<=>(const QueueKey&, const QueueKey&) = default;
   };
-  struct Lane {
+  struct Queue {
     std::deque<uint32_t> sends, receives;  // messages that wait for their partner; one of both is empty
   };
 
@@ -56,7 +56,7 @@ class JobMessages {
   std::deque<job::MessageMatch> matches_;  // by job, where receives take from anybody
   std::vector<JobMessage> messages_;
   std::vector<uint32_t> free_;
-  std::map<LaneKey, Lane> lanes_;
+  std::map<QueueKey, Queue> queues_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> waiting_;  // messages by rank and node, where matches_ decide
 };
 

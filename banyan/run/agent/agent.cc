@@ -15,8 +15,8 @@
 
 #include "banyan/base/check.h"
 #include "banyan/run/agent/core.h"
-#include "banyan/run/agent/lanes.h"
 #include "banyan/run/agent/socket_dialer.h"
+#include "banyan/run/agent/transport_connections.h"
 #include "banyan/run/join/acceptor.h"
 #include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/join/wire.h"
@@ -69,29 +69,28 @@ std::vector<SocketDialer::Peer> peers_of(const World& world, const std::string& 
   return peers;
 }
 
-// The transport's side of Lanes.
+// The transport's side of TransportConnections.
 class LaneConnector : public Connector {
  public:
-  LaneConnector(std::shared_ptr<Mailbox> mailbox, Lanes& lanes, LaneGroup group)
+  LaneConnector(std::shared_ptr<Mailbox> mailbox, TransportConnections& connections, ConnectionGroup group)
       : mailbox_(std::move(mailbox)),
-        lanes_(lanes),
+        connections_(connections),
         communicator_(group.communicator),
         size_(group.members.size()),
         answers_(std::make_shared<AnswerQueue>()) {
-    mailbox_->post([&lanes, group = std::move(group), answers = answers_] { lanes.open(group, answers); });
+    mailbox_->post([&connections, group = std::move(group), answers = answers_] { connections.open(group, answers); });
   }
   ~LaneConnector() override {
     // A fork may have copied the mailbox while it was locked.
     if (getpid() != pid_) return;
-    mailbox_->post([&lanes = lanes_, communicator = communicator_] { lanes.close(communicator); });
+    mailbox_->post([&connections = connections_, communicator = communicator_] { connections.close(communicator); });
   }
 
   void request(uint32_t peer, uint32_t lane, const Path& path) override {
     CHECK(peer < size_) << "peer=" << peer << " of " << size_;
     if (getpid() != pid_) throw Error(ErrorCode::unsupported, "a forked process cannot use its parent's connections");
-    const bool is_posted = mailbox_->post([&lanes = lanes_, communicator = communicator_, peer, lane, path] {
-      lanes.request(communicator, peer, lane, path);
-    });
+    const bool is_posted = mailbox_->post([&connections = connections_, communicator = communicator_, peer, lane,
+                                           path] { connections.request(communicator, peer, lane, path); });
     if (is_posted) return;
     answers_->put({.peer = peer,
                    .lane = lane,
@@ -103,11 +102,11 @@ class LaneConnector : public Connector {
 
  private:
   pid_t pid_ = getpid();
-  std::shared_ptr<Mailbox> mailbox_;  // shared with the reactor
-  Lanes& lanes_;                      // used on the reactor's thread only, so not when there is none
+  std::shared_ptr<Mailbox> mailbox_;   // shared with the reactor
+  TransportConnections& connections_;  // used on the reactor's thread only, so not when there is none
   uint64_t communicator_;
   size_t size_;
-  std::shared_ptr<AnswerQueue> answers_;  // shared with Lanes
+  std::shared_ptr<AnswerQueue> answers_;  // shared with TransportConnections
 };
 
 // The agents of this process, whose threads end when exit() is called: behind its back, libraries that they use clear
@@ -161,8 +160,9 @@ class Agent::Impl {
                .heartbeat = options.heartbeat,
                .silent_after = options.silent_after,
                .lost_after = options.lost_after},
-              {.joined = [this] { joined_.set_value(); }, .changed = [this](uint32_t rank) { lanes_.changed(rank); }}),
-        lanes_(reactor_, connects_, core_.liveness(), world_name_, targets_of(world_)),
+              {.joined = [this] { joined_.set_value(); },
+               .changed = [this](uint32_t rank) { connections_.changed(rank); }}),
+        connections_(reactor_, connects_, core_.liveness(), world_name_, targets_of(world_)),
         acceptor_(reactor_, std::move(listener), secret,
                   {.stranger_time = options.stranger_time, .stranger_limit = options.stranger_limit},
                   [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); }) {}
@@ -211,7 +211,7 @@ class Agent::Impl {
   const World& world() const { return world_; }
   AgentCore& core() { return core_; }
   const AgentCore& core() const { return core_; }
-  Lanes& lanes() { return lanes_; }
+  TransportConnections& connections() { return connections_; }
   const Acceptor& acceptor() const { return acceptor_; }
   const std::shared_ptr<Mailbox>& mailbox() const { return reactor_.mailbox(); }
   const std::shared_ptr<std::atomic<uint32_t>>& expectations() const { return expectations_; }
@@ -238,7 +238,7 @@ class Agent::Impl {
     if (payload.text() != world_name_ || payload.number<uint32_t>() != world_.rank) {
       return "a process called that takes this one for another; its group is not ours";
     }
-    if (greeting.purpose == "lane") return lanes_.admit(payload, socket);
+    if (greeting.purpose == "lane") return connections_.admit(payload, socket);
     const uint32_t rank = payload.number<uint32_t>();
     payload.end();
     if (rank >= core_.liveness().size() || rank == world_.rank)
@@ -262,7 +262,7 @@ class Agent::Impl {
   const std::chrono::milliseconds lost_after_;
   ProcessWatch watch_;
   AgentCore core_;
-  Lanes lanes_;
+  TransportConnections connections_;
   Acceptor acceptor_;
   std::thread thread_;
 };
@@ -318,8 +318,8 @@ std::unique_ptr<Connector> Agent::connector(uint64_t communicator, std::vector<u
   CHECK(own < members.size() && members[own] == rank()) << "own=" << own << " of " << members.size();
   impl_->check_process();
   return std::make_unique<LaneConnector>(
-      impl_->mailbox(), impl_->lanes(),
-      LaneGroup{.communicator = communicator, .members = std::move(members), .own = own, .at_most = at_most});
+      impl_->mailbox(), impl_->connections(),
+      ConnectionGroup{.communicator = communicator, .members = std::move(members), .own = own, .at_most = at_most});
 }
 
 HookRegistration Agent::attach(uint64_t communicator, CommunicatorHooks hooks) {

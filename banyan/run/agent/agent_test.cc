@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Clock = Agent::Clock;
-using Seat = ForkedWorld::Seat;
+using Member = ForkedWorld::Member;
 
 constexpr std::chrono::seconds kLong = ForkedWorld::kLong;
 constexpr uint64_t kGroup = 77;  // a communicator
@@ -39,16 +39,16 @@ size_t open_descriptors() {
 // ---- Who lives
 
 TEST(Agent, NoticesADeathOnItsHostAndOnOthers) {
-  ForkedWorld world({"a", "a", "b", "c", "b"}, [](Seat& seat) -> std::string {
-    const auto agent = sit_down(seat);
-    seat.say(1);
+  ForkedWorld world({"a", "a", "b", "c", "b"}, [](Member& member) -> std::string {
+    const auto agent = start_agent(member);
+    member.say(1);
     if (!wait_for_state(*agent, 2, Health::dead)) return "it was not noticed";
-    const milliseconds time = seat.board.since_strike();
+    const milliseconds time = member.board.since_strike();
     for (const uint32_t other : {0u, 1u, 3u, 4u}) {
       if (agent->liveness().state(other) != Health::alive) return "too many are dead";
     }
-    seat.say(2);
-    seat.test_says(2);
+    member.say(2);
+    member.wait_for_test(2);
     return agent->liveness().why(2) + "; after " + std::to_string(time.count()) + " ms";
   });
   ASSERT_TRUE(world.all_say(1));
@@ -64,18 +64,18 @@ TEST(Agent, NoticesADeathOnItsHostAndOnOthers) {
 }
 
 TEST(Agent, NoticesTheDeathOfTheHubAndOfItsSuccessor) {
-  ForkedWorld world({"a", "b", "c", "d"}, [](Seat& seat) -> std::string {
-    const auto agent = sit_down(seat);
-    seat.say(1);
+  ForkedWorld world({"a", "b", "c", "d"}, [](Member& member) -> std::string {
+    const auto agent = start_agent(member);
+    member.say(1);
     if (!wait_for_state(*agent, 0, Health::dead)) return "the death of the hub was not noticed";
-    const milliseconds first = seat.board.since_strike();
-    seat.say(2);
+    const milliseconds first = member.board.since_strike();
+    member.say(2);
     if (!wait_for_state(*agent, 1, Health::dead)) return "the death of its successor was not noticed";
-    const milliseconds second = seat.board.since_strike();
+    const milliseconds second = member.board.since_strike();
     const std::string others = std::string(to_string(agent->liveness().state(2))) + " and " +
                                std::string(to_string(agent->liveness().state(3)));
-    seat.say(3);
-    seat.test_says(3);
+    member.say(3);
+    member.wait_for_test(3);
     return "after " + std::to_string(first.count()) + " and " + std::to_string(second.count()) + " ms, " + others;
   });
   ASSERT_TRUE(world.all_say(1));
@@ -93,17 +93,17 @@ TEST(Agent, NoticesTheDeathOfTheHubAndOfItsSuccessor) {
 
 TEST(Agent, CallsTheStoppedSilentUntilTheyGoOn) {
   for (const uint32_t stopped : {0u, 2u}) {
-    ForkedWorld world({"a", "b", "a"}, [stopped](Seat& seat) -> std::string {
-      const auto agent = sit_down(seat);
+    ForkedWorld world({"a", "b", "a"}, [stopped](Member& member) -> std::string {
+      const auto agent = start_agent(member);
       const Agent::Expectation expectation = agent->expect();
-      seat.say(1);
-      if (seat.rank() != stopped) {
+      member.say(1);
+      if (member.rank() != stopped) {
         if (!wait_for_state(*agent, stopped, Health::silent)) return "its silence was not noticed";
-        seat.say(2);
+        member.say(2);
         if (!wait_for_state(*agent, stopped, Health::alive)) return "its return was not noticed";
-        seat.say(3);
+        member.say(3);
       }
-      seat.test_says(2);
+      member.wait_for_test(2);
       return "well";
     });
     ASSERT_TRUE(world.all_say(1));
@@ -124,11 +124,11 @@ TEST(Agent, TellsLeavingFromDying) {
   for (int round = 0; round < 5; ++round) {
     for (uint32_t last = 0; last < 5; ++last) {
       // All but one leave at once, hubs and their successors among them.
-      ForkedWorld world({"a", "a", "b", "b", "c"}, [last](Seat& seat) -> std::string {
-        auto agent = sit_down(seat);
-        seat.say(1);
-        seat.test_says(2);
-        if (seat.rank() != last) {
+      ForkedWorld world({"a", "a", "b", "b", "c"}, [last](Member& member) -> std::string {
+        auto agent = start_agent(member);
+        member.say(1);
+        member.wait_for_test(2);
+        if (member.rank() != last) {
           const Clock::time_point deadline = soon();
           agent->leave(deadline);
           return Clock::now() < deadline ? "well" : "nobody let it go";
@@ -150,16 +150,16 @@ TEST(Agent, TellsLeavingFromDying) {
 }
 
 TEST(Agent, DoesNotBelieveAProcessThatOnlyHasTheNumber) {
-  ForkedWorld world({"a", "a", "a"}, [](Seat& seat) -> std::string {
-    if (seat.rank() == 2) {  // lives, but is not who it was
-      seat.test_says(2);
+  ForkedWorld world({"a", "a", "a"}, [](Member& member) -> std::string {
+    if (member.rank() == 2) {  // lives, but is not who it was
+      member.wait_for_test(2);
       return "";
     }
-    seat.world.members[2].start_time -= 1;
-    const auto agent = sit_down(seat);
+    member.world.members[2].start_time -= 1;
+    const auto agent = start_agent(member);
     const bool is_dead = wait_for_state(*agent, 2, Health::dead);
-    seat.say(1);
-    seat.test_says(2);
+    member.say(1);
+    member.wait_for_test(2);
     return is_dead ? "dead" : "alive";
   });
   for (const uint32_t rank : {0u, 1u}) EXPECT_TRUE(world.board().wait_for(rank, 1));
@@ -172,7 +172,7 @@ TEST(Agent, TellsItsHooksOfEachChange) {
   LocalWorld world(3);
   std::promise<void> changed;
   const HookRegistration hooks =
-      world[2].attach(kGroup, {.state = {}, .told = {}, .liveness_changed = [&, is_told = false]() mutable {
+      world[2].attach(kGroup, {.state = {}, .broadcast = {}, .liveness_changed = [&, is_told = false]() mutable {
                                  if (!std::exchange(is_told, true)) changed.set_value();
                                }});
   world.end(1);
@@ -181,18 +181,18 @@ TEST(Agent, TellsItsHooksOfEachChange) {
 }
 
 TEST(Agent, NoticesADeathWhenAForkedChildLivesOn) {
-  ForkedWorld world({"a", "b"}, [](Seat& seat) -> std::string {
-    const auto agent = sit_down(seat);
-    if (seat.rank() == 1 && fork() == 0) {
-      seat.say(1);
-      seat.test_says(9);
+  ForkedWorld world({"a", "b"}, [](Member& member) -> std::string {
+    const auto agent = start_agent(member);
+    if (member.rank() == 1 && fork() == 0) {
+      member.say(1);
+      member.wait_for_test(9);
       _exit(0);
     }
-    if (seat.rank() == 1) {
-      seat.test_says(9);
+    if (member.rank() == 1) {
+      member.wait_for_test(9);
       return "";
     }
-    seat.say(1);
+    member.say(1);
     const bool is_dead = wait_for_state(*agent, 1, Health::dead);
     return is_dead ? agent->liveness().why(1) : "it was not noticed";
   });
@@ -205,7 +205,7 @@ TEST(Agent, NoticesADeathWhenAForkedChildLivesOn) {
 // ---- StateQueries
 
 CommunicatorHooks state_of(const std::string& text) {
-  return {.state = [text] { return text; }, .told = {}, .liveness_changed = {}};
+  return {.state = [text] { return text; }, .broadcast = {}, .liveness_changed = {}};
 }
 
 TEST(Agent, AsksAllForTheirState) {
@@ -225,13 +225,13 @@ TEST(Agent, AsksAllForTheirState) {
 }
 
 TEST(Agent, SaysWhoDoesNotAnswer) {
-  ForkedWorld world({"a", "b", "a", "b"}, [](Seat& seat) -> std::string {
-    const auto agent = sit_down(seat);
-    const HookRegistration hooks = agent->attach(kGroup, state_of("I am " + std::to_string(seat.rank())));
-    seat.say(1);
-    seat.test_says(2);
-    if (seat.rank() != 1) {
-      seat.test_says(3);
+  ForkedWorld world({"a", "b", "a", "b"}, [](Member& member) -> std::string {
+    const auto agent = start_agent(member);
+    const HookRegistration hooks = agent->attach(kGroup, state_of("I am " + std::to_string(member.rank())));
+    member.say(1);
+    member.wait_for_test(2);
+    if (member.rank() != 1) {
+      member.wait_for_test(3);
       return "";
     }
     if (!wait_for_state(*agent, 2, Health::dead)) return "the death was not noticed";
@@ -249,24 +249,24 @@ TEST(Agent, SaysWhoDoesNotAnswer) {
 }
 
 TEST(Agent, AsksWithoutAHubThatIsStopped) {
-  ForkedWorld world({"a", "b", "c"}, [](Seat& seat) -> std::string {
-    const auto agent = sit_down(seat);
+  ForkedWorld world({"a", "b", "c"}, [](Member& member) -> std::string {
+    const auto agent = start_agent(member);
     std::promise<std::string> dumped;
-    CommunicatorHooks hooks = state_of("I am " + std::to_string(seat.rank()));
-    hooks.told = [&](const std::string& reason) { dumped.set_value(reason); };
+    CommunicatorHooks hooks = state_of("I am " + std::to_string(member.rank()));
+    hooks.broadcast = [&](const std::string& reason) { dumped.set_value(reason); };
     const HookRegistration registration = agent->attach(kGroup, hooks);
-    seat.say(1);
-    seat.test_says(2);
+    member.say(1);
+    member.wait_for_test(2);
     std::string text;
-    if (seat.rank() == 1) {
+    if (member.rank() == 1) {
       const auto reports = agent->ask_states(kGroup, Clock::now() + milliseconds(1000));
       text = std::string(to_string(reports[0].health)) + " " + reports[2].text + " ";
       agent->tell(kGroup, "rank 0 is late");
     }
     std::future<std::string> reason = dumped.get_future();
     if (reason.wait_for(kLong) == std::future_status::ready) text += reason.get();
-    seat.say(2);
-    seat.test_says(3);
+    member.say(2);
+    member.wait_for_test(3);
     return text;
   });
   ASSERT_TRUE(world.all_say(1));
@@ -289,7 +289,7 @@ TEST(Agent, HasAllWriteDownWhatTheyKnow) {
   std::vector<HookRegistration> hooks;
   for (uint32_t rank = 0; rank < 4; ++rank) {
     hooks.push_back(world[rank].attach(kGroup, {.state = {},
-                                                .told =
+                                                .broadcast =
                                                     [&](const std::string& reason) {
                                                       const std::lock_guard lock(mutex);
                                                       reasons.push_back(reason);

@@ -12,11 +12,11 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = Agreement::PaxosMessage::Kind;
 
-// Before a rank that is not the lowest proposes: time for those below it to do so, and for one below to be first.
+// A rank that is not the lowest waits before it proposes: kTurn, and kTurnEach for every lower rank, which goes first.
 constexpr milliseconds kTurn{200}, kTurnEach{50};
-// What a proposal needs at least when patience with the late is at its end already.
+// The least time for a proposal whose patience with late ranks has run out already.
 constexpr milliseconds kRound{200};
-// How much longer than its patience a proposer may be quiet.
+// A proposer may be quiet for its patience and this much longer.
 constexpr milliseconds kSlack{250};
 
 uint32_t proposer_of(Agreement::Ballot ballot) { return static_cast<uint32_t>(ballot); }
@@ -116,7 +116,7 @@ void Agreement::received(uint32_t from, const PaxosMessage& paxos, Clock::time_p
     case Kind::excluded:
       if (question_ && !is_settled()) fail_as_left_out();
       return;
-    case Kind::outbid:
+    case Kind::rejected:
       if (phase_ != Phase::idle && paxos.ballot > promised_) step_down(now);
       return;
     case Kind::pending:
@@ -126,13 +126,13 @@ void Agreement::received(uint32_t from, const PaxosMessage& paxos, Clock::time_p
       if (is_current && phase_ == Phase::preparing) on_promise(from, paxos, now);
       return;
     case Kind::accepted:
-    case Kind::heard:
+    case Kind::learned:
       if (!is_current || phase_ != (paxos.kind == Kind::accepted ? Phase::accepting : Phase::deciding)) return;
       confirmed_.insert(from);
       if (phase_ == Phase::accepting) {
         check_accepted();
       } else {
-        check_heard();
+        check_learned();
       }
       return;
     case Kind::withdrawn:
@@ -148,7 +148,7 @@ void Agreement::gone(uint32_t rank, Clock::time_point now) {
   } else if (phase_ == Phase::accepting) {
     if (contains(accepted_->list.ranks, rank)) propose(now);
   } else if (phase_ == Phase::deciding) {
-    check_heard();
+    check_learned();
   } else if (proposer_of(promised_) == rank) {
     idle_since_ = now;
   }
@@ -157,6 +157,8 @@ void Agreement::gone(uint32_t rank, Clock::time_point now) {
 
 // ---- As acceptor
 
+// Answers a prepare. The promise tells of the proposal that this rank accepted last, for (2), and of what the new
+// proposer must know to choose a list: opinions, cards, and the ranks that this one has seen end.
 Agreement::PaxosMessage Agreement::promise_message() const {
   PaxosMessage paxos{.kind = Kind::promise, .ballot = promised_};
   paxos.has_announced = accepted_ && accepted_->ballot == announced_;
@@ -171,11 +173,12 @@ Agreement::PaxosMessage Agreement::promise_message() const {
 }
 
 void Agreement::on_prepare(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
+  // (1): a decision is adopted by whoever proposes later.
   if (decided_) return send(from, {.kind = Kind::decided, .ballot = paxos.ballot, .proposal = decided_});
   if (question_ && contains(question_->excluded, from)) {
     return send(from, {.kind = Kind::excluded, .ballot = paxos.ballot});
   }
-  if (paxos.ballot <= promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
+  if (paxos.ballot <= promised_) return send(from, {.kind = Kind::rejected, .ballot = promised_});
   step_down(now);
   promised_ = paxos.ballot;
   is_abandoned_ = false;
@@ -189,7 +192,7 @@ void Agreement::on_prepare(uint32_t from, const PaxosMessage& paxos, Clock::time
 
 void Agreement::on_accept(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
   if (decided_) return send(from, {.kind = Kind::decided, .ballot = paxos.ballot, .proposal = decided_});
-  if (paxos.ballot < promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
+  if (paxos.ballot < promised_) return send(from, {.kind = Kind::rejected, .ballot = promised_});
   if (!question_ || failure_) return send(from, {.kind = Kind::withdrawn, .ballot = paxos.ballot});
   promised_ = paxos.ballot;
   leader_heard_at_ = now;
@@ -199,13 +202,13 @@ void Agreement::on_accept(uint32_t from, const PaxosMessage& paxos, Clock::time_
 
 void Agreement::on_decide(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
   if (!decided_) {
-    if (paxos.ballot < promised_) return send(from, {.kind = Kind::outbid, .ballot = promised_});
-    if (!accepted_ || accepted_->ballot != paxos.ballot) return;  // it was not asked of us
+    if (paxos.ballot < promised_) return send(from, {.kind = Kind::rejected, .ballot = promised_});
+    if (!accepted_ || accepted_->ballot != paxos.ballot) return;  // this rank has not accepted such a proposal
     if (failure_) return send(from, {.kind = Kind::withdrawn, .ballot = paxos.ballot});
     step_down(now);
     decide(*accepted_);
   }
-  send(from, {.kind = Kind::heard, .ballot = paxos.ballot});
+  send(from, {.kind = Kind::learned, .ballot = paxos.ballot});
 }
 
 void Agreement::on_abandon(uint32_t from, const PaxosMessage& paxos, Clock::time_point now) {
@@ -228,6 +231,7 @@ void Agreement::decide(Proposal proposal) {
 
 // ---- As proposer
 
+// Begins a ballot above all that were seen. It is this rank's alone, since its number is the lower half.
 void Agreement::propose(Clock::time_point now) {
   promised_ = highest_ = ((highest_ >> 32) + 1) << 32 | own_;
   is_abandoned_ = false;
@@ -254,7 +258,7 @@ void Agreement::on_promise(uint32_t from, const PaxosMessage& paxos, Clock::time
     if (rank != own_) gone_.insert(rank);
   }
   if (is_overdue_) {
-    // This rank was early. The others begin to come now, and deserve its patience as well.
+    // This rank called early and its patience has run out. The others begin to call now, so it is patient once more.
     is_overdue_ = false;
     phase_end_ = now + question_->patience;
   }
@@ -273,6 +277,8 @@ std::vector<uint32_t> Agreement::missing() const {
   return ranks;
 }
 
+// The ranks for which (2) does not hold: of the highest proposal that was accepted, those that have not answered and
+// may live, unless its proposer has answered that it never sent decide.
 std::vector<uint32_t> Agreement::doubtful() const {
   const Proposal* highest = nullptr;
   for (const auto& [rank, promise] : promises_) {
@@ -280,8 +286,8 @@ std::vector<uint32_t> Agreement::doubtful() const {
   }
   if (!highest) return {};
   const uint32_t proposer = proposer_of(highest->ballot);
-  const auto own_word = promises_.find(proposer);
-  if (own_word != promises_.end() && !own_word->second.has_announced) return {};
+  const auto of_proposer = promises_.find(proposer);
+  if (of_proposer != promises_.end() && !of_proposer->second.has_announced) return {};
   std::vector<uint32_t> ranks;
   for (const uint32_t rank : highest->list.ranks) {
     if (rank != proposer && !promises_.contains(rank) && !gone_.contains(rank)) ranks.push_back(rank);
@@ -289,6 +295,8 @@ std::vector<uint32_t> Agreement::doubtful() const {
   return ranks;
 }
 
+// Whether a list of these ranks has more than half of all whose agents answer, or half with the lowest: of two such
+// lists at most one exists, so a rank that gave up on the old group early does not found a group alone (survivors.h).
 bool Agreement::is_enough(const std::vector<uint32_t>& here) const {
   std::vector<uint32_t> reachable = here;
   for (const uint32_t rank : pending_) {
@@ -298,6 +306,8 @@ bool Agreement::is_enough(const std::vector<uint32_t>& here) const {
   return 2 * here.size() > reachable.size() || (2 * here.size() == reachable.size() && contains(here, lowest));
 }
 
+// The end of `preparing`: once nobody is waited for any more, chooses the list of all that have promised, if (2) holds
+// and they are enough. If not, goes on waiting: for an answer, a death, or the deadline.
 void Agreement::choose_if_ready(Clock::time_point now) {
   const std::vector<uint32_t> absent = missing();
   const bool waits_for_nobody =
@@ -321,6 +331,7 @@ void Agreement::choose_if_ready(Clock::time_point now) {
   check_accepted();
 }
 
+// The end of `accepting`: everybody on the list has accepted, so decide may be sent.
 void Agreement::check_accepted() {
   const std::vector<uint32_t>& ranks = accepted_->list.ranks;
   if (!std::all_of(ranks.begin(), ranks.end(), [this](uint32_t rank) { return confirmed_.contains(rank); })) return;
@@ -328,10 +339,12 @@ void Agreement::check_accepted() {
   announced_ = promised_;
   confirmed_ = {own_};
   for (const uint32_t rank : ranks) send(rank, {.kind = Kind::decide, .ballot = promised_});
-  check_heard();
+  check_learned();
 }
 
-void Agreement::check_heard() {
+// The end of `deciding`: this rank decides last, when all on the list that live have. Until then a later proposer may
+// overrule it if it falls silent. Those that are not on the list are told.
+void Agreement::check_learned() {
   const std::vector<uint32_t>& ranks = accepted_->list.ranks;
   if (!std::all_of(ranks.begin(), ranks.end(),
                    [this](uint32_t rank) { return confirmed_.contains(rank) || !is_in_play(rank); })) {
@@ -349,7 +362,7 @@ void Agreement::on_withdrawn(uint32_t from, Clock::time_point now) {
   if (phase_ == Phase::accepting) {
     propose(now);
   } else if (phase_ == Phase::deciding) {
-    check_heard();
+    check_learned();
   }
 }
 
@@ -366,14 +379,16 @@ bool Agreement::is_led() const {
   return promised_ != 0 && leader != own_ && !is_abandoned_ && is_in_play(leader);
 }
 
+// When this rank is to propose: the lowest that lives at once, each other one later than those below it, so that two
+// rarely propose at the same time. If they do, the higher ballot wins and the other steps down.
 std::optional<Agreement::Clock::time_point> Agreement::turn() const {
   if (!question_ || is_settled() || phase_ != Phase::idle) return {};
   const auto below = std::count_if(question_->candidates.begin(), question_->candidates.end(),
                                    [this](uint32_t rank) { return rank < own_ && is_in_play(rank); });
   if (is_led()) return leader_heard_at_ + question_->patience + kSlack + below * kTurnEach;
-  // After a proposal of its own that was outbid, this one lets the other finish.
-  const bool was_outbid = promised_ != 0 && proposer_of(promised_) == own_;
-  if (below == 0 && !was_outbid) return idle_since_;
+  // After a proposal of its own that was rejected, this one lets the other finish.
+  const bool was_rejected = promised_ != 0 && proposer_of(promised_) == own_;
+  if (below == 0 && !was_rejected) return idle_since_;
   return idle_since_ + kTurn + below * kTurnEach;
 }
 

@@ -1,22 +1,24 @@
-// Agreement: what survivors.h promises, at one rank and for one epoch, without clocks and sockets.
+// Agreement: the agreement of survivors.h at one rank and for one epoch, without clocks and sockets.
 //
-// A state machine: it is told what happens (the application calls, a message comes, a rank is gone, time passes) and
-// leaves messages to be sent. So a test can drive hundreds of ranks through any order of events. See survivors.h for
-// the idea; here is why it is safe.
+// A state machine. Its inputs are events (the application calls, a message comes, a rank is gone, time passes), its
+// outputs are messages to be sent. So a test can drive hundreds of ranks through any order of events. See survivors.h
+// for the idea; here is why it is safe.
 //
 // Words: a *proposal* is a list under a ballot. A rank that has *promised* a ballot takes no part in lower ones. A rank
-// has *decided* when it knows that a proposal holds: a follower when it was told so (decide) without having promised a
-// higher ballot, the proposer when all on the list who live have confirmed that (heard). Deciding is for ever.
+// has *decided* when it knows that a proposal holds: a follower when it gets `decide` without having promised a higher
+// ballot, the proposer when all on the list who live have answered `learned`. Deciding is for ever.
+//
+// One ballot, from its proposer: prepare -> promise, accept -> accepted, decide -> learned, each from all on the list.
 //
 // Claim: when X, which lives, decides L, every Y on L that lives and decides, decides L. Everybody on L had accepted L
-// before anybody was told to decide. A later proposer P takes free choice only when
-//   1. nobody who answered it has decided (else it adopts that decision), and
-//   2. for the highest proposal H that was accepted by anybody who answered: the proposer of H has answered that it
-//      never said decide; or all on H but the proposer have answered, or are dead.
-// By 1, those who answered have not decided, and by their promise to P never will by H or a lower ballot. By 2, those
-// who did not answer cannot have: only the proposer of H says decide, and it decides itself only when all others who
-// live have. Where 2 does not hold (the proposer is gone, and another on H is silent), P waits, until the deadline if
-// need be: better no agreement than two. What died does not count.
+// before anybody got `decide`. A later proposer P chooses a list of its own only when
+//   (1) nobody who answered it has decided (else it adopts that decision), and
+//   (2) for the highest proposal H that was accepted by anybody who answered: the proposer of H has answered that it
+//       never sent decide; or all on H except the proposer have answered, or are dead.
+// By (1), those who answered have not decided, and by their promise to P never will by H or a lower ballot. By (2),
+// those who did not answer cannot have: only the proposer of H sends decide, and it decides itself only when all others
+// who live have. Where (2) does not hold (the proposer is gone, and another on H is silent), P waits, until the
+// deadline if need be: no agreement is better than two. Dead ranks do not count.
 #pragma once
 
 #include <chrono>
@@ -50,11 +52,11 @@ class Agreement {
       prepare = 1,  // proposer: promise me this ballot
       pending,      // my application has not called yet
       promise,      // with proposal: the one accepted last
-      outbid,       // ballot: the one promised, higher than yours
+      rejected,     // ballot: the one promised, higher than yours
       accept,       // proposer: with proposal
       accepted,
       decide,     // proposer: all have accepted
-      heard,      // and so I decided
+      learned,    // and so I decided
       decided,    // with proposal: it holds already
       abandon,    // proposer: somebody else may propose
       withdrawn,  // my application has given up
@@ -63,7 +65,7 @@ class Agreement {
     Kind kind = Kind::prepare;
     Ballot ballot = 0;
     // Of a promise:
-    bool has_announced = false;  // said decide to `proposal`
+    bool has_announced = false;  // sent decide for `proposal`
     bool has_withdrawn = false;
     std::vector<uint32_t> excluded{}, gone{};
     std::string card{};
@@ -112,11 +114,11 @@ class Agreement {
   void on_promise(uint32_t from, const PaxosMessage& paxos, Clock::time_point now);
   void choose_if_ready(Clock::time_point now);
   void check_accepted();
-  void check_heard();
+  void check_learned();
   void on_withdrawn(uint32_t from, Clock::time_point now);
   void step_down(Clock::time_point now);
   std::vector<uint32_t> missing() const;   // in play, and have not promised
-  std::vector<uint32_t> doubtful() const;  // may have decided what others do not know
+  std::vector<uint32_t> doubtful() const;  // may have decided without the knowledge of those that answered
   bool is_enough(const std::vector<uint32_t>& here) const;
 
   bool is_settled() const { return survivors_ || failure_; }
@@ -140,7 +142,7 @@ class Agreement {
   bool is_abandoned_ = false;          // the ballot promised
   Clock::time_point leader_heard_at_;  // from its proposer
   std::optional<Proposal> accepted_;
-  Ballot announced_ = 0;  // the last own ballot that was said to hold
+  Ballot announced_ = 0;  // the last own ballot for which decide was sent
   std::optional<Proposal> decided_;
 
   std::set<uint32_t> gone_, out_;  // dead or left; excluded or withdrawn
@@ -149,7 +151,7 @@ class Agreement {
   Ballot highest_ = 0;  // ever seen
   std::map<uint32_t, Promise> promises_;
   std::set<uint32_t> pending_, late_;  // live but have not called; were waited for once
-  std::set<uint32_t> confirmed_;       // have accepted, or heard
+  std::set<uint32_t> confirmed_;       // have accepted, or learned
   bool is_overdue_ = false;            // nobody else is waited for, and still no list can be chosen
 };
 

@@ -1,4 +1,4 @@
-// Letters of an agreement, one after the other, as any peer could send them: four bytes of sender and length, the
+// Messenger of an agreement, one after the other, as any peer could send them: four bytes of sender and length, the
 // paxos.
 #include <algorithm>
 

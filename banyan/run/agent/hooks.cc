@@ -19,7 +19,7 @@ HookRegistration HookBoard::attach(uint64_t communicator, CommunicatorHooks hook
   const auto [place, is_new] = hooks_.emplace(communicator, std::move(hooks));
   CHECK(is_new) << "communicator " << communicator << " is attached twice";
   for (const auto& [known, text] : unheard_) {
-    if (known == communicator && place->second.told) place->second.told(text);
+    if (known == communicator && place->second.broadcast) place->second.broadcast(text);
   }
   std::erase_if(unheard_, [&](const auto& each) { return each.first == communicator; });
   return HookRegistration(
@@ -36,11 +36,11 @@ std::optional<std::string> HookBoard::state(uint64_t communicator) {
   return found->second.state ? found->second.state().substr(0, kMaxState) : "";
 }
 
-void HookBoard::told(uint64_t communicator, const std::string& reason) {
+void HookBoard::broadcast(uint64_t communicator, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   const auto found = hooks_.find(communicator);
   if (found != hooks_.end()) {
-    if (found->second.told) found->second.told(reason);
+    if (found->second.broadcast) found->second.broadcast(reason);
     return;
   }
   unheard_.emplace_back(communicator, reason);

@@ -1,4 +1,4 @@
-// Hooks: what the agent asks of the communicators of this process.
+// Hooks: the functions of this process's communicators that the agent calls.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace banyan::run {
 // Called on the agent's thread; they must not block, nor call the agent or destroy their registration. All may be
 // empty.
 struct CommunicatorHooks {
-  std::function<std::string()> state;                 // what it would tell a peer that wonders; at most 64 KiB
-  std::function<void(const std::string& text)> told;  // what a rank has told all, itself too
-  std::function<void()> liveness_changed;             // after Liveness::changes() has grown
+  std::function<std::string()> state;                      // its answer to a state query; at most 64 KiB
+  std::function<void(const std::string& text)> broadcast;  // a text of any rank to all ranks, the sender included
+  std::function<void()> liveness_changed;                  // after Liveness::changes() has grown
 };
 
 // How a rank replied to a question.
@@ -44,12 +44,13 @@ class [[nodiscard]] HookRegistration {
 // All hooks of a process. Any thread.
 class HookBoard : public std::enable_shared_from_this<HookBoard> {
  public:
-  // One set for each communicator. What was told before is told now, on this thread: others may have got further.
+  // One set for each communicator. Broadcasts that came before are delivered now, on this thread: other ranks may be
+  // ahead of this one.
   HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
 
   // Nothing when the communicator is not known here.
   std::optional<std::string> state(uint64_t communicator);
-  void told(uint64_t communicator, const std::string& reason);
+  void broadcast(uint64_t communicator, const std::string& reason);
   void liveness_changed();
 
  private:
@@ -58,7 +59,8 @@ class HookBoard : public std::enable_shared_from_this<HookBoard> {
   // Held while a hook runs, so that detach() waits for it.
   std::mutex mutex_;
   std::map<uint64_t, CommunicatorHooks> hooks_;
-  std::deque<std::pair<uint64_t, std::string>> unheard_;  // told to communicators that are not known; the last ones
+  std::deque<std::pair<uint64_t, std::string>>
+      unheard_;  // broadcasts to communicators that are not attached; the last ones
 };
 
 }  // namespace banyan::run

@@ -39,7 +39,7 @@ class World {
   uint32_t draw_rank() { return static_cast<uint32_t>(network_.draw(size_)); }
   bool is_alive(uint32_t rank) const { return ranks_[rank] != nullptr; }
   AgentCore& core(uint32_t rank) { return ranks_[rank]->core; }
-  std::vector<std::string>& told(uint32_t rank) { return ranks_[rank]->told; }
+  std::vector<std::string>& texts(uint32_t rank) { return ranks_[rank]->texts; }
   std::vector<uint32_t> alive() const {
     std::vector<uint32_t> ranks;
     for (uint32_t rank = 0; rank < size_; ++rank) {
@@ -98,11 +98,11 @@ class World {
       world.network_.listen(
           own, [this](uint32_t from, std::unique_ptr<ByteStream> stream) { core.adopt(from, std::move(stream)); });
       hooks = core.hooks()->attach(kGroup, {.state = [own] { return "state of " + std::to_string(own); },
-                                            .told = [this](const std::string& text) { told.push_back(text); },
+                                            .broadcast = [this](const std::string& text) { texts.push_back(text); },
                                             .liveness_changed = {}});
     }
     Processes processes;
-    std::vector<std::string> told;
+    std::vector<std::string> texts;
     AgentCore core;
     HookRegistration hooks;
   };
@@ -179,7 +179,7 @@ TEST(SimulatedAgents, TellEverybodyEverythingOnceThoughConnectionsBreak) {
     world.time().run_for(seconds(8));
     ASSERT_EQ(world.wrong_opinions(), "");
     for (uint32_t rank = 0; rank < world.size(); ++rank) {
-      ASSERT_THAT(world.told(rank), ::testing::UnorderedElementsAreArray(sent)) << "rank " << rank;
+      ASSERT_THAT(world.texts(rank), ::testing::UnorderedElementsAreArray(sent)) << "rank " << rank;
     }
   }
 }

@@ -182,7 +182,7 @@ void StateQueries::tell(uint64_t communicator, const std::string& reason) {
     });
     connections_.send(hub_.rank(), broadcast_message(own_, number, communicator, reason, true));
   }
-  hooks_.told(communicator, reason);
+  hooks_.broadcast(communicator, reason);
 }
 
 void StateQueries::broadcast_directly(uint64_t number, uint64_t communicator, const std::string& reason) {
@@ -207,7 +207,7 @@ void StateQueries::received_broadcast(uint32_t rank, const Message& message) {
   if (std::find(seen_broadcasts_.begin(), seen_broadcasts_.end(), key) != seen_broadcasts_.end()) return;
   seen_broadcasts_.push_back(key);
   if (seen_broadcasts_.size() > kBroadcastsRemembered) seen_broadcasts_.pop_front();
-  hooks_.told(communicator, reason);
+  hooks_.broadcast(communicator, reason);
 }
 
 }  // namespace banyan::run

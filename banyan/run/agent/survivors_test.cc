@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Clock = Agent::Clock;
-using Seat = ForkedWorld::Seat;
+using Member = ForkedWorld::Member;
 
 SurvivorQuestion question_of(const Agent& agent, uint64_t epoch, milliseconds patience = milliseconds(1500)) {
   SurvivorQuestion question{.epoch = epoch, .card = "card " + std::to_string(agent.rank()), .patience = patience};
@@ -39,15 +39,15 @@ std::string text_of(const Survivors& survivors) {
 milliseconds since(Clock::time_point start) { return std::chrono::duration_cast<milliseconds>(Clock::now() - start); }
 
 TEST(Survivors, AgreeQuicklyWhenOneWasKilled) {
-  ForkedWorld world({"a", "a", "a", "a", "b", "b", "b", "b"}, [](Seat& seat) -> std::string {
-    const auto agent = sit_down(seat);
-    seat.say(1);
+  ForkedWorld world({"a", "a", "a", "a", "b", "b", "b", "b"}, [](Member& member) -> std::string {
+    const auto agent = start_agent(member);
+    member.say(1);
     if (!wait_for_state(*agent, 0, Health::dead)) return "it was not noticed";
     const auto start = Clock::now();
     const std::string text = text_of(agent->agree(question_of(*agent, 1)));
     const milliseconds time = since(start);
-    seat.say(2);
-    seat.test_says(2);
+    member.say(2);
+    member.wait_for_test(2);
     return text + "after " + std::to_string(time.count()) + " ms";
   });
   ASSERT_TRUE(world.all_say(1));
@@ -64,18 +64,18 @@ TEST(Survivors, AgreeQuicklyWhenOneWasKilled) {
 
 TEST(Survivors, LeaveTheStoppedOutAfterTheirPatience) {
   for (const uint32_t stopped : {0u, 2u}) {
-    ForkedWorld world({"a", "b", "a", "b"}, [](Seat& seat) -> std::string {
-      const auto agent = sit_down(seat);
-      seat.say(1);
-      seat.test_says(2);
+    ForkedWorld world({"a", "b", "a", "b"}, [](Member& member) -> std::string {
+      const auto agent = start_agent(member);
+      member.say(1);
+      member.wait_for_test(2);
       std::string text;
       try {
         text = text_of(agent->agree(question_of(*agent, 1, milliseconds(300))));
       } catch (const Error& error) {
         text = error.what();
       }
-      seat.say(2);
-      seat.test_says(3);
+      member.say(2);
+      member.wait_for_test(3);
       return text;
     });
     ASSERT_TRUE(world.all_say(1));
@@ -106,13 +106,13 @@ TEST(Survivors, AgreeWhoeverDiesWhenever) {
     const uint32_t size = 3 + static_cast<uint32_t>(random() % 4);
     std::vector<std::string> hosts;
     for (uint32_t rank = 0; rank < size; ++rank) hosts.push_back(std::string(1, static_cast<char>('a' + random() % 3)));
-    ForkedWorld world(hosts, [](Seat& seat) -> std::string {
-      const auto agent = sit_down(seat);
-      seat.say(1);
-      seat.test_says(2);
+    ForkedWorld world(hosts, [](Member& member) -> std::string {
+      const auto agent = start_agent(member);
+      member.say(1);
+      member.wait_for_test(2);
       const std::string text = text_of(agent->agree(question_of(*agent, 1)));
-      seat.say(2);
-      seat.test_says(3);
+      member.say(2);
+      member.wait_for_test(3);
       return text;
     });
     ASSERT_TRUE(world.all_say(1));

@@ -56,16 +56,16 @@ class ForkedWorld {
   static constexpr uint32_t kTest = kMost;
 
   // Of one process: what it needs for an Agent.
-  struct Seat {
+  struct Member {
     World world;
     Listener listener;
     Board& board;
 
     uint32_t rank() const { return world.rank; }
-    bool test_says(uint32_t value) { return board.wait_for(kTest, value); }
+    bool wait_for_test(uint32_t value) { return board.wait_for(kTest, value); }
     void say(uint32_t value) { board.say(world.rank, value); }
   };
-  using Body = std::function<std::string(Seat& seat)>;
+  using Body = std::function<std::string(Member& member)>;
 
   // Rank r runs `body` in a process of its own on the host that hosts[r] names.
   ForkedWorld(const std::vector<std::string>& hosts, const Body& body) : size_(static_cast<uint32_t>(hosts.size())) {
@@ -148,8 +148,8 @@ class ForkedWorld {
         world.members[rank].pid = board().pids[rank];
         world.members[rank].start_time = board().start_times[rank];
       }
-      Seat seat{.world = std::move(world), .listener = std::move(listener), .board = board()};
-      text = body(seat);
+      Member member{.world = std::move(world), .listener = std::move(listener), .board = board()};
+      text = body(member);
     } catch (const std::exception& error) {
       text = std::string("error: ") + error.what();
     }
@@ -172,15 +172,15 @@ inline Agent::Options quick() {
           .lost_after = std::chrono::seconds(30)};
 }
 
-inline std::unique_ptr<Agent> sit_down(ForkedWorld::Seat& seat, Agent::Options options = quick()) {
-  return std::make_unique<Agent>(std::move(seat.listener), Secret(), seat.world, options, soon());
+inline std::unique_ptr<Agent> start_agent(ForkedWorld::Member& member, Agent::Options options = quick()) {
+  return std::make_unique<Agent>(std::move(member.listener), Secret(), member.world, options, soon());
 }
 
 // False when it does not come to that.
 inline bool wait_for_state(Agent& agent, uint32_t rank, Health state) {
   std::atomic<uint32_t>& changes = agent.liveness().changes();
   const HookRegistration waker =
-      agent.attach(~uint64_t{0}, {.state = {}, .told = {}, .liveness_changed = [&] { futex_wake_all(changes); }});
+      agent.attach(~uint64_t{0}, {.state = {}, .broadcast = {}, .liveness_changed = [&] { futex_wake_all(changes); }});
   const Agent::Clock::time_point deadline = soon();
   for (;;) {
     const uint32_t seen = changes;

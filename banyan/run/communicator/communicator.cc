@@ -143,8 +143,8 @@ bool Request::wait_for(std::chrono::milliseconds at_most) {
   return operation_ == nullptr || operation_->driver().wait_for(*operation_, at_most);
 }
 
-void Request::hasten() const {
-  if (operation_ != nullptr && !operation_->is_over()) operation_->driver().hasten();
+void Request::progress_at_once() const {
+  if (operation_ != nullptr && !operation_->is_over()) operation_->driver().progress_at_once();
 }
 
 void Request::on_done(std::function<void()> callback) const {

@@ -48,7 +48,7 @@ class Request {
   // Waits until it is done, or for so long at most; whether it is. Throws its error. What is under way goes on.
   bool wait_for(std::chrono::milliseconds at_most);
   // Has the progress thread see to it at once (Communicator::Progress).
-  void hasten() const;
+  void progress_at_once() const;
   // Calls `callback` once it is done or has failed: now, if it is or has already, or else in the thread that finds out.
   // The callback may start calls and wait for them; it throws nothing.
   void on_done(std::function<void()> callback) const;
@@ -68,7 +68,7 @@ class Request {
 class Communicator {
  public:
   enum class Transports : uint8_t { automatic, shared_memory, tcp, ucx };
-  using Progress = run::Progress;  // hasten() spares the delay of `soon`
+  using Progress = run::Progress;  // progress_at_once() spares the delay of `soon`
   static constexpr std::chrono::milliseconds kSoon = run::kSoon;
   struct Options {
     std::string name = "world";                  // in messages
@@ -87,7 +87,7 @@ class Communicator {
     // ranks.
     uint32_t connections = 1;
     // Makes the source of plans for a communicator over connections.
-    std::function<std::shared_ptr<PlanSource>(const Seating& seating)> plans = {};
+    std::function<std::shared_ptr<PlanSource>(const RankLayout& layout)> plans = {};
     // Makes the executors, of this communicator and of those that are made with the same options, which share it with
     // the caller. None: by the transports that the options name (default_executors.h).
     std::shared_ptr<ExecutorFactory> executors = {};

@@ -44,7 +44,7 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
   executor_ = make_executor();
   driver_ = std::make_unique<Driver>(*executor_, *this, time, options_.progress);
   hooks_ = job_->agent().attach(id_, {.state = [this] { return log_->news().encode(); },
-                                      .told = [this](const std::string& text) { hear(text); },
+                                      .broadcast = [this](const std::string& text) { hear(text); },
                                       .liveness_changed =
                                           [this] {
                                             executor_->wake();

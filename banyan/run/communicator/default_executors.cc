@@ -70,7 +70,7 @@ std::unique_ptr<Executor> DefaultExecutors::make_net_executor(const ExecutorSite
   const auto make_transport = [&](std::function<Path(uint32_t, uint32_t)> path) -> std::unique_ptr<ChannelTransport> {
     std::unique_ptr<Connector> connector =
         job_->agent().connector(site.id, site.members, site.rank, std::min(options_.timeout, options_.join_timeout));
-    if (is_ucx) return make_ucx_transport(std::move(connector), {.ranks = size, .lanes = NetPlans::kFirstOwnLane});
+    if (is_ucx) return ucx::make_transport(std::move(connector), {.ranks = size, .lanes = NetPlans::kFirstOwnLane});
     LaneTransport::Options lanes{.rank = site.rank,
                                  .ranks = size,
                                  .path = std::move(path),

@@ -77,7 +77,7 @@ class Driver : private ProgressThreads::Work {
   // Until no call for all ranks is under way, or for so long.
   void wait_for_calls(std::chrono::milliseconds at_most);
   // Has a progress thread see to what is under way at once.
-  void hasten() { threads_.look_at_once(); }
+  void progress_at_once() { threads_.look_at_once(); }
   // Something has changed that the driver should look at, or a progress thread where nobody drives.
   void wake();
   // The executor has heard something from another rank, while this one may be in no call.

@@ -198,7 +198,7 @@ TEST_F(ExecutorFactories, AreSharedWithCommunicatorsThatAreSplitOff) {
 
 TEST_F(ExecutorFactories, ChooseSharedMemoryOnOneHostUnlessTheyAreAskedForATransport) {
   EXPECT_TRUE(join({}).is_on_one_host());
-  EXPECT_FALSE(join({.transports = Communicator::Transports::tcp, .plans = [](const Seating&) { return nullptr; }})
+  EXPECT_FALSE(join({.transports = Communicator::Transports::tcp, .plans = [](const RankLayout&) { return nullptr; }})
                    .is_on_one_host());
   EXPECT_THROW(join({.transports = Communicator::Transports::tcp}), Error);  // nobody plans
 }

@@ -54,8 +54,8 @@ class Messages : public ::testing::TestWithParam<By> {
     const std::string url = "file://" + folder_ + "/meeting" + std::to_string(++meetings_);
     return run_processes(size, seconds(100), [&](uint32_t rank) -> std::string {
       if (GetParam().transports == Communicator::Transports::ucx) {
-        set_up_ucx("tcp,self");
-        if (const std::string why = why_no_ucx(); !why.empty()) return kNoUcx;
+        ucx::set_up("tcp,self");
+        if (const std::string why = ucx::why_unavailable(); !why.empty()) return kNoUcx;
       }
       if (rank == killed) {  // in a process that nobody but its peers misses
         const pid_t process = fork();
@@ -69,7 +69,7 @@ class Messages : public ::testing::TestWithParam<By> {
                                               .join_timeout = seconds(60),
                                               .transports = GetParam().transports,
                                               .checksums = GetParam().checksums,
-                                              .plans = [](const Seating&) { return std::make_shared<NoPlans>(); }});
+                                              .plans = [](const RankLayout&) { return std::make_shared<NoPlans>(); }});
       return body(comm);
     });
   }

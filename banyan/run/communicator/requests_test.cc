@@ -135,7 +135,7 @@ TEST_P(Requests, CallsBackMayCallAndWait) {
                   comm.start(sum_of(second)).wait();
                   signal.give();
                 });
-                request.hasten();
+                request.progress_at_once();
                 if (!signal.wait()) return "never done";
                 return are_sums(first, 1) && are_sums(second, 2) ? "right" : "wrong";
               }),
@@ -157,7 +157,7 @@ TEST_P(Requests, CallsBackMaySleepUntilAnotherCallIsDone) {
                     if (depth < kDeep) descend(depth + 1);
                     signal.give();
                   });
-                  request.hasten();
+                  request.progress_at_once();
                   if (!signal.wait()) is_right = false;
                 };
                 descend(0);

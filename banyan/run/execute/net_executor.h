@@ -19,7 +19,7 @@
 #include "banyan/run/execute/net_plans.h"
 #include "banyan/run/execute/pacer.h"
 #include "banyan/run/execute/revision_talk.h"
-#include "banyan/run/net/letters.h"
+#include "banyan/run/net/messenger.h"
 #include "banyan/run/system/waiter.h"
 #include "banyan/run/transport/channel_transport.h"
 
@@ -93,7 +93,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   NetPlans plans_;
   const std::unique_ptr<ChannelTransport> transport_;
   Waiter waiter_{*this};  // when this executor has a thread for itself
-  Letters messages_;
+  Messenger messages_;
   LaneControl* const lanes_;  // of the transport; none where it chooses ways itself
   Pacer pacer_;
   Engine engine_;

@@ -17,8 +17,6 @@ namespace {
 // A receiver keeps so much of a stream, so that its sender need not wait for credit on a network with queues.
 constexpr uint64_t kWindowBytes = 512 << 10;
 constexpr uint32_t kLeastWindow = 4;
-// How much faster a stream may be than the plan says. More fills queues of switches, and packets are lost.
-constexpr double kHaste = 1.0;
 
 // The kind of the schedule that a call follows; nothing for those that follow none.
 std::optional<CollectiveKind> planned_kind(OperationKind kind) {
@@ -183,8 +181,9 @@ void NetPlans::set_rates(RankPlan& plan, const Call& call, const PlanSource::Ans
     // Straight from host to host the kernel itself holds back what the link does not take.
     const bool has_switch = std::max(lane.to_peer.size(), lane.from_peer.size()) > 1;
     if (lane.lane < kFirstOwnLane || !has_switch || answer.busy_seconds <= 0) continue;
+    // At the rate of the plan and no faster: more would fill queues of switches, and packets would be lost.
     const uint64_t bytes = elements[{lane.peer, lane.lane}] * size_of(call.type);
-    lane.bytes_per_second = static_cast<uint64_t>(static_cast<double>(bytes) / answer.busy_seconds * kHaste);
+    lane.bytes_per_second = static_cast<uint64_t>(static_cast<double>(bytes) / answer.busy_seconds);
   }
 }
 

@@ -13,8 +13,8 @@
 
 namespace banyan::run {
 
-// Who the ranks of a communicator are.
-struct Seating {
+// Which processes of the job a communicator has, and on which hosts.
+struct RankLayout {
   std::vector<uint32_t> members;  // rank i is process members[i] of the job
   uint32_t job_size = 0;
   std::vector<uint32_t> host_of_rank;  // hosts numbered in order of first appearance

@@ -102,8 +102,9 @@ bool Exchange::has_finished(uint32_t peer, uint64_t operation) {
 
 // ---- Offering ----
 
-// This rank's post and staging memory are free when nobody reads any more what they held. Who has begun an operation
-// has finished those before it.
+// This rank's post and staging memory are free when nobody reads any more what they held. Two facts tell so: a rank
+// that has begun an operation has finished all before it; and a rank whose counter `collected` has passed an operation
+// no longer reads the buffers of that one (`draining`: this rank streamed, and went on without waiting for that).
 bool Exchange::claim() {
   const uint64_t kept = operations_kept();
   for (; next_peer_ < ranks_; ++next_peer_) {
@@ -166,8 +167,8 @@ void Exchange::offer_views(Post& post) {
   post.views.output = {.region = output.region, .offset = output.offset};
 }
 
-// Peers know neither where listed pieces lie nor whether they are as long as they expect. A block for results tells
-// them: no shares are reduced in a move.
+// Tells peers where listed pieces lie and how long they are, so that they can compare with what they expect. The table
+// lies in a block for results, which is free: a move reduces no shares.
 void Exchange::write_table() const {
   auto* const table = reinterpret_cast<Piece*>(segment_.results_to_write(rank_, operation_, ranks_ * sizeof(Piece)));
   for (uint32_t peer = 0; peer < ranks_; ++peer) table[peer] = task_->offered[peer];
@@ -191,6 +192,7 @@ void Exchange::stage(std::byte* slots, uint64_t stride, uint64_t begin, uint64_t
 
 // ---- Meeting ----
 
+// Whether this rank needs the peer's post: data comes from it, or it might offer data that is not expected.
 bool Exchange::awaits(uint32_t peer) const {
   switch (task_->kind) {
     case HostTask::Kind::move:
@@ -235,11 +237,13 @@ uint64_t Exchange::first_difference(uint32_t peer) const {
   return operation_;
 }
 
+// Checks the post of a peer and notes where its offer lies. Sizes and places are the peer's word: they are held against
+// the bounds of the memory that they point into.
 void Exchange::read_post(uint32_t peer) {
   const Post& post = segment_.post(peer, operation_);
   if (post.signature != history_) [[unlikely]]
     throw mismatch(peer);
-  // Who only takes may find the peer far ahead: then the next line comes while this one is dealt with.
+  // If this rank only takes, the peer may be far ahead: its next post is fetched while this one is dealt with.
   if (offer_.way == Way::none) __builtin_prefetch(&segment_.post(peer, operation_ + 2));
   Peer& state = peers_[peer];
   state.way = static_cast<Way>(post.way);
@@ -418,7 +422,9 @@ void Exchange::begin_stream() {
   if (share_takers_ == HostTask::kNobody) stream_.collect.all = 0;
 }
 
-// Whatever can be done next is done; steps of one kind come in order.
+// Does every step that is possible now; steps of one kind come in order. The three kinds depend on each other only by
+// the counters that ranks publish: block b of a share is reduced when all have staged it, and collected when it is
+// reduced.
 bool Exchange::stream() {
   for (bool moved = true; moved;) {
     moved = false;
@@ -439,13 +445,14 @@ bool Exchange::may_stage_next() {
 
 bool Exchange::stage_block() {
   if (stream_.stage.done == 0) {
-    // The blocks may still be read as whole offers of earlier operations.
+    // Peers may still read the blocks as whole offers of earlier operations, unless they have begun this one.
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
       if (peer == rank_) continue;
       if (!reached(segment_.post(peer, operation_).sequence, peers_[peer].begun, operation_, peer)) return false;
     }
   }
   if (stream_.stage.done >= Segment::kBlocks) {
+    // The blocks are a ring. The next one overwrites a block that each peer must have taken, or reduced, by now.
     const uint64_t freed = stream_.stage.done - Segment::kBlocks;  // the block that lay there
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
       if (peer == rank_ || task_->offered[peer].bytes <= freed * offer_.block) continue;
@@ -480,6 +487,8 @@ const std::byte* Exchange::source(uint32_t peer, uint64_t block, uint64_t bytes)
   return offered_bytes(peer, share + block * offer_.block, bytes);
 }
 
+// The next block of this rank's share, once all peers have staged theirs. The result goes to the output, if this rank
+// keeps it, and to a block of results, if peers take it and cannot view the output.
 bool Exchange::reduce_block() {
   const Piece share = task_->offered[rank_];
   const uint64_t begin = stream_.reduce.done * offer_.block, bytes = std::min(offer_.block, share.bytes - begin);
@@ -504,7 +513,7 @@ bool Exchange::reduce_block() {
   return true;
 }
 
-// Whether those who take this rank's share have taken what the next result would overwrite.
+// Whether the peers that take this rank's share have taken the block that the next result would overwrite.
 bool Exchange::is_result_free() {
   if (stream_.reduce.done < Segment::kBlocks) return true;
   const uint64_t freed = stream_.reduce.done - Segment::kBlocks;
@@ -515,6 +524,8 @@ bool Exchange::is_result_free() {
   return true;
 }
 
+// The next block from every peer: of its offer in a move, of its reduced share otherwise. When a peer is not so far,
+// the next call goes on with that peer.
 bool Exchange::collect_block() {
   const bool moves = task_->kind == HostTask::Kind::move;
   for (; stream_.collect_peer < ranks_; ++stream_.collect_peer) {
@@ -546,7 +557,9 @@ bool Exchange::collect_block() {
 
 // ---- The end ----
 
-// Peers learn that their buffers are no longer read, and those who read this rank's are waited for.
+// Tells peers that their buffers are no longer read, and waits for those that read this rank's own memory in place: the
+// caller may change it when the operation is over. Staging blocks are this group's memory, so nobody waits for their
+// readers here: claim() of a later operation does.
 bool Exchange::settle() {
   const bool shows = share_takers_ != HostTask::kNobody && !everybody_reduces_;
   const bool streams = offer_.way == Way::streamed || (shows && !shares_viewed_);

@@ -6,21 +6,28 @@
 //   viewed   peers read the buffer itself, because it lies in a region (regions.h);
 //   attached peers copy out of the buffer by process_vm_readv(2), where the system permits it;
 //   streamed the offer passes through the staging blocks, block by block, as the `staged` counter says.
-// A receiver looks at the post and takes the data accordingly, so every rank chooses for itself. Only what changes the
-// pattern of an operation is decided by what all ranks know: an all_reduce of few bytes, or of two ranks that view
-// each other's buffers, is reduced by everybody for himself, others by shares. This decision looks at the size and,
-// where sizes leave it open, at all posts.
+// A receiver looks at the post and takes the data accordingly, so every rank chooses for itself. Only a choice that
+// changes the pattern of an operation must be the same on all ranks: in an all_reduce of few bytes, or of two ranks
+// that view each other's buffers, every rank reduces everything for itself; in others each rank reduces a share. This
+// choice depends on the size and, where sizes leave it open, on all posts, which all ranks see alike.
+//
+// Phases of an operation, in this order:
+//   claim   waits until nobody reads any more what this rank's post and staging memory held before
+//   meet    waits for the posts of the peers that data comes from
+//   stream  moves and reduces block by block; passed over when nobody streams, then everything is taken at once
+//   settle  tells peers that their buffers are no longer read, and waits for those that read this rank's buffers
 //
 // Streaming. In step t a rank stages block t, reduces block t - 1 of its share, and takes block t - 2 of the others'
-// shares, so waits for peers fall into the time of its own work; a rank that is ahead waits when it would overwrite a
-// block that somebody still reads.
+// shares, so it waits for peers while it has work of its own; a rank that is ahead waits when it would overwrite a
+// block that somebody still reads. It cannot deadlock: among the ranks that have not finished, the one whose steps are
+// the furthest behind waits for nobody, since every step needs only earlier steps of others.
 //
-// Reductions run over the ranks in ascending order whatever the path, so equal inputs give equal bits.
+// Reductions run over the ranks in ascending order on every path, so equal inputs give equal bits.
 //
-// Disagreement. Peers compare signatures, each of which stands for the whole history of calls: so a rank whose
-// differing call was looked at by nobody (a second root) is found out by the next one.
+// Disagreement. Peers compare signatures, each of which stands for the whole history of calls. So a rank whose
+// differing call nobody looked at (a second root) is found at the next call.
 //
-// What is awaited is looked at, never waited for: advance() returns false and is called again. One thread.
+// Nothing waits here: advance() returns false and is called again. One thread.
 #pragma once
 
 #include <cstdint>
@@ -63,12 +70,12 @@ class Exchange {
   const RegionPool* own_regions() const { return choice_.limits().own_regions; }
   bool may_attach() const { return choice_.limits().may_attach; }
   bool is_busy() const { return phase_ != Phase::idle; }
-  // Of the operation under way or last begun; counts from 1.
+  // The number of the operation under way or last begun; counts from 1.
   uint64_t operation() const { return operation_; }
-  // The rank whose sign is missing, after advance() returned false.
+  // The rank that was waited for when advance() returned false.
   uint32_t waiting_for() const { return waiting_for_; }
-  // Whether the operation read buffers of peers in place. A peer that has failed may have reused them: so when the
-  // group turns out to be broken afterwards, what was read is worth nothing.
+  // Whether the operation read buffers of peers in place. A peer that has failed may have reused them: so if the group
+  // turns out to be broken afterwards, the data that was read is not to be trusted.
   bool has_read_peers() const { return sees_counters_; }
   // The peer that called something else, when advance() has thrown for that.
   std::optional<uint32_t> mismatched() const { return mismatched_; }

@@ -19,7 +19,7 @@ Mailboxes::Mailboxes(const Segment& segment, const Options& options)
       options_(options),
       out_(segment.ranks()),
       in_(segment.ranks()),
-      receives_({.rank = options.rank, .ranks = segment.ranks()}) {
+      matcher_({.rank = options.rank, .ranks = segment.ranks()}) {
   CHECK(options.own_regions != nullptr && options.peers.size() == segment.ranks());
 }
 
@@ -40,13 +40,13 @@ Mailboxes::Ticket Mailboxes::send(const Sent& message) {
 }
 
 Mailboxes::Ticket Mailboxes::receive(const Received& message) {
-  receives_.post({.ticket = next_, .peer = message.from, .tag = message.tag, .into = message.into});
+  matcher_.post({.ticket = next_, .peer = message.from, .tag = message.tag, .into = message.into});
   return next_++;
 }
 
 std::optional<uint32_t> Mailboxes::waiting_for() const {
   const auto line = std::find_if(out_.begin(), out_.end(), [](const OutLine& each) { return !each.messages.empty(); });
-  return line != out_.end() ? static_cast<uint32_t>(line - out_.begin()) : receives_.waiting_for();
+  return line != out_.end() ? static_cast<uint32_t>(line - out_.begin()) : matcher_.waiting_for();
 }
 
 bool Mailboxes::advance(std::vector<MessageEnd>& ended) {
@@ -60,7 +60,7 @@ bool Mailboxes::advance(std::vector<MessageEnd>& ended) {
     while (advance_sending(peer, ended)) moved = true;
     for (uint64_t step = 0; step < kStepsAtATime && advance_receiving(peer); ++step) moved = true;
   }
-  return receives_.hand_over(ended) || moved;
+  return matcher_.hand_over(ended) || moved;
 }
 
 // ---- Sending ----
@@ -70,7 +70,7 @@ bool Mailboxes::advance_sending(uint32_t peer, std::vector<MessageEnd>& ended) {
   if (line.messages.empty()) return false;
   Sending& message = line.messages.front();
   if (peer == options_.rank) {
-    if (!receives_.take_own(message.tag, {message.bytes, message.size})) return false;
+    if (!matcher_.take_own(message.tag, {message.bytes, message.size})) return false;
     finish(peer, ended);
     return true;
   }
@@ -154,25 +154,25 @@ bool Mailboxes::send_piece(uint32_t peer, OutLine& line, Sending& message) {
 bool Mailboxes::advance_receiving(uint32_t peer) {
   if (peer == options_.rank) return false;  // it is taken when it is sent
   InLine& line = in_[peer];
-  Receives::Arrival* arrival = receives_.arriving(peer);
-  if (arrival == nullptr && !receives_.awaits(peer)) return false;
+  TagMatcher::Arrival* arrival = matcher_.arriving(peer);
+  if (arrival == nullptr && !matcher_.awaits(peer)) return false;
   Box& box = segment_.box(peer, options_.rank);
   if (arrival == nullptr) {
     // Looked at before its box, in which its last words may lie.
-    const bool has_left = !receives_.names(peer) && segment_.farewell(peer).value.load(std::memory_order_acquire) != 0;
+    const bool has_left = !matcher_.names(peer) && segment_.farewell(peer).value.load(std::memory_order_acquire) != 0;
     if (box.post.sequence.load(std::memory_order_acquire) < line.number || !can_be_taken(box.post)) {
       if (has_left) {
         const std::unique_ptr<PeerRegions>& known = options_.peers[peer];
         const std::string name = known != nullptr ? known->name() : "rank " + std::to_string(peer);
-        receives_.lose(peer, Error(ErrorCode::peer_lost, name + " has left"));
+        matcher_.lose(peer, Error(ErrorCode::peer_lost, name + " has left"));
       }
       return false;
     }
-    arrival = &receives_.begin(peer, box.post.tag, box.post.signature);
+    arrival = &matcher_.begin(peer, box.post.tag, box.post.signature);
   }
   if (!take(peer, box.post, *arrival)) return false;
   if (arrival->taken < arrival->size) return true;
-  receives_.end(peer);
+  matcher_.end(peer);
   line.pieces = 0;
   segment_.publish(box.taken.value, counter(++line.number, 0));
   return true;
@@ -194,7 +194,7 @@ bool Mailboxes::can_be_taken(const Post& post) const {
 }
 
 // False when nothing was there to be taken.
-bool Mailboxes::take(uint32_t peer, const Post& post, Receives::Arrival& arrival) {
+bool Mailboxes::take(uint32_t peer, const Post& post, TagMatcher::Arrival& arrival) {
   const Post::View view = post.views.input;
   const std::byte* from = post.bytes;
   switch (static_cast<Way>(post.way)) {
@@ -218,7 +218,7 @@ bool Mailboxes::take(uint32_t peer, const Post& post, Receives::Arrival& arrival
   return true;
 }
 
-bool Mailboxes::take_piece(uint32_t peer, const Post& post, Receives::Arrival& arrival) {
+bool Mailboxes::take_piece(uint32_t peer, const Post& post, TagMatcher::Arrival& arrival) {
   InLine& line = in_[peer];
   Box& box = segment_.box(peer, options_.rank);
   const uint64_t sent = box.sent.value.load(std::memory_order_acquire);

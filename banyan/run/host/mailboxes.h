@@ -1,12 +1,13 @@
-// Mailboxes: messages between two ranks of a host. Which receive takes which message, receives.h says.
+// Mailboxes: messages between two ranks of a host. Which receive takes which message, message/tag_matcher.h says.
 //
-// A message is offered in a box of shared memory (segment.h), in one of five ways: a little lies in the box itself, and
-// some more in the memory beside it: then the sender is done at once, and may leave. More is taken by the receiver out
-// of the sender's buffer, where it is in a region or may be attached to; else it passes through memory of the sender
-// piece by piece. Only one message of a pair is on its way at a time; others queue here. It is taken when its receive
-// is posted, or when it stands in the way of what another one may wait for; till then it stays in its box.
+// A message is offered in a box of shared memory (segment.h), in one of five ways. A small one lies in the box itself,
+// a somewhat larger one in the memory beside it: then the sender is done at once, and may leave. The receiver takes a
+// larger one out of the sender's buffer, if that is in a region or may be attached to; else the message passes through
+// memory of the sender piece by piece. Only one message of a pair is on its way at a time; others queue here. It is
+// taken when its receive is posted, or when it blocks one that a receive may be waiting for; until then it stays in its
+// box.
 //
-// Who goes says farewell. A receive from any then does without that rank, and fails only when no other is left.
+// A rank that leaves says so. A receive from any rank then does without it, and fails only when no other is left.
 //
 // One thread. Nothing waits: advance() is called again and again. It looks at each peer, and takes time for what moves.
 // A message that the box itself holds allocates nothing at either end once its receive is posted.
@@ -23,14 +24,14 @@
 #include "banyan/run/host/regions.h"
 #include "banyan/run/host/segment.h"
 #include "banyan/run/message/queue.h"
-#include "banyan/run/message/receives.h"
+#include "banyan/run/message/tag_matcher.h"
 #include "banyan/run/system/fork_guard.h"
 
 namespace banyan::run {
 
 class Mailboxes {
  public:
-  static constexpr uint32_t kAnyPeer = Receives::kAnyPeer;
+  static constexpr uint32_t kAnyPeer = TagMatcher::kAnyPeer;
 
   struct Options {
     uint32_t rank = 0;
@@ -59,13 +60,13 @@ class Mailboxes {
   Ticket receive(const Received& message);
 
   // Moves what can be moved; true when something was. Appends what is over: sent, so that its buffer is free again, or
-  // received. Throws what Receives and PeerRegions throw.
+  // received. Throws what TagMatcher and PeerRegions throw.
   bool advance(std::vector<MessageEnd>& ended);
-  bool is_idle() const { return sends_ == 0 && receives_.is_idle(); }
+  bool is_idle() const { return sends_ == 0 && matcher_.is_idle(); }
   // A rank whose sign is missing, when there is something open.
   std::optional<uint32_t> waiting_for() const;
   // Whether nothing open needs this rank, but for receives from any, which others may serve.
-  bool can_do_without(uint32_t rank) const { return out_[rank].messages.empty() && receives_.can_do_without(rank); }
+  bool can_do_without(uint32_t rank) const { return out_[rank].messages.empty() && matcher_.can_do_without(rank); }
 
  private:
   enum class Way : uint32_t { inline_, eager, viewed, attached, streamed };
@@ -99,15 +100,15 @@ class Mailboxes {
 
   bool advance_receiving(uint32_t peer);
   bool can_be_taken(const Post& post) const;
-  bool take(uint32_t peer, const Post& post, Receives::Arrival& arrival);
-  bool take_piece(uint32_t peer, const Post& post, Receives::Arrival& arrival);
+  bool take(uint32_t peer, const Post& post, TagMatcher::Arrival& arrival);
+  bool take_piece(uint32_t peer, const Post& post, TagMatcher::Arrival& arrival);
   static uint64_t counter(uint64_t number, uint64_t pieces) { return number << 32 | pieces; }
 
   const Segment& segment_;
   const Options options_;
   std::vector<OutLine> out_;  // by peer
   std::vector<InLine> in_;
-  Receives receives_;
+  TagMatcher matcher_;
   const ForkGuard fork_guard_;
   uint32_t first_ = 0;  // peer to look at
   Ticket next_ = 1;

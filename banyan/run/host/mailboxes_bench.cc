@@ -12,7 +12,7 @@
 namespace banyan::run {
 namespace {
 
-enum class From : uint8_t { one, any, aside };
+enum class From : uint8_t { one, any, unexpected };
 
 void send_and_receive(benchmark::State& state, From from) {
   const auto ranks = static_cast<uint32_t>(state.range(0));
@@ -29,7 +29,7 @@ void send_and_receive(benchmark::State& state, From from) {
     const Mailboxes::Received receive{.from = from == From::any ? Mailboxes::kAnyPeer : 0, .tag = 1, .into = received};
     sender.send({.to = 1, .tag = 1, .bytes = sent});
     sender.advance(ended);
-    if (from == From::aside) {
+    if (from == From::unexpected) {
       receiver.receive({.from = 0, .tag = 2, .into = other});
       receiver.advance(ended);
       sender.send({.to = 1, .tag = 2, .bytes = std::span(sent).first(1)});
@@ -37,13 +37,13 @@ void send_and_receive(benchmark::State& state, From from) {
     }
     receiver.receive(receive);
     receiver.advance(ended);
-    CHECK(received.back() == sent.back() && ended.size() == (from == From::aside ? 4 : 2)) << ended.size();
+    CHECK(received.back() == sent.back() && ended.size() == (from == From::unexpected ? 4 : 2)) << ended.size();
     ended.clear();
   }
 }
 BENCHMARK_CAPTURE(send_and_receive, from_one, From::one)->ArgsProduct({{2, 64}, {8, 100, 1000}});
 BENCHMARK_CAPTURE(send_and_receive, from_any, From::any)->ArgsProduct({{2, 64}, {8}});
-BENCHMARK_CAPTURE(send_and_receive, through_aside, From::aside)->ArgsProduct({{2}, {8, 1000}});
+BENCHMARK_CAPTURE(send_and_receive, through_unexpected, From::unexpected)->ArgsProduct({{2}, {8, 1000}});
 
 }  // namespace
 }  // namespace banyan::run

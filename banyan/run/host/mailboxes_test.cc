@@ -63,9 +63,9 @@ class Street {
 };
 
 // Threads take the parts of processes.
-class Town {
+class MailboxWorld {
  public:
-  explicit Town(bool may_attach) : may_attach_(may_attach) {}
+  explicit MailboxWorld(bool may_attach) : may_attach_(may_attach) {}
 
   void run(uint32_t ranks, const std::function<void(Mailboxes&, uint32_t)>& body) {
     const Segment segment = Segment::make(segment_of(ranks));
@@ -402,10 +402,10 @@ INSTANTIATE_TEST_SUITE_P(Mailboxes, EveryWay, ::testing::Bool(),
 TEST_P(EveryWay, MessagesOfAllSizesAndTagsCrossEachOtherAsTheSerialModelSays) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Town town(GetParam());
+    MailboxWorld world(GetParam());
     const uint32_t ranks = seed % 2 == 0 ? 2 : 4;
     const Plan plan(ranks, seed);
-    town.run(ranks, [&](Mailboxes& boxes, uint32_t rank) {
+    world.run(ranks, [&](Mailboxes& boxes, uint32_t rank) {
       std::mt19937_64 random(seed * 1000 + rank);
       std::vector<size_t> sends, receives;
       std::map<std::pair<uint32_t, uint32_t>, std::deque<size_t>> of_pair;  // by sender and tag
@@ -430,7 +430,7 @@ TEST_P(EveryWay, MessagesOfAllSizesAndTagsCrossEachOtherAsTheSerialModelSays) {
           texts.push_back(text_of(sends[sent++], message.size));
           std::span<const std::byte> bytes = texts.back();
           if (message.is_in_region) {
-            regions.push_back(town.pool().allocate(bytes.size()));
+            regions.push_back(world.pool().allocate(bytes.size()));
             std::copy(bytes.begin(), bytes.end(), regions.back());
             bytes = {regions.back(), bytes.size()};
           }
@@ -452,7 +452,7 @@ TEST_P(EveryWay, MessagesOfAllSizesAndTagsCrossEachOtherAsTheSerialModelSays) {
       while (!boxes.is_idle()) {
         if (!boxes.advance(ended)) std::this_thread::yield();
       }
-      for (std::byte* const region : regions) town.pool().free(region);
+      for (std::byte* const region : regions) world.pool().free(region);
       std::map<Mailboxes::Ticket, uint32_t> sender;
       for (const MessageEnd& end : ended) sender[end.ticket] = end.peer;
       ASSERT_EQ(ended.size(), sends.size() + receives.size());

@@ -204,7 +204,7 @@ class Runner {
             .progress = Communicator::Progress::by_nobody,
             .transports = task_.transport,
             .follows_plans = true,
-            .plans = [source](const Seating&) { return source; },
+            .plans = [source](const RankLayout&) { return source; },
             .around_transport =
                 [this](std::unique_ptr<ChannelTransport> transport) {
                   auto meter = std::make_unique<LaneMeter>(std::move(transport), plan_);

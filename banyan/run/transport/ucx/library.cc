@@ -6,7 +6,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 namespace {
 
 Error missing(const std::string& why) {
@@ -34,7 +34,7 @@ Function find(void* handle, const char* name) {
 
 }  // namespace
 
-UcxLibrary::UcxLibrary() : handle_(load()) {
+Library::Library() : handle_(load()) {
   const auto into = [this]<typename Function>(Function& function, const char* name) {
     function = find<Function>(handle_, name);
   };
@@ -60,4 +60,4 @@ UcxLibrary::UcxLibrary() : handle_(load()) {
   into(status_string, "ucs_status_string");
 }
 
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx

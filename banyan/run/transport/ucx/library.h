@@ -1,4 +1,4 @@
-// UcxLibrary: UCX's functions, found when they are needed and not when this program starts, because loading libucp has
+// Library: UCX's functions, found when they are needed and not when this program starts, because loading libucp has
 // effects (threads, signal handlers, hooks in malloc) that only those who use it shall have. Whoever has no libucp can
 // run everything else.
 //
@@ -7,12 +7,12 @@
 
 #include <ucp/api/ucp.h>
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 
-class UcxLibrary {
+class Library {
  public:
   // Throws Error{unsupported} when there is no libucp of this version. Once loaded, it stays, as UCX wants it.
-  UcxLibrary();
+  Library();
 
   decltype(&ucp_init_version) init_version;
   decltype(&ucp_cleanup) cleanup;
@@ -39,4 +39,4 @@ class UcxLibrary {
   void* const handle_;
 };
 
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx

@@ -1,4 +1,4 @@
-// What a peer that has got through the handshake, or a stranger that has found the UCX port, can do to a UcxTransport.
+// What a peer that has got through the handshake, or a stranger that has found the UCX port, can do to a Transport.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -10,12 +10,12 @@
 #include "banyan/run/system/processes.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
-#include "banyan/run/transport/ucx/letters.h"
+#include "banyan/run/transport/ucx/control.h"
 #include "banyan/run/transport/ucx/test_ucx.h"
 #include "banyan/run/transport/ucx/transport.h"
 #include "banyan/run/transport/ucx/worker.h"
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 namespace {
 
 using std::chrono::seconds;
@@ -24,28 +24,28 @@ using ::testing::ElementsAre;
 constexpr seconds kLong{60};
 
 // Rank 1, as whoever wrote it wants it to be: greets well and then sends any messages.
-class Impostor final : private UcxListener {
+class Impostor final : private WorkerListener {
  public:
   explicit Impostor(FileDescriptor socket) : socket_(std::move(socket)) {
     const std::vector<std::byte> hello =
-        to_bytes(UcxGreeting{.lanes = 1, .your_rank = 1, .ticket = 1, .address = worker_.address()});
+        to_bytes(Greeting{.lanes = 1, .your_rank = 1, .ticket = 1, .address = worker_.address()});
     if (::send(socket_.get(), hello.data(), hello.size(), MSG_NOSIGNAL) < 0) throw system_error("cannot greet");
     std::byte bytes[4096];
-    while (!letters_.greeting()) {
+    while (!control_.greeting()) {
       const ssize_t count = recv(socket_.get(), bytes, sizeof bytes, 0);
       if (count <= 0) throw system_error("nobody greets");
-      letters_.take(std::span(bytes).first(static_cast<size_t>(count)));
+      control_.take(std::span(bytes).first(static_cast<size_t>(count)));
     }
-    worker_.connect(0, letters_.greeting()->address);
+    worker_.connect(0, control_.greeting()->address);
   }
 
   // A good header for these bytes, which `change` makes into something else.
-  void send(std::span<const std::byte> bytes, const std::function<void(UcxHeader&)>& change) {
-    UcxParcel& parcel = worker_.take_parcel();
-    parcel.header = {.ticket = letters_.greeting()->ticket,
+  void send(std::span<const std::byte> bytes, const std::function<void(Header&)>& change) {
+    Parcel& parcel = worker_.take_parcel();
+    parcel.header = {.ticket = control_.greeting()->ticket,
                      .position = sent_,
                      .consumed = 0,
-                     .rank = letters_.greeting()->your_rank,
+                     .rank = control_.greeting()->your_rank,
                      .lane = 0};
     change(parcel.header);
     std::ranges::copy(bytes, parcel.bytes.begin());
@@ -62,28 +62,28 @@ class Impostor final : private UcxListener {
   }
 
  private:
-  void arrived(const UcxHeader&, std::span<const std::byte>) override {}
+  void arrived(const Header&, std::span<const std::byte>) override {}
   void sent(uint32_t) override {}
   void failed(uint32_t, const std::string&) override {}
 
   FileDescriptor socket_;
-  UcxLetters letters_{1, "rank 0"};
+  ControlReader control_{1, "rank 0"};
   uint64_t sent_ = 0;
-  UcxWorker worker_{*this};
+  Worker worker_{*this};
 };
 
 // What rank 0 reads from such a peer before it has 10,000 bytes or an error.
 std::vector<std::string> meet(const std::function<void(Impostor&)>& act) {
   MeetingPoint place(2);
   return run_processes(2, kLong, [&](uint32_t rank) -> std::string {
-    set_up_ucx("tcp,self");
+    set_up("tcp,self");
     if (rank == 1) {
       Impostor impostor(std::move(place.connect(1)[0]));
       act(impostor);
       impostor.stay();
       return "done";
     }
-    const auto transport = make_ucx_transport(place.connector(0), {.ranks = 2});
+    const auto transport = make_transport(place.connector(0), {.ranks = 2});
     uint64_t received = 0, wrong = 0;
     try {
       while (received < 10'000) {
@@ -100,13 +100,13 @@ std::vector<std::string> meet(const std::function<void(Impostor&)>& act) {
   });
 }
 
-constexpr auto kAsItIs = [](UcxHeader&) {};
+constexpr auto kAsItIs = [](Header&) {};
 constexpr const char* kRefusal = "rank 1 does not keep to the rules of the UCX transport";
 
 TEST(UcxRules, MessagesThatOvertakeEachOtherAreReadInOrder) {
   const auto body = [](Impostor& peer) {
-    peer.send(bytes_from(5'000, 5'000), [](UcxHeader& header) { header.position = 5'000; });
-    peer.send(bytes_from(0, 5'000), [](UcxHeader& header) { header.position = 0; });
+    peer.send(bytes_from(5'000, 5'000), [](Header& header) { header.position = 5'000; });
+    peer.send(bytes_from(0, 5'000), [](Header& header) { header.position = 0; });
   };
   EXPECT_THAT(meet(body), ElementsAre("10000 bytes, 0 wrong", "done"));
 }
@@ -114,11 +114,11 @@ TEST(UcxRules, MessagesThatOvertakeEachOtherAreReadInOrder) {
 TEST(UcxRules, StrangersAreNotHeard) {
   const auto body = [](Impostor& peer) {
     const std::vector<std::byte> lies(1'000);
-    for (const auto& change : std::vector<std::function<void(UcxHeader&)>>{
-             [](UcxHeader& header) { header.ticket ^= 1; }, [](UcxHeader& header) { header.ticket = 0; },
-             [](UcxHeader& header) { header.rank = 0; }, [](UcxHeader& header) { header.rank = 2; },
-             [](UcxHeader& header) { header.rank = UINT32_MAX; }, [](UcxHeader& header) { header.lane = 1; },
-             [](UcxHeader& header) { header.lane = UINT32_MAX; }}) {
+    for (const auto& change : std::vector<std::function<void(Header&)>>{
+             [](Header& header) { header.ticket ^= 1; }, [](Header& header) { header.ticket = 0; },
+             [](Header& header) { header.rank = 0; }, [](Header& header) { header.rank = 2; },
+             [](Header& header) { header.rank = UINT32_MAX; }, [](Header& header) { header.lane = 1; },
+             [](Header& header) { header.lane = UINT32_MAX; }}) {
       peer.send(lies, change);
       peer.forget(lies.size());
     }
@@ -130,7 +130,7 @@ TEST(UcxRules, StrangersAreNotHeard) {
 TEST(UcxRules, BytesBeyondTheRoomEndTheConnection) {
   for (const uint64_t position : {uint64_t{1} << 20, uint64_t{1} << 63, UINT64_MAX}) {
     EXPECT_THAT(meet([&](Impostor& peer) {
-                  peer.send(bytes_from(0, 100), [&](UcxHeader& header) { header.position = position; });
+                  peer.send(bytes_from(0, 100), [&](Header& header) { header.position = position; });
                 }),
                 ElementsAre(kRefusal, "done"));
   }
@@ -138,16 +138,16 @@ TEST(UcxRules, BytesBeyondTheRoomEndTheConnection) {
 
 TEST(UcxRules, BytesThatComeTwiceEndTheConnection) {
   const auto body = [&](Impostor& peer) {
-    peer.send(bytes_from(5'000, 100), [](UcxHeader& header) { header.position = 5'000; });
-    peer.send(bytes_from(5'000, 100), [](UcxHeader& header) { header.position = 5'050; });
+    peer.send(bytes_from(5'000, 100), [](Header& header) { header.position = 5'000; });
+    peer.send(bytes_from(5'000, 100), [](Header& header) { header.position = 5'050; });
   };
   EXPECT_THAT(meet(body), ElementsAre(kRefusal, "done"));
 }
 
 TEST(UcxRules, RoomForWhatWasNeverSentEndsTheConnection) {
-  EXPECT_THAT(meet([&](Impostor& peer) { peer.send({}, [](UcxHeader& header) { header.consumed = 1; }); }),
+  EXPECT_THAT(meet([&](Impostor& peer) { peer.send({}, [](Header& header) { header.consumed = 1; }); }),
               ElementsAre(kRefusal, "done"));
 }
 
 }  // namespace
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx

@@ -3,9 +3,9 @@
 
 #include <cstdlib>
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 
-inline void set_up_ucx(const char* devices) {
+inline void set_up(const char* devices) {
   setenv("UCX_TLS", devices, 1);
   setenv("UCX_LOG_LEVEL", "fatal", 0);  // the death of a peer is no news for the terminal
 #ifdef __SANITIZE_THREAD__
@@ -14,4 +14,4 @@ inline void set_up_ucx(const char* devices) {
 #endif
 }
 
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx

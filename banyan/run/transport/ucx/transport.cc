@@ -23,10 +23,10 @@
 #include "banyan/run/system/waiter.h"
 #include "banyan/run/transport/arrival_ring.h"
 #include "banyan/run/transport/tcp_connection.h"
-#include "banyan/run/transport/ucx/letters.h"
+#include "banyan/run/transport/ucx/control.h"
 #include "banyan/run/transport/ucx/worker.h"
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -57,10 +57,10 @@ size_t copy(std::span<const std::byte> head, std::span<const std::byte> body, st
   return of_head + of_body;
 }
 
-class UcxTransport final : public ChannelTransport, private UcxListener {
+class Transport final : public ChannelTransport, private WorkerListener {
  public:
-  UcxTransport(std::unique_ptr<Connector> connector, const UcxOptions& options);
-  ~UcxTransport() override;
+  Transport(std::unique_ptr<Connector> connector, const Options& options);
+  ~Transport() override;
 
   uint32_t channel(uint32_t peer, uint32_t lane) const override { return lane * options_.ranks + peer; }
   size_t write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) override;
@@ -89,7 +89,7 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
     bool is_needed = false;   // and not only listened to
     bool is_patient = false;  // the request: made when it was not needed
     FileDescriptor socket;
-    std::optional<UcxLetters> letters;
+    std::optional<ControlReader> control;
     std::vector<std::byte> unsent;  // of our own
     uint64_t ticket = 0;            // that its messages show; 0: none, they are not heard
     bool is_met = false;            // UCX knows its address
@@ -107,19 +107,19 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   void request(uint32_t rank);
   void take_answers();
   void adopt(Connector::Answer answer);
-  void post(uint32_t rank, const std::vector<std::byte>& letter);
-  void send_letters(uint32_t rank);
-  void receive_letters(uint32_t rank);
+  void post(uint32_t rank, const std::vector<std::byte>& message);
+  void send_control(uint32_t rank);
+  void receive_control(uint32_t rank);
   void meet(uint32_t rank);
   void fail(uint32_t rank, Error error);
   bool is_awaited(uint32_t rank, uint32_t lane) const;
   bool is_awaited(uint32_t rank) const;
   void give_receipt(uint32_t rank);
-  void bury_the_gone();
+  void drop_lost_peers();
   void look();
   void look_at_sockets();
   void report(uint32_t channel);
-  void send_parcel(uint32_t channel, UcxParcel& parcel);
+  void send_parcel(uint32_t channel, Parcel& parcel);
   void send_consumed(uint32_t channel);
   void watch(int fd, uint64_t mark, uint32_t events, int how);
   bool has_arrivals(uint32_t channel);
@@ -128,12 +128,12 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   bool is_everything_sent() const;
   bool is_everything_received() const;
 
-  void arrived(const UcxHeader& header, std::span<const std::byte> bytes) override;
+  void arrived(const Header& header, std::span<const std::byte> bytes) override;
   void sent(uint32_t channel) override;
   void failed(uint32_t rank, const std::string& why) override;
 
   const std::unique_ptr<Connector> connector_;
-  const UcxOptions options_;
+  const Options options_;
   std::vector<Peer> peers_;
   std::vector<Stream> streams_;  // by channel
   FileDescriptor wakes_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -147,10 +147,10 @@ class UcxTransport final : public ChannelTransport, private UcxListener {
   bool is_armed_ = false;       // UCX wakes this sleep when it has something to do
   uint32_t restless_ = 0;       // sleeps in a row in which it could not be armed
   // The last, since its end may still report to us.
-  UcxWorker worker_{*this};
+  Worker worker_{*this};
 };
 
-UcxTransport::UcxTransport(std::unique_ptr<Connector> connector, const UcxOptions& options)
+Transport::Transport(std::unique_ptr<Connector> connector, const Options& options)
     : connector_(std::move(connector)),
       options_(options),
       peers_(options.ranks),
@@ -162,7 +162,7 @@ UcxTransport::UcxTransport(std::unique_ptr<Connector> connector, const UcxOption
   watch(worker_.event_fd(), kUcx, EPOLLIN, EPOLL_CTL_ADD);
 }
 
-UcxTransport::~UcxTransport() {
+Transport::~Transport() {
   try {
     part();
   } catch (const Error&) {
@@ -170,14 +170,14 @@ UcxTransport::~UcxTransport() {
   }
 }
 
-void UcxTransport::watch(int fd, uint64_t mark, uint32_t events, int how) {
+void Transport::watch(int fd, uint64_t mark, uint32_t events, int how) {
   epoll_event event{.events = events, .data = {.u64 = mark}};
   if (epoll_ctl(epoll_.get(), how, fd, &event) != 0) throw system_error("cannot watch a file descriptor");
 }
 
 // ---- Peers ----
 
-bool UcxTransport::is_connected(uint32_t rank) {
+bool Transport::is_connected(uint32_t rank) {
   Peer& peer = peers_[rank];
   if (peer.is_connected) return true;
   peer.is_needed = true;
@@ -189,30 +189,30 @@ bool UcxTransport::is_connected(uint32_t rank) {
 }
 
 // Comes nearer to a connection.
-void UcxTransport::seek(uint32_t rank) {
+void Transport::seek(uint32_t rank) {
   if (!peers_[rank].is_requested) request(rank);
   if (pending_ > 0) take_answers();
-  if (peers_[rank].socket.is_open()) receive_letters(rank);
+  if (peers_[rank].socket.is_open()) receive_control(rank);
 }
 
-void UcxTransport::request(uint32_t rank) {
+void Transport::request(uint32_t rank) {
   connector_->request(rank, 0, Path());
   peers_[rank].is_requested = true;
   peers_[rank].is_patient = !peers_[rank].is_needed;
   ++pending_;
 }
 
-void UcxTransport::take_answers() {
+void Transport::take_answers() {
   for (Connector::Answer& answer : connector_->take()) {
     --pending_;
     adopt(std::move(answer));
   }
 }
 
-void UcxTransport::adopt(Connector::Answer answer) {
+void Transport::adopt(Connector::Answer answer) {
   const uint32_t rank = answer.peer;
   Peer& peer = peers_.at(rank);
-  CHECK(peer.is_requested && answer.lane == 0 && !peer.letters) << "nobody asked for rank " << rank;
+  CHECK(peer.is_requested && answer.lane == 0 && !peer.control) << "nobody asked for rank " << rank;
   has_news_ = true;
   if (answer.failure && answer.failure->code() == ErrorCode::timed_out && peer.is_patient) return request(rank);
   if (answer.failure) {
@@ -220,22 +220,22 @@ void UcxTransport::adopt(Connector::Answer answer) {
     return;
   }
   peer.socket = std::move(answer.socket);
-  peer.letters.emplace(options_.lanes, "rank " + std::to_string(rank));
+  peer.control.emplace(options_.lanes, "rank " + std::to_string(rank));
   while (peer.ticket == 0) peer.ticket = uint64_t{random_()} << 32 | random_();
   watch(peer.socket.get(), rank, EPOLLIN, EPOLL_CTL_ADD);
-  post(rank, to_bytes(UcxGreeting{
+  post(rank, to_bytes(Greeting{
                  .lanes = options_.lanes, .your_rank = rank, .ticket = peer.ticket, .address = worker_.address()}));
 }
 
-void UcxTransport::post(uint32_t rank, const std::vector<std::byte>& letter) {
+void Transport::post(uint32_t rank, const std::vector<std::byte>& message) {
   Peer& peer = peers_[rank];
   if (!peer.socket.is_open()) return;
-  peer.unsent.insert(peer.unsent.end(), letter.begin(), letter.end());
+  peer.unsent.insert(peer.unsent.end(), message.begin(), message.end());
   watch(peer.socket.get(), rank, EPOLLIN | EPOLLOUT, EPOLL_CTL_MOD);
-  send_letters(rank);
+  send_control(rank);
 }
 
-void UcxTransport::send_letters(uint32_t rank) {
+void Transport::send_control(uint32_t rank) {
   Peer& peer = peers_[rank];
   if (!peer.socket.is_open() || peer.unsent.empty()) return;
   const ssize_t count = send(peer.socket.get(), peer.unsent.data(), peer.unsent.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -247,7 +247,7 @@ void UcxTransport::send_letters(uint32_t rank) {
   if (peer.unsent.empty()) watch(peer.socket.get(), rank, EPOLLIN, EPOLL_CTL_MOD);
 }
 
-void UcxTransport::receive_letters(uint32_t rank) {
+void Transport::receive_control(uint32_t rank) {
   Peer& peer = peers_[rank];
   std::array<std::byte, 4096> bytes;
   while (peer.socket.is_open()) {
@@ -256,8 +256,8 @@ void UcxTransport::receive_letters(uint32_t rank) {
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (count <= 0) return fail(rank, connection_error(rank, count == 0 ? ECONNRESET : errno));
     try {
-      peer.letters->take(std::span(bytes).first(static_cast<size_t>(count)));
-      if (peer.letters->greeting() && !peer.is_met) meet(rank);
+      peer.control->take(std::span(bytes).first(static_cast<size_t>(count)));
+      if (peer.control->greeting() && !peer.is_met) meet(rank);
       give_receipt(rank);
       has_news_ = true;
     } catch (const Error& error) {
@@ -266,8 +266,8 @@ void UcxTransport::receive_letters(uint32_t rank) {
   }
 }
 
-void UcxTransport::meet(uint32_t rank) {
-  worker_.connect(rank, peers_[rank].letters->greeting()->address);
+void Transport::meet(uint32_t rank) {
+  worker_.connect(rank, peers_[rank].control->greeting()->address);
   peers_[rank].is_met = true;
   has_news_ = true;
   send_consumed(channel(rank, 0));
@@ -275,7 +275,7 @@ void UcxTransport::meet(uint32_t rank) {
 }
 
 // The first reason is the reason.
-void UcxTransport::fail(uint32_t rank, Error error) {
+void Transport::fail(uint32_t rank, Error error) {
   Peer& peer = peers_[rank];
   if (peer.socket.is_open()) {
     watch(peer.socket.get(), rank, 0, EPOLL_CTL_DEL);  // closing does not do where a forked process has it too
@@ -288,28 +288,28 @@ void UcxTransport::fail(uint32_t rank, Error error) {
 }
 
 // Whether bytes may still come although the peer is gone: UCX may be slower than the socket.
-bool UcxTransport::is_awaited(uint32_t rank, uint32_t lane) const {
+bool Transport::is_awaited(uint32_t rank, uint32_t lane) const {
   const Peer& peer = peers_[rank];
-  return !peer.is_broken && peer.letters && peer.letters->farewell() &&
-         streams_[channel(rank, lane)].arrivals.arrived() < peer.letters->farewell()->at(lane);
+  return !peer.is_broken && peer.control && peer.control->farewell() &&
+         streams_[channel(rank, lane)].arrivals.arrived() < peer.control->farewell()->at(lane);
 }
 
-bool UcxTransport::is_awaited(uint32_t rank) const {
+bool Transport::is_awaited(uint32_t rank) const {
   for (uint32_t lane = 0; lane < options_.lanes; ++lane) {
     if (is_awaited(rank, lane)) return true;
   }
   return false;
 }
 
-void UcxTransport::give_receipt(uint32_t rank) {
+void Transport::give_receipt(uint32_t rank) {
   Peer& peer = peers_[rank];
-  if (peer.has_receipt || !peer.letters->farewell() || is_awaited(rank)) return;
+  if (peer.has_receipt || !peer.control->farewell() || is_awaited(rank)) return;
   peer.has_receipt = true;
   post(rank, receipt_to_bytes());
 }
 
 // UCX may not notice for long that a peer is gone, and would go on trying to send to it.
-void UcxTransport::bury_the_gone() {
+void Transport::drop_lost_peers() {
   if (gone_.empty()) return;
   while (worker_.progress()) {
   }
@@ -323,7 +323,7 @@ void UcxTransport::bury_the_gone() {
 
 // ---- Streams ----
 
-size_t UcxTransport::write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) {
+size_t Transport::write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) {
   if (!is_connected(channel % options_.ranks)) {
     look();
     return 0;
@@ -334,8 +334,8 @@ size_t UcxTransport::write(uint32_t channel, std::span<const std::byte> head, st
   if (room() == 0) look();
   size_t count = 0;
   while (!peer.failure && count < head.size() + body.size() && room() > 0) {
-    UcxParcel& parcel = worker_.take_parcel();
-    const auto into = std::span(parcel.bytes).first(std::min<uint64_t>(room(), UcxParcel::kBytes));
+    Parcel& parcel = worker_.take_parcel();
+    const auto into = std::span(parcel.bytes).first(std::min<uint64_t>(room(), Parcel::kBytes));
     const size_t size =
         count < head.size() ? copy(head.subspan(count), body, into) : copy({}, body.subspan(count - head.size()), into);
     parcel.size = static_cast<uint32_t>(size);
@@ -346,9 +346,9 @@ size_t UcxTransport::write(uint32_t channel, std::span<const std::byte> head, st
   return count;
 }
 
-void UcxTransport::send_parcel(uint32_t channel, UcxParcel& parcel) {
+void Transport::send_parcel(uint32_t channel, Parcel& parcel) {
   const uint32_t rank = channel % options_.ranks;
-  const UcxGreeting& greeting = *peers_[rank].letters->greeting();
+  const Greeting& greeting = *peers_[rank].control->greeting();
   Stream& of = streams_[channel];
   of.reported = of.arrivals.consumed();
   parcel.channel = channel;
@@ -363,23 +363,23 @@ void UcxTransport::send_parcel(uint32_t channel, UcxParcel& parcel) {
   ++unsent_[channel / options_.ranks];
 }
 
-void UcxTransport::send_consumed(uint32_t channel) {
-  UcxParcel& parcel = worker_.take_parcel();
+void Transport::send_consumed(uint32_t channel) {
+  Parcel& parcel = worker_.take_parcel();
   parcel.size = 0;
   send_parcel(channel, parcel);
 }
 
 // Tells the sender of what was consumed, when it is much.
-void UcxTransport::report(uint32_t channel) {
+void Transport::report(uint32_t channel) {
   const Stream& of = streams_[channel];
   Peer& peer = peer_of(channel);
   if (of.arrivals.consumed() - of.reported < kReport || !peer.is_met || peer.failure) return;
-  receive_letters(channel % options_.ranks);
-  if (peer.failure || peer.letters->farewell()) return;  // whoever leaves must not be talked to
+  receive_control(channel % options_.ranks);
+  if (peer.failure || peer.control->farewell()) return;  // whoever leaves must not be talked to
   send_consumed(channel);
 }
 
-bool UcxTransport::has_arrivals(uint32_t channel) {
+bool Transport::has_arrivals(uint32_t channel) {
   const ArrivalRing& arrivals = streams_[channel].arrivals;
   if (!arrivals.is_empty()) return true;
   const uint32_t rank = channel % options_.ranks;
@@ -387,38 +387,38 @@ bool UcxTransport::has_arrivals(uint32_t channel) {
   look();
   if (!arrivals.is_empty()) return true;
   if (!peers_[rank].failure || is_awaited(rank, channel / options_.ranks)) return false;
-  bury_the_gone();  // which looks once more
+  drop_lost_peers();  // which looks once more
   if (arrivals.is_empty()) throw Error(*peers_[rank].failure);
   return true;
 }
 
-std::span<const std::byte> UcxTransport::peek(uint32_t channel) {
+std::span<const std::byte> Transport::peek(uint32_t channel) {
   return has_arrivals(channel) ? streams_[channel].arrivals.peek() : std::span<const std::byte>();
 }
 
-void UcxTransport::consume(uint32_t channel, size_t count) {
+void Transport::consume(uint32_t channel, size_t count) {
   streams_[channel].arrivals.consume(count);
   report(channel);
 }
 
-size_t UcxTransport::read(uint32_t channel, std::span<std::byte> into) {
+size_t Transport::read(uint32_t channel, std::span<std::byte> into) {
   if (!has_arrivals(channel)) return 0;
   const size_t count = streams_[channel].arrivals.read(into);
   report(channel);
   return count;
 }
 
-bool UcxTransport::has_unsent(uint32_t channel) {
+bool Transport::has_unsent(uint32_t channel) {
   if (streams_[channel].in_flight > 0) look();
   return streams_[channel].in_flight > 0;
 }
 
-bool UcxTransport::has_unsent_beside(uint32_t lane) {
+bool Transport::has_unsent_beside(uint32_t lane) {
   return std::accumulate(unsent_.begin(), unsent_.end(), size_t{0}) > unsent_[lane];
 }
 
 // What there is to know else, read() finds out.
-bool UcxTransport::listen(uint32_t channel) {
+bool Transport::listen(uint32_t channel) {
   const uint32_t rank = channel % options_.ranks;
   const Peer& peer = peers_[rank];
   if (!peer.is_met && !peer.failure) seek(rank);
@@ -427,7 +427,7 @@ bool UcxTransport::listen(uint32_t channel) {
 
 // ---- What happens ----
 
-void UcxTransport::arrived(const UcxHeader& header, std::span<const std::byte> bytes) {
+void Transport::arrived(const Header& header, std::span<const std::byte> bytes) {
   if (header.rank >= options_.ranks || header.lane >= options_.lanes) return;
   Peer& peer = peers_[header.rank];
   if (peer.ticket == 0 || header.ticket != peer.ticket) return;  // strangers may knock
@@ -451,13 +451,13 @@ void UcxTransport::arrived(const UcxHeader& header, std::span<const std::byte> b
   give_receipt(header.rank);
 }
 
-void UcxTransport::sent(uint32_t channel) {
+void Transport::sent(uint32_t channel) {
   --streams_[channel].in_flight;
   --unsent_[channel / options_.ranks];
   has_news_ = true;
 }
 
-void UcxTransport::failed(uint32_t rank, const std::string& why) {
+void Transport::failed(uint32_t rank, const std::string& why) {
   peers_[rank].is_broken = true;
   const std::string lost = connection_error(rank, ECONNRESET).message();
   fail(rank, Error(ErrorCode::peer_lost, lost + " (UCX: " + why + ")"));
@@ -465,12 +465,12 @@ void UcxTransport::failed(uint32_t rank, const std::string& why) {
 
 // ---- Waiting ----
 
-void UcxTransport::look() {
+void Transport::look() {
   worker_.progress();
   if (++looks_ % kLooksPerSocketLook == 0) look_at_sockets();
 }
 
-void UcxTransport::look_at_sockets() {
+void Transport::look_at_sockets() {
   std::array<epoll_event, 16> events;
   const int count = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
   if (count < 0 && errno != EINTR) throw system_error("cannot look at connections");
@@ -484,16 +484,16 @@ void UcxTransport::look_at_sockets() {
       take_answers();
     } else if (mark != kUcx) {
       const auto rank = static_cast<uint32_t>(mark);
-      send_letters(rank);
-      receive_letters(rank);
+      send_control(rank);
+      receive_control(rank);
     }
   }
 }
 
 // UCX has a descriptor of its own, which is armed before each sleep. Where it cannot be, since UCX waits for something
 // that has no descriptor, the sleep is short.
-void UcxTransport::prepare(WaitSet& set) {
-  bury_the_gone();
+void Transport::prepare(WaitSet& set) {
+  drop_lost_peers();
   do {
     while (!has_news_ && worker_.progress()) continue;
     is_armed_ = has_news_ || worker_.arm();
@@ -507,7 +507,7 @@ void UcxTransport::prepare(WaitSet& set) {
   }
 }
 
-bool UcxTransport::react(std::span<const pollfd> polled) {
+bool Transport::react(std::span<const pollfd> polled) {
   if (polled.front().revents != 0) look_at_sockets();
   if (!is_armed_) sched_yield();  // it depends on a process that wants to run
   return std::exchange(has_news_, false);
@@ -515,29 +515,29 @@ bool UcxTransport::react(std::span<const pollfd> polled) {
 
 // ---- The end ----
 
-void UcxTransport::linger(Clock::time_point end, const std::function<bool()>& is_over) {
+void Transport::linger(Clock::time_point end, const std::function<bool()>& is_over) {
   while (!is_over() && Clock::now() < end) {
     if (!worker_.progress()) wait_for(*this, milliseconds(1));
   }
 }
 
-bool UcxTransport::is_everything_sent() const {
+bool Transport::is_everything_sent() const {
   for (uint32_t i = 0; i < streams_.size(); ++i) {
     if (streams_[i].in_flight > 0 && !peers_[i % options_.ranks].failure) return false;
   }
   return true;
 }
 
-bool UcxTransport::is_everything_received() const {
+bool Transport::is_everything_received() const {
   for (uint32_t i = 0; i < streams_.size(); ++i) {
     const Peer& peer = peers_[i % options_.ranks];
-    const bool is_known = peer.failure || !peer.is_met || peer.letters->has_receipt();
+    const bool is_known = peer.failure || !peer.is_met || peer.control->has_receipt();
     if (!is_known && streams_[i].acknowledged < streams_[i].sent) return false;
   }
   return true;
 }
 
-void UcxTransport::part() {
+void Transport::part() {
   const Clock::time_point end = Clock::now() + kLinger;
   linger(end, [this] { return is_everything_sent(); });
   for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
@@ -556,18 +556,18 @@ void UcxTransport::part() {
 
 }  // namespace
 
-std::unique_ptr<ChannelTransport> make_ucx_transport(std::unique_ptr<Connector> connector, const UcxOptions& options) {
+std::unique_ptr<ChannelTransport> make_transport(std::unique_ptr<Connector> connector, const Options& options) {
   CHECK(options.ranks > 0 && options.lanes > 0) << options.ranks << " ranks, " << options.lanes << " lanes";
-  return std::make_unique<UcxTransport>(std::move(connector), options);
+  return std::make_unique<Transport>(std::move(connector), options);
 }
 
-std::string why_no_ucx() {
+std::string why_unavailable() {
   try {
-    const UcxLibrary library;
+    const Library library;
   } catch (const Error& error) {
     return error.what();
   }
   return "";
 }
 
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx

@@ -23,17 +23,17 @@
 #include "banyan/run/transport/channel_transport.h"
 #include "banyan/run/transport/connector.h"
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 
-struct UcxOptions {
+struct Options {
   uint32_t ranks = 0;
   uint32_t lanes = 1;  // with each peer, the same at all ranks
 };
 
 // Throws Error{unsupported} where Banyan was built without UCX or none is installed, Error{io} when UCX does not start.
-std::unique_ptr<ChannelTransport> make_ucx_transport(std::unique_ptr<Connector> connector, const UcxOptions& options);
+std::unique_ptr<ChannelTransport> make_transport(std::unique_ptr<Connector> connector, const Options& options);
 
 // Why there is none here, or nothing. Loads UCX to find out.
-std::string why_no_ucx();
+std::string why_unavailable();
 
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx

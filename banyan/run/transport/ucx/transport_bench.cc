@@ -14,7 +14,7 @@
 #include "banyan/run/transport/test_sockets.h"
 #include "banyan/run/transport/ucx/transport.h"
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -42,7 +42,7 @@ std::unique_ptr<ChannelTransport> make_transport(const char* devices, MeetingPoi
                                            LaneTransport::Options{.rank = rank, .ranks = 2, .path = {}});
   }
   setenv("UCX_TLS", devices, 1);
-  return make_ucx_transport(place.connector(rank), {.ranks = 2});
+  return make_transport(place.connector(rank), {.ranks = 2});
 }
 
 // One message there and the same back, `rounds` times, after some that count for nothing.
@@ -110,6 +110,6 @@ BENCHMARK_CAPTURE(run, pour_ucx_tcp, kTcp, pour)->Apply(pours);
 BENCHMARK_CAPTURE(run, pour_ucx_shm, kShared, pour)->Apply(pours);
 
 }  // namespace
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx
 
 BENCHMARK_MAIN();

@@ -4,12 +4,12 @@
 #include "banyan/base/error.h"
 #include "banyan/run/transport/ucx/transport.h"
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 namespace {
 
 TEST(UcxTransport, SaysHowToGetOne) {
   try {
-    make_ucx_transport(nullptr, {.ranks = 2});
+    make_transport(nullptr, {.ranks = 2});
     ADD_FAILURE() << "where does it come from?";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
@@ -18,4 +18,4 @@ TEST(UcxTransport, SaysHowToGetOne) {
 }
 
 }  // namespace
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx

@@ -21,10 +21,10 @@
 #include "banyan/run/system/shared_memory.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
-#include "banyan/run/transport/ucx/letters.h"
+#include "banyan/run/transport/ucx/control.h"
 #include "banyan/run/transport/ucx/test_ucx.h"
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 namespace {
 
 using std::chrono::milliseconds;
@@ -48,9 +48,9 @@ std::string error_of(const std::function<void()>& act) {
 
 class UcxTransport : public ::testing::TestWithParam<const char*> {
  protected:
-  static std::unique_ptr<ChannelTransport> make(std::unique_ptr<Connector> connector, const UcxOptions& options) {
-    set_up_ucx(GetParam());
-    return make_ucx_transport(std::move(connector), options);
+  static std::unique_ptr<ChannelTransport> make(std::unique_ptr<Connector> connector, const Options& options) {
+    set_up(GetParam());
+    return make_transport(std::move(connector), options);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, UcxTransport, ::testing::Values("tcp,self", "posix,sysv,cma,self"),
@@ -284,7 +284,7 @@ TEST_P(UcxTransport, NamesAPeerThatWasKilledWithinASecond) {
 TEST_P(UcxTransport, RefusesABadAddressAndGoesOnWithOthers) {
   MeetingPoint place(3);
   std::vector<std::byte> damaged =
-      to_bytes(UcxGreeting{.lanes = 1, .your_rank = 0, .ticket = 1, .address = bytes_from(0, 99)});
+      to_bytes(Greeting{.lanes = 1, .your_rank = 0, .ticket = 1, .address = bytes_from(0, 99)});
   damaged.back() ^= std::byte{1};
   const auto run = [&](uint32_t rank) -> std::string {
     if (rank == 2) {  // no transport, but somebody who has got through the handshake
@@ -357,12 +357,12 @@ TEST_P(UcxTransport, IsWokenByAnotherThread) {
 
 TEST(UcxTransportAlone, SaysWhyUcxDoesNotStart) {
   const auto body = [](uint32_t) {
-    set_up_ucx("carrier_pigeon");
+    set_up("carrier_pigeon");
     return error_of(
-        [] { make_ucx_transport(std::make_unique<ReadyConnector>(std::vector<FileDescriptor>(1)), {.ranks = 1}); });
+        [] { make_transport(std::make_unique<ReadyConnector>(std::vector<FileDescriptor>(1)), {.ranks = 1}); });
   };
   EXPECT_THAT(run_processes(1, kLong, body), ElementsAre(HasSubstr("UCX_TLS")));
 }
 
 }  // namespace
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx

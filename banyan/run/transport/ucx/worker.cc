@@ -9,7 +9,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 namespace {
 
 constexpr unsigned kMessageId = 1;
@@ -29,7 +29,7 @@ bool may_use_shared_memory() {
 
 }  // namespace
 
-UcxWorker::UcxWorker(UcxListener& listener) : listener_(listener) {
+Worker::Worker(WorkerListener& listener) : listener_(listener) {
   try {
     start();
   } catch (...) {
@@ -39,11 +39,11 @@ UcxWorker::UcxWorker(UcxListener& listener) : listener_(listener) {
   }
 }
 
-void UcxWorker::demand(ucs_status_t status, const std::string& what) const {
+void Worker::demand(ucs_status_t status, const std::string& what) const {
   if (status != UCS_OK) throw Error(ErrorCode::io, "UCX " + what + ": " + library_.status_string(status));
 }
 
-void UcxWorker::start() {
+void Worker::start() {
   ucp_config_t* config = nullptr;
   demand(library_.config_read(nullptr, nullptr, &config), "cannot read its UCX_ variables");
   ucp_params_t params{};
@@ -66,7 +66,7 @@ void UcxWorker::start() {
 
 // Only devices that report the failure of a peer are used, and shared memory does when it is asked to. Who has an
 // opinion on it keeps it.
-void UcxWorker::let_shared_memory_fail(ucp_config_t* config) const {
+void Worker::let_shared_memory_fail(ucp_config_t* config) const {
   for (const char* const variable : {"UCX_MM_ERROR_HANDLING", "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING"}) {
     if (std::getenv(variable) != nullptr) return;
   }
@@ -75,7 +75,7 @@ void UcxWorker::let_shared_memory_fail(ucp_config_t* config) const {
   if (status != UCS_ERR_NO_ELEM) demand(status, "does not let shared memory report failures");
 }
 
-void UcxWorker::listen() {
+void Worker::listen() {
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                        UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
@@ -86,7 +86,7 @@ void UcxWorker::listen() {
   demand(library_.worker_set_am_recv_handler(worker_, &handler), "takes no active messages");
 }
 
-UcxWorker::~UcxWorker() {
+Worker::~Worker() {
   if (has_let_go()) {
     library_.worker_destroy(worker_);
     library_.cleanup(context_);
@@ -97,7 +97,7 @@ UcxWorker::~UcxWorker() {
   }
 }
 
-bool UcxWorker::has_let_go() {
+bool Worker::has_let_go() {
   const bool is_kept = std::any_of(endpoints_.begin(), endpoints_.end(),
                                    [](const auto& endpoint) { return endpoint && endpoint->is_abandoned; });
   if (is_kept || !has_finished()) return false;
@@ -109,7 +109,7 @@ bool UcxWorker::has_let_go() {
   return has_finished();
 }
 
-std::vector<std::byte> UcxWorker::address() const {
+std::vector<std::byte> Worker::address() const {
   ucp_address_t* address = nullptr;
   size_t size = 0;
   demand(library_.worker_get_address(worker_, &address, &size), "does not know its own address");
@@ -119,7 +119,7 @@ std::vector<std::byte> UcxWorker::address() const {
   return copy;
 }
 
-void UcxWorker::connect(uint32_t rank, std::span<const std::byte> address) {
+void Worker::connect(uint32_t rank, std::span<const std::byte> address) {
   if (rank >= endpoints_.size()) endpoints_.resize(rank + 1);
   auto endpoint = std::make_unique<Endpoint>();
   endpoint->worker = this;
@@ -140,24 +140,24 @@ void UcxWorker::connect(uint32_t rank, std::span<const std::byte> address) {
   endpoints_[rank] = std::move(endpoint);
 }
 
-void UcxWorker::close(Endpoint& endpoint) {
+void Worker::close(Endpoint& endpoint) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   remember(library_.ep_close_nbx(std::exchange(endpoint.handle, nullptr), &param));
 }
 
-void UcxWorker::remember(void* request) {
+void Worker::remember(void* request) {
   if (request != nullptr && !UCS_PTR_IS_ERR(request)) unfinished_.push_back(request);
 }
 
-void UcxWorker::cut(uint32_t rank, bool is_settled) {
+void Worker::cut(uint32_t rank, bool is_settled) {
   if (rank >= endpoints_.size() || !endpoints_[rank] || endpoints_[rank]->handle == nullptr) return;
   if (is_settled) return close(*endpoints_[rank]);
   endpoints_[rank]->is_abandoned = true;
 }
 
-void UcxWorker::flush() {
+void Worker::flush() {
   for (const auto& endpoint : endpoints_) {
     const ucp_request_param_t param{};
     if (!endpoint || endpoint->handle == nullptr || endpoint->is_abandoned) continue;
@@ -165,7 +165,7 @@ void UcxWorker::flush() {
   }
 }
 
-bool UcxWorker::has_finished() {
+bool Worker::has_finished() {
   std::erase_if(unfinished_, [this](void* request) {
     if (library_.request_check_status(request) == UCS_INPROGRESS) return false;
     library_.request_free(request);
@@ -175,7 +175,7 @@ bool UcxWorker::has_finished() {
 }
 
 template <typename Tell>
-void UcxWorker::tell(Tell tell) {
+void Worker::tell(Tell tell) {
   try {
     tell(listener_);
   } catch (...) {
@@ -183,18 +183,18 @@ void UcxWorker::tell(Tell tell) {
   }
 }
 
-UcxParcel& UcxWorker::take_parcel() {
+Parcel& Worker::take_parcel() {
   if (free_.empty()) {
     // Not zeroed: most of it may never be used.
-    parcels_.push_back(std::make_unique_for_overwrite<UcxParcel>());
+    parcels_.push_back(std::make_unique_for_overwrite<Parcel>());
     return *parcels_.back();
   }
-  UcxParcel& parcel = *free_.back();
+  Parcel& parcel = *free_.back();
   free_.pop_back();
   return parcel;
 }
 
-bool UcxWorker::send(uint32_t rank, UcxParcel& parcel) {
+bool Worker::send(uint32_t rank, Parcel& parcel) {
   Endpoint& endpoint = *endpoints_.at(rank);
   CHECK(endpoint.handle != nullptr && !endpoint.is_abandoned) << "rank " << rank << " was cut off";
   parcel.rank = rank;
@@ -212,47 +212,47 @@ bool UcxWorker::send(uint32_t rank, UcxParcel& parcel) {
   return false;
 }
 
-void UcxWorker::on_sent(void* request, ucs_status_t status, void* parcel) {
-  auto& done = *static_cast<UcxParcel*>(parcel);
-  UcxWorker& self = *done.worker;
+void Worker::on_sent(void* request, ucs_status_t status, void* parcel) {
+  auto& done = *static_cast<Parcel*>(parcel);
+  Worker& self = *done.worker;
   const uint32_t rank = done.rank;
   self.library_.request_free(request);
   self.free_.push_back(&done);
-  self.tell([&](UcxListener& listener) {
+  self.tell([&](WorkerListener& listener) {
     listener.sent(done.channel);
     if (status != UCS_OK) listener.failed(rank, self.library_.status_string(status));
   });
 }
 
-void UcxWorker::on_failure(void* endpoint, ucp_ep_h /*handle*/, ucs_status_t status) {
+void Worker::on_failure(void* endpoint, ucp_ep_h /*handle*/, ucs_status_t status) {
   const auto& failed = *static_cast<const Endpoint*>(endpoint);
   failed.worker->tell(
-      [&](UcxListener& listener) { listener.failed(failed.rank, failed.worker->library_.status_string(status)); });
+      [&](WorkerListener& listener) { listener.failed(failed.rank, failed.worker->library_.status_string(status)); });
 }
 
-ucs_status_t UcxWorker::on_message(void* self, const void* header, size_t header_size, void* bytes, size_t size,
-                                   const ucp_am_recv_param_t* param) {
-  UcxHeader head;
+ucs_status_t Worker::on_message(void* self, const void* header, size_t header_size, void* bytes, size_t size,
+                                const ucp_am_recv_param_t* param) {
+  Header head;
   // What nobody of ours sends is not for us: UCX drops it when nobody takes it.
   if (header_size != sizeof head || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   std::memcpy(&head, header, sizeof head);
-  static_cast<UcxWorker*>(self)->tell([&](UcxListener& listener) {
+  static_cast<Worker*>(self)->tell([&](WorkerListener& listener) {
     listener.arrived(head, {static_cast<const std::byte*>(bytes), size});
   });
   return UCS_OK;
 }
 
-bool UcxWorker::progress() {
+bool Worker::progress() {
   const bool moved = library_.worker_progress(worker_) != 0;
   if (trouble_) std::rethrow_exception(std::exchange(trouble_, nullptr));
   return moved;
 }
 
-bool UcxWorker::arm() {
+bool Worker::arm() {
   const ucs_status_t status = library_.worker_arm(worker_);
   if (status == UCS_ERR_BUSY) return false;
   demand(status, "cannot wait");
   return true;
 }
 
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx

@@ -1,7 +1,7 @@
-// UcxWorker: one UCX context and worker, as far as UcxTransport needs them: endpoints by their peers' addresses, active
+// Worker: one UCX context and worker, as far as Transport needs them: endpoints by their peers' addresses, active
 // messages of up to kParcelBytes, and a file descriptor to sleep on.
 //
-// One thread at a time. What happens is told to the UcxListener, from within progress() and send() only.
+// One thread at a time. What happens is told to the WorkerListener, from within progress() and send() only.
 #pragma once
 
 #include <array>
@@ -16,10 +16,10 @@
 
 #include "banyan/run/transport/ucx/library.h"
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 
 // What stands in front of every message.
-struct UcxHeader {
+struct Header {
   uint64_t ticket;    // the receiver's
   uint64_t position;  // of the first byte in its stream
   uint64_t consumed;  // by the sender, of what it gets on this lane
@@ -27,38 +27,38 @@ struct UcxHeader {
   uint32_t lane;
 };
 
-class UcxWorker;
+class Worker;
 
 // A message on its way. UCX reads it until it is sent.
-struct UcxParcel {
+struct Parcel {
   static constexpr size_t kBytes = size_t{64} << 10;
-  UcxHeader header;
-  uint32_t channel;   // for UcxListener::sent()
-  uint32_t size;      // of the bytes in use
-  uint32_t rank;      // set by send(), as is
-  UcxWorker* worker;  // whose it is
+  Header header;
+  uint32_t channel;  // for WorkerListener::sent()
+  uint32_t size;     // of the bytes in use
+  uint32_t rank;     // set by send(), as is
+  Worker* worker;    // whose it is
   std::array<std::byte, kBytes> bytes;
 };
 
-class UcxListener {
+class WorkerListener {
  public:
   // Any header and bytes may come, from whoever can reach the worker.
-  virtual void arrived(const UcxHeader& header, std::span<const std::byte> bytes) = 0;
+  virtual void arrived(const Header& header, std::span<const std::byte> bytes) = 0;
   // A parcel that was still on its way when send() returned no longer is, for better or worse.
   virtual void sent(uint32_t channel) = 0;
   virtual void failed(uint32_t rank, const std::string& why) = 0;
 
  protected:
-  ~UcxListener() = default;
+  ~WorkerListener() = default;
 };
 
-class UcxWorker {
+class Worker {
  public:
   // Throws Error{unsupported} without a UCX, Error{io} when it does not start (wrong UCX_ variables, for instance).
-  explicit UcxWorker(UcxListener& listener);
-  UcxWorker(const UcxWorker&) = delete;
-  UcxWorker& operator=(const UcxWorker&) = delete;
-  ~UcxWorker();
+  explicit Worker(WorkerListener& listener);
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker();
 
   std::vector<std::byte> address() const;
 
@@ -74,9 +74,9 @@ class UcxWorker {
   // Nothing of flush() and cut() is left to be done.
   bool has_finished();
 
-  UcxParcel& take_parcel();
+  Parcel& take_parcel();
   // Of a parcel from take_parcel(). Says whether it is still on its way. Failures are told to the listener.
-  bool send(uint32_t rank, UcxParcel& parcel);
+  bool send(uint32_t rank, Parcel& parcel);
 
   // Whether anything happened. Throws what the listener threw.
   bool progress();
@@ -86,7 +86,7 @@ class UcxWorker {
 
  private:
   struct Endpoint {
-    UcxWorker* worker = nullptr;
+    Worker* worker = nullptr;
     uint32_t rank = 0;
     ucp_ep_h handle = nullptr;
     bool is_abandoned = false;
@@ -105,16 +105,16 @@ class UcxWorker {
   void remember(void* request);
   void demand(ucs_status_t status, const std::string& what) const;
 
-  const UcxLibrary library_;
-  UcxListener& listener_;
+  const Library library_;
+  WorkerListener& listener_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;  // by rank
   std::vector<void*> unfinished_;                     // requests
-  std::vector<std::unique_ptr<UcxParcel>> parcels_;   // all there are
-  std::vector<UcxParcel*> free_;
+  std::vector<std::unique_ptr<Parcel>> parcels_;      // all there are
+  std::vector<Parcel*> free_;
   std::exception_ptr trouble_;  // of the listener, on its way past UCX, which is written in C
 };
 
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx

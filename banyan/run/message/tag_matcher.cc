@@ -1,4 +1,4 @@
-#include "banyan/run/message/receives.h"
+#include "banyan/run/message/tag_matcher.h"
 
 #include <cstring>
 #include <new>
@@ -8,7 +8,7 @@
 
 namespace banyan::run {
 
-Receives::Receives(const Options& options)
+TagMatcher::TagMatcher(const Options& options)
     : options_(options),
       chains_(kChains),
       named_(options.ranks),
@@ -19,22 +19,22 @@ Receives::Receives(const Options& options)
   lose(options.rank, last_loss_);
 }
 
-Error Receives::mismatch(uint32_t peer, uint64_t sent, const Receive& receive) const {
+Error TagMatcher::mismatch(uint32_t peer, uint64_t sent, const Receive& receive) const {
   return Error(ErrorCode::mismatch, "rank " + std::to_string(peer) + " sends " + std::to_string(sent) +
                                         " bytes where this rank, " + std::to_string(options_.rank) + ", receives " +
                                         std::to_string(receive.into.size()) + " (tag " + std::to_string(receive.tag) +
                                         ")");
 }
 
-// ---- Receives that wait ----
+// ---- Posted receives ----
 
-Receives::Chain& Receives::chain_of(uint32_t peer, uint32_t tag) {
+TagMatcher::Chain& TagMatcher::chain_of(uint32_t peer, uint32_t tag) {
   constexpr uint32_t kOdd = 0x9e37'79b1, kBits = 24;  // multiplicative hashing: the upper bits are the mixed ones
   static_assert(kChains == 1u << (32 - kBits));
   return chains_[((tag * kOdd + peer) * kOdd) >> kBits];
 }
 
-Receives::Place Receives::find(uint32_t peer, uint32_t tag) {
+TagMatcher::Place TagMatcher::find(uint32_t peer, uint32_t tag) {
   Place place{.chain = &chain_of(peer, tag)};
   for (place.at = place.chain->first; place.at != kNone; place.at = waiting_[place.at].next) {
     const Receive& receive = waiting_[place.at].receive;
@@ -44,7 +44,7 @@ Receives::Place Receives::find(uint32_t peer, uint32_t tag) {
   return place;
 }
 
-std::optional<Receives::Receive> Receives::match(uint32_t peer, uint32_t tag) {
+std::optional<TagMatcher::Receive> TagMatcher::match(uint32_t peer, uint32_t tag) {
   const Place named = named_[peer] > 0 ? find(peer, tag) : Place();
   const Place from_any = from_any_ > 0 ? find(kAnyPeer, tag) : Place();
   if (named.at == kNone && from_any.at == kNone) return std::nullopt;
@@ -53,7 +53,7 @@ std::optional<Receives::Receive> Receives::match(uint32_t peer, uint32_t tag) {
   return remove(is_named ? named : from_any);
 }
 
-void Receives::wait(const Receive& receive) {
+void TagMatcher::wait(const Receive& receive) {
   uint32_t at = free_;
   if (at == kNone) {
     at = static_cast<uint32_t>(waiting_.size());
@@ -68,7 +68,7 @@ void Receives::wait(const Receive& receive) {
   ++(receive.peer == kAnyPeer ? from_any_ : named_[receive.peer]);
 }
 
-Receives::Receive Receives::remove(const Place& place) {
+TagMatcher::Receive TagMatcher::remove(const Place& place) {
   Waiting& waiting = waiting_[place.at];
   (place.before == kNone ? place.chain->first : waiting_[place.before].next) = waiting.next;
   if (place.chain->last == place.at) place.chain->last = place.before;
@@ -78,15 +78,15 @@ Receives::Receive Receives::remove(const Place& place) {
   return waiting.receive;
 }
 
-void Receives::post(const Receive& receive) {
+void TagMatcher::post(const Receive& receive) {
   CHECK(receive.peer == kAnyPeer || receive.peer < options_.ranks) << receive.peer;
   ++open_;
-  if (asides_.empty() || !take_from_aside(receive)) wait(receive);
+  if (unexpected_.empty() || !take_unexpected(receive)) wait(receive);
 }
 
 // ---- Messages ----
 
-Receives::Arrival& Receives::begin(uint32_t peer, uint32_t tag, uint64_t size) {
+TagMatcher::Arrival& TagMatcher::begin(uint32_t peer, uint32_t tag, uint64_t size) {
   Incoming& incoming = incoming_[peer];
   CHECK(!incoming.is_open && (awaits(peer) || peer == options_.rank))
       << "a message of rank " << peer << " is taken before its time";
@@ -97,23 +97,23 @@ Receives::Arrival& Receives::begin(uint32_t peer, uint32_t tag, uint64_t size) {
     incoming.bytes = receive->into.data();
     incoming.ticket = receive->ticket;
   } else {
-    incoming.aside = &put_aside(peer, tag, size);
-    incoming.bytes = incoming.aside->bytes.get();
+    incoming.unexpected = &keep_unexpected(peer, tag, size);
+    incoming.bytes = incoming.unexpected->bytes.get();
   }
   incoming.is_open = true;
   ++arriving_;
   return incoming;
 }
 
-void Receives::end(uint32_t peer) {
+void TagMatcher::end(uint32_t peer) {
   Incoming& incoming = incoming_[peer];
   CHECK(incoming.is_open && incoming.taken == incoming.size) << incoming.taken << " of " << incoming.size << " bytes";
-  if (incoming.aside == nullptr) ended_.push_back({.ticket = incoming.ticket, .peer = peer});
+  if (incoming.unexpected == nullptr) ended_.push_back({.ticket = incoming.ticket, .peer = peer});
   incoming = {};
   --arriving_;
 }
 
-bool Receives::hand_over(std::vector<MessageEnd>& ended) {
+bool TagMatcher::hand_over(std::vector<MessageEnd>& ended) {
   if (failure_) throw Error(*failure_);
   const size_t count = ended_.size();
   ended.insert(ended.end(), ended_.begin(), ended_.end());
@@ -123,56 +123,56 @@ bool Receives::hand_over(std::vector<MessageEnd>& ended) {
   return count > 0;
 }
 
-// ---- Messages aside ----
+// ---- Unexpected messages ----
 
-Receives::Aside& Receives::put_aside(uint32_t peer, uint32_t tag, uint64_t size) {
+TagMatcher::Unexpected& TagMatcher::keep_unexpected(uint32_t peer, uint32_t tag, uint64_t size) {
   constexpr uint64_t kAddressable = uint64_t{1} << 48;
   try {
     if (size > kAddressable) throw std::bad_alloc();
-    Aside aside{.peer = peer, .size = size, .bytes = std::make_unique_for_overwrite<std::byte[]>(size)};
-    return asides_[tag].emplace_back(std::move(aside));
+    Unexpected message{.peer = peer, .size = size, .bytes = std::make_unique_for_overwrite<std::byte[]>(size)};
+    return unexpected_[tag].emplace_back(std::move(message));
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::io, "rank " + std::to_string(peer) + " sends " + std::to_string(size) + " bytes (tag " +
                                    std::to_string(tag) + ") before this rank, " + std::to_string(options_.rank) +
-                                   ", receives them, and there is no memory to put them aside");
+                                   ", receives them, and there is no memory to keep them");
   }
 }
 
 // False when none of them matches.
-bool Receives::take_from_aside(const Receive& receive) {
-  const auto with_tag = asides_.find(receive.tag);
-  if (with_tag == asides_.end()) return false;
-  std::list<Aside>& asides = with_tag->second;
-  for (auto aside = asides.begin(); aside != asides.end(); ++aside) {
-    if (receive.peer != kAnyPeer && receive.peer != aside->peer) continue;
-    if (aside->size != receive.into.size()) {
-      failure_ = mismatch(aside->peer, aside->size, receive);
+bool TagMatcher::take_unexpected(const Receive& receive) {
+  const auto with_tag = unexpected_.find(receive.tag);
+  if (with_tag == unexpected_.end()) return false;
+  std::list<Unexpected>& kept = with_tag->second;
+  for (auto message = kept.begin(); message != kept.end(); ++message) {
+    if (receive.peer != kAnyPeer && receive.peer != message->peer) continue;
+    if (message->size != receive.into.size()) {
+      failure_ = mismatch(message->peer, message->size, receive);
       return true;
     }
-    take(*aside, receive);
-    asides.erase(aside);
-    if (asides.empty()) asides_.erase(with_tag);
+    take(*message, receive);
+    kept.erase(message);
+    if (kept.empty()) unexpected_.erase(with_tag);
     return true;
   }
   return false;
 }
 
 // All of it, or what is there of it: the rest will come into the receive.
-void Receives::take(const Aside& aside, const Receive& receive) {
-  Incoming& incoming = incoming_[aside.peer];
-  const bool is_whole = incoming.aside != &aside;
-  const uint64_t there = is_whole ? aside.size : incoming.taken;
-  if (there > 0) std::memcpy(receive.into.data(), aside.bytes.get(), there);
+void TagMatcher::take(const Unexpected& message, const Receive& receive) {
+  Incoming& incoming = incoming_[message.peer];
+  const bool is_whole = incoming.unexpected != &message;
+  const uint64_t there = is_whole ? message.size : incoming.taken;
+  if (there > 0) std::memcpy(receive.into.data(), message.bytes.get(), there);
   if (is_whole) {
-    ended_.push_back({.ticket = receive.ticket, .peer = aside.peer});
+    ended_.push_back({.ticket = receive.ticket, .peer = message.peer});
     return;
   }
   incoming.bytes = receive.into.data();
   incoming.ticket = receive.ticket;
-  incoming.aside = nullptr;
+  incoming.unexpected = nullptr;
 }
 
-bool Receives::take_own(uint32_t tag, std::span<const std::byte> bytes) {
+bool TagMatcher::take_own(uint32_t tag, std::span<const std::byte> bytes) {
   if (named_[options_.rank] == 0 && from_any_ == 0) return false;
   Arrival& arrival = begin(options_.rank, tag, bytes.size());
   if (!bytes.empty()) std::memcpy(arrival.bytes, bytes.data(), bytes.size());
@@ -183,17 +183,17 @@ bool Receives::take_own(uint32_t tag, std::span<const std::byte> bytes) {
 
 // ---- Whose move it is ----
 
-void Receives::lose(uint32_t peer, Error why) {
+void TagMatcher::lose(uint32_t peer, Error why) {
   if (is_lost_[peer]) return;
   is_lost_[peer] = true;
   ++lost_;
   last_loss_ = std::move(why);
 }
 
-std::optional<uint32_t> Receives::waiting_for() const {
+std::optional<uint32_t> TagMatcher::waiting_for() const {
   for (uint32_t peer = 0; peer < options_.ranks; ++peer) {
     const Incoming& incoming = incoming_[peer];
-    if (named_[peer] > 0 || (incoming.is_open && incoming.aside == nullptr)) return peer;
+    if (named_[peer] > 0 || (incoming.is_open && incoming.unexpected == nullptr)) return peer;
   }
   if (from_any_ == 0) return std::nullopt;
   const uint32_t turn = asked_++ / kAsksInARow;

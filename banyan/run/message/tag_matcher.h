@@ -1,33 +1,35 @@
-// Receives: which message goes into which receive. The matching of MPI (MPI 4.0, section 3.5), for one rank.
+// TagMatcher: which message goes into which receive, by source and tag. The matching of MPI (MPI 4.0, section 3.5), for
+// one rank. Receives that wait are the *posted* ones; messages that no posted receive fits are the *unexpected* ones.
 //
-// The messages of one peer to this rank, in the order in which they were sent, are its *line*. Whoever moves the bytes
-// (host/mailboxes.h, net/letters.h) takes them off one after the other, and asks here:
-//   awaits(p)  whether what comes next on the line of p is to be taken,
+// The messages of one peer to this rank, in the order in which they were sent, are the peer's *line*. The mover of the
+// bytes (host/mailboxes.h, net/messenger.h) takes them off one after the other, and asks here:
+//   awaits(p)  whether the next message on the line of p is to be taken,
 //   begin()    where it goes, now that its tag and its length are known: into the receive that was posted first among
-//              those that wait, have its tag and take from p or from any. If there is none, it is put *aside*, into
-//              memory of our own,
+//              those that wait, have its tag and take from p or from any. If there is none, the message is unexpected:
+//              it is kept in memory of our own,
 //   end()      which is to be called when all of it is there.
-// A receive that is posted looks first at what was put aside, the earliest begun first. It takes what is whole, and
-// what is not goes on into its memory. So at any time
-//   (1) nothing that lies aside matches a receive that waits.
+// A receive that is posted looks first at the unexpected messages, the earliest begun first. It takes a whole one at
+// once; of one that is still arriving it takes the part that is there, and the rest goes straight into its memory.
+// So, at any time,
+//   (1) no unexpected message matches a receive that waits.
 //
 // Nothing overtakes. Let M and N be of one peer and one tag, M sent first, so that N begins after M has ended. A
-// receive gets N either when N begins: it waited, and so, by (1), M did not lie aside but had its receive. Or when it
-// is posted: then M, begun earlier, would have been taken if it lay aside. Likewise a receive S that was posted after R
-// gets M, which matches both, only when R waits no more: as M begins, R comes first; and M does not lie aside while R
-// waits.
+// receive gets N either when N begins: the receive waited, so by (1) M was not unexpected but had a receive. Or when
+// the receive is posted: then M, begun earlier, would have been taken if it had been unexpected. Likewise a receive S
+// that was posted after R gets M, which matches both, only when R waits no more: as M begins, R comes first; and M is
+// not unexpected while R waits.
 //
 // Nothing deadlocks. While a receive waits for p or for any, awaits(p): whatever is first on the line of p is taken
-// whole, whichever receives there are. For this nothing is needed but memory and its sender, who sends his line from
-// the front and waits for nothing else. So every message on the line has its turn, and a receive waits for good only
-// when fewer messages were sent than receives posted that match them.
+// whole, whichever receives there are. This needs nothing but memory and the sender, who sends its line from the front
+// and waits for nothing else. So every message on the line has its turn, and a receive waits for ever only when fewer
+// messages were sent than receives posted that match them.
 //
-// Memory. Put aside is only what came before something that is awaited; there is no other bound on it. While no receive
-// waits for p, its line stands still, and its sender waits.
+// Memory. A message is kept as unexpected only if it came before something that is awaited; there is no other bound on
+// that memory. While no receive waits for p, its line stands still, and its sender waits.
 //
-// One thread. post() and begin() take constant time, but for receives of the same source whose tags fall together, and
-// messages aside that have the same tag. Nothing is allocated but for what is put aside, and to hold more receives than
-// ever before.
+// One thread. post() and begin() take constant time, except for receives of the same source whose tags hash to the same
+// chain, and unexpected messages of the same tag. Memory is allocated only for unexpected messages, and to hold more
+// receives than ever before.
 #pragma once
 
 #include <cstddef>
@@ -50,16 +52,16 @@ struct MessageEnd {
   bool operator==(const MessageEnd&) const = default;
 };
 
-class Receives {
+class TagMatcher {
  public:
   static constexpr uint32_t kAnyPeer = UINT32_MAX;
 
   struct Options {
     uint32_t rank = 0, ranks = 0;
   };
-  explicit Receives(const Options& options);
-  Receives(const Receives&) = delete;
-  Receives& operator=(const Receives&) = delete;
+  explicit TagMatcher(const Options& options);
+  TagMatcher(const TagMatcher&) = delete;
+  TagMatcher& operator=(const TagMatcher&) = delete;
 
   struct Receive {
     uint64_t ticket = 0;
@@ -83,7 +85,7 @@ class Receives {
   // That of the peer; none between end() and begin().
   Arrival* arriving(uint32_t peer) { return incoming_[peer].is_open ? &incoming_[peer] : nullptr; }
   // Only when awaits(peer) and none is arriving. Throws Error{mismatch} when its receive has another length, Error{io}
-  // when there is no memory to put it aside.
+  // when there is no memory to keep it as unexpected.
   Arrival& begin(uint32_t peer, uint32_t tag, uint64_t size);
   void end(uint32_t peer);
 
@@ -91,8 +93,8 @@ class Receives {
   bool take_own(uint32_t tag, std::span<const std::byte> bytes);
 
   // Appends the receives that are over since the last call, in the order in which they ended; true when there are any.
-  // Throws Error{mismatch} when one was posted for a message aside of another length; the reason of the last loss, when
-  // a receive from any waits and all peers are lost.
+  // Throws Error{mismatch} when one was posted for an unexpected message of another length; the reason of the last
+  // loss, when a receive from any waits and all peers are lost.
   bool hand_over(std::vector<MessageEnd>& ended);
 
   // Nothing will come from the peer any more: who receives from any waits for the others.
@@ -124,15 +126,15 @@ class Receives {
     Chain* chain = nullptr;
     uint32_t before = kNone, at = kNone;
   };
-  struct Aside {
+  struct Unexpected {
     uint32_t peer = 0;
     uint64_t size = 0;
     std::unique_ptr<std::byte[]> bytes;
   };
   struct Incoming : Arrival {
     bool is_open = false;
-    uint64_t ticket = 0;     // of its receive, when it has one
-    Aside* aside = nullptr;  // or else
+    uint64_t ticket = 0;               // of its receive, when it has one
+    Unexpected* unexpected = nullptr;  // where it is kept when it has none
   };
 
   Chain& chain_of(uint32_t peer, uint32_t tag);
@@ -140,9 +142,9 @@ class Receives {
   std::optional<Receive> match(uint32_t peer, uint32_t tag);
   void wait(const Receive& receive);
   Receive remove(const Place& place);
-  bool take_from_aside(const Receive& receive);
-  void take(const Aside& aside, const Receive& receive);
-  Aside& put_aside(uint32_t peer, uint32_t tag, uint64_t size);
+  bool take_unexpected(const Receive& receive);
+  void take(const Unexpected& message, const Receive& receive);
+  Unexpected& keep_unexpected(uint32_t peer, uint32_t tag, uint64_t size);
   Error mismatch(uint32_t peer, uint64_t sent, const Receive& receive) const;
 
   const Options options_;
@@ -157,8 +159,8 @@ class Receives {
   Error last_loss_;
   mutable uint32_t asked_ = 0;
 
-  std::vector<Incoming> incoming_;                         // by peer
-  std::unordered_map<uint32_t, std::list<Aside>> asides_;  // by tag, in the order of their beginnings
+  std::vector<Incoming> incoming_;                                  // by peer
+  std::unordered_map<uint32_t, std::list<Unexpected>> unexpected_;  // by tag, in the order in which they began
   size_t open_ = 0, arriving_ = 0;
   std::vector<MessageEnd> ended_;
   std::optional<Error> failure_;

@@ -1,4 +1,4 @@
-// Lanes: the connections that transports ask for, made by calling the peer or by waiting for its call.
+// TransportConnections: the connections that transports ask for. One end connects, the other waits to be connected to.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ class AnswerQueue {
   std::vector<Connector::Answer> answers_;
 };
 
-struct LaneGroup {
+struct ConnectionGroup {
   uint64_t communicator = 0;
   std::vector<uint32_t> members;  // world ranks
   uint32_t own = 0;               // index in them
@@ -41,21 +41,21 @@ struct LaneGroup {
 };
 
 // On the thread of the timers.
-class Lanes {
+class TransportConnections {
  public:
   // `targets` and `world` (its name) are for calls, `targets` by world rank.
-  Lanes(Timers& timers, OutgoingConnects& calls, const Liveness& liveness, std::string world,
-        std::vector<ConnectTarget> targets)
+  TransportConnections(Timers& timers, OutgoingConnects& calls, const Liveness& liveness, std::string world,
+                       std::vector<ConnectTarget> targets)
       : timers_(timers),
         connects_(calls),
         liveness_(liveness),
         world_(std::move(world)),
         targets_(std::move(targets)) {}
-  ~Lanes();
-  Lanes(const Lanes&) = delete;
-  Lanes& operator=(const Lanes&) = delete;
+  ~TransportConnections();
+  TransportConnections(const TransportConnections&) = delete;
+  TransportConnections& operator=(const TransportConnections&) = delete;
 
-  void open(LaneGroup group, std::shared_ptr<AnswerQueue> answers);
+  void open(ConnectionGroup group, std::shared_ptr<AnswerQueue> answers);
   void close(uint64_t communicator);
   void request(uint64_t communicator, uint32_t peer, uint32_t lane, const Path& path);
 
@@ -83,7 +83,7 @@ class Lanes {
     std::string trouble;  // of the last call
   };
   struct Group {
-    LaneGroup group;
+    ConnectionGroup group;
     std::shared_ptr<AnswerQueue> answers;  // shared with the connector
     std::map<Key, Request> requests;
   };

@@ -1,4 +1,4 @@
-#include "banyan/run/message/receives.h"
+#include "banyan/run/message/tag_matcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr uint32_t kAny = Receives::kAnyPeer;
+constexpr uint32_t kAny = TagMatcher::kAnyPeer;
 
 // Rank 0 of four; a message is a text.
 class Desk {
@@ -33,7 +33,7 @@ class Desk {
     texts_[peer] = text;
   }
   void bring(uint32_t peer, size_t count) {
-    Receives::Arrival& arrival = *receives.arriving(peer);
+    TagMatcher::Arrival& arrival = *receives.arriving(peer);
     if (count > 0) std::memcpy(arrival.bytes + arrival.taken, texts_[peer].data() + arrival.taken, count);
     arrival.taken += count;
     if (arrival.taken == arrival.size) receives.end(peer);
@@ -54,14 +54,14 @@ class Desk {
     return lines;
   }
 
-  Receives receives{{.rank = 0, .ranks = 4}};
+  TagMatcher receives{{.rank = 0, .ranks = 4}};
 
  private:
   std::map<uint64_t, std::string> memories_;
   std::map<uint32_t, std::string> texts_;
 };
 
-TEST(Receives, TakeTheirOwnTagInTheOrderOfPosting) {
+TEST(TagMatcher, TakesEachTagInTheOrderOfPosting) {
   Desk desk;
   desk.post(1, 2, 7);
   desk.post(2, 2, 5);
@@ -73,7 +73,7 @@ TEST(Receives, TakeTheirOwnTagInTheOrderOfPosting) {
   EXPECT_TRUE(desk.receives.is_idle());
 }
 
-TEST(Receives, FromAnyAndFromOneAreServedInTheOrderOfPosting) {
+TEST(TagMatcher, ReceivesFromAnyAndFromOneAreServedInTheOrderOfPosting) {
   Desk desk;
   desk.post(1, kAny, 7);
   desk.post(2, 2, 7);
@@ -84,7 +84,7 @@ TEST(Receives, FromAnyAndFromOneAreServedInTheOrderOfPosting) {
   EXPECT_THAT(desk.over(), ElementsAre("1: aa from 2", "3: bb from 3", "2: cc from 2"));
 }
 
-TEST(Receives, TakeWhatLiesAsideTheEarliestFirst) {
+TEST(TagMatcher, TakesTheEarliestUnexpectedMessageFirst) {
   Desk desk;
   desk.post(1, kAny, 1);
   desk.arrive(3, 7, "aa");
@@ -100,7 +100,7 @@ TEST(Receives, TakeWhatLiesAsideTheEarliestFirst) {
   EXPECT_THAT(desk.over(), ElementsAre("5: dd from 1"));
 }
 
-TEST(Receives, WhatIsHalfAsideGoesOnIntoItsReceive) {
+TEST(TagMatcher, AnUnexpectedMessageThatIsStillArrivingGoesOnIntoItsReceive) {
   Desk desk;
   desk.post(1, 2, 1, 0);
   desk.begin(2, 7, "abcdef");
@@ -114,7 +114,7 @@ TEST(Receives, WhatIsHalfAsideGoesOnIntoItsReceive) {
   EXPECT_THAT(desk.over(), ElementsAre("1:  from 2"));
 }
 
-TEST(Receives, LeaveWhatCouldStandInNobodysWay) {
+TEST(TagMatcher, LeavesMessagesThatBlockNobody) {
   Desk desk;
   EXPECT_FALSE(desk.receives.awaits(1));
   desk.post(1, 2, 7);
@@ -128,7 +128,7 @@ TEST(Receives, LeaveWhatCouldStandInNobodysWay) {
   EXPECT_FALSE(desk.receives.is_idle());
 }
 
-TEST(Receives, NameBothEndsAndTheTagWhenLengthsDiffer) {
+TEST(TagMatcher, NamesBothEndsAndTheTagWhenLengthsDiffer) {
   const auto message_of = [](const auto& body) -> std::string {
     try {
       body();
@@ -142,7 +142,7 @@ TEST(Receives, NameBothEndsAndTheTagWhenLengthsDiffer) {
   desk.post(1, 2, 7);
   EXPECT_EQ(message_of([&] { desk.begin(2, 7, "abc"); }),
             "rank 2 sends 3 bytes where this rank, 0, receives 2 (tag 7)");
-  for (const size_t there : {5u, 1u}) {  // aside, wholly or in part
+  for (const size_t there : {5u, 1u}) {  // unexpected, wholly or in part
     Desk other;
     other.post(1, 3, 1);
     other.begin(3, 9, "abcde");
@@ -152,7 +152,7 @@ TEST(Receives, NameBothEndsAndTheTagWhenLengthsDiffer) {
   }
 }
 
-TEST(Receives, SayWhenThereIsNoMemoryToPutAMessageAside) {
+TEST(TagMatcher, SaysWhenThereIsNoMemoryForAnUnexpectedMessage) {
   Desk desk;
   desk.post(1, 2, 7);
   try {
@@ -164,7 +164,7 @@ TEST(Receives, SayWhenThereIsNoMemoryToPutAMessageAside) {
   }
 }
 
-TEST(Receives, FromAnyWaitForEachInTurnButNotForTheLost) {
+TEST(TagMatcher, ReceivesFromAnyWaitForEachPeerInTurnButNotForTheLost) {
   Desk desk;
   desk.post(1, kAny, 7);
   const auto asked = [&](int times) {
@@ -247,7 +247,7 @@ class SerialModel {
   std::deque<Message> unexpected_;
 };
 
-TEST(Receives, MatchAsTheSerialModelInEveryOrderOfEvents) {
+TEST(TagMatcher, MatchesAsTheSerialModelInEveryOrderOfEvents) {
   constexpr uint32_t kRanks = 5, kTags = 3;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -257,7 +257,7 @@ TEST(Receives, MatchAsTheSerialModelInEveryOrderOfEvents) {
     std::vector<uint32_t> tags{0, 1, 2};
     for (uint32_t i = 0; i < kTags; ++i) tags.push_back(static_cast<uint32_t>(random()));
     const uint64_t eagerness = 1 + draw(9);  // of posting
-    Receives receives({.rank = 0, .ranks = kRanks});
+    TagMatcher receives({.rank = 0, .ranks = kRanks});
     SerialModel model;
     std::vector<std::vector<uint64_t>> memories(1);  // by ticket
     std::vector<uint64_t> arriving(kRanks);          // the message
@@ -266,7 +266,7 @@ TEST(Receives, MatchAsTheSerialModelInEveryOrderOfEvents) {
     // Of one tag all have the same length; each word of a message is its number.
     const auto words_of = [&](uint32_t tag) { return 1 + size_t{tag} % 7; };
     const auto bring = [&](uint32_t peer) {
-      Receives::Arrival& arrival = *receives.arriving(peer);
+      TagMatcher::Arrival& arrival = *receives.arriving(peer);
       const uint64_t left = arrival.size - arrival.taken;
       const uint64_t count = left < 2 || draw(2) == 0 ? left : draw(left);
       for (uint64_t i = 0; i < count; ++i, ++arrival.taken) {

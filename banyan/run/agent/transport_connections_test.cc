@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
-using Seat = ForkedWorld::Seat;
+using Member = ForkedWorld::Member;
 
 constexpr uint64_t kGroup = 5;
 
@@ -61,7 +61,7 @@ uint64_t read_number(const FileDescriptor& socket) {
 
 uint64_t number_of(uint32_t from, uint32_t to, uint32_t lane) { return uint64_t{from + 1} << 32 | to << 8 | lane; }
 
-TEST(Lanes, JoinAllWithAll) {
+TEST(TransportConnections, JoinAllWithAll) {
   constexpr uint32_t kSize = 8, kLanes = 2;
   LocalWorld world(kSize);
   std::vector<std::thread> ranks;
@@ -89,7 +89,7 @@ TEST(Lanes, JoinAllWithAll) {
   for (std::thread& rank : ranks) rank.join();
 }
 
-TEST(Lanes, WaitForACalleeThatAsksLater) {
+TEST(TransportConnections, WaitForACalleeThatAsksLater) {
   LocalWorld world(2);
   const auto caller = world[0].connector(kGroup, {0, 1}, 0, milliseconds(ForkedWorld::kLong));
   caller->request(1, 3, {});
@@ -106,7 +106,7 @@ TEST(Lanes, WaitForACalleeThatAsksLater) {
   EXPECT_EQ(read_number(answer.socket), 42u);
 }
 
-TEST(Lanes, KeepCommunicatorsApart) {
+TEST(TransportConnections, KeepCommunicatorsApart) {
   LocalWorld world(3);
   const auto pair = world[2].connector(1, {0, 2}, 1, milliseconds(ForkedWorld::kLong));
   const auto all = world[2].connector(2, {0, 1, 2}, 2, milliseconds(ForkedWorld::kLong));
@@ -123,7 +123,7 @@ TEST(Lanes, KeepCommunicatorsApart) {
   EXPECT_EQ(read_number(next_answer(*all).socket), 2u);
 }
 
-TEST(Lanes, HangUpOnCallersWhenTheirCommunicatorIsClosed) {
+TEST(TransportConnections, HangUpOnCallersWhenTheirCommunicatorIsClosed) {
   LocalWorld world(2);
   const auto caller = world[0].connector(kGroup, {0, 1}, 0, milliseconds(ForkedWorld::kLong));
   caller->request(1, 0, {});
@@ -137,7 +137,7 @@ TEST(Lanes, HangUpOnCallersWhenTheirCommunicatorIsClosed) {
   EXPECT_THAT(world[1].refusals().last, ::testing::ElementsAre(HasSubstr("a communicator that this rank has closed")));
 }
 
-TEST(Lanes, TimeOutWithTheNameOfWhoDidNotCome) {
+TEST(TransportConnections, TimeOutWithTheNameOfWhoDidNotCome) {
   LocalWorld world(2);
   const auto callee = world[1].connector(kGroup, {0, 1}, 1, milliseconds(50));
   callee->request(0, 0, {});
@@ -158,20 +158,20 @@ TEST(Lanes, TimeOutWithTheNameOfWhoDidNotCome) {
   EXPECT_TRUE(next_answer(*caller).socket.is_open());
 }
 
-TEST(Lanes, FailWhenThePeerDies) {
+TEST(TransportConnections, FailWhenThePeerDies) {
   for (const uint32_t dead : {0u, 1u}) {
-    ForkedWorld world({"a", "b"}, [dead](Seat& seat) -> std::string {
-      const auto agent = sit_down(seat);
-      const auto connector = agent->connector(kGroup, {0, 1}, seat.rank(), milliseconds(ForkedWorld::kLong));
-      seat.say(1);
-      if (seat.rank() == dead) {
-        seat.test_says(9);
+    ForkedWorld world({"a", "b"}, [dead](Member& member) -> std::string {
+      const auto agent = start_agent(member);
+      const auto connector = agent->connector(kGroup, {0, 1}, member.rank(), milliseconds(ForkedWorld::kLong));
+      member.say(1);
+      if (member.rank() == dead) {
+        member.wait_for_test(9);
         return "";
       }
       // A caller has a connection that the callee has not asked for; a callee waits in vain. The next one fails at
       // once.
       connector->request(dead, 0, {});
-      seat.say(2);
+      member.say(2);
       if (!wait_for_state(*agent, dead, Health::dead)) return "it was not noticed";
       connector->request(dead, 1, {});
       std::vector<Connector::Answer> stored;

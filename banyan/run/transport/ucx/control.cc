@@ -1,4 +1,4 @@
-#include "banyan/run/transport/ucx/letters.h"
+#include "banyan/run/transport/ucx/control.h"
 
 #include <xxhash.h>
 
@@ -6,7 +6,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan::run {
+namespace banyan::run::ucx {
 namespace {
 
 constexpr uint64_t kMagic = 0x3158'4355'796e'6142;  // "BanyUCX1", the 1 being the version
@@ -32,7 +32,7 @@ uint64_t digest_of(std::span<const std::byte> bytes) { return XXH64(bytes.data()
 
 }  // namespace
 
-std::vector<std::byte> to_bytes(const UcxGreeting& greeting) {
+std::vector<std::byte> to_bytes(const Greeting& greeting) {
   const GreetingHead head{.magic = kMagic,
                           .ticket = greeting.ticket,
                           .digest = digest_of(greeting.address),
@@ -61,14 +61,14 @@ std::vector<std::byte> receipt_to_bytes() {
   return bytes;
 }
 
-void UcxLetters::take(std::span<const std::byte> bytes) {
+void ControlReader::take(std::span<const std::byte> bytes) {
   unread_.insert(unread_.end(), bytes.begin(), bytes.end());
-  while (greeting_ ? read_letter() : read_greeting()) {
+  while (greeting_ ? read_message() : read_greeting()) {
   }
 }
 
 // These say whether they found all of what they read.
-bool UcxLetters::read_greeting() {
+bool ControlReader::read_greeting() {
   GreetingHead head;
   if (unread_.size() < sizeof head) return false;
   std::memcpy(&head, unread_.data(), sizeof head);
@@ -80,9 +80,9 @@ bool UcxLetters::read_greeting() {
     throw Error(ErrorCode::mismatch, sender_ + " has " + std::to_string(head.lanes) + " lanes per peer where " +
                                          std::to_string(lanes_) + " are used here");
   }
-  if (head.address_size == 0 || head.address_size > UcxGreeting::kMaxAddress) {
+  if (head.address_size == 0 || head.address_size > Greeting::kMaxAddress) {
     throw Error(ErrorCode::invalid_input, sender_ + " sends a UCX address of " + std::to_string(head.address_size) +
-                                              " bytes; 1 to " + std::to_string(UcxGreeting::kMaxAddress) +
+                                              " bytes; 1 to " + std::to_string(Greeting::kMaxAddress) +
                                               " are possible");
   }
   if (unread_.size() < sizeof head + head.address_size) return false;
@@ -90,15 +90,15 @@ bool UcxLetters::read_greeting() {
   if (digest_of(address) != head.digest) {
     throw Error(ErrorCode::invalid_input, sender_ + " sends a UCX address that is damaged");
   }
-  greeting_ = UcxGreeting{.lanes = head.lanes,
-                          .your_rank = head.your_rank,
-                          .ticket = head.ticket,
-                          .address = {address.begin(), address.end()}};
+  greeting_ = Greeting{.lanes = head.lanes,
+                       .your_rank = head.your_rank,
+                       .ticket = head.ticket,
+                       .address = {address.begin(), address.end()}};
   drop(sizeof head + head.address_size);
   return true;
 }
 
-bool UcxLetters::read_letter() {
+bool ControlReader::read_message() {
   Kind kind;
   if (unread_.size() < sizeof kind) return false;
   std::memcpy(&kind, unread_.data(), sizeof kind);
@@ -108,7 +108,7 @@ bool UcxLetters::read_letter() {
     return true;
   }
   if (kind != Kind::farewell || farewell_) {
-    throw Error(ErrorCode::invalid_input, sender_ + " sends what is no letter of the UCX transport");
+    throw Error(ErrorCode::invalid_input, sender_ + " sends bytes that are no message of the UCX transport");
   }
   const size_t size = lanes_ * sizeof(uint64_t);
   if (unread_.size() < sizeof kind + size) return false;
@@ -118,6 +118,8 @@ bool UcxLetters::read_letter() {
   return true;
 }
 
-void UcxLetters::drop(size_t count) { unread_.erase(unread_.begin(), unread_.begin() + static_cast<ptrdiff_t>(count)); }
+void ControlReader::drop(size_t count) {
+  unread_.erase(unread_.begin(), unread_.begin() + static_cast<ptrdiff_t>(count));
+}
 
-}  // namespace banyan::run
+}  // namespace banyan::run::ucx

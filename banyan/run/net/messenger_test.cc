@@ -1,5 +1,5 @@
-// Letters in a simulated world: bytes arrive late, in pieces cut anywhere, through streams that hold few of them.
-#include "banyan/run/net/letters.h"
+// Messenger in a simulated world: bytes arrive late, in pieces cut anywhere, through streams that hold few of them.
+#include "banyan/run/net/messenger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 using Bytes = std::vector<std::byte>;
 
-constexpr uint32_t kAny = Letters::kAnyPeer;
+constexpr uint32_t kAny = Messenger::kAnyPeer;
 
 Bytes text_of(uint64_t seed, size_t size) {
   Bytes bytes(size);
@@ -54,7 +54,7 @@ class ShyStreams {
     size_t write(uint32_t peer, std::span<const std::byte> head, std::span<const std::byte> body) override {
       if (!insist(peer)) return 0;
       const bool is_beginning = head.size() == kHeaderBytes;
-      CHECK(!is_beginning || !unsent_.contains(peer)) << "a letter begins although the one before has not gone";
+      CHECK(!is_beginning || !unsent_.contains(peer)) << "a message begins although the one before has not gone";
       const size_t count = real_.write(peer, head, body);
       if (count > 0) unsent_.insert(peer);
       return count;
@@ -93,23 +93,23 @@ class ShyStreams {
   std::set<std::pair<uint32_t, uint32_t>> asked_, insisted_;
 };
 
-class Town {
+class MessengerWorld {
  public:
-  explicit Town(const testing::SimulatedWorld::Options& options)
+  explicit MessengerWorld(const testing::SimulatedWorld::Options& options)
       : ranks_(options.ranks), world_(options), streams_(world_, ranks_), ended_(ranks_) {
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
-      letters_.push_back(
-          std::make_unique<Letters>(streams_.transport(rank), Letters::Options{.rank = rank, .ranks = ranks_}));
+      messengers_.push_back(
+          std::make_unique<Messenger>(streams_.transport(rank), Messenger::Options{.rank = rank, .ranks = ranks_}));
     }
   }
-  Letters& operator[](uint32_t rank) { return *letters_[rank]; }
+  Messenger& operator[](uint32_t rank) { return *messengers_[rank]; }
   testing::SimulatedWorld& world() { return world_; }
   const ShyStreams& streams() const { return streams_; }
   bool step() {
     const bool delivered = world_.deliver_some();
     const auto rank = static_cast<uint32_t>(world_.draw(ranks_));
     if (silent_.contains(rank)) return delivered;
-    return letters_[rank]->advance(ended_[rank]) || delivered;
+    return messengers_[rank]->advance(ended_[rank]) || delivered;
   }
   // Until nothing has moved for long.
   void settle() {
@@ -124,15 +124,15 @@ class Town {
   const uint32_t ranks_;
   testing::SimulatedWorld world_;
   ShyStreams streams_;
-  std::vector<std::unique_ptr<Letters>> letters_;
+  std::vector<std::unique_ptr<Messenger>> messengers_;
   std::vector<std::vector<MessageEnd>> ended_;
   std::set<uint32_t> silent_;
 };
 
 // Each rank sends what it has to send in order, and posts its receives in an order of its own: then the n-th of them
-// for a rank and tag gets the n-th letter. Those from any, of the odd tags, get each letter once, and of one rank in
-// order; all letters of such a tag have the same length.
-TEST(Letters, OfAllTagsArriveInEveryWorldAsTheSerialModelSays) {
+// for a rank and tag gets the n-th message. Those from any, of the odd tags, get each message once, and of one rank in
+// order; all messages of such a tag have the same length.
+TEST(Messenger, OfAllTagsArriveInEveryWorldAsTheSerialModelSays) {
   constexpr uint32_t kRanks = 4, kTags = 4;
   struct Sent {
     uint32_t from = 0, to = 0, tag = 0;
@@ -140,16 +140,16 @@ TEST(Letters, OfAllTagsArriveInEveryWorldAsTheSerialModelSays) {
   };
   struct Received {
     uint32_t rank = 0;
-    size_t like = 0;  // the letter, or one with its tag
-    Letters::Ticket ticket = 0;
+    size_t like = 0;  // the message, or one with its tag
+    Messenger::Ticket ticket = 0;
     Bytes memory;
   };
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Town town({.ranks = kRanks, .seed = seed});
+    MessengerWorld world({.ranks = kRanks, .seed = seed});
     std::mt19937_64 random(seed);
     const auto draw_size = [&] { return random() % (random() % 2 == 0 ? 5 : 1000); };
-    const auto is_from_any = [](const Sent& letter) { return letter.tag % 2 == 1; };
+    const auto is_from_any = [](const Sent& message) { return message.tag % 2 == 1; };
     std::vector<size_t> sizes(kTags);
     for (size_t& size : sizes) size = draw_size();
     std::deque<Sent> sent;
@@ -168,91 +168,91 @@ TEST(Letters, OfAllTagsArriveInEveryWorldAsTheSerialModelSays) {
     std::deque<Received> received;
     for (size_t sends = 0, receives = 0; sends < sent.size() || receives < order.size();) {
       if (receives == order.size() || (sends < sent.size() && random() % 2 == 0)) {
-        const Sent& letter = sent[sends++];
-        town[letter.from].send({.to = letter.to, .tag = letter.tag, .bytes = letter.bytes});
+        const Sent& message = sent[sends++];
+        world[message.from].send({.to = message.to, .tag = message.tag, .bytes = message.bytes});
       } else {
         const Sent& like = sent[order[receives++]];
         std::deque<size_t>& coming = of_pair[{like.to, like.from, like.tag}];
         received.push_back(
             {.rank = like.to, .like = coming.front(), .memory = Bytes(sent[coming.front()].bytes.size())});
         if (!is_from_any(like)) coming.pop_front();
-        received.back().ticket = town[like.to].receive(
+        received.back().ticket = world[like.to].receive(
             {.from = is_from_any(like) ? kAny : like.from, .tag = like.tag, .into = received.back().memory});
       }
-      for (uint64_t i = random() % 8; i > 0; --i) town.step();
+      for (uint64_t i = random() % 8; i > 0; --i) world.step();
     }
-    town.settle();
-    std::map<std::pair<uint32_t, Letters::Ticket>, uint32_t> peers;
+    world.settle();
+    std::map<std::pair<uint32_t, Messenger::Ticket>, uint32_t> peers;
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
-      ASSERT_TRUE(town[rank].is_idle());
-      for (const MessageEnd& end : town.ended(rank)) peers[{rank, end.ticket}] = end.peer;
+      ASSERT_TRUE(world[rank].is_idle());
+      for (const MessageEnd& end : world.ended(rank)) peers[{rank, end.ticket}] = end.peer;
     }
     ASSERT_EQ(peers.size(), 2 * sent.size());
     for (const Received& each : received) {
       const Sent& like = sent[each.like];
       const uint32_t peer = peers.at({each.rank, each.ticket});
-      size_t letter = each.like;
+      size_t message = each.like;
       if (is_from_any(like)) {
         std::deque<size_t>& coming = of_pair[{each.rank, peer, like.tag}];
         ASSERT_FALSE(coming.empty()) << "rank " << each.rank << " got more than was sent by " << peer;
-        letter = coming.front();
+        message = coming.front();
         coming.pop_front();
       } else {
         ASSERT_EQ(peer, like.from);
       }
-      ASSERT_EQ(each.memory, sent[letter].bytes) << "rank " << each.rank;
+      ASSERT_EQ(each.memory, sent[message].bytes) << "rank " << each.rank;
     }
-    ASSERT_TRUE(town.world().is_quiet());
+    ASSERT_TRUE(world.world().is_quiet());
   }
 }
 
-TEST(Letters, StandInNobodysWay) {
-  Town town({.ranks = 3, .seed = 4});
+TEST(Messenger, StandInNobodysWay) {
+  MessengerWorld world({.ranks = 3, .seed = 4});
   const Bytes large = text_of(1, 100'000), little = text_of(2, 3);
   Bytes into_large(large.size()), into_little(little.size()), nothing(1);
-  town[0].send({.to = 1, .tag = 1, .bytes = large});
-  town[0].send({.to = 1, .tag = 2, .bytes = little});
-  town[1].receive({.from = 2, .tag = 2, .into = nothing});
-  town.settle();
-  EXPECT_TRUE(town.ended(0).empty());  // nobody waits for rank 0
-  EXPECT_EQ(town[0].waiting_for(), 1u);
-  EXPECT_EQ(town[1].waiting_for(), 2u);
-  const auto first = town[1].receive({.from = 0, .tag = 2, .into = into_little});
-  town.settle();
-  EXPECT_EQ(town.ended(0).size(), 2u);
-  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{first, 0}));
+  world[0].send({.to = 1, .tag = 1, .bytes = large});
+  world[0].send({.to = 1, .tag = 2, .bytes = little});
+  world[1].receive({.from = 2, .tag = 2, .into = nothing});
+  world.settle();
+  EXPECT_TRUE(world.ended(0).empty());  // nobody waits for rank 0
+  EXPECT_EQ(world[0].waiting_for(), 1u);
+  EXPECT_EQ(world[1].waiting_for(), 2u);
+  const auto first = world[1].receive({.from = 0, .tag = 2, .into = into_little});
+  world.settle();
+  EXPECT_EQ(world.ended(0).size(), 2u);
+  EXPECT_THAT(world.ended(1), ElementsAre(MessageEnd{first, 0}));
   EXPECT_EQ(into_little, little);
-  const auto second = town[1].receive({.from = kAny, .tag = 1, .into = into_large});
-  town.settle();
-  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{second, 0}));
+  const auto second = world[1].receive({.from = kAny, .tag = 1, .into = into_large});
+  world.settle();
+  EXPECT_THAT(world.ended(1), ElementsAre(MessageEnd{second, 0}));
   EXPECT_EQ(into_large, large);
 }
 
-TEST(Letters, FromAnyListenToAllAndInsistOnNobody) {
-  Town town({.ranks = 4, .seed = 2});
+TEST(Messenger, FromAnyListenToAllAndInsistOnNobody) {
+  MessengerWorld world({.ranks = 4, .seed = 2});
   const Bytes text = text_of(1, 400);
   Bytes one(text.size()), two(text.size());
-  const auto a = town[1].receive({.from = kAny, .tag = 7, .into = one});
-  const auto b = town[1].receive({.from = kAny, .tag = 7, .into = two});
-  town.settle();
+  const auto a = world[1].receive({.from = kAny, .tag = 7, .into = one});
+  const auto b = world[1].receive({.from = kAny, .tag = 7, .into = two});
+  world.settle();
   for (const uint32_t peer : {0u, 2u, 3u}) {
-    EXPECT_TRUE(town.streams().has_asked(1, peer)) << peer;
-    EXPECT_FALSE(town.streams().has_insisted(1, peer)) << peer;
+    EXPECT_TRUE(world.streams().has_asked(1, peer)) << peer;
+    EXPECT_FALSE(world.streams().has_insisted(1, peer)) << peer;
   }
-  EXPECT_FALSE(town.streams().has_asked(1, 1));
-  town[3].send({.to = 1, .tag = 7, .bytes = text});
-  town.settle();
-  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{a, 3}));
-  town[0].send({.to = 1, .tag = 7, .bytes = text});
-  town.settle();
-  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{b, 0}));
+  EXPECT_FALSE(world.streams().has_asked(1, 1));
+  world[3].send({.to = 1, .tag = 7, .bytes = text});
+  world.settle();
+  EXPECT_THAT(world.ended(1), ElementsAre(MessageEnd{a, 3}));
+  world[0].send({.to = 1, .tag = 7, .bytes = text});
+  world.settle();
+  EXPECT_THAT(world.ended(1), ElementsAre(MessageEnd{b, 0}));
   EXPECT_EQ(one, text);
   EXPECT_EQ(two, text);
 }
 
-std::string error_of(Town& town, ErrorCode code) {
+std::string error_of(MessengerWorld& world, ErrorCode code) {
   try {
-    town.settle();
+    world.settle();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), code);
     return error.message();
@@ -260,70 +260,70 @@ std::string error_of(Town& town, ErrorCode code) {
   return "nothing";
 }
 
-TEST(Letters, OfAnotherLengthAreRefusedEvenWhenTheyLayAside) {
+TEST(Messenger, OfAnotherLengthAreRefusedEvenWhenTheyLayAside) {
   for (const bool is_late : {false, true}) {
-    Town town({.ranks = 3, .least_capacity = 300, .seed = 1});
+    MessengerWorld world({.ranks = 3, .least_capacity = 300, .seed = 1});
     const Bytes text = text_of(1, 20);
     Bytes other(5), memory(10);
-    town[2].send({.to = 1, .tag = 3, .bytes = text});
-    town[1].receive({.from = 2, .tag = 4, .into = other});
-    if (is_late) town.settle();
-    town[1].receive({.from = kAny, .tag = 3, .into = memory});
-    EXPECT_EQ(error_of(town, ErrorCode::mismatch), "rank 2 sends 20 bytes where this rank, 1, receives 10 (tag 3)");
+    world[2].send({.to = 1, .tag = 3, .bytes = text});
+    world[1].receive({.from = 2, .tag = 4, .into = other});
+    if (is_late) world.settle();
+    world[1].receive({.from = kAny, .tag = 3, .into = memory});
+    EXPECT_EQ(error_of(world, ErrorCode::mismatch), "rank 2 sends 20 bytes where this rank, 1, receives 10 (tag 3)");
   }
 }
 
-TEST(Letters, RefuseWhatIsNone) {
-  Town town({.ranks = 2, .least_capacity = 300, .seed = 1});
+TEST(Messenger, RefuseWhatIsNone) {
+  MessengerWorld world({.ranks = 2, .least_capacity = 300, .seed = 1});
   Bytes memory(10);
-  town[0].send({.to = 1, .tag = 1, .bytes = {}});  // so that the stream stands
-  town.world().inject(0, 1, text_of(1, 16));
-  town[1].receive({.from = 0, .tag = 3, .into = memory});
-  EXPECT_THAT(error_of(town, ErrorCode::mismatch), HasSubstr("rank 0 sent what is no message"));
+  world[0].send({.to = 1, .tag = 1, .bytes = {}});  // so that the stream stands
+  world.world().inject(0, 1, text_of(1, 16));
+  world[1].receive({.from = 0, .tag = 3, .into = memory});
+  EXPECT_THAT(error_of(world, ErrorCode::mismatch), HasSubstr("rank 0 sent what is no message"));
 }
 
-TEST(Letters, FromAnyDoWithoutThoseWhoAreGoneWhileOthersAreLeft) {
-  Town town({.ranks = 4, .least_capacity = 300, .seed = 7});
+TEST(Messenger, FromAnyDoWithoutThoseWhoAreGoneWhileOthersAreLeft) {
+  MessengerWorld world({.ranks = 4, .least_capacity = 300, .seed = 7});
   const Bytes text = text_of(1, 60);
   std::vector<Bytes> memories(3, Bytes(text.size()));
-  std::vector<Letters::Ticket> tickets;
-  for (Bytes& memory : memories) tickets.push_back(town[1].receive({.from = kAny, .tag = 7, .into = memory}));
+  std::vector<Messenger::Ticket> tickets;
+  for (Bytes& memory : memories) tickets.push_back(world[1].receive({.from = kAny, .tag = 7, .into = memory}));
   // Rank 0 says what it has to say and leaves; rank 3 leaves without a word.
-  town[0].send({.to = 1, .tag = 7, .bytes = text});
-  for (int i = 0; i < 100 && !town[0].is_idle(); ++i) town.step();
-  town[3].receive({.from = kAny, .tag = 1, .into = {}});  // so that its stream stands
-  for (int i = 0; i < 100; ++i) town.step();
+  world[0].send({.to = 1, .tag = 7, .bytes = text});
+  for (int i = 0; i < 100 && !world[0].is_idle(); ++i) world.step();
+  world[3].receive({.from = kAny, .tag = 1, .into = {}});  // so that its stream stands
+  for (int i = 0; i < 100; ++i) world.step();
   for (const uint32_t gone : {0u, 3u}) {
-    town.silence(gone);
-    town.world().end_rank(gone);
+    world.silence(gone);
+    world.world().end_rank(gone);
   }
-  town.settle();
-  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{tickets[0], 0}));
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(town[1].waiting_for(), 2u);
-  town[2].send({.to = 1, .tag = 7, .bytes = text});
-  town.settle();
-  EXPECT_THAT(town.ended(1), ElementsAre(MessageEnd{tickets[1], 2}));
-  town.silence(2);
-  town.world().end_rank(2);
-  EXPECT_THAT(error_of(town, ErrorCode::peer_lost), HasSubstr("the connection to rank 2"));
+  world.settle();
+  EXPECT_THAT(world.ended(1), ElementsAre(MessageEnd{tickets[0], 0}));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(world[1].waiting_for(), 2u);
+  world[2].send({.to = 1, .tag = 7, .bytes = text});
+  world.settle();
+  EXPECT_THAT(world.ended(1), ElementsAre(MessageEnd{tickets[1], 2}));
+  world.silence(2);
+  world.world().end_rank(2);
+  EXPECT_THAT(error_of(world, ErrorCode::peer_lost), HasSubstr("the connection to rank 2"));
 }
 
-TEST(Letters, WhoeverIsGoneInTheMiddleOfALetterOrAwaitedIsMissed) {
+TEST(Messenger, WhoeverIsGoneInTheMiddleOfAMessageOrAwaitedIsMissed) {
   for (const bool is_named : {false, true}) {
-    Town town({.ranks = 3, .least_capacity = 10, .most_capacity = 20, .seed = 3});
+    MessengerWorld world({.ranks = 3, .least_capacity = 10, .most_capacity = 20, .seed = 3});
     const Bytes text = text_of(1, 1000);
     Bytes memory(text.size());
-    town[1].receive({.from = kAny, .tag = 7, .into = memory});
+    world[1].receive({.from = kAny, .tag = 7, .into = memory});
     if (is_named) {
-      town[0].receive({.from = 1, .tag = 7, .into = {}});
+      world[0].receive({.from = 1, .tag = 7, .into = {}});
     } else {
-      town[0].send({.to = 1, .tag = 7, .bytes = text});
+      world[0].send({.to = 1, .tag = 7, .bytes = text});
     }
-    for (int i = 0; i < 60; ++i) town.step();
-    town.silence(0);
-    town.world().end_rank(0);
-    if (is_named) town[1].receive({.from = 0, .tag = 1, .into = {}});
-    EXPECT_THAT(error_of(town, ErrorCode::peer_lost), HasSubstr("the connection to rank 0"));
+    for (int i = 0; i < 60; ++i) world.step();
+    world.silence(0);
+    world.world().end_rank(0);
+    if (is_named) world[1].receive({.from = 0, .tag = 1, .into = {}});
+    EXPECT_THAT(error_of(world, ErrorCode::peer_lost), HasSubstr("the connection to rank 0"));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "banyan/run/agent/lanes.h"
+#include "banyan/run/agent/transport_connections.h"
 
 #include <sys/eventfd.h>
 
@@ -46,11 +46,11 @@ std::vector<Connector::Answer> AnswerQueue::take() {
   return std::exchange(answers_, {});
 }
 
-Lanes::~Lanes() {
+TransportConnections::~TransportConnections() {
   while (!groups_.empty()) close(groups_.begin()->first);
 }
 
-void Lanes::open(LaneGroup group, std::shared_ptr<AnswerQueue> answers) {
+void TransportConnections::open(ConnectionGroup group, std::shared_ptr<AnswerQueue> answers) {
   const uint64_t communicator = group.communicator;
   const bool is_new =
       groups_.emplace(communicator, Group{std::move(group), std::move(answers), std::map<Key, Request>()}).second;
@@ -58,7 +58,7 @@ void Lanes::open(LaneGroup group, std::shared_ptr<AnswerQueue> answers) {
   std::erase(closed_, communicator);
 }
 
-void Lanes::close(uint64_t communicator) {
+void TransportConnections::close(uint64_t communicator) {
   Group& group = groups_.at(communicator);
   while (!group.requests.empty()) take_request(Key(group.requests.begin()->first));
   groups_.erase(communicator);
@@ -71,7 +71,7 @@ void Lanes::close(uint64_t communicator) {
   if (closed_.size() > kClosedRemembered) closed_.pop_front();
 }
 
-void Lanes::request(uint64_t communicator, uint32_t peer, uint32_t lane, const Path& path) {
+void TransportConnections::request(uint64_t communicator, uint32_t peer, uint32_t lane, const Path& path) {
   Group& group = groups_.at(communicator);
   const Key key{communicator, peer, lane};
   const uint32_t world_rank = group.group.members[peer];
@@ -93,7 +93,7 @@ void Lanes::request(uint64_t communicator, uint32_t peer, uint32_t lane, const P
   }
 }
 
-void Lanes::call(const Key& key) {
+void TransportConnections::call(const Key& key) {
   const Group& group = groups_.at(key.communicator);
   Request& request = groups_.at(key.communicator).requests.at(key);
   request.pause.reset();
@@ -111,7 +111,7 @@ void Lanes::call(const Key& key) {
   });
 }
 
-void Lanes::call_ended(const Key& key, OutgoingConnects::Outcome outcome) {
+void TransportConnections::call_ended(const Key& key, OutgoingConnects::Outcome outcome) {
   Request& request = groups_.at(key.communicator).requests.at(key);
   request.call.reset();
   if (outcome.socket.is_open()) {
@@ -124,7 +124,8 @@ void Lanes::call_ended(const Key& key, OutgoingConnects::Outcome outcome) {
   request.next_pause = std::min(request.next_pause * 2, kLongestPause);
 }
 
-std::map<Lanes::Key, Lanes::Request>::node_type Lanes::take_request(const Key& key) {
+std::map<TransportConnections::Key, TransportConnections::Request>::node_type TransportConnections::take_request(
+    const Key& key) {
   auto node = groups_.at(key.communicator).requests.extract(key);
   Request& request = node.mapped();
   timers_.cancel(request.end);
@@ -133,19 +134,19 @@ std::map<Lanes::Key, Lanes::Request>::node_type Lanes::take_request(const Key& k
   return node;
 }
 
-void Lanes::succeed(const Key& key, FileDescriptor socket) {
+void TransportConnections::succeed(const Key& key, FileDescriptor socket) {
   take_request(key);
   groups_.at(key.communicator)
       .answers->put({.peer = key.peer, .lane = key.lane, .socket = std::move(socket), .failure = {}});
 }
 
-void Lanes::fail(const Key& key, Error failure) {
+void TransportConnections::fail(const Key& key, Error failure) {
   take_request(key);
   groups_.at(key.communicator)
       .answers->put({.peer = key.peer, .lane = key.lane, .socket = {}, .failure = std::move(failure)});
 }
 
-void Lanes::time_out(const Key& key) {
+void TransportConnections::time_out(const Key& key) {
   const Group& group = groups_.at(key.communicator);
   const std::string time = seconds(group.group.at_most);
   if (group.group.own > key.peer) {
@@ -157,11 +158,11 @@ void Lanes::time_out(const Key& key) {
                                             (trouble.empty() ? "" : " (" + trouble + ")")));
 }
 
-Error Lanes::loss_of(const Group& group, uint32_t peer) const {
+Error TransportConnections::loss_of(const Group& group, uint32_t peer) const {
   return Error(ErrorCode::peer_lost, name_of(peer) + " was lost: " + liveness_.why(group.group.members[peer]));
 }
 
-void Lanes::changed(uint32_t world_rank) {
+void TransportConnections::changed(uint32_t world_rank) {
   if (!liveness_.is_gone(world_rank)) return;
   for (auto& [communicator, group] : groups_) {
     std::vector<Key> lost;
@@ -172,7 +173,7 @@ void Lanes::changed(uint32_t world_rank) {
   }
 }
 
-std::optional<std::string> Lanes::admit(WireReader payload, FileDescriptor& socket) {
+std::optional<std::string> TransportConnections::admit(WireReader payload, FileDescriptor& socket) {
   Key key;
   key.communicator = payload.number<uint64_t>();
   key.peer = payload.number<uint32_t>();
@@ -200,7 +201,7 @@ std::optional<std::string> Lanes::admit(WireReader payload, FileDescriptor& sock
   return {};
 }
 
-void Lanes::park(const Key& key, FileDescriptor socket) {
+void TransportConnections::park(const Key& key, FileDescriptor socket) {
   unpark(key);  // who calls twice has given up the first
   if (parked_.size() >= kMaxParked) {
     const auto oldest = std::min_element(
@@ -210,7 +211,7 @@ void Lanes::park(const Key& key, FileDescriptor socket) {
   parked_.emplace(key, Parked{std::move(socket), ++next_number_});
 }
 
-FileDescriptor Lanes::unpark(const Key& key) {
+FileDescriptor TransportConnections::unpark(const Key& key) {
   auto node = parked_.extract(key);
   return node.empty() ? FileDescriptor() : std::move(node.mapped().socket);
 }

@@ -1,0 +1,138 @@
+#include "banyan/run/net/messenger.h"
+
+#include <algorithm>
+#include <string>
+
+#include "banyan/base/check.h"
+
+namespace banyan::run {
+namespace {
+
+constexpr uint32_t kMagic = 0x326c'6e62;  // "bnl2", the 2 being the version
+
+}  // namespace
+
+Messenger::Messenger(Transport& transport, const Options& options)
+    : transport_(transport),
+      rank_(options.rank),
+      out_(options.ranks),
+      in_(options.ranks),
+      matcher_({.rank = options.rank, .ranks = options.ranks}) {
+  for (uint32_t peer = 0; peer < options.ranks; ++peer) {
+    channels_.push_back(options.channel && peer != options.rank ? options.channel(peer) : peer);
+  }
+}
+
+Messenger::Ticket Messenger::send(const Sent& message) {
+  CHECK(message.to < out_.size()) << message.to;
+  out_[message.to].push({.ticket = next_,
+                         .bytes = message.bytes,
+                         .done = 0,
+                         .header = {.magic = kMagic, .tag = message.tag, .size = message.bytes.size()}});
+  ++sends_;
+  return next_++;
+}
+
+Messenger::Ticket Messenger::receive(const Received& message) {
+  matcher_.post({.ticket = next_, .peer = message.from, .tag = message.tag, .into = message.into});
+  return next_++;
+}
+
+std::optional<uint32_t> Messenger::waiting_for() const {
+  const auto line = std::find_if(out_.begin(), out_.end(), [](const auto& messages) { return !messages.empty(); });
+  return line != out_.end() ? static_cast<uint32_t>(line - out_.begin()) : matcher_.waiting_for();
+}
+
+bool Messenger::advance(std::vector<MessageEnd>& ended) {
+  if (is_idle()) return false;
+  bool moved = false;
+  const auto ranks = static_cast<uint32_t>(out_.size());
+  // Not always from the same one, which might give to a receive from any before all others each time.
+  first_ = first_ + 1 < ranks ? first_ + 1 : 0;
+  for (uint32_t i = 0; i < ranks; ++i) {
+    const uint32_t peer = (first_ + i) % ranks;
+    for (uint64_t step = 0; step < kStepsAtATime && write(peer, ended); ++step) moved = true;
+    for (uint64_t step = 0; step < kStepsAtATime && receive_from(peer); ++step) moved = true;
+  }
+  return matcher_.hand_over(ended) || moved;
+}
+
+bool Messenger::write(uint32_t peer, std::vector<MessageEnd>& ended) {
+  Queue<Sending>& line = out_[peer];
+  if (line.empty()) return false;
+  Sending& message = line.front();
+  if (peer == rank_) {
+    if (!matcher_.take_own(message.header.tag, message.bytes)) return false;
+    ended.push_back({.ticket = message.ticket, .peer = peer});
+    line.pop();
+    --sends_;
+    return true;
+  }
+  const auto header = std::as_bytes(std::span(&message.header, 1));
+  const size_t size = header.size() + message.bytes.size(), before = message.done;
+  if (before < size) {
+    const size_t of_header = std::min(before, header.size());
+    message.done +=
+        transport_.write(channels_[peer], header.subspan(of_header), message.bytes.subspan(before - of_header));
+  }
+  const bool moved = message.done > before;
+  if (message.done < size || transport_.has_unsent(channels_[peer])) return moved;
+  ended.push_back({.ticket = message.ticket, .peer = peer});
+  line.pop();
+  --sends_;
+  return true;
+}
+
+// ---- Receiving ----
+
+// Whether a message of the peer has begun.
+bool Messenger::is_engaged(uint32_t peer) { return in_[peer].read > 0; }
+
+bool Messenger::receive_from(uint32_t peer) {
+  if (peer == rank_) return false;  // it is taken when it is sent
+  if (is_engaged(peer) || matcher_.names(peer)) return read(peer);
+  if (!matcher_.awaits(peer)) return false;
+  try {
+    return transport_.listen(channels_[peer]) && read(peer);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::peer_lost || is_engaged(peer)) throw;
+    matcher_.lose(peer, error);
+    return true;
+  }
+}
+
+bool Messenger::read(uint32_t peer) {
+  Coming& coming = in_[peer];
+  const size_t before = coming.read;
+  TagMatcher::Arrival* const arrival = read_header(peer);
+  if (arrival == nullptr) return coming.read > before;
+  size_t count = coming.read - before;
+  if (arrival->taken < arrival->size) {
+    const size_t of_body =
+        transport_.read(channels_[peer], {arrival->bytes + arrival->taken, arrival->size - arrival->taken});
+    arrival->taken += of_body;
+    count += of_body;
+  }
+  if (arrival->taken == arrival->size) {
+    matcher_.end(peer);
+    coming.read = 0;
+  }
+  return count > 0;
+}
+
+// The message, once its header is there and it may be taken.
+TagMatcher::Arrival* Messenger::read_header(uint32_t peer) {
+  if (TagMatcher::Arrival* const arrival = matcher_.arriving(peer)) return arrival;
+  Coming& coming = in_[peer];
+  const auto header = std::as_writable_bytes(std::span(&coming.header, 1));
+  if (!matcher_.awaits(peer)) return nullptr;
+  coming.read += transport_.read(channels_[peer], header.subspan(coming.read));
+  if (coming.read < header.size()) return nullptr;
+  if (coming.header.magic != kMagic) {
+    throw Error(ErrorCode::mismatch,
+                "rank " + std::to_string(peer) + " sent what is no message; it may run another version of banyan");
+  }
+  return &matcher_.begin(peer, coming.header.tag, coming.header.size);
+}
+
+}  // namespace banyan::run

@@ -1,0 +1,98 @@
+// Messenger: messages between this rank and its peers over streams of a transport. Which receive takes which message,
+// message/tag_matcher.h says. A message is read when its receive is posted, or when it blocks one that a receive may be
+// waiting for; until then it stays in its stream, which holds few bytes.
+//
+// A message is a 16-byte header and its bytes. One stream with each peer carries messages and nothing else. A receive
+// from any peer listens to all of them (Transport::listen): a lost peer is then one sender less, and an error only when
+// it was lost in the middle of a message, or when no peer is left.
+//
+// One thread. Nothing waits: advance() is called again and again. It looks at each peer, and takes time for what moves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/message/queue.h"
+#include "banyan/run/message/tag_matcher.h"
+#include "banyan/run/transport/transport.h"
+
+namespace banyan::run {
+
+class Messenger {
+ public:
+  static constexpr uint32_t kAnyPeer = TagMatcher::kAnyPeer;
+
+  struct Options {
+    uint32_t rank = 0, ranks = 0;
+    std::function<uint32_t(uint32_t peer)> channel = {};  // of the transport, for messages; empty: the peer's number
+  };
+  Messenger(Transport& transport, const Options& options);
+  Messenger(const Messenger&) = delete;
+  Messenger& operator=(const Messenger&) = delete;
+
+  // The bytes stay the caller's, and must stay where they are until the message is over.
+  using Ticket = uint64_t;
+  struct Sent {
+    uint32_t to = 0, tag = 0;
+    std::span<const std::byte> bytes;
+  };
+  Ticket send(const Sent& message);
+  struct Received {
+    uint32_t from = kAnyPeer, tag = 0;
+    std::span<std::byte> into;
+  };
+  Ticket receive(const Received& message);
+
+  // Moves what can be moved; true when something was. Appends the messages that are over: received, or sent so far that
+  // they arrive whatever this rank does next (Transport::has_unsent). The next message to the same peer begins after
+  // that, so that none waits for those behind it. Throws what TagMatcher and the transport throw, and Error{mismatch}
+  // when a peer sends bytes that are no message.
+  bool advance(std::vector<MessageEnd>& ended);
+  bool is_idle() const { return sends_ == 0 && matcher_.is_idle(); }
+  // A rank whose sign is missing, when there is something open.
+  std::optional<uint32_t> waiting_for() const;
+  // Whether nothing open needs this rank, but for receives from any, which others may serve.
+  bool can_do_without(uint32_t rank) const { return out_[rank].empty() && matcher_.can_do_without(rank); }
+
+ private:
+  static constexpr uint64_t kStepsAtATime = 64;  // with one peer, before the next has its turn
+
+  struct Header {
+    uint32_t magic = 0, tag = 0;
+    uint64_t size = 0;
+  };
+  struct Sending {
+    Ticket ticket = 0;
+    std::span<const std::byte> bytes;
+    size_t done = 0;  // of header and bytes
+    Header header;
+  };
+  struct Coming {
+    Header header;
+    size_t read = 0;  // of the header; all, while the message is arriving
+  };
+
+  bool write(uint32_t peer, std::vector<MessageEnd>& ended);
+  bool receive_from(uint32_t peer);
+  bool is_engaged(uint32_t peer);
+  bool read(uint32_t peer);
+  TagMatcher::Arrival* read_header(uint32_t peer);
+
+  Transport& transport_;
+  const uint32_t rank_;
+  std::vector<uint32_t> channels_;   // by peer, as all that follow
+  std::vector<Queue<Sending>> out_;  // the first is on its way
+  std::vector<Coming> in_;
+  TagMatcher matcher_;
+
+  uint32_t first_ = 0;  // peer to look at
+  Ticket next_ = 1;
+  size_t sends_ = 0;  // open
+};
+
+}  // namespace banyan::run
