@@ -11,9 +11,9 @@
 #include <set>
 #include <thread>
 
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/fabric/read.h"
+#include "banyan/testing/thrown.h"
 #include "lab/link_check.h"
 #include "lab/network_namespace.h"
 #include "lab/tool.h"
@@ -41,15 +41,6 @@ class RealLab : public ::testing::Test {
 
   const std::string name_ = "test" + std::to_string(getpid());
 };
-
-std::string refusal(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST_F(RealLab, LinksAreAsFastAsTheyShouldBe) {
   const Lab lab = up("a <-> sw 200Mb/s; b <-> sw 50Mb/s; a -> b 100Mb/s");
@@ -113,7 +104,7 @@ TEST_F(RealLab, DownLeavesNothing) {
   EXPECT_THAT(list_namespaces(), Not(HasSubstr("banyan-" + name_ + ".")));
   EXPECT_FALSE(std::filesystem::exists(lab.folder()));
   EXPECT_FALSE(Lab::down(name_));
-  EXPECT_THAT(refusal([&] { Lab::open(name_); }), HasSubstr("no lab '" + name_ + "' is up"));
+  EXPECT_THAT(testing::error_of([&] { Lab::open(name_); }), HasSubstr("no lab '" + name_ + "' is up"));
 }
 
 TEST_F(RealLab, UpReplacesWhatAKilledRunLeft) {
@@ -133,7 +124,8 @@ TEST_F(RealLab, UpEndsNoProgramsButDownDoes) {
     for (;;) pause();
   }
   while (lab.processes(NodeId{1}).empty()) usleep(1000);
-  EXPECT_THAT(refusal([&] { up("ring:3@100Mb/s"); }), HasSubstr("process " + std::to_string(pid) + " runs in it"));
+  EXPECT_THAT(testing::error_of([&] { up("ring:3@100Mb/s"); }),
+              HasSubstr("process " + std::to_string(pid) + " runs in it"));
   siginfo_t info{};
   std::thread reaper([&] { waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED); });
   Lab::down(name_);
@@ -147,19 +139,19 @@ TEST_F(RealLab, NothingIsLeftWhenUpFails) {
   const Fabric fabric = fabric::load_fabric({.fabric = "a <-> b 1GB/s"});
   std::filesystem::create_directories("/run/netns");
   std::filesystem::create_directory("/run/netns/" + taken);
-  EXPECT_THAT(refusal([&] { Lab::up(name_, fabric, {}); }), Not(HasSubstr("no error")));
+  EXPECT_THAT(testing::error_of([&] { Lab::up(name_, fabric, {}); }), Not(HasSubstr("no error")));
   std::filesystem::remove("/run/netns/" + taken);
   EXPECT_THAT(list_namespaces(), Not(HasSubstr("banyan-" + name_ + ".")));
 }
 
 TEST(Lab, RefusesBadNamesAndFactors) {
-  EXPECT_THAT(refusal([] { Lab::check_name("a b"); }), HasSubstr("is no name for a lab"));
-  EXPECT_THAT(refusal([] { Lab::check_name(""); }), HasSubstr("is no name for a lab"));
-  EXPECT_EQ(refusal([] { Lab::check_name("two-boxes_1"); }), "no error");
+  EXPECT_THAT(testing::error_of([] { Lab::check_name("a b"); }), HasSubstr("is no name for a lab"));
+  EXPECT_THAT(testing::error_of([] { Lab::check_name(""); }), HasSubstr("is no name for a lab"));
+  EXPECT_EQ(testing::error_of([] { Lab::check_name("two-boxes_1"); }), "no error");
   EXPECT_EQ(Scale::parse("1/1000").denominator, 1000u);
   EXPECT_EQ(Scale::parse("3").to_string(), "3");
   for (const char* wrong : {"", "0", "1/0", "1/", "/2", "1.5", "-1", "1/1000x"}) {
-    EXPECT_THAT(refusal([&] { Scale::parse(wrong); }), HasSubstr("is no factor")) << wrong;
+    EXPECT_THAT(testing::error_of([&] { Scale::parse(wrong); }), HasSubstr("is no factor")) << wrong;
   }
 }
 
@@ -168,7 +160,7 @@ TEST_F(RealLab, FindsCablesByTheNamesOfTheirLinks) {
   EXPECT_EQ(lab.find_cable("a-sw#1"), 1u);
   EXPECT_EQ(lab.find_cable("sw->a#0"), 0u);
   EXPECT_EQ(lab.find_cable("b-sw"), 2u);
-  EXPECT_THAT(refusal([&] { lab.find_cable("a-sv"); }), HasSubstr("no cable 'a-sv'"));
+  EXPECT_THAT(testing::error_of([&] { lab.find_cable("a-sv"); }), HasSubstr("no cable 'a-sv'"));
   EXPECT_EQ(lab.variables(1)[0], (std::pair<std::string, std::string>{"RANK", "1"}));
 }
 

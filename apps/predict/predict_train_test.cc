@@ -11,6 +11,7 @@
 #include "banyan/predict/cost/collective_cost.h"
 #include "banyan/predict/train/generate.h"
 #include "banyan/predict/train/model.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::app {
 namespace {
@@ -18,13 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string error_of(const TrainOptions& options) {
-  try {
-    make_train_setup(options);
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("\n")));
-    return error.what();
-  }
-  return "";
+  return testing::error_of([&] { make_train_setup(options); });
 }
 
 TrainOptions gpt3() {

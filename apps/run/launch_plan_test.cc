@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "banyan/base/error.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::app {
 namespace {
@@ -21,12 +22,7 @@ std::string value_of(const LaunchPlan::Rank& rank, const std::string& name) {
 }
 
 std::string refusal_of(const std::string& hosts) {
-  try {
-    parse_hosts(hosts);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
+  return testing::error_of([&] { parse_hosts(hosts); });
 }
 
 TEST(LaunchPlan, NumbersRanksOnThisHost) {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "banyan/base/error.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan {
 namespace {
@@ -36,12 +36,7 @@ TEST(CollectiveKind, IsFoundByTheNamesOfOtherLibraries) {
 }
 
 std::string refusal_of(std::string_view text, bool (*is_known)(CollectiveKind)) {
-  try {
-    parse_collective_kind(text, is_known);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
+  return testing::error_of([&] { parse_collective_kind(text, is_known); });
 }
 
 TEST(CollectiveKind, OneThatIsNotKnownHereIsRefusedWithThoseThatAre) {

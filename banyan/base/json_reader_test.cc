@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "banyan/testing/thrown.h"
+
 namespace banyan {
 namespace {
 
@@ -20,15 +22,7 @@ using ::testing::StartsWith;
 constexpr JsonForm kFree{.name = "list", .format = ""};
 constexpr JsonForm kPlan{.name = "plan", .format = "schedule/1", .depth = 4};
 
-std::string error_of(const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_input) << error.what();
-    return error.what();
-  }
-  return "none";
-}
+std::string error_of(const std::function<void()>& read) { return testing::error_of(read, ErrorCode::invalid_input); }
 
 std::string error_in(std::string_view text, const std::function<void(JsonNode)>& read, const JsonForm& form = kFree) {
   return error_of([&] { read(JsonDocument(text, form).root()); });
@@ -119,7 +113,7 @@ TEST(JsonReader, RefusesWhatIsNoJsonWithLineAndColumn) {
 }
 
 TEST(JsonReader, RefusesNestingBeyondItsForm) {
-  EXPECT_EQ(refusal_of("[[[[1]]]]", {.name = "list", .depth = 4}), "none");
+  EXPECT_EQ(refusal_of("[[[[1]]]]", {.name = "list", .depth = 4}), "no error");
   EXPECT_EQ(refusal_of("[[[[[1]]]]]", {.name = "list", .depth = 4}), "is nested deeper than a list ever is");
   EXPECT_THAT(refusal_of(std::string(1'000'000, '[')), HasSubstr("is nested deeper"));
   std::string objects;
@@ -128,7 +122,7 @@ TEST(JsonReader, RefusesNestingBeyondItsForm) {
 }
 
 TEST(JsonReader, RefusesAnotherFormat) {
-  EXPECT_EQ(refusal_of(R"({"banyan": "schedule/1"})", kPlan), "none");
+  EXPECT_EQ(refusal_of(R"({"banyan": "schedule/1"})", kPlan), "no error");
   const std::string says = "; a plan says \"banyan\": \"schedule/1\"";
   EXPECT_EQ(refusal_of(R"({"banyan": "fabric/1", "nodes": []})", kPlan), "is \"fabric/1\"" + says);
   EXPECT_EQ(refusal_of(R"({"banyan": 1})", kPlan), "is 1" + says);
@@ -143,7 +137,7 @@ TEST(JsonReader, RefusesAKeyThatStandsTwice) {
   std::string many = "{\"rows\": {";
   for (int i = 0; i < 1000; ++i) many += "\"key" + std::to_string(i * 7 % 999) + "\": " + std::to_string(i) + ",";
   EXPECT_EQ(refusal_of(many + "\"last\": 0}}"), "rows has key 'key0' twice; keep one");
-  EXPECT_EQ(refusal_of(R"({"a": {"b": 1}, "c": {"b": 2}, "b": 3})"), "none");
+  EXPECT_EQ(refusal_of(R"({"a": {"b": 1}, "c": {"b": 2}, "b": 3})"), "no error");
 }
 
 TEST(JsonReader, RefusesUnknownKeysWithTheNearestKnownOne) {
@@ -153,7 +147,7 @@ TEST(JsonReader, RefusesUnknownKeysWithTheNearestKnownOne) {
   EXPECT_EQ(error_in(R"({"chunks": [{}, {"zzzzzz": 2}]})", read),
             "chunks[1] has unknown key 'zzzzzz' (known: root, units)");
   EXPECT_EQ(error_in(R"({"chunks": [{}, []]})", read), "chunks[1] is not an object: it is an array");
-  EXPECT_EQ(error_in(R"({"chunks": [{}, {"units": 2}]})", read), "none");
+  EXPECT_EQ(error_in(R"({"chunks": [{}, {"units": 2}]})", read), "no error");
 }
 
 TEST(JsonReader, RefusesWhatIsMissingOrOfAnotherType) {

@@ -5,9 +5,9 @@
 
 #include <random>
 
-#include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::fabric {
 namespace {
@@ -17,12 +17,7 @@ using ::testing::StartsWith;
 using Kind = FabricEdit::Kind;
 
 std::string error_of(const Fabric& fabric, const std::vector<FabricEdit>& edits) {
-  try {
-    edit_fabric(fabric, edits);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::error_of([&] { edit_fabric(fabric, edits); });
 }
 
 Fabric edited(std::string_view text, const std::vector<FabricEdit>& edits) {

@@ -8,6 +8,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::fabric {
 namespace {
@@ -15,12 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string error_of(std::string_view text) {
-  try {
-    parse_fabric_text(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::error_of([&] { parse_fabric_text(text); });
 }
 
 TEST(Fabric, FindsLinksByTheirEnds) {

@@ -8,7 +8,7 @@
 #include <queue>
 #include <set>
 
-#include "banyan/base/error.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::fabric {
 namespace {
@@ -16,12 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string error_of(const std::string& spec) {
-  try {
-    generate_fabric(spec);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::error_of([&] { generate_fabric(spec); });
 }
 
 double gigabytes(std::span<const LinkId> links, const Fabric& fabric) {

@@ -12,6 +12,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/json.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::fabric {
 namespace {
@@ -45,13 +46,7 @@ class ReadFabric : public ::testing::Test {
 };
 
 std::string error_of(const FabricSource& source) {
-  try {
-    load_fabric(source);
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
-    return error.what();
-  }
-  return "";
+  return testing::error_of([&] { load_fabric(source); });
 }
 
 constexpr const char* kTriangle = "a <-> b 1GB/s; b <-> c 2GB/s; c <-> a 3GB/s";

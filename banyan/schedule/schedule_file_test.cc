@@ -12,6 +12,7 @@
 #include "banyan/fabric/text.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/verify.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::schedule {
 namespace {
@@ -54,12 +55,7 @@ ScheduleFile odd_sample() {
 }
 
 std::string error_of(const std::string& text) {
-  try {
-    parse_schedule(text, "plan.json");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::error_of([&] { parse_schedule(text, "plan.json"); });
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {

@@ -19,6 +19,7 @@ namespace banyan::c {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
@@ -39,6 +40,18 @@ std::vector<T> samples(int rank, size_t count, size_t from = 0) {
   std::vector<T> values(count);
   for (size_t i = 0; i < count; ++i) values[i] = static_cast<T>(sample(rank, from + i));
   return values;
+}
+
+// In memory that ranks share, since they are forked later; zero.
+std::atomic<int>& shared_counter() {
+  return *new (mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+      std::atomic<int>(0);
+}
+
+// A minute at most, so that no process stays behind.
+void wait_until(const std::atomic<int>& counter, int value) {
+  const Clock::time_point end = Clock::now() + std::chrono::minutes(1);
+  while (counter < value && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 TEST(Requests, SeveralAreInFlightAndCompleteInAnyOrder) {
@@ -235,16 +248,17 @@ TEST(Lost, ATimeoutNamesTheRankThatHasNotCalled) {
 // One rank is killed; the others hear of it, shrink, and go on.
 TEST(Lost, SurvivorsOfAKilledRankShrinkAndGoOn) {
   // That a rank is done with a call does not mean that the others are, so they tell each other before one dies.
-  auto& done = *new (mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
-                   std::atomic<int>(0);
+  std::atomic<int>& done = shared_counter();
   for (const int victim : {0, 2, 3}) {
     done = 0;
     const auto reports = run_ranks(4, [&](banyan_comm_t comm, int rank) -> std::string {
       if (sum_of_ranks(comm) != "10") return "before";
       ++done;
-      while (rank == victim && done < 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      if (rank == victim) kill(getpid(), SIGKILL);
-      std::vector<float> values(100'000, 1);
+      if (rank == victim) {
+        wait_until(done, 4);
+        kill(getpid(), SIGKILL);
+      }
+      std::vector<float> values = samples<float>(rank, 100'000);
       const auto begin = Clock::now();
       if (banyan_all_reduce(values.data(), values.data(), values.size(), BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr) !=
           BANYAN_PEER_LOST) {
@@ -395,36 +409,38 @@ TEST(Lost, WhoeverIsStoppedWheneverIsNamedAndTheOthersGoOn) {
 TEST(Lost, AStoppedRankIsNamedAndLeftOut) {
   banyan_config_t config = BANYAN_CONFIG_INIT;
   config.timeout = 0.5;
-  const auto reports = run_ranks(
-      3,
-      [&](banyan_comm_t comm, int rank) -> std::string {
-        if (sum_of_ranks(comm) != "6") return "before";
-        if (rank == 2) {
-          // Its own timer, as it were: a child wakes it up when the others must have gone on long ago.
-          const pid_t stopped = getpid();
-          if (fork() == 0) {
-            std::this_thread::sleep_for(std::chrono::seconds(6));
-            kill(stopped, SIGCONT);
-            _exit(0);
-          }
-          kill(stopped, SIGSTOP);
-          return "went on";
-        }
-        if (banyan_barrier(comm, nullptr) != BANYAN_TIMED_OUT)
-          return std::string("another: ") + banyan_last_error(comm);
-        const std::string error = banyan_last_error(comm);
-        if (error.find("rank 2") == std::string::npos) return error;
-        banyan_comm_t rest = nullptr;
-        const int excluded[] = {2};
-        if (banyan_comm_shrink(comm, excluded, 1, &rest, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
-        const std::string sum = sum_of_ranks(rest);
-        banyan_comm_destroy(rest);
-        return "sum " + sum;
-      },
-      &config);
-  EXPECT_EQ(reports[0], "sum 3");
-  EXPECT_EQ(reports[1], "sum 3");
-  EXPECT_THAT(reports[2], HasSubstr("went on"));
+  std::atomic<int>& went_on = shared_counter();
+  const auto stop = [&] {
+    const pid_t stopped = getpid();
+    if (fork() == 0) {  // wakes its parent once the others have gone on
+      wait_until(went_on, 2);
+      kill(stopped, SIGCONT);
+      _exit(0);
+    }
+    kill(stopped, SIGSTOP);
+  };
+  const auto leave_out = [&](banyan_comm_t comm) -> std::string {
+    if (banyan_barrier(comm, nullptr) != BANYAN_TIMED_OUT) return std::string("another: ") + banyan_last_error(comm);
+    const std::string error = banyan_last_error(comm);
+    if (error.find("rank 2") == std::string::npos) return error;
+    banyan_comm_t rest = nullptr;
+    const int excluded[] = {2};
+    if (banyan_comm_shrink(comm, excluded, 1, &rest, nullptr) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    const std::string sum = sum_of_ranks(rest);
+    banyan_comm_destroy(rest);
+    return "sum " + sum;
+  };
+  const auto body = [&](banyan_comm_t comm, int rank) -> std::string {
+    if (sum_of_ranks(comm) != "6") return "before";
+    if (rank == 2) {
+      stop();
+      return "woken";
+    }
+    const std::string report = leave_out(comm);
+    ++went_on;
+    return report;
+  };
+  EXPECT_THAT(run_ranks(3, body, &config), ElementsAre("sum 3", "sum 3", "woken"));
 }
 
 TEST(Lost, AbortEndsWhatOthersWaitIn) {

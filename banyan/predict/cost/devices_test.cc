@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "banyan/base/error.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::predict {
 namespace {
@@ -11,13 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string error_of(const std::string& devices) {
-  try {
-    DeviceTable::parse(R"({"banyan": "devices/1", "devices": [)" + devices + "]}", DeviceTable::builtin());
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("\n")));
-    return error.what();
-  }
-  return "";
+  const std::string text = R"({"banyan": "devices/1", "devices": [)" + devices + "]}";
+  return testing::error_of([&] { DeviceTable::parse(text, DeviceTable::builtin()); });
 }
 
 TEST(Devices, TheTableHasTheFiguresOfTheDataSheets) {

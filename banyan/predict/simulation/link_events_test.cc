@@ -5,6 +5,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::predict {
 namespace {
@@ -16,12 +17,7 @@ Fabric pair_with_two_switches() {
 }
 
 std::string error_of(std::string_view text) {
-  try {
-    parse_link_events(pair_with_two_switches(), text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
+  return testing::error_of([&] { parse_link_events(pair_with_two_switches(), text); });
 }
 
 TEST(LinkEvents, AreReadForBothDirectionsOfACable) {

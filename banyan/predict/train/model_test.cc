@@ -5,6 +5,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/predict/train/config.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::predict {
 namespace {
@@ -64,20 +65,14 @@ TEST(Model, EveryOneSaysWhereItIsPublished) {
 }
 
 std::string error_of(const TrainConfig& config) {
-  try {
-    check_config(config);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
-    return error.what();
-  }
-  return "";
+  return testing::error_of([&] { check_config(config); }, ErrorCode::invalid_input);
 }
 
 TEST(Config, NamesTheOptionThatDoesNotFit) {
   TrainConfig good;
   good.model = gpt_model({.layers = 8, .hidden = 64, .heads = 4, .sequence = 32, .vocabulary = 100});
   good.tp = 2, good.pp = 2, good.dp = 2, good.global_batch = 8;
-  EXPECT_EQ(error_of(good), "");
+  EXPECT_EQ(error_of(good), "no error");
   const auto with = [&](auto change) {
     TrainConfig config = good;
     change(config);

@@ -9,6 +9,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::run {
 namespace {
@@ -29,13 +30,7 @@ std::optional<Invitation> read(const Variables& variables) {
 }
 
 std::string message_of(const Variables& variables) {
-  try {
-    read(variables);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
-    return error.what();
-  }
-  return "nothing was thrown";
+  return testing::error_of([&] { read(variables); }, ErrorCode::invalid_input);
 }
 
 Variables with(Variables variables, const Variables& more) {

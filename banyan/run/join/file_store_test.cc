@@ -14,6 +14,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::run {
 namespace {
@@ -37,17 +38,6 @@ class FileStoreTest : public ::testing::Test {
   std::string parent_, folder_;
 };
 
-template <typename Call>
-Error error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(ErrorCode::io, "");
-}
-
 TEST_F(FileStoreTest, SharesValuesAndCounters) {
   const auto host = FileStore::host(folder_, "process 1 on a");
   const auto visitor = FileStore::visit(folder_, kSoon);
@@ -62,7 +52,7 @@ TEST_F(FileStoreTest, SharesValuesAndCounters) {
   EXPECT_EQ(visitor->add("n", -6, kSoon), -1);
   EXPECT_EQ(visitor->try_get("n", kSoon), "-1");
   host->set("text", "seven", kSoon);
-  EXPECT_THAT(error_of([&] { visitor->add("text", 1, kSoon); }).what(), HasSubstr("no counter"));
+  EXPECT_THAT(testing::thrown_by([&] { visitor->add("text", 1, kSoon); }).what(), HasSubstr("no counter"));
   const std::string longest(Store::kMaxKey, '/');
   host->set(longest, "x", kSoon);
   EXPECT_EQ(visitor->get(longest, kSoon), "x");
@@ -120,15 +110,15 @@ TEST_F(FileStoreTest, DoesNotBelieveLeftovers) {
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   const auto witness = FileStore::visit(folder_, kSoon);
   EXPECT_EQ(witness->get("k", kSoon), "stale");
-  EXPECT_THAT(error_of([&] { FileStore::host(folder_, "rank 0 of today"); }).what(),
+  EXPECT_THAT(testing::thrown_by([&] { FileStore::host(folder_, "rank 0 of today"); }).what(),
               HasSubstr("rank 0 of yesterday is meeting others here already"));
   kill(child, SIGKILL);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   close(ready[0]);
   close(ready[1]);
 
-  EXPECT_EQ(error_of([&] { witness->get("none", kSoon); }).code(), ErrorCode::peer_lost);
-  EXPECT_THAT(error_of([&] { FileStore::visit(folder_, Deadline::after(milliseconds(20))); }).what(),
+  EXPECT_EQ(testing::thrown_by([&] { witness->get("none", kSoon); }).code(), ErrorCode::peer_lost);
+  EXPECT_THAT(testing::thrown_by([&] { FileStore::visit(folder_, Deadline::after(milliseconds(20))); }).what(),
               HasSubstr("rank 0 has not come to file://" + folder_ + " within 20 ms"));
   auto visitor = std::async(std::launch::async, [&] { return FileStore::visit(folder_, kSoon)->get("k", kSoon); });
   const auto host = FileStore::host(folder_, "rank 0 of today");
@@ -140,7 +130,7 @@ TEST_F(FileStoreTest, FinishesWhenAllHaveGone) {
   const auto host = FileStore::host(folder_, "rank 0");
   auto visitor = FileStore::visit(folder_, kSoon);
   EXPECT_FALSE(host->finish(Deadline::after(milliseconds(10))));
-  EXPECT_EQ(error_of([&] { FileStore::visit(folder_, Deadline::after(milliseconds(10))); }).code(),
+  EXPECT_EQ(testing::thrown_by([&] { FileStore::visit(folder_, Deadline::after(milliseconds(10))); }).code(),
             ErrorCode::timed_out);
   visitor.reset();
   EXPECT_TRUE(host->finish(kSoon));
@@ -150,9 +140,9 @@ TEST_F(FileStoreTest, TellsVisitorsThatTheHostIsGone) {
   auto host = FileStore::host(folder_, "rank 0");
   const auto visitor = FileStore::visit(folder_, kSoon);
   host.reset();
-  EXPECT_EQ(error_of([&] { visitor->get("k", kSoon); }).code(), ErrorCode::peer_lost);
-  EXPECT_EQ(error_of([&] { visitor->set("k", "v", kSoon); }).code(), ErrorCode::peer_lost);
-  EXPECT_EQ(error_of([&] { visitor->add("k", 1, kSoon); }).code(), ErrorCode::peer_lost);
+  EXPECT_EQ(testing::thrown_by([&] { visitor->get("k", kSoon); }).code(), ErrorCode::peer_lost);
+  EXPECT_EQ(testing::thrown_by([&] { visitor->set("k", "v", kSoon); }).code(), ErrorCode::peer_lost);
+  EXPECT_EQ(testing::thrown_by([&] { visitor->add("k", 1, kSoon); }).code(), ErrorCode::peer_lost);
 }
 
 TEST_F(FileStoreTest, DoesNotMindForks) {
@@ -168,18 +158,21 @@ TEST_F(FileStoreTest, DoesNotMindForks) {
 TEST_F(FileStoreTest, RefusesFoldersThatOthersMayWriteTo) {
   fs::create_directory(folder_);
   ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
-  EXPECT_THAT(error_of([&] { FileStore::host(folder_, "rank 0"); }).what(), HasSubstr("every user may write to"));
+  EXPECT_THAT(testing::thrown_by([&] { FileStore::host(folder_, "rank 0"); }).what(),
+              HasSubstr("every user may write to"));
 }
 
 TEST_F(FileStoreTest, RefusesWhatIsNoFolder) {
   std::ofstream(folder_) << "x";
-  EXPECT_THAT(error_of([&] { FileStore::host(folder_, "rank 0"); }).what(), HasSubstr("is a file; name a folder"));
-  EXPECT_THAT(error_of([&] { FileStore::host(parent_ + "/no/where", "rank 0"); }).what(),
+  EXPECT_THAT(testing::thrown_by([&] { FileStore::host(folder_, "rank 0"); }).what(),
+              HasSubstr("is a file; name a folder"));
+  EXPECT_THAT(testing::thrown_by([&] { FileStore::host(parent_ + "/no/where", "rank 0"); }).what(),
               HasSubstr("cannot make the folder"));
   fs::remove(folder_);
   fs::create_directory(folder_);
   std::ofstream(folder_ + "/current") << "../../etc";
-  EXPECT_THAT(error_of([&] { FileStore::visit(folder_, kSoon); }).what(), HasSubstr("was not written by banyan"));
+  EXPECT_THAT(testing::thrown_by([&] { FileStore::visit(folder_, kSoon); }).what(),
+              HasSubstr("was not written by banyan"));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/tcp_store.h"
 #include "banyan/run/system/processes.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::run {
 namespace {
@@ -226,12 +227,7 @@ TEST(UniqueId, LetsNobodyInWhoDoesNotKnowIt) {
 }
 
 std::string refusal_of(const std::string& url) {
-  try {
-    Place::parse(url);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
+  return testing::error_of([&] { Place::parse(url); });
 }
 
 TEST(Place, ReadsUrls) {

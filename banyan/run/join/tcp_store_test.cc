@@ -15,6 +15,7 @@
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/store_server.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::run {
 namespace {
@@ -52,17 +53,6 @@ class StoreServerTest : public ::testing::Test {
 
   std::unique_ptr<StoreServer> server_;
 };
-
-template <typename Call>
-Error error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(ErrorCode::io, "");
-}
 
 TEST_F(StoreServerTest, SharesValuesAndCounters) {
   start();
@@ -105,7 +95,7 @@ TEST_F(StoreServerTest, WakesThoseWhoWait) {
 TEST_F(StoreServerTest, GivesUpAtTheDeadlineAndGoesOn) {
   start();
   const auto store = visit();
-  const Error late = error_of([&] { store->get("never", Deadline::after(milliseconds(20))); });
+  const Error late = testing::thrown_by([&] { store->get("never", Deadline::after(milliseconds(20))); });
   EXPECT_EQ(late.code(), ErrorCode::timed_out);
   EXPECT_THAT(late.what(), HasSubstr("within 20 ms"));
   visit()->set("never", "after all", kSoon);
@@ -117,20 +107,21 @@ TEST_F(StoreServerTest, TellsVisitorsThatItIsGone) {
   start();
   const auto store = visit();
   server_.reset();
-  EXPECT_EQ(error_of([&] { store->get("k", kSoon); }).code(), ErrorCode::peer_lost);
+  EXPECT_EQ(testing::thrown_by([&] { store->get("k", kSoon); }).code(), ErrorCode::peer_lost);
 }
 
 TEST_F(StoreServerTest, SaysWhenItIsFull) {
   start({.job = "j", .max_memory = 1000});
   const auto store = visit();
-  EXPECT_THAT(error_of([&] { store->set("k", std::string(2000, 'x'), kSoon); }).what(), HasSubstr("store is full"));
+  EXPECT_THAT(testing::thrown_by([&] { store->set("k", std::string(2000, 'x'), kSoon); }).what(),
+              HasSubstr("store is full"));
   store->set("k", "small", kSoon);
   EXPECT_EQ(store->get("k", kSoon), "small");
 }
 
 TEST_F(StoreServerTest, RefusesAnotherSecretAtOnce) {
   start();
-  const Error error = error_of([&] { visit("j", Secret("the oak grows upwards")); });
+  const Error error = testing::thrown_by([&] { visit("j", Secret("the oak grows upwards")); });
   EXPECT_EQ(error.code(), ErrorCode::mismatch);
   EXPECT_THAT(error.what(), HasSubstr("another secret than this process"));
   visit();  // which also waits until the other has been dealt with
@@ -139,7 +130,7 @@ TEST_F(StoreServerTest, RefusesAnotherSecretAtOnce) {
 
 TEST_F(StoreServerTest, SendsVisitorsOfAnotherJobAwayUntilTheirHostComes) {
   start();
-  const Error error = error_of([&] { visit("other", kSecret, Deadline::after(milliseconds(300))); });
+  const Error error = testing::thrown_by([&] { visit("other", kSecret, Deadline::after(milliseconds(300))); });
   EXPECT_EQ(error.code(), ErrorCode::timed_out);
   EXPECT_THAT(error.what(), HasSubstr("rank 0 has not come to tcp://127.0.0.1:"));
   EXPECT_THAT(error.what(), HasSubstr("within 300 ms (127.0.0.1: it hosts another job)"));
@@ -185,7 +176,7 @@ TEST_F(StoreServerTest, FinishesWhenAllHaveGone) {
   std::thread leaving([&] { b.reset(); });
   EXPECT_TRUE(server_->finish(kSoon));
   leaving.join();
-  const Error error = error_of([&] { visit("j", kSecret, Deadline::after(milliseconds(10))); });
+  const Error error = testing::thrown_by([&] { visit("j", kSecret, Deadline::after(milliseconds(10))); });
   EXPECT_THAT(error.what(), HasSubstr("Connection refused"));
 }
 
@@ -204,10 +195,10 @@ TEST(TcpStore, WaitsForAHostThatComesLate) {
 TEST(TcpStore, SaysWhoHasNotComeAndWhy) {
   const uint16_t port = free_port();
   const TcpStore::Host nobody{.place = "tcp://node0:29501", .name = "127.0.0.1", .port = port};
-  EXPECT_STREQ(error_of([&] { TcpStore(nobody, kSecret, "", Deadline::after(milliseconds(20))); }).what(),
+  EXPECT_STREQ(testing::thrown_by([&] { TcpStore(nobody, kSecret, "", Deadline::after(milliseconds(20))); }).what(),
                "rank 0 has not come to tcp://node0:29501 within 20 ms (127.0.0.1: Connection refused)");
   const TcpStore::Host unknown{.place = "tcp://x", .name = "host.invalid", .port = port};
-  EXPECT_THAT(error_of([&] { TcpStore(unknown, kSecret, "", Deadline::after(milliseconds(20))); }).what(),
+  EXPECT_THAT(testing::thrown_by([&] { TcpStore(unknown, kSecret, "", Deadline::after(milliseconds(20))); }).what(),
               HasSubstr("the host 'host.invalid' is not known"));
 }
 
@@ -215,7 +206,7 @@ TEST(TcpStore, SaysWhoHasNotComeAndWhy) {
 TEST(TcpStore, DoesNotWaitForASilentHostBeyondTheDeadline) {
   const Listener silent = Listener::on("127.0.0.1");
   const TcpStore::Host host{.place = "tcp://x", .name = "127.0.0.1", .port = silent.port()};
-  const Error error = error_of([&] { TcpStore(host, kSecret, "", Deadline::after(milliseconds(50))); });
+  const Error error = testing::thrown_by([&] { TcpStore(host, kSecret, "", Deadline::after(milliseconds(50))); });
   EXPECT_EQ(error.code(), ErrorCode::timed_out);
   EXPECT_THAT(error.what(), HasSubstr("127.0.0.1: no answer"));
 }

@@ -19,6 +19,7 @@
 #include "banyan/base/error.h"
 #include "banyan/schedule/verify.h"
 #include "banyan/testing/sample_forest.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::run {
 namespace {
@@ -199,13 +200,7 @@ TEST_P(EveryRun, EndsWhenTheTimeIsOver) {
 }
 
 Error refusal_of(const LocalRunOptions& options) {
-  try {
-    run_locally(testing::sample_forest({.ranks = 2}), options);
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return Error(ErrorCode::io, "");
+  return testing::thrown_by([&] { run_locally(testing::sample_forest({.ranks = 2}), options); });
 }
 
 TEST(LocalRun, RefusesWhatHoldsNoElement) {

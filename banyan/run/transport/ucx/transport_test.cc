@@ -16,13 +16,13 @@
 #include <string>
 #include <thread>
 
-#include "banyan/base/error.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/run/system/shared_memory.h"
 #include "banyan/run/transport/test_exchange.h"
 #include "banyan/run/transport/test_sockets.h"
 #include "banyan/run/transport/ucx/control.h"
 #include "banyan/run/transport/ucx/test_ucx.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::run::ucx {
 namespace {
@@ -36,15 +36,6 @@ using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
 constexpr seconds kLong{60};
-
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-    return "none";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
 
 class UcxTransport : public ::testing::TestWithParam<const char*> {
  protected:
@@ -158,7 +149,7 @@ TEST_P(UcxTransport, DeliversTheLastWordsOfWhoLeaves) {
     }
     std::vector<std::byte> into(10'000);
     uint64_t received = 0, wrong = 0;
-    const std::string error = error_of([&] {
+    const std::string error = testing::error_of([&] {
       for (;;) {
         const size_t count = transport->read(0, into);
         wrong += count_wrong(received, std::span(into).first(count));
@@ -264,7 +255,7 @@ TEST_P(UcxTransport, NamesAPeerThatWasKilledWithinASecond) {
       murder.at = Clock::now().time_since_epoch().count();
       kill(murder.victim, SIGKILL);
     }
-    const std::string error = error_of([&] {
+    const std::string error = testing::error_of([&] {
       const std::vector<std::byte> bytes(100'000);
       while (transport->peek(2).empty()) {
         if (rank == 0 || transport->write(2, bytes, {}) == 0) transport->wait(seconds(30));
@@ -296,7 +287,7 @@ TEST_P(UcxTransport, RefusesABadAddressAndGoesOnWithOthers) {
       return "hung up on";
     }
     const auto transport = make(place.connector(rank), {.ranks = 3});
-    const std::string error = error_of([&] {
+    const std::string error = testing::error_of([&] {
       while (transport->peek(2).empty()) transport->wait(seconds(30));
     });
     return error + "; " + exchange(*transport, 1 - rank, 300'000, rank);
@@ -309,7 +300,7 @@ TEST_P(UcxTransport, RefusesABadAddressAndGoesOnWithOthers) {
 TEST_P(UcxTransport, SaysThatAPeerDidNotAnswer) {
   const auto body = [](uint32_t) {
     const auto transport = make(std::make_unique<ReadyConnector>(std::vector<FileDescriptor>(2)), {.ranks = 2});
-    return error_of([&] { transport->write(1, bytes_from(0, 10), {}); });
+    return testing::error_of([&] { transport->write(1, bytes_from(0, 10), {}); });
   };
   EXPECT_THAT(run_processes(1, kLong, body), ElementsAre("rank 1 did not answer"));
 }
@@ -358,7 +349,7 @@ TEST_P(UcxTransport, IsWokenByAnotherThread) {
 TEST(UcxTransportAlone, SaysWhyUcxDoesNotStart) {
   const auto body = [](uint32_t) {
     set_up("carrier_pigeon");
-    return error_of(
+    return testing::error_of(
         [] { make_transport(std::make_unique<ReadyConnector>(std::vector<FileDescriptor>(1)), {.ranks = 1}); });
   };
   EXPECT_THAT(run_processes(1, kLong, body), ElementsAre(HasSubstr("UCX_TLS")));
