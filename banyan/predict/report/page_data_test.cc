@@ -84,7 +84,7 @@ TEST(PageData, KeepsWholeRanksWhenThereAreTooManySpans) {
   for (const PredictedSpan& span : input.prediction.spans) ++of_rank[span.rank];
   const PageSpans page = choose_spans(input.prediction, most);
   size_t total = 0;
-  for (const PageSpans::Track& track : page.directions) {
+  for (const PageSpans::Track& track : page.tracks) {
     kept[track.rank] += track.spans.size();
     total += track.spans.size();
   }
@@ -103,7 +103,7 @@ TEST(PageData, KeepsTheLongestSpansOfARankThatIsTooLarge) {
   size_t total = 0;
   Picoseconds shortest = Picoseconds::max(), longest_left{0};
   std::set<uint32_t> chosen;
-  for (const PageSpans::Track& track : page.directions) {
+  for (const PageSpans::Track& track : page.tracks) {
     EXPECT_EQ(track.rank, input.prediction.spans.front().rank);
     total += track.spans.size();
     chosen.insert(track.spans.begin(), track.spans.end());
@@ -111,7 +111,7 @@ TEST(PageData, KeepsTheLongestSpansOfARankThatIsTooLarge) {
   for (uint32_t i = 0; i < input.prediction.spans.size(); ++i) {
     const PredictedSpan& span = input.prediction.spans[i];
     if (chosen.contains(i)) shortest = std::min(shortest, span.end - span.begin);
-    if (!chosen.contains(i) && span.rank == page.directions[0].rank)
+    if (!chosen.contains(i) && span.rank == page.tracks[0].rank)
       longest_left = std::max(longest_left, span.end - span.begin);
   }
   EXPECT_LE(total, 10u);
