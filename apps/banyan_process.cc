@@ -1,6 +1,7 @@
 #include "apps/banyan_process.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <poll.h>
 #include <pty.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 
@@ -79,6 +81,21 @@ Outcome run_with_output(int out, const std::vector<std::string>& arguments) {
 }  // namespace
 
 Outcome run_banyan(const std::vector<std::string>& arguments) { return run_with_output(-1, arguments); }
+
+nlohmann::json json_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run_banyan(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, ::testing::IsEmpty());
+  return nlohmann::json::parse(outcome.out);
+}
+
+void expect_refused(const std::vector<std::string>& arguments, const std::string& reason) {
+  const Outcome outcome = run_banyan(arguments);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+  EXPECT_THAT(outcome.out, ::testing::IsEmpty());
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr(reason));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
 
 Outcome run_banyan_into(const std::string& file, const std::vector<std::string>& arguments) {
   const int out = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);

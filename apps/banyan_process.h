@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,12 @@ struct Outcome {
 
 // Standard output and error are pipes or files, never a terminal; NO_COLOR is not set.
 Outcome run_banyan(const std::vector<std::string>& arguments);
+
+// What it prints as JSON. Fails the test where it ends with another code than 0, or writes to standard error.
+nlohmann::json json_of(const std::vector<std::string>& arguments);
+
+// Fails the test unless it ends with 2, prints nothing, and says `reason` in one line.
+void expect_refused(const std::vector<std::string>& arguments, const std::string& reason);
 
 // Standard output goes to an existing file, such as /dev/full.
 Outcome run_banyan_into(const std::string& file, const std::vector<std::string>& arguments);

@@ -18,13 +18,6 @@ using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
-Json json_of(const std::vector<std::string>& arguments) {
-  const Outcome outcome = run_banyan(arguments);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, IsEmpty());
-  return Json::parse(outcome.out);
-}
-
 // A plan of a small fabric, and what made it.
 class PlanFile : public ::testing::Test {
  protected:

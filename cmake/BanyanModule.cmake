@@ -3,8 +3,8 @@
 #
 # One static library banyan_NAME, one test binary banyan_NAME_test (every gtest case is a ctest case), one program per
 # benchmark and, with BANYAN_FUZZ, one libFuzzer program per fuzzer. DEPS are visible to users of the module, PRIVATE
-# libraries are known to it alone. OWN_HEADERS: the module precompiles headers of its own. ALONE: of the
-# SOURCES, those that BANYAN_UNITY does not compile together with others, since names of their own meet.
+# libraries are known to it alone. OWN_HEADERS: the module precompiles headers of its own. ALONE: of the SOURCES and
+# TESTS, those that BANYAN_UNITY does not compile together with others, since names of their own meet.
 #
 # A fuzzer x_fuzz.cc registers one reader and its corpus, as banyan/testing/fuzz.h shows. Name it under FUZZERS only
 # (not under TESTS): it is compiled into the test binary beside fuzz_replay_test.cc, so that `make test` replays every
@@ -55,6 +55,7 @@ target_link_libraries(banyan_test_main PUBLIC GTest::gmock GTest::gtest PRIVATE 
 function(banyan_test target)
   cmake_parse_arguments(T "" "" "SOURCES;LIBRARIES;DEFINITIONS" ${ARGN})
   add_executable(${target} ${T_SOURCES})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BANYAN_UNITY} UNITY_BUILD_BATCH_SIZE 4)
   target_compile_options(${target} PRIVATE -O1)
   target_precompile_headers(${target} REUSE_FROM banyan_test_headers)
   target_compile_definitions(${target} PRIVATE ${T_DEFINITIONS})
@@ -83,6 +84,7 @@ function(banyan_module)
   target_link_libraries(${lib} PUBLIC ${M_DEPS} PRIVATE ${M_PRIVATE} banyan_warnings)
 
   if(M_TESTS)
+    set_source_files_properties(${M_FUZZERS} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     if(M_FUZZERS)
       list(APPEND M_TESTS ${M_FUZZERS} ${PROJECT_SOURCE_DIR}/banyan/testing/fuzz_replay_test.cc)
     endif()

@@ -31,18 +31,10 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-Json json_of(const Words& arguments) {
-  const Outcome outcome = run_banyan(with(arguments, {"--json"}));
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  predict::read_prediction(outcome.out, "--json");  // throws when it is not the format of -o
-  return Json::parse(outcome.out);
-}
-
-void expect_refused(const Words& arguments, const std::string& reason) {
-  const Outcome outcome = run_banyan(arguments);
-  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
-  EXPECT_THAT(outcome.err, HasSubstr(reason));
-  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+Json prediction_of(const Words& arguments) {
+  const Json prediction = json_of(with(arguments, {"--json"}));
+  predict::read_prediction(prediction.dump(), "--json");  // throws when it is not the format of -o
+  return prediction;
 }
 
 const Words kTooLarge = {"predict", "train", "--model",        "gpt3-13b", "--tp",     "2",
@@ -82,16 +74,16 @@ TEST(CliPredictTrain, SaysWhoseFiguresADeviceCarries) {
   const Words step = {"predict", "train",          "--layers", "4",        "--hidden",   "1024",  "--dp",
                       "2",       "--global-batch", "2",        "--fabric", "dgx-h100:1", "--gpu", "h100"};
   EXPECT_THAT(run_banyan(step).out, HasSubstr("was measured on a100-80g"));
-  EXPECT_THAT(json_of(step)["notes"].dump(), AllOf(HasSubstr("35 us"), HasSubstr("measured on a100-80g")));
+  EXPECT_THAT(prediction_of(step)["notes"].dump(), AllOf(HasSubstr("35 us"), HasSubstr("measured on a100-80g")));
   Words own = step;
   own.back() = "a100";
-  EXPECT_TRUE(json_of(own)["notes"].empty());
+  EXPECT_TRUE(prediction_of(own)["notes"].empty());
 }
 
 // 1.5 s of work that the host holds up: twice as quick a device changes little.
 TEST(CliPredictTrain, GainsLittleFromAFasterDeviceWhereTheHostIsTheLimit) {
-  const Json json = json_of({"predict", "train", "--model", "gpt3-13b", "--gpu", "h100", "--fabric", "dgx-h100:8",
-                             "--tp", "8", "--dp", "8", "--global-batch", "64", "--what-if"});
+  const Json json = prediction_of({"predict", "train", "--model", "gpt3-13b", "--gpu", "h100", "--fabric", "dgx-h100:8",
+                                   "--tp", "8", "--dp", "8", "--global-batch", "64", "--what-if"});
   for (const Json& row : json["what_if"]) {
     if (row["resource"] == "the speed of computation") {
       EXPECT_LT(row["gain"].get<double>(), 0.05);
@@ -118,11 +110,11 @@ std::string ring_of_sends(uint64_t bytes) {
 TEST(CliPredictJob, ChecksSendsAsTheSimulatorSendsThem) {
   const TemporaryFolder folder;
   const Words small = {"predict", "job", folder.write("small.goal", ring_of_sends(65'536)), "--fabric", "star:2@1GB/s"};
-  EXPECT_EQ(json_of(small)["time_ps"], 70'536'000);
+  EXPECT_EQ(prediction_of(small)["time_ps"], 70'536'000);
   const Words large = {"predict", "job", folder.write("large.goal", ring_of_sends(1 << 20)), "--fabric",
                        "star:2@1GB/s"};
   expect_refused(large, "--eager SIZE");
-  EXPECT_EQ(json_of(with(large, {"--eager", "1MiB"}))["time_ps"], 1'053'576'000);
+  EXPECT_EQ(prediction_of(with(large, {"--eager", "1MiB"}))["time_ps"], 1'053'576'000);
   expect_refused(with(large, {"--eager", "much"}), "--eager: ");
 }
 
@@ -133,7 +125,7 @@ TEST(CliPredictJob, ComparesAFailureWithTheRunWithoutIt) {
   const Words job = {"predict", "job", goal, "--fabric", "a <-> s 1GB/s; s <-> b 1GB/s"};
   // 5 us, and 1 MB at 1 GB/s; half of it waits for 1 ms.
   const Words broken = with(job, {"--event", "0.505 ms a-s fail", "--event", "1.505 ms a-s returns"});
-  const Json json = json_of(broken);
+  const Json json = prediction_of(broken);
   EXPECT_EQ(json["time_ps"], 2'005'000'000);
   EXPECT_EQ(json["jobs"][0]["alone_ps"], 1'005'000'000);
   EXPECT_THAT(run_banyan(broken).out, HasSubstr("1.995 times what it takes without them"));

@@ -16,11 +16,9 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using Json = nlohmann::json;
 
-Json json_of(std::vector<std::string> arguments, const std::string& collectives) {
+Json json_with(const std::string& collectives, std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--collectives", collectives, "--json"});
-  const Outcome outcome = run_banyan(arguments);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  return Json::parse(outcome.out);
+  return json_of(arguments);
 }
 
 const std::vector<std::string> kStep = {"predict",        "train",
@@ -35,7 +33,7 @@ TEST(CliPredictCollectives, CarryOutMessagesWhenAsked) {
   for (const char* algorithm : {"rings", "forest", "ring", "double-binary-tree"}) {
     std::vector<std::string> step = kStep;
     step.insert(step.end(), {"--algorithm", algorithm});
-    const Json flow = json_of(step, "flow"), messages = json_of(step, "messages");
+    const Json flow = json_with("flow", step), messages = json_with("messages", step);
     EXPECT_EQ(flow["simulated"]["messages"], 0) << algorithm;
     EXPECT_GT(messages["simulated"]["messages"].get<int>(), 20) << algorithm;
     EXPECT_EQ(messages["simulated"]["rank_kinds"], 4) << algorithm;
@@ -57,9 +55,8 @@ TEST(CliPredictCollectives, GoForSeveralJobs) {
   const std::string jobs = folder.write("jobs.json", R"({"banyan": "jobs/1", "jobs": [
     {"name": "one", "train": {"layers": 2, "hidden": 512, "dp": 4, "global-batch": 4}, "weight": 2},
     {"name": "two", "train": {"layers": 2, "hidden": 512, "dp": 4, "experts": 4, "global-batch": 4}}]})");
-  const Json json = json_of({"predict", "job", "--jobs", jobs, "--placement", "round-robin", "--fabric",
-                             "leaf-spine:leaves=2,hosts=4,spines=1@10GB/s"},
-                            "messages");
+  const Json json = json_with("messages", {"predict", "job", "--jobs", jobs, "--placement", "round-robin", "--fabric",
+                                           "leaf-spine:leaves=2,hosts=4,spines=1@10GB/s"});
   ASSERT_EQ(json["jobs"].size(), 2u);
   for (const Json& job : json["jobs"]) {
     EXPECT_GE(job["end_ps"].get<int64_t>() - job["begin_ps"].get<int64_t>(), job["alone_ps"].get<int64_t>()) << job;

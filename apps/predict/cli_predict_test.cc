@@ -16,20 +16,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using Json = nlohmann::json;
 
-Json json_of(const std::vector<std::string>& arguments) {
-  const Outcome outcome = run_banyan(arguments);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  return Json::parse(outcome.out);
-}
-
-void expect_refused(const std::vector<std::string>& arguments, const std::string& reason) {
-  const Outcome outcome = run_banyan(arguments);
-  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
-  EXPECT_THAT(outcome.out, IsEmpty());
-  EXPECT_THAT(outcome.err, HasSubstr(reason));
-  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-}
-
 TEST(CliPredict, TellsTimeThroughputAndBusiestLinksOfAPlan) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json");
