@@ -11,7 +11,7 @@ namespace banyan {
 namespace {
 
 TEST(File, WritesWholeAndLeavesNothingBeside) {
-  const std::filesystem::path folder = testing::TempDir() + "banyan_file_test";
+  const std::filesystem::path folder = ::testing::TempDir() + "banyan_file_test";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   write_file(folder / "x", "first");
@@ -32,7 +32,7 @@ TEST(File, NamesThePathItCouldNotReadOrWrite) {
 }
 
 TEST(File, RefusesMoreThanTheLimit) {
-  const std::string path = testing::TempDir() + "banyan_file_limit";
+  const std::string path = ::testing::TempDir() + "banyan_file_limit";
   write_file(path, std::string(1000, 'x'));
   EXPECT_THROW(read_file(path, 999), Error);
   EXPECT_EQ(read_file(path, 1000).size(), 1000u);

@@ -23,7 +23,7 @@ TEST(Fraction, ParsesWhatItPrints) {
 
 TEST(Fraction, ComparesLikeCrossMultiplicationOnRandomPairs) {
   const uint32_t seed = 20261120;
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   std::uniform_int_distribution<int64_t> number(-50, 50), positive(1, 40);
   for (int i = 0; i < 20000; ++i) {

@@ -14,7 +14,7 @@
 namespace banyan::plan {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 std::string names(const Fabric& fabric, std::span<const LinkId> links) {
   std::string result = links.empty() ? "" : fabric.name(fabric.link(links.front()).from);
@@ -102,9 +102,9 @@ TEST(RingOrder, SaysWhenThereIsNone) {
     }
     return "";
   };
-  EXPECT_THAT(refusal(fabric::generate_fabric("mesh:3x3")), testing::StartsWith("no ring passes all 9 ranks"));
+  EXPECT_THAT(refusal(fabric::generate_fabric("mesh:3x3")), ::testing::StartsWith("no ring passes all 9 ranks"));
   EXPECT_THAT(refusal(fabric::parse_fabric_text("a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s")),
-              testing::HasSubstr("no such route from d to a"));
+              ::testing::HasSubstr("no such route from d to a"));
 }
 
 TEST(FindOrder, IsExhaustiveOnSmallQuestions) {

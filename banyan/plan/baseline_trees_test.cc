@@ -19,7 +19,7 @@ uint32_t height_of_spanning_tree(const TreeShape& shape, uint32_t count, uint32_
     EXPECT_EQ(depth.at(edge.child), -1) << edge.child << " is reached twice";
     depth.at(edge.child) = depth.at(edge.parent) + 1;
   }
-  EXPECT_THAT(depth, testing::Each(testing::Ge(0)));
+  EXPECT_THAT(depth, ::testing::Each(::testing::Ge(0)));
   return static_cast<uint32_t>(*std::max_element(depth.begin(), depth.end()));
 }
 
@@ -36,7 +36,7 @@ uint32_t floor_log2(uint32_t value) { return static_cast<uint32_t>(std::bit_widt
 TEST(BaselineTrees, AllSpanFromEveryRootAtTheirHeight) {
   for (uint32_t count = 2; count <= 33; ++count) {
     for (uint32_t root = 0; root < count; ++root) {
-      SCOPED_TRACE(testing::Message() << "count=" << count << " root=" << root);
+      SCOPED_TRACE(::testing::Message() << "count=" << count << " root=" << root);
       EXPECT_EQ(height_of_spanning_tree(chain(count, root, true), count, root), count - 1);
       EXPECT_EQ(height_of_spanning_tree(chain(count, root, false), count, root), count - 1);
       EXPECT_EQ(height_of_spanning_tree(binary_tree(count, root), count, root), floor_log2(count));
@@ -58,7 +58,7 @@ TEST(BaselineTrees, BinaryTreesHaveAtMostTwoChildren) {
     for (const TreeShape& shape : shapes) {
       std::vector<int> children(count, 0);
       for (const TreeEdge& edge : shape) ++children[edge.parent];
-      EXPECT_THAT(children, testing::Each(testing::Le(2))) << "count=" << count;
+      EXPECT_THAT(children, ::testing::Each(::testing::Le(2))) << "count=" << count;
     }
   }
 }
@@ -70,7 +70,7 @@ TEST(BaselineTrees, LeavesOfOneOfTheDoubleTreesAreInnerNodesOfTheOther) {
     std::vector<uint32_t> inner_of_both;
     std::set_intersection(inner_of_first.begin(), inner_of_first.end(), inner_of_second.begin(), inner_of_second.end(),
                           std::back_inserter(inner_of_both));
-    EXPECT_THAT(inner_of_both, testing::IsEmpty()) << "count=" << count;
+    EXPECT_THAT(inner_of_both, ::testing::IsEmpty()) << "count=" << count;
     // With an odd number of places below the root one of them is a leaf of both.
     EXPECT_EQ(inner_of_first.size() + inner_of_second.size(), (count - 1) / 2 * 2) << "count=" << count;
   }
@@ -83,9 +83,9 @@ TEST(BaselineTrees, RecursiveDoublingExchangesWithOnePartnerPerStep) {
       partners[edge.step * 8 + edge.parent].insert(edge.child);
   }
   for (uint32_t rank = 0; rank < 8; ++rank) {
-    EXPECT_THAT(partners[1 * 8 + rank], testing::ElementsAre(rank ^ 1));
-    EXPECT_THAT(partners[2 * 8 + rank], testing::ElementsAre(rank ^ 2));
-    EXPECT_THAT(partners[3 * 8 + rank], testing::ElementsAre(rank ^ 4));
+    EXPECT_THAT(partners[1 * 8 + rank], ::testing::ElementsAre(rank ^ 1));
+    EXPECT_THAT(partners[2 * 8 + rank], ::testing::ElementsAre(rank ^ 2));
+    EXPECT_THAT(partners[3 * 8 + rank], ::testing::ElementsAre(rank ^ 4));
   }
 }
 

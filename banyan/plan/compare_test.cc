@@ -23,7 +23,7 @@ std::vector<ComparisonRow> compare_on_ring(CollectiveKind kind) {
 TEST(Compare, ListsTheForestAndThenEveryOtherPlanner) {
   std::vector<std::string> planners;
   for (const ComparisonRow& row : compare_on_ring(CollectiveKind::all_gather)) planners.push_back(row.planner);
-  EXPECT_THAT(planners, testing::ElementsAre("forest", "forest-1-tree", "ring", "bidirectional-ring", "binary-tree",
+  EXPECT_THAT(planners, ::testing::ElementsAre("forest", "forest-1-tree", "ring", "bidirectional-ring", "binary-tree",
                                              "double-binary-tree", "recursive-doubling", "hierarchical-ring"));
 }
 
@@ -49,10 +49,10 @@ TEST(Compare, CountsBothPhasesOfAnAllreduce) {
 
 TEST(Compare, SaysWhyABaselineCannotRun) {
   const std::vector<ComparisonRow> rows = compare_on_ring(CollectiveKind::all_gather);
-  EXPECT_THAT(rows[4].why_not, testing::HasSubstr("without passing through a rank"));
-  EXPECT_THAT(rows[7].why_not, testing::HasSubstr("one box"));
+  EXPECT_THAT(rows[4].why_not, ::testing::HasSubstr("without passing through a rank"));
+  EXPECT_THAT(rows[7].why_not, ::testing::HasSubstr("one box"));
   EXPECT_TRUE(rows[4].estimate_seconds.empty());
-  EXPECT_THAT(rows[2].why_not, testing::IsEmpty());
+  EXPECT_THAT(rows[2].why_not, ::testing::IsEmpty());
 }
 
 }  // namespace

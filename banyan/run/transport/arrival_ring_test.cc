@@ -6,18 +6,12 @@
 #include <random>
 #include <vector>
 
+#include "banyan/run/transport/test_exchange.h"
+
 namespace banyan::run {
 namespace {
 
 constexpr uint64_t kBytes = ArrivalRing::kBytes;
-
-std::byte byte_at(uint64_t position) { return static_cast<std::byte>(position * 0x9e3779b97f4a7c15u >> 56); }
-
-std::vector<std::byte> bytes_from(uint64_t position, size_t count) {
-  std::vector<std::byte> bytes(count);
-  for (size_t i = 0; i < count; ++i) bytes[i] = byte_at(position + i);
-  return bytes;
-}
 
 bool put(ArrivalRing& ring, uint64_t position, size_t count) { return ring.put(position, bytes_from(position, count)); }
 

@@ -98,7 +98,7 @@ TEST(CheckedConnection, KeepsWhatTheSocketDoesNotTake) {
 
 TEST(CheckedConnection, FindsEveryDamagedByte) {
   constexpr uint64_t kSeed = 11;
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
   std::mt19937_64 random(kSeed);
   for (int round = 0; round < 300; ++round) {
     Wire wire;

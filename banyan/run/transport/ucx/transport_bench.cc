@@ -36,7 +36,7 @@ void receive_all(Transport& transport, uint32_t peer, std::span<std::byte> into)
 }
 
 // `devices`: of UCX; none: our own TCP.
-std::unique_ptr<ChannelTransport> make_transport(const char* devices, MeetingPoint& place, uint32_t rank) {
+std::unique_ptr<ChannelTransport> transport_over(const char* devices, MeetingPoint& place, uint32_t rank) {
   if (devices == nullptr) {
     return std::make_unique<LaneTransport>(place.connector(rank),
                                            LaneTransport::Options{.rank = rank, .ranks = 2, .path = {}});
@@ -83,7 +83,7 @@ void run(benchmark::State& state, const char* devices, Measure measure) {
     MeetingPoint place(2);
     try {
       const auto seconds = run_processes(2, std::chrono::seconds(60), [&](uint32_t rank) {
-        return std::to_string(measure(*make_transport(devices, place, rank), rank, size, rounds) * 1e6);
+        return std::to_string(measure(*transport_over(devices, place, rank), rank, size, rounds) * 1e6);
       });
       state.SetIterationTime(std::stod(seconds[0]) / 1e6);
     } catch (const Error& error) {
