@@ -6,6 +6,7 @@
 #include "apps/predict/predict_train.h"
 #include "apps/report.h"
 #include "banyan/base/file.h"
+#include "banyan/base/text.h"
 #include "banyan/predict/cost/collective_cost.h"
 #include "banyan/predict/cost/curve.h"
 #include "banyan/predict/cost/curve_log.h"
@@ -16,11 +17,6 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = 256 << 20;
 constexpr size_t kMostFiles = 64;
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return text;
-}
 
 // Rows of training steps speak of batches in their heading; measured collectives never do.
 bool holds_rows(const std::string& text) {

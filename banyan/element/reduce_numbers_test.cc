@@ -1,5 +1,5 @@
-// Numbers: 16-bit floats are rounded once and to even, and the rules for NaN, zeros, means and equals hold, for the kernels
-// of each instruction set.
+// Numbers: 16-bit floats are rounded once and to even, and the rules for NaN, zeros, means and equals hold, for the
+// kernels of each instruction set.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "banyan/base/text.h"
+
 namespace banyan::fabric {
 namespace {
 
@@ -14,16 +16,6 @@ std::string printable(std::string_view text) {
       shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
   if (text.size() > kShown) shown += "...";
   return shown;
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
 }
 
 }  // namespace

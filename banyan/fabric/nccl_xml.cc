@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "banyan/base/error.h"
+#include "banyan/base/text.h"
 #include "banyan/fabric/nccl_box.h"
 
 namespace banyan::fabric {
@@ -67,12 +68,6 @@ Bandwidth cpu_link_of(std::string_view arch, std::string_view vendor, int64_t fa
     gigabytes = model >= 0xcf ? 40 : model >= 0x8f ? 22 : model >= 0x55 ? 10 : 6;
   }
   return Bandwidth::gigabytes_per_second(gigabytes);
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return result;
 }
 
 enum class DeviceClass : uint8_t { none, bridge, nvswitch, gpu, nic, other };

@@ -17,7 +17,7 @@ NodeId Routing::only_gate_of(NodeId to) const {
   return !fabric_.is_rank(gate) && std::all_of(in.begin(), in.end(), comes_from_it) ? gate : to;
 }
 
-Routing::Reach Routing::look_out(NodeId node, NodeId to, const Ways& ways) {
+Routing::Reach Routing::best_steps(NodeId node, NodeId to, const Ways& ways) {
   first_steps_.clear();
   Reach best;
   for (const LinkId out : fabric_.out_links(node)) {
@@ -96,7 +96,7 @@ const Routing::Ways& Routing::ways_to(NodeId to, bool through_ranks) {
   return ways_.emplace(key, std::move(ways)).first->second;
 }
 
-bool Routing::take_links(NodeId from, NodeId to) {
+uint64_t Routing::take_links(NodeId from, NodeId to) {
   first_steps_.clear();
   uint64_t widest = 0;
   for (const LinkId out : fabric_.out_links(from)) {
@@ -107,16 +107,16 @@ bool Routing::take_links(NodeId from, NodeId to) {
     if (width >= widest) first_steps_.push_back({out, kDestination});
     widest = std::max(widest, width);
   }
-  return !first_steps_.empty();
+  return widest;
 }
 
-void Routing::find_gates(NodeId from, NodeId to) {
+Routing::Reach Routing::find_gates(NodeId from, NodeId to) {
   gates_.clear();
   Reach best;
   for (const LinkId in : fabric_.in_links(to)) {
     const Link& last = fabric_.link(in);
     if (fabric_.is_rank(last.from)) continue;
-    Reach reach = look_out(from, last.from, ways_to(last.from, false));
+    Reach reach = best_steps(from, last.from, ways_to(last.from, false));
     reach.width = std::min(reach.width, last.bandwidth.bytes_per_second());
     if (first_steps_.empty() || reach.hops > best.hops || (reach.hops == best.hops && reach.width < best.width)) {
       continue;
@@ -125,11 +125,12 @@ void Routing::find_gates(NodeId from, NodeId to) {
     best = reach;
     if (std::find(gates_.begin(), gates_.end(), last.from) == gates_.end()) gates_.push_back(last.from);
   }
+  return best;
 }
 
 void Routing::walk(NodeId from, NodeId to, bool through_ranks, Picker& pick, std::vector<LinkId>& way) {
   const Ways& ways = ways_to(to, through_ranks);
-  look_out(from, to, ways);
+  best_steps(from, to, ways);
   for (std::span<const Step> choices = first_steps_;;) {
     CHECK(!choices.empty()) << fabric_.name(from) << " has no way to " << fabric_.name(to);
     const Step& step = choices[pick.one_of(choices.size())];
@@ -140,24 +141,45 @@ void Routing::walk(NodeId from, NodeId to, bool through_ranks, Picker& pick, std
   }
 }
 
-void Routing::find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way) {
+// False when no way leads through switches alone.
+bool Routing::through_switches(NodeId from, NodeId to, Picker& pick, std::vector<LinkId>& way) {
   CHECK(from != to) << fabric_.name(from) << " to itself";
-  Picker pick{mix(salt ^ mix(uint64_t{index(from)} << 32 | index(to)))};
-  NodeId last = from;  // before the last link
-  if (!take_links(from, to)) {
+  if (take_links(from, to) == 0) {
     find_gates(from, to);
-    const bool through_ranks = gates_.empty();
-    last = through_ranks ? only_gate_of(to) : gates_.size() == 1 ? gates_.front() : gates_[pick.one_of(gates_.size())];
-    walk(from, last, through_ranks, pick, way);
-    if (last == to) return;
-    take_links(last, to);
+    if (gates_.empty()) return false;
+    const NodeId gate = gates_.size() == 1 ? gates_.front() : gates_[pick.one_of(gates_.size())];
+    walk(from, gate, false, pick, way);
+    take_links(gate, to);
   }
+  way.push_back(first_steps_[pick.one_of(first_steps_.size())].link);
+  return true;
+}
+
+void Routing::find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way) {
+  Picker pick{mix(salt ^ mix(uint64_t{index(from)} << 32 | index(to)))};
+  if (through_switches(from, to, pick, way)) return;
+  const NodeId gate = only_gate_of(to);
+  walk(from, gate, true, pick, way);
+  if (gate == to) return;
+  take_links(gate, to);
   way.push_back(first_steps_[pick.one_of(first_steps_.size())].link);
 }
 
+bool Routing::find_first(NodeId from, NodeId to, std::vector<LinkId>& way) {
+  Picker first{std::nullopt};
+  return through_switches(from, to, first, way);
+}
+
+std::optional<Bandwidth> Routing::width(NodeId from, NodeId to) {
+  uint64_t width = take_links(from, to);
+  if (width == 0) width = find_gates(from, to).width;
+  return width == 0 ? std::nullopt : std::optional(Bandwidth::bytes_per_second(width));
+}
+
 size_t Routing::Picker::one_of(size_t count) {
-  hash = mix(hash + 1);
-  return static_cast<size_t>((hash >> 32) * count >> 32);
+  if (!hash) return 0;
+  hash = mix(*hash + 1);
+  return static_cast<size_t>((*hash >> 32) * count >> 32);
 }
 
 }  // namespace banyan::fabric

@@ -3,7 +3,8 @@
 // A way is a shortest one by links, of these a widest one (by its narrowest link), and of these one that a hash of the
 // two ends and a salt picks link by link, as equal-cost multipath does: different pairs spread over equal ways, the
 // same pair with the same salt always takes the same. It goes through switches only; where no such way exists (tori),
-// through ranks as well.
+// through ranks as well. The planners of rings and trees ask for the first of the best ways instead, and for none that
+// passes through a rank.
 //
 // What is found is kept by switch: a way to a rank is one to a switch that the rank has a link from (its gate; a GPU
 // may have two, NVSwitch and network), and a last link. So all ranks behind a switch share one search. Complexity: the
@@ -13,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -29,6 +31,11 @@ class Routing {
 
   // Appends the links to `way`. `from` and `to` are different ranks.
   void find(NodeId from, NodeId to, uint64_t salt, std::vector<LinkId>& way);
+  // Of the best ways through switches only, appends the links of the first, by the order of links. False, and nothing
+  // is appended, when all ways pass through a third rank.
+  bool find_first(NodeId from, NodeId to, std::vector<LinkId>& way);
+  // The bandwidth of the narrowest link of a best way through switches only; nothing when there is none.
+  std::optional<Bandwidth> width(NodeId from, NodeId to);
   // So many searches were made: what a way costs besides the links of its ends.
   size_t searches() const { return searches_; }
 
@@ -55,9 +62,9 @@ class Routing {
   };
   static constexpr uint32_t kDestination = UINT32_MAX;
 
-  // Draws equal choices, as the hash of a way says.
+  // Picks among equal choices, as the hash of a way says; without one, always the first.
   struct Picker {
-    uint64_t hash;
+    std::optional<uint64_t> hash;
     size_t one_of(size_t count);
   };
 
@@ -66,11 +73,12 @@ class Routing {
   const Ways& ways_to(NodeId to, bool through_ranks);
   Ways search(NodeId to, bool through_ranks);
   // Puts the best first steps from `node` into first_steps_; none when no way leads on.
-  Reach look_out(NodeId node, NodeId to, const Ways& ways);
-  // Puts the widest links between the two into first_steps_. False when there is none.
-  bool take_links(NodeId from, NodeId to);
+  Reach best_steps(NodeId node, NodeId to, const Ways& ways);
+  // Puts the widest links between the two into first_steps_. How wide they are; 0 when there is none.
+  uint64_t take_links(NodeId from, NodeId to);
   // Puts the switches that the best ways to a rank pass last into gates_; none when no way leads through switches.
-  void find_gates(NodeId from, NodeId to);
+  Reach find_gates(NodeId from, NodeId to);
+  bool through_switches(NodeId from, NodeId to, Picker& pick, std::vector<LinkId>& way);
   void walk(NodeId from, NodeId to, bool through_ranks, Picker& pick, std::vector<LinkId>& way);
 
   Fabric fabric_;

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "banyan/base/error.h"
+#include "banyan/base/text.h"
 #include "banyan/base/units.h"
 #include "banyan/picture/canvas.h"
 
@@ -58,12 +59,9 @@ std::string tick_text(double value) {
   std::array<char, 32> text;
   const bool is_readable = value > 1e-9 && value < 1e12;
   const int decimals = is_readable ? std::max(0, static_cast<int>(-std::floor(std::log10(value) + 1e-9))) : 0;
+  if (is_readable && value >= 1000) return with_thousands(static_cast<size_t>(std::llround(value)));
   std::snprintf(text.data(), text.size(), is_readable ? "%.*f" : "%.*e", decimals, value);
-  std::string digits = text.data();
-  if (value < 1000 || !is_readable) return digits;
-  for (size_t at = digits.size() - 3; at > 0 && at < digits.size(); at -= std::min<size_t>(at, 3))
-    digits.insert(at, ",");
-  return digits;
+  return text.data();
 }
 
 class PlotPicture {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "banyan/base/text.h"
 #include "banyan/picture/drawing.h"
 #include "banyan/picture/shades.h"
 #include "banyan/picture/trees.h"

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "banyan/base/error.h"
+#include "banyan/base/text.h"
 #include "banyan/fabric/boxes.h"
 #include "banyan/picture/shades.h"
 #include "banyan/picture/trees.h"

@@ -7,13 +7,6 @@
 
 namespace banyan::picture {
 
-std::string plural(size_t count, std::string_view noun) {
-  const bool hisses = noun.ends_with("ch") || noun.ends_with("x");
-  std::string digits = std::to_string(count);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits + " " + std::string(noun) + (count == 1 ? "" : hisses ? "es" : "s");
-}
-
 std::string bandwidth_text(uint64_t bytes_per_second) {
   return Bandwidth::bytes_per_second(bytes_per_second).to_string();
 }

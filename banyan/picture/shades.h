@@ -38,6 +38,5 @@ class Shades {
 std::string bandwidth_text(uint64_t bytes_per_second);  // "12.5 GB/s"
 // "gpu0 – nvsw0: 300 GB/s each way", "gpu0–7 – ib0: 8 cables, 400 GB/s each way".
 std::string describe(const Cable& cable, const std::string& a, const std::string& b);
-std::string plural(size_t count, std::string_view noun);  // "3 switches"
 
 }  // namespace banyan::picture

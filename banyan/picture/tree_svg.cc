@@ -31,7 +31,6 @@ class TreeCard {
  private:
   void measure();
   void place();
-  double middle_of(NodeId node, uint32_t depth, double& next_leaf);
   void draw_edge(Canvas& canvas, const TreeEdge& edge) const;
   void draw_node(Canvas& canvas, NodeId node) const;
 

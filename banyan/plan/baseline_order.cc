@@ -51,20 +51,20 @@ std::vector<uint32_t> in_participants_order(const Collective& collective) {
   return order;
 }
 
-Hop any_hop(RouteTable& routes, const Collective& collective) {
+Hop any_hop(fabric::Routing& routes, const Collective& collective) {
   return [&](uint32_t from, uint32_t to) {
     return routes.width(collective.participants()[from], collective.participants()[to]).has_value();
   };
 }
 
-Hop hop_of_width(RouteTable& routes, const Collective& collective, Bandwidth least) {
+Hop hop_of_width(fabric::Routing& routes, const Collective& collective, Bandwidth least) {
   return [&routes, &collective, least](uint32_t from, uint32_t to) {
     const auto width = routes.width(collective.participants()[from], collective.participants()[to]);
     return width && *width >= least;
   };
 }
 
-Error no_ring(RouteTable& routes, const Fabric& fabric, const Collective& collective, bool exhausted) {
+Error no_ring(fabric::Routing& routes, const Fabric& fabric, const Collective& collective, bool exhausted) {
   const auto participants = collective.participants();
   std::string message = exhausted ? "no ring passes all " : "no ring was found through all ";
   message += std::to_string(participants.size()) + " ranks without passing through a rank between two of them";
@@ -80,7 +80,8 @@ Error no_ring(RouteTable& routes, const Fabric& fabric, const Collective& collec
 
 }  // namespace
 
-std::vector<std::vector<uint32_t>> box_orders(RouteTable& routes, const Fabric& fabric, const Collective& collective) {
+std::vector<std::vector<uint32_t>> box_orders(fabric::Routing& routes, const Fabric& fabric,
+                                              const Collective& collective) {
   const fabric::Boxes boxes = find_boxes(fabric);
   std::vector<uint32_t> place_of_box(boxes.count(), fabric::Boxes::kNone);
   std::vector<std::vector<uint32_t>> result;
@@ -103,7 +104,7 @@ std::vector<std::vector<uint32_t>> box_orders(RouteTable& routes, const Fabric& 
   return result;
 }
 
-std::vector<uint32_t> ring_order(RouteTable& routes, const Fabric& fabric, const Collective& collective) {
+std::vector<uint32_t> ring_order(fabric::Routing& routes, const Fabric& fabric, const Collective& collective) {
   const Hop any = any_hop(routes, collective);
   std::vector<uint32_t> order;
   if (const auto boxes = box_orders(routes, fabric, collective); boxes.size() > 1) {
@@ -124,7 +125,7 @@ std::vector<uint32_t> ring_order(RouteTable& routes, const Fabric& fabric, const
   return found.order;
 }
 
-std::vector<uint32_t> path_order(RouteTable& routes, const Collective& collective) {
+std::vector<uint32_t> path_order(fabric::Routing& routes, const Collective& collective) {
   std::vector<uint32_t> members = in_participants_order(collective);
   if (members.size() > kMaxSearchedRanks) return {};
   const auto root = std::find(collective.participants().begin(), collective.participants().end(), collective.root());

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "banyan/plan/baseline_routes.h"
+#include "banyan/fabric/routing.h"
 #include "banyan/schedule/collective.h"
 
 namespace banyan::plan {
@@ -35,13 +35,14 @@ OrderSearch find_order(const OrderQuestion& question);
 
 // Participants' numbers in the order of a ring. Throws Error{unsupported} naming a hop without a route, or saying that
 // no ring exists or was found.
-std::vector<uint32_t> ring_order(RouteTable& routes, const Fabric& fabric, const Collective& collective);
+std::vector<uint32_t> ring_order(fabric::Routing& routes, const Fabric& fabric, const Collective& collective);
 
 // For broadcast and reduce on a fabric without a ring: a path from the root, or into it for reduce. Empty when not
 // found.
-std::vector<uint32_t> path_order(RouteTable& routes, const Collective& collective);
+std::vector<uint32_t> path_order(fabric::Routing& routes, const Collective& collective);
 
 // Participants' numbers by box, each box in the order of its ring; boxes by first participant.
-std::vector<std::vector<uint32_t>> box_orders(RouteTable& routes, const Fabric& fabric, const Collective& collective);
+std::vector<std::vector<uint32_t>> box_orders(fabric::Routing& routes, const Fabric& fabric,
+                                              const Collective& collective);
 
 }  // namespace banyan::plan

@@ -24,7 +24,9 @@ std::string names(const Fabric& fabric, std::span<const LinkId> links) {
 
 std::string route(std::string_view text, std::string_view from, std::string_view to) {
   const Fabric fabric = fabric::parse_fabric_text(text);
-  return names(fabric, RouteTable(fabric).route(fabric.at(from), fabric.at(to)));
+  std::vector<LinkId> way;
+  fabric::Routing(fabric).find_first(fabric.at(from), fabric.at(to), way);
+  return names(fabric, way);
 }
 
 TEST(BaselineRoutes, AreShortestThenWidestThenFirst) {
@@ -44,14 +46,14 @@ TEST(BaselineRoutes, NeverPassThroughARank) {
 }
 
 std::vector<uint32_t> ring(const Fabric& fabric, const Collective::Options& options = {}) {
-  RouteTable routes(fabric);
+  fabric::Routing routes(fabric);
   return ring_order(routes, fabric, Collective::make(fabric, options));
 }
 
 void expect_ring(const std::string& spec) {
   SCOPED_TRACE(spec);
   const Fabric fabric = fabric::generate_fabric(spec);
-  RouteTable routes(fabric);
+  fabric::Routing routes(fabric);
   const std::vector<uint32_t> order = ring(fabric);
   EXPECT_EQ(std::set<uint32_t>(order.begin(), order.end()).size(), fabric.ranks().size());
   ASSERT_EQ(order.size(), fabric.ranks().size());
@@ -82,7 +84,7 @@ TEST(RingOrder, EntersEachBoxOnceWhateverTheParticipantsOrder) {
 
 TEST(RingOrder, StaysInsideABoxByDirectLinks) {
   const Fabric fabric = fabric::generate_fabric("mi250:2");
-  RouteTable routes(fabric);
+  fabric::Routing routes(fabric);
   const std::vector<uint32_t> order = ring(fabric);
   size_t across = 0;
   for (size_t i = 0; i < order.size(); ++i) {

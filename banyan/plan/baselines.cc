@@ -8,7 +8,6 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/plan/baseline_order.h"
-#include "banyan/plan/baseline_routes.h"
 #include "banyan/plan/baseline_trees.h"
 
 namespace banyan::plan {
@@ -60,7 +59,7 @@ class BaselinePlanner {
   const Fabric& fabric_;
   const Collective& collective_;
   uint32_t count_;
-  RouteTable routes_;
+  fabric::Routing routes_;
   Schedule::Builder builder_;
   std::vector<uint32_t> order_;     // participants' numbers; trees are shaped on places in it
   std::vector<uint32_t> place_of_;  // the inverse
@@ -205,8 +204,8 @@ RouteId BaselinePlanner::route(uint32_t from, uint32_t to) {
   const auto [known, is_new] = route_ids_.try_emplace(uint64_t{from} << 32 | to);
   if (is_new) {
     const NodeId source = collective_.participants()[from], destination = collective_.participants()[to];
-    const std::vector<LinkId> links = routes_.route(source, destination);
-    if (links.empty()) {
+    std::vector<LinkId> links;
+    if (!routes_.find_first(source, destination, links)) {
       throw unsupported("no route from " + fabric_.name(source) + " to " + fabric_.name(destination) +
                         " without passing through a rank");
     }

@@ -63,7 +63,12 @@ class Merger {
     return out;
   }
 
-  // The cheapest within a band around the diagonal. `shift` is taken off the member's times.
+  // The cheapest path from (0, 0) to (n, m) that stays within a band around the diagonal. `shift` is taken off the
+  // member's times.
+  //
+  // Dynamic programming, row by row: the best way to (i, j) comes from one of its three neighbours (both have the call,
+  // only the merged sequence, only the member). Column j - i + band of a row holds it, so the neighbour above is one
+  // column to the right. The steps are kept, and followed back from the end.
   Alignment within(int64_t band, uint32_t member, int64_t shift) const {
     const std::vector<ChannelItem>& own = items(member);
     const auto n = static_cast<int64_t>(merged_.size()), m = static_cast<int64_t>(own.size());
@@ -111,7 +116,8 @@ class Merger {
     return out;
   }
 
-  // No path with fewer left-overs than the band is wide leaves it.
+  // The cheapest of all: a path that leaves a band has more left-overs than the band is wide, so a path within it that
+  // has no more is the best there is. Else the band is doubled, as long as that is affordable.
   Alignment cheapest(uint32_t member, int64_t shift) const {
     const auto n = static_cast<int64_t>(merged_.size()), m = static_cast<int64_t>(items(member).size());
     int64_t band = std::abs(n - m) + 16;
@@ -129,6 +135,8 @@ class Merger {
     return out;
   }
 
+  // Merges one more member. Without a common clock two shifts are tried, and the one that fits better becomes the
+  // clock.
   void add(uint32_t m) {
     const uint32_t base = channel_.members[reference_].draft, own = channel_.members[m].draft;
     if (clocks_.are_common(base, own) || merged_.empty() || items(m).empty()) {
@@ -143,6 +151,9 @@ class Merger {
     take_in(m, begins ? by_begin : by_end);
   }
 
+  // Follows the alignment and makes the merged sequence anew. Between two calls that both have, either side may have
+  // calls of its own, but not both: then the traces contradict each other, since one call stands where the other has
+  // another.
   void take_in(uint32_t m, const Alignment& alignment) {
     std::vector<MergedCall> out;
     size_t i = 0;

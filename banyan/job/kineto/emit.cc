@@ -27,6 +27,8 @@ class Emitter {
     has_device_ = std::any_of(draft.works.begin(), draft.works.end(), is_kernel);
   }
 
+  // Threads and streams are written one after the other. A node may wait for one that is made later, so such waits are
+  // collected, and become needs at the end.
   void make() {
     last_node_.assign(draft_.works.size(), kNoIndex);
     find_moments();
@@ -158,6 +160,9 @@ class Emitter {
                      [&](uint32_t a, uint32_t b) { return draft_.works[a].end < draft_.works[b].end; });
   }
 
+  // The cursor is the moment up to which the thread's time is written. Before each point, the time since the cursor is
+  // the thread's own work; a pause or a wait moves the cursor to the moment at which what was waited for had ended, so
+  // that only the rest of it counts as work.
   void make_thread(uint32_t thread) {
     StreamRow stream = add_stream(draft_.threads[thread].label, Stream::Order::program);
     int64_t cursor = origin_;
@@ -272,7 +277,8 @@ class Emitter {
     for (const uint32_t source : works_.sources_of(i)) waiting_for_work_.emplace_back(begin, source);
   }
 
-  // For how long nothing held the work back any more, ns.
+  // How long the work did not run although nothing held it back, ns: from the end of the work before it, of its launch
+  // and of what its stream waited for, whichever is the last, to its start.
   int64_t pause_before(uint32_t i, const DraftWork* before) const {
     const DraftWork& work = draft_.works[i];
     const bool mended = work.inserted || (before && before->inserted);

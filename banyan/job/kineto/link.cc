@@ -18,8 +18,13 @@ bool is_operator(const Event& event) {
   return event.kind == Event::Kind::cpu_op || event.kind == Event::Kind::annotation;
 }
 
-// Pairs (i, j) of equal tokens, ascending in both, with the fewest tokens left over; by Myers' greedy algorithm, kept
-// round by round. False when more are left over than are looked for.
+// Pairs (i, j) of equal tokens, ascending in both, with the fewest tokens left over. False when more are left over than
+// are looked for.
+//
+// Myers' greedy algorithm ("An O(ND) difference algorithm and its variations", 1986, figure 2). On diagonal k, x - y =
+// k. Round d extends, on each diagonal that d left-overs can reach, the furthest point of round d - 1 by one left-over
+// and then by all tokens that are equal. The first round that reaches (n, m) has the fewest left-overs. Each round is
+// kept, so that the way back from the end finds from which diagonal its step came.
 bool align(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
            std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
   const int64_t n = static_cast<int64_t>(a.size()), m = static_cast<int64_t>(b.size());
@@ -39,7 +44,7 @@ bool align(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
       }
       at(k) = x;
       if (x < n || y < m) continue;
-      // Back from the end.
+      // Back from the end, round by round: over the equal tokens to where the round began, then its one left-over.
       for (int64_t round = d; round >= 0; --round) {
         const std::vector<int64_t>& before = rounds[static_cast<size_t>(round)];
         const auto was = [&](int64_t diagonal) {
@@ -141,6 +146,7 @@ class Linker {
     event_of_[node] = event;
   }
 
+  // Both traces have the id of the operator's record.
   void by_record_id() {
     std::vector<std::pair<uint32_t, uint32_t>> found;
     uint64_t wrong = 0;
@@ -165,6 +171,8 @@ class Linker {
     }
   }
 
+  // Kineto has the place of the operator in the profiler's own count ("Ev Idx"). It differs from the record's id by a
+  // constant, which is found by votes.
   void by_index() {
     std::vector<uint32_t> indexed;
     for (const uint32_t event : operators_) {
@@ -216,6 +224,7 @@ class Linker {
     }
   }
 
+  // What neither ids nor counts have linked: the two sequences of names are aligned.
   void by_name() {
     std::vector<uint32_t> events, nodes, event_names, node_names;
     for (const uint32_t event : operators_) {
@@ -298,6 +307,8 @@ HostLinks link_host(const Trace& kineto, const std::vector<uint32_t>& parents, c
   return Linker(kineto, parents, host).link();
 }
 
+// In the order of their beginnings, the outer one first, the operators that are still open form a stack: its top is the
+// parent of the next event.
 std::vector<uint32_t> nest_operators(const Trace& trace) {
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < trace.events.size(); ++i) {

@@ -73,6 +73,8 @@ uint32_t DraftStreams::last_launch_before(uint32_t thread, int64_t time) const {
   return at == works.begin() ? kNoIndex : *std::prev(at);
 }
 
+// What the trace says, else what is likely. A wait that the trace's own times contradict is dropped: its work began
+// after the wait was over.
 std::vector<uint32_t> DraftStreams::waited_for_by(uint32_t thread, const DraftPoint& point) {
   std::vector<uint32_t> works;
   if (point.kind == DraftPoint::Kind::work) {
@@ -94,6 +96,8 @@ std::vector<uint32_t> DraftStreams::waited_for_by(uint32_t thread, const DraftPo
   return works;
 }
 
+// The last work of each stream that got a launch since the thread's last wait for devices: what was launched before
+// that has been waited for already. A stream whose last work had not run yet is left for the next wait.
 std::vector<uint32_t> DraftStreams::last_of_devices(uint32_t thread, const DraftPoint& point) {
   DeviceWaits& waits = device_waits_[thread];
   std::vector<uint32_t> tracks = std::exchange(waits.left, {});
@@ -129,6 +133,8 @@ uint32_t DraftStreams::likely_waited_for(const DraftPoint& point) const {
   return likely;
 }
 
+// The pair of works of one wait of a stream: the next work of the waiting stream, and the last of the other stream
+// before the event was recorded.
 void DraftStreams::find_source(const DraftWait& wait) {
   // The waiting stream, if it is not said, is most likely that of the thread's next launch.
   const uint32_t next =

@@ -97,7 +97,8 @@ class ThreadMaker {
     for (uint32_t i = 0; i < reading_.event_count(); ++i) {
       const Event& e = event(i);
       if (e.on_gpu() || e.kind == Kind::annotation) continue;
-      // What lies within an operator of the pool is the pool's.
+      // An event within an operator of the pool is the pool's. The state found is noted for all operators on the way,
+      // so that each is walked over once.
       uint32_t up = i;
       for (; up != kNoIndex && state[up] == kUnknown; up = reading_.parents[up]) path.push_back(up);
       const uint8_t found = up == kNoIndex ? static_cast<uint8_t>(kOurs) : state[up];
@@ -115,6 +116,7 @@ class ThreadMaker {
     return draft_.names.add(at == kNoIndex ? "host" : reading_.name(at));
   }
 
+  // The points of one thread: what it launched, called and waited for, in the order of its events, and its pauses.
   void make_thread(uint32_t track, std::vector<uint32_t>& events) {
     std::stable_sort(events.begin(), events.end(), [&](uint32_t a, uint32_t b) {
       return event(a).start != event(b).start ? event(a).start < event(b).start : event(a).duration > event(b).duration;
@@ -140,6 +142,7 @@ class ThreadMaker {
 
   static DraftPoint launch_at(int64_t time, uint32_t name) { return {.begin = time, .end = time, .name = name}; }
 
+  // A pause is a gap between the intervals in which the thread was busy: the union of its events.
   void add_pauses(const std::vector<uint32_t>& events, std::vector<Point>& points) {
     std::vector<Busy> busy;
     for (const uint32_t i : events) {
@@ -168,6 +171,7 @@ class ThreadMaker {
                                 .name = draft_.names.add("before the first event")}});
   }
 
+  // Sorts the points, and tells works and lost calls which point launched them.
   void finish_thread(uint32_t track, std::vector<Point> points) {
     std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
       return a.point.end != b.point.end ? a.point.end < b.point.end : a.point.begin < b.point.begin;

@@ -97,7 +97,6 @@ class Handler {
 
  private:
   // At depth 1 stands a member of the document, at depth 2 within the streamed list an element.
-  size_t root_depth() const { return streaming_ ? stream_depth_ : 1; }
 
   bool add(JsonValue value) {
     if (depth_ == 0) {

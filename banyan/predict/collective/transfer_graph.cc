@@ -78,7 +78,6 @@ class TransferGraphBuilder {
       has_steps_ |= !chunk.in_steps.empty() || !chunk.out_steps.empty();
     }
     CHECK(edges_ < UINT32_MAX) << edges_ << " tree edges";
-    graph_.edge_count_ = edges_;
   }
 
   TransferGraph build() {
@@ -324,7 +323,6 @@ void TransferGraph::list_dependents() {
 TransferGraph TransferGraph::of(const Fabric& fabric, std::span<const Direct> transfers, const Messages& messages) {
   CHECK(messages.slice.count() > 0) << "slices of no bytes";
   TransferGraph graph;
-  graph.edge_count_ = transfers.size();
   graph.kind_of_link_.assign(fabric.links().size(), kUnused);
   for (const Direct& transfer : transfers) {
     const Slicing slicing = slicing_of(transfer.bytes, messages.slice);

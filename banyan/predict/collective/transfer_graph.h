@@ -78,8 +78,6 @@ class TransferGraph {
   static constexpr uint32_t kUnused = UINT32_MAX;
   std::span<const uint32_t> kind_of_link() const { return kind_of_link_; }
 
-  uint64_t edge_count() const { return edge_count_; }  // transfers before folding
-
  private:
   friend class TransferGraphBuilder;
 
@@ -96,7 +94,6 @@ class TransferGraph {
   std::vector<uint64_t> hops_start_{0}, needs_start_{0}, dependents_start_;
   std::vector<double> capacities_;
   std::vector<uint32_t> kind_of_link_;
-  uint64_t edge_count_ = 0;
 };
 
 }  // namespace banyan::predict

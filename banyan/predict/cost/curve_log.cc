@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "banyan/base/error.h"
+#include "banyan/base/text.h"
 
 namespace banyan::predict {
 namespace {
@@ -17,13 +18,6 @@ Error invalid(size_t line, const std::string& message) {
   return Error(ErrorCode::invalid_input, message, "line " + std::to_string(line));
 }
 
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
 std::vector<std::string_view> split_blanks(std::string_view text) {
   std::vector<std::string_view> words;
   size_t at = 0;
@@ -33,16 +27,6 @@ std::vector<std::string_view> split_blanks(std::string_view text) {
     at = end;
   }
   return words;
-}
-
-std::vector<std::string_view> split_commas(std::string_view text) {
-  std::vector<std::string_view> cells;
-  while (true) {
-    const size_t comma = text.find(',');
-    cells.push_back(trim(text.substr(0, comma)));
-    if (comma == std::string_view::npos) return cells;
-    text.remove_prefix(comma + 1);
-  }
 }
 
 // "time(ns)", "time_us", "Size [MiB]" -> name "time", unit "ns".
@@ -114,7 +98,7 @@ class Reader {
     if (text.front() == '#') {
       comment(text.substr(1));
     } else if (text.find(',') != std::string_view::npos) {
-      const std::vector<std::string_view> cells = split_commas(text);
+      const std::vector<std::string_view> cells = split_cells(text);
       if (size_column_ < 0) return csv_heading(cells);
       row(cells);
     } else {

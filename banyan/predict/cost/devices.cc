@@ -11,6 +11,7 @@
 #include "banyan/base/file.h"
 #include "banyan/base/json_reader.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/text.h"
 #include "banyan/predict/cost/devices_json.h"
 
 namespace banyan::predict {
@@ -20,12 +21,6 @@ using Json = nlohmann::ordered_json;
 constexpr JsonForm kForm{.name = "file of devices", .format = "devices/1", .depth = 16};
 constexpr std::array<std::string_view, kPrecisions> kPrecisionNames = {"fp32", "fp16", "bf16", "fp8"};
 constexpr uint64_t kMaxFileBytes = 16 << 20;
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
-  return result;
-}
 
 // "312 TFLOP/s", "0.5 PFLOP/s".
 double parse_rate(const std::string& text) {

@@ -6,10 +6,10 @@
 #include <map>
 #include <optional>
 
+#include "banyan/base/text.h"
 #include "banyan/predict/report/json_writer.h"
 #include "banyan/predict/report/link_names.h"
 #include "banyan/predict/report/page_events.h"
-#include "banyan/predict/report/plural.h"
 
 namespace banyan::predict {
 namespace {

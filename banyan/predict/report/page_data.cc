@@ -6,13 +6,13 @@
 #include <numeric>
 #include <tuple>
 
+#include "banyan/base/text.h"
 #include "banyan/picture/drawing.h"
 #include "banyan/predict/report/json_writer.h"
 #include "banyan/predict/report/link_names.h"
 #include "banyan/predict/report/page_events.h"
 #include "banyan/predict/report/page_series.h"
 #include "banyan/predict/report/page_spans.h"
-#include "banyan/predict/report/plural.h"
 #include "banyan/predict/report/prediction_json_keys.h"
 #include "banyan/predict/report/summary.h"
 #include "banyan/predict/report/uncovered.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "banyan/predict/report/plural.h"
+#include "banyan/base/text.h"
 
 namespace banyan::predict::report {
 namespace {

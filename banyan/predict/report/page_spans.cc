@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "banyan/predict/report/plural.h"
+#include "banyan/base/text.h"
 
 namespace banyan::predict::report {
 namespace {

@@ -5,18 +5,13 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/text.h"
 
 namespace banyan::predict {
 namespace {
 
 constexpr uint32_t kMegatronVocabulary = 51200;  // Narayanan et al. 2021, section 5.1
 constexpr uint32_t kMegatronSequence = 2048;
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return result;
-}
 
 struct LlamaShape {
   uint32_t layers, hidden, heads, kv_heads, ffn, sequence, vocabulary;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "banyan/base/error.h"
+#include "banyan/base/text.h"
 
 namespace banyan::predict {
 namespace {
@@ -108,19 +109,6 @@ std::string letters(std::string_view text) {
   return result;
 }
 
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> cells;
-  while (true) {
-    const size_t comma = line.find(',');
-    std::string_view cell = line.substr(0, comma);
-    while (!cell.empty() && (cell.front() == ' ' || cell.front() == '\t')) cell.remove_prefix(1);
-    while (!cell.empty() && (cell.back() == ' ' || cell.back() == '\t' || cell.back() == '\r')) cell.remove_suffix(1);
-    cells.push_back(cell);
-    if (comma == std::string_view::npos) return cells;
-    line.remove_prefix(comma + 1);
-  }
-}
-
 std::string column_name(std::string_view heading) { return letters(heading.substr(0, heading.find('('))); }
 
 class Reader {
@@ -130,7 +118,7 @@ class Reader {
   void line(std::string_view text, uint32_t number) {
     line_ = number;
     if (text.find_first_not_of(" \t\r") == std::string_view::npos) return;
-    const std::vector<std::string_view> cells = split(text);
+    const std::vector<std::string_view> cells = split_cells(text);
     if (places_[kTime] < 0) return heading(cells);
     if (rows_.size() == kMaxRows) throw invalid(line_, "is one row more than the 100,000 that are read");
     row(cells);
@@ -254,7 +242,7 @@ std::vector<TrainRow> parse_train_rows(std::string_view csv, const TrainConfig& 
 
 std::vector<std::string> unknown_train_columns(std::string_view csv) {
   std::vector<std::string> unknown;
-  for (const std::string_view heading : split(csv.substr(0, csv.find('\n')))) {
+  for (const std::string_view heading : split_cells(csv.substr(0, csv.find('\n')))) {
     const std::string name = column_name(heading);
     const bool is_known =
         std::any_of(kNames.begin(), kNames.end(), [&](const ColumnName& known) { return known.name == name; });

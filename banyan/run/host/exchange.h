@@ -83,8 +83,6 @@ class Exchange {
   uint64_t first_difference(uint32_t peer) const;
   // Grows whenever something was done.
   uint64_t steps() const { return steps_; }
-  // The last operation that `peer` has begun, as far as is known without asking.
-  uint64_t begun_by(uint32_t peer) const { return peers_[peer].begun; }
 
  private:
   enum class Phase : uint8_t { idle, claim, meet, stream, settle };

@@ -9,6 +9,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/base/text.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/system_error.h"
@@ -19,17 +20,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kNamed = "id:";
-
-// "boot net pid ipc", or "boot id:name".
-std::vector<std::string> words_of(const std::string& host_id) {
-  std::vector<std::string> words;
-  size_t begin = 0;
-  for (size_t end; (end = host_id.find(' ', begin)) != std::string::npos; begin = end + 1) {
-    words.push_back(host_id.substr(begin, end - begin));
-  }
-  words.push_back(host_id.substr(begin));
-  return words;
-}
 
 }  // namespace
 
@@ -102,8 +92,11 @@ std::string own_host_id() {
 }
 
 bool share_loopback(const std::string& host_id, const std::string& other) {
-  const std::vector<std::string> a = words_of(host_id), b = words_of(other);
-  const auto net = [](const std::vector<std::string>& words) { return words.size() > 1 ? words[1] : std::string(); };
+  // "boot net pid ipc", or "boot id:name".
+  const std::vector<std::string_view> a = split(host_id, ' '), b = split(other, ' ');
+  const auto net = [](const std::vector<std::string_view>& words) {
+    return words.size() > 1 ? words[1] : std::string_view();
+  };
   const bool are_known = !net(a).starts_with(kNamed) && !net(b).starts_with(kNamed);
   return a[0] == b[0] && (!are_known || net(a) == net(b));
 }

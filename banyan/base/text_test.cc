@@ -1,0 +1,33 @@
+#include "banyan/base/text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace banyan {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(Text, IsMadeLowerInAsciiOnly) { EXPECT_EQ(lower("A100-SXM4 \xc3\x84"), "a100-sxm4 \xc3\x84"); }
+
+TEST(Text, IsTrimmedAtItsEndsOnly) {
+  EXPECT_EQ(trim(" \ta b\r"), "a b");
+  EXPECT_EQ(trim(" \t\r"), "");
+}
+
+TEST(Text, IsSplitIntoOnePartMoreThanSeparators) {
+  EXPECT_THAT(split("a,,b,", ','), ElementsAre("a", "", "b", ""));
+  EXPECT_THAT(split("", ','), ElementsAre(""));
+}
+
+TEST(Text, HasCellsWithoutTheirBlanks) { EXPECT_THAT(split_cells(" a ,b\t,\r"), ElementsAre("a", "b", "")); }
+
+TEST(Text, CountsAsPeopleDo) {
+  EXPECT_EQ(plural(1, "rank"), "1 rank");
+  EXPECT_EQ(plural(1'234'567, "link"), "1,234,567 links");
+  EXPECT_EQ(plural(0, "switch"), "0 switches");
+  EXPECT_EQ(plural(100, "box"), "100 boxes");
+}
+
+}  // namespace
+}  // namespace banyan
