@@ -54,17 +54,19 @@ int64_t CutCondition::residual(const HalfArc& half) const {
 }
 
 // Breadth-first levels of the vertices that can reach the sink; true when a source with something left is among them.
-// Sources without limit are not walked through: nothing behind them matters.
+// Sources without limit are not walked through: nothing behind them matters. Once one is found, what is further from the
+// sink than it is left for the next time.
 bool CutCondition::label(uint32_t sink) {
   for (const uint32_t v : queue_) level_[v] = -1;
   level_[sink] = 0;
   queue_.assign(1, sink);
-  bool found = false;
+  bool found = false, enough = false;
   for (size_t i = 0; i < queue_.size(); ++i) {
     const uint32_t v = queue_[i];
     next_[v] = half_start_[v];
-    if (is_source_[v] || supply_[v] > drawn_[v]) found = true;
-    if (is_source_[v]) continue;
+    enough |= is_source_[v] != 0;
+    found |= enough || supply_[v] > drawn_[v];
+    if (enough) continue;
     work_ += half_start_[v + 1] - half_start_[v];
     for (uint32_t h = half_start_[v]; h < half_start_[v + 1]; ++h) {
       const HalfArc& half = halves_[h];

@@ -33,6 +33,13 @@ void CutLedger::restore_slacks(std::span<const int64_t> slacks) {
   for (size_t i = 0; i < slacks.size(); ++i) cuts_[i].slack = slacks[i];
 }
 
+void CutLedger::take_back(uint32_t root, int64_t units, std::span<const uint32_t> arcs) {
+  for (Cut& cut : cuts_) cut.slack -= cut.inside[root] ? 0 : units;
+  for (const uint32_t a : arcs) {
+    for (const uint32_t id : entering_[a]) cuts_[id].slack += units;
+  }
+}
+
 void CutLedger::begin_tree(uint32_t root, int64_t units) {
   root_ = root;
   units_ = units;
@@ -46,6 +53,7 @@ void CutLedger::begin_tree(uint32_t root, int64_t units) {
 int32_t CutLedger::count_entering(uint32_t cut, std::span<const uint32_t> path) const {
   const VertexSet& inside = cuts_[cut].inside;
   int32_t count = 0;
+  work_ += path.size();
   for (const uint32_t a : path) count += inside[network_.arcs()[a].head] && !inside[network_.arcs()[a].tail];
   return count;
 }
@@ -57,6 +65,12 @@ bool CutLedger::allows(std::span<const uint32_t> path, uint32_t to) const {
     }
   }
   return true;
+}
+
+bool CutLedger::allows_arc(uint32_t arc, uint32_t to) const {
+  const auto& cuts = entering_[arc];
+  return std::none_of(cuts.begin(), cuts.end(),
+                      [&](uint32_t id) { return overdraws(cuts_[id], 1, cuts_[id].inside[to]); });
 }
 
 bool CutLedger::closes(uint32_t arc) const {
@@ -83,6 +97,7 @@ void CutLedger::give_back(std::span<const uint32_t> path, uint32_t to) {
 }
 
 void CutLedger::commit(int64_t units) {
+  work_ += cuts_.size();
   for (Cut& cut : cuts_) {
     cut.slack -= units * (cut.entered - (cut.holds_root ? 0 : 1));
     CHECK(cut.slack >= 0) << "a committed tree overdraws a cut by " << -cut.slack;

@@ -31,10 +31,13 @@ class CutLedger {
 
   bool knows(const VertexSet& cut) const { return known_.contains(key(cut)); }
   size_t size() const { return cuts_.size(); }
+  uint64_t work() const { return work_; }  // arcs looked at for the questions below so far
   // The slack of every cut, to be put back when an attempt fails.
   std::vector<int64_t> slacks() const;
   void restore_slacks(std::span<const int64_t> slacks);
-  // Recounts the slack of every cut with `slack`, when trees have been taken back.
+  // A committed tree of `units` rooted at `root` is taken back, with all arcs that it crosses.
+  void take_back(uint32_t root, int64_t units, std::span<const uint32_t> arcs);
+  // Recounts the slack of every cut with `slack`.
   template <typename Slack>
   void recount(const Slack& slack) {
     for (Cut& cut : cuts_) cut.slack = slack(cut.inside);
@@ -46,6 +49,8 @@ class CutLedger {
   bool allows(std::span<const uint32_t> path, uint32_t to) const;
   void take(std::span<const uint32_t> path, uint32_t to);
   void give_back(std::span<const uint32_t> path, uint32_t to);
+  // Whether the growing tree may take this arc on a path that ends at terminal `to`, if it enters no cut twice.
+  bool allows_arc(uint32_t arc, uint32_t to) const;
   // Whether the cuts that this arc enters refuse it to the growing tree for good, however a path comes to it.
   bool closes(uint32_t arc) const;
 
@@ -74,6 +79,7 @@ class CutLedger {
   std::vector<std::vector<uint32_t>> entering_;  // by arc: the cuts that it enters
   uint32_t root_ = 0;
   int64_t units_ = 0;
+  mutable uint64_t work_ = 0;
 };
 
 }  // namespace banyan::plan

@@ -18,11 +18,13 @@ namespace {
 constexpr int kMaxRegrowths = 200;
 // How often a multiplicity is tried again before it is halved.
 constexpr int kTriesPerMultiplicity = 4;
-// Lowering stops after this many failures in a row, after this much work in checks and growths times graph size, or
-// after so many arcs have been looked at (about a second).
-constexpr int kLoweringFailures = 800;
-constexpr uint64_t kLoweringWork = 8'000'000;
-constexpr uint64_t kLoweringArcs = 300'000'000;
+// The most trees that are grown before they are checked together.
+constexpr size_t kMaxBatch = 64;
+// Lowering takes out up to this many trees at a time beside the tallest. More of them fail more often and teach less.
+constexpr size_t kMaxRegrown = 8;
+// Lowering stops after this many failures in a row, or after so many arcs have been looked at: about half a second.
+constexpr int kLoweringFailures = 400;
+constexpr uint64_t kLoweringArcs = 100'000'000;
 
 class TreePacker {
  public:
@@ -39,13 +41,17 @@ class TreePacker {
         owed_(std::accumulate(supply.begin(), supply.end(), int64_t{0})) {}
 
   std::optional<Packing> pack() {
-    const int64_t total = owed_;
     check_start();
-    for (uint32_t root = 0; root < network_.terminal_count(); ++root) {
-      while (supply_[root] > 0) {
-        if (!options_.guess || !add_guessed_tree(root)) add_sure_tree(root);
-        if (options_.progress) options_.progress(1 - static_cast<double>(owed_) / static_cast<double>(total));
+    order_roots();
+    const int64_t total = owed_;
+    while (owed_ > 0) {
+      if (!options_.guess) {
+        add_sure_tree(next_root());
+      } else if (!add_trees_unchecked()) {
+        const uint32_t root = next_root();
+        if (!add_guessed_tree(root)) add_sure_tree(root);
       }
+      if (options_.progress) options_.progress(1 - static_cast<double>(owed_) / static_cast<double>(total));
     }
     if (options_.lower || options_.max_height) lower();
     if (options_.max_height && max_height() > *options_.max_height) return std::nullopt;
@@ -72,6 +78,21 @@ class TreePacker {
     for (const VertexSet& cut : tight) ledger_.learn(cut, slack(cut));
   }
 
+  // Roots are served in strides of the golden section, so that what is left is spread evenly at any time. Neighbours
+  // that were served one after the other would leave whole parts of the fabric without.
+  void order_roots() {
+    const uint32_t terminals = network_.terminal_count();
+    uint32_t stride = std::max(1u, static_cast<uint32_t>(0.6180339887 * terminals));
+    while (std::gcd(stride, terminals) != 1) ++stride;
+    for (uint32_t i = 0, root = 0; i < terminals; ++i, root = (root + stride) % terminals) roots_.push_back(root);
+  }
+
+  // The next root that owes trees; some must.
+  uint32_t next_root() {
+    while (supply_[roots_[at_root_]] == 0) at_root_ = (at_root_ + 1) % roots_.size();
+    return roots_[at_root_];
+  }
+
   int64_t slack(const VertexSet& cut) const {
     int64_t slack = -owed_;
     for (uint32_t t = 0; t < network_.terminal_count(); ++t) slack += cut[t] ? supply_[t] : 0;
@@ -86,13 +107,80 @@ class TreePacker {
     for (uint32_t a = 0; a < trial_.size(); ++a) trial_[a] -= units * int64_t{grower_.arc_uses()[a]};
   }
 
+  // Grows trees of several roots with nothing but the known cuts to guide them, and only then checks. Those that the
+  // violated cuts cannot bear are taken back. False when no tree was added: then the next root needs more care.
+  bool add_trees_unchecked() {
+    const size_t verified = packing_.trees.size();
+    while (owed_ > 0 && packing_.trees.size() < verified + batch_) {
+      const uint32_t root = next_root();
+      ++packing_.growths;
+      if (!grower_.grow(root, supply_[root], {.detours = true})) break;
+      commit(root, supply_[root]);
+    }
+    if (packing_.trees.size() == verified) return false;
+    const bool all_kept = take_back_overdraft(verified);
+    batch_ = all_kept ? std::min(2 * batch_, kMaxBatch) : std::max<size_t>(1, batch_ / 2);
+    return packing_.trees.size() > verified;
+  }
+
+  // Takes back trees from the end, none of the first `verified`, until the cut condition holds: each cut that turns out
+  // to be violated is relieved of the last trees that enter it more often than they must, and learnt. Returns whether
+  // nothing was taken back. A packing that is complete needs no check, it is its own proof.
+  bool take_back_overdraft(size_t verified) {
+    bool all_kept = true;
+    while (owed_ > 0) {
+      const auto violated = check(left_, supply_);
+      if (!violated) break;
+      all_kept = false;
+      int64_t room = slack(*violated);
+      for (size_t i = packing_.trees.size(); room < 0 && i > verified; --i) {
+        const int64_t overdraft = overdraft_of(packing_.trees[i - 1], *violated);
+        if (overdraft <= 0) continue;
+        room += overdraft * reduce(i - 1, (-room + overdraft - 1) / overdraft);
+      }
+      CHECK(room >= 0 && ledger_.learn(*violated, room)) << "a cut was violated before the last trees were grown";
+    }
+    return all_kept;
+  }
+
+  // How often a tree enters a cut beyond what it owes it.
+  int64_t overdraft_of(const PackedTree& tree, const VertexSet& cut) const {
+    int64_t overdraft = cut[tree.root] ? 0 : -1;
+    for (const uint32_t path : tree.paths) {
+      for (const uint32_t a : packing_.paths.path(path))
+        overdraft += cut[network_.arcs()[a].head] && !cut[network_.arcs()[a].tail];
+    }
+    return overdraft;
+  }
+
+  // Takes `units` of a tree back, or all of it where less than half would be left. Returns how many.
+  int64_t reduce(size_t tree, int64_t units) {
+    PackedTree& reduced = packing_.trees[tree];
+    if (2 * units > reduced.units) units = reduced.units;
+    PackedTree part{.root = reduced.root, .units = units, .height = reduced.height, .paths = reduced.paths};
+    take_back(part);
+    reduced.units -= units;
+    if (reduced.units == 0) packing_.trees.erase(packing_.trees.begin() + static_cast<std::ptrdiff_t>(tree));
+    return units;
+  }
+
+  void take_back(const PackedTree& tree) {
+    account(tree, -1);
+    arcs_.clear();
+    for (const uint32_t path : tree.paths) {
+      for (const uint32_t a : packing_.paths.path(path)) arcs_.push_back(a);
+    }
+    own_work_ += arcs_.size();
+    ledger_.take_back(tree.root, tree.units, arcs_);
+  }
+
   // Grows and commits one tree of `root`, of as many units as it can; false when many tries have taught too little.
   bool add_guessed_tree(uint32_t root) {
     int64_t units = supply_[root];
     int tries = 0;
     for (int growths = 0; growths <= kMaxRegrowths; ++growths) {
       ++packing_.growths;
-      const bool complete = grower_.grow(root, units, {});
+      const bool complete = grower_.grow(root, units, {.detours = true});
       const int64_t kept = complete ? units_to_keep(root, units) : 0;
       if (kept > 0 && (2 * kept >= units || tries >= kTriesPerMultiplicity)) {
         commit(root, kept);
@@ -112,6 +200,7 @@ class TreePacker {
   void add_sure_tree(uint32_t root) {
     const SureTree sure = grow_surely(network_, left_, supply_, root);
     packing_.checks += sure.checks;
+    ++packing_.sure_trees;
     PackedTree tree{.root = root, .units = sure.units, .height = sure.height};
     for (const std::vector<uint32_t>& path : sure.paths) tree.paths.push_back(packing_.paths.intern(path));
     account(tree, 1);
@@ -188,11 +277,9 @@ class TreePacker {
     const uint32_t least = least_height(network_), aim = options_.max_height.value_or(low_enough(least));
     if (max_height() <= aim) return;
     if (options_.lowering_begins) options_.lowering_begins();
-    const uint64_t allowed = kLoweringWork / (network_.arcs().size() + network_.vertex_count());
-    const uint64_t spent = packing_.checks + packing_.growths;
     std::mt19937_64 random(1);
     const uint64_t begun = work();
-    for (int failures = 0; failures < kLoweringFailures && packing_.checks + packing_.growths < spent + allowed;) {
+    for (int failures = 0; failures < kLoweringFailures;) {
       const uint32_t height = max_height();
       const uint64_t done = work() - begun;
       if (height <= aim || done > kLoweringArcs) return;
@@ -201,7 +288,7 @@ class TreePacker {
     }
   }
 
-  uint64_t work() const { return own_work_ + grower_.work() + condition_.work(); }
+  uint64_t work() const { return own_work_ + grower_.work() + condition_.work() + ledger_.work(); }
 
   uint32_t max_height() const {
     uint32_t height = 0;
@@ -212,17 +299,18 @@ class TreePacker {
   bool lower_one(uint32_t height, std::mt19937_64& random) {
     std::vector<PackedTree>& trees = packing_.trees;
     // Move the chosen ones to the end: others by a random shuffle of a few, then one of the tallest.
-    const size_t others = std::min(trees.size() - 1, 2 + random() % (1 + trees.size() / 4));
+    const size_t others = std::min(trees.size() - 1, 2 + random() % (1 + std::min(trees.size() / 4, kMaxRegrown)));
     std::vector<size_t> tallest;
     for (size_t i = 0; i < trees.size(); ++i) {
       if (trees[i].height == height) tallest.push_back(i);
     }
     std::swap(trees[tallest[random() % tallest.size()]], trees.back());
-    std::vector<uint8_t> rivals = find_rivals(trees.back().root);
+    const std::vector<uint8_t> crowded = find_crowded_arcs(trees.back().root);
     for (size_t i = 0; i < others; ++i) {
       const size_t pool = trees.size() - 1 - i, a = random() % pool, b = random() % pool;
-      const bool first = rivals[a] != rivals[b] ? rivals[a] : trees[a].height <= trees[b].height;
-      std::swap(rivals[first ? a : b], rivals[pool - 1]);
+      const bool rival = is_rival(trees[a], trees.back().root, crowded),
+                 other = is_rival(trees[b], trees.back().root, crowded);
+      const bool first = rival != other ? rival : trees[a].height <= trees[b].height;
       std::swap(trees[first ? a : b], trees[pool - 1]);
     }
     std::vector<PackedTree> taken(std::make_move_iterator(trees.end() - static_cast<std::ptrdiff_t>(others) - 1),
@@ -231,8 +319,7 @@ class TreePacker {
     std::stable_sort(taken.begin(), taken.end(),
                      [](const PackedTree& a, const PackedTree& b) { return a.height > b.height; });
     const std::vector<int64_t> before = ledger_.slacks();
-    for (const PackedTree& tree : taken) account(tree, -1);
-    ledger_.recount([&](const VertexSet& cut) { return slack(cut); });
+    for (const PackedTree& tree : taken) take_back(tree);
     const size_t kept = trees.size();
     bool done = true;
     for (const PackedTree& tree : taken) {
@@ -252,19 +339,18 @@ class TreePacker {
     return false;
   }
 
-  // Which trees of other roots crowd this root: they cross an arc out of it that has nothing left.
-  std::vector<uint8_t> find_rivals(uint32_t root) {
-    std::vector<uint8_t> crowded(left_.size(), 0), rivals;
+  // The arcs out of a root that have nothing left. Trees of other roots that cross one are its rivals.
+  std::vector<uint8_t> find_crowded_arcs(uint32_t root) const {
+    std::vector<uint8_t> crowded(left_.size(), 0);
     for (const uint32_t a : network_.out_arcs(root)) crowded[a] = left_[a] == 0;
-    for (const PackedTree& tree : packing_.trees) {
-      own_work_ += tree.paths.size();
-      const bool crosses = tree.root != root && std::any_of(tree.paths.begin(), tree.paths.end(), [&](uint32_t id) {
-                             const std::span path = packing_.paths.path(id);
-                             return std::any_of(path.begin(), path.end(), [&](uint32_t a) { return crowded[a] != 0; });
-                           });
-      rivals.push_back(crosses);
-    }
-    return rivals;
+    return crowded;
+  }
+
+  bool is_rival(const PackedTree& tree, uint32_t root, const std::vector<uint8_t>& crowded) {
+    own_work_ += tree.paths.size();
+    return tree.root != root && std::ranges::any_of(tree.paths, [&](uint32_t id) {
+             return std::ranges::any_of(packing_.paths.path(id), [&](uint32_t a) { return crowded[a] != 0; });
+           });
   }
 
   // Books a whole tree in (sign 1) or out (-1) of what is left and owed.
@@ -284,6 +370,8 @@ class TreePacker {
   CutLedger ledger_;
   TreeGrower grower_;
   int64_t owed_;
+  std::vector<uint32_t> roots_, arcs_;  // roots_ in the order in which they are served
+  size_t at_root_ = 0, batch_ = 1;
   uint64_t own_work_ = 0;  // in arcs looked at, beside the grower's and the checks'
   Packing packing_;
 };
@@ -314,13 +402,28 @@ uint32_t least_height(const Network& network) {
 }
 
 uint32_t PathTable::intern(std::span<const uint32_t> arcs) {
-  const auto [found, inserted] =
-      ids_.try_emplace(std::u32string(arcs.begin(), arcs.end()), static_cast<uint32_t>(size()));
-  if (inserted) {
+  if (2 * size() >= slots_.size()) widen();
+  uint32_t& slot = find_slot(arcs);
+  if (slot == kEmpty) {
+    slot = static_cast<uint32_t>(size());
     arcs_.insert(arcs_.end(), arcs.begin(), arcs.end());
     start_.push_back(arcs_.size());
   }
-  return found->second;
+  return slot;
+}
+
+uint32_t& PathTable::find_slot(std::span<const uint32_t> arcs) {
+  uint64_t hash = arcs.size();
+  for (const uint32_t arc : arcs) hash = (hash ^ arc) * 0x9E3779B97F4A7C15u;
+  const size_t last = slots_.size() - 1;
+  size_t at = (hash ^ (hash >> 32)) & last;
+  while (slots_[at] != kEmpty && !std::ranges::equal(path(slots_[at]), arcs)) at = (at + 1) & last;
+  return slots_[at];
+}
+
+void PathTable::widen() {
+  slots_.assign(std::max<size_t>(2 * slots_.size(), 1024), kEmpty);
+  for (uint32_t id = 0; id < size(); ++id) find_slot(path(id)) = id;
 }
 
 std::optional<Packing> pack_trees(const Network& network, std::span<const int64_t> capacity,

@@ -14,8 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
-#include <unordered_map>
+#include <span>
 #include <vector>
 
 #include "banyan/plan/network.h"
@@ -32,7 +31,11 @@ class PathTable {
   }
 
  private:
-  std::unordered_map<std::u32string, uint32_t> ids_;
+  static constexpr uint32_t kEmpty = UINT32_MAX;
+  uint32_t& find_slot(std::span<const uint32_t> arcs);  // where its number is, or where it belongs
+  void widen();
+
+  std::vector<uint32_t> slots_;  // numbers of paths by hash, a power of two of them, at most half full
   std::vector<uint32_t> arcs_;
   std::vector<uint64_t> start_{0};
 };
@@ -49,6 +52,7 @@ struct Packing {
   std::vector<PackedTree> trees;
   uint64_t checks = 0;  // of the cut condition; how hard it was
   uint64_t growths = 0;
+  uint64_t sure_trees = 0;  // grown with a check at every step, since guesses failed
 };
 
 struct PackingOptions {

@@ -30,6 +30,32 @@ Fabric random_clos(uint64_t seed) {
   return fabric::parse_fabric_text(text);
 }
 
+// Boxes of 8 GPUs on an NVSwitch. GPU g of each box of a pod has its NIC on rail g of the pod, and the spines join all
+// rails; the uplinks of a rail carry a `narrower`-th of its NICs. Without a declared symmetry.
+struct RailPods {
+  uint64_t boxes = 32, pods = 4, spines = 4, narrower = 2;
+  uint64_t failed_percent = 0, seed = 0;  // NICs that are not there
+
+  Fabric make() const {
+    constexpr uint64_t kGpus = 8, kNic = 50'000;
+    std::mt19937_64 random(seed);
+    std::string text;
+    for (uint64_t gpu = 0; gpu < boxes * kGpus; ++gpu) {
+      const std::string name = "gpu" + std::to_string(gpu), pod = std::to_string(gpu / kGpus * pods / boxes);
+      text += name + " <-> nvsw" + std::to_string(gpu / kGpus) + " 450GB/s;";
+      const bool failed = random() % 100 < failed_percent;
+      if (!failed) text += name + " <-> sw" + pod + "r" + std::to_string(gpu % kGpus) + " 50GB/s;";
+    }
+    const std::string uplink = std::to_string(kNic * boxes / pods / spines / narrower) + "MB/s;";
+    for (uint64_t rail = 0; rail < pods * kGpus; ++rail) {
+      for (uint64_t spine = 0; spine < spines; ++spine)
+        text += "sw" + std::to_string(rail / kGpus) + "r" + std::to_string(rail % kGpus) + " <-> swspine" +
+                std::to_string(spine) + " " + uplink;
+    }
+    return fabric::parse_fabric_text(text);
+  }
+};
+
 void expect_packing(const Packing& packing, const Network& network, const TreeCapacities& problem) {
   std::vector<int64_t> used(problem.capacity.size(), 0), trees(problem.supply.size(), 0);
   for (const PackedTree& tree : packing.trees) {
@@ -86,6 +112,32 @@ TEST(Packing, WithoutAnyGuessFindsEveryTreeOfRandomSwitchFabrics) {
     Collective::Options options;
     for (size_t i = 0; i < fabric.ranks().size(); ++i) options.weights.push_back(random() % 3 + (i == 0));
     expect_sure_packing(fabric, Collective::make(fabric, options));
+  }
+}
+
+// One tree that is grown surely takes as long here as all guesses together should.
+TEST(Packing, RailsWithNarrowSpinesOrFailedNicsArePackedByGuesses) {
+  const RailPods cases[] = {{.narrower = 1},
+                            {.narrower = 2},
+                            {.narrower = 4},
+                            {.boxes = 64, .spines = 8, .narrower = 2},
+                            {.failed_percent = 2, .seed = 1},
+                            {.boxes = 64, .failed_percent = 1, .seed = 2}};
+  for (const RailPods& rails : cases) {
+    SCOPED_TRACE(::testing::Message() << rails.boxes << " boxes, uplinks 1:" << rails.narrower << ", seed "
+                                      << rails.seed);
+    const Fabric fabric = rails.make();
+    ASSERT_TRUE(fabric.symmetries().empty());
+    const Collective allgather = Collective::make(fabric, {});
+    const Network network(fabric, allgather, false);
+    const TreeCapacities problem =
+        optimal_capacities(network, fabric, allgather, compute_bound(fabric, allgather).witnesses[0]);
+    const auto packing = pack_trees(network, problem.capacity, problem.supply, {.lower = false});
+    ASSERT_TRUE(packing.has_value());
+    expect_packing(*packing, network, problem);
+    EXPECT_EQ(packing->sure_trees, 0u);
+    EXPECT_LT(packing->checks, 2 * packing->trees.size());
+    EXPECT_LT(packing->growths, 4 * packing->trees.size());
   }
 }
 

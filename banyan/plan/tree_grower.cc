@@ -14,6 +14,7 @@ constexpr uint32_t kUnseen = UINT32_MAX;
 constexpr double kScoreTolerance = 0.04;
 // An arc of this many times the capacity is worth waiting a level for.
 constexpr double kMuchWider = 1.5;
+constexpr uint64_t kHeapWork = 16;  // taking a candidate off the heap, in arcs looked at
 constexpr double kNoRoom = -std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -284,7 +285,7 @@ bool TreeGrower::serve(const Limits& limits) {
     std::pop_heap(heap_.begin(), heap_.end());
     Candidate best = heap_.back();
     heap_.pop_back();
-    ++work_;
+    work_ += kHeapWork;
     const bool open = best.path_end == best.path_begin;
     if (members_[best.to] || closed_[best.last_arc] || !settle(best)) continue;
     const std::span path = path_of(best);
@@ -338,6 +339,46 @@ void TreeGrower::grow_level(std::span<const uint32_t> frontier, const Limits& li
   for (const uint32_t member : frontier) retry_[member] = 0;
 }
 
+// Lets one terminal join by any path that there is room for and that no known cut refuses; nothing when there is none.
+std::optional<uint32_t> TreeGrower::join_by_detour(const Limits& limits) {
+  for (uint32_t i = 1; i < network_.terminal_count(); ++i) {
+    const uint32_t to = (root_ + i) % network_.terminal_count();
+    if (members_[to] || !find_detour(to, limits)) continue;
+    const std::span path = scratch_;
+    if (score(path) == kNoRoom || !ledger_.allows(path, to)) continue;
+    join(path);
+    return to;
+  }
+  return std::nullopt;
+}
+
+// Walks back from the terminal to the nearest member over arcs that a path to it may take; the path is in scratch_ then.
+bool TreeGrower::find_detour(uint32_t to, const Limits& limits) {
+  seen_switches_.clear();
+  scratch_.clear();
+  const auto visit = [&](uint32_t v) {
+    work_ += network_.in_arcs(v).size();
+    for (const uint32_t a : network_.in_arcs(v)) {
+      const uint32_t tail = network_.arcs()[a].tail;
+      const bool usable = network_.is_terminal(tail)
+                              ? members_[tail] && (!limits.max_height || depth_[tail] < *limits.max_height)
+                              : switch_hops_[tail] == kUnseen;
+      if (!usable || closed_[a] || !has_room(a) || !ledger_.allows_arc(a, to)) continue;
+      via_[tail] = a;
+      if (network_.is_terminal(tail)) return std::optional(tail);
+      switch_hops_[tail] = 0;
+      seen_switches_.push_back(tail);
+    }
+    return std::optional<uint32_t>();
+  };
+  std::optional<uint32_t> from = visit(to);
+  for (size_t i = 0; i < seen_switches_.size() && !from; ++i) from = visit(seen_switches_[i]);
+  for (const uint32_t v : seen_switches_) switch_hops_[v] = kUnseen;
+  if (!from) return false;
+  for (uint32_t v = *from; v != to; v = network_.arcs()[via_[v]].head) scratch_.push_back(via_[v]);
+  return true;
+}
+
 bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits, std::span<const Path> start) {
   begin_tree(root, units);
   for (const Path path : start) {
@@ -367,7 +408,11 @@ bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits, std::s
       if (depth_[edges_[i].to] == level) frontier.push_back(edges_[i].to);
     }
     for (size_t i = before; i < edges_.size(); ++i) frontier.push_back(edges_[i].to);
-    if (frontier.empty()) return false;
+    if (!frontier.empty()) continue;
+    const std::optional<uint32_t> joined = limits.detours ? join_by_detour(limits) : std::nullopt;
+    if (!joined) return false;
+    frontier.assign(1, *joined);
+    level = depth_[*joined];
   }
   return true;
 }
@@ -376,6 +421,7 @@ void TreeGrower::begin_tree(uint32_t root, int64_t units) {
   for (const uint32_t id : used_) uses_[id] = 0;
   used_.clear();
   reopen();
+  work_ += network_.vertex_count();
   std::fill(members_.begin(), members_.end(), 0);
   edges_.clear();
   path_arcs_.clear();

@@ -29,6 +29,7 @@ class TreeGrower {
   struct Limits {
     std::optional<uint32_t> max_height = {};
     bool waits_for_shorter = true;  // false: terminals wait for wider ways only
+    bool detours = false;           // a tree that is stuck goes on by whatever path there is, however long
   };
   // Arcs that are used alike: crossing one of them takes capacity off each. Of a tree and its images under symmetries.
   struct ArcClasses {
@@ -94,6 +95,8 @@ class TreeGrower {
   void offer(uint32_t member, uint32_t to, uint32_t last_arc);
   void close(uint32_t arc);
   void reopen();
+  std::optional<uint32_t> join_by_detour(const Limits& limits);
+  bool find_detour(uint32_t to, const Limits& limits);
   void grow_level(std::span<const uint32_t> frontier, const Limits& limits);
   bool has_better_way(const Candidate& candidate, const Limits& limits) const;
   void feed_switches(uint32_t member);
