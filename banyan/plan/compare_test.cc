@@ -24,7 +24,7 @@ TEST(Compare, ListsTheForestAndThenEveryOtherPlanner) {
   std::vector<std::string> planners;
   for (const ComparisonRow& row : compare_on_ring(CollectiveKind::all_gather)) planners.push_back(row.planner);
   EXPECT_THAT(planners, ::testing::ElementsAre("forest", "forest-1-tree", "ring", "bidirectional-ring", "binary-tree",
-                                             "double-binary-tree", "recursive-doubling", "hierarchical-ring"));
+                                               "double-binary-tree", "recursive-doubling", "hierarchical-ring"));
 }
 
 TEST(Compare, MeasuresEachAgainstTheBound) {

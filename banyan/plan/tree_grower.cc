@@ -352,7 +352,8 @@ std::optional<uint32_t> TreeGrower::join_by_detour(const Limits& limits) {
   return std::nullopt;
 }
 
-// Walks back from the terminal to the nearest member over arcs that a path to it may take; the path is in scratch_ then.
+// Walks back from the terminal to the nearest member over arcs that a path to it may take; the path is in scratch_
+// then.
 bool TreeGrower::find_detour(uint32_t to, const Limits& limits) {
   seen_switches_.clear();
   scratch_.clear();

@@ -7,9 +7,9 @@
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/job/check.h"
-#include "banyan/job/kineto/expect.h"
 #include "banyan/job/kineto/kineto.h"
 #include "banyan/job/kineto/sample.h"
+#include "banyan/job/kineto/test_expect.h"
 
 namespace banyan::job::kineto {
 namespace {

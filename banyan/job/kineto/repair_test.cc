@@ -5,10 +5,10 @@
 
 #include "banyan/base/error.h"
 #include "banyan/job/check.h"
-#include "banyan/job/kineto/expect.h"
 #include "banyan/job/kineto/kineto.h"
 #include "banyan/job/kineto/replay.h"
 #include "banyan/job/kineto/sample.h"
+#include "banyan/job/kineto/test_expect.h"
 
 namespace banyan::job::kineto {
 namespace {

@@ -1,4 +1,4 @@
-#include "banyan/job/kineto/expect.h"
+#include "banyan/job/kineto/test_expect.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
