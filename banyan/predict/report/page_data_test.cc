@@ -33,7 +33,7 @@ TEST(PageData, HoldsEverySpanWithItsTimes) {
     expected.emplace(rank.name, rank.streams[span.stream], span.begin.count(), span.end.count(),
                      prediction.names[span.name], to_string(span.kind));
   }
-  for (const json& track : data["directions"]) {
+  for (const json& track : data["tracks"]) {
     int64_t last = 0;
     const json& spans = track["spans"];
     for (size_t i = 0; i < spans.size(); i += 4) {
@@ -126,7 +126,7 @@ TEST(PageData, NeverHoldsMoreThanItsLimits) {
     SCOPED_TRACE(most);
     const json data = data_of(input, {.spans = most, .ranks = most, .links = most, .lines = most, .samples = most});
     size_t spans = 0;
-    for (const json& track : data["directions"]) spans += track["spans"].size() / 4;
+    for (const json& track : data["tracks"]) spans += track["spans"].size() / 4;
     EXPECT_LE(spans, most);
     EXPECT_LE(data["ranks"].size(), std::max<size_t>(most, 1));
     EXPECT_LE(data["links"].size(), most);
