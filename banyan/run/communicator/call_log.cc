@@ -58,6 +58,8 @@ void CallLog::write(DumpReason reason, const std::string& why) {
   written_at_ = time_.now();
   try {
     RankDump dump = begin_dump(memory());
+    const int64_t noticed_at = noticed_at_.load(std::memory_order_acquire);
+    if (noticed_at != 0) dump.time = noticed_at;
     dump.communicator = options_.communicator;
     dump.id = options_.id;
     dump.rank = options_.rank;
@@ -78,6 +80,11 @@ void CallLog::write(DumpReason reason, const std::string& why) {
   } catch (const std::exception& error) {
     BANYAN_LOG(warning) << "the flight recorder could not be written: " << error.what();
   }
+}
+
+void CallLog::notice_failure() {
+  int64_t never = 0;
+  noticed_at_.compare_exchange_strong(never, RecorderClock::system().exact());
 }
 
 void CallLog::write_failure(DumpReason reason, const Error& error) {

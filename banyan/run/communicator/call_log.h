@@ -52,6 +52,9 @@ class CallLog {
   // The last calls, for peers that ask.
   RankNews news() const;
 
+  // A call of this rank has failed: its record will bear this time. To be said before any other rank can know, so that
+  // no rank that fails because of it seems to have failed before.
+  void notice_failure();
   // Writes the record of the failure, which is the last one: nothing happens after it.
   void write_failure(DumpReason reason, const Error& error);
   // This rank ends the communicator by its own wish: there is no failure to record.
@@ -81,6 +84,7 @@ class CallLog {
 
   std::atomic<bool> has_failure_{false};      // is recorded, or needs no record
   std::atomic<bool> has_failed_call_{false};  // the same of a failed call of this rank
+  std::atomic<int64_t> noticed_at_{0};        // by the recorder's clock; 0: no call of this rank has failed
   std::mutex mutex_;                          // protects what follows, and writing
   TimeSource::TimePoint written_at_ = TimeSource::TimePoint::min();
   std::vector<PeerNote> peers_at_failure_;  // empty: not noticed yet

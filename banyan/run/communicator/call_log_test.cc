@@ -60,6 +60,16 @@ TEST_F(CallLogTest, RecordsAFailedCallWithThePeersAsTheyWereWhenTheFailureWasNot
   EXPECT_TRUE(is_recorded);
 }
 
+// Between the failure and its record others hear of it, fail and write theirs.
+TEST_F(CallLogTest, RecordsAFailureWithTheTimeAtWhichItWasNoticed) {
+  log_.notice_failure();
+  const int64_t told = RecorderClock::system().exact();
+  log_.write_failure(DumpReason::timeout, Error(ErrorCode::timed_out, "nothing has moved for 1000 ms"));
+  ASSERT_THAT(dumps(), SizeIs(1));
+  EXPECT_LE(dumps().front().time, told);
+  EXPECT_GT(dumps().front().time, 0);
+}
+
 TEST_F(CallLogTest, WritesNothingWhenAskedAfterAFailure) {
   log_.write_failure(DumpReason::error, Error(ErrorCode::peer_lost, "rank 2 is dead"));
   log_.write_when_asked("curious");

@@ -195,6 +195,7 @@ void Communicator::Impl::end(const Error& error) {
 
 // The communicator has failed once the error is noted, even where the rest is impossible for want of memory.
 void Communicator::Impl::fail(const Error& error) {
+  log_->notice_failure();
   try {
     if (!break_with(error)) {
       // Another rank has told of an error first, which is the cause; here a call fails of it.
