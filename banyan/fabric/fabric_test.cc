@@ -13,7 +13,7 @@
 namespace banyan::fabric {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string error_of(std::string_view text) {
   return testing::error_of([&] { parse_fabric_text(text); });
