@@ -12,16 +12,15 @@
 // banyan.h; this is the same interface with types. It is a header over the functions there: no C++ type crosses the
 // border of the library, so programs may be compiled with another compiler or standard library.
 //
-// BUFFERS are contiguous ranges: std::vector, std::array, std::span, SharedBuffer. Their elements are integers of 1 to
-// 8 bytes, float, double, Float16 or BFloat16. Temporaries are refused by
-// the compiler, since a call may go on when they are gone: in the background, and in a group. Where sizes do not fit
-// each other, a call throws before anything happens.
+// BUFFERS are contiguous ranges (buffers.h). The compiler refuses temporaries, since a call may go on when they are
+// gone: in the background, and in a group. Where sizes do not fit each other, a call throws before anything happens.
 //
 // ERRORS are thrown as banyan::Error. After peer_lost, timed_out, mismatch, aborted or system_error the communicator is
 // in error: every later call throws the same at once, and shrink() makes a new one of those who live.
 #pragma once
 
 #include <banyan/banyan.h>
+#include <banyan/buffers.h>
 #include <banyan/error.h>
 
 #include <chrono>
@@ -40,105 +39,6 @@
 
 namespace banyan {
 inline namespace v0 {
-
-// ---- Elements ----
-
-// 16-bit floats by their bits; they are added in float.
-struct Float16 {
-  std::uint16_t bits = 0;
-};
-struct BFloat16 {
-  std::uint16_t bits = 0;
-};
-
-template <typename T>
-concept Element = (std::integral<T> && !std::same_as<T, bool>) || std::same_as<T, float> || std::same_as<T, double> ||
-                  std::same_as<T, Float16> || std::same_as<T, BFloat16>;
-
-template <Element T>
-constexpr banyan_type_t type_of() {
-  if constexpr (std::is_same_v<T, float>) return BANYAN_FLOAT32;
-  if constexpr (std::is_same_v<T, double>) return BANYAN_FLOAT64;
-  if constexpr (std::is_same_v<T, Float16>) return BANYAN_FLOAT16;
-  if constexpr (std::is_same_v<T, BFloat16>) return BANYAN_BFLOAT16;
-  constexpr bool is_signed = std::is_signed_v<T>;
-  if constexpr (sizeof(T) == 1) return is_signed ? BANYAN_INT8 : BANYAN_UINT8;
-  if constexpr (sizeof(T) == 2) return is_signed ? BANYAN_INT16 : BANYAN_UINT16;
-  if constexpr (sizeof(T) == 4) return is_signed ? BANYAN_INT32 : BANYAN_UINT32;
-  return is_signed ? BANYAN_INT64 : BANYAN_UINT64;
-}
-
-// A range that can be sent, and one that can be received into.
-template <typename R>
-concept InBuffer = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && std::ranges::borrowed_range<R> &&
-    Element<std::remove_cv_t<std::ranges::range_value_t<R>>>;
-template <typename R>
-concept OutBuffer = InBuffer<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
-template <typename A, typename B>
-concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
-
-// Memory that ranks of this host read and write directly, which spares a copy. A range; begins as zeros.
-template <Element T>
-class SharedBuffer {
- public:
-  explicit SharedBuffer(std::size_t size) : size_(size) {
-    void* memory = nullptr;
-    check(banyan_mem_alloc(&memory, size * sizeof(T)));
-    elements_.reset(static_cast<T*>(memory));
-    for (T& element : *this) element = T{};
-  }
-
-  T* data() const { return elements_.get(); }
-  std::size_t size() const { return size_; }
-  T* begin() const { return data(); }
-  T* end() const { return data() + size_; }
-  T& operator[](std::size_t i) const { return data()[i]; }
-
- private:
-  struct Free {
-    void operator()(T* memory) const { banyan_mem_free(memory); }
-  };
-  std::unique_ptr<T, Free> elements_;
-  std::size_t size_;
-};
-
-// ---- Reductions ----
-
-enum class ReduceOp {
-  sum = BANYAN_SUM,
-  prod = BANYAN_PROD,
-  min = BANYAN_MIN,
-  max = BANYAN_MAX,
-  avg = BANYAN_AVG,
-  band = BANYAN_BAND,
-  bor = BANYAN_BOR,
-  bxor = BANYAN_BXOR
-};
-
-// A sum to which this rank contributes its elements times a factor. Belongs to a communicator and ends before it.
-class ScaledSum {
- public:
-  ScaledSum(banyan_comm_t comm, double factor) : comm_(comm) { check(banyan_op_create_premul_sum(&op_, factor, comm)); }
-  ~ScaledSum() { banyan_op_destroy(op_, comm_); }
-  ScaledSum(const ScaledSum&) = delete;
-  ScaledSum& operator=(const ScaledSum&) = delete;
-  banyan_op_t op() const { return op_; }
-
- private:
-  banyan_comm_t comm_;
-  banyan_op_t op_ = 0;
-};
-
-// Either of them.
-class Reduction {
- public:
-  Reduction(ReduceOp op) : op_(static_cast<banyan_op_t>(op)) {}
-  Reduction(const ScaledSum& sum) : op_(sum.op()) {}
-  banyan_op_t op() const { return op_; }
-
- private:
-  banyan_op_t op_;
-};
 
 // ---- Requests ----
 

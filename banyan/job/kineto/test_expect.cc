@@ -3,14 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "banyan/base/error.h"
 #include "banyan/job/check.h"
 #include "banyan/job/kineto/replay.h"
-#include "banyan/testing/thrown.h"
 
 namespace banyan::testing {
 namespace {
 
 using ::testing::IsEmpty;
+
+template <class Function>
+std::string error_of(const Function& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
 
 void add_call(Calls& calls, const std::string& name, const std::vector<uint32_t>& ranks, CollectiveKind kind,
               uint64_t bytes, uint32_t root) {
@@ -34,11 +44,11 @@ job::kineto::LinkedJob read_texts(const std::vector<std::string>& kineto) {
 }
 
 std::string error_of_sample(const Sample& sample, const job::kineto::Options& options) {
-  return testing::error_of([&] { read_sample(sample, options); });
+  return error_of([&] { read_sample(sample, options); });
 }
 
 std::string error_of_texts(const std::vector<std::string>& kineto) {
-  return testing::error_of([&] { read_texts(kineto); });
+  return error_of([&] { read_texts(kineto); });
 }
 
 Calls calls_of(const Job& job, uint32_t rank) {
