@@ -54,8 +54,8 @@ int64_t CutCondition::residual(const HalfArc& half) const {
 }
 
 // Breadth-first levels of the vertices that can reach the sink; true when a source with something left is among them.
-// Sources without limit are not walked through: nothing behind them matters. Once one is found, what is further from the
-// sink than it is left for the next time.
+// Sources without limit are not walked through: nothing behind them matters. Once one is found, what is further from
+// the sink than it is left for the next time.
 bool CutCondition::label(uint32_t sink) {
   for (const uint32_t v : queue_) level_[v] = -1;
   level_[sink] = 0;
