@@ -46,7 +46,10 @@ std::vector<int64_t> floors(const Network& network, const Fraction& time, int64_
   return capacity;
 }
 
-// Makes what enters each switch equal what leaves it, by taking capacity away where the cut condition allows it.
+// Makes what enters each switch equal what leaves it, by taking capacity away where the cut condition allows it: the
+// theorems behind the packing need it (cut_condition.h), and floors or uneven links may have upset it. Switches are
+// visited in turn, as taking an arc's capacity upsets the one at its other end. Every round takes capacity away
+// or ends.
 class SwitchBalancer {
  public:
   SwitchBalancer(const Network& network, std::vector<int64_t>& capacity, const std::vector<int64_t>& supply)
@@ -77,6 +80,8 @@ class SwitchBalancer {
     return total;
   }
 
+  // Takes up to `excess` off these arcs, one after the other: all of it at first, then back what the violated cuts
+  // lack. The arc enters each of them, since the condition held before. True when anything was taken.
   bool trim(std::span<const uint32_t> arcs, int64_t excess) {
     bool changed = false;
     for (const uint32_t a : arcs) {
@@ -154,6 +159,9 @@ bool is_countable(int128 trees_per_weight, const Network& network, const Collect
          kMaxTotal / static_cast<int128>(collective.total_weight()) / static_cast<int128>(network.arcs().size());
 }
 
+// With k trees in the optimal time U = k p / q, an arc across the witness cut must carry exactly U * b_e trees, so k is
+// a multiple of `step`; with k = `certain` every arc does (ForestColl, section 5.1). In between the cut condition
+// decides, so the multiples are tried from below, up to a limit.
 TreeCapacities optimal_capacities(const Network& network, const Fabric& fabric, const Collective& collective,
                                   const Witness& witness) {
   const auto [p, q] = inverse_throughput(network, witness);
@@ -195,6 +203,8 @@ TreeCapacities capacities_at(const Fraction& time, int64_t trees_per_weight, con
   return balanced(std::move(result), network, fabric);
 }
 
+// Feasibility changes only where some floor(U * b_e) does, at U = j / b_e, and grows with U. So for each bandwidth the
+// least feasible j is found by halving, below the best time so far; a bandwidth that cannot beat it costs one check.
 Fraction least_time(int64_t trees_per_weight, const Network& network, const Collective& collective,
                     const Witness& witness) {
   const auto [p, q] = inverse_throughput(network, witness);

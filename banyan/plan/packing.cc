@@ -26,6 +26,9 @@ constexpr size_t kMaxRegrown = 8;
 constexpr int kLoweringFailures = 400;
 constexpr uint64_t kLoweringArcs = 100'000'000;
 
+// The invariant: between two steps of pack(), what is left and owed satisfies the cut condition, so that the rest can
+// be packed (Bérczi, Frank 2010; Bang-Jensen, Frank, Jackson 1995 for the switches). Every step makes owed_ smaller,
+// and the last resort always can; so pack() ends with a complete packing.
 class TreePacker {
  public:
   TreePacker(const Network& network, std::span<const int64_t> capacity, std::span<const int64_t> supply,
@@ -175,6 +178,13 @@ class TreePacker {
   }
 
   // Grows and commits one tree of `root`, of as many units as it can; false when many tries have taught too little.
+  //
+  // A complete tree is kept with the most units that the cut condition bears, if they are at least half of those it was
+  // grown with. Otherwise it has overdrawn a cut, which the ledger knows from then on: the same tree cannot grow again,
+  // and the next try is a different one. An incomplete tree either has overdrawn a cut (the theorem on growing batches
+  // says that it cannot be completed then) or the grower did not see the way on. After some tries half as many units
+  // are tried, as narrower paths will do for them. Every turn of the loop learns a cut, halves the units or counts as a
+  // try, and turns are limited.
   bool add_guessed_tree(uint32_t root) {
     int64_t units = supply_[root];
     int tries = 0;
@@ -197,6 +207,7 @@ class TreePacker {
     return false;
   }
 
+  // The last resort: a tree that may cost thousands of checks. The ledger did not watch it grow and counts anew.
   void add_sure_tree(uint32_t root) {
     const SureTree sure = grow_surely(network_, left_, supply_, root);
     packing_.checks += sure.checks;
@@ -220,7 +231,9 @@ class TreePacker {
   }
 
   // Newton on the multiplicity of the grown tree: the most units that leave the rest packable. Learns each cut it
-  // meets.
+  // meets. A cut with room r, which the tree enters d times more than it owes it, bears r / d units. Each violated cut
+  // bears fewer units than are tried, so the numbers fall; the first that no cut objects to is the most, since the
+  // cut before it bears no more.
   int64_t units_to_keep(uint32_t root, int64_t units) {
     std::vector<int64_t> supply = supply_;
     while (units > 0) {
@@ -296,6 +309,9 @@ class TreePacker {
     return height;
   }
 
+  // One attempt: true when one of the tallest trees and up to kMaxRegrown others stand anew, all below `height`. They
+  // were grown by the known cuts only; that all of them are complete is proof enough, since nothing more is owed then
+  // than before. After a failure, a cut that the attempt has overdrawn is learnt, so that the next ones avoid it.
   bool lower_one(uint32_t height, std::mt19937_64& random) {
     std::vector<PackedTree>& trees = packing_.trees;
     // Move the chosen ones to the end: others by a random shuffle of a few, then one of the tallest.

@@ -1,13 +1,18 @@
 // Packs spanning trees: supply(t) trees rooted at each terminal t, together within the capacities.
 //
 // Method. Trees are grown whole (tree_grower.h), with as much multiplicity as fits, guided by the cuts known to bind
-// (cut_ledger.h). Each finished tree is checked exactly (cut_condition.h): if what is owed could no longer be packed,
-// the violated cut says how many units of the tree may be kept, is learnt, and the tree is kept in part or grown again.
-// A tree that gets stuck is itself a growing batch; the check on it yields the cut that it should not have overdrawn.
-// If that goes on for long, one tree is grown with a check at every step, which cannot fail (sure_tree.h).
-// So the guess is cheap, the check is exact, and no guess is trusted. Compared with the published construction
-// (arXiv 2402.06787, section 5.3-5.4) there are no split-off graphs and a check per tree instead of several flows per
-// edge of every tree; and as every tree grows breadth first, heights stay near the fabric's own diameter.
+// (cut_ledger.h). The check of the cut condition is exact (cut_condition.h) and costs as much as some trees, so it
+// comes after several of them: if what is owed could no longer be packed, the violated cut is learnt, and the last
+// trees that overdraw it are taken back, in part or whole, and grown again. Where no tree can be added like that, one
+// is grown with care: it is checked alone, and one that gets stuck is itself a growing batch, so that the check on it
+// yields the cut that it should not have overdrawn. If that goes on for long, one tree is grown with a check at every
+// step, which cannot fail (sure_tree.h). So the guess is cheap, the check is exact, and no guess is trusted. Compared
+// with the published construction (arXiv 2402.06787, section 5.3-5.4) there are no split-off graphs and at most a few
+// checks per tree instead of several flows per edge of every tree; and as every tree grows breadth first, heights stay
+// near the fabric's own diameter.
+//
+// Cost, with n terminals and m arcs: a tree is grown in O(m log m) and checked in n flows, of which most end within a
+// few hops. 1,000 ranks without any symmetry need some 1,000 to 2,000 growths and 50 to 500 checks.
 #pragma once
 
 #include <algorithm>

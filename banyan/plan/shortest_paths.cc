@@ -15,6 +15,15 @@ struct Portion {
   int64_t units = 0;
 };
 
+// What one receiver gets from every root: of root r, portions start[r] to start[r + 1].
+struct Shares {
+  std::vector<uint32_t> start;
+  std::vector<Portion> portions;
+  std::span<const Portion> of(uint32_t root) const {
+    return std::span(portions).subspan(start[root], start[root + 1] - start[root]);
+  }
+};
+
 // Splits supply[root] units of every root over the in-arcs of one receiver. Bins are few (the in-degree), so augmenting
 // paths are searched between bins: a unit of some root moves from a full bin to another that the root may use.
 class Receiver {
@@ -22,10 +31,10 @@ class Receiver {
   Receiver(std::span<const uint32_t> arcs, std::span<const int64_t> room)
       : arcs_(arcs), room_(room.begin(), room.end()) {}
 
-  // allowed[i]: whether root i may use each bin. Returns false when the units do not fit.
-  bool split(const std::vector<std::vector<uint8_t>>& allowed, std::span<const int64_t> supply) {
-    amount_.assign(allowed.size(), std::vector<int64_t>(arcs_.size(), 0));
-    for (uint32_t root = 0; root < allowed.size(); ++root) {
+  // `allowed`: by root and bin, whether the root may use it. Returns false when the units do not fit.
+  bool split(std::span<const uint8_t> allowed, std::span<const int64_t> supply) {
+    amount_.assign(allowed.size(), 0);
+    for (uint32_t root = 0; root < supply.size(); ++root) {
       for (int64_t need = supply[root]; need > 0;) {
         const int64_t placed = place(root, need, allowed);
         if (placed == 0) return false;
@@ -35,37 +44,48 @@ class Receiver {
     return true;
   }
 
-  std::vector<Portion> shares(uint32_t root) const {
-    std::vector<Portion> result;
-    for (uint32_t bin = 0; bin < arcs_.size(); ++bin) {
-      if (amount_[root][bin] > 0) result.push_back({.arc = arcs_[bin], .units = amount_[root][bin]});
+  // What the receiver gets, root after root.
+  Shares shares(size_t roots) const {
+    Shares result;
+    for (uint32_t root = 0; root < roots; ++root) {
+      result.start.push_back(static_cast<uint32_t>(result.portions.size()));
+      for (uint32_t bin = 0; bin < arcs_.size(); ++bin) {
+        if (amount(root, bin) > 0) result.portions.push_back({.arc = arcs_[bin], .units = amount(root, bin)});
+      }
     }
+    result.start.push_back(static_cast<uint32_t>(result.portions.size()));
+    result.portions.shrink_to_fit();
     return result;
   }
 
  private:
+  int64_t& amount(uint32_t root, size_t bin) { return amount_[root * arcs_.size() + bin]; }
+  int64_t amount(uint32_t root, size_t bin) const { return amount_[root * arcs_.size() + bin]; }
+
   // Puts up to `need` units of the root into the emptiest bin it may use, or makes room by moving another root's units.
-  int64_t place(uint32_t root, int64_t need, const std::vector<std::vector<uint8_t>>& allowed) {
+  int64_t place(uint32_t root, int64_t need, std::span<const uint8_t> allowed) {
     const size_t bins = arcs_.size();
-    std::vector<uint32_t> mover(bins, kFar), from(bins, kFar), queue;
-    std::vector<uint8_t> seen(bins, 0);
+    mover_.assign(bins, kFar);
+    from_.assign(bins, kFar);
+    queue_.clear();
+    seen_.assign(bins, 0);
     uint32_t best = kFar;
     for (uint32_t bin = 0; bin < bins; ++bin) {
-      if (!allowed[root][bin]) continue;
-      seen[bin] = 1;
-      queue.push_back(bin);
+      if (!allowed[root * bins + bin]) continue;
+      seen_[bin] = 1;
+      queue_.push_back(bin);
       if (room_[bin] > 0 && (best == kFar || room_[bin] > room_[best])) best = bin;
     }
-    for (size_t i = 0; i < queue.size() && best == kFar; ++i) {
-      const uint32_t full = queue[i];
+    for (size_t i = 0; i < queue_.size() && best == kFar; ++i) {
+      const uint32_t full = queue_[i];
       for (uint32_t other = 0; other <= root && best == kFar; ++other) {
-        if (amount_[other][full] == 0) continue;
+        if (amount(other, full) == 0) continue;
         for (uint32_t bin = 0; bin < bins; ++bin) {
-          if (seen[bin] || !allowed[other][bin]) continue;
-          seen[bin] = 1;
-          mover[bin] = other;
-          from[bin] = full;
-          queue.push_back(bin);
+          if (seen_[bin] || !allowed[other * bins + bin]) continue;
+          seen_[bin] = 1;
+          mover_[bin] = other;
+          from_[bin] = full;
+          queue_.push_back(bin);
           if (room_[bin] > 0) {
             best = bin;
             break;
@@ -75,21 +95,23 @@ class Receiver {
     }
     if (best == kFar) return 0;
     int64_t units = std::min(need, room_[best]);
-    for (uint32_t bin = best; from[bin] != kFar; bin = from[bin])
-      units = std::min(units, amount_[mover[bin]][from[bin]]);
+    for (uint32_t bin = best; from_[bin] != kFar; bin = from_[bin])
+      units = std::min(units, amount(mover_[bin], from_[bin]));
     room_[best] -= units;
     uint32_t bin = best;
-    for (; from[bin] != kFar; bin = from[bin]) {
-      amount_[mover[bin]][bin] += units;
-      amount_[mover[bin]][from[bin]] -= units;
+    for (; from_[bin] != kFar; bin = from_[bin]) {
+      amount(mover_[bin], bin) += units;
+      amount(mover_[bin], from_[bin]) -= units;
     }
-    amount_[root][bin] += units;
+    amount(root, bin) += units;
     return units;
   }
 
   std::span<const uint32_t> arcs_;
   std::vector<int64_t> room_;
-  std::vector<std::vector<int64_t>> amount_;  // by root and bin
+  std::vector<int64_t> amount_;                 // by root and bin
+  std::vector<uint32_t> mover_, from_, queue_;  // scratch of place()
+  std::vector<uint8_t> seen_;
 };
 
 std::vector<uint32_t> distances_from(const Network& network, std::span<const int64_t> capacity, uint32_t root) {
@@ -109,22 +131,25 @@ std::vector<uint32_t> distances_from(const Network& network, std::span<const int
 // Cuts the units of one root into trees: from one breakpoint of any receiver's shares to the next, parents stay the
 // same.
 void cut_into_trees(const Network& network, uint32_t root, int64_t supply, const std::vector<uint32_t>& distance,
-                    const std::vector<std::vector<Portion>>& shares, Packing& packing) {
+                    const std::vector<Shares>& shares, Packing& packing) {
   std::vector<uint32_t> order(network.terminal_count());
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return distance[a] < distance[b]; });
   std::vector<size_t> at(shares.size(), 0);
   std::vector<int64_t> left(shares.size(), 0);
-  for (uint32_t t = 0; t < shares.size(); ++t) left[t] = shares[t].empty() ? supply : shares[t].front().units;
+  for (uint32_t t = 0; t < shares.size(); ++t)
+    left[t] = shares[t].of(root).empty() ? supply : shares[t].of(root).front().units;
   while (supply > 0) {
     PackedTree tree{
         .root = root, .units = *std::min_element(left.begin(), left.end()), .height = distance[order.back()]};
+    tree.paths.reserve(order.size() - 1);
     for (const uint32_t t : order) {
       if (t == root) continue;
-      const uint32_t arc = shares[t][at[t]].arc;
+      const std::span portions = shares[t].of(root);
+      const uint32_t arc = portions[at[t]].arc;
       tree.paths.push_back(packing.paths.intern(std::span(&arc, 1)));
       left[t] -= tree.units;
-      if (left[t] == 0 && ++at[t] < shares[t].size()) left[t] = shares[t][at[t]].units;
+      if (left[t] == 0 && ++at[t] < portions.size()) left[t] = portions[at[t]].units;
     }
     supply -= tree.units;
     left[root] = std::numeric_limits<int64_t>::max();
@@ -143,28 +168,27 @@ std::optional<Packing> pack_along_shortest_paths(const Network& network, std::sp
     distance.push_back(distances_from(network, capacity, root));
     if (*std::max_element(distance.back().begin(), distance.back().end()) == kFar) return std::nullopt;
   }
-  std::vector<std::vector<std::vector<Portion>>> shares(
-      terminals,
-      std::vector<std::vector<Portion>>(terminals));  // by root, receiver
+  std::vector<Shares> shares;  // by receiver
+  std::vector<uint8_t> allowed;
   for (uint32_t t = 0; t < terminals; ++t) {
     const std::span arcs = network.in_arcs(t);
     std::vector<int64_t> room, needs(supply.begin(), supply.end());
     for (const uint32_t a : arcs) room.push_back(capacity[a]);
     needs[t] = 0;
-    std::vector<std::vector<uint8_t>> allowed(terminals, std::vector<uint8_t>(arcs.size(), 0));
+    allowed.assign(size_t{terminals} * arcs.size(), 0);
     for (uint32_t root = 0; root < terminals; ++root) {
       for (uint32_t bin = 0; bin < arcs.size(); ++bin) {
-        allowed[root][bin] =
+        allowed[root * arcs.size() + bin] =
             capacity[arcs[bin]] > 0 && distance[root][network.arcs()[arcs[bin]].tail] + 1 == distance[root][t];
       }
     }
     Receiver receiver(arcs, room);
     if (!receiver.split(allowed, needs)) return std::nullopt;
-    for (uint32_t root = 0; root < terminals; ++root) shares[root][t] = receiver.shares(root);
+    shares.push_back(receiver.shares(terminals));
   }
   Packing packing;
   for (uint32_t root = 0; root < terminals; ++root) {
-    if (supply[root] > 0) cut_into_trees(network, root, supply[root], distance[root], shares[root], packing);
+    if (supply[root] > 0) cut_into_trees(network, root, supply[root], distance[root], shares, packing);
   }
   return packing;
 }

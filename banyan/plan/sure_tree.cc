@@ -32,6 +32,11 @@ struct BoundArc {
   std::vector<uint32_t> path;
 };
 
+// One claim holds throughout, and check() tests it: the graph as it is split now satisfies the cut condition for all
+// trees that are owed and for this one, a batch of units_ whose members have joined so far. extend() goes over the arcs
+// out of members: it leads each on through switches until it ends at a terminal, and lets it join if the claim still
+// holds. The header says why one of them can. Each call adds a member; a call ends because binding replaces an arc by
+// one that ends at another vertex, takes units off both, and loses whatever comes back to its start.
 class SureGrower {
  public:
   SureGrower(const Network& network, std::span<const int64_t> left, std::span<const int64_t> supply, uint32_t root)
@@ -115,7 +120,8 @@ class SureGrower {
     return false;
   }
 
-  // Lets the arc join the tree if the tree can keep `least` units then.
+  // Lets the arc join the tree if the tree can keep `least` units then. What a cut leaves over falls evenly with the
+  // units, so the cut that is violated says how many it bears; each cut that follows bears fewer.
   bool join(uint32_t a, int64_t least) {
     BoundArc& arc = arcs_[a];
     int64_t units = std::min(units_, arc.capacity);
@@ -141,7 +147,8 @@ class SureGrower {
     return true;
   }
 
-  // Binds the whole arc, which ends at a switch, to arcs out of that switch.
+  // Binds the whole arc, which ends at a switch, to arcs out of that switch. The splitting-off theorem (Bang-Jensen,
+  // Frank, Jackson 1995) says that some arc out of it can take each unit, as the switch gives out what it takes in.
   void lead_on(uint32_t a) {
     const Arc ends = arcs_[a].ends;
     // Arcs to terminals outside first, then to switches: short paths.
@@ -158,7 +165,8 @@ class SureGrower {
     CHECK_EQ(arcs_[a].capacity, 0) << "an arc into switch " << ends.head << " cannot be split off";
   }
 
-  // As many units of both as the condition allows become units of one arc.
+  // As many units of both as the condition allows become units of one arc: all at first, then Newton's walk down. A
+  // violated cut has the two arcs pass through it, so every unit that is given back gains it one.
   void bind(uint32_t a, uint32_t b) {
     const Arc ends{.tail = arcs_[a].ends.tail, .head = arcs_[b].ends.head};
     const bool loop = ends.tail == ends.head;  // what comes back to where it started is of no use to anybody

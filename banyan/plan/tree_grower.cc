@@ -50,6 +50,13 @@ TreeGrower::TreeGrower(const Network& network, std::span<const int64_t> left, st
   in_frontier_.assign(network.vertex_count(), 0);
 }
 
+// How a level grows. Every terminal outside that an arc leads to, from a member of the frontier or a switch that the
+// frontier reaches, is a candidate; its score is the comfort of the scarcest arc on the best way to it. Candidates wait
+// in a heap and join best first (serve). A switch keeps all arcs by which the frontier comes to it (open_ways) and
+// names the best of them at the moment (best_way): so a candidate is an arc, and its path is only settled when its turn
+// comes. Where the ledger refuses the best path, single members look for others (explore). What joined is the
+// next frontier.
+//
 // The part of the arc that would be left, less one where its tail will need it for trees of its own.
 double TreeGrower::comfort(uint32_t arc) const {
   const uint32_t tail = network_.arcs()[arc].tail;
@@ -68,6 +75,7 @@ double TreeGrower::score(std::span<const uint32_t> path) const {
   return least;
 }
 
+// Offers the terminal at the end of `last_arc` by the path on which explore() has come to the arc's tail.
 void TreeGrower::offer(uint32_t member, uint32_t to, uint32_t last_arc) {
   const uint32_t begin = static_cast<uint32_t>(scratch_.size());
   scratch_.push_back(last_arc);
@@ -120,6 +128,7 @@ void TreeGrower::explore(uint32_t member) {
   for (const uint32_t v : reached) switch_hops_[v] = kUnseen;
 }
 
+// Once a cut has nothing left for the growing tree, it has no more until the next tree: closed arcs stay closed.
 void TreeGrower::close(uint32_t arc) {
   if (closed_[arc]) return;
   closed_[arc] = 1;
@@ -131,6 +140,7 @@ void TreeGrower::reopen() {
   closed_arcs_.clear();
 }
 
+// Books the path and its terminal, in the ledger as well.
 void TreeGrower::join(std::span<const uint32_t> path) {
   const uint32_t begin = static_cast<uint32_t>(path_arcs_.size());
   const uint32_t from = network_.arcs()[path.front()].tail, to = network_.arcs()[path.back()].head;
@@ -244,6 +254,7 @@ void TreeGrower::offer_over(uint32_t last_arc) {
                    .last_arc = last_arc});
 }
 
+// Offers all that the frontier can reach, over arcs straight from its members and out of the switches it has ways to.
 void TreeGrower::offer_all(std::span<const uint32_t> frontier, const Limits& limits) {
   open_ways(frontier, limits);
   const auto offer_from = [&](uint32_t v) {
@@ -352,8 +363,8 @@ std::optional<uint32_t> TreeGrower::join_by_detour(const Limits& limits) {
   return std::nullopt;
 }
 
-// Walks back from the terminal to the nearest member over arcs that a path to it may take; the path is in scratch_
-// then.
+// Walks back from the terminal to the nearest member over arcs that a path to it may take; the path is in
+// scratch_ then.
 bool TreeGrower::find_detour(uint32_t to, const Limits& limits) {
   seen_switches_.clear();
   scratch_.clear();
@@ -380,6 +391,14 @@ bool TreeGrower::find_detour(uint32_t to, const Limits& limits) {
   return true;
 }
 
+// Level by level until all terminals are members. When a level adds nothing, two things are tried, in this order: those
+// that waited for better ways are served by any member; then one terminal joins by a detour, if detours are allowed,
+// and levels go on from it. Each turn adds a member, leaves a level behind or ends.
+//
+// A tree that is still stuck then has overdrawn a cut, with one exception. Where the cut condition holds for the tree
+// as it is, the theorem on growing batches promises a path to a terminal outside that no cut objects to, so no known
+// one. Walking back from that terminal over arcs that known cuts allow finds a path; but it may find one that enters a
+// cut twice, which is then refused.
 bool TreeGrower::grow(uint32_t root, int64_t units, const Limits& limits, std::span<const Path> start) {
   begin_tree(root, units);
   for (const Path path : start) {
