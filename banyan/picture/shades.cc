@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "banyan/base/text.h"
 #include "banyan/base/units.h"
 
 namespace banyan::picture {

@@ -18,7 +18,6 @@ using report::append_json_text;
 using report::LinkMark;
 using report::LinkNames;
 using report::PageEvents;
-using report::plural;
 
 constexpr size_t kBlock = 64 << 10;
 
