@@ -9,11 +9,11 @@
 namespace banyan::run {
 namespace {
 
-RankPlan empty_plan(Seat seat) {
-  CHECK(seat.rank < seat.ranks) << "rank " << seat.rank << " of " << seat.ranks;
-  RankPlan plan{.rank = seat.rank, .ranks = seat.ranks};
-  plan.streams_to.assign(seat.ranks, 0);
-  plan.streams_from.assign(seat.ranks, 0);
+RankPlan empty_plan(RankAndSize own) {
+  CHECK(own.rank < own.ranks) << "rank " << own.rank << " of " << own.ranks;
+  RankPlan plan{.rank = own.rank, .ranks = own.ranks};
+  plan.streams_to.assign(own.ranks, 0);
+  plan.streams_from.assign(own.ranks, 0);
   return plan;
 }
 
@@ -66,53 +66,53 @@ std::vector<Block> equal_blocks(uint32_t ranks, uint64_t count) {
   return blocks;
 }
 
-RankPlan make_all_to_all_plan(Seat seat, std::span<const Block> send, std::span<const Block> receive) {
-  CHECK(send.size() == seat.ranks && receive.size() == seat.ranks) << send.size() << " and " << receive.size();
-  RankPlan plan = empty_plan(seat);
+RankPlan make_all_to_all_plan(RankAndSize own, std::span<const Block> send, std::span<const Block> receive) {
+  CHECK(send.size() == own.ranks && receive.size() == own.ranks) << send.size() << " and " << receive.size();
+  RankPlan plan = empty_plan(own);
   plan.shuffles = true;
-  add_copy(plan, send[seat.rank], receive[seat.rank]);
-  for (uint32_t distance = 1; distance < seat.ranks; ++distance) {  // each rank begins with another peer
-    const uint32_t to = (seat.rank + distance) % seat.ranks, from = (seat.rank + seat.ranks - distance) % seat.ranks;
+  add_copy(plan, send[own.rank], receive[own.rank]);
+  for (uint32_t distance = 1; distance < own.ranks; ++distance) {  // each rank begins with another peer
+    const uint32_t to = (own.rank + distance) % own.ranks, from = (own.rank + own.ranks - distance) % own.ranks;
     add_send(plan, to, send[to]);
     add_receive(plan, from, receive[from]);
   }
   return plan;
 }
 
-RankPlan make_gather_plan(Seat seat, uint32_t root, uint64_t own_count, std::span<const Block> receive) {
-  CHECK(root < seat.ranks && (seat.rank != root || receive.size() == seat.ranks)) << "root " << root;
-  RankPlan plan = empty_plan(seat);
-  if (seat.rank != root) {
+RankPlan make_gather_plan(RankAndSize own, uint32_t root, uint64_t own_count, std::span<const Block> receive) {
+  CHECK(root < own.ranks && (own.rank != root || receive.size() == own.ranks)) << "root " << root;
+  RankPlan plan = empty_plan(own);
+  if (own.rank != root) {
     add_send(plan, root, {.at = 0, .count = own_count});
     return plan;
   }
   add_copy(plan, {.at = 0, .count = own_count}, receive[root]);
-  for (uint32_t rank = 0; rank < seat.ranks; ++rank) {
+  for (uint32_t rank = 0; rank < own.ranks; ++rank) {
     if (rank != root) add_receive(plan, rank, receive[rank]);
   }
   return plan;
 }
 
-RankPlan make_scatter_plan(Seat seat, uint32_t root, std::span<const Block> send, uint64_t own_count) {
-  CHECK(root < seat.ranks && (seat.rank != root || send.size() == seat.ranks)) << "root " << root;
-  RankPlan plan = empty_plan(seat);
-  if (seat.rank != root) {
+RankPlan make_scatter_plan(RankAndSize own, uint32_t root, std::span<const Block> send, uint64_t own_count) {
+  CHECK(root < own.ranks && (own.rank != root || send.size() == own.ranks)) << "root " << root;
+  RankPlan plan = empty_plan(own);
+  if (own.rank != root) {
     add_receive(plan, root, {.at = 0, .count = own_count});
     return plan;
   }
   add_copy(plan, send[root], {.at = 0, .count = own_count});
-  for (uint32_t rank = 0; rank < seat.ranks; ++rank) {
+  for (uint32_t rank = 0; rank < own.ranks; ++rank) {
     if (rank != root) add_send(plan, rank, send[rank]);
   }
   return plan;
 }
 
-RankPlan make_transfer_plan(Seat seat, std::span<const Transfer> transfers) {
-  RankPlan plan = empty_plan(seat);
+RankPlan make_transfer_plan(RankAndSize own, std::span<const Transfer> transfers) {
+  RankPlan plan = empty_plan(own);
   std::vector<Block> sent_to_self, received_from_self;
   for (const Transfer& transfer : transfers) {
-    CHECK(transfer.peer < seat.ranks) << "peer " << transfer.peer;
-    if (transfer.peer == seat.rank) {
+    CHECK(transfer.peer < own.ranks) << "peer " << transfer.peer;
+    if (transfer.peer == own.rank) {
       (transfer.is_send ? sent_to_self : received_from_self).push_back(transfer.block);
     } else if (transfer.is_send) {
       add_send(plan, transfer.peer, transfer.block);
@@ -121,7 +121,7 @@ RankPlan make_transfer_plan(Seat seat, std::span<const Transfer> transfers) {
     }
   }
   if (sent_to_self.size() != received_from_self.size()) {
-    throw Error(ErrorCode::invalid_usage, "rank " + std::to_string(seat.rank) + " sends itself " +
+    throw Error(ErrorCode::invalid_usage, "rank " + std::to_string(own.rank) + " sends itself " +
                                               std::to_string(sent_to_self.size()) + " messages and receives " +
                                               std::to_string(received_from_self.size()) +
                                               " of them; call both in one group");
@@ -131,15 +131,14 @@ RankPlan make_transfer_plan(Seat seat, std::span<const Transfer> transfers) {
 }
 
 // Who is at place p hangs below p without its lowest bit: a tree of height log2(n).
-RankPlan make_barrier_plan(Seat seat) {
-  RankPlan plan = empty_plan(seat);
-  if (seat.ranks == 1) return plan;
+RankPlan make_barrier_plan(RankAndSize own) {
+  RankPlan plan = empty_plan(own);
+  if (own.ranks == 1) return plan;
   std::vector<uint32_t> children;
-  const uint32_t lowest_bit = seat.rank == 0 ? seat.ranks : seat.rank & (~seat.rank + 1);
-  for (uint32_t bit = 1; bit < lowest_bit && seat.rank + bit < seat.ranks; bit *= 2)
-    children.push_back(seat.rank + bit);
-  const uint32_t parent = seat.rank - std::min(lowest_bit, seat.rank);
-  plan.roles.push_back(waiting_role(plan, children, seat.rank == 0 ? nullptr : &parent));
+  const uint32_t lowest_bit = own.rank == 0 ? own.ranks : own.rank & (~own.rank + 1);
+  for (uint32_t bit = 1; bit < lowest_bit && own.rank + bit < own.ranks; bit *= 2) children.push_back(own.rank + bit);
+  const uint32_t parent = own.rank - std::min(lowest_bit, own.rank);
+  plan.roles.push_back(waiting_role(plan, children, own.rank == 0 ? nullptr : &parent));
   return plan;
 }
 

@@ -18,7 +18,7 @@
 namespace banyan::run {
 
 // Who makes the plan, and among how many.
-struct Seat {
+struct RankAndSize {
   uint32_t rank = 0, ranks = 1;
 };
 
@@ -26,13 +26,13 @@ struct Seat {
 std::vector<Block> equal_blocks(uint32_t ranks, uint64_t count);
 
 // Rank r's send[p] becomes p's receive[r]. May be done in place (send and receive blocks are the same then).
-RankPlan make_all_to_all_plan(Seat seat, std::span<const Block> send, std::span<const Block> receive);
+RankPlan make_all_to_all_plan(RankAndSize own, std::span<const Block> send, std::span<const Block> receive);
 
 // The root receives everybody's input, and is one of them; `receive` is of the root only.
-RankPlan make_gather_plan(Seat seat, uint32_t root, uint64_t own_count, std::span<const Block> receive);
+RankPlan make_gather_plan(RankAndSize own, uint32_t root, uint64_t own_count, std::span<const Block> receive);
 
 // The root sends everybody a piece, itself too; `send` is of the root only.
-RankPlan make_scatter_plan(Seat seat, uint32_t root, std::span<const Block> send, uint64_t own_count);
+RankPlan make_scatter_plan(RankAndSize own, uint32_t root, std::span<const Block> send, uint64_t own_count);
 
 // What a rank sends to others and receives from them, in any number. The k-th that a sends to b is the k-th that b
 // receives from a. What a rank sends to itself is paired alike.
@@ -41,10 +41,10 @@ struct Transfer {
   uint32_t peer = 0;
   Block block;  // in the input when it is sent, in the output when it is received
 };
-RankPlan make_transfer_plan(Seat seat, std::span<const Transfer> transfers);
+RankPlan make_transfer_plan(RankAndSize own, std::span<const Transfer> transfers);
 
 // Done at no rank before all have begun: a reduction of nothing along a binomial tree, spread again.
-RankPlan make_barrier_plan(Seat seat);
+RankPlan make_barrier_plan(RankAndSize own);
 
 // Lets the plan be done at no rank of `members` (who are all that it connects, in an order they share) before all hold
 // their results. What a failure then finds done anywhere is complete everywhere, and what it finds done nowhere can be

@@ -113,7 +113,7 @@ std::optional<Schedule> TestOperation::schedule(uint64_t seed) const {
 }
 
 RankPlan TestOperation::make_plan(const Schedule* schedule, uint32_t rank) const {
-  const Seat seat{.rank = rank, .ranks = options.ranks};
+  const RankAndSize own{.rank = rank, .ranks = options.ranks};
   const uint32_t root = options.root;
   switch (options.kind) {
     case OperationKind::all_gather_v:
@@ -121,15 +121,15 @@ RankPlan TestOperation::make_plan(const Schedule* schedule, uint32_t rank) const
       return make_block_plan(*schedule, blocks_[0], rank);
     case OperationKind::all_to_all:
     case OperationKind::all_to_all_v:
-      return make_all_to_all_plan(seat, blocks_[rank], received_[rank]);
+      return make_all_to_all_plan(own, blocks_[rank], received_[rank]);
     case OperationKind::gather:
-      return make_gather_plan(seat, root, blocks_[0][rank].count, blocks_[0]);
+      return make_gather_plan(own, root, blocks_[0][rank].count, blocks_[0]);
     case OperationKind::scatter:
-      return make_scatter_plan(seat, root, blocks_[0], blocks_[0][rank].count);
+      return make_scatter_plan(own, root, blocks_[0], blocks_[0][rank].count);
     case OperationKind::group:
-      return make_transfer_plan(seat, transfers_[rank]);
+      return make_transfer_plan(own, transfers_[rank]);
     case OperationKind::barrier:
-      return make_barrier_plan(seat);
+      return make_barrier_plan(own);
     default:
       return make_rank_plan(*schedule, options.elements, rank);
   }

@@ -114,31 +114,30 @@ RankPlan NetPlans::by_blocks(const Call& call, const Schedule& schedule) const {
 
 // What a schedule says nothing about, or nothing is to be moved for.
 RankPlan NetPlans::direct(const Call& call) const {
-  const Seat seat{.rank = options_.rank, .ranks = options_.ranks};
+  const RankAndSize own{.rank = options_.rank, .ranks = options_.ranks};
   const std::vector<Block> equal = equal_blocks(options_.ranks, call.count);
   switch (call.kind) {
     case OperationKind::all_to_all:
-      return make_all_to_all_plan(seat, equal, equal);
+      return make_all_to_all_plan(own, equal, equal);
     case OperationKind::all_to_all_v:
-      return make_all_to_all_plan(seat, blocks_of(call.send_counts, call.send_displacements),
+      return make_all_to_all_plan(own, blocks_of(call.send_counts, call.send_displacements),
                                   blocks_of(call.recv_counts, call.recv_displacements));
     case OperationKind::gather:
-      return make_gather_plan(seat, call.other, call.count, call.other == options_.rank ? equal : std::vector<Block>());
+      return make_gather_plan(own, call.other, call.count, call.other == options_.rank ? equal : std::vector<Block>());
     case OperationKind::scatter:
-      return make_scatter_plan(seat, call.other, call.other == options_.rank ? equal : std::vector<Block>(),
-                               call.count);
+      return make_scatter_plan(own, call.other, call.other == options_.rank ? equal : std::vector<Block>(), call.count);
     default:
-      return make_barrier_plan(seat);
+      return make_barrier_plan(own);
   }
 }
 
 // One rank gives itself what it has.
 RankPlan NetPlans::alone(const Call& call) const {
-  const Seat seat{.rank = 0, .ranks = 1};
+  const RankAndSize own{.rank = 0, .ranks = 1};
   const Block sent{.at = call.send_displacements.empty() ? 0 : call.send_displacements[0],
                    .count = call.kind == OperationKind::all_to_all_v ? call.send_counts[0] : call.send_elements(0, 1)};
   const Block received{.at = call.recv_displacements.empty() ? 0 : call.recv_displacements[0], .count = sent.count};
-  return make_all_to_all_plan(seat, std::span(&sent, 1), std::span(&received, 1));
+  return make_all_to_all_plan(own, std::span(&sent, 1), std::span(&received, 1));
 }
 
 // ---- Connections ----
