@@ -1,8 +1,6 @@
 #include "banyan/plan/hubs.h"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
 #include <utility>
 #include <vector>
 
