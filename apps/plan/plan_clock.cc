@@ -13,6 +13,9 @@ void PlanClock::phase_begins(Phase phase) {
     case Phase::switches:
       progress_.say("computing capacities");
       break;
+    case Phase::one_root:
+      progress_.say("planning trees of one root");
+      break;
     case Phase::packing:
       progress_.say("packing trees");
       break;

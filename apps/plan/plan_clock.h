@@ -34,7 +34,7 @@ class PlanClock : public plan::PlanObserver {
   Progress& progress_;
   Stopwatch since_phase_;
   std::optional<Phase> phase_;
-  std::array<double, 4> seconds_{};
+  std::array<double, 5> seconds_{};
 };
 
 }  // namespace banyan::app

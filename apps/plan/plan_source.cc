@@ -35,7 +35,8 @@ CheckedPlan plan_and_verify(const Fabric& fabric, const Collective& collective, 
   return {.plan = std::move(plan),
           .seconds = {.bound = clock.seconds(plan::PlanObserver::Phase::bound),
                       .switches = clock.seconds(plan::PlanObserver::Phase::switches),
-                      .packing = clock.seconds(plan::PlanObserver::Phase::packing),
+                      .packing = clock.seconds(plan::PlanObserver::Phase::one_root) +
+                                 clock.seconds(plan::PlanObserver::Phase::packing),
                       .lowering = clock.seconds(plan::PlanObserver::Phase::lowering),
                       .verify = verifying.seconds(),
                       .total = total.seconds()}};

@@ -61,10 +61,11 @@ TEST_P(FromSomeRoots, BroadcastIsLowAtTheBound) {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, FromSomeRoots,
                          ::testing::Values(Height{"dgx-h100:64", 4}, Height{"fat-tree:k=8", 2},
-                                           Height{"torus:8x8x8", 16},
+                                           Height{"torus:8x8x8", 13},
                                            Height{"leaf-spine:leaves=16,hosts=16,spines=8", 3},
                                            Height{"rail:boxes=16,gpus=8,spines=2", 4},
-                                           Height{"dragonfly:groups=17,routers=4,hosts=4", 7}));
+                                           Height{"dragonfly:groups=17,routers=4,hosts=4", 4}, Height{"torus:4x8", 7},
+                                           Height{"mi250:4", 12}, Height{"mi250:8", 14}));
 
 TEST(Broadcast, ReachesTheBoundOnRandomFabrics) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
@@ -81,8 +82,60 @@ TEST(Broadcast, ReachesTheBoundOnRandomFabrics) {
   }
 }
 
+// Of a plan that the verifier accepts.
+uint32_t height_with(const char* spec, const ForestOptions& options, double* part_of_bound = nullptr) {
+  const Fabric fabric = fabric::generate_fabric(spec);
+  const Collective broadcast = Collective::make(fabric, {.kind = CollectiveKind::broadcast});
+  const ForestPlan plan = plan_forest(fabric, broadcast, options);
+  const schedule::Verdict verdict = verify(plan.schedule, plan.seconds_per_byte);
+  EXPECT_TRUE(verdict.valid) << verdict.reason;
+  if (part_of_bound) *part_of_bound = plan.bound.seconds_per_byte.to_double() / plan.seconds_per_byte.to_double();
+  return heights(plan.schedule).max;
+}
+
+TEST(Broadcast, KeepsTheBoundBelowTheHeightsThatItReachesAnyway) {
+  for (const Height& limit : {Height{"star:8", 2}, Height{"torus:8x8", 9}, Height{"dgx-h100:8", 4},
+                              Height{"leaf-spine:leaves=8,hosts=8,spines=2", 3}, Height{"mi250:2", 10}}) {
+    SCOPED_TRACE(limit.fabric);
+    double part = 0;
+    EXPECT_LE(height_with(limit.fabric, {.max_height = limit.most}, &part), limit.most);
+    EXPECT_EQ(part, 1);
+  }
+}
+
+TEST(Broadcast, AFixedNumberOfTreesIsLow) {
+  const auto low = [](const char* spec, uint64_t trees) { return height_with(spec, {.trees = trees}); };
+  EXPECT_LE(low("torus:8x8", 4), 9u);
+  EXPECT_LE(low("dgx-h100:8", 56), 4u);
+  EXPECT_LE(low("dgx-h100:8", 100), 6u);
+  EXPECT_LE(low("star:8", 7), 2u);
+  EXPECT_LE(low("star:8", 64), 2u);
+}
+
+class HeardPhases : public PlanObserver {
+ public:
+  void phase_begins(Phase phase) override { phase_ = phase; }
+  void progress(double fraction) override {
+    reports_ += phase_ == Phase::one_root ? 1 : 0;
+    EXPECT_TRUE(fraction >= 0 && fraction <= 1) << fraction;
+  }
+  int reports() const { return reports_; }
+
+ private:
+  Phase phase_ = Phase::bound;
+  int reports_ = 0;  // while trees of one root are planned
+};
+
+TEST(Broadcast, TellsOfItsProgress) {
+  for (const char* spec : {"torus:8x8x8", "dgx-h100:8", "mi250:4"}) {
+    HeardPhases heard;
+    height_with(spec, {.observer = &heard});
+    EXPECT_GE(heard.reports(), 10) << spec;
+  }
+}
+
 TEST(Broadcast, IsTheSameEveryTime) {
-  for (const char* spec : {"torus:4x4", "dgx-h100:4"}) {
+  for (const char* spec : {"torus:4x4", "dgx-h100:4", "mi250:2"}) {
     const Fabric fabric = fabric::generate_fabric(spec);
     const Collective broadcast = Collective::make(fabric, {.kind = CollectiveKind::broadcast});
     const ForestPlan a = plan_forest(fabric, broadcast), b = plan_forest(fabric, broadcast);

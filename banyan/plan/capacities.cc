@@ -245,4 +245,8 @@ TreeCapacities capacities_for(int64_t trees_per_weight, const Network& network, 
                        collective);
 }
 
+bool balance_switches(const Network& network, std::vector<int64_t>& capacity, const std::vector<int64_t>& supply) {
+  return SwitchBalancer(network, capacity, supply).balance() == SwitchBalancer::kNone;
+}
+
 }  // namespace banyan::plan

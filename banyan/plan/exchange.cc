@@ -13,22 +13,23 @@ constexpr uint32_t kNowhere = UINT32_MAX;
 constexpr int64_t kMostTrees = 64;
 constexpr size_t kMostUnitsIn = 256;
 constexpr uint64_t kMostPlaces = uint64_t{1} << 20;
-// Steps and changes of depth that one annealing may make, for each vertex of each tree and at most.
-constexpr uint64_t kAnnealingWorkPerPlace = 20'000, kMostAnnealingWork = 150'000'000;
-constexpr int kAims = 8;
-// The first annealing for an aim begins with the trees as they have grown and keeps near them: it is cool, and cutting
-// a vertex off costs as much as the whole height. On small networks more follow, which begin hot, where cutting off is
-// cheap; on large ones these would take too long to cool down. Temperatures and prices are in levels of depth.
+// Steps and changes of depth that one annealing may make, for each vertex of each tree and at most. Lowering by one
+// level that is possible seldom needs half of it.
+constexpr uint64_t kWorkPerPlace = 10'000, kMostWork = 60'000'000;
+// Temperatures and prices are in levels of depth. Where trees are lowered level by level they are kept together: it is
+// cool, and cutting a vertex off costs as much as the whole height. If that ends close above the least height, small
+// networks are tried from hot, too, where cutting off is cheap; large ones would take too long to cool down.
 constexpr double kCool = 0.6, kHot = 4, kColdest = 0.12;
 constexpr uint32_t kCheapCut = 2;
-constexpr int kHotAnnealings = 6;
-constexpr uint64_t kMostHotWork = 20'000'000;
+constexpr int kRestarts = 2, kHotAnnealings = 6;
+constexpr uint64_t kMostHotWork = 16'000'000;
+constexpr uint64_t kStepsBetweenReports = 1 << 14;
 
 // The trees, and of every vertex the units over which they come to it.
 class Assignment {
  public:
   Assignment(const Network& network, std::span<const int64_t> capacity, uint32_t root, uint32_t trees)
-      : network_(network), root_(root), trees_(trees), vertices_(network.vertex_count()), units_(vertices_) {
+      : network_(&network), root_(root), trees_(trees), vertices_(network.vertex_count()), units_(vertices_) {
     for (uint32_t a = 0; a < network.arcs().size(); ++a) {
       const uint32_t head = network.arcs()[a].head;
       for (int64_t i = 0; head != root && i < std::min<int64_t>(capacity[a], trees); ++i)
@@ -111,6 +112,8 @@ class Assignment {
     if (other != kNowhere) come_over(other, v, own);
   }
 
+  uint32_t height() const { return *std::ranges::max_element(depth_); }
+
   Packing packing() const {
     Packing packing;
     for (uint32_t tree = 0; tree < trees_; ++tree) {
@@ -137,7 +140,7 @@ class Assignment {
   static constexpr uint32_t kDoesNotCost = 0;
 
   size_t at(uint32_t tree, uint32_t v) const { return size_t{tree} * vertices_ + v; }
-  uint32_t tail(uint32_t v, uint32_t unit) const { return network_.arcs()[units_[v][unit].arc].tail; }
+  uint32_t tail(uint32_t v, uint32_t unit) const { return network_->arcs()[units_[v][unit].arc].tail; }
 
   // kNowhere: cut off from the root.
   int64_t cost_of(uint32_t depth) const { return depth == kNowhere ? price_of_cut_ : depth <= aim_ ? 0 : depth - aim_; }
@@ -216,8 +219,8 @@ class Assignment {
     depth_[place] = depth;
   }
 
-  const Network& network_;
-  const uint32_t root_, trees_, vertices_;
+  const Network* network_;
+  uint32_t root_, trees_, vertices_;
   std::vector<std::vector<Unit>> units_;  // by vertex
   // By tree and vertex; children are linked lists.
   std::vector<uint32_t> unit_, depth_, first_child_, next_, previous_, place_of_bad_;
@@ -228,64 +231,110 @@ class Assignment {
   uint64_t work_ = 0;
 };
 
-// Exchanges until nothing is deeper than the aim; false when the work is used up before.
-bool anneal(Assignment& trees, double hottest, uint64_t work, std::mt19937_64& random) {
-  const uint64_t begun = trees.work();
-  std::uniform_real_distribution<double> uniform;
-  for (uint64_t steps = 0; !trees.is_done(); ++steps) {
-    const double done = static_cast<double>(trees.work() - begun + steps) / static_cast<double>(work);
-    if (done >= 1) return false;
-    const double temperature = hottest * std::pow(kColdest / hottest, done);
-    uint32_t tree = 0, v = 0;
-    trees.choose(random, tree, v);
-    const uint32_t own = trees.unit(tree, v), unit = static_cast<uint32_t>(random() % trees.units_in(v));
-    if (unit == own) continue;
-    const int64_t before = trees.cost();
-    trees.exchange(tree, v, unit);
-    const int64_t worse = trees.cost() - before;
-    if (worse > 0 && uniform(random) >= std::exp(-static_cast<double>(worse) / temperature))
-      trees.exchange(tree, v, own);
-  }
-  return true;
-}
+// The search: an assignment, lowered by annealings.
+class Exchange {
+ public:
+  // `least`: the height that the search is content with.
+  Exchange(const OneRoot& problem, uint32_t least, uint64_t work)
+      : problem_(problem), least_(least), work_(work), trees_(grown()) {}
 
-uint32_t most_hops(const Network& network, uint32_t root) {
-  std::vector<uint32_t> hops(network.vertex_count(), kNowhere), queue{root};
-  hops[root] = 0;
-  for (size_t i = 0; i < queue.size(); ++i) {
-    for (const uint32_t a : network.out_arcs(queue[i])) {
-      uint32_t& next = hops[network.arcs()[a].head];
-      if (next != kNowhere) continue;
-      next = hops[queue[i]] + 1;
-      queue.push_back(network.arcs()[a].head);
+  // Whether every vertex has a unit of arcs for every tree.
+  bool has_enough() const { return trees_.has_enough(); }
+
+  std::optional<Packing> pack() {
+    // 1. Level by level down from loose.
+    descend();
+    if (!best_ || height_ == least_ || height_ > least_ + least_ / 2 || work_ == kMostWork) return std::move(best_);
+    // 2. The same again: the choices are others now.
+    for (int again = 0; height_ > least_ && again < kRestarts; ++again) {
+      trees_ = grown();
+      descend();
     }
+    // 3. From hot, each time from where the last attempt ended.
+    for (int hot = 0; height_ > least_ && hot < kHotAnnealings && (hot + 1) * work_ <= kMostHotWork; ++hot) {
+      if (!reach(least_, {.hottest = kHot, .price_of_cut = kCheapCut}, work_)) descend();
+    }
+    return std::move(best_);
   }
-  return hops[queue.back()];
-}
+
+ private:
+  struct Manner {
+    double hottest = kCool;
+    uint32_t price_of_cut = 0;
+  };
+
+  // All trees side by side, level by level.
+  Assignment grown() const {
+    Assignment trees(problem_.network, problem_.capacity, problem_.root, static_cast<uint32_t>(problem_.supply));
+    if (trees.has_enough()) trees.grow();
+    return trees;
+  }
+
+  // From where the trees are: first until nothing is cut off or very deep, then lower and lower until that fails.
+  void descend() {
+    bool whole = false;
+    for (uint32_t aim = 2 * least_; !whole && aim <= 8 * least_; aim *= 2) whole = reach_cool(aim);
+    while (whole && trees_.height() > least_) whole = reach_cool(trees_.height() - 1);
+  }
+
+  bool reach_cool(uint32_t aim) { return reach(aim, {.price_of_cut = aim}, work_ / 2); }
+
+  // Exchanges until nothing is deeper than the aim; false when the work is used up before.
+  bool reach(uint32_t aim, const Manner& manner, uint64_t work) {
+    trees_.aim_at(aim, manner.price_of_cut);
+    if (!anneal(manner.hottest, work)) return false;
+    const uint32_t height = trees_.height();
+    if (best_ && height >= height_) return true;
+    best_ = trees_.packing();
+    height_ = height;
+    return true;
+  }
+
+  bool anneal(double hottest, uint64_t work) {
+    const uint64_t begun = trees_.work();
+    std::uniform_real_distribution<double> uniform;
+    for (uint64_t steps = 0; !trees_.is_done(); ++steps) {
+      const double done = static_cast<double>(trees_.work() - begun + steps) / static_cast<double>(work);
+      if (done >= 1) return false;
+      if (problem_.progress && steps % kStepsBetweenReports == 0) problem_.progress(done);
+      const double temperature = hottest * std::pow(kColdest / hottest, done);
+      uint32_t tree = 0, v = 0;
+      trees_.choose(random_, tree, v);
+      const uint32_t own = trees_.unit(tree, v), unit = static_cast<uint32_t>(random_() % trees_.units_in(v));
+      if (unit == own) continue;
+      const int64_t before = trees_.cost();
+      trees_.exchange(tree, v, unit);
+      const int64_t worse = trees_.cost() - before;
+      // The same exchange once more undoes it.
+      if (worse > 0 && uniform(random_) >= std::exp(-static_cast<double>(worse) / temperature))
+        trees_.exchange(tree, v, own);
+    }
+    return true;
+  }
+
+  const OneRoot& problem_;
+  const uint32_t least_;
+  const uint64_t work_;
+  std::mt19937_64 random_{1};
+  Assignment trees_;
+  std::optional<Packing> best_;
+  uint32_t height_ = 0;  // of the best
+};
 
 }  // namespace
 
-std::optional<Packing> pack_by_exchange(const Network& network, std::span<const int64_t> capacity, uint32_t root,
-                                        int64_t supply) {
-  const uint64_t places = static_cast<uint64_t>(supply) * network.vertex_count();
-  if (network.vertex_count() != network.terminal_count() || supply > kMostTrees || places > kMostPlaces)
+std::optional<Packing> pack_by_exchange(const OneRoot& problem) {
+  const Network& network = problem.network;
+  const uint64_t places = static_cast<uint64_t>(problem.supply) * network.vertex_count();
+  if (network.vertex_count() != network.terminal_count() || problem.supply > kMostTrees || places > kMostPlaces)
     return std::nullopt;
-  Assignment trees(network, capacity, root, static_cast<uint32_t>(supply));
-  if (!trees.has_enough()) return std::nullopt;
-  trees.grow();
-  std::mt19937_64 random(1);
   // The root hands each of several trees to a neighbour of its own, from where some are one hop further on.
-  uint32_t aim = most_hops(network, root) + (supply > 1 ? 1 : 0);
-  const uint64_t work = std::min(kAnnealingWorkPerPlace * places, kMostAnnealingWork);
-  for (int i = 0; i < kAims; ++i, aim += 1 + aim / 8) {
-    trees.aim_at(aim, aim);
-    if (anneal(trees, kCool, work, random)) return trees.packing();
-    trees.aim_at(aim, kCheapCut);
-    for (int annealing = 1; annealing <= kHotAnnealings && annealing * work <= kMostHotWork; ++annealing) {
-      if (anneal(trees, kHot, work, random)) return trees.packing();
-    }
-  }
-  return std::nullopt;
+  const uint32_t least = most_hops(network, problem.root) + (problem.supply > 1 ? 1 : 0);
+  Exchange exchange(problem, least, std::min(kWorkPerPlace * places, kMostWork));
+  if (!exchange.has_enough()) return std::nullopt;
+  auto packing = exchange.pack();
+  if (packing && problem.max_height && height_of(*packing) > *problem.max_height) return std::nullopt;
+  return packing;
 }
 
 }  // namespace banyan::plan

@@ -9,9 +9,8 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/plan/capacities.h"
-#include "banyan/plan/exchange.h"
-#include "banyan/plan/hubs.h"
 #include "banyan/plan/network.h"
+#include "banyan/plan/one_root.h"
 #include "banyan/plan/packing.h"
 #include "banyan/plan/rotation.h"
 #include "banyan/plan/shortest_paths.h"
@@ -61,20 +60,34 @@ std::optional<Packing> pack(const Network& network, const Fabric& fabric, const 
   return pack_trees(network, capacities.capacity, capacities.supply, packing_options(options));
 }
 
-// Trees of a single root, where they are low: single trees grown one after the other come out as tall as chains.
-std::optional<HubPacking> pack_one_root(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
-                                        const ForestOptions& options) {
+// The same where one participant roots all trees: these are planned together if they can be.
+std::optional<OneRootPacking> pack_rooted(const Network& network, const Fabric& fabric,
+                                          const TreeCapacities& capacities, const ForestOptions& options) {
   const auto owes = [](int64_t units) { return units > 0; };
-  if (options.trees || std::ranges::count_if(capacities.supply, owes) != 1) return std::nullopt;
+  if (std::ranges::count_if(capacities.supply, owes) != 1) return std::nullopt;
   const auto root = std::ranges::find_if(capacities.supply, owes);
-  const uint32_t from = static_cast<uint32_t>(root - capacities.supply.begin());
-  if (auto packing = pack_by_exchange(network, capacities.capacity, from, *root))
-    return HubPacking{.packing = std::move(*packing)};
   // No arc has a capacity of more than all trees once for each terminal (capacities.cc), and sums over arcs are
   // counted in 64 bits.
-  const int64_t most_units =
+  const int64_t countable =
       (int64_t{1} << 61) / (network.terminal_count() + int64_t{1}) / static_cast<int64_t>(network.arcs().size());
-  return pack_over_hubs(network, fabric, capacities.capacity, from, *root, most_units);
+  begin(options, PlanObserver::Phase::one_root);
+  return pack_one_root({.network = network,
+                        .fabric = fabric,
+                        .capacity = capacities.capacity,
+                        .root = static_cast<uint32_t>(root - capacities.supply.begin()),
+                        .supply = *root,
+                        .most_units = options.trees ? *root : countable,
+                        .max_height = options.max_height,
+                        .progress = packing_options(options).progress});
+}
+
+std::optional<OneRootPacking> pack_any(const Network& network, const Fabric& fabric, const TreeCapacities& capacities,
+                                       const ForestOptions& options) {
+  if (auto packing = pack_rooted(network, fabric, capacities, options)) return packing;
+  begin(options, PlanObserver::Phase::packing);
+  auto packing = pack(network, fabric, capacities, options);
+  if (!packing) return std::nullopt;
+  return OneRootPacking{.packing = std::move(*packing)};
 }
 
 // Under a height limit the cut condition is necessary, no longer sufficient. Widens the time step by step from the
@@ -89,11 +102,11 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
   }
   const Fraction start = least_time(trees, network, collective, witness);
   const auto attempt = [&](int64_t part) {
-    return pack(network, fabric, capacities_at(start * Fraction(part, kTimeParts), trees, network, fabric, collective),
-                options);
+    const Fraction time = start * Fraction(part, kTimeParts);
+    return pack_any(network, fabric, capacities_at(time, trees, network, fabric, collective), options);
   };
   int64_t low = kTimeParts, high = kTimeParts;
-  std::optional<Packing> best = attempt(high);
+  auto best = attempt(high);
   for (int64_t widening = kTimeParts / 32; !best; widening *= 2) {
     low = high;
     high = kTimeParts + widening;
@@ -105,7 +118,7 @@ Phase plan_low_phase(Network network, const Fabric& fabric, const Collective& co
     (found ? high : low) = middle;
     if (found) best = std::move(found);
   }
-  return {.network = std::move(network), .trees_per_weight = trees, .packing = std::move(*best)};
+  return {.network = std::move(network), .trees_per_weight = trees * best->parts, .packing = std::move(best->packing)};
 }
 
 // What one direction of a collective has to pack.
@@ -137,18 +150,14 @@ void make_units_common(Problem& gather, Problem& spread, const Fabric& fabric, c
 }
 
 Phase solve(Problem problem, const Fabric& fabric, const Collective& collective, const ForestOptions& options) {
-  begin(options, PlanObserver::Phase::packing);
   const int64_t trees = problem.capacities.trees_per_weight;
   if (options.max_height)
     return plan_low_phase(std::move(problem.network), fabric, collective, problem.witness, trees, options);
-  if (auto low = pack_one_root(problem.network, fabric, problem.capacities, options)) {
-    return {.network = std::move(problem.network),
-            .trees_per_weight = trees * low->parts,
-            .packing = std::move(low->packing)};
-  }
-  std::optional<Packing> packing = pack(problem.network, fabric, problem.capacities, options);
-  CHECK(packing.has_value()) << "no packing although the cut condition holds";
-  return {.network = std::move(problem.network), .trees_per_weight = trees, .packing = std::move(*packing)};
+  auto packed = pack_any(problem.network, fabric, problem.capacities, options);
+  CHECK(packed.has_value()) << "no packing although the cut condition holds";
+  return {.network = std::move(problem.network),
+          .trees_per_weight = trees * packed->parts,
+          .packing = std::move(packed->packing)};
 }
 
 // For each link its opposite of the same bandwidth, or nothing when some link has none.

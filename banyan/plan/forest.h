@@ -20,7 +20,7 @@ namespace banyan::plan {
 class PlanObserver {
  public:
   virtual ~PlanObserver() = default;
-  enum class Phase { bound, switches, packing, lowering };
+  enum class Phase { bound, switches, one_root, packing, lowering };
   virtual void phase_begins(Phase phase) = 0;
   virtual void progress(double fraction_done) = 0;
 };

@@ -1,13 +1,12 @@
 #include "banyan/plan/hubs.h"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "banyan/plan/cut_condition.h"
 #include "banyan/plan/cut_ledger.h"
+#include "banyan/plan/root_flow.h"
 #include "banyan/plan/rotation.h"
 #include "banyan/plan/tree_grower.h"
 
@@ -21,142 +20,34 @@ constexpr uint64_t kGrowthWork = 20'000'000;
 constexpr int64_t kWaySplits = 64;
 constexpr uint32_t kNotReached = UINT32_MAX;
 
-// Units of one way from the root to a terminal.
-struct Way {
-  std::vector<uint32_t> arcs;
-  int64_t units = 0;
-};
-
-// A flow from the root, sent along shortest ways first.
-class RootFlow {
- public:
-  RootFlow(const Network& network, std::span<const int64_t> capacity, uint32_t root)
-      : network_(&network), room_(capacity.begin(), capacity.end()), flow_(capacity.size(), 0), root_(root) {}
-
-  // Sends up to `units` more to the terminal; returns how many of them there was no room for.
-  int64_t send(uint32_t terminal, int64_t units) {
-    while (units > 0 && search(terminal)) {
-      int64_t most = units;
-      walk_back(terminal, [&](uint32_t a, bool forward) { most = std::min(most, forward ? room_[a] : flow_[a]); });
-      walk_back(terminal, [&](uint32_t a, bool forward) {
-        room_[a] += forward ? -most : most;
-        flow_[a] += forward ? most : -most;
-      });
-      units -= most;
-    }
-    return units;
-  }
-
-  int64_t on(uint32_t arc) const { return flow_[arc]; }
-  // After a send() that fell short: whether the root could still reach a vertex.
-  bool still_reaches(uint32_t vertex) const { return came_by_[vertex] != kNotReached; }
-
-  // Takes a way to the terminal, of at most `units` units, out of the flow.
-  Way take_way(uint32_t terminal, int64_t units) {
-    search_flow(terminal);
-    Way way{.arcs = {}, .units = units};
-    for (uint32_t v = terminal; v != root_; v = network_->arcs()[way.arcs.back()].tail) {
-      way.arcs.push_back(came_by_[v] / 2);
-      way.units = std::min(way.units, flow_[way.arcs.back()]);
-    }
-    for (const uint32_t a : way.arcs) flow_[a] -= way.units;
-    std::reverse(way.arcs.begin(), way.arcs.end());
-    return way;
-  }
-
- private:
-  // came_by_: twice the arc, and one more where it was walked against its direction.
-  bool search(uint32_t terminal) {
-    begin_search();
-    for (size_t i = 0; i < queue_.size() && came_by_[terminal] == kNotReached; ++i) {
-      for (const uint32_t a : network_->out_arcs(queue_[i])) {
-        if (room_[a] > 0) reach(network_->arcs()[a].head, 2 * a);
-      }
-      for (const uint32_t a : network_->in_arcs(queue_[i])) {
-        if (flow_[a] > 0) reach(network_->arcs()[a].tail, 2 * a + 1);
-      }
-    }
-    return came_by_[terminal] != kNotReached;
-  }
-
-  void search_flow(uint32_t terminal) {
-    begin_search();
-    for (size_t i = 0; i < queue_.size() && came_by_[terminal] == kNotReached; ++i) {
-      for (const uint32_t a : network_->out_arcs(queue_[i])) {
-        if (flow_[a] > 0) reach(network_->arcs()[a].head, 2 * a);
-      }
-    }
-  }
-
-  void begin_search() {
-    came_by_.assign(network_->vertex_count(), kNotReached);
-    came_by_[root_] = kNotReached - 1;
-    queue_.assign(1, root_);
-  }
-
-  void reach(uint32_t v, uint32_t half) {
-    if (came_by_[v] != kNotReached) return;
-    came_by_[v] = half;
-    queue_.push_back(v);
-  }
-
-  template <typename Visit>
-  void walk_back(uint32_t terminal, const Visit& visit) const {
-    for (uint32_t v = terminal; v != root_;) {
-      const uint32_t a = came_by_[v] / 2;
-      const bool forward = came_by_[v] % 2 == 0;
-      visit(a, forward);
-      v = forward ? network_->arcs()[a].tail : network_->arcs()[a].head;
-    }
-  }
-
-  const Network* network_;
-  std::vector<int64_t> room_, flow_;
-  uint32_t root_;
-  std::vector<uint32_t> came_by_, queue_;
-};
-
-// The terminals beyond the narrowest cut nearest to the root that has the last terminal reached on its far side, if it
-// has nothing to spare and holds most terminals; otherwise all but the root.
-std::vector<uint32_t> find_hubs(const Network& network, std::span<const int64_t> capacity, uint32_t root,
-                                int64_t supply) {
-  const uint32_t terminals = network.terminal_count();
-  std::vector<uint32_t> beyond, others;
-  RootFlow flow(network, capacity, root);
-  const uint32_t far = (root + terminals / 2) % terminals;
-  flow.send(far, supply);
-  const bool tight = flow.send(far, 1) == 1;
-  for (uint32_t t = 0; t < terminals; ++t) {
-    if (t == root) continue;
-    others.push_back(t);
-    if (tight && !flow.still_reaches(t)) beyond.push_back(t);
-  }
-  return 2 * beyond.size() >= terminals ? beyond : others;
-}
-
+// One packing: stems (what is kept of the allgather's trees) and ways are booked for all hubs first, so that no tree
+// takes what a later one cannot do without; then tree after tree grows from its way and stem over all that is left.
 class HubPacker {
  public:
-  HubPacker(const Network& network, std::span<const int64_t> capacity, uint32_t root, int64_t supply)
-      : network_(network),
-        root_(root),
+  // `capacity` and `supply` in parts of the problem's units.
+  HubPacker(const OneRoot& problem, std::span<const int64_t> capacity, int64_t supply)
+      : problem_(problem),
+        network_(problem.network),
+        root_(problem.root),
         supply_(supply),
         initial_(capacity.begin(), capacity.end()),
         left_(initial_),
-        owed_(network.terminal_count(), 0),
-        ledger_(network),
-        grower_(network, left_, initial_, owed_, ledger_),
-        ways_(network, capacity, root),
-        depth_(network.terminal_count()) {
-    std::vector<int64_t> supplies(network.terminal_count(), 0);
-    supplies[root] = supply;
-    CutCondition(network).find_violated({.capacity = initial_, .supply = supplies}, [&](const VertexSet& cut) {
-      if (!cut[root] && std::ranges::count(cut, 1) > 1) ledger_.learn(cut, 0);
+        owed_(network_.terminal_count(), 0),
+        ledger_(network_),
+        grower_(network_, left_, initial_, owed_, ledger_),
+        ways_(network_, capacity, root_),
+        depth_(network_.terminal_count()) {
+    // Trees must learn the cuts that have nothing to spare before they run into them.
+    std::vector<int64_t> supplies(network_.terminal_count(), 0);
+    supplies[root_] = supply;
+    CutCondition(network_).find_violated({.capacity = initial_, .supply = supplies}, [&](const VertexSet& cut) {
+      if (!cut[root_] && std::ranges::count(cut, 1) > 1) ledger_.learn(cut, 0);
     });
   }
 
   // Trees of `units` for each hub, which follow those that it has in `allgather`. A hub that is left without a tree is
   // served first in the next attempt, and the cut that had nothing left is kept for those who need it.
-  std::optional<Packing> pack(std::vector<uint32_t> hubs, int64_t units, const Packing& allgather,
+  std::optional<Packing> pack(std::vector<uint32_t> hubs, std::span<const int64_t> units, const Packing& allgather,
                               const TreeGrower::Limits& limits, uint64_t work) {
     limits_ = limits;
     const uint64_t begun = grower_.work();
@@ -181,22 +72,27 @@ class HubPacker {
   };
 
   // Takes what stems and the ways to the hubs need out of the capacity; false when there are no such ways.
-  bool book_ways(const std::vector<uint32_t>& hubs, int64_t units, const Packing& allgather) {
+  bool book_ways(const std::vector<uint32_t>& hubs, std::span<const int64_t> units, const Packing& allgather) {
     std::ranges::copy(initial_, left_.begin());
-    for (const uint32_t hub : hubs) owed_[hub] = units;
+    std::ranges::copy(units, owed_.begin());
     ledger_.recount([&](const VertexSet& cut) { return slack(cut); });
     packing_ = {};
+    done_ = 0;
     stems_.assign(network_.terminal_count(), {});
+    std::vector<int64_t> bare(units.begin(), units.end());  // by hub: without a stem
     for (const PackedTree& tree : allgather.trees) {
-      if (owed_[tree.root] > 0) stems_[tree.root].push_back(stem_of(allgather.paths, tree));
+      const int64_t used = std::min(tree.units, bare[tree.root]);
+      if (used == 0) continue;
+      stems_[tree.root].push_back(stem_of(allgather.paths, tree, used));
+      bare[tree.root] -= used;
     }
     for (const uint32_t hub : hubs) {
-      if (stems_[hub].empty()) stems_[hub].push_back({.units = units, .paths = {}});
+      if (bare[hub] > 0) stems_[hub].push_back({.units = bare[hub], .paths = {}});
       for (const Stem& stem : stems_[hub]) book(stem.paths, -stem.units);
     }
     ways_ = RootFlow(network_, left_, root_);
     for (const uint32_t hub : hubs) {
-      if (ways_.send(hub, units) > 0) return false;
+      if (ways_.send(hub, units[hub]) > 0) return false;
     }
     for (uint32_t a = 0; a < left_.size(); ++a) left_[a] -= ways_.on(a);
     return true;
@@ -243,8 +139,8 @@ class HubPacker {
     return ledger_.learn(cut, slack(cut));
   }
 
-  Stem stem_of(const PathTable& paths, const PackedTree& tree) {
-    Stem stem{.units = tree.units, .paths = {}};
+  Stem stem_of(const PathTable& paths, const PackedTree& tree, int64_t units) {
+    Stem stem{.units = units, .paths = {}};
     std::ranges::fill(depth_, kNotReached);
     depth_[tree.root] = 0;
     for (const uint32_t id : tree.paths) {
@@ -283,7 +179,7 @@ class HubPacker {
       book(stem.paths, units);
       book(std::span(start).first(ways), units);
       ++packing_.growths;
-      if (grower_.grow(root_, units, limits_, start)) {
+      if (grower_.grow(root_, units, limits_, start) && grower_.height() <= limits_.max_height.value_or(UINT32_MAX)) {
         commit(units);
         left -= units;
         stem.units -= units;
@@ -306,8 +202,11 @@ class HubPacker {
     }
     packing_.trees.push_back(std::move(tree));
     ledger_.commit(units);
+    done_ += units;
+    if (problem_.progress) problem_.progress(static_cast<double>(done_) / static_cast<double>(supply_));
   }
 
+  const OneRoot& problem_;
   const Network& network_;
   const uint32_t root_;
   const int64_t supply_;
@@ -321,63 +220,51 @@ class HubPacker {
   RootFlow ways_;                         // to hubs of trees to come
   std::vector<uint32_t> depth_;           // scratch, by terminal
   Packing packing_;
+  int64_t done_ = 0;  // units of trees in it
 };
-
-// Trees of the hubs in what the ways to them leave, by the search that cannot fail where the cut condition holds.
-std::optional<Packing> pack_beside_ways(const Network& network, std::span<const int64_t> capacity, uint32_t root,
-                                        const std::vector<uint32_t>& hubs, int64_t units) {
-  RootFlow flow(network, capacity, root);
-  std::vector<int64_t> left(capacity.begin(), capacity.end()), supply(network.terminal_count(), 0);
-  for (const uint32_t hub : hubs) {
-    if (flow.send(hub, units) > 0) return std::nullopt;
-    supply[hub] = units;
-  }
-  for (uint32_t a = 0; a < left.size(); ++a) left[a] -= flow.on(a);
-  if (CutCondition(network).find_violated({.capacity = left, .supply = supply})) return std::nullopt;
-  return pack_trees(network, left, supply);
-}
-
-// One tree that goes straight to everybody, where every link of the root's has room for that.
-std::optional<Packing> pack_straight(const Network& network, std::span<const int64_t> capacity, uint32_t root,
-                                     int64_t supply) {
-  const std::vector<int64_t> nothing_owed(network.terminal_count(), 0);
-  CutLedger ledger(network);
-  TreeGrower grower(network, capacity, capacity, nothing_owed, ledger);
-  if (!grower.grow(root, supply, {.max_height = 1, .waits_for_shorter = false})) return std::nullopt;
-  Packing packing{.paths = {}, .trees = {{.root = root, .units = supply, .height = 1}}, .growths = 1};
-  for (const TreeGrower::Edge& edge : grower.edges())
-    packing.trees.front().paths.push_back(packing.paths.intern(grower.path_of(edge)));
-  return packing;
-}
 
 }  // namespace
 
-std::optional<HubPacking> pack_over_hubs(const Network& network, const Fabric& fabric,
-                                         std::span<const int64_t> capacity, uint32_t root, int64_t supply,
-                                         int64_t most_units) {
-  if (auto packing = pack_straight(network, capacity, root, supply)) return HubPacking{.packing = std::move(*packing)};
-  const std::vector<uint32_t> hubs = find_hubs(network, capacity, root, supply);
-  const int64_t count = static_cast<int64_t>(hubs.size()), parts = count / std::gcd(count, supply);
-  if (parts > most_units / supply) return std::nullopt;
-  const int64_t units = supply * parts / count;
-  std::vector<int64_t> wide(capacity.begin(), capacity.end());
-  for (int64_t& c : wide) c *= parts;
-  const std::vector<int64_t> supplies(network.terminal_count(), units);
-  const auto along = [&](const Packing& allgather) -> std::optional<HubPacking> {
-    HubPacker packer(network, wide, root, supply * parts);
-    for (const bool waits : {true, false}) {
-      auto packing = packer.pack(hubs, units, allgather, {.waits_for_shorter = waits}, kGrowthWork);
-      if (packing) return HubPacking{.packing = std::move(*packing), .parts = parts};
-    }
-    return std::nullopt;
-  };
-  const uint32_t height = low_enough(least_height(network));
-  if (const auto allgather = pack_low_by_rotation(network, fabric, wide, supplies, height)) {
-    if (auto packing = along(*allgather)) return packing;
+std::optional<OneRootPacking> pack_over_hubs(const OneRoot& problem) {
+  const Network& network = problem.network;
+  // 1. Who is a hub, for how many units, and into how many parts units are cut for that.
+  const VertexSet near = near_side(network, problem.capacity, problem.root, problem.supply);
+  std::vector<uint32_t> hubs;
+  for (uint32_t t = 0; t < network.terminal_count(); ++t) {
+    if (!near[t]) hubs.push_back(t);
   }
-  if (auto packing = along({})) return packing;
-  const auto allgather = pack_beside_ways(network, wide, root, hubs, units);
-  return allgather ? along(*allgather) : std::nullopt;
+  const auto dealt = deal_out(network, problem.capacity, problem.root, hubs, problem.supply, problem.most_units);
+  if (!dealt) return std::nullopt;
+  std::vector<int64_t> wide(problem.capacity.begin(), problem.capacity.end()), units(network.terminal_count(), 0);
+  for (int64_t& c : wide) c *= dealt->parts;
+  for (size_t i = 0; i < hubs.size(); ++i) units[hubs[i]] = dealt->units[i];
+  // 2. How trees are packed along an allgather: as they come, then lower and lower.
+  HubPacker packer(problem, wide, problem.supply * dealt->parts);
+  // The root comes to its hubs in a hop, from a near side of several in two; after that the allgather's trees follow.
+  const uint32_t hops = std::ranges::count(near, 1) > 1 ? 2 : 1, least = most_hops(network, problem.root);
+  const auto along = [&](const Packing& allgather) -> std::optional<Packing> {
+    const uint32_t low = hops + std::max(height_of(allgather), least);
+    std::optional<Packing> best;
+    for (const bool waits : {true, false}) {
+      TreeGrower::Limits limits{.max_height = problem.max_height, .waits_for_shorter = waits};
+      if (best) limits.max_height = height_of(*best) - 1;
+      while (auto packing = packer.pack(hubs, units, allgather, limits, kGrowthWork)) {
+        best = std::move(packing);
+        if (height_of(*best) <= low) return best;
+        limits.max_height = height_of(*best) - 1;
+      }
+    }
+    return best;
+  };
+  // 3. Along the allgather of a symmetric fabric, which costs little; else along none: all grows from the ways.
+  const std::vector<int64_t> supplies(network.terminal_count(), std::ranges::max(dealt->units));
+  const uint32_t height = low_enough(least_height(network));
+  std::optional<Packing> best;
+  if (const auto allgather = pack_low_by_rotation(network, problem.fabric, wide, supplies, height))
+    best = along(*allgather);
+  if (!best) best = along({});
+  if (!best) return std::nullopt;
+  return OneRootPacking{.packing = std::move(*best), .parts = dealt->parts};
 }
 
 }  // namespace banyan::plan

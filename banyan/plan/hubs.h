@@ -11,29 +11,23 @@
 // left. Nothing promises that this flow exists: then there is no packing of this kind, or not with these hubs. Where it
 // exists the result is exact, for it stays within the capacities and reaches every terminal K times.
 //
+// Where the number of trees is given, no unit may be cut: hubs then get whole units, and perhaps not all of them one.
+//
+// A tree of an allgather may pass the root, which now has no capacity for that; what hung below the root there grows
+// anew (tree_grower.h), perhaps higher. So once all trees stand they are grown again under a limit below the height of
+// the tallest, until that fails or they are as low as a way of a hop or two and the allgather's trees.
+//
 // Which hubs. A tree crosses a cut without anything to spare once, so a hub on the root's side of it could not spread
 // to the other side by itself. Hubs are therefore the terminals beyond the tight cut that lies nearest to the root: on
 // boxes whose NICs bind, those outside the root's box; on a star, all but the root.
 #pragma once
 
-#include <cstdint>
 #include <optional>
-#include <span>
 
-#include "banyan/plan/network.h"
-#include "banyan/plan/packing.h"
+#include "banyan/plan/one_root.h"
 
 namespace banyan::plan {
 
-struct HubPacking {
-  Packing packing;
-  int64_t parts = 1;  // into which each unit of capacity and supply was cut
-};
-
-// `supply` units of trees rooted at `root` within `capacity`, which satisfies the cut condition; nothing when hubs do
-// not lead to any, or when there would be more than `most_units` of supply.
-std::optional<HubPacking> pack_over_hubs(const Network& network, const Fabric& fabric,
-                                         std::span<const int64_t> capacity, uint32_t root, int64_t supply,
-                                         int64_t most_units);
+std::optional<OneRootPacking> pack_over_hubs(const OneRoot& problem);
 
 }  // namespace banyan::plan

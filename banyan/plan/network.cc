@@ -38,6 +38,26 @@ Network::Network(const Fabric& fabric, const Collective& collective, bool revers
   }
   for (const Arc& arc : arcs_)
     bandwidths_.push_back(static_cast<int64_t>(fabric.link(arc.link).bandwidth.bytes_per_second() / unit_));
+  index_arcs();
+}
+
+Network::Network(const Network& whole, std::span<const uint32_t> vertices) : unit_(whole.unit_) {
+  std::vector<uint32_t> vertex_of(whole.vertex_count(), kGone);
+  for (const uint32_t v : vertices) {
+    vertex_of[v] = vertex_count();
+    node_of_.push_back(whole.node_of(v));
+    terminal_count_ += whole.is_terminal(v) ? 1 : 0;
+  }
+  for (uint32_t a = 0; a < whole.arcs().size(); ++a) {
+    const auto& [tail, head, link] = whole.arcs()[a];
+    if (vertex_of[tail] == kGone || vertex_of[head] == kGone) continue;
+    arcs_.push_back({.tail = vertex_of[tail], .head = vertex_of[head], .link = link});
+    bandwidths_.push_back(whole.bandwidths()[a]);
+  }
+  index_arcs();
+}
+
+void Network::index_arcs() {
   build_rows(
       arcs_, node_of_.size(), [](const Arc& arc) { return arc.tail; }, out_start_, out_arcs_);
   build_rows(

@@ -22,6 +22,8 @@ struct Arc {
 class Network {
  public:
   Network(const Fabric& fabric, const Collective& collective, bool reversed);
+  // The part of a network between some of its vertices, given in ascending order. Arcs keep their order.
+  Network(const Network& whole, std::span<const uint32_t> vertices);
 
   uint32_t vertex_count() const { return static_cast<uint32_t>(node_of_.size()); }
   uint32_t terminal_count() const { return terminal_count_; }
@@ -41,6 +43,7 @@ class Network {
                                        uint32_t v) {
     return std::span(ids).subspan(start[v], start[v + 1] - start[v]);
   }
+  void index_arcs();
   void order_terminals();
 
   uint32_t terminal_count_ = 0;
