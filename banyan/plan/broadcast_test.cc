@@ -61,11 +61,11 @@ TEST_P(FromSomeRoots, BroadcastIsLowAtTheBound) {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, FromSomeRoots,
                          ::testing::Values(Height{"dgx-h100:64", 4}, Height{"fat-tree:k=8", 2},
-                                           Height{"torus:8x8x8", 13},
+                                           Height{"torus:8x8x8", 14},
                                            Height{"leaf-spine:leaves=16,hosts=16,spines=8", 3},
                                            Height{"rail:boxes=16,gpus=8,spines=2", 4},
                                            Height{"dragonfly:groups=17,routers=4,hosts=4", 4}, Height{"torus:4x8", 7},
-                                           Height{"mi250:4", 12}, Height{"mi250:8", 14}));
+                                           Height{"mi250:4", 12}, Height{"mi250:8", 15}));
 
 TEST(Broadcast, ReachesTheBoundOnRandomFabrics) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {

@@ -22,7 +22,7 @@ constexpr uint64_t kWorkPerPlace = 10'000, kMostWork = 60'000'000;
 constexpr double kCool = 0.6, kHot = 4, kColdest = 0.12;
 constexpr uint32_t kCheapCut = 2;
 constexpr int kRestarts = 2, kHotAnnealings = 6;
-constexpr uint64_t kMostHotWork = 16'000'000;
+constexpr uint64_t kMostRepeatedWork = 12'000'000;
 constexpr uint64_t kStepsBetweenReports = 1 << 14;
 
 // The trees, and of every vertex the units over which they come to it.
@@ -245,13 +245,14 @@ class Exchange {
     // 1. Level by level down from loose.
     descend();
     if (!best_ || height_ == least_ || height_ > least_ + least_ / 2 || work_ == kMostWork) return std::move(best_);
-    // 2. The same again: the choices are others now.
-    for (int again = 0; height_ > least_ && again < kRestarts; ++again) {
+    // 2. The same again: the choices are others now. Where one level is all that can be won it must be cheap.
+    const auto is_cheap = [&](int times) { return (times + 1) * work_ <= kMostRepeatedWork; };
+    for (int again = 0; again < kRestarts && (height_ > least_ + 1 || (height_ > least_ && is_cheap(again))); ++again) {
       trees_ = grown();
       descend();
     }
     // 3. From hot, each time from where the last attempt ended.
-    for (int hot = 0; height_ > least_ && hot < kHotAnnealings && (hot + 1) * work_ <= kMostHotWork; ++hot) {
+    for (int hot = 0; height_ > least_ && hot < kHotAnnealings && is_cheap(hot); ++hot) {
       if (!reach(least_, {.hottest = kHot, .price_of_cut = kCheapCut}, work_)) descend();
     }
     return std::move(best_);
