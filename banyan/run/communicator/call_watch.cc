@@ -75,17 +75,22 @@ void CallWatch::look(const Look& look) {
 }
 
 // A rank that is gone may have done its part before. All it did can be seen once its going is; so this rank looks at
-// its own work once more before it judges.
+// its own work once more before it judges. Bytes of a rank that has left may come later still than its good-bye, which
+// comes over another connection: they are given the time in which a lost packet is sent again.
 void CallWatch::look_at_ranks(const Look& look) {
-  const uint32_t changes = peers_.changes();
-  if (changes == changes_looked_at_ && look.steps == steps_looked_at_ && look.rank == rank_looked_at_) {
-    if (changes != changes_settled_) expect_nobody_dead();
-    changes_settled_ = changes;
-    expect_present(look);
+  constexpr milliseconds kLastBytes{200};
+  // The changes first: a state that is seen with them, and was not set then, makes the next sight another one.
+  Sight sight{.changes = peers_.changes(), .rank = look.rank, .steps = look.steps};
+  sight.has_left = peers_.health(look.rank) == Health::left;
+  sight.is_anybody_dead = sight.changes != changes_settled_ && peers_.first_dead().has_value();
+  if (sight == last_sight_) {
+    if (sight.is_anybody_dead) expect_nobody_dead();
+    changes_settled_ = sight.changes;
+    if (sight.has_left && time_.now() - left_at_ >= kLastBytes) expect_present(look);
   }
-  changes_looked_at_ = changes;
-  steps_looked_at_ = look.steps;
-  rank_looked_at_ = look.rank;
+  const bool had_left = last_sight_.has_left && last_sight_.rank == sight.rank && last_sight_.steps == sight.steps;
+  if (sight.has_left && !had_left) left_at_ = time_.now();
+  last_sight_ = sight;
 }
 
 void CallWatch::restart_at(TimePoint now, const Look& look) {

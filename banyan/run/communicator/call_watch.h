@@ -54,6 +54,14 @@ class CallWatch {
   Health health_of(uint32_t rank) const;
 
  private:
+  // What a look sees. Two equal ones in a row: this rank has looked at its own work between them.
+  struct Sight {
+    uint32_t changes = 0, rank = 0;  // of liveness; whom this rank waits for
+    uint64_t steps = 0;
+    bool has_left = false, is_anybody_dead = false;
+    friend bool operator==(const Sight&, const Sight&) = default;
+  };
+
   using TimePoint = TimeSource::TimePoint;
   static constexpr uint64_t kUnknown = UINT64_MAX;
   struct Answer {
@@ -83,9 +91,8 @@ class CallWatch {
   const std::unique_ptr<std::atomic<bool>[]> is_mute_;
 
   // Of the last look.
-  uint32_t changes_looked_at_ = 0;
-  uint64_t steps_looked_at_ = 0;
-  uint32_t rank_looked_at_ = 0;
+  Sight last_sight_;
+  TimePoint left_at_;             // when rank `last_sight_.rank` was first seen to have left
   uint32_t changes_settled_ = 0;  // of liveness, up to which nobody is dead
 
   // Since something moved.

@@ -147,6 +147,16 @@ TEST_F(CallWatchOf, MissesARankThatHasLeftOnlyWhereItIsNeeded) {
             "rank 1 has left: it ended its part before this rank's allreduce #1 of 4 float32 sum");
 }
 
+// The good-bye comes over another connection than the bytes before it, which may be on their way yet.
+TEST_F(CallWatchOf, WaitsForTheLastBytesOfARankThatHasLeft) {
+  EXPECT_EQ(stand_still(milliseconds(50)), "");
+  peers_.set(1, Health::left);
+  EXPECT_EQ(stand_still(milliseconds(150)), "");
+  ++look_.steps;
+  EXPECT_EQ(stand_still(milliseconds(150)), "") << "some of them came";
+  EXPECT_THAT(stand_still(milliseconds(100)), HasSubstr("rank 1 has left"));
+}
+
 TEST_F(CallWatchOf, FindsOutSoonThatTheCallsDiffer) {
   for (uint32_t rank = 0; rank < 5; ++rank) peers_.tells(rank, 1, rank == 4 ? 3 : rank + 1, rank == 2 ? 5 : 4);
   EXPECT_THAT(stand_still(seconds(3)), HasSubstr("rank 2 called allreduce #1 of 5 float32 sum"));
