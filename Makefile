@@ -30,12 +30,12 @@ demo: deps configure
 	cmake --build --preset release --target banyan example_allreduce example_gradients
 	tools/demo $(BUILD)/banyan
 
-# Twice as many at a time as there are cores on a small machine: many tests wait for clocks and other processes.
+# More at a time than a small machine has cores: many tests wait for clocks and other processes.
 test: deps-torch all
-	ctest --test-dir $(BUILD) --output-on-failure -j 4 -LE slow
+	ctest --test-dir $(BUILD) --output-on-failure -j 3 -LE slow
 
 test-all: deps-torch deps-page all
-	ctest --test-dir $(BUILD) --output-on-failure -j 4
+	ctest --test-dir $(BUILD) --output-on-failure -j 3
 
 # The package banyan_torch, to where the system's python3 finds it, or to DEST=folder.
 install-torch: deps-torch configure

@@ -224,22 +224,18 @@ TEST(Mismatch, NamesTheRankAndBothCalls) {
 }
 
 TEST(Lost, ATimeoutNamesTheRankThatHasNotCalled) {
-  banyan_config_t config = BANYAN_CONFIG_INIT;
-  config.timeout = 0.3;
-  const auto reports = run_ranks(
-      3,
-      [](banyan_comm_t comm, int rank) -> std::string {
-        int32_t value = 0;
-        const banyan_result_t result = banyan_all_reduce(&value, &value, 1, BANYAN_INT32, BANYAN_SUM, comm, nullptr);
-        if (result != BANYAN_SUCCESS) return "in the first call";
-        if (rank == 1) {
-          banyan_result_t error = BANYAN_SUCCESS;
-          while (error == BANYAN_SUCCESS) banyan_comm_get_async_error(comm, &error);
-          return std::string("told: ") + banyan_last_error(comm);
-        }
-        return banyan_barrier(comm, nullptr) == BANYAN_TIMED_OUT ? banyan_last_error(comm) : "not noticed";
-      },
-      &config);
+  const auto reports = run_ranks(3, [](banyan_comm_t comm, int rank) -> std::string {
+    int32_t value = 0;
+    const banyan_result_t result = banyan_all_reduce(&value, &value, 1, BANYAN_INT32, BANYAN_SUM, comm, nullptr);
+    if (result != BANYAN_SUCCESS) return "in the first call";
+    if (banyan_comm_set_timeout(comm, 0.3) != BANYAN_SUCCESS) return "set timeout";
+    if (rank == 1) {
+      banyan_result_t error = BANYAN_SUCCESS;
+      while (error == BANYAN_SUCCESS) banyan_comm_get_async_error(comm, &error);
+      return std::string("told: ") + banyan_last_error(comm);
+    }
+    return banyan_barrier(comm, nullptr) == BANYAN_TIMED_OUT ? banyan_last_error(comm) : "not noticed";
+  });
   EXPECT_THAT(reports[0], HasSubstr("rank 1 has not called barrier #2; its last was allreduce #1"));
   EXPECT_THAT(reports[2], HasSubstr("rank 1 has not called barrier #2; its last was allreduce #1"));
   EXPECT_THAT(reports[1], HasSubstr("told: "));
