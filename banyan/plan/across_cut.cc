@@ -5,8 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/base/check.h"
 #include "banyan/plan/capacities.h"
 #include "banyan/plan/cut_condition.h"
+#include "banyan/plan/root_flow.h"
 
 namespace banyan::plan {
 namespace {
@@ -257,6 +259,7 @@ class Halves {
     for (const PackedTree& tree : near_trees_.trees) unused.push_back(tree.units);
     std::vector<std::vector<int64_t>> given(exits, std::vector<int64_t>(trees, 0));
     for (uint32_t deepest = 0; std::ranges::any_of(wanted, [](int64_t units) { return units > 0; }); ++deepest) {
+      CHECK(deepest < exits) << "near trees and crossings have not the same units";
       for (uint32_t exit = 0; exit < exits; ++exit) {
         while (wanted[exit] > 0 && augment(exit, deepest, wanted, unused, given)) {
         }

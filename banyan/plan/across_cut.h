@@ -19,7 +19,6 @@
 #include <optional>
 
 #include "banyan/plan/one_root.h"
-#include "banyan/plan/root_flow.h"
 
 namespace banyan::plan {
 

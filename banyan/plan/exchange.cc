@@ -330,7 +330,7 @@ std::optional<Packing> pack_by_exchange(const OneRoot& problem) {
   if (network.vertex_count() != network.terminal_count() || problem.supply > kMostTrees || places > kMostPlaces)
     return std::nullopt;
   // The root hands each of several trees to a neighbour of its own, from where some are one hop further on.
-  const uint32_t least = most_hops(network, problem.root) + (problem.supply > 1 ? 1 : 0);
+  const uint32_t least = least_height_from(network, problem.root) + (problem.supply > 1 ? 1 : 0);
   Exchange exchange(problem, least, std::min(kWorkPerPlace * places, kMostWork));
   if (!exchange.has_enough()) return std::nullopt;
   auto packing = exchange.pack();

@@ -241,7 +241,7 @@ std::optional<OneRootPacking> pack_over_hubs(const OneRoot& problem) {
   // 2. How trees are packed along an allgather: as they come, then lower and lower.
   HubPacker packer(problem, wide, problem.supply * dealt->parts);
   // The root comes to its hubs in a hop, from a near side of several in two; after that the allgather's trees follow.
-  const uint32_t hops = std::ranges::count(near, 1) > 1 ? 2 : 1, least = most_hops(network, problem.root);
+  const uint32_t hops = std::ranges::count(near, 1) > 1 ? 2 : 1, least = least_height_from(network, problem.root);
   const auto along = [&](const Packing& allgather) -> std::optional<Packing> {
     const uint32_t low = hops + std::max(height_of(allgather), least);
     std::optional<Packing> best;

@@ -33,30 +33,11 @@ uint32_t height_of(const Packing& packing) {
   return height;
 }
 
-uint32_t most_hops(const Network& network, uint32_t root) {
-  std::vector<uint32_t> hops(network.vertex_count(), UINT32_MAX);
-  std::vector<std::vector<uint32_t>> levels{{root}};
-  hops[root] = 0;
-  for (uint32_t level = 0;; ++level) {
-    levels.emplace_back();
-    for (size_t i = 0; i < levels[level].size(); ++i) {
-      for (const uint32_t a : network.out_arcs(levels[level][i])) {
-        const uint32_t next = network.arcs()[a].head;
-        if (hops[next] != UINT32_MAX) continue;
-        // A switch belongs to the hop that is under way; a terminal ends it.
-        hops[next] = level + 1;
-        levels[network.is_terminal(next) ? level + 1 : level].push_back(next);
-      }
-    }
-    if (levels[level + 1].empty()) return level;
-  }
-}
-
 std::optional<OneRootPacking> pack_one_root(const OneRoot& problem) {
   if (auto packing = pack_straight(problem)) return OneRootPacking{.packing = std::move(*packing)};
   if (auto packing = pack_by_exchange(problem)) return OneRootPacking{.packing = std::move(*packing)};
   // Packing the far side of a cut takes long where there is no symmetry, and seldom leads lower than this.
-  const uint32_t content = 3 * low_enough(most_hops(problem.network, problem.root));
+  const uint32_t content = 3 * low_enough(least_height_from(problem.network, problem.root));
   std::optional<OneRootPacking> best;
   for (const auto pack : {pack_over_hubs, pack_across_cut}) {
     if (best && height_of(best->packing) <= content) break;

@@ -40,9 +40,6 @@ struct OneRootPacking {
 
 uint32_t height_of(const Packing& packing);
 
-// From the root to the farthest terminal, in terminal-to-terminal hops: no tree is lower.
-uint32_t most_hops(const Network& network, uint32_t root);
-
 // Nothing when none of the searches finds trees, or none of at most max_height.
 std::optional<OneRootPacking> pack_one_root(const OneRoot& problem);
 

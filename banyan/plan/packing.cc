@@ -394,26 +394,29 @@ class TreePacker {
 
 }  // namespace
 
-uint32_t least_height(const Network& network) {
-  uint32_t least = 0;
-  for (uint32_t root = 0; root < network.terminal_count(); ++root) {
-    std::vector<uint32_t> hops(network.vertex_count(), UINT32_MAX);
-    std::vector<std::vector<uint32_t>> levels{{root}, {}};
-    hops[root] = 0;
-    for (uint32_t level = 0; !levels[level].empty(); ++level) {
-      levels.emplace_back();
-      for (size_t i = 0; i < levels[level].size(); ++i) {
-        for (const uint32_t a : network.out_arcs(levels[level][i])) {
-          const uint32_t next = network.arcs()[a].head;
-          if (hops[next] != UINT32_MAX) continue;
-          // A switch belongs to the hop that is under way; a terminal ends it.
-          hops[next] = level + 1;
-          levels[network.is_terminal(next) ? level + 1 : level].push_back(next);
-        }
+uint32_t least_height_from(const Network& network, uint32_t root) {
+  std::vector<bool> is_reached(network.vertex_count(), false);
+  std::vector<std::vector<uint32_t>> levels{{root}};
+  is_reached[root] = true;
+  for (uint32_t level = 0;; ++level) {
+    levels.emplace_back();
+    for (size_t i = 0; i < levels[level].size(); ++i) {
+      for (const uint32_t a : network.out_arcs(levels[level][i])) {
+        const uint32_t next = network.arcs()[a].head;
+        if (is_reached[next]) continue;
+        is_reached[next] = true;
+        // A switch belongs to the hop that is under way; a terminal ends it.
+        levels[network.is_terminal(next) ? level + 1 : level].push_back(next);
       }
     }
-    for (uint32_t t = 0; t < network.terminal_count(); ++t) least = std::max(least, hops[t]);
+    if (levels[level + 1].empty()) return level;
   }
+}
+
+uint32_t least_height(const Network& network) {
+  uint32_t least = 0;
+  for (uint32_t root = 0; root < network.terminal_count(); ++root)
+    least = std::max(least, least_height_from(network, root));
   return least;
 }
 

@@ -71,6 +71,8 @@ struct PackingOptions {
 // The least height that trees of this network can have: the largest distance between terminals, in terminal-to-terminal
 // hops.
 uint32_t least_height(const Network& network);
+// The same for trees of this root: the distance to the farthest terminal.
+uint32_t least_height_from(const Network& network, uint32_t root);
 
 // Trees of this height are not worth lowering further: at twice the least, pipelines of slices hide the rest.
 inline uint32_t low_enough(uint32_t least) { return std::max(2 * least, 2u); }
