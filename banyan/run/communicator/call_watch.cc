@@ -79,7 +79,7 @@ void CallWatch::look(const Look& look) {
 // comes over another connection: they are given the time in which a lost packet is sent again.
 void CallWatch::look_at_ranks(const Look& look) {
   constexpr milliseconds kLastBytes{200};
-  // The changes first: a state that is seen with them, and was not set then, makes the next sight another one.
+  // A state may be set between these two loads. Then this sight differs from the last one, and nothing is judged yet.
   Sight sight{.changes = peers_.changes(), .rank = look.rank, .steps = look.steps};
   sight.has_left = peers_.health(look.rank) == Health::left;
   sight.is_anybody_dead = sight.changes != changes_settled_ && peers_.first_dead().has_value();

@@ -7,7 +7,8 @@
 // Nobody pays for this who drives alone: one atomic exchange a call. A driver that gives the lock back must see those
 // who sleep, or they must see that it is free. That takes a barrier between the driver's store and its load, which
 // would wait for whatever the processor has yet to write, just after a call has written for other ranks. So the barrier
-// is made by who goes to sleep, for all threads (memory_barrier.h); by the driver only where the kernel has none.
+// is made by the thread that goes to sleep, for all threads of the process (memory_barrier.h); by the driver only where
+// the kernel has none.
 #pragma once
 
 #include <algorithm>
@@ -71,14 +72,14 @@ class DriveLock {
     // Where barriers were forbidden after the start, a sleeper may be overlooked: then it looks again soon.
     constexpr std::chrono::milliseconds kOverlooked{1};
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    if (has_barriers_ && !barrier_everywhere()) at_most = std::min(at_most, kOverlooked);
+    if (has_barriers_ && !barrier_in_process()) at_most = std::min(at_most, kOverlooked);
     const uint32_t seen = announcements_.load(std::memory_order_seq_cst);
     if (is_taken() && !is_enough()) futex_wait(announcements_, seen, at_most);
     sleepers_.fetch_sub(1, std::memory_order_release);
   }
 
  private:
-  const bool has_barriers_ = register_for_barriers();
+  const bool has_barriers_ = register_for_own_barriers();
   std::atomic<bool> is_taken_{false};
   std::atomic<uint32_t> waiters_{0}, timed_waiters_{0};
   std::atomic<uint32_t> sleepers_{0}, announcements_{0};

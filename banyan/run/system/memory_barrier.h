@@ -1,5 +1,5 @@
-// A memory barrier in other processes, so that those that store often and are seldom waited for need none themselves.
-// See membarrier(2): the "global expedited" command.
+// Memory barriers in other threads, so that those that store often and are seldom waited for need none themselves. See
+// membarrier(2): the "expedited" commands, "global" for threads of other processes, "private" for those of this one.
 #pragma once
 
 namespace banyan::run {
@@ -12,8 +12,12 @@ bool register_for_barriers();
 // microseconds. False, and there was none, when this process has been forbidden to since it registered.
 bool barrier_everywhere();
 
-// What keeps the compiler, and nothing else, from moving a later load before an earlier store; for those whom
-// barrier_everywhere() reaches.
+// The same among the threads of this process alone, which disturbs no other process.
+bool register_for_own_barriers();
+bool barrier_in_process();
+
+// What keeps the compiler, and nothing else, from moving a later load before an earlier store; for those whom one of
+// these barriers reaches.
 inline void order_for_barriers() { asm volatile("" ::: "memory"); }
 
 }  // namespace banyan::run
