@@ -40,6 +40,7 @@ TestOperation::TestOperation(const Options& asked)
       ranks_(asked.ranks) {
   draw_blocks();
   use_trees(asked.seed);
+  set_sizes();
   lay_out(sources());
   fill();
 }
@@ -135,26 +136,13 @@ RankPlan TestOperation::make_plan(const Schedule* schedule, uint32_t rank) const
   }
 }
 
-// What every rank has, and where each element of its output comes from.
-TestOperation::Sources TestOperation::sources() {
-  const uint32_t n = options.ranks;
-  const uint64_t elements = options.elements;
-  const auto share = [=](uint32_t rank) { return elements * rank / n; };
-  const auto all = [n](uint64_t at) {
-    std::vector<Source> everybody;
-    for (uint32_t rank = 0; rank < n; ++rank) everybody.push_back({rank, at});
-    return everybody;
-  };
-  const auto block_at = [](const std::vector<Block>& blocks, uint64_t at) {
-    for (uint32_t i = 0; i < blocks.size(); ++i) {
-      if (at >= blocks[i].at && at < blocks[i].at + blocks[i].count) return std::optional(i);
-    }
-    return std::optional<uint32_t>();
-  };
-  for (uint32_t rank = 0; rank < n; ++rank) {
+// How much every rank gives and gets, and where its part of the whole lies.
+void TestOperation::set_sizes() {
+  for (uint32_t rank = 0; rank < options.ranks; ++rank) {
+    const uint64_t elements = options.elements;
     Rank& own = ranks_[rank];
     const bool is_root = rank == options.root;
-    const uint64_t begin = share(rank), count = share(rank + 1) - begin;
+    const uint64_t begin = share_at(rank), count = share_at(rank + 1) - begin;
     const Block block = blocks_[0][rank];
     switch (options.kind) {
       case OperationKind::all_gather:
@@ -195,15 +183,30 @@ TestOperation::Sources TestOperation::sources() {
         }
     }
   }
+}
+
+// Where each element of a rank's output comes from.
+TestOperation::Sources TestOperation::sources() const {
+  const auto all = [n = options.ranks](uint64_t at) {
+    std::vector<Source> everybody;
+    for (uint32_t rank = 0; rank < n; ++rank) everybody.push_back({rank, at});
+    return everybody;
+  };
+  const auto block_at = [](const std::vector<Block>& blocks, uint64_t at) {
+    for (uint32_t i = 0; i < blocks.size(); ++i) {
+      if (at >= blocks[i].at && at < blocks[i].at + blocks[i].count) return std::optional(i);
+    }
+    return std::optional<uint32_t>();
+  };
   return [=, this](uint32_t rank, uint64_t at) -> std::vector<Source> {
     switch (options.kind) {
       case OperationKind::all_gather: {
         uint32_t owner = 0;
-        while (at >= share(owner + 1)) ++owner;
-        return {{owner, at - share(owner)}};
+        while (at >= share_at(owner + 1)) ++owner;
+        return {{owner, at - share_at(owner)}};
       }
       case OperationKind::reduce_scatter:
-        return all(share(rank) + at);
+        return all(share_at(rank) + at);
       case OperationKind::all_reduce:
       case OperationKind::reduce:
         return all(at);

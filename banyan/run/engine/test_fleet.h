@@ -81,7 +81,10 @@ struct TestOperation {
 
   uint64_t below(uint64_t n) { return random_() % n; }
   void draw_blocks();
-  Sources sources();
+  // Where the share of a rank begins.
+  uint64_t share_at(uint32_t rank) const { return options.elements * rank / options.ranks; }
+  void set_sizes();
+  Sources sources() const;
   void lay_out(const Sources& sources);
   void fill();
   void write_sample(uint32_t rank, uint64_t at, std::byte* element) const;

@@ -16,7 +16,7 @@ HostExecutor::HostExecutor(std::unique_ptr<HostGroup> group, RegionPool& pool)
                                      .may_attach = group_->exchange().may_attach()}) {}
 
 uint64_t HostExecutor::start_message(const Call& call) {
-  static_assert(kAnyRank == Mailboxes::kAnyPeer);
+  static_assert(kAnyRank == kAnyPeer);
   const size_t bytes = call.count * size_of(call.type);
   return call.kind == OperationKind::send
              ? mailboxes_.send({.to = call.other, .tag = call.tag, .bytes = {call.send, bytes}})

@@ -127,7 +127,7 @@ uint32_t NetExecutor::waiting_for() const {
 }
 
 uint64_t NetExecutor::start_message(const Call& call) {
-  static_assert(kAnyRank == Messenger::kAnyPeer);
+  static_assert(kAnyRank == kAnyPeer);
   const size_t bytes = call.count * size_of(call.type);
   return call.kind == OperationKind::send
              ? messages_.send({.to = call.other, .tag = call.tag, .bytes = {call.send, bytes}})

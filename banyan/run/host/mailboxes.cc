@@ -31,7 +31,7 @@ Mailboxes::~Mailboxes() {
   }
 }
 
-Mailboxes::Ticket Mailboxes::send(const Sent& message) {
+Mailboxes::Ticket Mailboxes::send(const MessageToSend& message) {
   CHECK(message.to < out_.size()) << message.to;
   out_[message.to].messages.push(
       {.ticket = next_, .tag = message.tag, .bytes = message.bytes.data(), .size = message.bytes.size()});
@@ -39,7 +39,7 @@ Mailboxes::Ticket Mailboxes::send(const Sent& message) {
   return next_++;
 }
 
-Mailboxes::Ticket Mailboxes::receive(const Received& message) {
+Mailboxes::Ticket Mailboxes::receive(const MessageToReceive& message) {
   matcher_.post({.ticket = next_, .peer = message.from, .tag = message.tag, .into = message.into});
   return next_++;
 }

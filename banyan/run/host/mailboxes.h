@@ -31,8 +31,6 @@ namespace banyan::run {
 
 class Mailboxes {
  public:
-  static constexpr uint32_t kAnyPeer = TagMatcher::kAnyPeer;
-
   struct Options {
     uint32_t rank = 0;
     RegionPool* own_regions = nullptr;
@@ -46,18 +44,9 @@ class Mailboxes {
   Mailboxes& operator=(const Mailboxes&) = delete;
   ~Mailboxes();
 
-  // The bytes stay the caller's, and must stay where they are until the message is over.
   using Ticket = uint64_t;
-  struct Sent {
-    uint32_t to = 0, tag = 0;
-    std::span<const std::byte> bytes;
-  };
-  Ticket send(const Sent& message);
-  struct Received {
-    uint32_t from = kAnyPeer, tag = 0;
-    std::span<std::byte> into;
-  };
-  Ticket receive(const Received& message);
+  Ticket send(const MessageToSend& message);
+  Ticket receive(const MessageToReceive& message);
 
   // Moves what can be moved; true when something was. Appends what is over: sent, so that its buffer is free again, or
   // received. Throws what TagMatcher and PeerRegions throw.

@@ -26,7 +26,7 @@ void send_and_receive(benchmark::State& state, From from) {
   uint8_t number = 0;
   for (auto _ : state) {
     sent.back() = std::byte{++number};
-    const Mailboxes::Received receive{.from = from == From::any ? Mailboxes::kAnyPeer : 0, .tag = 1, .into = received};
+    const MessageToReceive receive{.from = from == From::any ? kAnyPeer : 0, .tag = 1, .into = received};
     sender.send({.to = 1, .tag = 1, .bytes = sent});
     sender.advance(ended);
     if (from == From::unexpected) {

@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 using Bytes = std::vector<std::byte>;
 
-constexpr uint32_t kAny = Mailboxes::kAnyPeer;
+constexpr uint32_t kAny = kAnyPeer;
 constexpr Segment::Options segment_of(uint32_t ranks) { return {.ranks = ranks, .block_bytes = 4096}; }
 
 // Ranks of one thread.

@@ -52,10 +52,22 @@ struct MessageEnd {
   bool operator==(const MessageEnd&) const = default;
 };
 
+// As a receive's source: takes from whoever sends first.
+inline constexpr uint32_t kAnyPeer = UINT32_MAX;
+
+// What the movers of bytes are asked to send and to receive. The bytes stay the caller's, and must stay where they are
+// until the message is over.
+struct MessageToSend {
+  uint32_t to = 0, tag = 0;
+  std::span<const std::byte> bytes;
+};
+struct MessageToReceive {
+  uint32_t from = kAnyPeer, tag = 0;
+  std::span<std::byte> into;
+};
+
 class TagMatcher {
  public:
-  static constexpr uint32_t kAnyPeer = UINT32_MAX;
-
   struct Options {
     uint32_t rank = 0, ranks = 0;
   };

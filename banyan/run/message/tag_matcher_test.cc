@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr uint32_t kAny = TagMatcher::kAnyPeer;
+constexpr uint32_t kAny = kAnyPeer;
 
 // Rank 0 of four; a message is a text.
 class Desk {

@@ -23,7 +23,7 @@ Messenger::Messenger(Transport& transport, const Options& options)
   }
 }
 
-Messenger::Ticket Messenger::send(const Sent& message) {
+Messenger::Ticket Messenger::send(const MessageToSend& message) {
   CHECK(message.to < out_.size()) << message.to;
   out_[message.to].push({.ticket = next_,
                          .bytes = message.bytes,
@@ -33,7 +33,7 @@ Messenger::Ticket Messenger::send(const Sent& message) {
   return next_++;
 }
 
-Messenger::Ticket Messenger::receive(const Received& message) {
+Messenger::Ticket Messenger::receive(const MessageToReceive& message) {
   matcher_.post({.ticket = next_, .peer = message.from, .tag = message.tag, .into = message.into});
   return next_++;
 }

@@ -25,8 +25,6 @@ namespace banyan::run {
 
 class Messenger {
  public:
-  static constexpr uint32_t kAnyPeer = TagMatcher::kAnyPeer;
-
   struct Options {
     uint32_t rank = 0, ranks = 0;
     std::function<uint32_t(uint32_t peer)> channel = {};  // of the transport, for messages; empty: the peer's number
@@ -35,18 +33,9 @@ class Messenger {
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
-  // The bytes stay the caller's, and must stay where they are until the message is over.
   using Ticket = uint64_t;
-  struct Sent {
-    uint32_t to = 0, tag = 0;
-    std::span<const std::byte> bytes;
-  };
-  Ticket send(const Sent& message);
-  struct Received {
-    uint32_t from = kAnyPeer, tag = 0;
-    std::span<std::byte> into;
-  };
-  Ticket receive(const Received& message);
+  Ticket send(const MessageToSend& message);
+  Ticket receive(const MessageToReceive& message);
 
   // Moves what can be moved; true when something was. Appends the messages that are over: received, or sent so far that
   // they arrive whatever this rank does next (Transport::has_unsent). The next message to the same peer begins after

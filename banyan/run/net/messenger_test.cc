@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 using Bytes = std::vector<std::byte>;
 
-constexpr uint32_t kAny = Messenger::kAnyPeer;
+constexpr uint32_t kAny = kAnyPeer;
 
 Bytes text_of(uint64_t seed, size_t size) {
   Bytes bytes(size);
