@@ -45,7 +45,7 @@ struct Cost {
   double of(Bytes total) const { return start + per_byte * static_cast<double>(total.count()); }
 };
 
-Cost cost_of(const Schedule& schedule, const schedule::AlphaBeta& model = {}) {
+Cost cost_of(const Schedule& schedule, schedule::AlphaBeta model = {}) {
   const double share = shares_busiest_links(schedule) ? 1 + kLostToSharing : 1;
   return {.start = estimate_seconds(schedule, Bytes(0), model),
           .per_byte = seconds_per_byte(schedule).to_double() * share};
@@ -92,14 +92,14 @@ std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& c
   return best;
 }
 
-const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, const schedule::AlphaBeta& model) {
+const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, schedule::AlphaBeta model) {
   CHECK(!candidates.empty());
   return *std::min_element(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
     return cost_of(a.schedule, model).of(total) < cost_of(b.schedule, model).of(total);
   });
 }
 
-Bytes choose_slice(const Schedule& schedule, Bytes total, const schedule::AlphaBeta& model, Bytes most_bytes) {
+Bytes choose_slice(const Schedule& schedule, Bytes total, schedule::AlphaBeta model, Bytes most_bytes) {
   const std::vector<uint64_t> loads = link_loads(schedule);
   const std::span<const Link> links = schedule.fabric().links();
   double most = 0, bandwidth = 0;

@@ -21,13 +21,12 @@ struct Candidate {
 std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective);
 
 // The one with the least estimated time for `total` bytes; of equal ones the first.
-const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, const schedule::AlphaBeta& model = {});
+const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, schedule::AlphaBeta model = {});
 
 // The piece in which each chunk should move. Small pieces fill the trees sooner, and cost a message each: the sum of
 // both is least at sqrt(time at the busiest link * cost of a message / height), times that link's bandwidth. A power of
 // two from kLeastSlice to `most`, which is what our own transports hold at once.
 constexpr Bytes kLeastSlice{8 << 10}, kMostSlice{256 << 10};
-Bytes choose_slice(const Schedule& schedule, Bytes total, const schedule::AlphaBeta& model = {},
-                   Bytes most = kMostSlice);
+Bytes choose_slice(const Schedule& schedule, Bytes total, schedule::AlphaBeta model = {}, Bytes most = kMostSlice);
 
 }  // namespace banyan::plan

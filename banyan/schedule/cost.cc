@@ -66,7 +66,7 @@ Heights heights(const Schedule& schedule) {
   return result;
 }
 
-double estimate_seconds(const Schedule& schedule, Bytes total, const AlphaBeta& model) {
+double estimate_seconds(const Schedule& schedule, Bytes total, AlphaBeta model) {
   Picoseconds latency{0};
   for (uint32_t r = 0; r < schedule.route_count(); ++r) {
     Picoseconds along{0};

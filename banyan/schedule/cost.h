@@ -32,6 +32,6 @@ struct AlphaBeta {
 // The α-β estimate of the seconds that `total` bytes take: max height * (α + largest route latency) + total *
 // seconds_per_byte. It assumes slices small enough to fill the pipeline and free enough not to cost; `predict`
 // simulates, this only ranks plans.
-double estimate_seconds(const Schedule& schedule, Bytes total, const AlphaBeta& model = {});
+double estimate_seconds(const Schedule& schedule, Bytes total, AlphaBeta model = {});
 
 }  // namespace banyan::schedule

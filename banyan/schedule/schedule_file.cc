@@ -110,7 +110,7 @@ ScheduleFile read_document(JsonNode root) {
   return file;
 }
 
-std::string quoted(const std::string& text) {
+std::string json_text(const std::string& text) {
   using Json = nlohmann::json;
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -129,12 +129,12 @@ void append_list(std::string& text, const Ids& ids, Number number) {
 
 void append_collective(std::string& text, const Schedule& schedule) {
   const Collective& collective = schedule.collective();
-  text += "{\"kind\": " + quoted(std::string(to_string(collective.kind()))) + ", \"ranks\": [";
+  text += "{\"kind\": " + json_text(std::string(to_string(collective.kind()))) + ", \"ranks\": [";
   for (size_t i = 0; i < collective.participants().size(); ++i) {
-    text += (i > 0 ? "," : "") + quoted(schedule.fabric().name(collective.participants()[i]));
+    text += (i > 0 ? "," : "") + json_text(schedule.fabric().name(collective.participants()[i]));
   }
   text += "]";
-  if (collective.is_rooted()) text += ", \"root\": " + quoted(schedule.fabric().name(collective.root()));
+  if (collective.is_rooted()) text += ", \"root\": " + json_text(schedule.fabric().name(collective.root()));
   const auto weights = collective.weights();
   if (!collective.is_rooted() &&
       std::any_of(weights.begin(), weights.end(), [](uint64_t weight) { return weight != 1; })) {
@@ -146,7 +146,7 @@ void append_collective(std::string& text, const Schedule& schedule) {
 
 void append_chunk(std::string& text, const Schedule& schedule, size_t i) {
   const Chunk chunk = schedule.chunk(i);
-  text += "{\"root\": " + quoted(schedule.fabric().name(chunk.root)) + ", \"units\": " + std::to_string(chunk.units);
+  text += "{\"root\": " + json_text(schedule.fabric().name(chunk.root)) + ", \"units\": " + std::to_string(chunk.units);
   const auto tree = [&](const char* key, std::span<const RouteId> edges) {
     if (edges.empty()) return;
     text += std::string(", \"") + key + "\": ";
@@ -178,12 +178,12 @@ ScheduleFile read_schedule(const std::string& path) { return parse_schedule(read
 
 std::string format_schedule(const ScheduleFile& file) {
   const Schedule& schedule = file.schedule;
-  std::string text = "{\"banyan\": \"schedule/1\",\n\"planner\": " + quoted(file.planner) + ",\n\"collective\": ";
+  std::string text = "{\"banyan\": \"schedule/1\",\n\"planner\": " + json_text(file.planner) + ",\n\"collective\": ";
   append_collective(text, schedule);
   text += ",\n\"total_units\": " + std::to_string(schedule.total_units());
-  text += ",\n\"seconds_per_byte\": " + quoted(file.claimed_seconds_per_byte.to_string());
+  text += ",\n\"seconds_per_byte\": " + json_text(file.claimed_seconds_per_byte.to_string());
   if (file.bound_seconds_per_byte)
-    text += ",\n\"bound_seconds_per_byte\": " + quoted(file.bound_seconds_per_byte->to_string());
+    text += ",\n\"bound_seconds_per_byte\": " + json_text(file.bound_seconds_per_byte->to_string());
   text += ",\n\"fabric\": " + format_fabric_json(schedule.fabric());
   while (text.back() == '\n') text.pop_back();
   text += ",\n\"routes\": [";

@@ -4,6 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -15,24 +17,24 @@ namespace {
 
 using Json = nlohmann::json;
 
-Error invalid(const std::string& where, const std::string& message) {
-  return Error(ErrorCode::invalid_input, message, where);
+Error invalid(std::string_view where, const std::string& message) {
+  return Error(ErrorCode::invalid_input, message, std::string(where));
 }
 
-const Json& field(const Json& object, const char* key, const std::string& where) {
+const Json& field(const Json& object, const char* key, std::string_view where) {
   if (!object.is_object()) throw invalid(where, std::string("is no object with a ") + key);
   const auto found = object.find(key);
   if (found == object.end()) throw invalid(where, std::string("lacks ") + key);
   return *found;
 }
 
-const Json& list(const Json& object, const char* key, const std::string& where) {
+const Json& list(const Json& object, const char* key, std::string_view where) {
   const Json& value = field(object, key, where);
   if (!value.is_array()) throw invalid(where, std::string(key) + " is no list");
   return value;
 }
 
-uint32_t number_in(const Json& value, const std::string& what, const std::string& where, uint64_t below) {
+uint32_t number_in(const Json& value, const std::string& what, std::string_view where, uint64_t below) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= below) {
     throw invalid(where, what + " is " + value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40) +
                              ", not a number below " + std::to_string(below));
@@ -40,17 +42,17 @@ uint32_t number_in(const Json& value, const std::string& what, const std::string
   return value.get<uint32_t>();
 }
 
-uint32_t number(const Json& object, const char* key, const std::string& where, uint64_t below) {
+uint32_t number(const Json& object, const char* key, std::string_view where, uint64_t below) {
   return number_in(field(object, key, where), key, where, below);
 }
 
-std::string text(const Json& object, const char* key, const std::string& where) {
+std::string text(const Json& object, const char* key, std::string_view where) {
   const Json& value = field(object, key, where);
   if (!value.is_string()) throw invalid(where, std::string(key) + " is no text");
   return value.get<std::string>();
 }
 
-bool flag(const Json& object, const char* key, const std::string& where) {
+bool flag(const Json& object, const char* key, std::string_view where) {
   const Json& value = field(object, key, where);
   if (!value.is_boolean()) throw invalid(where, std::string(key) + " is neither true nor false");
   return value.get<bool>();
