@@ -54,6 +54,7 @@ class JsonTreeBuilder {
     const char* const begin = document_.text_.data();
     const char* const end = begin + document_.text_.size();
     reached_ = begin;
+    if (begin == end) throw invalid("is empty, not JSON");
     nlohmann::json::sax_parse(TextCursor{begin, &reached_}, TextCursor{end, &reached_}, this);
     CHECK(open_.empty() && waiting_.size() == 1);
     document_.values_.push_back(waiting_.front());

@@ -104,7 +104,8 @@ TEST(JsonReader, GivesObjectsAsTheyAreWritten) {
 }
 
 TEST(JsonReader, RefusesWhatIsNoJsonWithLineAndColumn) {
-  EXPECT_THAT(refusal_of(""), HasSubstr("is not JSON: parse error at line 1, column 1"));
+  EXPECT_THAT(refusal_of(""), HasSubstr("is empty, not JSON"));
+  EXPECT_THAT(refusal_of(" "), HasSubstr("is not JSON: parse error at line 1, column 2"));
   EXPECT_THAT(refusal_of("{\"a\": 1,\n  b}"), HasSubstr("is not JSON: parse error at line 2, column 3"));
   EXPECT_THAT(refusal_of("{} {}"), HasSubstr("is not JSON"));
   EXPECT_THAT(refusal_of("\"\xff\""), HasSubstr("is not JSON"));
