@@ -1,5 +1,5 @@
 # Two commands set everything up: `make demo` and `make test`. Both install what is missing (tools/deps) first.
-.PHONY: all configure deps deps-torch deps-page demo test test-all install-torch asan tsan fuzz bench bench-peers bench-torch clean
+.PHONY: all configure deps deps-torch deps-page docs demo test test-all install-torch asan tsan fuzz bench bench-peers bench-torch clean
 
 BUILD := build
 SEED_SECONDS ?= 60
@@ -36,6 +36,12 @@ test: deps-torch all
 
 test-all: deps-torch deps-page all
 	ctest --test-dir $(BUILD) --output-on-failure -j 3
+
+# The reference of the interfaces: $(BUILD)/docs/html/index.html.
+docs: deps
+	@tools/deps docs
+	@$(MAKE) --no-print-directory configure
+	cmake --build --preset release --target reference
 
 # The package banyan_torch, to where the system's python3 finds it, or to DEST=folder.
 install-torch: deps-torch configure
