@@ -28,6 +28,11 @@ void Checks::single_output(const std::vector<at::Tensor>& tensors) const {
   expect(tensors.size() == 1, "requires a single-element output tensor list");
 }
 
+void Checks::pairs(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const {
+  expect(!inputs.empty(), "requires non-empty input tensor list");
+  expect(outputs.size() == inputs.size(), "requires input/output tensor lists to have the same length");
+}
+
 void Checks::dense(const at::Tensor& tensor) const {
   expect(tensor.layout() == at::kStrided, "only supports dense tensors");
   expect(tensor.device().is_cpu(), "only supports CPU tensors, not those on " + tensor.device().str());

@@ -28,6 +28,8 @@ class Checks {
   void non_empty(const std::vector<at::Tensor>& tensors) const;
   void single_input(const std::vector<at::Tensor>& tensors) const;
   void single_output(const std::vector<at::Tensor>& tensors) const;
+  // As many outputs as inputs, and some.
+  void pairs(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const;
   // On the CPU, and strided.
   void dense(const std::vector<at::Tensor>& tensors) const;
   void dense(const at::Tensor& tensor) const;

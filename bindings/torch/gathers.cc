@@ -24,6 +24,14 @@ void expect_list_per_rank(const Checks& checks, const Lists& outputs, const Tens
   }
 }
 
+// Of an allgather into one tensor.
+void expect_room(const Checks& checks, const at::Tensor& output, const at::Tensor& input, int ranks) {
+  checks.dense({output, input});
+  checks.expect(output.numel() == input.numel() * ranks,
+                "output tensor size must be equal to world_size times input tensor size");
+  checks.expect(output.scalar_type() == input.scalar_type(), "output tensor must have the same type as input tensor");
+}
+
 }  // namespace
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
@@ -87,11 +95,12 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather(Lists& outputs, Tensor
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_allgather_base(at::Tensor& output, at::Tensor& input,
                                                                 const c10d::AllgatherOptions& options) {
-  const Checks checks("_allgather_base");
-  checks.dense({output, input});
-  checks.expect(output.numel() == input.numel() * size_,
-                "output tensor size must be equal to world_size times input tensor size");
-  checks.expect(output.scalar_type() == input.scalar_type(), "output tensor must have the same type as input tensor");
+  expect_room(Checks("_allgather_base"), output, input, size_);
+  return all_gather_into(output, input, options);
+}
+
+ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::all_gather_into(const at::Tensor& output, const at::Tensor& input,
+                                                                   const c10d::AllgatherOptions& options) {
   const ElementMove move = move_of(input);
   BanyanWork::Task task(c10d::OpType::_ALLGATHER_BASE, "banyan:_all_gather_base", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
@@ -103,6 +112,18 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_allgather_base(at::Tensor& outp
                 .count = count_of(from, move.elements_each)},
                options.timeout);
 }
+
+#ifdef BANYAN_BACKEND_COALESCES
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                                                const c10d::AllgatherOptions& options) {
+  const Checks checks("allgather_into_tensor_coalesced");
+  checks.pairs(outputs, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i) expect_room(checks, outputs[i], inputs[i], size_);
+  std::vector<OwnWorkPtr> works;
+  for (size_t i = 0; i < inputs.size(); ++i) works.push_back(all_gather_into(outputs[i], inputs[i], options));
+  return as_one(c10d::OpType::COALESCED, std::move(works));
+}
+#endif
 
 // One call of bytes for all tensors, whatever their types.
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_coalesced(Lists& outputs, Tensors& inputs,

@@ -14,6 +14,7 @@
 #include "bindings/torch/buffers.h"
 #include "bindings/torch/checks.h"
 #include "bindings/torch/elements.h"
+#include "bindings/torch/joined_work.h"
 #include "bindings/torch/torch_store.h"
 
 namespace banyan::pytorch {
@@ -141,19 +142,49 @@ std::string ProcessGroupBanyan::error() const {
   return error ? error->what() : "";
 }
 
-ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start(BanyanWork::Task task, run::Call call,
-                                                      std::chrono::milliseconds timeout) {
+ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::start(BanyanWork::Task task, run::Call call,
+                                                         std::chrono::milliseconds timeout) {
   if (timeout.count() > 0) call.timeout = timeout;
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
   work->follow(guarded([&] { return communicator_.start(call); }));
   calls_.fetch_add(1, std::memory_order_relaxed);
-  return work;
+  return begun(std::move(work));
 }
 
 void ProcessGroupBanyan::run(const run::Call& call) {
   guarded([&] { communicator_.run(call); });
   calls_.fetch_add(1, std::memory_order_relaxed);
 }
+
+// ---- Several calls as one ----
+
+ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::begun(OwnWorkPtr work) {
+  const std::lock_guard lock(coalesced_mutex_);
+  if (coalesced_) coalesced_->push_back(work);
+  return work;
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::as_one(c10d::OpType type, std::vector<OwnWorkPtr> works) const {
+  if (works.size() == 1) return std::move(works.front());
+  return c10::make_intrusive<JoinedWork>(rank_, type, std::move(works));
+}
+
+#ifdef BANYAN_BACKEND_COALESCES
+void ProcessGroupBanyan::startCoalescing() {
+  const std::lock_guard lock(coalesced_mutex_);
+  coalesced_.emplace();  // a program that failed before endCoalescing() may begin anew
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::endCoalescing() {
+  std::optional<std::vector<OwnWorkPtr>> works;
+  {
+    const std::lock_guard lock(coalesced_mutex_);
+    works = std::exchange(coalesced_, std::nullopt);
+  }
+  TORCH_CHECK(works, "ProcessGroupBanyan::endCoalescing: startCoalescing() was not called");
+  return as_one(c10d::OpType::COALESCED, std::move(*works));
+}
+#endif
 
 // ---- Messages ----
 
@@ -183,7 +214,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start_message(BanyanWork::Task t
                                      : (void)(call.recv = mutable_bytes_of(buffer));
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
   work->follow(guarded([&] { return communicator_.start(call); }));
-  return work;
+  return begun(std::move(work));
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::send(Tensors& tensors, int to, int tag) {

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,6 +63,20 @@ class ProcessGroupBanyan : public BackendBase {
   WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override;
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                const c10d::ReduceScatterOptions& options) override;
+#ifdef BANYAN_BACKEND_COALESCES
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    return allreduce(tensors, options);
+  }
+  // One call for each pair of an output and an input, of any types and sizes; refused before any has begun.
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  // What is called in between goes on its way as ever; the work is that of all of it together.
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+  void enableCollectivesTiming() override {}
+#endif
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
                         std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
@@ -95,16 +110,26 @@ class ProcessGroupBanyan : public BackendBase {
   void finish();
 
  private:
-  WorkPtr start(BanyanWork::Task task, run::Call call, std::chrono::milliseconds timeout);
+  using OwnWorkPtr = c10::intrusive_ptr<BanyanWork>;
+
+  OwnWorkPtr start(BanyanWork::Task task, run::Call call, std::chrono::milliseconds timeout);
   void run(const run::Call& call);
+  // A call that has begun, and belongs to the work that endCoalescing() hands out.
+  OwnWorkPtr begun(OwnWorkPtr work);
+  OwnWorkPtr all_gather_into(const at::Tensor& output, const at::Tensor& input, const c10d::AllgatherOptions& options);
+  OwnWorkPtr reduce_scatter_from(const at::Tensor& output, const at::Tensor& input,
+                                 const c10d::ReduceScatterOptions& options);
+  WorkPtr as_one(c10d::OpType type, std::vector<OwnWorkPtr> works) const;
   WorkPtr start_message(BanyanWork::Task task, run::OperationKind kind, Tensors& tensors, uint32_t peer, int tag);
-  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options);
+  WorkPtr sum_sparse(Tensors& tensors, const c10d::AllreduceOptions& options);
   uint32_t ranks() const { return communicator_.size(); }
 
   const std::vector<int64_t> global_ranks_;  // of the members; empty for the default group
   run::Communicator communicator_;
   const run::ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};
+  std::mutex coalesced_mutex_;
+  std::optional<std::vector<OwnWorkPtr>> coalesced_;  // since startCoalescing(); under coalesced_mutex_
 };
 
 // Those that exist, for the end of the program: finish() of all of them.

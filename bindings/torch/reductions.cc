@@ -35,12 +35,21 @@ run::Call reduction_call(run::OperationKind kind, const ElementReduction& reduct
           .count = elements * reduction.elements_each};
 }
 
+// Of a reduce-scatter of one tensor.
+void expect_parts(const Checks& checks, const at::Tensor& output, const at::Tensor& input, int ranks) {
+  checks.dense({output, input});
+  checks.expect(input.numel() == output.numel() * ranks,
+                "input tensor must be the same size as output size times world size");
+  checks.expect(output.scalar_type() == input.scalar_type(),
+                "input tensor must be the same type as the output tensor.");
+}
+
 }  // namespace
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const Checks checks("allreduce");
   checks.non_empty(tensors);
-  if (tensors.front().layout() == at::kSparse) return allreduce_sparse(tensors, options);
+  if (tensors.front().layout() == at::kSparse) return sum_sparse(tensors, options);
   checks.of_one_kind(tensors);
   const ElementReduction reduction = reduction_of(tensors.front().scalar_type(), options.reduceOp);
   BanyanWork::Task task(c10d::OpType::ALLREDUCE, "banyan:all_reduce", tensors, {tensors});
@@ -125,12 +134,13 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce_scatter(Tensors& outputs,
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                                      const c10d::ReduceScatterOptions& options) {
-  const Checks checks("_reduce_scatter_base");
-  checks.dense({output, input});
-  checks.expect(input.numel() == output.numel() * size_,
-                "input tensor must be the same size as output size times world size");
-  checks.expect(output.scalar_type() == input.scalar_type(),
-                "input tensor must be the same type as the output tensor.");
+  expect_parts(Checks("_reduce_scatter_base"), output, input, size_);
+  return reduce_scatter_from(output, input, options);
+}
+
+ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::reduce_scatter_from(const at::Tensor& output,
+                                                                       const at::Tensor& input,
+                                                                       const c10d::ReduceScatterOptions& options) {
   const ElementReduction reduction = reduction_of(input.scalar_type(), options.reduceOp);
   BanyanWork::Task task(c10d::OpType::_REDUCE_SCATTER_BASE, "banyan:_reduce_scatter_base", {input}, {{output}});
   const at::Tensor from = read(input, task), to = written(output, task, true);
@@ -139,5 +149,20 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_reduce_scatter_base(at::Tensor&
       reduction_call(run::OperationKind::reduce_scatter, reduction, from, to, static_cast<uint64_t>(to.numel())),
       options.timeout);
 }
+
+#ifdef BANYAN_BACKEND_COALESCES
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  const Checks checks("reduce_scatter_tensor_coalesced");
+  checks.pairs(outputs, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    expect_parts(checks, outputs[i], inputs[i], size_);
+    reduction_of(inputs[i].scalar_type(), options.reduceOp);
+  }
+  std::vector<OwnWorkPtr> works;
+  for (size_t i = 0; i < inputs.size(); ++i) works.push_back(reduce_scatter_from(outputs[i], inputs[i], options));
+  return as_one(c10d::OpType::COALESCED, std::move(works));
+}
+#endif
 
 }  // namespace banyan::pytorch

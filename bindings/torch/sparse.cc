@@ -26,8 +26,7 @@ Outline outline_of(const at::Tensor& tensor) {
 }  // namespace
 
 // The calls depend on each other, so this rank carries them out before it returns: in the order of all other calls.
-ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_sparse(Tensors& tensors,
-                                                                 const c10d::AllreduceOptions& options) {
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::sum_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const Checks checks("allreduce");
   checks.expect(options.reduceOp == c10d::ReduceOp::SUM,
                 "unsupported reduction operation (allreduce of sparse tensors only works with ReduceOp.SUM)");

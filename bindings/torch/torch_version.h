@@ -1,5 +1,5 @@
-// Where this binding depends on the version of PyTorch, and nowhere else. Built and tested with 1.13.1; what is said of
-// later versions follows their headers.
+// Where this binding depends on the version of PyTorch, and nowhere else. Built and tested with 1.13.1, 2.6.0 and 2.14.1;
+// what is said of other versions follows their headers.
 #pragma once
 
 #include <torch/version.h>
@@ -14,8 +14,17 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #endif
 
+#define BANYAN_TORCH_SINCE(MAJOR, MINOR) \
+  (TORCH_VERSION_MAJOR > (MAJOR) || (TORCH_VERSION_MAJOR == (MAJOR) && TORCH_VERSION_MINOR >= (MINOR)))
+
+// Since 2.1 backends have calls for several tensors at once, on which functional collectives stand, and hand out one
+// work for the calls between startCoalescing() and endCoalescing().
+#if BANYAN_TORCH_SINCE(2, 1)
+#define BANYAN_BACKEND_COALESCES
+#endif
+
 // Since 2.3 an allocator may change when it allocates, and copies memory itself.
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
+#if BANYAN_TORCH_SINCE(2, 3)
 #define BANYAN_ALLOCATE_CONST
 #define BANYAN_ALLOCATOR_COPIES
 #else

@@ -46,6 +46,7 @@ class BanyanWork : public c10d::Work {
   // Throws CommunicationError when the operation has failed, or when it takes longer than `timeout` (and goes on).
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  const std::vector<Tensors>& outputs() const { return task_.outputs; }
 
  private:
   void complete();

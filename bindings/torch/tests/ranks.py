@@ -39,6 +39,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import pathlib
+import re
 import signal
 import socket
 import sys
@@ -51,12 +52,14 @@ import warnings
 # Ranks share few cores; the threads of linear algebra would only be in each other's way. Read when torch is imported.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+os.environ.setdefault("USE_LIBUV", "0")  # of meetings by the environment or tcp://: see tcp_store()
 os.environ.setdefault("BANYAN_TEST_SEED", str(int.from_bytes(os.urandom(3), "little")))
 
 import torch  # noqa: E402  (after the environment that it reads)
 import torch.distributed as dist  # noqa: E402
 
 kFolder = pathlib.Path(__file__).resolve().parent
+kTorch = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])  # major and minor
 kPatience = 5.0  # seconds that ranks have for ending after one of them has failed
 kJobLimit = 40.0  # seconds that a job may take unless it says otherwise
 kCallTimeout = 20.0  # seconds after which a call of the default group gives up unless the job says otherwise
@@ -90,6 +93,18 @@ def register_backend(name):
 def not_by_gloo(reason):
     """Skips a test, or all of a class, where Gloo is the backend under test."""
     return unittest.skipIf(backend() == "gloo", f"Gloo: {reason}")
+
+
+def since(major, minor, what):
+    """Skips a test, or all of a class, on PyTorch before this version, which has no `what`."""
+    return unittest.skipIf(kTorch < (major, minor), f"PyTorch {torch.__version__} has no {what}")
+
+
+def tcp_store(host, port, is_master, **options):
+    """A TCPStore that needs no libuv, which Debian builds PyTorch without."""
+    if kTorch >= (2, 4):
+        options["use_libuv"] = False
+    return dist.TCPStore(host, port, is_master=is_master, **options)
 
 
 slow = unittest.skipUnless(os.environ.get("BANYAN_TEST_SLOW") == "1", "slow (run.py --slow)")
@@ -247,7 +262,7 @@ class Pool:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["torch", "torch.distributed", "torch.nn.parallel", "torch.profiler"])
         self._workers = []
-        self._store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        self._store = tcp_store("127.0.0.1", 0, True, wait_for_workers=False)
         self._numbers = itertools.count()
         self._folder = tempfile.TemporaryDirectory(prefix="banyan-torch-tests-")
 
@@ -414,8 +429,7 @@ def _carry_out(job):
 
 
 def _call(job):
-    store = dist.PrefixStore(f"job{job.number}", dist.TCPStore("127.0.0.1", job.store_port, is_master=False,
-                                                               wait_for_workers=False))
+    store = dist.PrefixStore(f"job{job.number}", tcp_store("127.0.0.1", job.store_port, False, wait_for_workers=False))
     owner = importlib.import_module(job.module)
     *classes, name = job.name.split(".")
     for part in classes:

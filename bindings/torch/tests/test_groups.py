@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from data import reduced, tensor_of
-from ranks import backend, free_port, kFolder, not_by_gloo, on_ranks, RankTest, run_on_ranks
+from ranks import backend, free_port, kFolder, kTorch, not_by_gloo, on_ranks, RankTest, run_on_ranks, tcp_store
 
 kCycles = int(os.environ.get("BANYAN_TEST_CYCLES", "500"))
 
@@ -255,7 +255,7 @@ def meet_and_sum(job, how, port, folder):
     elif how == "file store":
         arguments = {"store": dist.FileStore(f"{folder}/store", job.world), **numbers}
     else:
-        arguments = {"store": dist.TCPStore("127.0.0.1", port, job.world, job.rank == 0), **numbers}
+        arguments = {"store": tcp_store("127.0.0.1", port, job.rank == 0, world_size=job.world), **numbers}
     dist.init_process_group(backend(), **arguments)
     sum_in(job)
     sum_in(job, dist.new_group())
