@@ -131,7 +131,7 @@ TEST(FabricJson, RefusesPermutationsThatAreNone) {
 
 TEST(FabricJson, NamesLineAndColumnOfBrokenSyntax) {
   EXPECT_THAT(error_of(""), HasSubstr("f.json: is empty, not JSON"));
-  EXPECT_THAT(error_of("\n"), HasSubstr("line 2, column 0: syntax error"));
+  EXPECT_THAT(error_of("\n"), HasSubstr("line 2, column 1: syntax error"));
   EXPECT_THAT(error_of("{\n  \"banyan\": fabric"), HasSubstr("line 2, column 15: syntax error"));
   EXPECT_THAT(error_of("{\"banyan\": \"fabric/1\",\n\"nodes\": [}"), HasSubstr("line 2, column 11"));
   EXPECT_THAT(error_of(document(kTwoRanks) + "x"), HasSubstr("expected end of input"));
