@@ -10,8 +10,6 @@
 namespace banyan::fabric {
 namespace {
 
-constexpr CountRange kRanks{.min = 2};
-
 void add_one_way(Fabric::Builder& builder, uint64_t from, uint64_t to, Bandwidth bandwidth) {
   builder.add_link(
       {.from = NodeId{static_cast<uint32_t>(from)}, .to = NodeId{static_cast<uint32_t>(to)}, .bandwidth = bandwidth});

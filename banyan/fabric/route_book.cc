@@ -111,7 +111,6 @@ RouteBook RouteBook::parse(std::string_view json, const Fabric& fabric, const st
 }
 
 std::string RouteBook::format(const Fabric& fabric) const {
-  using Json = nlohmann::ordered_json;
   const Cables cables(fabric);
   std::string text = "{\"banyan\": \"" + std::string(kForm.format) + "\",\n \"routes\": [";
   const char* separator = "\n  ";

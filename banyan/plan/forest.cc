@@ -183,7 +183,7 @@ class TreeWriter {
  public:
   // `turned` reverses every path: reduce trees planned on the reversed network, or mirrored through opposite links.
   TreeWriter(Schedule::Builder& builder, const Phase& phase, bool turned, const std::vector<LinkId>* opposite = nullptr)
-      : phase_(phase), turned_(turned) {
+      : turned_(turned) {
     std::vector<LinkId> links;
     for (uint32_t id = 0; id < phase.packing.paths.size(); ++id) {
       links.clear();
@@ -205,7 +205,6 @@ class TreeWriter {
   }
 
  private:
-  const Phase& phase_;
   bool turned_;
   std::vector<RouteId> routes_;
 };
