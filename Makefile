@@ -1,73 +1,110 @@
-# Two commands set everything up: `make demo` and `make test`. Both install what is missing (tools/deps) first.
-.PHONY: all configure deps deps-torch deps-page docs demo test test-all install-torch asan tsan fuzz bench bench-peers bench-torch clean
+# Two commands set everything up: `make demo` and `make test`. All targets install what is missing (tools/deps) first.
+.PHONY: all docs demo test test-all test-packages install uninstall deb install-torch asan tsan fuzz bench benches bench-peers bench-torch clean
 
 BUILD := build
 SEED_SECONDS ?= 60
 COMPARE ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
+export BANYAN_PYTHON ?= /usr/bin/python3
+# ON: warnings are errors. For those who change Banyan, not for those who use it: compilers to come have other warnings.
+WERROR ?= OFF
 
-all: deps configure
-	cmake --build --preset release
-
-# TORCH=ON where PyTorch must be found.
-TORCH = AUTO
-configure:
-	@cmake --preset release -DBANYAN_TORCH=$(TORCH) >$(BUILD).configure.log 2>&1 || { cat $(BUILD).configure.log; rm -f $(BUILD).configure.log; exit 1; }
+# $(call build,OPTIONS,TARGETS)
+define build
+	@cmake --preset release -DBANYAN_WERROR=$(WERROR) -DBANYAN_PYTHON=$(BANYAN_PYTHON) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(1) >$(BUILD).configure.log 2>&1 || \
+	  { cat $(BUILD).configure.log; rm -f $(BUILD).configure.log; exit 1; }
 	@rm -f $(BUILD).configure.log
+	cmake --build --preset release --target $(2)
+endef
 
-deps:
+# What is installed, and the examples; the backend of PyTorch where PyTorch is found.
+all:
 	@tools/deps
-
-# The tests cover the PyTorch backend and the format of the code, so they want PyTorch and clang-format.
-test test-all install-torch bench-torch: TORCH = ON
-deps-torch: deps
-	@tools/deps torch tidy
-# A browser, for the tests of the page of predictions; without one they are skipped.
-deps-page: deps
-	@tools/deps page
+	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=AUTO,all)
 
 # What README.md uses and nothing more, so that a newcomer does not wait for tests and benches to be built.
-demo: deps configure
-	cmake --build --preset release --target banyan example_allreduce example_gradients
+demo:
+	@tools/deps
+	$(call build,-DBANYAN_TESTS=OFF,banyan example_allreduce example_gradients)
 	tools/demo $(BUILD)/banyan
 
+# The tests cover the PyTorch backend and the format of the code, so they want PyTorch and clang-format.
 # More at a time than a small machine has cores: many tests wait for clocks and other processes.
-test: deps-torch all
+test:
+	@tools/deps test torch tidy
+	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=ON,all)
 	ctest --test-dir $(BUILD) --output-on-failure -j 3 -LE slow
 
-test-all: deps-torch deps-page all
+# With a browser, for the tests of the page of predictions.
+test-all:
+	@tools/deps test torch tidy page
+	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=ON,all benches)
 	ctest --test-dir $(BUILD) --output-on-failure -j 3
 
 # The reference of the interfaces: $(BUILD)/docs/html/index.html.
-docs: deps
+docs:
 	@tools/deps docs
-	@$(MAKE) --no-print-directory configure
-	cmake --build --preset release --target reference
+	$(call build,-DBANYAN_TESTS=OFF,reference)
+
+# Builds the packages for each release, and installs, uses and removes them there. As root; takes an hour.
+test-packages:
+	@tools/deps debian
+	tools/package-check 12
+	tools/package-check 13
+	tools/package-check sid
+
+# The program, the library with its headers, and the Python packages for the system's python3. As root where PREFIX wants it.
+install:
+	@tools/deps
+	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=AUTO,banyan_products)
+	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) && mv $(BUILD)/install_manifest.txt $(BUILD)/installed_files.txt
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+uninstall:
+	@DESTDIR="$(DESTDIR)" cmake -DBUILD=$(BUILD) -P packaging/uninstall.cmake
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+# Packages of Debian for this release, into $(BUILD)/packages. TORCH=OFF leaves the backend of PyTorch out.
+TORCH ?= ON
+deb:
+	@tools/deps deb $(if $(filter ON,$(TORCH)),torch)
+	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=$(TORCH) -DCMAKE_INSTALL_PREFIX=/usr,banyan_products)
+	rm -rf $(BUILD)/packages && cd $(BUILD) && cpack -G DEB -B packages
+	@rm -rf $(BUILD)/packages/_CPack_Packages && ls -l $(BUILD)/packages
 
 # The package banyan_torch, to where the system's python3 finds it, or to DEST=folder.
-install-torch: deps-torch configure
-	cmake --build --preset release --target banyan_torch_package
+install-torch:
+	@tools/deps torch
+	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=ON,banyan_torch_package)
 	tools/install-torch $(BUILD)/python/banyan_torch $(DEST)
 
-asan tsan: deps
+asan tsan:
+	@tools/deps test
 	cmake --preset $@ && cmake --build --preset $@ && ctest --preset $@
 
 fuzz:
-	@tools/deps fuzz
+	@tools/deps test fuzz
 	cmake --preset fuzz && cmake --build --preset fuzz
 	tools/fuzz build-fuzz $(SEED_SECONDS)
 
-bench: all
+benches:
+	@tools/deps test
+	$(call build,-DBANYAN_TESTS=ON,benches)
+
+bench: benches
 	bench/run $(BUILD)
 
 # Ourselves and other libraries side by side, into $(BUILD)/compare. COMPARE=--quick for a few minutes instead of an hour.
 bench-peers:
-	@tools/deps peers
-	cmake --preset release && cmake --build --preset release --target peers
+	@tools/deps test peers
+	$(call build,-DBANYAN_TESTS=ON,peers)
 	bench/compare.py $(BUILD) $(COMPARE)
 
 # PyTorch over Banyan and over Gloo side by side, into $(BUILD)/compare-torch.
-bench-torch: deps-torch configure
-	cmake --build --preset release --target banyan_torch_package banyan
+bench-torch:
+	@tools/deps torch
+	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=ON,banyan_torch_package banyan)
 	bench/torch_run $(BUILD)
 
 clean:

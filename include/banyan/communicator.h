@@ -19,6 +19,10 @@
 // in error: every later call throws the same at once, and shrink() makes a new one of those who live.
 #pragma once
 
+#if __cplusplus <= 201703L
+#error "banyan/communicator.h wants C++20: compile with -std=c++20"
+#endif
+
 #include <banyan/banyan.h>
 #include <banyan/buffers.h>
 #include <banyan/error.h>
