@@ -349,7 +349,7 @@ TEST(Kineto, ARealPairOfPyTorchAndGlooIsLinkedByNames) {
   for (const auto& [rank, kind] : {std::pair(0, NodeKind::send), std::pair(1, NodeKind::receive)}) {
     const auto& nodes = read.job.program(static_cast<uint32_t>(rank)).nodes;
     const auto at =
-        std::find_if(nodes.begin(), nodes.end(), [kind = kind](const Node& node) { return node.kind == kind; });
+        std::find_if(nodes.begin(), nodes.end(), [sought = kind](const Node& node) { return node.kind == sought; });
     ASSERT_NE(at, nodes.end());
     EXPECT_EQ(at->bytes, 4000u);
     EXPECT_EQ(read.job.peer(static_cast<uint32_t>(rank), at->slot), 1u - static_cast<uint32_t>(rank));

@@ -247,7 +247,7 @@ class Reader {
     if (read_comm_name(name, call) != CommName::call) return;
     const JsonValue* inputs = fields.inputs();
     if (inputs == nullptr || !is_list(*inputs)) return;
-    Tensors in, out;
+    Tensors in;
     if (name.starts_with("c10d::")) {
       // The first whole number is the root or the peer where there is one.
       for (const JsonValue& input : inputs->items) {
