@@ -73,7 +73,7 @@ deb:
 	rm -rf $(BUILD)/packages && cd $(BUILD) && cpack -G DEB -B packages
 	@rm -rf $(BUILD)/packages/_CPack_Packages && ls -l $(BUILD)/packages
 
-# The package banyan_torch, to where the system's python3 finds it, or to DEST=folder.
+# The package banyan_torch, to where BANYAN_PYTHON finds it, or to DEST=folder.
 install-torch:
 	@tools/deps torch
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=ON,banyan_torch_package)

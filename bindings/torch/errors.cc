@@ -65,11 +65,14 @@ PyObject* CommunicationError::python_type() {
 }
 
 void add_error_classes(py::module_& module) {
+  // Since 2.1 PyTorch has a class for failures of backends, itself a RuntimeError.
+  const py::object base = py::getattr(py::module_::import("torch._C"), "_DistBackendError",
+                                      py::reinterpret_borrow<py::object>(PyExc_RuntimeError));
   error_class = make_class(module, "Error",
                            "Communication has failed. `code` says how: peer_lost, timed_out, mismatch, aborted, io,\n"
                            "unsupported, invalid_usage, invalid_input or not_found; each has a subclass. Of an Error\n"
                            "that a program has made itself, it is \"\".",
-                           PyExc_RuntimeError, "");
+                           base.ptr(), "");
   for (const Kind& kind : kKinds) {
     classes()[kind.code] = make_class(module, kind.title, kind.help, error_class, kind.name);
   }

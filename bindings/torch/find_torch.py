@@ -1,11 +1,11 @@
-"""Prints what CMake must know of this interpreter's PyTorch, between semicolons: its version, how modules are called,
-the directory with its libraries, and those with the headers of PyTorch, pybind11 and Python."""
+"""Prints what CMake must know of this interpreter and its PyTorch, between semicolons: the versions of PyTorch and of
+Python, how modules are called, whether strings are of the new C++ ABI (1 or 0), the directory with PyTorch's libraries,
+and those with the headers of PyTorch, pybind11 and Python."""
 import os
 import sys
 import sysconfig
 
 try:
-    import pybind11
     import torch
 except ImportError as error:
     sys.exit(str(error))
@@ -17,9 +17,19 @@ for root in (os.path.join(package, "include"), "/usr/include"):
         break
 else:
     sys.exit("the headers of PyTorch are missing (Debian: libtorch-dev)")
-includes = [os.path.join(root, "torch/csrc/api/include"), pybind11.get_include(), sysconfig.get_path("include")]
-if root != "/usr/include":  # where the compiler looks by itself
-    includes.insert(0, root)
+includes = [os.path.join(root, "torch/csrc/api/include"), sysconfig.get_path("include")]
 if not os.path.exists(os.path.join(includes[-1], "Python.h")):
     sys.exit("the headers of Python are missing (Debian: python3-dev)")
-print(";".join([torch.__version__, sysconfig.get_config_var("EXT_SUFFIX"), os.path.join(package, "lib"), *includes]))
+# The pybind11 that PyTorch was built with lies beside its headers; objects of another one are strangers to it.
+if not os.path.exists(os.path.join(root, "pybind11/pybind11.h")):
+    try:
+        import pybind11
+    except ImportError:
+        sys.exit("the headers of pybind11 are missing (Debian: pybind11-dev)")
+    includes.insert(0, pybind11.get_include())
+if root != "/usr/include":  # where the compiler looks by itself
+    includes.insert(0, root)
+python = f"{sys.version_info.major}.{sys.version_info.minor}"
+abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
+print(";".join(map(str, [torch.__version__, python, sysconfig.get_config_var("EXT_SUFFIX"), abi,
+                         os.path.join(package, "lib"), *includes])))

@@ -144,6 +144,7 @@ std::string ProcessGroupBanyan::error() const {
 
 ProcessGroupBanyan::OwnWorkPtr ProcessGroupBanyan::start(BanyanWork::Task task, run::Call call,
                                                          std::chrono::milliseconds timeout) {
+  if (timeout.count() <= 0) timeout = timeout_.load();
   if (timeout.count() > 0) call.timeout = timeout;
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));
   work->follow(guarded([&] { return communicator_.start(call); }));
@@ -210,6 +211,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::start_message(BanyanWork::Task t
                  .other = peer,
                  .count = static_cast<uint64_t>(buffer.numel()) * move.elements_each,
                  .tag = tag_of(tag, checks)};
+  if (const std::chrono::milliseconds timeout = timeout_.load(); timeout.count() > 0) call.timeout = timeout;
   (kind == run::OperationKind::send) ? (void)(call.send = bytes_of(buffer))
                                      : (void)(call.recv = mutable_bytes_of(buffer));
   auto work = c10::make_intrusive<BanyanWork>(rank_, std::move(task));

@@ -12,6 +12,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -77,6 +78,11 @@ class ProcessGroupBanyan : public BackendBase {
   WorkPtr endCoalescing() override;
   void enableCollectivesTiming() override {}
 #endif
+#ifdef BANYAN_BACKEND_ABORTS
+  void abort() override { abort("torch.distributed has aborted the group"); }
+  // Of calls from now on that have none of their own.
+  void setTimeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
+#endif
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
                         std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
@@ -128,6 +134,7 @@ class ProcessGroupBanyan : public BackendBase {
   run::Communicator communicator_;
   const run::ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};
+  std::atomic<std::chrono::milliseconds> timeout_{std::chrono::milliseconds(0)};  // 0: that of the communicator
   std::mutex coalesced_mutex_;
   std::optional<std::vector<OwnWorkPtr>> coalesced_;  // since startCoalescing(); under coalesced_mutex_
 };

@@ -23,6 +23,11 @@
 #define BANYAN_BACKEND_COALESCES
 #endif
 
+// A group can be ended, and its timeout changed, by torch.distributed. Some version after 2.6 began with it; 2.14 has it.
+#if BANYAN_TORCH_SINCE(2, 14)
+#define BANYAN_BACKEND_ABORTS
+#endif
+
 // Since 2.3 an allocator may change when it allocates, and copies memory itself.
 #if BANYAN_TORCH_SINCE(2, 3)
 #define BANYAN_ALLOCATE_CONST

@@ -1,6 +1,6 @@
 """banyan_torch: torch.distributed over Banyan.
 
-    import banyan_torch
+    import banyan_torch                               # PyTorch 2.5 and later find it by themselves
     torch.distributed.init_process_group("banyan")
 
 From then on everything that works with Gloo on CPUs works, faster: ranks of one host exchange through shared memory,
@@ -9,7 +9,7 @@ ranks of several hosts by schedules that are planned for the network between the
 - `Options(...)` goes to `init_process_group(..., pg_options=...)` and `new_group(..., pg_options=...)`.
 - `use_shared_memory()` makes large tensors in memory that the ranks of a host read directly.
 - `Error` is what failed communication raises; its `code` says how, as do its subclasses, such as `PeerLostError`.
-- `python3 -m banyan_torch` prints versions and tests itself.
+- `python3 -m banyan_torch` prints versions and tests itself; `python3 -m banyan_torch.run` is torchrun.
 
 Environment: BANYAN_FABRIC, BANYAN_PLAN, BANYAN_ROUTES, BANYAN_TRANSPORT, BANYAN_TIMEOUT, BANYAN_SECRET, BANYAN_ADDRESS
 and others mean what they mean to every program of Banyan.
@@ -24,11 +24,15 @@ import functools
 import inspect
 from typing import Any, Optional, Union
 
-import torch  # noqa: F401  (the module below needs its libraries)
+import torch  # (the module below needs its libraries, too)
 import torch.distributed as dist
 
-from . import _C
-from ._C import (
+from . import _built_for
+
+_built_for.check(torch.__version__)  # before the module below fails with words that nobody understands
+
+from . import _C, _libuv  # noqa: E402
+from ._C import (  # noqa: E402
     AbortedError,
     Error,
     InvalidInputError,
@@ -186,10 +190,11 @@ def shared_memory_usage() -> "tuple[int, int]":
 
 
 def _register() -> None:
-    arguments = {"extended_api": True}
-    if "devices" in inspect.signature(dist.Backend.register_backend).parameters:  # since PyTorch 2.0
-        arguments["devices"] = ["cpu"]
-    dist.Backend.register_backend("banyan", _create, **arguments)
+    if not hasattr(dist.Backend, "BANYAN"):  # not by banyan_torch_autoload
+        arguments = {"extended_api": True}
+        if "devices" in inspect.signature(dist.Backend.register_backend).parameters:  # since PyTorch 2.0
+            arguments["devices"] = ["cpu"]
+        dist.Backend.register_backend("banyan", _create, **arguments)
 
     # PyTorch knows by name which backends have a monitored barrier.
     for_others = dist.monitored_barrier
@@ -208,3 +213,4 @@ def _register() -> None:
 
 
 _register()
+_libuv.do_without()

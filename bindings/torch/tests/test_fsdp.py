@@ -1,4 +1,4 @@
-"""Models whose parameters are shared out among ranks: FSDP, its successor fully_shard, hybrid sharding. Of PyTorch 2."""
+"""Models whose parameters are shared out among ranks: FSDP, its successor fully_shard, both hybrid. Of PyTorch 2."""
 
 import copy
 import unittest
