@@ -15,8 +15,8 @@ constexpr uint64_t kMaxBoxes = 100'000;
 
 void FabricOption::declare(CommandSyntax& command, const std::string& name, Place place) {
   const std::string help =
-      "a file (JSON, text, NCCL topology XML) or a spec such as dgx-h100:8; 'banyan fabric --list' "
-      "shows all specs";
+      "a file (JSON, text, NCCL or hwloc XML, nvidia-smi topo -m, ibnetdiscover, Slurm's topology.conf) or a spec such "
+      "as dgx-h100:8; 'banyan fabric --list' shows all specs";
   if (name.starts_with("-")) {
     command.option(name, &text_, "FABRIC", help);
   } else {
@@ -32,7 +32,7 @@ void FabricOption::declare(CommandSyntax& command, const std::string& name, Plac
   add_edit(edits_[0], "--fail", "A-B|A", "cut the links between two nodes, or all links of one");
   add_edit(edits_[1], "--degrade", "A-B=BANDWIDTH", "set the bandwidth of the links between two nodes");
   add_edit(edits_[2], "--remove", "NODE", "remove a node and its links");
-  command.group("NCCL topology files");
+  command.group("Files that describe one server (NCCL or hwloc XML, nvidia-smi topo -m)");
   command.option("--boxes", &boxes_, "N", "join N such boxes by one switch");
   command.option("--gpu", &gpu_, "NAME", "the GPU whose links a skeleton file leaves out, such as h100");
   command.option("--nic", &nic_, "BANDWIDTH", "the speed of each NIC that the file leaves out, such as 400Gb/s");
@@ -73,6 +73,6 @@ fabric::FabricSource FabricOption::source() const {
   return source;
 }
 
-Fabric FabricOption::load() const { return fabric::load_fabric(source()); }
+Fabric FabricOption::load(std::vector<std::string>* notes) const { return fabric::load_fabric(source(), notes); }
 
 }  // namespace banyan::app

@@ -1,5 +1,5 @@
 // FABRIC and the options that go with it on every command that takes one: --fail, --degrade, --remove (edits, applied
-// in the order given), --boxes, --gpu, --nic (for NCCL topology files).
+// in the order given), --boxes, --gpu, --nic (for files that describe one server).
 #pragma once
 
 #include <string>
@@ -26,7 +26,8 @@ class FabricOption {
 
   // Throws Error as load_fabric does, or for a wrong --boxes or --nic.
   fabric::FabricSource source() const;
-  Fabric load() const;
+  // What was assumed, since a file does not say it, is appended to `notes`.
+  Fabric load(std::vector<std::string>* notes = nullptr) const;
 
  private:
   struct Edit {

@@ -1,5 +1,6 @@
 // banyan fabric: what a fabric is made of, what limits it and what looks wrong with it.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -63,7 +64,8 @@ class FabricCommand : public Command {
     command.flag("--json", json_, "print one JSON object");
     command.examples({"banyan fabric dgx-h100:8", "banyan fabric 'leaf-spine:leaves=4,hosts=4,spines=2@100Gb/s' --json",
                       "banyan fabric dgx-a100:4 --fail gpu3-ib0 --degrade gpu0-nvsw0=100GB/s -o hurt.json",
-                      "banyan fabric topo.xml --boxes 16 --gpu h100 --nic 400Gb/s", "banyan fabric --list"});
+                      "banyan fabric topo.xml --boxes 16 --gpu h100 --nic 400Gb/s",
+                      "banyan fabric topology.conf@400Gb/s   # of Slurm", "banyan fabric --list"});
     return command;
   }
 
@@ -75,8 +77,11 @@ class FabricCommand : public Command {
     std::string text;
     {
       Progress progress(terminal, "reading the fabric");
-      const Fabric fabric = fabric_.load();
-      const std::vector<std::string> doubts = warnings(fabric);
+      std::vector<std::string> assumed;
+      const Fabric fabric = fabric_.load(&assumed);
+      std::vector<std::string> doubts = warnings(fabric);
+      std::transform(assumed.begin(), assumed.end(), std::back_inserter(doubts),
+                     [](const std::string& note) { return "assumed: " + note; });
       std::optional<Bound> bound;
       const Collective allgather = Collective::make(fabric, {});
       if (fabric.ranks().size() <= kMaxRanksForCut) {

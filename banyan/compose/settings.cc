@@ -15,6 +15,7 @@
 #include "banyan/compose/planner.h"
 #include "banyan/element/isa.h"
 #include "banyan/run/execute/net_plans.h"
+#include "banyan/run/metrics/metrics.h"
 #include "banyan/run/record/dump_signal.h"
 #include "banyan/run/record/log.h"
 
@@ -25,11 +26,11 @@ constexpr double kLongest = 365.0 * 24 * 3600;
 
 // All that anything reads, the tests too; settings_test.cc compares them with the sources.
 constexpr const char* kVariables[] = {
-    "BANYAN_ADDRESS",     "BANYAN_ALONE",     "BANYAN_CHECKSUMS", "BANYAN_CONNECTIONS", "BANYAN_CROWDED",
-    "BANYAN_DUMP_SIGNAL", "BANYAN_FABRIC",    "BANYAN_HOST_ID",   "BANYAN_ISA",         "BANYAN_JOIN_TIMEOUT",
-    "BANYAN_LAB",         "BANYAN_LOG",       "BANYAN_LOG_FILE",  "BANYAN_PLAN",        "BANYAN_RECORDER_DIR",
-    "BANYAN_RENDEZVOUS",  "BANYAN_ROUTES",    "BANYAN_SECRET",    "BANYAN_SECRET_FILE", "BANYAN_SLICE",
-    "BANYAN_TIMEOUT",     "BANYAN_TRANSPORT", "BANYAN_ZERO_COPY"};
+    "BANYAN_ADDRESS",      "BANYAN_ALONE",      "BANYAN_CHECKSUMS", "BANYAN_CONNECTIONS", "BANYAN_CROWDED",
+    "BANYAN_DUMP_SIGNAL",  "BANYAN_FABRIC",     "BANYAN_HOST_ID",   "BANYAN_ISA",         "BANYAN_JOIN_TIMEOUT",
+    "BANYAN_LAB",          "BANYAN_LOG",        "BANYAN_LOG_FILE",  "BANYAN_METRICS",     "BANYAN_PLAN",
+    "BANYAN_RECORDER_DIR", "BANYAN_RENDEZVOUS", "BANYAN_ROUTES",    "BANYAN_SECRET",      "BANYAN_SECRET_FILE",
+    "BANYAN_SLICE",        "BANYAN_TIMEOUT",    "BANYAN_TRANSPORT", "BANYAN_ZERO_COPY"};
 constexpr std::string_view kOfTests = "BANYAN_TEST_";
 
 // Nothing where it is not set, or empty.
@@ -126,6 +127,7 @@ run::Communicator::Options options_from(const Settings& settings) {
     start_log(run::LogConfig::from_environment());
     element::active_isa();  // a wrong BANYAN_ISA is told now, not by the first sum
     run::start_dump_signal(run::dump_signal_from_environment());
+    run::start_metrics(run::metrics_from_environment());
     for (const std::string& text : unknown_variables(environ)) BANYAN_LOG(warning) << text;
   });
   run::Communicator::Options options;

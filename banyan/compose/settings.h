@@ -26,8 +26,8 @@ struct Settings {
   std::optional<int64_t> connections;    // BANYAN_CONNECTIONS
 };
 
-// Starts the log and the dump signal, the first time, and warns about BANYAN_ variables that do not exist. Throws
-// Error{invalid_input} naming the field or the variable.
+// Starts the log, the dump signal and the metrics, the first time, and warns about BANYAN_ variables that do not exist.
+// Throws Error{invalid_input} naming the field or the variable.
 run::Communicator::Options options_from(const Settings& settings);
 
 // At least one. Throws Error{invalid_input} unless it is above zero and at most a year; `name` is the culprit.

@@ -41,33 +41,48 @@ void propose_inside_boxes(Fabric::Builder& builder, uint64_t boxes, uint64_t gpu
   propose_symmetry(builder, [=](uint64_t v) { return v < ranks ? v / gpus * gpus + image(v % gpus) : v; });
 }
 
-Fabric generate_nvswitch_boxes(const GeneratorSpec& spec, const GpuModel& gpu, Bandwidth usual_nic) {
-  constexpr uint64_t kGpus = 8;
-  const uint64_t boxes = spec.number("boxes", {}), ranks = boxes * kGpus;
+Fabric generate_nvswitch_boxes(const GeneratorSpec& spec, const GpuModel& gpu, uint64_t gpus, Bandwidth usual_nic) {
+  const uint64_t boxes = spec.number("boxes", {}), ranks = boxes * gpus;
   expect_no_network(spec, boxes);
   spec.expect_size(ranks + boxes + (boxes > 1), (boxes > 1 ? 4 : 2) * ranks);
   const Bandwidth nic = spec.bandwidth_or(usual_nic);
   Fabric::Builder builder;
   add_gpus(builder, ranks);
   add_switches(builder, "nvsw", boxes);
-  for (uint64_t i = 0; i < ranks; ++i) join(builder, i, ranks + i / kGpus, gpu.all_links());
+  for (uint64_t i = 0; i < ranks; ++i) join(builder, i, ranks + i / gpus, gpu.all_links());
   if (boxes > 1) {
     add_switches(builder, "ib", 1);
     for (uint64_t i = 0; i < ranks; ++i) join(builder, i, ranks + boxes, nic);
   }
-  propose_box_rotation(builder, boxes, kGpus, boxes);
-  propose_inside_boxes(builder, boxes, kGpus, [](uint64_t g) { return (g + 1) % kGpus; });
+  propose_box_rotation(builder, boxes, gpus, boxes);
+  propose_inside_boxes(builder, boxes, gpus, [=](uint64_t g) { return (g + 1) % gpus; });
   return std::move(builder).build();
 }
 
 }  // namespace
 
+// NICs of the DGX boxes: a ConnectX-6 (200 Gb/s) or ConnectX-7 (400 Gb/s) for each GPU, by NVIDIA's data sheets of DGX
+// A100, H100, H200 and B200. HGX boards of the same GPUs have the same NVSwitches; their NICs are the server's.
 Fabric generate_dgx_a100(const GeneratorSpec& spec) {
-  return generate_nvswitch_boxes(spec, gpu_model("a100"), Bandwidth::gigabits_per_second(200));
+  return generate_nvswitch_boxes(spec, gpu_model("a100"), 8, Bandwidth::gigabits_per_second(200));
 }
 
 Fabric generate_dgx_h100(const GeneratorSpec& spec) {
-  return generate_nvswitch_boxes(spec, gpu_model("h100"), Bandwidth::gigabits_per_second(400));
+  return generate_nvswitch_boxes(spec, gpu_model("h100"), 8, Bandwidth::gigabits_per_second(400));
+}
+
+Fabric generate_dgx_h200(const GeneratorSpec& spec) {
+  return generate_nvswitch_boxes(spec, gpu_model("h200"), 8, Bandwidth::gigabits_per_second(400));
+}
+
+Fabric generate_dgx_b200(const GeneratorSpec& spec) {
+  return generate_nvswitch_boxes(spec, gpu_model("b200"), 8, Bandwidth::gigabits_per_second(400));
+}
+
+// A rack is one box: 18 compute trays of 4 GPUs on 9 NVLink switch trays, 1.8 TB/s both ways for each GPU (130 TB/s in
+// all) and a ConnectX-7 of 400 Gb/s for each, by NVIDIA's data sheet of the DGX GB200.
+Fabric generate_gb200_nvl72(const GeneratorSpec& spec) {
+  return generate_nvswitch_boxes(spec, gpu_model("gb200"), 72, Bandwidth::gigabits_per_second(400));
 }
 
 // A box has one NIC, behind the PCIe switches that its GPUs share; "pcie<box>" stands for these switches together. A
@@ -114,6 +129,30 @@ Fabric generate_mi250(const GeneratorSpec& spec) {
   // With the identity and their product these are all automorphisms of the box.
   propose_inside_boxes(builder, boxes, gpus, [](uint64_t g) { return g ^ 3; });
   propose_inside_boxes(builder, boxes, gpus, [](uint64_t g) { return g ^ 8; });
+  return std::move(builder).build();
+}
+
+// Eight MI300X, each joined to each by one xGMI link of 128 GB/s both ways, by AMD's data sheet of the MI300X platform.
+// The platform has no NICs of its own: 400 Gb/s for each GPU is what servers with it are sold with.
+Fabric generate_mi300x(const GeneratorSpec& spec) {
+  const GpuModel& gpu = gpu_model("mi300x");
+  const uint64_t boxes = spec.number("boxes", {}), gpus = gpu.box, ranks = boxes * gpus;
+  expect_no_network(spec, boxes);
+  spec.expect_size(ranks + (boxes > 1), boxes * gpus * (gpus - 1) + (boxes > 1 ? 2 * ranks : 0));
+  const Bandwidth nic = spec.bandwidth_or(Bandwidth::gigabits_per_second(400));
+  Fabric::Builder builder;
+  add_gpus(builder, ranks);
+  for (uint64_t box = 0; box < boxes; ++box) {
+    for (uint64_t a = 0; a < gpus; ++a) {
+      for (uint64_t b = a + 1; b < gpus; ++b) join(builder, box * gpus + a, box * gpus + b, gpu.link);
+    }
+  }
+  if (boxes > 1) {
+    add_switches(builder, "ib", 1);
+    for (uint64_t i = 0; i < ranks; ++i) join(builder, i, ranks, nic);
+  }
+  propose_box_rotation(builder, boxes, gpus, 0);
+  propose_inside_boxes(builder, boxes, gpus, [=](uint64_t g) { return (g + 1) % gpus; });
   return std::move(builder).build();
 }
 

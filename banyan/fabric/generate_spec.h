@@ -93,8 +93,12 @@ Fabric generate_random(const GeneratorSpec& spec);
 // Vendor boxes: generate_boxes.cc.
 Fabric generate_dgx_a100(const GeneratorSpec& spec);
 Fabric generate_dgx_h100(const GeneratorSpec& spec);
+Fabric generate_dgx_h200(const GeneratorSpec& spec);
+Fabric generate_dgx_b200(const GeneratorSpec& spec);
+Fabric generate_gb200_nvl72(const GeneratorSpec& spec);
 Fabric generate_dgx1_v100(const GeneratorSpec& spec);
 Fabric generate_mi250(const GeneratorSpec& spec);
+Fabric generate_mi300x(const GeneratorSpec& spec);
 Fabric generate_rail(const GeneratorSpec& spec);
 
 // Switched networks: generate_network.cc.

@@ -115,20 +115,24 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Fact{"dgx-a100:1", 8, 1, 16, 1, 300, 2, 8}, Fact{"dgx-a100:8", 64, 9, 256, 2, 325, 2, 64},
         Fact{"dgx-h100:2", 16, 3, 64, 2, 500, 2, 16}, Fact{"dgx-h100:2@100GB/s", 16, 3, 64, 2, 550, 2, 16},
-        Fact{"dgx1-v100:1", 8, 0, 32, 4, 150, 2, 4}, Fact{"dgx1-v100:3", 24, 4, 150, 5, 162.5, 4, 12},
-        Fact{"mi250:1", 16, 0, 56, 0, 350, 5, 4}, Fact{"mi250:2", 32, 1, 176, 0, 366, 2, 8},
-        Fact{"ring:2@1GB/s", 2, 0, 2, 1, 1, 1, 2}, Fact{"ring:9@2 GB/s", 9, 0, 18, 2, 4, 4, 9},
-        Fact{"full:7@1GB/s", 7, 0, 42, 6, 6, 1, 7}, Fact{"star:5@1GB/s", 5, 1, 10, 1, 1, 2, 5},
-        Fact{"torus:3x3@1GB/s", 9, 0, 36, 4, 4, 2, 9}, Fact{"torus:4x2@1GB/s", 8, 0, 24, 3, 3, 3, 8},
-        Fact{"torus:4x3x5@1GB/s", 60, 0, 360, 6, 6, 5, 60}, Fact{"torus:8x8x8", 512, 0, 3072, 6, 300, 12, 512},
-        Fact{"torus:2x2x2@1GB/s", 8, 0, 24, 3, 3, 3, 8}, Fact{"mesh:4x4@1GB/s", 16, 0, 48, 0, 0, 6, 4},
-        Fact{"mesh:4x3@1GB/s", 12, 0, 34, 0, 0, 5, 2}, Fact{"mesh:3x3@1GB/s", 9, 0, 24, 0, 0, 4, 1},
-        Fact{"hypercube:1@1GB/s", 2, 0, 2, 1, 1, 1, 2}, Fact{"hypercube:6@1GB/s", 64, 0, 384, 6, 6, 6, 64},
-        Fact{"circulant:16,3,4@1GB/s", 16, 0, 64, 4, 4, 3, 16}, Fact{"circulant:12,2,3", 12, 0, 48, 4, 200, 2, 12},
-        Fact{"circulant:8,1,4@1GB/s", 8, 0, 24, 3, 3, 2, 8}, Fact{"kautz:n=12,d=3@1GB/s", 12, 0, 36, 3, 3, 2, 4},
-        Fact{"kautz:n=6,d=2@1GB/s", 6, 0, 12, 2, 2, 2, 6}, Fact{"kautz:n=16,d=4@1GB/s", 16, 0, 60, 0, 0, 2, 2},
-        Fact{"kautz:n=64,d=4@1GB/s", 64, 0, 252, 0, 0, 3, 2}, Fact{"kautz:n=9,d=4@1GB/s", 9, 0, 32, 0, 0, 2, 1},
-        Fact{"debruijn:k=2,n=3@1GB/s", 8, 0, 14, 0, 0, 3, 2}, Fact{"debruijn:k=3,n=2@1GB/s", 9, 0, 24, 0, 0, 2, 3},
+        Fact{"dgx-h200:2", 16, 3, 64, 2, 500, 2, 16}, Fact{"dgx-b200:1", 8, 1, 16, 1, 900, 2, 8},
+        Fact{"dgx-b200:3", 24, 4, 96, 2, 950, 2, 24}, Fact{"gb200-nvl72:1", 72, 1, 144, 1, 900, 2, 72},
+        Fact{"gb200-nvl72:2", 144, 3, 576, 2, 950, 2, 144}, Fact{"mi300x:1", 8, 0, 56, 7, 448, 1, 8},
+        Fact{"mi300x:3@12.5GB/s", 24, 1, 216, 8, 460.5, 2, 24}, Fact{"dgx1-v100:1", 8, 0, 32, 4, 150, 2, 4},
+        Fact{"dgx1-v100:3", 24, 4, 150, 5, 162.5, 4, 12}, Fact{"mi250:1", 16, 0, 56, 0, 350, 5, 4},
+        Fact{"mi250:2", 32, 1, 176, 0, 366, 2, 8}, Fact{"ring:2@1GB/s", 2, 0, 2, 1, 1, 1, 2},
+        Fact{"ring:9@2 GB/s", 9, 0, 18, 2, 4, 4, 9}, Fact{"full:7@1GB/s", 7, 0, 42, 6, 6, 1, 7},
+        Fact{"star:5@1GB/s", 5, 1, 10, 1, 1, 2, 5}, Fact{"torus:3x3@1GB/s", 9, 0, 36, 4, 4, 2, 9},
+        Fact{"torus:4x2@1GB/s", 8, 0, 24, 3, 3, 3, 8}, Fact{"torus:4x3x5@1GB/s", 60, 0, 360, 6, 6, 5, 60},
+        Fact{"torus:8x8x8", 512, 0, 3072, 6, 300, 12, 512}, Fact{"torus:2x2x2@1GB/s", 8, 0, 24, 3, 3, 3, 8},
+        Fact{"mesh:4x4@1GB/s", 16, 0, 48, 0, 0, 6, 4}, Fact{"mesh:4x3@1GB/s", 12, 0, 34, 0, 0, 5, 2},
+        Fact{"mesh:3x3@1GB/s", 9, 0, 24, 0, 0, 4, 1}, Fact{"hypercube:1@1GB/s", 2, 0, 2, 1, 1, 1, 2},
+        Fact{"hypercube:6@1GB/s", 64, 0, 384, 6, 6, 6, 64}, Fact{"circulant:16,3,4@1GB/s", 16, 0, 64, 4, 4, 3, 16},
+        Fact{"circulant:12,2,3", 12, 0, 48, 4, 200, 2, 12}, Fact{"circulant:8,1,4@1GB/s", 8, 0, 24, 3, 3, 2, 8},
+        Fact{"kautz:n=12,d=3@1GB/s", 12, 0, 36, 3, 3, 2, 4}, Fact{"kautz:n=6,d=2@1GB/s", 6, 0, 12, 2, 2, 2, 6},
+        Fact{"kautz:n=16,d=4@1GB/s", 16, 0, 60, 0, 0, 2, 2}, Fact{"kautz:n=64,d=4@1GB/s", 64, 0, 252, 0, 0, 3, 2},
+        Fact{"kautz:n=9,d=4@1GB/s", 9, 0, 32, 0, 0, 2, 1}, Fact{"debruijn:k=2,n=3@1GB/s", 8, 0, 14, 0, 0, 3, 2},
+        Fact{"debruijn:k=3,n=2@1GB/s", 9, 0, 24, 0, 0, 2, 3},
         Fact{"leaf-spine:leaves=4,hosts=4,spines=2@10GB/s", 16, 6, 48, 1, 10, 4, 16},
         Fact{"leaf-spine:leaves=3,hosts=1,spines=2,uplink=5GB/s", 3, 5, 18, 1, 50, 4, 3},
         Fact{"fat-tree:k=2", 2, 5, 12, 1, 50, 6, 2}, Fact{"fat-tree:k=4", 16, 20, 96, 1, 50, 6, 16},
@@ -181,6 +185,9 @@ TEST(Generate, LetsEachBoxOutThroughItsNics) {
   };
   EXPECT_DOUBLE_EQ(leaving(generate_fabric("dgx-a100:4"), first_box(8)), 200);
   EXPECT_DOUBLE_EQ(leaving(generate_fabric("dgx-h100:4"), first_box(8)), 400);
+  EXPECT_DOUBLE_EQ(leaving(generate_fabric("dgx-b200:4"), first_box(8)), 400);
+  EXPECT_DOUBLE_EQ(leaving(generate_fabric("gb200-nvl72:3"), first_box(72)), 3600);
+  EXPECT_DOUBLE_EQ(leaving(generate_fabric("mi300x:4"), first_box(8)), 400);
   EXPECT_DOUBLE_EQ(leaving(generate_fabric("dgx1-v100:4"), first_box(8)), 12.5);
   EXPECT_DOUBLE_EQ(leaving(generate_fabric("dgx1-v100:4@50GB/s"), first_box(8)), 50);
   EXPECT_DOUBLE_EQ(leaving(generate_fabric("mi250:4"), first_box(16)), 256);
@@ -303,7 +310,7 @@ TEST(Generate, RefusesWhatAFabricCannotHold) {
 
 TEST(Generate, ListsEveryGeneratorWithItsForm) {
   const auto help = fabric_generators();
-  EXPECT_EQ(help.size(), 18u);
+  EXPECT_EQ(help.size(), 22u);
   for (const GeneratorHelp& line : help) {
     EXPECT_TRUE(is_fabric_spec(line.spec)) << line.spec;
     EXPECT_FALSE(line.description.empty()) << line.spec;

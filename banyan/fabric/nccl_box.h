@@ -1,5 +1,5 @@
-// One box as an NCCL topology XML describes it, and the fabric of N such boxes. Between the two halves of
-// nccl_xml.h: the reader (nccl_xml.cc) fills a NcclBox, build_nccl_fabric makes the graph. Private to them.
+// One box as an NCCL topology XML describes it, and the fabric of N such boxes: a reader (nccl_xml.cc, hwloc_xml.cc,
+// gpu_matrix.cc) fills a NcclBox, build_nccl_fabric makes the graph. Private to them.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +56,9 @@ struct NcclBox {
   std::vector<Nic> nics;
   bool gpus_guessed = false;  // by PCI class: the file has no gpu elements
 };
+
+// Between two CPUs of a host, by NCCL's constants: slow where vendor and model are not known.
+Bandwidth nccl_cpu_link(std::string_view arch, std::string_view vendor, int64_t family, int64_t model);
 
 // Throws Error naming the line or the option to mend.
 Fabric build_nccl_fabric(NcclBox box, const NcclXmlOptions& options);

@@ -10,6 +10,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
 #include "banyan/fabric/nccl_box.h"
+#include "banyan/fabric/xml_lines.h"
 
 namespace banyan::fabric {
 namespace {
@@ -20,23 +21,6 @@ constexpr int64_t kMaxLinkCount = 1000;
 constexpr size_t kMaxRows = 1000;  // of one GPU
 
 bool starts_with_digits(std::string_view text) { return !text.empty() && text.front() >= '0' && text.front() <= '9'; }
-
-// Where elements stand, from the offsets that pugixml keeps.
-class Lines {
- public:
-  explicit Lines(std::string_view text) {
-    for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1)) ends_.push_back(at);
-  }
-  size_t of(ptrdiff_t offset) const {
-    if (offset < 0) return 1;
-    return static_cast<size_t>(std::lower_bound(ends_.begin(), ends_.end(), static_cast<size_t>(offset)) -
-                               ends_.begin()) +
-           1;
-  }
-
- private:
-  std::vector<size_t> ends_;
-};
 
 // NVLink, one link one way, by compute capability; NCCL's own constants (nccl src/graph/topo.h), which are what it
 // measured and lie below the nominal figures of the device table.
@@ -54,20 +38,6 @@ Bandwidth xgmi_of(std::string_view gcn) {
   if (gcn.starts_with("gfx94") || gcn.starts_with("94")) return Bandwidth::gigabytes_per_second(48);
   if (gcn.starts_with("gfx90a") || gcn.starts_with("910")) return Bandwidth::gigabytes_per_second(36);
   return Bandwidth::gigabytes_per_second(24);
-}
-
-// To another CPU of the host, by NCCL's constants.
-Bandwidth cpu_link_of(std::string_view arch, std::string_view vendor, int64_t family, int64_t model) {
-  uint64_t gigabytes = 6;
-  if (arch == "ppc64") {
-    gigabytes = 32;
-  } else if (vendor == "AuthenticAMD" || vendor == "AMD") {
-    gigabytes = 16;
-  } else if (vendor == "GenuineIntel" && family == 6) {
-    // Emerald Rapids, Sapphire Rapids, Skylake and what came before.
-    gigabytes = model >= 0xcf ? 40 : model >= 0x8f ? 22 : model >= 0x55 ? 10 : 6;
-  }
-  return Bandwidth::gigabytes_per_second(gigabytes);
 }
 
 enum class DeviceClass : uint8_t { none, bridge, nvswitch, gpu, nic, other };
@@ -97,9 +67,7 @@ class NcclXmlReader {
     const pugi::xml_node root = document_.document_element();
     const std::string name = root.name();
     if (name == "topology") {
-      throw bad(root,
-                "this is XML of hwloc (lstopo), not of NCCL; run any NCCL job with NCCL_TOPO_DUMP_FILE=topo.xml to "
-                "get NCCL's, or use the file that your cloud sets as NCCL_TOPO_FILE");
+      throw bad(root, "this is XML of hwloc (lstopo), not of NCCL");
     }
     if (name != "system")
       throw bad(root, "the root element is '" + name.substr(0, 40) + "' but NCCL's topology has 'system'");
@@ -143,8 +111,8 @@ class NcclXmlReader {
     box_.cpus.push_back(
         {.node = node,
          .host = host,
-         .to_peer = cpu_link_of(cpu.attribute("arch").value(), cpu.attribute("vendor").value(),
-                                number(cpu, "familyid", 0, 0, INT32_MAX), number(cpu, "modelid", 0, 0, INT32_MAX))});
+         .to_peer = nccl_cpu_link(cpu.attribute("arch").value(), cpu.attribute("vendor").value(),
+                                  number(cpu, "familyid", 0, 0, INT32_MAX), number(cpu, "modelid", 0, 0, INT32_MAX))});
     host_ = host;
     cpu_ = node;
     for (const pugi::xml_node pci : cpu.children("pci")) read_pci(pci, node, 1);
@@ -285,7 +253,7 @@ class NcclXmlReader {
     }
   }
 
-  Lines lines_;
+  XmlLines lines_;
   pugi::xml_document document_;
   NcclBox box_;
   std::vector<NcclBox::Gpu> guessed_gpus_;
@@ -295,6 +263,19 @@ class NcclXmlReader {
 };
 
 }  // namespace
+
+Bandwidth nccl_cpu_link(std::string_view arch, std::string_view vendor, int64_t family, int64_t model) {
+  uint64_t gigabytes = 6;
+  if (arch == "ppc64") {
+    gigabytes = 32;
+  } else if (vendor == "AuthenticAMD" || vendor == "AMD") {
+    gigabytes = 16;
+  } else if (vendor == "GenuineIntel" && family == 6) {
+    // Emerald Rapids, Sapphire Rapids, Skylake and what came before.
+    gigabytes = model >= 0xcf ? 40 : model >= 0x8f ? 22 : model >= 0x55 ? 10 : 6;
+  }
+  return Bandwidth::gigabytes_per_second(gigabytes);
+}
 
 Fabric parse_nccl_xml(std::string_view xml, const NcclXmlOptions& options, const std::string& where) {
   try {

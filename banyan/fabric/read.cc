@@ -7,14 +7,31 @@
 #include "banyan/base/file.h"
 #include "banyan/base/nearest.h"
 #include "banyan/fabric/generate.h"
+#include "banyan/fabric/gpu_matrix.h"
+#include "banyan/fabric/hwloc_xml.h"
+#include "banyan/fabric/ib_topology.h"
 #include "banyan/fabric/json.h"
 #include "banyan/fabric/nccl_xml.h"
+#include "banyan/fabric/slurm_topology.h"
 #include "banyan/fabric/text.h"
 
 namespace banyan::fabric {
 namespace {
 
-enum class Format : uint8_t { json, xml, text };
+enum class Format : uint8_t { json, nccl, hwloc, gpu_matrix, ib, slurm, text };
+
+// The file and what stands behind its name: "topology.conf@400Gb/s".
+struct NamedFile {
+  std::string path;
+  std::optional<Bandwidth> bandwidth;
+};
+
+// Of what is neither JSON nor XML.
+Format format_of_text(std::string_view contents) {
+  if (is_slurm_topology(contents)) return Format::slurm;
+  if (is_ib_topology(contents)) return Format::ib;
+  return is_gpu_matrix(contents) ? Format::gpu_matrix : Format::text;
+}
 
 // Told by the first character that is neither space nor the mark that some editors put in front of UTF-8.
 Format format_of(std::string_view contents, const std::string& path) {
@@ -26,18 +43,21 @@ Format format_of(std::string_view contents, const std::string& path) {
     case '[':
       return Format::json;
     case '<':
-      return contents.substr(first).starts_with("<->") ? Format::text : Format::xml;
+      if (contents.substr(first).starts_with("<->")) return Format::text;
+      return is_hwloc_xml(contents) ? Format::hwloc : Format::nccl;
     default:
-      return Format::text;
+      return format_of_text(contents);
   }
 }
 
-// Everything but XML says by itself how many boxes there are and how fast its links are.
-void refuse_xml_options(const FabricSource& source) {
+// Everything but the description of one server says by itself how many boxes there are and what is in them.
+void refuse_box_options(const FabricSource& source) {
   const char* option = source.boxes != 1 ? "--boxes" : !source.gpu.empty() ? "--gpu" : source.nic ? "--nic" : nullptr;
   if (option == nullptr) return;
   throw Error(ErrorCode::invalid_input,
-              std::string(option) + " is for NCCL topology XML only, and this is none; leave it out",
+              std::string(option) +
+                  " is for descriptions of one server only (NCCL or hwloc XML, nvidia-smi topo -m), and this is none; "
+                  "leave it out",
               source.fabric.substr(0, 200));
 }
 
@@ -62,28 +82,51 @@ bool exists(const std::string& path) {
          why == std::errc::permission_denied;
 }
 
-Fabric read_fabric_file(const FabricSource& source) {
-  const std::string& path = source.fabric;
+void refuse_bandwidth(const NamedFile& file) {
+  if (!file.bandwidth) return;
+  throw Error(ErrorCode::invalid_input,
+              "this file says itself how fast its links are; leave '@" + file.bandwidth->to_string() + "' out",
+              file.path);
+}
+
+// A path may hold an '@' of its own: a file that is there wins.
+std::optional<NamedFile> find_file(const std::string& fabric) {
+  if (exists(fabric)) return NamedFile{.path = fabric, .bandwidth = std::nullopt};
+  const size_t at = fabric.rfind('@');
+  if (at == std::string::npos || !exists(fabric.substr(0, at))) return std::nullopt;
+  try {
+    return NamedFile{.path = fabric.substr(0, at), .bandwidth = Bandwidth::parse(fabric.substr(at + 1))};
+  } catch (const Error& error) {
+    throw error.within(fabric.substr(0, 200));
+  }
+}
+
+Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::vector<std::string>& notes) {
+  const std::string& path = file.path;
   const std::string contents = read_file(path, FabricSource::kMaxFileBytes);
   const Format format = format_of(contents, path);
-  if (format == Format::xml) {
-    return parse_nccl_xml(contents, {.boxes = source.boxes, .gpu = source.gpu, .nic = source.nic}, path);
-  }
-  refuse_xml_options(source);
+  const NcclXmlOptions box{.boxes = source.boxes, .gpu = source.gpu, .nic = source.nic};
+  if (format == Format::hwloc) return parse_hwloc_xml(contents, box, file.bandwidth, path, notes);
+  if (format == Format::gpu_matrix) return parse_gpu_matrix(contents, box, file.bandwidth, path, notes);
+  if (format != Format::nccl) refuse_box_options(source);
+  if (format == Format::slurm) return parse_slurm_topology(contents, file.bandwidth, path, notes);
+  if (format == Format::ib) return parse_ib_topology(contents, file.bandwidth, path, notes);
+  refuse_bandwidth(file);
+  if (format == Format::nccl) return parse_nccl_xml(contents, box, path);
   return format == Format::json ? parse_fabric_json(contents, path) : parse_fabric_text(contents, path);
 }
 
-Fabric load_unedited(const FabricSource& source) {
+Fabric load_unedited(const FabricSource& source, std::vector<std::string>& notes) {
   const std::string& fabric = source.fabric;
   if (fabric.empty())
     throw Error(ErrorCode::invalid_input, "the fabric's name is empty; give a file or a spec such as dgx-h100:8");
-  if (exists(fabric)) return read_fabric_file(source);
+  if (const auto file = find_file(fabric)) return read_fabric_file(source, *file, notes);
   if (fabric.find("->") != std::string::npos) {
-    refuse_xml_options(source);
+    refuse_box_options(source);
     return parse_fabric_text(fabric);
   }
   if (is_fabric_spec(fabric)) {
-    refuse_xml_options(source);
+    refuse_box_options(source);
     return generate_fabric(fabric);
   }
   throw no_such_fabric(fabric);
@@ -91,8 +134,10 @@ Fabric load_unedited(const FabricSource& source) {
 
 }  // namespace
 
-Fabric load_fabric(const FabricSource& source) {
-  const Fabric fabric = load_unedited(source);
+Fabric load_fabric(const FabricSource& source, std::vector<std::string>* notes) {
+  std::vector<std::string> assumed;
+  const Fabric fabric = load_unedited(source, assumed);
+  if (notes != nullptr) notes->insert(notes->end(), assumed.begin(), assumed.end());
   try {
     return edit_fabric(fabric, source.edits);
   } catch (const Error& error) {

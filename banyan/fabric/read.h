@@ -1,7 +1,9 @@
 // Fabrics from outside: what the command line calls FABRIC.
 //
 // A FABRIC is
-//   - the path of a file: our JSON, the text form, or an NCCL topology XML, told apart by their contents; or
+//   - the path of a file, told by its contents: our JSON, the text form, an NCCL topology XML, hwloc's XML (lstopo),
+//     what `nvidia-smi topo -m` or `ibnetdiscover` prints, or Slurm's topology.conf. Where a file does not say how fast
+//     its links are, a bandwidth stands behind its name: topology.conf@400Gb/s; or
 //   - a generator's spec such as "dgx-h100:8" (generate.h); a file of that name wins; or
 //   - the text form itself (text.h), which is known by an arrow: "a <-> b 400Gb/s; b <-> c 100Gb/s".
 // Edits are applied on top in the order given (edit.h).
@@ -25,13 +27,15 @@ struct FabricSource {
 
   std::string fabric;  // path, spec or text
   std::vector<FabricEdit> edits = {};
-  // For NCCL XML only: the number of boxes joined by one switch, and figures that a skeleton file does not hold.
+  // For files that describe one server (NCCL's and hwloc's XML, nvidia-smi): the number of boxes joined by one switch,
+  // and figures that such a file does not hold.
   uint32_t boxes = 1;
   std::string gpu = {};               // a name of the device table, such as "h100"
   std::optional<Bandwidth> nic = {};  // of each NIC
 };
 
-// Throws Error naming file, line, value and mend; nothing else whatever the bytes are.
-Fabric load_fabric(const FabricSource& source);
+// Throws Error naming file, line, value and mend; nothing else whatever the bytes are. What was assumed, since a file
+// does not say it, is appended to `notes`, one line each.
+Fabric load_fabric(const FabricSource& source, std::vector<std::string>* notes = nullptr);
 
 }  // namespace banyan::fabric

@@ -117,8 +117,35 @@ TEST_F(ReadFabric, AppliesEditsOnTop) {
               StartsWith("ring:4 --remove nobody: "));
 }
 
-TEST_F(ReadFabric, RefusesXmlOptionsOnOtherFormats) {
-  EXPECT_THAT(error_of({.fabric = "ring:4", .boxes = 2}), HasSubstr("--boxes is for NCCL topology XML only"));
+// The files of the corpus, by names that tell nothing.
+TEST_F(ReadFabric, KnowsTheFilesOfSitesByTheirContents) {
+  const auto copy = [&](const std::string& name) {
+    return file("copy", read_file(BANYAN_SOURCE_DIR "/banyan/fabric/corpus/" + name));
+  };
+  EXPECT_TRUE(load_fabric({.fabric = copy("slurm/tree.conf") + "@400Gb/s"}).find("tux08"));
+  EXPECT_TRUE(load_fabric({.fabric = copy("slurm/blocks.conf") + "@50GB/s"}).find("rack1"));
+  EXPECT_TRUE(load_fabric({.fabric = copy("ib/two_leaves.txt")}).find("node10/mlx5_0"));
+  EXPECT_TRUE(load_fabric({.fabric = copy("hwloc/two_gpus.xml"), .gpu = "h100"}).find("nvsw0"));
+  EXPECT_TRUE(load_fabric({.fabric = copy("gpu_matrix/hgx_h100.txt") + "@48GB/s"}).find("nvsw0"));
+  EXPECT_TRUE(load_fabric({.fabric = copy("gpu_matrix/pcie.txt") + "@24GB/s"}).find("pci1"));
+  EXPECT_TRUE(load_fabric({.fabric = copy("nccl/h100_dump.xml")}).find("nvsw0"));
+}
+
+TEST_F(ReadFabric, TakesABandwidthBehindTheNameOfAFileThatNeedsOne) {
+  const std::string tree = file("topology.conf", "SwitchName=s0 Nodes=n[0-3]\n"), text = file("f.txt", kTriangle);
+  std::vector<std::string> notes;
+  const Fabric fabric = load_fabric({.fabric = tree + "@100Gb/s", .edits = {{Kind::degrade, "n0-s0=1GB/s"}}}, &notes);
+  EXPECT_EQ(fabric.link(LinkId{2}).bandwidth, Bandwidth::gigabits_per_second(100));
+  EXPECT_THAT(notes, ::testing::Contains(HasSubstr("every node has one cable of 12.5 GB/s")));
+  EXPECT_THAT(error_of({.fabric = tree}), HasSubstr(tree + "@400Gb/s"));
+  EXPECT_THAT(error_of({.fabric = tree + "@quick"}), AllOf(StartsWith(tree + "@quick"), HasSubstr("bandwidth")));
+  EXPECT_THAT(error_of({.fabric = text + "@100Gb/s"}), HasSubstr("says itself how fast its links are; leave '@"));
+  EXPECT_THAT(error_of({.fabric = tree + "@100Gb/s", .boxes = 2}), HasSubstr("--boxes is for"));
+  EXPECT_EQ(load_fabric({.fabric = file("a@100Gbps", kTriangle)}).ranks().size(), 3u) << "a file of that name wins";
+}
+
+TEST_F(ReadFabric, RefusesOptionsOfOneServerOnOtherFormats) {
+  EXPECT_THAT(error_of({.fabric = "ring:4", .boxes = 2}), HasSubstr("--boxes is for descriptions of one server only"));
   EXPECT_THAT(error_of({.fabric = kTriangle, .gpu = "h100"}), HasSubstr("--gpu is for"));
   EXPECT_THAT(error_of({.fabric = file("f.txt", kTriangle), .nic = Bandwidth::gigabits_per_second(400)}),
               HasSubstr("--nic is for"));

@@ -88,13 +88,27 @@ TEST(Bound, IsThePublishedOptimumOfVendorBoxes) {
 }
 
 TEST(Bound, FollowsTheClosedFormOfBoxesBehindOneSwitch) {
-  // algbw = N / max((N-1)/(s+i), (N-8)/(8i)) for boxes of 8 with s GB/s inside and i GB/s out.
+  // algbw = N / max((N-1)/(s+i), (N-g)/(g*i)) for boxes of g ranks, each with s GB/s inside and i GB/s out.
   for (const int boxes : {2, 4, 8, 16}) {
     const double ranks = 8 * boxes;
     EXPECT_NEAR(algbw_gigabytes(allgather_bound("dgx-h100:" + std::to_string(boxes))),
                 ranks / std::max((ranks - 1) / 500, (ranks - 8) / 400), 1e-9);
     EXPECT_NEAR(algbw_gigabytes(allgather_bound("dgx-a100:" + std::to_string(boxes))),
                 ranks / std::max((ranks - 1) / 325, (ranks - 8) / 200), 1e-9);
+  }
+  struct Model {
+    std::string spec;
+    double gpus, inside, nic;
+  };
+  for (const auto& [spec, gpus, inside, nic] : {Model{"dgx-h200", 8, 450, 50}, Model{"dgx-b200", 8, 900, 50},
+                                                Model{"gb200-nvl72", 72, 900, 50}, Model{"mi300x", 8, 448, 50}}) {
+    EXPECT_NEAR(algbw_gigabytes(allgather_bound(spec + ":1")), gpus / ((gpus - 1) / inside), 1e-9) << spec;
+    for (const int boxes : {2, 3, 8}) {
+      const double ranks = gpus * boxes;
+      EXPECT_NEAR(algbw_gigabytes(allgather_bound(spec + ":" + std::to_string(boxes))),
+                  ranks / std::max((ranks - 1) / (inside + nic), (ranks - gpus) / (gpus * nic)), 1e-9)
+          << spec << ":" << boxes;
+    }
   }
 }
 

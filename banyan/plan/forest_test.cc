@@ -51,8 +51,8 @@ TEST_P(OnFabric, EveryCollectiveReachesTheBound) {
 
 INSTANTIATE_TEST_SUITE_P(Vendors, OnFabric,
                          ::testing::Values("dgx-a100:1", "dgx-a100:2", "dgx-a100:4", "dgx-h100:1", "dgx-h100:2",
-                                           "dgx-h100:8", "dgx1-v100:1", "dgx1-v100:2", "mi250:1", "mi250:2",
-                                           "mi250:4"));
+                                           "dgx-h100:8", "dgx1-v100:1", "dgx1-v100:2", "mi250:1", "mi250:2", "mi250:4",
+                                           "dgx-b200:2", "gb200-nvl72:1", "gb200-nvl72:2", "mi300x:1", "mi300x:3"));
 INSTANTIATE_TEST_SUITE_P(Direct, OnFabric,
                          ::testing::Values("ring:2", "ring:5", "full:6", "torus:3x3", "torus:4x3", "torus:4x4",
                                            "torus:8x8", "mesh:4x4", "hypercube:4", "circulant:16,3,4", "kautz:n=16,d=4",

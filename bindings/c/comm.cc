@@ -1,5 +1,9 @@
 // Joining, new groups, and the end.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,6 +63,41 @@ void expect_rank(int size, int rank) {
     throw Error(ErrorCode::invalid_input,
                 "rank " + std::to_string(rank) + " is not from 0 to " + std::to_string(size - 1));
   }
+}
+
+// Of "all_reduce", "all-reduce" and "allreduce".
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  std::copy_if(name.begin(), name.end(), std::back_inserter(letters), [](char c) { return c != '_' && c != '-'; });
+  return letters;
+}
+
+banyan::run::OperationKind call_named(const std::string& name) {
+  std::string known;
+  for (size_t i = 0; i <= static_cast<size_t>(banyan::run::OperationKind::recv); ++i) {
+    const auto kind = static_cast<banyan::run::OperationKind>(i);
+    if (letters_of(to_string(kind)) == letters_of(name)) return kind;
+    known += (known.empty() ? "" : ", ") + std::string(to_string(kind));
+  }
+  throw Error(ErrorCode::invalid_input, "there is no call " + banyan::in_quotes(name) + "; known are " + known);
+}
+
+banyan_statistics_t statistics_of(const banyan::run::Statistics& statistics, const char* call) {
+  const auto kind = call == nullptr ? statistics.calls.all() : statistics.calls.of(call_named(call));
+  banyan_statistics_t found = BANYAN_STATISTICS_INIT;
+  found.calls = kind.calls;
+  found.bytes = kind.bytes;
+  found.seconds = static_cast<double>(kind.nanoseconds) / 1e9;
+  for (size_t rank = 0; rank < statistics.calls.waited.size(); ++rank) {
+    const double seconds = static_cast<double>(statistics.calls.waited[rank]) / 1e9;
+    found.waiting_seconds += seconds;
+    if (seconds <= found.longest_wait) continue;
+    found.longest_wait = seconds;
+    found.longest_wait_rank = static_cast<int>(rank);
+  }
+  found.reroutes = static_cast<int>(statistics.reroutes);
+  found.lost_peers = static_cast<int>(statistics.lost_peers);
+  return found;
 }
 
 banyan_comm_t wrap(banyan::run::Communicator communicator) {
@@ -220,6 +259,21 @@ banyan_result_t pbanyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes) {
   });
 }
 
+banyan_result_t pbanyan_comm_get_statistics(banyan_comm_t comm, const char* call, banyan_statistics_t* statistics) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    expect_pointer(statistics, "statistics");
+    if (statistics->size < offsetof(banyan_statistics_t, waiting_seconds) || statistics->size > 65536) {
+      throw Error(ErrorCode::invalid_input, "the statistics have a size of " + std::to_string(statistics->size) +
+                                                " bytes; initialise them with BANYAN_STATISTICS_INIT");
+    }
+    const banyan_statistics_t found = statistics_of(comm->communicator.statistics(), call);
+    const size_t size = statistics->size;
+    std::memcpy(statistics, &found, std::min(size, sizeof found));
+    statistics->size = size;
+  });
+}
+
 banyan_result_t pbanyan_comm_count(banyan_comm_t comm, int* size) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
@@ -273,6 +327,7 @@ BANYAN_TWIN(banyan_comm_destroy);
 BANYAN_TWIN(banyan_comm_abort);
 BANYAN_TWIN(banyan_comm_get_async_error);
 BANYAN_TWIN(banyan_comm_get_reroutes);
+BANYAN_TWIN(banyan_comm_get_statistics);
 BANYAN_TWIN(banyan_comm_count);
 BANYAN_TWIN(banyan_comm_user_rank);
 BANYAN_TWIN(banyan_comm_get_name);

@@ -184,6 +184,41 @@ TEST(Groups, TwoCommunicatorsAreUsedByTwoThreadsAtOnce) {
   EXPECT_THAT(run_ranks(3, body), Each("right"));
 }
 
+// Rank 1 comes half a second late to the last of its calls.
+TEST(Statistics, CountCallsBytesAndTheTimeForWhichARankWasWaitedFor) {
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    std::vector<float> values(10'000, static_cast<float>(rank)), sums(values.size());
+    for (int i = 0; i < 40; ++i)
+      banyan_all_reduce(values.data(), sums.data(), 3, BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr);
+    banyan_all_reduce(values.data(), sums.data(), values.size(), BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr);
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    banyan_barrier(comm, nullptr);
+    char letter = 'x';
+    if (rank == 0) banyan_send(&letter, 1, BANYAN_UINT8, 1, comm, nullptr);
+    if (rank == 1) banyan_recv(&letter, 1, BANYAN_UINT8, 0, comm, nullptr);
+    banyan_statistics_t all = BANYAN_STATISTICS_INIT, reductions = BANYAN_STATISTICS_INIT, old{};
+    banyan_comm_get_statistics(comm, nullptr, &all);
+    banyan_comm_get_statistics(comm, "all_reduce", &reductions);
+    old.size = offsetof(banyan_statistics_t, waiting_seconds);
+    old.longest_wait_rank = 77;
+    if (banyan_comm_get_statistics(comm, "barrier", &old) != BANYAN_SUCCESS) return banyan_last_error(comm);
+    if (reductions.calls != 41 || reductions.bytes != 40 * 12 + 40'000) {
+      return std::to_string(reductions.calls) + " reductions of " + std::to_string(reductions.bytes) + " bytes";
+    }
+    if (all.calls != (rank < 2 ? 43u : 42u)) return std::to_string(all.calls) + " calls";
+    if (reductions.seconds <= 0 || reductions.seconds > 60)
+      return "reductions took " + std::to_string(reductions.seconds);
+    if (rank != 1 && old.seconds < 0.4) return "the barrier took " + std::to_string(old.seconds);
+    if (old.calls != 1 || old.longest_wait_rank != 77) return "an old program was not given what it knows";
+    const bool is_named = rank == 1 || (all.longest_wait_rank == 1 && all.longest_wait > 0.4);
+    if (!is_named) return std::to_string(all.longest_wait_rank) + " for " + std::to_string(all.longest_wait);
+    if (all.reroutes != 0 || all.lost_peers != 0) return "lost";
+    if (banyan_comm_get_statistics(comm, "all_red", &all) == BANYAN_SUCCESS) return "took a call that does not exist";
+    return banyan_last_error(comm);
+  };
+  EXPECT_THAT(run_ranks(3, body), Each(HasSubstr("there is no call 'all_red'; known are allreduce, ")));
+}
+
 TEST(Calls, RefuseWhatNoRankCouldDo) {
   const auto body = [](banyan_comm_t comm, int) -> std::string {
     int32_t value = 1;

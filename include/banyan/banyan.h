@@ -53,6 +53,7 @@
  *   BANYAN_SECRET, BANYAN_SECRET_FILE  authenticate connections; without one only this machine is accepted
  *   BANYAN_ALONE=1                     no warning when banyan_comm_init_env finds no launcher
  *   BANYAN_LOG=info|debug  BANYAN_LOG_FILE=file  BANYAN_RECORDER_DIR=folder  BANYAN_DUMP_SIGNAL=USR1|USR2|none
+ *   BANYAN_METRICS=port|file|folder    metrics for Prometheus: by HTTP at port + rank on this host, or in a file
  *   BANYAN_ISA=portable|avx2|avx512
  * A BANYAN_ variable that does not exist is warned about.
  *
@@ -129,6 +130,22 @@ typedef struct banyan_request* banyan_request_t;
 #define BANYAN_IN_PLACE ((void*)(uintptr_t)-1)
 /* As the peer of banyan_recv_tagged: takes from whoever sends first. */
 #define BANYAN_ANY_RANK (-1)
+
+/* What this rank has done in a communicator since it was made. Fields may be added at the end; initialise with
+ * BANYAN_STATISTICS_INIT. */
+typedef struct {
+  size_t size;
+  uint64_t calls;         /* begun */
+  uint64_t bytes;         /* of these calls: count times the size of an element */
+  double seconds;         /* in calls that are over; small ones are timed by samples */
+  double waiting_seconds; /* of all calls: in which nothing moved since this rank waited for another */
+  double longest_wait;    /* seconds of these, for the one rank that it waited for longest */
+  int longest_wait_rank;  /* that rank; -1: none */
+  int reroutes;           /* as banyan_comm_get_reroutes */
+  int lost_peers;         /* ranks that have died */
+} banyan_statistics_t;
+#define BANYAN_STATISTICS_INIT \
+  { sizeof(banyan_statistics_t), 0, 0, 0, 0, 0, -1, 0, 0 }
 
 /* Where and how to meet, as text; made by one rank and carried to the others by the application's own means. It holds a
  * secret: who knows it may join. */
@@ -207,6 +224,9 @@ banyan_result_t banyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t*
 /* How often calls went on without a link that was lost: planned anew and repeated on the others, which needs a network
  * that offers a choice (BANYAN_ROUTES). */
 banyan_result_t banyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes);
+/* What this rank has done: in all calls when `call` is NULL, else in those of one function, such as "all_reduce",
+ * "all_to_all_v" or "send". Costs some microseconds; any thread. BANYAN_METRICS shows the same to Prometheus. */
+banyan_result_t banyan_comm_get_statistics(banyan_comm_t comm, const char* call, banyan_statistics_t* statistics);
 banyan_result_t banyan_comm_count(banyan_comm_t comm, int* size);
 banyan_result_t banyan_comm_user_rank(banyan_comm_t comm, int* rank);
 /* Valid as long as the communicator. */

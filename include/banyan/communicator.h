@@ -452,6 +452,12 @@ class Communicator : public Calls<Communicator, void> {
   int size() const { return number(banyan_comm_count); }
   // How often calls went on without a link that was lost.
   int reroutes() const { return number(banyan_comm_get_reroutes); }
+  // What this rank has done: in all calls, or in those of one function, such as "all_reduce".
+  banyan_statistics_t statistics(const char* call = nullptr) const {
+    banyan_statistics_t statistics = BANYAN_STATISTICS_INIT;
+    check(banyan_comm_get_statistics(handle_, call, &statistics));
+    return statistics;
+  }
   std::string name() const {
     const char* name = nullptr;
     check(banyan_comm_get_name(handle_, &name));

@@ -34,6 +34,7 @@ banyan_result_t pbanyan_comm_destroy(banyan_comm_t comm);
 banyan_result_t pbanyan_comm_abort(banyan_comm_t comm);
 banyan_result_t pbanyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t* error);
 banyan_result_t pbanyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes);
+banyan_result_t pbanyan_comm_get_statistics(banyan_comm_t comm, const char* call, banyan_statistics_t* statistics);
 banyan_result_t pbanyan_comm_count(banyan_comm_t comm, int* size);
 banyan_result_t pbanyan_comm_user_rank(banyan_comm_t comm, int* rank);
 banyan_result_t pbanyan_comm_get_name(banyan_comm_t comm, const char** name);

@@ -13,10 +13,15 @@ namespace {
 // A rank that is asked again so soon after it wrote a record has nothing new to tell.
 constexpr std::chrono::milliseconds kPause{1000};
 
+OperationKind kind_of(const CallNumbers& numbers) { return record_of(numbers, 0).kind; }
+
 }  // namespace
 
 CallLog::CallLog(Options options, const TimeSource& time)
-    : options_(std::move(options)), time_(time), recorder_({pages_.data(), Recorder::kMemoryBytes}) {}
+    : options_(std::move(options)),
+      time_(time),
+      recorder_({pages_.data(), Recorder::kMemoryBytes}),
+      counters_(options_.size) {}
 
 const CallNumbers& CallLog::begin(const Call& call) {
   CHECK(under_way_ < kMostUnderWay) << under_way_;
@@ -34,15 +39,34 @@ const CallNumbers& CallLog::begin(const Call& call) {
                             .count = count,
                             .counts_hash = begun.numbers[2]});
   });
+  counters_.begin(call.kind, count * size_of(call.type));
+  begun.waited_from = {};
   begun.timeout = call.timeout.count() > 0 ? call.timeout : options_.timeout;
   ++under_way_;
   return begun.numbers;
 }
 
 void CallLog::end_oldest(OperationState state) {
-  calls_[oldest_].entry.finish(state);
+  const UnderWay& call = calls_[oldest_];
+  const int64_t took = calls_[oldest_].entry.finish(state);
+  if (call.waited_from != TimeSource::TimePoint()) {
+    const auto waited = time_.now() - call.waited_from;
+    counters_.time(kind_of(call.numbers), took >= 0 ? took : std::chrono::nanoseconds(waited).count());
+  } else if (took >= 0) {
+    count_sample(call, took);
+  }
   oldest_ = (oldest_ + 1) % kMostUnderWay;
   --under_way_;
+}
+
+// Long calls are timed always, and stand for themselves.
+void CallLog::count_sample(const UnderWay& call, int64_t nanoseconds) {
+  const OperationKind kind = kind_of(call.numbers);
+  if (call.entry.is_long()) {
+    counters_.time(kind, nanoseconds);
+  } else {
+    counters_.sample(kind, nanoseconds, under_way_ - 1);
+  }
 }
 
 std::string CallLog::describe_oldest() const {

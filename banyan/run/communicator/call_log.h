@@ -13,6 +13,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/call/call.h"
+#include "banyan/run/record/call_counters.h"
 #include "banyan/run/record/dump.h"
 #include "banyan/run/record/rank_news.h"
 #include "banyan/run/record/recorder.h"
@@ -37,6 +38,7 @@ class CallLog {
     CallNumbers numbers{};
     Recorder::Entry entry;
     std::chrono::milliseconds timeout{0};
+    TimeSource::TimePoint waited_from{};  // when it first had to wait; zero if it has not
   };
 
   CallLog(Options options, const TimeSource& time);
@@ -46,6 +48,16 @@ class CallLog {
   size_t under_way() const { return under_way_; }
   // Of those under way. There is one.
   UnderWay& oldest() { return calls_[oldest_]; }
+  // The oldest call has to wait: it will be timed.
+  void notice_wait(TimeSource::TimePoint now) {
+    if (oldest().waited_from == TimeSource::TimePoint()) oldest().waited_from = now;
+  }
+  // This rank has waited for `rank`, with nothing moving.
+  void count_wait(uint32_t rank, std::chrono::nanoseconds time) { counters_.wait_for(rank, time.count()); }
+  void count_message(const Call& message) { counters_.begin(message.kind, message.count * size_of(message.type)); }
+  // Any thread.
+  CallTotals totals() const { return counters_.read(); }
+
   // "allreduce #17 of 1024 float32 sum": the oldest.
   std::string describe_oldest() const;
 
@@ -72,6 +84,7 @@ class CallLog {
   void write_for_peer(const std::string& why);
 
  private:
+  void count_sample(const UnderWay& call, int64_t nanoseconds);
   void write(DumpReason reason, const std::string& why);
   std::span<const std::byte> memory() const { return {pages_.data(), Recorder::kMemoryBytes}; }
 
@@ -79,6 +92,7 @@ class CallLog {
   const TimeSource& time_;
   const SharedMemory pages_{Recorder::kMemoryBytes};  // which come as they are used
   Recorder recorder_;
+  CallCounters counters_;
   std::array<UnderWay, kMostUnderWay> calls_;  // a ring
   size_t oldest_ = 0, under_way_ = 0;
 

@@ -68,8 +68,15 @@ void CallWatch::look(const Look& look) {
   first_error_.expect_none();
   look_at_ranks(look);
   const TimePoint now = time_.now();
-  if (look.steps == steps_seen_ && log_.under_way() > 0) log_.oldest().entry.wait_for(look.rank);
-  if (look.steps != steps_seen_) return restart_at(now, look);
+  const bool has_moved = look.steps != steps_seen_;
+  if (!has_moved) count_wait(now);
+  looked_at_ = now;
+  waits_for_ = look.is_timed && look.rank != options_.rank ? look.rank : kNoRank;
+  if (log_.under_way() > 0) {
+    log_.notice_wait(now);
+    if (!has_moved) log_.oldest().entry.wait_for(look.rank);
+  }
+  if (has_moved) return restart_at(now, look);
   // A message that nobody waits for may be late as long as it likes.
   if (look.is_timed) look_at_time(now, look);
 }
@@ -91,6 +98,11 @@ void CallWatch::look_at_ranks(const Look& look) {
   const bool had_left = last_sight_.has_left && last_sight_.rank == sight.rank && last_sight_.steps == sight.steps;
   if (sight.has_left && !had_left) left_at_ = time_.now();
   last_sight_ = sight;
+}
+
+void CallWatch::count_wait(TimePoint now) {
+  if (waits_for_ != kNoRank) log_.count_wait(waits_for_, now - looked_at_);
+  looked_at_ = now;
 }
 
 void CallWatch::restart_at(TimePoint now, const Look& look) {

@@ -46,6 +46,8 @@ class CallWatch {
   };
   // Throws the Error with which waiting ends.
   void look(const Look& look);
+  // The wait that the last look saw went on until now.
+  void woke() { count_wait(time_.now()); }
   // The error of an operation, once what is known of it elsewhere has been waited for.
   Error cause_of(const Error& error);
 
@@ -72,6 +74,7 @@ class CallWatch {
 
   void look_at_ranks(const Look& look);
   void restart_at(TimePoint now, const Look& look);
+  void count_wait(TimePoint now);
   void look_at_time(TimePoint now, const Look& look);
   void warn(TimePoint now, const Look& look);
   void compare_calls(TimePoint now, std::chrono::milliseconds timeout);
@@ -94,6 +97,9 @@ class CallWatch {
   Sight last_sight_;
   TimePoint left_at_;             // when rank `last_sight_.rank` was first seen to have left
   uint32_t changes_settled_ = 0;  // of liveness, up to which nobody is dead
+
+  TimePoint looked_at_;           // or woken up at, after it
+  uint32_t waits_for_ = kNoRank;  // as the last look saw it
 
   // Since something moved.
   uint64_t steps_seen_ = kUnknown;

@@ -114,6 +114,30 @@ TEST_F(CallWatchOf, BeginsTheTimeAnewWithEveryMove) {
   }
 }
 
+TEST_F(CallWatchOf, CountsTheTimeInWhichARankIsWaitedFor) {
+  constexpr int64_t kMillisecond = 1'000'000;
+  stand_still(seconds(3));  // the last step of which passes after the last look
+  watch_.woke();
+  look_.rank = 2;
+  watch_.look(look_);
+  time_.pass(milliseconds(100));
+  watch_.woke();
+  look_.steps = 2;
+  time_.pass(seconds(5));
+  watch_.look(look_);  // something has moved meanwhile: who knows when
+  look_.is_timed = false;
+  watch_.look(look_);
+  time_.pass(seconds(5));
+  watch_.woke();  // nobody waits for this
+  EXPECT_THAT(log_.totals().waited, ::testing::ElementsAre(0, 3050 * kMillisecond, 100 * kMillisecond, 0, 0));
+  log_.end_oldest(OperationState::done);
+  const CallTotals totals = log_.totals();
+  const CallTotals::OfKind& reductions = totals.of(OperationKind::all_reduce);
+  EXPECT_EQ(reductions.calls, 1u);
+  EXPECT_EQ(reductions.bytes, 16u);
+  EXPECT_EQ(reductions.nanoseconds, 13'150u * kMillisecond) << "a call that waits is timed from its first look on";
+}
+
 TEST_F(CallWatchOf, LetsAMessageThatNobodyWaitsForBeLate) {
   log_.end_oldest(OperationState::done);
   look_.is_timed = false;

@@ -117,6 +117,8 @@ void Communicator::abort(const std::string& why) { impl_->abort(why); }
 
 void Communicator::dump(const std::string& why) { impl_->dump(why); }
 
+Statistics Communicator::statistics() const { return impl_->statistics(); }
+
 uint32_t Communicator::reroutes() const { return impl_->reroutes(); }
 
 void Communicator::revise(const FabricUpdate& update) { impl_->revise(update); }

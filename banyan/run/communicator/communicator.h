@@ -26,6 +26,7 @@
 #include "banyan/run/call/call.h"
 #include "banyan/run/communicator/joined_processes.h"
 #include "banyan/run/communicator/progress.h"
+#include "banyan/run/communicator/statistics.h"
 #include "banyan/run/execute/executor_factory.h"
 #include "banyan/run/execute/plan_source.h"
 #include "banyan/run/transport/channel_transport.h"
@@ -149,6 +150,8 @@ class Communicator {
   // Writes the flight record of this rank, and has the others write theirs, where they can be reached; does not wait
   // for them. What a failure has written stays. Any thread.
   void dump(const std::string& why);
+  // What this rank has done. Any thread.
+  Statistics statistics() const;
   // How often calls went on without a link that was lost. Any thread.
   uint32_t reroutes() const;
   // Has all ranks plan for a network that has changed, or follow another plan, from now on: calls in flight are

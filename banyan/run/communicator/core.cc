@@ -51,6 +51,13 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
                                             first_error_.announce_news();
                                           }});
   signal_ = on_dump_signal([this] { dump("a signal asked for it"); });
+  statistics_ = StatisticsBoard::of_process().enter(options_.name, place(), [this] { return statistics(); });
+}
+
+JobPlace Communicator::Impl::place() const {
+  JobPlace place{.rank = job_->rank(), .size = job_->size()};
+  for (uint32_t rank = 0; rank < job_->rank(); ++rank) place.rank_on_host += job_->is_here(rank) ? 1 : 0;
+  return place;
 }
 
 std::unique_ptr<Executor> Communicator::Impl::make_executor() {
@@ -97,7 +104,9 @@ void Communicator::Impl::hear_of_failure(const std::string& reason) {
   const bool is_under_way = driver_->is_busy();
   if (!first_error_.note(error)) return;
   executor_->wake();
-  if (error.code() != ErrorCode::aborted || is_under_way) log_->write_failure(DumpReason::asked, error);
+  if (error.code() == ErrorCode::aborted && !is_under_way) return;
+  failure_ = static_cast<int>(error.code());
+  log_->write_failure(DumpReason::asked, error);
 }
 
 // ---- Calls ----
@@ -158,6 +167,16 @@ uint32_t Communicator::Impl::reroutes() const {
   return reviser == nullptr ? 0 : reviser->reroutes();
 }
 
+Statistics Communicator::Impl::statistics() const {
+  Statistics statistics{
+      .calls = log_->totals(), .sent = executor_->sent_bytes(), .reroutes = reroutes(), .revisions = generation()};
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    statistics.lost_peers += peers_.health(rank) == Health::dead ? 1 : 0;
+  }
+  if (const int code = failure_; code >= 0) statistics.failures[static_cast<ErrorCode>(code)] = 1;
+  return statistics;
+}
+
 Error Communicator::Impl::cause_of(const Error& error) {
   if (const std::optional<Error> first = first_error()) return *first;
   return watch_->cause_of(error);
@@ -202,6 +221,7 @@ void Communicator::Impl::fail(const Error& error) {
       if (!log_->has_failed_call()) log_->write_failure(DumpReason::error, first_error_.get());
       return;
     }
+    failure_ = static_cast<int>(error.code());
     const bool is_timeout = error.code() == ErrorCode::timed_out;
     // The ranks that are late are in no call in which they could notice.
     if (is_timeout) tell_of_failure(error);
@@ -215,6 +235,7 @@ void Communicator::Impl::fail(const Error& error) {
 // ---- The end ----
 
 Communicator::Impl::~Impl() {
+  statistics_ = {};
   hooks_ = {};  // they use what goes now
   signal_ = {};
 }
@@ -228,6 +249,7 @@ void Communicator::Impl::abort(const std::string& why) {
 void Communicator::Impl::close() {
   if (fork_guard_.is_in_child()) return driver_->forget_threads();  // they and the peers belong to the parent
   driver_->stop_threads();
+  statistics_ = {};
   hooks_ = {};
   signal_ = {};
   // A rank that has only looked at the error of another one, in no call of its own, has written no record of it yet.

@@ -1,6 +1,7 @@
 // The inside of a Communicator: known to core.cc and communicator.cc only.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "banyan/run/communicator/driver.h"
 #include "banyan/run/communicator/first_error.h"
 #include "banyan/run/communicator/peers.h"
+#include "banyan/run/communicator/statistics.h"
 #include "banyan/run/execute/executor.h"
 #include "banyan/run/record/dump_signal.h"
 #include "banyan/run/system/fork_guard.h"
@@ -45,6 +47,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   void dump(const std::string& why);
   std::optional<Error> first_error() const;
   uint32_t reroutes() const;
+  Statistics statistics() const;
   void revise(const FabricUpdate& update);
   uint32_t generation() const;
   Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
@@ -53,14 +56,17 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   // Driver::Owner
   void begin(const Call& call) override { executor_->start(call, log_->begin(call)); }
   void end_oldest(OperationState state) override { log_->end_oldest(state); }
+  void end_message(const Call& message) override { log_->count_message(message); }
   void restart_watch() override { watch_->restart(); }
   void waiting_for(uint32_t rank) override;
+  void woke() override { watch_->woke(); }
   Error cause_of(const Error& error) override;
   void fail(const Error& error) override;
   const Error& error() const override { return first_error_.get(); }
   std::shared_ptr<void> keep() override { return shared_from_this(); }
 
   std::unique_ptr<Executor> make_executor();
+  JobPlace place() const;
   void tell_of_failure(const Error& error);
   void hear(const std::string& text);
   void hear_of_failure(const std::string& reason);
@@ -78,6 +84,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   uint64_t children_ = 0, shrinks_ = 0;
 
   FirstError first_error_;
+  std::atomic<int> failure_{-1};  // the code of the error that was no wish of this rank; -1: none
   AgentPeers peers_;
   // In the order in which they need each other.
   std::unique_ptr<CallLog> log_;
@@ -86,6 +93,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   std::unique_ptr<Driver> driver_;
   HookRegistration hooks_;
   DumpRegistration signal_;
+  StatisticsBoard::Entry statistics_;
 };
 
 }  // namespace banyan::run

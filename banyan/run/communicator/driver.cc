@@ -131,6 +131,7 @@ void Driver::finish_messages() {
     const std::shared_ptr<Operation> operation = *found;
     messages_.erase(found);
     operation->peer = done.peer;
+    owner_.end_message(operation->call());
     complete(operation);
   }
   messages_done_.clear();
@@ -161,6 +162,7 @@ void Driver::rest(BackOff& back_off) {
   owner_.waiting_for(executor_.waiting_for());
   if (is_awake) return;
   executor_.sleep([&] { return step(); });
+  owner_.woke();
   back_off.slept();
 }
 

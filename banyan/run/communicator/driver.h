@@ -44,6 +44,8 @@ class Driver : private ProgressThreads::Work {
     virtual void begin(const Call& call) = 0;
     // The call that was begun first is no more under way.
     virtual void end_oldest(OperationState state) = 0;
+    // A message between two ranks is done.
+    virtual void end_message(const Call& message) = 0;
     // From now on a time without a move counts.
     virtual void restart_watch() = 0;
     // The error to fail with: what is known elsewhere of the cause of this one.

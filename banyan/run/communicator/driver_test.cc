@@ -114,6 +114,7 @@ class FakeOwner : public Driver::Owner, public std::enable_shared_from_this<Fake
 
   void begin(const Call& call) override { executor.start(call, {}); }
   void end_oldest(OperationState) override {}
+  void end_message(const Call&) override {}
   void restart_watch() override {}
   void waiting_for(uint32_t) override {
     if (has_failed_) throw Error(*error_);

@@ -21,6 +21,7 @@
 #include "banyan/run/system/back_off.h"
 #include "banyan/run/system/event_source.h"
 #include "banyan/run/system/watch.h"
+#include "banyan/run/transport/channel_transport.h"
 
 namespace banyan::run {
 
@@ -142,6 +143,8 @@ class Executor : public CallExecutor,
   // For a thread that serves several executors with one sleep: advance() all of them, then wait for these events. Null
   // where peers are heard of through shared memory alone, which only sleep() waits for. Lives as long as the executor.
   virtual EventSource* events() = 0;
+  // Bytes that its transport took. Any thread.
+  virtual SentBytes sent_bytes() const { return {}; }
 };
 
 }  // namespace banyan::run

@@ -114,6 +114,7 @@ void NetExecutor::finish(Watch& watch) {
     if (back_off.pause()) continue;
     watch.waiting_for(waiting_for());
     sleep([&] { return advance() || steps() != before; });
+    watch.woke();
     back_off.slept();
   }
 }

@@ -52,6 +52,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   uint64_t steps() const override { return steps_ + engine_.steps(); }
   void propose(const FabricUpdate& wish) override;
   uint32_t generation() const override { return adopted_.load(std::memory_order_acquire); }
+  SentBytes sent_bytes() const override { return transport_->sent_bytes(); }
   uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }
   void hear(const std::string& text) override;
   void attend() override;

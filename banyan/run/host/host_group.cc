@@ -28,6 +28,7 @@ void HostGroup::wait(Watch& watch) {
     watch.waiting_for(exchange_.waiting_for());
     if (is_awake) continue;
     nap([&] { return advance() || exchange_.steps() != steps; });
+    watch.woke();
     back_off_.slept();
   }
   back_off_.end();

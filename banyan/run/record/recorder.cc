@@ -127,20 +127,26 @@ void Recorder::Entry::advance(uint32_t step) {
 void Recorder::Entry::wait_for(uint32_t rank) {
   if (!is_current()) return;
   store(record_->waits_for, rank);
-  is_exact_ = true;
+  is_stamped_ = true;
 }
 
-void Recorder::Entry::finish(OperationState state) {
-  if (!is_current()) return;
+int64_t Recorder::Entry::finish(OperationState state) {
+  if (!is_current()) return -1;
+  int64_t took = -1;
   // A rank that failed shows whom it waited for.
-  if (is_exact_) {
-    store(record_->end, recorder_->clock_.exact());
+  if (is_stamped_) {
+    const int64_t end = recorder_->clock_.exact();
+    store(record_->end, end);
+    if (is_exact_) took = end - record_->begin;
     if (state == OperationState::done) store(record_->waits_for, kNoRank);
   } else if (state == OperationState::failed) {
     store(record_->end, recorder_->clock_.exact());
   }
   store(record_->state, state);
+  return took;
 }
+
+bool Recorder::Entry::is_long() const { return is_current() && record_->count >= kExactCount; }
 
 uint64_t Recorder::Entry::sequence() const { return is_current() ? record_->sequence : 0; }
 

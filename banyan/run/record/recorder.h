@@ -40,7 +40,7 @@ class Recorder {
   static constexpr size_t kOperations = 1024;
   static constexpr size_t kMemoryBytes = 64 + kOperations * sizeof(OperationRecord);
   static constexpr uint64_t kExactCount = 4096;
-  static constexpr uint64_t kExactEvery = 32;
+  static constexpr uint64_t kExactEvery = 31;  // a prime, since calls of a program come in patterns
 
   // Whether begin and end of this record were read from the exact clock.
   static bool is_exact(const OperationRecord& record) {
@@ -67,19 +67,22 @@ class Recorder {
     void advance(uint32_t step);
     // Also says that time does not matter now: the end will be stamped. kNoRank: for nobody any more.
     void wait_for(uint32_t rank);
-    void finish(OperationState state = OperationState::done);
+    // Returns how long it took, in nanoseconds, where the exact clock told of its begin; else -1.
+    int64_t finish(OperationState state = OperationState::done);
     uint64_t sequence() const;  // 0 of no operation
+    bool is_long() const;       // of kExactCount elements and more
 
    private:
     friend class Recorder;
     Entry(const Recorder* recorder, OperationRecord* record, uint64_t ticket, bool is_exact)
-        : recorder_(recorder), record_(record), ticket_(ticket), is_exact_(is_exact) {}
+        : recorder_(recorder), record_(record), ticket_(ticket), is_exact_(is_exact), is_stamped_(is_exact) {}
     bool is_current() const;
 
     const Recorder* recorder_ = nullptr;
     OperationRecord* record_ = nullptr;
     uint64_t ticket_ = 0;
-    bool is_exact_ = false;
+    bool is_exact_ = false;    // its begin
+    bool is_stamped_ = false;  // its end is to be
   };
 
   // Takes the first kMemoryBytes of `memory`, aligned to 64, and forgets what was there. The memory outlives the

@@ -1,4 +1,4 @@
-// What recording costs an operation: begin and end of the smallest, which read the exact clock every 32nd time, and of
+// What recording costs an operation: begin and end of the smallest, which read the exact clock every 31st time, and of
 // a large one, which always do. The aim for the first is 15 ns, a tenth of the smallest allreduce between two cores.
 #include <benchmark/benchmark.h>
 

@@ -14,6 +14,8 @@ class Watch {
   // Called now and then while this rank waits for `rank`, after nothing has moved for a while. Throws the Error with
   // which the operation is to end: the peer died, the time is over, the communicator was aborted.
   virtual void waiting_for(uint32_t rank) = 0;
+  // Called after a sleep that followed waiting_for(): until now nothing had moved.
+  virtual void woke() {}
 };
 
 }  // namespace banyan::run

@@ -38,6 +38,11 @@ class LaneControl {
   ~LaneControl() = default;
 };
 
+// Bytes that were handed over for peers, with the headers of the engine.
+struct SentBytes {
+  uint64_t tcp = 0, shared_memory = 0, ucx = 0;
+};
+
 class ChannelTransport : public Transport, public EventSource {
  public:
   virtual uint32_t channel(uint32_t peer, uint32_t lane) const = 0;
@@ -49,6 +54,8 @@ class ChannelTransport : public Transport, public EventSource {
   virtual bool has_unsent_beside(uint32_t lane) = 0;
   // Null for transports that choose the ways of their bytes themselves. Lives as long as the transport.
   virtual LaneControl* lane_control() = 0;
+  // Since its beginning. Any thread.
+  virtual SentBytes sent_bytes() const { return {}; }
 };
 
 }  // namespace banyan::run

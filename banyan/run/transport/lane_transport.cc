@@ -160,13 +160,24 @@ void LaneTransport::drop(uint32_t channel) {
 
 size_t LaneTransport::write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) {
   Connection* const connection = connected(channel);
-  return connection == nullptr ? 0 : connection->write(head, body);
+  return connection == nullptr ? 0 : count(*connection, connection->write(head, body));
 }
 
 size_t LaneTransport::write_lasting(uint32_t channel, std::span<const std::byte> head,
                                     std::span<const std::byte> body) {
   Connection* const connection = connected(channel);
-  return connection == nullptr ? 0 : connection->write_lasting(head, body);
+  return connection == nullptr ? 0 : count(*connection, connection->write_lasting(head, body));
+}
+
+size_t LaneTransport::count(const Connection& connection, size_t taken) {
+  std::atomic<uint64_t>& sent = connection.uses_links() ? sent_by_tcp_ : sent_by_memory_;
+  sent.store(sent.load(std::memory_order_relaxed) + taken, std::memory_order_relaxed);
+  return taken;
+}
+
+SentBytes LaneTransport::sent_bytes() const {
+  return {.tcp = sent_by_tcp_.load(std::memory_order_relaxed),
+          .shared_memory = sent_by_memory_.load(std::memory_order_relaxed)};
 }
 
 std::span<const std::byte> LaneTransport::peek(uint32_t channel) {

@@ -3,6 +3,7 @@
 // shows nothing.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -41,6 +42,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   bool has_unsent(uint32_t channel) override;
   bool has_unsent_beside(uint32_t lane) override;
   LaneControl* lane_control() override { return this; }
+  SentBytes sent_bytes() const override;
 
   void pace(uint32_t channel, uint64_t bytes_per_second) override;
   // Lost: acknowledgements have been missing for kPatience; or the peer could not be called so long.
@@ -62,6 +64,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
     std::optional<Error> failure;
   };
 
+  size_t count(const Connection& connection, size_t taken);
   // The connection, once it stands; asks for it at first.
   Connection* connected(uint32_t channel);
   void request(uint32_t channel);
@@ -71,8 +74,10 @@ class LaneTransport : public ChannelTransport, public LaneControl {
 
   const std::unique_ptr<Connector> connector_;
   const Options options_;
-  std::vector<Stream> streams_;    // by channel
-  size_t pending_ = 0;             // requested and not answered
+  std::vector<Stream> streams_;  // by channel
+  size_t pending_ = 0;           // requested and not answered
+  // Bytes that connections took; one thread writes.
+  std::atomic<uint64_t> sent_by_tcp_{0}, sent_by_memory_{0};
   FileDescriptor wakes_;           // an eventfd
   std::vector<uint32_t> used_;     // channels that are connected
   std::vector<uint32_t> watched_;  // channels whose descriptors are the last that prepare() added

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -74,6 +75,7 @@ class Transport final : public ChannelTransport, private WorkerListener {
   bool has_unsent(uint32_t channel) override;
   bool has_unsent_beside(uint32_t lane) override;
   LaneControl* lane_control() override { return nullptr; }
+  SentBytes sent_bytes() const override { return {.ucx = sent_bytes_.load(std::memory_order_relaxed)}; }
 
  private:
   // One direction each of what two ranks say on a lane.
@@ -137,6 +139,7 @@ class Transport final : public ChannelTransport, private WorkerListener {
   std::vector<Peer> peers_;
   std::vector<Stream> streams_;  // by channel
   FileDescriptor wakes_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::atomic<uint64_t> sent_bytes_{0};  // one thread writes
   FileDescriptor epoll_{epoll_create1(EPOLL_CLOEXEC)};
   std::random_device random_;
   size_t pending_ = 0;          // requested and not answered
@@ -358,6 +361,7 @@ void Transport::send_parcel(uint32_t channel, Parcel& parcel) {
                    .rank = greeting.your_rank,
                    .lane = channel / options_.ranks};
   of.sent += parcel.size;
+  sent_bytes_.store(sent_bytes_.load(std::memory_order_relaxed) + parcel.size, std::memory_order_relaxed);
   if (!worker_.send(rank, parcel)) return;
   ++of.in_flight;
   ++unsent_[channel / options_.ranks];

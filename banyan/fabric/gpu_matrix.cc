@@ -1,0 +1,284 @@
+#include "banyan/fabric/gpu_matrix.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/base/text.h"
+#include "banyan/fabric/device_table.h"
+#include "banyan/fabric/nccl_box.h"
+#include "banyan/fabric/text_lines.h"
+
+namespace banyan::fabric {
+namespace {
+
+constexpr size_t kMaxMatrixDevices = 256;
+constexpr uint32_t kMaxNvlinks = 18;  // of a GPU, up to NVLink 5
+// NVLink 2, 3 and 4 (V100, A100, H100): 25 GB/s each way.
+constexpr Bandwidth kNvlink = Bandwidth::gigabytes_per_second(25);
+
+// Without what colours a terminal: nvidia-smi underlines the header.
+std::string without_escapes(std::string_view line) {
+  std::string plain;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] != '\x1b') {
+      plain += line[i];
+      continue;
+    }
+    while (i < line.size() && line[i] != 'm') ++i;
+  }
+  return plain;
+}
+
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  const std::string plain = without_escapes(line);
+  std::string_view rest = trim(plain);
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find_first_of(" \t"), rest.size());
+    words.emplace_back(rest.substr(0, end));
+    rest = trim(rest.substr(end));
+  }
+  return words;
+}
+
+bool is_gpu_name(std::string_view name) {
+  return name.starts_with("GPU") && name.size() > 3 && name.size() <= 7 &&
+         std::all_of(name.begin() + 3, name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// How two devices are joined.
+struct Cell {
+  enum class Path : uint8_t { self, switch_, cpu, system } path = Path::system;  // of PCI
+  uint32_t nvlinks = 0;
+};
+
+// Groups of devices that belong together; the lowest one names the group.
+class DeviceGroups {
+ public:
+  explicit DeviceGroups(size_t devices) : parent_(devices) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
+  size_t find(size_t device) const {
+    while (parent_[device] != device) device = parent_[device];
+    return device;
+  }
+  void join(size_t a, size_t b) {
+    a = find(a);
+    b = find(b);
+    parent_[std::max(a, b)] = std::min(a, b);
+  }
+
+ private:
+  std::vector<size_t> parent_;
+};
+
+class GpuMatrixReader {
+ public:
+  void read(std::string_view text) {
+    for_each_line(text, [&](std::string_view line, size_t number) {
+      line_ = number;
+      const std::vector<std::string> words = words_of(line);
+      if (names_.empty()) {
+        if (!words.empty() && is_gpu_name(words.front())) read_header(words);
+        return true;
+      }
+      if (words.empty() || words.front() == "Legend:") return words.empty();
+      read_row(words);
+      return rows_.size() < names_.size();
+    });
+    line_ = 0;
+    if (names_.empty()) throw bad("there is no header line, which begins with GPU0");
+    for (const std::string& name : names_) {
+      if (!rows_.contains(name)) throw bad("the row of " + name + " is missing; is the table complete?");
+    }
+  }
+
+  NcclBox box(Bandwidth pci, const GpuModel* model, std::vector<std::string>& notes) {
+    DeviceGroups cpus(names_.size()), switches(names_.size());
+    group(cpus, switches);
+    NcclBox box;
+    std::map<size_t, uint32_t> cpu_node, switch_node;  // by the name of their group
+    for (size_t i = 0; i < names_.size(); ++i) {
+      if (cpus.find(i) != i) continue;
+      cpu_node[i] = static_cast<uint32_t>(box.switches.size());
+      box.switches.push_back({.name = "cpu" + std::to_string(box.cpus.size())});
+      box.cpus.push_back({.node = cpu_node[i], .host = 0, .to_peer = nccl_cpu_link("", "", 0, 0)});
+    }
+    for (size_t i = 0; i < names_.size(); ++i) {
+      const size_t own = switches.find(i);
+      const auto alike = [&](size_t other) { return other != i && switches.find(other) == own; };
+      if (own != i || !any_device(alike)) continue;
+      switch_node[i] = static_cast<uint32_t>(box.switches.size());
+      box.switches.push_back(
+          {.name = "pci" + std::to_string(switch_node.size() - 1), .parent = cpu_node.at(cpus.find(i)), .up = pci});
+    }
+    for (size_t i = 0; i < names_.size(); ++i) {
+      const uint32_t cpu = cpu_node.at(cpus.find(i));
+      const auto shared = switch_node.find(switches.find(i));
+      const uint32_t plug = shared == switch_node.end() ? cpu : shared->second;
+      if (is_gpu_name(names_[i])) {
+        box.gpus.push_back({.busid = names_[i], .host = 0, .cpu = cpu, .node = plug, .up = pci, .link = kNvlink});
+      } else {
+        box.nics.push_back({.node = plug, .up = pci});
+      }
+    }
+    add_nvlinks(box, model, notes);
+    return box;
+  }
+
+ private:
+  Error bad(const std::string& message) const {
+    return Error(ErrorCode::invalid_input, message, line_ == 0 ? "" : "line " + std::to_string(line_));
+  }
+
+  // "GPU0 GPU1 ... NIC0 ... CPU Affinity NUMA Affinity GPU NUMA ID"
+  void read_header(const std::vector<std::string>& words) {
+    for (const std::string& word : words) {
+      if (word == "CPU" || word == "NUMA" || word == "GPU") break;
+      if (names_.size() == kMaxMatrixDevices) throw bad("more than " + std::to_string(kMaxMatrixDevices) + " devices");
+      if (std::find(names_.begin(), names_.end(), word) != names_.end()) throw bad(in_quotes(word) + " stands twice");
+      names_.push_back(word);
+    }
+  }
+
+  // "GPU0 X NV18 ... PIX 0-55,112-167 0 N/A"
+  void read_row(const std::vector<std::string>& words) {
+    const std::string& name = words.front();
+    const bool is_known = std::find(names_.begin(), names_.end(), name) != names_.end();
+    if (!is_known) throw bad("the row of " + in_quotes(name) + " is of no device of the header");
+    if (words.size() < names_.size() + 1) {
+      throw bad("the row of " + name + " has " + std::to_string(words.size() - 1) + " of " +
+                std::to_string(names_.size()) + " cells");
+    }
+    Row row;
+    for (size_t i = 0; i < names_.size(); ++i) row.cells.push_back(cell_of(words[i + 1]));
+    if (words.size() > names_.size() + 1) row.affinity = words[names_.size() + 1];
+    if (!rows_.emplace(name, std::move(row)).second) throw bad("the row of " + name + " stands twice");
+  }
+
+  Cell cell_of(const std::string& word) const {
+    using Path = Cell::Path;
+    if (word == "X") return {.path = Path::self};
+    if (word == "PIX" || word == "PXB" || word == "PSB") return {.path = Path::switch_};
+    if (word == "PHB" || word == "NODE") return {.path = Path::cpu};
+    if (word == "SYS" || word == "SOC" || word == "N/A") return {.path = Path::system};
+    Cell cell;
+    const auto [end, code] =
+        std::from_chars(word.data() + std::min<size_t>(2, word.size()), word.data() + word.size(), cell.nvlinks);
+    const bool is_nvlink = word.starts_with("NV") && code == std::errc() && end == word.data() + word.size();
+    if (!is_nvlink || cell.nvlinks == 0 || cell.nvlinks > kMaxNvlinks) {
+      throw bad("cell " + in_quotes(word) + " is none of X, NV1 to NV" + std::to_string(kMaxNvlinks) +
+                ", PIX, PXB, PHB, NODE, SYS");
+    }
+    return cell;
+  }
+
+  const Cell& cell(size_t a, size_t b) const { return rows_.at(names_[a]).cells[b]; }
+
+  template <typename Is>
+  bool any_device(Is is) const {
+    for (size_t i = 0; i < names_.size(); ++i) {
+      if (is(i)) return true;
+    }
+    return false;
+  }
+
+  // Between GPUs that NVLinks join, the table does not tell of PCI. Devices beside both do, and their cores.
+  void group(DeviceGroups& cpus, DeviceGroups& switches) const {
+    for (size_t a = 0; a < names_.size(); ++a) {
+      for (size_t b = 0; b < names_.size(); ++b) {
+        const Cell::Path path = cell(a, b).path;
+        if (path == Cell::Path::switch_) switches.join(a, b);
+        if (path == Cell::Path::switch_ || path == Cell::Path::cpu) cpus.join(a, b);
+        const std::string &own = rows_.at(names_[a]).affinity, &other = rows_.at(names_[b]).affinity;
+        const bool have_cores = !own.empty() && own != "N/A" && own.find_first_of("0123456789") == 0;
+        if (is_gpu_name(names_[a]) && is_gpu_name(names_[b]) && have_cores && own == other) cpus.join(a, b);
+      }
+    }
+  }
+
+  // Where every two GPUs have as many NVLinks as a GPU could not have to each, they go to NVSwitches.
+  void add_nvlinks(NcclBox& box, const GpuModel* model, std::vector<std::string>& notes) const {
+    std::vector<size_t> gpus;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      if (is_gpu_name(names_[i])) gpus.push_back(i);
+    }
+    uint32_t least = UINT32_MAX, most = 0;
+    for (const size_t a : gpus) {
+      for (const size_t b : gpus) {
+        if (a == b) continue;
+        least = std::min(least, cell(a, b).nvlinks);
+        most = std::max(most, cell(a, b).nvlinks);
+      }
+    }
+    if (most == 0) return;
+    const uint32_t links = model != nullptr && model->links > 0 ? model->links : kMaxNvlinks;
+    const bool is_switched = least == most && most * (gpus.size() - 1) > links;
+    using LinkRow = NcclBox::LinkRow;
+    for (size_t i = 0; i < gpus.size(); ++i) {
+      if (is_switched) {
+        box.gpus[i].rows = {{.kind = LinkRow::Target::nvswitch, .busid = "nvswitch", .count = most, .line = 0}};
+        continue;
+      }
+      for (const size_t other : gpus) {
+        const uint32_t count = cell(gpus[i], other).nvlinks;
+        if (count == 0) continue;
+        box.gpus[i].rows.push_back({.kind = LinkRow::Target::gpu, .busid = names_[other], .count = count, .line = 0});
+      }
+    }
+    notes.push_back(is_switched ? "all NVLinks go to NVSwitches, since every two GPUs have " + std::to_string(most)
+                                : "NVLinks join GPUs directly");
+    if (model == nullptr) {
+      notes.push_back("every NVLink is taken as " + kNvlink.to_string() +
+                      " each way (V100 to H200); for B200 and GB200 say --gpu b200");
+    }
+  }
+
+  struct Row {
+    std::vector<Cell> cells;
+    std::string affinity;  // the cores that are near
+  };
+
+  size_t line_ = 0;
+  std::vector<std::string> names_;   // of the columns
+  std::map<std::string, Row> rows_;  // by name
+};
+
+}  // namespace
+
+bool is_gpu_matrix(std::string_view text) {
+  bool is_one = false;
+  for_each_line(text, [&](std::string_view line, size_t) {
+    const std::vector<std::string> words = words_of(line.substr(0, 4096));
+    is_one = words.size() > 1 && is_gpu_name(words[0]) && (is_gpu_name(words[1]) || words[1] == "CPU");
+    return words.empty();
+  });
+  return is_one;
+}
+
+Fabric parse_gpu_matrix(std::string_view text, const NcclXmlOptions& options, std::optional<Bandwidth> pci,
+                        const std::string& where, std::vector<std::string>& notes) {
+  try {
+    GpuMatrixReader reader;
+    reader.read(text);
+    if (!pci) {
+      throw invalid(
+          "the table of nvidia-smi does not say how fast PCI links are; put their speed behind the file's "
+          "name: " +
+          where + "@48GB/s (about 12 GB/s for 16 lanes of Gen3, 24 of Gen4, 48 of Gen5)");
+    }
+    const GpuModel* const model = options.gpu.empty() ? nullptr : &gpu_model(options.gpu);
+    NcclBox box = reader.box(*pci, model, notes);
+    notes.push_back("every PCI link is " + pci->to_string() + " each way (given after '@')");
+    if (box.cpus.size() > 1)
+      notes.push_back("links between CPUs are as fast as NCCL takes them: the table does not say");
+    return build_nccl_fabric(std::move(box), options);
+  } catch (const Error& error) {
+    throw error.within(where);
+  }
+}
+
+}  // namespace banyan::fabric

@@ -1,0 +1,27 @@
+// Fabrics of one NVIDIA server, or of several like it, from the table that `nvidia-smi topo -m` prints.
+// docs/formats/site-files.md says what is taken from it and what is assumed.
+//
+// The model is that of nccl_xml.h. The table tells how many NVLinks join two GPUs and which devices share a PCI switch
+// or a CPU; it holds no speeds.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/base/units.h"
+#include "banyan/fabric/fabric.h"
+#include "banyan/fabric/nccl_xml.h"
+
+namespace banyan::fabric {
+
+// `pci`: of every link of PCI; needed. `where` (a file's name) is put in front of what is wrong, with the line; what
+// was assumed is appended to `notes`. Throws Error{invalid_input}.
+Fabric parse_gpu_matrix(std::string_view text, const NcclXmlOptions& options, std::optional<Bandwidth> pci,
+                        const std::string& where, std::vector<std::string>& notes);
+
+// Whether a text looks like one.
+bool is_gpu_matrix(std::string_view text);
+
+}  // namespace banyan::fabric

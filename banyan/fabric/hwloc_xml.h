@@ -1,0 +1,28 @@
+// Fabrics of one server, or of several like it, from hwloc's XML, which `lstopo topo.xml` writes (versions 1 and 2).
+// docs/formats/site-files.md says what is taken from it and what is assumed.
+//
+// The model is that of nccl_xml.h: GPUs are ranks, PCI switches and CPUs are switches. The file says how fast PCI links
+// are; of NVLink and xGMI, and of NICs, it says nothing: BoxOptions do.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/base/units.h"
+#include "banyan/fabric/fabric.h"
+#include "banyan/fabric/nccl_xml.h"
+
+namespace banyan::fabric {
+
+// `pci`: of PCI links whose speed the file gives as 0, as it does where lstopo had not the rights to ask. `where` (a
+// file's name) is put in front of what is wrong, with the line; what was assumed is appended to `notes`. Throws as
+// parse_nccl_xml does.
+Fabric parse_hwloc_xml(std::string_view xml, const NcclXmlOptions& options, std::optional<Bandwidth> pci,
+                       const std::string& where, std::vector<std::string>& notes);
+
+// Whether an XML looks like one.
+bool is_hwloc_xml(std::string_view xml);
+
+}  // namespace banyan::fabric

@@ -1,0 +1,15 @@
+#include "banyan/fabric/hwloc_xml.h"
+#include "banyan/testing/fuzz.h"
+
+namespace banyan::fabric {
+namespace {
+
+const testing::Fuzzer kFuzzer("hwloc_xml", "banyan/fabric/corpus/hwloc", [](std::string_view input) {
+  std::vector<std::string> notes;
+  (void)is_hwloc_xml(input);
+  parse_hwloc_xml(input, {.boxes = 3, .gpu = "h100", .nic = Bandwidth::gigabits_per_second(400)},
+                  Bandwidth::gigabytes_per_second(24), "fuzz", notes);
+});
+
+}  // namespace
+}  // namespace banyan::fabric

@@ -1,0 +1,79 @@
+#include "banyan/fabric/hwloc_xml.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/fabric/test_rates.h"
+#include "banyan/testing/thrown.h"
+
+namespace banyan::fabric {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+Fabric parse_hwloc(const std::string& name, const NcclXmlOptions& options = {},
+                   std::optional<Bandwidth> pci = std::nullopt) {
+  std::vector<std::string> notes;
+  return parse_hwloc_xml(corpus_file("hwloc/" + name), options, pci, name, notes);
+}
+
+std::string hwloc_error(const std::string& xml) {
+  std::vector<std::string> notes;
+  return testing::error_of([&] { parse_hwloc_xml(xml, {}, std::nullopt, "topo.xml", notes); });
+}
+
+TEST(HwlocXml, JoinsGpusByThePciTreeOfTheirPackages) {
+  const Fabric fabric = parse_hwloc("two_gpus.xml");
+  EXPECT_THAT(names_of(fabric, NodeKind::rank), ElementsAre("gpu0", "gpu1"));
+  EXPECT_THAT(names_of(fabric, NodeKind::switch_), UnorderedElementsAre("cpu0", "cpu1", "pci0000:11:00.0"))
+      << "bridges with one device beneath them are a part of the way";
+  EXPECT_NEAR(rate_between(fabric, "gpu1", "pci0000:11:00.0"), 63.015385, 1e-9);
+  EXPECT_NEAR(rate_between(fabric, "gpu0", "cpu1"), 63.015385, 1e-9) << "nvml0 is on the second package";
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "cpu0", "cpu1"), 22);
+}
+
+TEST(HwlocXml, PutsNicsWithVerbsBetweenSeveralBoxes) {
+  const Fabric fabric =
+      parse_hwloc("two_gpus.xml", {.boxes = 2, .gpu = "h100", .nic = Bandwidth::gigabits_per_second(400)});
+  EXPECT_EQ(fabric.ranks().size(), 4u);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "box0/gpu1", "box0/nvsw0"), 450);
+  EXPECT_NEAR(rate_between(fabric, "box0/gpu1", "box0/pci0000:11:00.0"), 63.015385, 1e-9);
+  EXPECT_NEAR(rate_between(fabric, "box0/nic0", "box0/pci0000:11:00.0"), 31.507692, 1e-9) << "its port is narrower";
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "box1/nic1", "ib0"), 50);
+  EXPECT_FALSE(fabric.find("box0/nic2").has_value()) << "eno1 has no verbs";
+}
+
+TEST(HwlocXml, ReadsVersion1) {
+  const Fabric fabric = parse_hwloc("version1.xml");
+  EXPECT_NEAR(rate_between(fabric, "gpu1", "cpu0"), 15.753846, 1e-9);
+}
+
+TEST(HwlocXml, AsksForSpeedsThatTheFileGivesAsZero) {
+  EXPECT_THAT(hwloc_error(corpus_file("hwloc/no_speeds.xml")),
+              AllOf(HasSubstr("does not say how fast the link of PCI device 0000:"), HasSubstr("topo.xml@24GB/s")));
+  const Fabric fabric = parse_hwloc("no_speeds.xml", {}, Bandwidth::gigabytes_per_second(24));
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "cpu1"), 24);
+}
+
+TEST(HwlocXml, SaysWhatItAssumes) {
+  std::vector<std::string> notes;
+  parse_hwloc_xml(corpus_file("hwloc/two_gpus.xml"), {}, std::nullopt, "topo.xml", notes);
+  EXPECT_THAT(notes, Contains(HasSubstr("GPUs are joined by PCI only")));
+}
+
+TEST(HwlocXml, SaysWhatIsWrongAndWhere) {
+  EXPECT_THAT(hwloc_error(corpus_file("hwloc/no_gpu.xml")), HasSubstr("topo.xml line 3: no GPU is in this file"));
+  EXPECT_THAT(hwloc_error(corpus_file("hwloc/wrong.xml")), HasSubstr("pci_busid is '0000:zz'"));
+  EXPECT_THAT(hwloc_error("<topology><object type=\"PCIDev\" pci_busid=\"0000:01:00.0\" pci_link_speed=\"fast\"/>"),
+              HasSubstr("broken XML"));
+  EXPECT_THAT(hwloc_error("<topology><object type=\"Machine\"><object type=\"PCIDev\" pci_busid=\"0000:01:00.0\" "
+                          "pci_link_speed=\"fast\"/></object></topology>"),
+              HasSubstr("pci_link_speed is 'fast' but must be a number of GB/s"));
+}
+
+}  // namespace
+}  // namespace banyan::fabric

@@ -1,0 +1,26 @@
+// Fabrics from Slurm's topology.conf: the tree of switches (topology/tree) or the blocks (topology/block) of a cluster.
+// docs/formats/site-files.md says what is taken from the file and what is assumed.
+//
+// Every node of the cluster is a rank. The file does not say how fast links are: `port` is the cable of a node. A
+// switch is joined to the one above it by as much as all nodes below it have together.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/base/units.h"
+#include "banyan/fabric/fabric.h"
+
+namespace banyan::fabric {
+
+// `where` (a file's name) is put in front of what is wrong, with the line; what was assumed is appended to `notes`.
+// Throws Error{invalid_input} when the file is no topology.conf, or `port` is missing.
+Fabric parse_slurm_topology(std::string_view text, std::optional<Bandwidth> port, const std::string& where,
+                            std::vector<std::string>& notes);
+
+// Whether a text looks like one.
+bool is_slurm_topology(std::string_view text);
+
+}  // namespace banyan::fabric

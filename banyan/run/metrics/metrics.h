@@ -1,0 +1,18 @@
+// Metrics: what this process has done, for Prometheus, by HTTP or in a file. docs/metrics.md is the manual.
+//
+// Nothing is done until a communicator is made; then a thread or two read the board of statistics (statistics.h). What
+// goes wrong here is a warning in the log, and never the error of a call.
+#pragma once
+
+#include <string>
+
+namespace banyan::run {
+
+// The value of BANYAN_METRICS; empty where it is not set.
+std::string metrics_from_environment();
+
+// Shows the metrics of this process, and of those that are forked from it and join anew, from their first communicator
+// on: `target` is as target.h says; empty: nowhere. To be called once. Throws nothing.
+void start_metrics(const std::string& target);
+
+}  // namespace banyan::run

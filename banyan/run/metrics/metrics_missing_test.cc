@@ -1,0 +1,22 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/run/metrics/metrics.h"
+
+namespace banyan::run {
+namespace {
+
+TEST(MetricsMissing, SaysThatTheLibraryIsMissingAndGoesOn) {
+  ::testing::internal::CaptureStderr();
+  start_metrics("9400");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::HasSubstr("built without prometheus-cpp"));
+}
+
+TEST(MetricsMissing, IsSilentWhenNobodyAsks) {
+  ::testing::internal::CaptureStderr();
+  start_metrics("");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace banyan::run

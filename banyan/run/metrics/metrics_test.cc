@@ -1,0 +1,188 @@
+// In processes of their own, since a process shows its metrics in one place for ever.
+#include "banyan/run/metrics/metrics.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "banyan/base/file.h"
+#include "banyan/run/communicator/statistics.h"
+#include "banyan/run/join/free_port.h"
+#include "banyan/run/system/file_descriptor.h"
+
+namespace banyan::run {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Ended {
+  int code = 0;
+  std::string said;  // on standard error
+};
+
+// What becomes of a process that does this.
+Ended process(const std::function<int()>& body, bool runs_exit_handlers = false) {
+  int pipe_ends[2];
+  EXPECT_EQ(pipe(pipe_ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    dup2(pipe_ends[1], STDERR_FILENO);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+    const int code = body();
+    if (runs_exit_handlers) exit(code);
+    _exit(code);
+  }
+  close(pipe_ends[1]);
+  Ended ended;
+  char piece[4096];
+  for (ssize_t got = 0; (got = read(pipe_ends[0], piece, sizeof piece)) > 0;) {
+    ended.said.append(piece, static_cast<size_t>(got));
+  }
+  close(pipe_ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ended;
+}
+
+Statistics with_calls(uint64_t calls) {
+  Statistics statistics;
+  statistics.calls.kinds[static_cast<size_t>(OperationKind::barrier)].calls = calls;
+  return statistics;
+}
+
+StatisticsBoard::Entry enter(uint64_t calls, const JobPlace& place) {
+  return StatisticsBoard::of_process().enter("world", place, [calls] { return with_calls(calls); });
+}
+
+std::string get(uint16_t port) {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return "not there";
+  const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  if (write(socket.get(), request.data(), request.size()) < 0) return "deaf";
+  std::string answer;
+  char piece[4096];
+  for (ssize_t got = 0; (got = read(socket.get(), piece, sizeof piece)) > 0;) {
+    answer.append(piece, static_cast<size_t>(got));
+  }
+  return answer;
+}
+
+class Folder {
+ public:
+  Folder() { EXPECT_NE(mkdtemp(path_.data()), nullptr); }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_ = ::testing::TempDir() + "/metrics-XXXXXX";
+};
+
+TEST(Metrics, AreServedOnThePortOfTheRank) {
+  const uint16_t port = free_port(1);
+  const auto body = [port] {
+    start_metrics("127.0.0.1:" + std::to_string(port));
+    if (get(static_cast<uint16_t>(port + 1)) != "not there") return 1;  // no communicator yet
+    const StatisticsBoard::Entry entry = enter(42, {.rank = 5, .size = 6, .rank_on_host = 1});
+    const std::string page = get(static_cast<uint16_t>(port + 1));
+    fputs(page.c_str(), stderr);
+    struct sigaction pipe {};
+    sigaction(SIGPIPE, nullptr, &pipe);
+    return pipe.sa_handler == SIG_DFL ? 7 : 2;
+  };
+  const Ended ended = process(body);
+  EXPECT_EQ(ended.code, 7);
+  EXPECT_THAT(ended.said, HasSubstr("200 OK"));
+  EXPECT_THAT(ended.said, HasSubstr("banyan_calls_total{rank=\"5\",communicator=\"world\",kind=\"barrier\"} 42"));
+}
+
+TEST(Metrics, AreMissingWithAWarningWhereThePortIsTaken) {
+  const uint16_t port = free_port();
+  const Listener taken = Listener::on("127.0.0.1", port);
+  const auto body = [port] {
+    start_metrics("127.0.0.1:" + std::to_string(port));
+    const StatisticsBoard::Entry entry = enter(1, {});
+    return 7;
+  };
+  const Ended ended = process(body);
+  EXPECT_EQ(ended.code, 7);
+  EXPECT_THAT(ended.said, HasSubstr("BANYAN_METRICS: cannot listen on 127.0.0.1:" + std::to_string(port)));
+}
+
+TEST(Metrics, AreWrittenAtTheEndOfACommunicatorAndOfTheProcess) {
+  const Folder folder;
+  const auto destroyed = [&] {
+    start_metrics(folder.path("destroyed.prom"));
+    { const StatisticsBoard::Entry entry = enter(17, {}); }
+    return 7;
+  };
+  EXPECT_EQ(process(destroyed).code, 7);
+  EXPECT_THAT(read_file(folder.path("destroyed.prom")), HasSubstr("kind=\"barrier\"} 17"));
+  const auto left = [&] {
+    start_metrics(folder.path("left.prom"));
+    static uint64_t calls = 1;
+    new StatisticsBoard::Entry(
+        StatisticsBoard::of_process().enter("world", {.rank = 2, .size = 4}, [] { return with_calls(calls); }));
+    calls = 18;
+    return 7;
+  };
+  EXPECT_EQ(process(left, true).code, 7);
+  EXPECT_THAT(read_file(folder.path("left.2.prom")), HasSubstr("kind=\"barrier\"} 18"));
+}
+
+TEST(Metrics, AreMissingWithOneWarningWhereTheFileCannotBeWritten) {
+  const auto body = [] {
+    start_metrics("/proc/no-such-folder/metrics.prom");
+    for (int i = 0; i < 3; ++i) const StatisticsBoard::Entry entry = enter(1, {});
+    return 7;
+  };
+  const Ended ended = process(body);
+  EXPECT_EQ(ended.code, 7);
+  const std::string warning = "the metrics cannot be written";
+  EXPECT_THAT(ended.said, HasSubstr(warning));
+  EXPECT_THAT(ended.said.substr(ended.said.find(warning) + 1), Not(HasSubstr(warning)));
+}
+
+TEST(Metrics, OfAForkedProcessThatJoinsAnewAreItsOwn) {
+  const Folder folder;
+  const auto body = [&] {
+    start_metrics(folder.path("%p.prom"));
+    const StatisticsBoard::Entry entry = enter(1, {});
+    const auto in_child = [&] {
+      { const StatisticsBoard::Entry own = enter(2, {}); }
+      return read_file(folder.path(std::to_string(getpid()) + ".prom")).find("} 2\n") != std::string::npos ? 7 : 1;
+    };
+    return process(in_child).code;
+  };
+  EXPECT_EQ(process(body).code, 7);
+}
+
+TEST(Metrics, ThatCannotBeShownAreAWarning) {
+  const auto body = [] {
+    start_metrics("70000");
+    const StatisticsBoard::Entry entry = enter(1, {});
+    return 7;
+  };
+  const Ended ended = process(body);
+  EXPECT_EQ(ended.code, 7);
+  EXPECT_THAT(ended.said, HasSubstr("there are no metrics: BANYAN_METRICS=70000: a port is a number"));
+}
+
+}  // namespace
+}  // namespace banyan::run

@@ -1,0 +1,54 @@
+// The metrics page of a process: what the board of statistics says, as families of Prometheus. docs/metrics.md lists
+// them.
+#pragma once
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "banyan/run/communicator/statistics.h"
+
+namespace banyan::run {
+
+// Peers for which a communicator has waited each have a label of their own; beyond this number the others are summed
+// as "others". Who has a label keeps it, and no value ever falls.
+class PeerLabels {
+ public:
+  static constexpr size_t kMost = 64;
+
+  struct Value {
+    std::string peer;
+    uint64_t nanoseconds;
+  };
+  // Of the next reading: nanoseconds by rank, none lower than at the last.
+  std::vector<Value> next(const std::vector<uint64_t>& waited);
+
+ private:
+  std::vector<uint64_t> last_;
+  std::map<size_t, uint64_t> shown_;  // ranks with a label, and what of theirs stays with the others
+};
+
+// Any thread.
+class MetricsPage : public prometheus::Collectable {
+ public:
+  std::vector<prometheus::MetricFamily> Collect() const override;
+  // The same as text.
+  std::string text() const;
+
+ private:
+  mutable std::mutex mutex_;                          // protects what follows
+  mutable std::map<std::string, PeerLabels> labels_;  // by communicator
+};
+
+// Of these statistics, by name of the communicator. Pure, but for `labels`.
+std::vector<prometheus::MetricFamily> metrics_of(const std::map<std::string, Statistics>& statistics,
+                                                 const JobPlace& place, const std::string& job,
+                                                 std::map<std::string, PeerLabels>& labels);
+
+}  // namespace banyan::run
