@@ -1,5 +1,5 @@
-// Where this binding depends on the version of PyTorch, and nowhere else. Built and tested with 1.13.1, 2.6.0 and 2.14.1;
-// what is said of other versions follows their headers.
+// Where this binding depends on the version of PyTorch, and nowhere else. Built and tested with 1.13.1, 2.6.0 and
+// 2.14.1; what is said of other versions follows their headers.
 #pragma once
 
 #include <torch/version.h>
@@ -23,7 +23,7 @@
 #define BANYAN_BACKEND_COALESCES
 #endif
 
-// A group can be ended, and its timeout changed, by torch.distributed. Some version after 2.6 began with it; 2.14 has it.
+// torch.distributed can end a group and change its timeout. Some version after 2.6 began with it; 2.14 has it.
 #if BANYAN_TORCH_SINCE(2, 14)
 #define BANYAN_BACKEND_ABORTS
 #endif

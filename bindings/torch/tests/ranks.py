@@ -260,7 +260,11 @@ class Pool:
 
     def __init__(self):
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["torch", "torch.distributed", "torch.nn.parallel", "torch.profiler"])
+        # And the modules of the tests that run, whose imports take seconds; PyTorch 2 imports the last when it trains.
+        preload = ["torch", "torch.distributed", "torch.nn.parallel", "torch.profiler"]
+        preload += [name for name in sys.modules if name.startswith("test_")]
+        preload += ["torch._dynamo"] if kTorch >= (2, 0) else []
+        self._context.set_forkserver_preload(preload)
         self._workers = []
         self._store = tcp_store("127.0.0.1", 0, True, wait_for_workers=False)
         self._numbers = itertools.count()
