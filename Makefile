@@ -10,8 +10,10 @@ all: deps configure
 
 # TORCH=ON where PyTorch must be found.
 TORCH = AUTO
+# The same of the Python package and pybind11.
+PYTHON = AUTO
 configure:
-	@cmake --preset release -DBANYAN_TORCH=$(TORCH) >$(BUILD).configure.log 2>&1 || { cat $(BUILD).configure.log; rm -f $(BUILD).configure.log; exit 1; }
+	@cmake --preset release -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=$(PYTHON) >$(BUILD).configure.log 2>&1 || { cat $(BUILD).configure.log; rm -f $(BUILD).configure.log; exit 1; }
 	@rm -f $(BUILD).configure.log
 
 deps:
@@ -19,8 +21,9 @@ deps:
 
 # The tests cover the PyTorch backend and the format of the code, so they want PyTorch and clang-format.
 test test-all install-torch bench-torch: TORCH = ON
+test test-all: PYTHON = ON
 deps-torch: deps
-	@tools/deps torch tidy
+	@tools/deps torch python tidy
 # A browser, for the tests of the page of predictions; without one they are skipped.
 deps-page: deps
 	@tools/deps page
