@@ -21,7 +21,7 @@ endef
 # What is installed, and the examples; the backend of PyTorch where PyTorch is found.
 all:
 	@tools/deps
-	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=AUTO,all)
+	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=AUTO -DBANYAN_PYTHON_PACKAGE=AUTO,all)
 
 # What README.md uses and nothing more, so that a newcomer does not wait for tests and benches to be built.
 demo:
@@ -32,14 +32,14 @@ demo:
 # The tests cover the PyTorch backend and the format of the code, so they want PyTorch and clang-format.
 # More at a time than a small machine has cores: many tests wait for clocks and other processes.
 test:
-	@tools/deps test torch tidy
-	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=ON,all)
+	@tools/deps test torch python tidy
+	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=ON -DBANYAN_PYTHON_PACKAGE=ON,all)
 	ctest --test-dir $(BUILD) --output-on-failure -j 3 -LE slow
 
 # With a browser, for the tests of the page of predictions.
 test-all:
-	@tools/deps test torch tidy page
-	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=ON,all benches)
+	@tools/deps test torch python tidy page
+	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=ON -DBANYAN_PYTHON_PACKAGE=ON,all benches)
 	ctest --test-dir $(BUILD) --output-on-failure -j 3
 
 # The reference of the interfaces: $(BUILD)/docs/html/index.html.
@@ -57,7 +57,7 @@ test-packages:
 # The program, the library with its headers, and the Python packages for the system's python3. As root where PREFIX wants it.
 install:
 	@tools/deps
-	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=AUTO,banyan_products)
+	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=AUTO -DBANYAN_PYTHON_PACKAGE=AUTO,banyan_products)
 	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) && mv $(BUILD)/install_manifest.txt $(BUILD)/installed_files.txt
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
@@ -68,8 +68,8 @@ uninstall:
 # Packages of Debian for this release, into $(BUILD)/packages. TORCH=OFF leaves the backend of PyTorch out.
 TORCH ?= ON
 deb:
-	@tools/deps deb $(if $(filter ON,$(TORCH)),torch)
-	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=$(TORCH) -DCMAKE_INSTALL_PREFIX=/usr,banyan_products)
+	@tools/deps deb python $(if $(filter ON,$(TORCH)),torch)
+	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON -DCMAKE_INSTALL_PREFIX=/usr,banyan_products)
 	rm -rf $(BUILD)/packages && cd $(BUILD) && cpack -G DEB -B packages
 	@rm -rf $(BUILD)/packages/_CPack_Packages && ls -l $(BUILD)/packages
 

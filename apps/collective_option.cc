@@ -1,7 +1,8 @@
 #include "apps/collective_option.h"
 
 #include "apps/command.h"
-#include "apps/ranks_option.h"
+#include "banyan/base/split_list.h"
+#include "banyan/fabric/rank_names.h"
 
 namespace banyan::app {
 
@@ -21,11 +22,11 @@ CollectiveKind CollectiveOption::kind() const { return parse_collective_kind(kin
 
 Collective CollectiveOption::make(const Fabric& fabric, size_t first_ranks) const {
   Collective::Options options{.kind = kind()};
-  if (!ranks_.empty()) options.ranks = parse_ranks(ranks_, fabric, "--ranks");
+  if (!ranks_.empty()) options.ranks = fabric::parse_ranks(ranks_, fabric, "--ranks");
   if (ranks_.empty() && first_ranks != 0) {
     options.ranks.assign(fabric.ranks().begin(), fabric.ranks().begin() + static_cast<ptrdiff_t>(first_ranks));
   }
-  if (!root_.empty()) options.root = parse_rank(root_, fabric, "--root");
+  if (!root_.empty()) options.root = fabric::parse_rank(root_, fabric, "--root");
   if (!weights_.empty()) {
     for (const std::string& weight : split_list(weights_, "--weights")) {
       options.weights.push_back(parse_count(weight, "--weights", {.least = 0, .most = Collective::kMaxWeight}));

@@ -35,21 +35,6 @@ uint64_t parse_count(std::string_view text, std::string_view option, CountRange 
   return value;
 }
 
-std::vector<std::string> split_list(std::string_view text, std::string_view option) {
-  std::vector<std::string> pieces;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    if (end == begin) {
-      throw Error(ErrorCode::invalid_input,
-                  "'" + std::string(text.substr(0, 60)) + "' has an empty item between its commas",
-                  std::string(option));
-    }
-    pieces.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return pieces;
-}
-
 void check_output_place(const std::string& path) {
   if (path.empty() || path == kStandardOutput) return;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();

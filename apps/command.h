@@ -18,6 +18,7 @@
 #include "apps/syntax.h"
 #include "apps/terminal.h"
 #include "banyan/base/error.h"
+#include "banyan/base/split_list.h"
 
 namespace banyan::app {
 
@@ -57,9 +58,6 @@ struct CountRange {
 };
 // A whole number within the range, or Error{invalid_input} that names the option.
 uint64_t parse_count(std::string_view text, std::string_view option, CountRange range);
-
-// The pieces between commas. An empty piece ("1,,2") is an Error{invalid_input} that names the option.
-std::vector<std::string> split_list(std::string_view text, std::string_view option);
 
 // Runs `parse` and puts the option's name in front of the Error it may throw.
 template <typename Parse>

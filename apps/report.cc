@@ -109,12 +109,6 @@ FabricCounts count(const Fabric& fabric) {
   return {.ranks = ranks, .switches = fabric.nodes().size() - ranks, .links = fabric.links().size()};
 }
 
-std::string describe_counts(const Fabric& fabric) {
-  const FabricCounts counts = count(fabric);
-  return counted(counts.ranks, "rank") + ", " + counted(counts.switches, "switch", "switches") + ", " +
-         counted(counts.links, "link");
-}
-
 Json counts_json(const Fabric& fabric) {
   const FabricCounts counts = count(fabric);
   return {{"ranks", counts.ranks}, {"switches", counts.switches}, {"links", counts.links}};

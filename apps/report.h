@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/terminal.h"
+#include "banyan/fabric/describe.h"
 #include "banyan/plan/bound.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/schedule.h"
@@ -41,7 +42,6 @@ struct FabricCounts {
   uint64_t ranks = 0, switches = 0, links = 0;
 };
 FabricCounts count(const Fabric& fabric);
-std::string describe_counts(const Fabric& fabric);  // "64 ranks, 9 switches, 256 links"
 Json counts_json(const Fabric& fabric);
 
 // The caller adds "seconds".

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
-#include "apps/plan/plan_source.h"
 #include "apps/report.h"
+#include "banyan/answer/plan_check.h"
 #include "banyan/base/file.h"
 #include "banyan/schedule/export.h"
 
@@ -51,7 +51,7 @@ class ExportCommand : public Command {
     schedule::Export result;
     {
       Progress progress(terminal, "reading the plan");
-      const schedule::ScheduleFile file = read_valid_plan(plan_);
+      const schedule::ScheduleFile file = answer::read_valid_plan(plan_);
       progress.say("exporting");
       result = parse_option(plan_, [&] { return export_schedule(file.schedule, format, options); });
       if (!output_.empty()) write_file(output_, result.text);

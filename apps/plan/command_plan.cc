@@ -5,10 +5,10 @@
 #include "apps/command.h"
 #include "apps/fabric_option.h"
 #include "apps/lists.h"
-#include "apps/plan/plan_source.h"
+#include "apps/plan/plan_progress.h"
 #include "apps/plan/watched_simulation.h"
 #include "apps/report.h"
-#include "banyan/compose/timed_plan.h"
+#include "banyan/answer/plan_answer.h"
 #include "banyan/plan/compare.h"
 
 namespace banyan::app {
@@ -28,24 +28,16 @@ struct Size {
   Bytes bytes;
 };
 
-// One of the plans that --bytes chose from, and the time that the simulator gives it.
-struct Contender {
-  std::string planner;
-  Picoseconds time;
-};
-
 struct Planned {
   Fabric fabric;
   Collective collective;
-  CheckedPlan checked;
-  std::string planner = "forest";          // whose plan it is
-  std::optional<Size> chosen_for = {};     // with --bytes,
-  std::vector<Contender> contenders = {};  // from these, the quickest first
+  answer::PlanAnswer answer;
+  std::optional<Size> chosen_for = {};  // with --bytes
   std::vector<Size> sizes;
   std::vector<plan::ComparisonRow> rows;  // empty without --compare
 };
 
-Json seconds_json(const PlanSeconds& seconds) {
+Json seconds_json(const answer::PlanSeconds& seconds) {
   return {{"bound", seconds.bound},       {"switches", seconds.switches}, {"packing", seconds.packing},
           {"lowering", seconds.lowering}, {"verify", seconds.verify},     {"total", seconds.total}};
 }
@@ -74,7 +66,7 @@ Json comparison_json(const Planned& planned) {
 }
 
 std::string plan_json(const Planned& planned, const std::string& fabric_name) {
-  const plan::ForestPlan& plan = planned.checked.plan;
+  const plan::ForestPlan& plan = planned.answer.plan;
   Json names = Json::array();
   for (const NodeId id : planned.collective.participants()) names.push_back(planned.fabric.name(id));
   Json report = {{"collective", to_string(planned.collective.kind())},
@@ -82,18 +74,18 @@ std::string plan_json(const Planned& planned, const std::string& fabric_name) {
                  {is_reference(planned.collective) ? "reference" : "bound",
                   bound_json(plan.bound, planned.fabric, planned.collective)},
                  {"schedule", schedule_json(plan.schedule, plan.seconds_per_byte, plan.bound)},
-                 {"seconds", seconds_json(planned.checked.seconds)},
+                 {"seconds", seconds_json(planned.answer.seconds)},
                  {"name", fabric_name},
                  {"fingerprint", planned.fabric.fingerprint()},
                  {"participants", names}};
   if (planned.collective.is_rooted()) report["root"] = planned.fabric.name(planned.collective.root());
   if (planned.chosen_for) {
     Json contenders = Json::array();
-    for (const Contender& contender : planned.contenders) {
+    for (const answer::Contender& contender : planned.answer.contenders) {
       contenders.push_back({{"planner", contender.planner}, {"time_ps", contender.time.count()}});
     }
     report["chosen_for"] = {
-        {"bytes", planned.chosen_for->bytes.count()}, {"planner", planned.planner}, {"simulated", contenders}};
+        {"bytes", planned.chosen_for->bytes.count()}, {"planner", planned.answer.planner}, {"simulated", contenders}};
   }
   if (!planned.rows.empty()) report["comparison"] = comparison_json(planned);
   return format_json(report);
@@ -124,14 +116,14 @@ std::string comparison_text(const Terminal& terminal, const Planned& planned) {
          "\n";
 }
 
-std::string describe_seconds(const PlanSeconds& seconds) {
+std::string describe_seconds(const answer::PlanSeconds& seconds) {
   return format_seconds(seconds.total) + ": bound " + format_seconds(seconds.bound) + ", switches " +
          format_seconds(seconds.switches) + ", packing " + format_seconds(seconds.packing) + ", lowering " +
          format_seconds(seconds.lowering) + ", verifying " + format_seconds(seconds.verify);
 }
 
 std::string plan_text(const Terminal& terminal, const Planned& planned, const std::string& fabric_name) {
-  const plan::ForestPlan& plan = planned.checked.plan;
+  const plan::ForestPlan& plan = planned.answer.plan;
   const schedule::Heights height = heights(plan.schedule);
   const bool reference = is_reference(planned.collective);
   std::string text = labelled(terminal, std::string(to_string(planned.collective.kind())),
@@ -161,15 +153,15 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
   }
   if (planned.chosen_for) {
     std::string simulated;
-    for (const Contender& contender : planned.contenders) {
+    for (const answer::Contender& contender : planned.answer.contenders) {
       simulated += (simulated.empty() ? "" : ", ") + contender.planner + " " +
                    format_seconds(std::chrono::duration<double>(contender.time).count());
     }
-    text +=
-        labelled(terminal, "chosen",
-                 planned.planner + ", the quickest for " + planned.chosen_for->text + " when simulated: " + simulated);
+    text += labelled(
+        terminal, "chosen",
+        planned.answer.planner + ", the quickest for " + planned.chosen_for->text + " when simulated: " + simulated);
   }
-  text += labelled(terminal, "planned in", describe_seconds(planned.checked.seconds));
+  text += labelled(terminal, "planned in", describe_seconds(planned.answer.seconds));
   if (!planned.rows.empty()) text += comparison_text(terminal, planned);
   return text;
 }
@@ -223,7 +215,7 @@ class PlanCommand : public Command {
       planned = make_plan(options, progress);
       if (!texts_.output.empty()) {
         progress.say("writing the plan");
-        write_plan(terminal, planned->checked.plan, planned->planner);
+        write_plan(terminal, planned->answer);
       }
     }
     std::string text =
@@ -251,24 +243,6 @@ class PlanCommand : public Command {
     throw Error(ErrorCode::invalid_input, "'" + texts_.bytes + "' is zero bytes; give a size such as 64KiB", "--bytes");
   }
 
-  // Puts the quickest of all plans for that size in the place of the forest.
-  static void choose_by_simulation(Planned& planned, Progress& progress) {
-    progress.say("planning rings and trees to choose from");
-    std::vector<plan::Candidate> candidates = plan::plan_candidates(planned.fabric, planned.collective);
-    progress.say("simulating");
-    WatchedSimulation watch(progress);
-    const std::vector<compose::TimedCandidate> ranking =
-        compose::rank_by_simulation(candidates, planned.chosen_for->bytes, {.observer = &watch});
-    for (const auto& [candidate, time] : ranking) planned.contenders.push_back({candidates[candidate].planner, time});
-    plan::Candidate& best = candidates[ranking.front().candidate];
-    plan::ForestPlan& plan = planned.checked.plan;
-    planned.planner = best.planner;
-    plan.schedule = std::move(best.schedule);
-    plan.seconds_per_byte = seconds_per_byte(plan.schedule);
-    plan.optimal = plan.seconds_per_byte <= plan.bound.seconds_per_byte;
-    plan.guaranteed_excess = Fraction(0);
-  }
-
   std::vector<Size> sizes() const {
     std::vector<Size> result;
     for (const std::string& text : split_list(texts_.sizes.empty() ? "1MiB,64MiB,1GiB" : texts_.sizes, "--sizes")) {
@@ -285,39 +259,39 @@ class PlanCommand : public Command {
     return result;
   }
 
-  Planned make_plan(const plan::ForestOptions& options, Progress& progress) const {
+  Planned make_plan(plan::ForestOptions options, Progress& progress) const {
     std::vector<Size> wanted = texts_.compare ? sizes() : std::vector<Size>();
     collective_.kind();  // a misspelt collective is told before a large fabric is read
     Fabric fabric = fabric_.load();
     Collective collective = collective_.make(fabric);
-    CheckedPlan checked = plan_and_verify(fabric, collective, options, progress);
+    PlanProgress watch(progress);
+    options.observer = &watch;
+    answer::PlanAnswer answer = answer::make_plan(fabric, collective, options);
     std::vector<plan::ComparisonRow> rows;
     if (texts_.compare) {
-      progress.say("planning rings and trees to compare with");
       std::vector<Bytes> bytes;
       for (const Size& size : wanted) bytes.push_back(size.bytes);
-      rows = compare_planners(checked.plan.schedule, checked.plan.bound, bytes);
+      rows = compare_planners(answer.plan.schedule, answer.plan.bound, bytes, {}, &watch);
     }
     Planned planned{.fabric = std::move(fabric),
                     .collective = std::move(collective),
-                    .checked = std::move(checked),
+                    .answer = std::move(answer),
                     .chosen_for = size_to_choose_for(),
                     .sizes = std::move(wanted),
                     .rows = std::move(rows)};
-    if (planned.chosen_for) choose_by_simulation(planned, progress);
+    if (planned.chosen_for) {
+      WatchedSimulation simulating(progress);
+      choose_by_simulation(planned.answer, planned.chosen_for->bytes, &watch, &simulating);
+    }
     return planned;
   }
 
   // The file takes the schedule by value; it is moved there and back, for it may be large.
-  void write_plan(const Terminal& terminal, plan::ForestPlan& plan, const std::string& planner) const {
-    schedule::ScheduleFile file{.schedule = std::move(plan.schedule),
-                                .planner = planner,
-                                .claimed_seconds_per_byte = plan.seconds_per_byte,
-                                .bound_seconds_per_byte = {}};
-    // An allreduce that overlaps its phases may beat their sum, which then bounds nothing.
-    if (plan.seconds_per_byte >= plan.bound.seconds_per_byte) file.bound_seconds_per_byte = plan.bound.seconds_per_byte;
+  void write_plan(const Terminal& terminal, answer::PlanAnswer& answer) const {
+    schedule::ScheduleFile file = to_file(std::move(answer));
     write_output(terminal, texts_.output, format_schedule(file));
-    plan.schedule = std::move(file.schedule);
+    answer.plan.schedule = std::move(file.schedule);
+    answer.planner = std::move(file.planner);
   }
 
   const CommandSyntax* syntax_ = nullptr;

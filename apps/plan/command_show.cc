@@ -4,10 +4,10 @@
 
 #include "apps/command.h"
 #include "apps/fabric_option.h"
-#include "apps/plan/plan_source.h"
-#include "apps/ranks_option.h"
 #include "apps/report.h"
+#include "banyan/answer/plan_check.h"
 #include "banyan/base/file.h"
+#include "banyan/fabric/rank_names.h"
 #include "banyan/picture/picture.h"
 
 namespace banyan::app {
@@ -113,8 +113,8 @@ class ShowCommand : public Command {
     }
     picture::TreeOptions options{.name = shown_source()};
     if (!trees_.empty()) options.max_trees = parse_count(trees_, "--trees", {.most = kMaxTreesDrawn});
-    const schedule::ScheduleFile file = read_valid_plan(source_.text());
-    if (!root_.empty()) options.root = parse_rank(root_, file.schedule.fabric(), "--root");
+    const schedule::ScheduleFile file = answer::read_valid_plan(source_.text());
+    if (!root_.empty()) options.root = fabric::parse_rank(root_, file.schedule.fabric(), "--root");
     return parse_option(source_.text(), [&] { return picture::draw_trees(file.schedule, format, options); });
   }
 

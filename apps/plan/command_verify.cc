@@ -3,29 +3,12 @@
 
 #include "apps/command.h"
 #include "apps/fabric_option.h"
-#include "apps/plan/plan_source.h"
+#include "apps/plan/plan_progress.h"
 #include "apps/report.h"
+#include "banyan/answer/plan_check.h"
 
 namespace banyan::app {
 namespace {
-
-struct Answer {
-  schedule::Verdict verdict;
-  Bound bound;  // recomputed here; the file's own is only a claim
-};
-
-Answer examine(const schedule::ScheduleFile& file, Progress& progress) {
-  Answer answer{.verdict = verify(file.schedule, file.claimed_seconds_per_byte), .bound = {}};
-  if (!answer.verdict.valid) return answer;
-  progress.say("computing the bound");
-  answer.bound = plan::compute_bound(file.schedule.fabric(), file.schedule.collective());
-  if (file.bound_seconds_per_byte && *file.bound_seconds_per_byte != answer.bound.seconds_per_byte) {
-    answer.verdict.valid = false;
-    answer.verdict.reason = "it claims a bound of " + file.bound_seconds_per_byte->to_string() +
-                            " seconds per byte, but the bound is " + answer.bound.seconds_per_byte.to_string();
-  }
-  return answer;
-}
 
 std::string link_name(const Fabric& fabric, LinkId id) {
   return fabric.name(fabric.link(id).from) + " -> " + fabric.name(fabric.link(id).to);
@@ -56,9 +39,9 @@ class VerifyCommand : public Command {
     {
       Progress progress(terminal, "reading the plan");
       const schedule::ScheduleFile file = schedule::read_schedule(plan_);
-      if (fabric_.given()) require_same_fabric(file, plan_, fabric_.load(), fabric_.described());
-      progress.say("verifying the plan");
-      const Answer answer = examine(file, progress);
+      if (fabric_.given()) answer::require_same_fabric(file, plan_, fabric_.load(), fabric_.described());
+      PlanProgress watch(progress);
+      const answer::Examination answer = answer::examine(file, &watch);
       valid = answer.verdict.valid;
       text = json_ ? as_json(file, answer) : as_text(terminal, file, answer);
     }
@@ -67,7 +50,7 @@ class VerifyCommand : public Command {
   }
 
  private:
-  std::string as_json(const schedule::ScheduleFile& file, const Answer& answer) const {
+  std::string as_json(const schedule::ScheduleFile& file, const answer::Examination& answer) const {
     const Schedule& schedule = file.schedule;
     Json report = {{"valid", answer.verdict.valid},
                    {"reason", answer.verdict.valid ? Json(nullptr) : Json(answer.verdict.reason)},
@@ -84,7 +67,8 @@ class VerifyCommand : public Command {
     return format_json(report);
   }
 
-  std::string as_text(const Terminal& terminal, const schedule::ScheduleFile& file, const Answer& answer) const {
+  std::string as_text(const Terminal& terminal, const schedule::ScheduleFile& file,
+                      const answer::Examination& answer) const {
     const Schedule& schedule = file.schedule;
     const schedule::Verdict& verdict = answer.verdict;
     if (!verdict.valid) {

@@ -5,16 +5,16 @@
 #include "apps/command.h"
 #include "apps/fabric_option.h"
 #include "apps/lists.h"
-#include "apps/plan/plan_source.h"
 #include "apps/plan/watched_simulation.h"
 #include "apps/predict/job_prediction.h"
 #include "apps/predict/predict_calibrate.h"
 #include "apps/predict/predict_job.h"
 #include "apps/predict/predict_train.h"
 #include "apps/report.h"
+#include "banyan/answer/plan_check.h"
+#include "banyan/answer/predicted_plans.h"
 #include "banyan/base/file.h"
 #include "banyan/base/nearest.h"
-#include "banyan/compose/timed_plan.h"
 #include "banyan/fabric/read.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"
@@ -23,24 +23,10 @@
 namespace banyan::app {
 namespace {
 
-constexpr size_t kMostSizes = 64;
-
 struct Texts {
   std::vector<std::string> what;
   std::string bytes, sweep, slice, alpha, window, html, output;
   bool unfolded = false, json = false;
-};
-
-struct NamedPlan {
-  std::string name;
-  Schedule schedule;
-};
-
-struct Point {
-  Bytes total;
-  std::vector<compose::TimedPlan> timed;  // by plan, up to one that was interrupted
-  size_t best = 0;                        // of those that were not
-  bool is_complete() const { return timed.back().simulation.complete; }
 };
 
 double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
@@ -120,27 +106,24 @@ class PredictCommand : public Command {
       throw Error(ErrorCode::invalid_input,
                   "WHAT is required: plan files, or a collective and a fabric; see 'banyan predict --help'");
     }
-    const compose::TimingOptions options = timing_options();
+    const answer::TimingOptions options = timing_options();
     const std::vector<Bytes> sizes = wanted_sizes();
     for (const Bytes size : sizes) {
-      if (options.slice) parse_option("--slice", [&] { compose::expect_few_pieces(size, *options.slice); });
+      if (options.slice) parse_option("--slice", [&] { answer::expect_few_pieces(size, *options.slice); });
     }
     check_output_places({{"--output", texts_.output}, {"--html", texts_.html}});
-    std::vector<NamedPlan> plans;
-    std::vector<Point> points;
+    std::vector<answer::NamedPlan> plans;
+    std::vector<answer::TimedSize> points;
     {
       Progress progress(terminal, "planning");
       plans = load_plans();
       progress.say("simulating");
       WatchedSimulation watch(progress);
-      compose::TimingOptions watched = options;
+      answer::TimingOptions watched = options;
       watched.observer = &watch;
-      for (const Bytes total : sizes) {
-        points.push_back(time_plans(plans, total, watched));
-        if (!points.back().is_complete()) break;
-      }
+      points = time_sizes(plans, sizes, watched);
     }
-    const predict::ReportInput report = report_of(plans, points);
+    const predict::ReportInput report = answer::report_of(plans, points, fabric_text_);
     const std::string written = write_plan_reports(terminal, report);
     if (texts_.json) {
       terminal.print(format_prediction(report));
@@ -211,8 +194,8 @@ class PredictCommand : public Command {
     return ExitCode::answer_is_no;
   }
 
-  compose::TimingOptions timing_options() const {
-    compose::TimingOptions options{.fold = !texts_.unfolded};
+  answer::TimingOptions timing_options() const {
+    answer::TimingOptions options{.fold = !texts_.unfolded};
     if (!texts_.slice.empty()) options.slice = positive_bytes(texts_.slice, "--slice");
     if (!texts_.alpha.empty()) options.alpha = parse_option("--alpha", [&] { return parse_duration(texts_.alpha); });
     if (!texts_.window.empty())
@@ -234,16 +217,11 @@ class PredictCommand : public Command {
     }
     const Bytes from = positive_bytes(texts_.sweep.substr(0, colon), "--sweep");
     const Bytes to = positive_bytes(texts_.sweep.substr(colon + 1), "--sweep");
-    if (to < from) throw Error(ErrorCode::invalid_input, "'" + texts_.sweep + "' ends before it begins", "--sweep");
-    std::vector<Bytes> sizes;
-    for (uint64_t size = from.count(); size <= to.count() && sizes.size() < kMostSizes; size *= 2) {
-      sizes.push_back(Bytes(size));
-    }
-    return sizes;
+    return parse_option("--sweep", [&] { return answer::doubling_sizes(from, to); });
   }
 
-  std::vector<NamedPlan> load_plans() {
-    std::vector<NamedPlan> plans;
+  std::vector<answer::NamedPlan> load_plans() {
+    std::vector<answer::NamedPlan> plans;
     if (const auto kind = collective_named(texts_.what.front())) {
       if (texts_.what.size() != 2) {
         throw Error(ErrorCode::invalid_input, "a collective needs one fabric after it, as in 'banyan predict " +
@@ -252,20 +230,23 @@ class PredictCommand : public Command {
       fabric_text_ = harmless(texts_.what[1]);
       const Fabric fabric = fabric::load_fabric({.fabric = texts_.what[1]});
       for (plan::Candidate& candidate : plan::plan_candidates(fabric, Collective::make(fabric, {.kind = *kind}))) {
-        plans.push_back({std::move(candidate.planner), std::move(candidate.schedule)});
+        plans.push_back(
+            {std::move(candidate.planner), std::make_shared<const Schedule>(std::move(candidate.schedule))});
       }
       return plans;
     }
     for (const std::string& path : texts_.what) {
       expect_plan_file(path);
-      schedule::ScheduleFile file = read_valid_plan(path);
-      if (!plans.empty() && !(file.schedule.collective() == plans.front().schedule.collective())) {
+      schedule::ScheduleFile file = answer::read_valid_plan(path);
+      if (!plans.empty() && !(file.schedule.collective() == plans.front().schedule->collective())) {
         throw Error(ErrorCode::mismatch, "is a plan for another collective than " + texts_.what.front(), path);
       }
-      if (!plans.empty()) require_same_fabric(file, path, plans.front().schedule.fabric(), texts_.what.front());
-      plans.push_back({texts_.what.size() == 1 ? file.planner : harmless(path), std::move(file.schedule)});
+      if (!plans.empty())
+        answer::require_same_fabric(file, path, plans.front().schedule->fabric(), texts_.what.front());
+      plans.push_back({texts_.what.size() == 1 ? file.planner : harmless(path),
+                       std::make_shared<const Schedule>(std::move(file.schedule))});
     }
-    fabric_text_ = describe_counts(plans.front().schedule.fabric());
+    fabric_text_ = describe_counts(plans.front().schedule->fabric());
     return plans;
   }
 
@@ -287,48 +268,6 @@ class PredictCommand : public Command {
                                               nearest.hint() + "; known are " + collective_names(is_planned));
   }
 
-  static Point time_plans(const std::vector<NamedPlan>& plans, Bytes total, const compose::TimingOptions& options) {
-    Point point{.total = total, .timed = {}};
-    for (const NamedPlan& plan : plans) {
-      point.timed.push_back(compose::time_plan(plan.schedule, total, options));
-      if (!point.is_complete()) break;
-      const auto time = [&](size_t i) { return point.timed[i].simulation.time; };
-      if (time(point.timed.size() - 1) < time(point.best)) point.best = point.timed.size() - 1;
-    }
-    return point;
-  }
-
-  // The links are those of the largest size, under its best plan.
-  predict::ReportInput report_of(const std::vector<NamedPlan>& plans, const std::vector<Point>& points) const {
-    const Point& last = points.back();
-    const size_t shown = last.is_complete() ? last.best : last.timed.size() - 1;
-    const predict::ScheduleSimulation& simulation = last.timed[shown].simulation;
-    const Schedule& schedule = plans[shown].schedule;
-    predict::ReportInput input{.prediction = {}, .fabric = schedule.fabric(), .points = {}, .what_if = {}};
-    input.prediction.title = std::string(to_string(schedule.collective().kind())) + " of " + last.total.to_string() +
-                             " on " + fabric_text_ + ", " + plans[shown].name;
-    input.prediction.time = simulation.time;
-    input.prediction.complete = last.is_complete();
-    input.prediction.window = simulation.window;
-    for (size_t link = 0; link < simulation.link_bytes.size(); ++link) {
-      input.prediction.links.push_back(
-          {.bytes = simulation.link_bytes[link], .full = simulation.link_full[link], .load = {}});
-    }
-    for (const Point& point : points) {
-      for (size_t p = 0; p < point.timed.size(); ++p) {
-        const predict::ScheduleSimulation& timed = point.timed[p].simulation;
-        if (!timed.complete) continue;
-        input.points.push_back({.total = point.total,
-                                .plan = plans[p].name,
-                                .time = timed.time,
-                                .algbw = timed.algbw,
-                                .busbw = timed.busbw,
-                                .slice = point.timed[p].slice});
-      }
-    }
-    return input;
-  }
-
   std::string write_plan_reports(const Terminal& terminal, const predict::ReportInput& report) const {
     std::string text;
     if (!texts_.html.empty()) {
@@ -342,9 +281,9 @@ class PredictCommand : public Command {
     return text;
   }
 
-  std::string as_text(const Terminal& terminal, const std::vector<NamedPlan>& plans, const Point& point,
-                      const predict::ReportInput& report) const {
-    const Schedule& schedule = plans[point.best].schedule;
+  std::string as_text(const Terminal& terminal, const std::vector<answer::NamedPlan>& plans,
+                      const answer::TimedSize& point, const predict::ReportInput& report) const {
+    const Schedule& schedule = *plans[point.best].schedule;
     const predict::ScheduleSimulation& simulation = point.timed[point.best].simulation;
     const double bytes_alone = seconds_per_byte(schedule).to_double() * static_cast<double>(point.total.count());
     std::string text = labelled(terminal, std::string(to_string(schedule.collective().kind())),
@@ -371,13 +310,14 @@ class PredictCommand : public Command {
     return text;
   }
 
-  static std::string interrupted(const Terminal& terminal, const Point& point) {
+  static std::string interrupted(const Terminal& terminal, const answer::TimedSize& point) {
     return labelled(terminal, "interrupted",
                     "at " + format_seconds(seconds_of(point.timed.back().simulation.time)) +
                         " of virtual time: how long it takes is not known");
   }
 
-  static std::string others(const Terminal& terminal, const std::vector<NamedPlan>& plans, const Point& point) {
+  static std::string others(const Terminal& terminal, const std::vector<answer::NamedPlan>& plans,
+                            const answer::TimedSize& point) {
     Table table({"plan", "time", "algbw", "busbw"});
     for (size_t p = 0; p < point.timed.size(); ++p) {
       const predict::ScheduleSimulation& simulation = point.timed[p].simulation;
@@ -387,14 +327,14 @@ class PredictCommand : public Command {
     return "\n" + table.format(terminal);
   }
 
-  static std::string as_table(const Terminal& terminal, const std::vector<NamedPlan>& plans,
-                              const std::vector<Point>& points) {
+  static std::string as_table(const Terminal& terminal, const std::vector<answer::NamedPlan>& plans,
+                              const std::vector<answer::TimedSize>& points) {
     std::vector<std::string> heads = {"size", "time", "algbw", "busbw", "best plan"};
     if (plans.size() > 1) {
-      for (const NamedPlan& plan : plans) heads.push_back(plan.name);
+      for (const answer::NamedPlan& plan : plans) heads.push_back(plan.name);
     }
     Table table(heads);
-    for (const Point& point : points) {
+    for (const answer::TimedSize& point : points) {
       if (!point.is_complete()) return table.format(terminal) + interrupted(terminal, point);
       const predict::ScheduleSimulation& best = point.timed[point.best].simulation;
       std::vector<std::string> cells = {point.total.to_string(), format_seconds(seconds_of(best.time)),

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/plan/watched_simulation.h"
+#include "banyan/answer/planned_collectives.h"
 #include "banyan/base/file.h"
-#include "banyan/compose/planned_collectives.h"
 #include "banyan/predict/collective/costed_plans.h"
 #include "banyan/predict/report/chrome_trace.h"
 #include "banyan/predict/report/html_report.h"
@@ -31,7 +31,7 @@ predict::PlansFor plans_of(const CommunicationModel& communication) {
     for (predict::CollectiveCost& cost : measured) {
       for (predict::CollectiveCostPiece& piece : cost.pieces) scale(piece.alpha);
     }
-    return make_costed_plans(fabric, compose::make_plans_by(communication.algorithm, fabric), links,
+    return make_costed_plans(fabric, answer::make_plans_by(communication.algorithm, fabric), links,
                              std::move(measured));
   };
 }

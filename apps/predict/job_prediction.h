@@ -32,7 +32,7 @@ Bytes eager_of(const JobTexts& texts);
 struct CommunicationModel {
   predict::LinkEfficiency links;
   std::vector<predict::CollectiveCost> measured;
-  std::string algorithm = "rings";  // banyan/compose/planned_collectives.h
+  std::string algorithm = "rings";  // banyan/answer/planned_collectives.h
 };
 
 struct JobQuestion {

@@ -23,8 +23,8 @@ RunPrediction predict_run(const Schedule& schedule, uint64_t bytes, const run::L
   CHECK(report.elements > 0 && bytes % report.elements == 0) << bytes << " bytes of " << report.elements << " elements";
   WatchedSimulation watch(progress);
   return {.alpha = alpha,
-          .timed = compose::time_plan(schedule, Bytes(bytes),
-                                      {.slice = Bytes(report.slice_bytes), .alpha = alpha, .observer = &watch}),
+          .timed = answer::time_plan(schedule, Bytes(bytes),
+                                     {.slice = Bytes(report.slice_bytes), .alpha = alpha, .observer = &watch}),
           .link_bytes = predict::exact_link_bytes(schedule, report.elements, bytes / report.elements)};
 }
 

@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "apps/report.h"
-#include "banyan/compose/timed_plan.h"
+#include "banyan/answer/timed_plan.h"
 #include "banyan/run/trial/local.h"
 
 namespace banyan::app {
 
 struct RunPrediction {
   Picoseconds alpha{0};
-  compose::TimedPlan timed;          // incomplete when Ctrl-C was pressed
+  answer::TimedPlan timed;           // incomplete when Ctrl-C was pressed
   std::vector<uint64_t> link_bytes;  // exact_link_bytes()
 };
 

@@ -5,11 +5,13 @@
 #include "apps/collective_option.h"
 #include "apps/command.h"
 #include "apps/fabric_option.h"
-#include "apps/plan/plan_source.h"
+#include "apps/plan/plan_progress.h"
 #include "apps/predict/run_prediction.h"
 #include "apps/report.h"
 #include "apps/run/launch_option.h"
-#include "banyan/compose/timed_plan.h"
+#include "banyan/answer/plan_answer.h"
+#include "banyan/answer/plan_check.h"
+#include "banyan/answer/timed_plan.h"
 #include "banyan/run/trial/local.h"
 
 namespace banyan::app {
@@ -99,7 +101,7 @@ class RunCommand : public Command {
     }
     const run::LocalRunOptions options = run_options();
     const Picoseconds alpha = texts_.alpha.empty()
-                                  ? compose::TimingOptions().alpha
+                                  ? answer::TimingOptions().alpha
                                   : parse_option("--alpha", [&] { return parse_duration(texts_.alpha); });
     std::optional<Prepared> prepared;
     {
@@ -188,10 +190,11 @@ class RunCommand : public Command {
     }
     const Collective collective = collective_.make(fabric, wanted);
     require_few(collective.participants().size());
-    CheckedPlan checked = plan_and_verify(fabric, collective, {}, progress);
-    return {.schedule = std::move(checked.plan.schedule),
+    PlanProgress watch(progress);
+    answer::PlanAnswer answer = answer::make_plan(fabric, collective, {.observer = &watch});
+    return {.schedule = std::move(answer.plan.schedule),
             .name = fabric_.described(),
-            .is_optimal = checked.plan.optimal && !is_reference(collective)};
+            .is_optimal = answer.plan.optimal && !is_reference(collective)};
   }
 
   Prepared read_plan() const {
@@ -205,7 +208,7 @@ class RunCommand : public Command {
     }
     const CollectiveKind asked = collective_.kind();
     const size_t wanted = processes();
-    schedule::ScheduleFile file = read_valid_plan(texts_.plan);
+    schedule::ScheduleFile file = answer::read_valid_plan(texts_.plan);
     const Collective& planned = file.schedule.collective();
     if (planned.kind() != asked) {
       throw Error(

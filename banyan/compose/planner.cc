@@ -7,12 +7,12 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
-#include "banyan/compose/plan_book.h"
 #include "banyan/fabric/cables.h"
 #include "banyan/fabric/read.h"
 #include "banyan/fabric/route_book.h"
 #include "banyan/fabric/text.h"
 #include "banyan/plan/choose.h"
+#include "banyan/plan/plan_book.h"
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
 
@@ -44,7 +44,7 @@ class Planner : public run::PlanSource {
         given_(std::move(fixed)),
         routes_(std::move(routes)),
         slice_bytes_(slice_bytes),
-        network_{.book = std::make_unique<PlanBook>(whole_), .original = {}, .fixed = given_} {}
+        network_{.book = std::make_unique<plan::PlanBook>(whole_), .original = {}, .fixed = given_} {}
 
   Answer plan(const Question& question) override {
     if (network_.fixed && network_.fixed->collective().kind() == question.kind) {
@@ -96,9 +96,9 @@ class Planner : public run::PlanSource {
 
   // The network as it is after an update, and the plan that is to be followed there.
   struct Network {
-    std::unique_ptr<PlanBook> book;  // of its fabric
-    std::vector<LinkId> original;    // in the whole fabric, by link of the book's; empty: the same
-    std::optional<Schedule> fixed;   // for its collective
+    std::unique_ptr<plan::PlanBook> book;  // of its fabric
+    std::vector<LinkId> original;          // in the whole fabric, by link of the book's; empty: the same
+    std::optional<Schedule> fixed;         // for its collective
   };
 
   Network network_after(const run::FabricUpdate& update) const {
@@ -116,7 +116,7 @@ class Planner : public run::PlanSource {
       original.push_back(LinkId{number});
     }
     expect_cables(update);
-    return {.book = std::make_unique<PlanBook>(built(std::move(builder), update)),
+    return {.book = std::make_unique<plan::PlanBook>(built(std::move(builder), update)),
             .original = std::move(original),
             .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update)};
   }

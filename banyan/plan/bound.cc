@@ -124,8 +124,8 @@ class BottleneckSearch {
 };
 
 // One phase. For gathering the network is reversed: what must be received there is what must be sent here.
-Witness find_witness(const Fabric& fabric, const Collective& collective, bool gathering) {
-  const Network network(fabric, collective, gathering);
+Witness find_witness(const Fabric& fabric, const Collective& collective, bool gathering, PlanObserver* observer) {
+  const Network network(fabric, collective, gathering, observer);
   check_connected(network, fabric, collective);
   const VertexSet sink_side = BottleneckSearch(network, collective).find();
   const Ratio ratio = ratio_into(network, collective, sink_side);
@@ -172,10 +172,10 @@ std::string name_list(const Fabric& fabric, std::vector<NodeId> ids) {
 
 }  // namespace
 
-Bound compute_bound(const Fabric& fabric, const Collective& collective) {
+Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
   Bound bound;
-  if (collective.reduces()) bound.witnesses.push_back(find_witness(fabric, collective, true));
-  if (collective.spreads()) bound.witnesses.push_back(find_witness(fabric, collective, false));
+  if (collective.reduces()) bound.witnesses.push_back(find_witness(fabric, collective, true, observer));
+  if (collective.spreads()) bound.witnesses.push_back(find_witness(fabric, collective, false, observer));
   for (const Witness& witness : bound.witnesses)
     bound.seconds_per_byte = bound.seconds_per_byte + witness.seconds_per_byte();
   return bound;

@@ -19,6 +19,7 @@
 
 #include "banyan/base/fraction.h"
 #include "banyan/fabric/fabric.h"
+#include "banyan/plan/plan_observer.h"
 #include "banyan/schedule/collective.h"
 
 namespace banyan::plan {
@@ -45,7 +46,9 @@ struct Bound {
 
 // Throws Error{invalid_input} when the participants cannot reach each other without passing through other ranks, and
 // Error{unsupported} when bandwidths are so diverse that exact capacities need more than 62 bits.
-Bound compute_bound(const Fabric& fabric, const Collective& collective);
+//
+// `observer`, if any, hears works_on() alone.
+Bound compute_bound(const Fabric& fabric, const Collective& collective, PlanObserver* observer = nullptr);
 
 // Re-counts a witness in time linear in the links: whether its numbers are those of its cut.
 bool holds(const Witness& witness, const Fabric& fabric, const Collective& collective);

@@ -53,13 +53,14 @@ Cost cost_of(const Schedule& schedule, schedule::AlphaBeta model = {}) {
 
 // One plan of every planner that has one for this collective. At least one; throws what the first planner threw when no
 // planner has any.
-std::vector<Candidate> plans_of_all(const Fabric& fabric, const Collective& collective) {
+std::vector<Candidate> plans_of_all(const Fabric& fabric, const Collective& collective, OthersObserver* observer) {
   std::vector<Candidate> all;
   std::optional<Error> why_not;
   for (const Planner& planner : planners()) {
+    if (observer) observer->next();
     if (collective.participants().size() > planner.most_participants_to_choose_from) continue;
     try {
-      all.push_back({std::string(planner.name), make_plan(planner, fabric, collective)});
+      all.push_back({std::string(planner.name), make_plan(planner, fabric, collective, observer)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unsupported) throw;
       if (!why_not) why_not = error;
@@ -74,8 +75,10 @@ std::vector<Candidate> plans_of_all(const Fabric& fabric, const Collective& coll
 
 }  // namespace
 
-std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective) {
-  std::vector<Candidate> all = plans_of_all(fabric, collective);
+std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+  std::optional<OthersObserver> others;
+  if (observer) others.emplace(*observer);
+  std::vector<Candidate> all = plans_of_all(fabric, collective, others ? &*others : nullptr);
   // From the quickest per byte on, keep what starts sooner than all before.
   std::vector<std::pair<Cost, size_t>> order;
   for (size_t i = 0; i < all.size(); ++i) order.emplace_back(cost_of(all[i].schedule), i);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/plan/plan_observer.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/schedule.h"
 
@@ -17,8 +18,10 @@ struct Candidate {
 // Asks every planner of planner.h, and keeps each plan that is best for some message size by the estimate of cost.h,
 // which is 5 % worse where several streams share a link that decides the time. Each kept plan is lower, and slower at
 // large sizes, than the one before; the first is the quickest for large messages. At least one. The verifier accepts
-// every one. Throws what the forest planner throws when no other planner has a plan either.
-std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective);
+// every one. Throws what the forest planner throws when no other planner has a plan either. `observer`, which may be
+// null, hears of the phase `others` only.
+std::vector<Candidate> plan_candidates(const Fabric& fabric, const Collective& collective,
+                                       PlanObserver* observer = nullptr);
 
 // The one with the least estimated time for `total` bytes; of equal ones the first.
 const Candidate& choose(const std::vector<Candidate>& candidates, Bytes total, schedule::AlphaBeta model = {});

@@ -18,14 +18,18 @@ void measure(ComparisonRow& row, const Schedule& schedule, const Bound& bound, c
 }  // namespace
 
 std::vector<ComparisonRow> compare_planners(const Schedule& forest, const Bound& bound, const std::vector<Bytes>& sizes,
-                                            const schedule::AlphaBeta& model) {
+                                            const schedule::AlphaBeta& model, PlanObserver* observer) {
   std::vector<ComparisonRow> rows;
+  std::optional<OthersObserver> others;
+  if (observer) others.emplace(*observer);
   measure(rows.emplace_back(ComparisonRow{.planner = std::string(planners().front().name)}), forest, bound, sizes,
           model);
   for (const Planner& planner : planners().subspan(1)) {
     ComparisonRow& row = rows.emplace_back(ComparisonRow{.planner = std::string(planner.name)});
+    if (others) others->next();
     try {
-      measure(row, planner.make(forest.fabric(), forest.collective()), bound, sizes, model);
+      measure(row, planner.make(forest.fabric(), forest.collective(), others ? &*others : nullptr), bound, sizes,
+              model);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unsupported) throw;
       row.why_not = error.message();

@@ -140,6 +140,7 @@ bool CutCondition::reaches(uint32_t sink, int64_t demand) {
   }
   searched_ = at_hand < demand;
   if (!searched_) return true;
+  network_.tell_observer();
   for (const uint32_t arc : touched_) flow_[arc] = 0;
   touched_.clear();
   for (const uint32_t v : drawn_from_) drawn_[v] = 0;

@@ -131,7 +131,7 @@ struct Problem {
 Problem pose_problem(const Fabric& fabric, const Collective& collective, const Witness& witness,
                      const ForestOptions& options) {
   begin(options, PlanObserver::Phase::switches);
-  Network network(fabric, collective, witness.gathering);
+  Network network(fabric, collective, witness.gathering, options.observer);
   TreeCapacities capacities =
       options.trees ? capacities_for(static_cast<int64_t>(*options.trees), network, fabric, collective, witness)
                     : optimal_capacities(network, fabric, collective, witness);
@@ -272,7 +272,7 @@ ForestPlan plan_forest(const Fabric& fabric, const Collective& collective, const
                 "--trees " + std::to_string(*options.trees) + " is not between 1 and " + std::to_string(kMaxTrees));
   }
   begin(options, PlanObserver::Phase::bound);
-  Bound bound = compute_bound(fabric, collective);
+  Bound bound = compute_bound(fabric, collective, options.observer);
   std::optional<Problem> gathering, spreading;
   // On a fabric whose links all have opposites, the reduce trees of an allreduce are its spread trees turned round.
   const bool mirrored = collective.reduces() && collective.spreads() && opposite_links(fabric).has_value();

@@ -12,18 +12,10 @@
 #include <string_view>
 
 #include "banyan/plan/bound.h"
+#include "banyan/plan/plan_observer.h"
 #include "banyan/schedule/schedule.h"
 
 namespace banyan::plan {
-
-// Hears what a long plan is doing; the planner itself reads no clock. Called on the planning thread, often: be quick.
-class PlanObserver {
- public:
-  virtual ~PlanObserver() = default;
-  enum class Phase { bound, switches, one_root, packing, lowering };
-  virtual void phase_begins(Phase phase) = 0;
-  virtual void progress(double fraction_done) = 0;
-};
 
 struct ForestOptions {
   // Trees per unit of weight (per rank for equal shards). Absent: as many as the optimum needs.

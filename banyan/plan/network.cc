@@ -20,8 +20,9 @@ void build_rows(std::span<const Arc> arcs, size_t vertices, Key key, std::vector
 
 }  // namespace
 
-Network::Network(const Fabric& fabric, const Collective& collective, bool reversed)
+Network::Network(const Fabric& fabric, const Collective& collective, bool reversed, PlanObserver* observer)
     : terminal_count_(static_cast<uint32_t>(collective.participants().size())),
+      observer_(observer),
       node_of_(collective.participants().begin(), collective.participants().end()) {
   std::vector<uint32_t> vertex_of(fabric.nodes().size(), kGone);
   for (uint32_t v = 0; v < fabric.nodes().size(); ++v) {
@@ -41,7 +42,8 @@ Network::Network(const Fabric& fabric, const Collective& collective, bool revers
   index_arcs();
 }
 
-Network::Network(const Network& whole, std::span<const uint32_t> vertices) : unit_(whole.unit_) {
+Network::Network(const Network& whole, std::span<const uint32_t> vertices)
+    : unit_(whole.unit_), observer_(whole.observer_) {
   std::vector<uint32_t> vertex_of(whole.vertex_count(), kGone);
   for (const uint32_t v : vertices) {
     vertex_of[v] = vertex_count();

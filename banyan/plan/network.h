@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "banyan/fabric/fabric.h"
+#include "banyan/plan/plan_observer.h"
 #include "banyan/schedule/collective.h"
 
 namespace banyan::plan {
@@ -21,7 +22,8 @@ struct Arc {
 
 class Network {
  public:
-  Network(const Fabric& fabric, const Collective& collective, bool reversed);
+  // `observer`, if any, hears works_on() before every flow in this network and its parts.
+  Network(const Fabric& fabric, const Collective& collective, bool reversed, PlanObserver* observer = nullptr);
   // The part of a network between some of its vertices, given in ascending order. Arcs keep their order.
   Network(const Network& whole, std::span<const uint32_t> vertices);
 
@@ -38,6 +40,10 @@ class Network {
   // Terminals in breadth-first order from the first: neighbours come soon after each other.
   std::span<const uint32_t> terminals_nearby() const { return nearby_; }
 
+  void tell_observer() const {
+    if (observer_) observer_->works_on();
+  }
+
  private:
   static std::span<const uint32_t> row(const std::vector<uint32_t>& start, const std::vector<uint32_t>& ids,
                                        uint32_t v) {
@@ -48,6 +54,7 @@ class Network {
 
   uint32_t terminal_count_ = 0;
   uint64_t unit_ = 0;
+  PlanObserver* observer_ = nullptr;
   std::vector<NodeId> node_of_;
   std::vector<Arc> arcs_;
   std::vector<int64_t> bandwidths_;

@@ -19,17 +19,18 @@ constexpr size_t kAnyNumber = SIZE_MAX;
 constexpr size_t kManyParticipants = 256;
 
 template <Baseline baseline>
-Schedule make_baseline(const Fabric& fabric, const Collective& collective) {
+Schedule make_baseline(const Fabric& fabric, const Collective& collective, PlanObserver*) {
   return plan_baseline(baseline, fabric, collective);
 }
 
 const std::array kPlanners = {
-    Planner{
-        "forest", "spanning trees at the bound: the default", kAnyNumber,
-        [](const Fabric& fabric, const Collective& collective) { return plan_forest(fabric, collective).schedule; }},
+    Planner{"forest", "spanning trees at the bound: the default", kAnyNumber,
+            [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+              return plan_forest(fabric, collective, {.observer = observer}).schedule;
+            }},
     Planner{"forest-1-tree", "the forest with one low tree per root, for small buffers", kAnyNumber,
-            [](const Fabric& fabric, const Collective& collective) {
-              return plan_forest(fabric, collective, {.trees = 1}).schedule;
+            [](const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+              return plan_forest(fabric, collective, {.trees = 1, .observer = observer}).schedule;
             }},
     Planner{"ring", "one ring through all ranks", kManyParticipants, make_baseline<Baseline::ring>},
     Planner{"bidirectional-ring", "half of the data each way round a ring", kManyParticipants,
@@ -63,8 +64,8 @@ const Planner& planner_named(std::string_view name) {
   throw invalid("unknown planner " + in_quotes(name) + meant.hint() + " (known: " + known + ")");
 }
 
-Schedule make_plan(const Planner& planner, const Fabric& fabric, const Collective& collective) {
-  Schedule schedule = planner.make(fabric, collective);
+Schedule make_plan(const Planner& planner, const Fabric& fabric, const Collective& collective, PlanObserver* observer) {
+  Schedule schedule = planner.make(fabric, collective, observer);
   check_own_plan(schedule, planner.name);
   return schedule;
 }

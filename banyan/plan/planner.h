@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "banyan/plan/plan_observer.h"
 #include "banyan/schedule/schedule.h"
 
 namespace banyan::plan {
@@ -16,18 +17,36 @@ struct Planner {
   size_t most_participants_to_choose_from;
   // Throws Error{unsupported} with the reason when there is no such schedule for this fabric or collective, and what
   // plan_forest throws.
-  Schedule (*make)(const Fabric& fabric, const Collective& collective);
+  // `observer` may be null; baselines tell it nothing.
+  Schedule (*make)(const Fabric& fabric, const Collective& collective, PlanObserver* observer);
 };
 
 // The forest comes first.
 std::span<const Planner> planners();
+
+// Tells a listener of a walk through the table as one phase, `others`. What a forest on the way tells of its own phases
+// is passed on as works_on() alone.
+class OthersObserver : public PlanObserver {
+ public:
+  explicit OthersObserver(PlanObserver& listener) : listener_(listener) { listener_.phase_begins(Phase::others); }
+  void next() { listener_.progress(static_cast<double>(begun_++) / static_cast<double>(planners().size())); }
+
+  void phase_begins(Phase) override { listener_.works_on(); }
+  void progress(double) override { listener_.works_on(); }
+  void works_on() override { listener_.works_on(); }
+
+ private:
+  PlanObserver& listener_;
+  size_t begun_ = 0;
+};
 
 // Throws Error{invalid_input} with the known names.
 const Planner& planner_named(std::string_view name);
 
 // The schedule of `planner`, accepted by the verifier. A schedule that the verifier rejects is our own bug and ends the
 // process. Throws as Planner::make.
-Schedule make_plan(const Planner& planner, const Fabric& fabric, const Collective& collective);
+Schedule make_plan(const Planner& planner, const Fabric& fabric, const Collective& collective,
+                   PlanObserver* observer = nullptr);
 
 // Ends the process when the verifier rejects a schedule that Banyan has made, or its time is not `claim`.
 void check_own_plan(const Schedule& schedule, std::string_view planner);

@@ -1,4 +1,4 @@
-// How ranks are named on the command line.
+// How people name ranks of a fabric: on the command line and in Python.
 //
 //   3          the rank with number 3, counting the fabric's ranks from 0 in their order
 //   gpu3       the rank of that name; a name wins over a number where a rank is called "3"
@@ -12,10 +12,10 @@
 
 #include "banyan/fabric/fabric.h"
 
-namespace banyan::app {
+namespace banyan::fabric {
 
-// Throws Error{not_found} with the nearest name, or Error{invalid_input}; `option` ("--root") is put in front of it.
-NodeId parse_rank(std::string_view text, const Fabric& fabric, std::string_view option);
-std::vector<NodeId> parse_ranks(std::string_view text, const Fabric& fabric, std::string_view option);
+// Throws Error{not_found} with the nearest name, or Error{invalid_input}; `where` ("--root") is put in front of it.
+NodeId parse_rank(std::string_view text, const Fabric& fabric, std::string_view where);
+std::vector<NodeId> parse_ranks(std::string_view text, const Fabric& fabric, std::string_view where);
 
-}  // namespace banyan::app
+}  // namespace banyan::fabric

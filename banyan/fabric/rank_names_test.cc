@@ -1,11 +1,11 @@
-#include "apps/ranks_option.h"
+#include "banyan/fabric/rank_names.h"
 
 #include <gmock/gmock.h>
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/text.h"
 
-namespace banyan::app {
+namespace banyan::fabric {
 namespace {
 
 using ::testing::ElementsAre;
@@ -25,23 +25,23 @@ std::vector<std::string> names(std::string_view text) {
   return result;
 }
 
-TEST(RanksOption, CountsRanksNotNodes) { EXPECT_THAT(names("1,2,3"), ElementsAre("g1", "g2", "a-b")); }
+TEST(RankNames, CountsRanksNotNodes) { EXPECT_THAT(names("1,2,3"), ElementsAre("g1", "g2", "a-b")); }
 
-TEST(RanksOption, KeepsTheOrderOfTheList) { EXPECT_THAT(names("2,g0,1"), ElementsAre("g2", "g0", "g1")); }
+TEST(RankNames, KeepsTheOrderOfTheList) { EXPECT_THAT(names("2,g0,1"), ElementsAre("g2", "g0", "g1")); }
 
-TEST(RanksOption, ExpandsRangesOfNumbersAndOfNames) {
+TEST(RankNames, ExpandsRangesOfNumbersAndOfNames) {
   EXPECT_THAT(names("1-3"), ElementsAre("g1", "g2", "a-b"));
   EXPECT_THAT(names("g0-g2,4"), ElementsAre("g0", "g1", "g2", "0"));
 }
 
-TEST(RanksOption, FindsTheDashBetweenNamesThatHoldDashes) {
+TEST(RankNames, FindsTheDashBetweenNamesThatHoldDashes) {
   EXPECT_THAT(names("a-b"), ElementsAre("a-b"));
   EXPECT_THAT(names("g1-a-b"), ElementsAre("g1", "g2", "a-b"));
 }
 
-TEST(RanksOption, TakesANameBeforeANumber) { EXPECT_THAT(names("0"), ElementsAre("0")); }
+TEST(RankNames, TakesANameBeforeANumber) { EXPECT_THAT(names("0"), ElementsAre("0")); }
 
-TEST(RanksOption, NamesTheCulpritAndTheMend) {
+TEST(RankNames, NamesTheCulpritAndTheMend) {
   const auto reading = [](std::string_view text) { return [text] { names(text); }; };
   EXPECT_THAT(reading("9"), ThrowsMessage<Error>("--ranks: there is no rank 9; the fabric has ranks 0 to 4"));
   EXPECT_THAT(reading("1-7"), ThrowsMessage<Error>(HasSubstr("there is no rank 7")));
@@ -53,11 +53,11 @@ TEST(RanksOption, NamesTheCulpritAndTheMend) {
   EXPECT_THAT(reading("99999999999999999999"), ThrowsMessage<Error>(HasSubstr("does not exist")));
 }
 
-TEST(RanksOption, ReadsOneRank) {
+TEST(RankNames, ReadsOneRank) {
   const Fabric fabric = fabric_of_five();
   EXPECT_EQ(fabric.name(parse_rank("3", fabric, "--root")), "a-b");
   EXPECT_THAT([&] { parse_rank("0-1", fabric, "--root"); }, ThrowsMessage<Error>(HasSubstr("--root: rank '0-1'")));
 }
 
 }  // namespace
-}  // namespace banyan::app
+}  // namespace banyan::fabric

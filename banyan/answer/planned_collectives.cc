@@ -1,4 +1,4 @@
-#include "banyan/compose/planned_collectives.h"
+#include "banyan/answer/planned_collectives.h"
 
 #include <map>
 #include <utility>
@@ -6,10 +6,10 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
-#include "banyan/compose/plan_book.h"
 #include "banyan/plan/choose.h"
+#include "banyan/plan/plan_book.h"
 
-namespace banyan::compose {
+namespace banyan::answer {
 namespace {
 
 constexpr const char* kRings = "rings";
@@ -19,7 +19,7 @@ constexpr Picoseconds kHop = std::chrono::microseconds(5);
 // Slices of a prediction may be as long as a message can be.
 constexpr Bytes kMostSliceOfPrediction{uint64_t{1} << 30};
 
-PlanQuestion question_of(const predict::CollectiveCall& call) {
+plan::PlanQuestion question_of(const predict::CollectiveCall& call) {
   return {.kind = *predict::scheduled_kind(call.kind),
           .members = {call.members.begin(), call.members.end()},
           .root = call.root};
@@ -32,7 +32,7 @@ class PlannedCollectives : public predict::CollectivePlans, public predict::Coll
 
   predict::Footprint footprint(const predict::CollectiveCall& call) override {
     if (!is_planned(call.kind)) return rings_->footprint(call);
-    const PlanQuestion question = question_of(call);
+    const plan::PlanQuestion question = question_of(call);
     auto known = of_planned_bytes_.find(question);
     if (known == of_planned_bytes_.end()) {
       known = of_planned_bytes_
@@ -66,9 +66,9 @@ class PlannedCollectives : public predict::CollectivePlans, public predict::Coll
   static constexpr uint64_t kPlannedBytes = uint64_t{1} << 30;
 
   const plan::Planner& planner_;
-  PlanBook book_;
+  plan::PlanBook book_;
   const std::unique_ptr<predict::CollectivePlans> rings_;
-  std::map<PlanQuestion, predict::Footprint> of_planned_bytes_;
+  std::map<plan::PlanQuestion, predict::Footprint> of_planned_bytes_;
 };
 
 }  // namespace
@@ -86,4 +86,4 @@ std::unique_ptr<predict::CollectivePlans> make_plans_by(const std::string& algor
   throw invalid("unknown algorithm " + in_quotes(algorithm) + meant.hint() + " (known: " + known + ")");
 }
 
-}  // namespace banyan::compose
+}  // namespace banyan::answer

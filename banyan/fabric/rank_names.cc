@@ -1,15 +1,15 @@
-#include "apps/ranks_option.h"
+#include "banyan/fabric/rank_names.h"
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
 
-#include "apps/command.h"
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/split_list.h"
 
-namespace banyan::app {
+namespace banyan::fabric {
 namespace {
 
 std::optional<uint64_t> as_number(std::string_view text) {
@@ -30,21 +30,21 @@ std::optional<size_t> position(std::string_view text, const Fabric& fabric) {
   return static_cast<size_t>(*number);
 }
 
-Error unknown(std::string_view text, const Fabric& fabric, std::string_view option) {
+Error unknown(std::string_view text, const Fabric& fabric, std::string_view where) {
   if (as_number(text)) {
     return Error(ErrorCode::not_found,
                  "there is no rank " + std::string(text.substr(0, 60)) + "; the fabric has ranks 0 to " +
                      std::to_string(fabric.ranks().size() - 1),
-                 std::string(option));
+                 std::string(where));
   }
   if (fabric.find(text)) {
     return Error(ErrorCode::invalid_input, "node '" + std::string(text) + "' is a switch; name a rank",
-                 std::string(option));
+                 std::string(where));
   }
   NearestName meant(text);
   for (const NodeId rank : fabric.ranks()) meant.offer(fabric.name(rank));
   const std::string message = "rank '" + std::string(text.substr(0, 60)) + "' does not exist" + meant.hint();
-  return Error(ErrorCode::not_found, message, std::string(option));
+  return Error(ErrorCode::not_found, message, std::string(where));
 }
 
 struct Range {
@@ -62,15 +62,15 @@ std::optional<Range> as_range(std::string_view text, const Fabric& fabric) {
 
 }  // namespace
 
-NodeId parse_rank(std::string_view text, const Fabric& fabric, std::string_view option) {
+NodeId parse_rank(std::string_view text, const Fabric& fabric, std::string_view where) {
   const std::optional<size_t> at = position(text, fabric);
-  if (!at) throw unknown(text, fabric, option);
+  if (!at) throw unknown(text, fabric, where);
   return fabric.ranks()[*at];
 }
 
-std::vector<NodeId> parse_ranks(std::string_view text, const Fabric& fabric, std::string_view option) {
+std::vector<NodeId> parse_ranks(std::string_view text, const Fabric& fabric, std::string_view where) {
   std::vector<NodeId> result;
-  for (const std::string& item : split_list(text, option)) {
+  for (const std::string& item : split_list(text, where)) {
     const std::optional<size_t> one = position(item, fabric);
     const std::optional<Range> range = one ? Range{*one, *one} : as_range(item, fabric);
     if (!range) {
@@ -81,15 +81,15 @@ std::vector<NodeId> parse_ranks(std::string_view text, const Fabric& fabric, std
       const std::string culprit = !numeric                                 ? item
                                   : position(item.substr(0, dash), fabric) ? item.substr(dash + 1)
                                                                            : item.substr(0, dash);
-      throw unknown(culprit, fabric, option);
+      throw unknown(culprit, fabric, where);
     }
     if (range->first > range->last) {
       throw Error(ErrorCode::invalid_input, "range '" + item + "' runs backwards; write the lower end first",
-                  std::string(option));
+                  std::string(where));
     }
     for (size_t i = range->first; i <= range->last; ++i) result.push_back(fabric.ranks()[i]);
   }
   return result;
 }
 
-}  // namespace banyan::app
+}  // namespace banyan::fabric

@@ -1,4 +1,4 @@
-#include "banyan/compose/timed_plan.h"
+#include "banyan/answer/timed_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/planner.h"
 
-namespace banyan::compose {
+namespace banyan::answer {
 namespace {
 
 std::vector<plan::Candidate> plans_for_allreduce(const std::string& fabric) {
@@ -80,4 +80,4 @@ TEST(ExpectFewPieces, NamesASliceThatIsLargeEnough) {
 }
 
 }  // namespace
-}  // namespace banyan::compose
+}  // namespace banyan::answer

@@ -1,6 +1,6 @@
-#include "banyan/compose/plan_book.h"
+#include "banyan/plan/plan_book.h"
 
-namespace banyan::compose {
+namespace banyan::plan {
 
 Collective PlanBook::collective(const PlanQuestion& question) const {
   Collective::Options options{.kind = question.kind, .ranks = question.members};
@@ -10,21 +10,21 @@ Collective PlanBook::collective(const PlanQuestion& question) const {
   return Collective::make(fabric_, options);
 }
 
-const Schedule& PlanBook::plan(const plan::Planner& planner, const PlanQuestion& question) {
+const Schedule& PlanBook::plan(const Planner& planner, const PlanQuestion& question) {
   const auto key = std::pair(&planner, question);
   auto found = plans_.find(key);
   if (found == plans_.end()) {
-    found = plans_.emplace(key, plan::make_plan(planner, fabric_, collective(question))).first;
+    found = plans_.emplace(key, make_plan(planner, fabric_, collective(question))).first;
   }
   return found->second;
 }
 
-const std::vector<plan::Candidate>& PlanBook::candidates(const PlanQuestion& question) {
+const std::vector<Candidate>& PlanBook::candidates(const PlanQuestion& question) {
   auto found = candidates_.find(question);
   if (found == candidates_.end()) {
-    found = candidates_.emplace(question, plan::plan_candidates(fabric_, collective(question))).first;
+    found = candidates_.emplace(question, plan_candidates(fabric_, collective(question))).first;
   }
   return found->second;
 }
 
-}  // namespace banyan::compose
+}  // namespace banyan::plan

@@ -9,7 +9,7 @@
 #include "banyan/plan/choose.h"
 #include "banyan/predict/collective/schedule_simulation.h"
 
-namespace banyan::compose {
+namespace banyan::answer {
 
 struct TimingOptions {
   std::optional<Bytes> slice = {};  // absent: the best of three near the one that choose_slice would take
@@ -39,4 +39,4 @@ struct TimedCandidate {
 std::vector<TimedCandidate> rank_by_simulation(std::span<const plan::Candidate> candidates, Bytes total,
                                                const TimingOptions& options);
 
-}  // namespace banyan::compose
+}  // namespace banyan::answer

@@ -13,7 +13,7 @@
 #include "banyan/plan/choose.h"
 #include "banyan/plan/planner.h"
 
-namespace banyan::compose {
+namespace banyan::plan {
 
 struct PlanQuestion {
   CollectiveKind kind = CollectiveKind::all_gather;
@@ -29,17 +29,17 @@ class PlanBook {
 
   const Fabric& fabric() const { return fabric_; }
 
-  // The plan of one planner. Throws as plan::make_plan.
-  const Schedule& plan(const plan::Planner& planner, const PlanQuestion& question);
-  // The plans of all planners, as plan::plan_candidates keeps and orders them. Throws what that throws.
-  const std::vector<plan::Candidate>& candidates(const PlanQuestion& question);
+  // The plan of one planner. Throws as make_plan.
+  const Schedule& plan(const Planner& planner, const PlanQuestion& question);
+  // The plans of all planners, as plan_candidates keeps and orders them. Throws what that throws.
+  const std::vector<Candidate>& candidates(const PlanQuestion& question);
 
  private:
   Collective collective(const PlanQuestion& question) const;
 
   const Fabric fabric_;
-  std::map<std::pair<const plan::Planner*, PlanQuestion>, Schedule> plans_;
-  std::map<PlanQuestion, std::vector<plan::Candidate>> candidates_;
+  std::map<std::pair<const Planner*, PlanQuestion>, Schedule> plans_;
+  std::map<PlanQuestion, std::vector<Candidate>> candidates_;
 };
 
-}  // namespace banyan::compose
+}  // namespace banyan::plan

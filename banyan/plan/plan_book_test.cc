@@ -1,11 +1,11 @@
-#include "banyan/compose/plan_book.h"
+#include "banyan/plan/plan_book.h"
 
 #include <gtest/gtest.h>
 
 #include "banyan/base/error.h"
 #include "banyan/fabric/generate.h"
 
-namespace banyan::compose {
+namespace banyan::plan {
 namespace {
 
 PlanQuestion allgather_of(const Fabric& fabric, std::vector<size_t> ranks) {
@@ -17,7 +17,7 @@ PlanQuestion allgather_of(const Fabric& fabric, std::vector<size_t> ranks) {
 TEST(PlanBook, GivesEqualQuestionsTheSamePlan) {
   PlanBook book(fabric::generate_fabric("torus:4x4"));
   const PlanQuestion question = allgather_of(book.fabric(), {0, 1, 2, 3});
-  const plan::Planner& forest = plan::planner_named("forest");
+  const Planner& forest = planner_named("forest");
   const Schedule& first = book.plan(forest, question);
   const auto& candidates = book.candidates(question);
   EXPECT_EQ(&book.plan(forest, question), &first);
@@ -26,7 +26,7 @@ TEST(PlanBook, GivesEqualQuestionsTheSamePlan) {
 
 TEST(PlanBook, TellsPlannersMembersAndRootsApart) {
   PlanBook book(fabric::generate_fabric("full:5"));
-  const plan::Planner &forest = plan::planner_named("forest"), &ring = plan::planner_named("ring");
+  const Planner &forest = planner_named("forest"), &ring = planner_named("ring");
   const PlanQuestion four = allgather_of(book.fabric(), {0, 1, 2, 3}),
                      other = allgather_of(book.fabric(), {3, 2, 1, 0});
   EXPECT_NE(&book.plan(forest, four), &book.plan(ring, four));
@@ -43,9 +43,9 @@ TEST(PlanBook, KeepsNothingOfAPlannerThatHasNoPlan) {
   PlanBook book(fabric::generate_fabric("ring:6"));
   const PlanQuestion question = allgather_of(book.fabric(), {0, 1, 2, 3, 4, 5});
   for (int attempt = 0; attempt < 2; ++attempt) {
-    EXPECT_THROW(book.plan(plan::planner_named("recursive-doubling"), question), Error);
+    EXPECT_THROW(book.plan(planner_named("recursive-doubling"), question), Error);
   }
 }
 
 }  // namespace
-}  // namespace banyan::compose
+}  // namespace banyan::plan

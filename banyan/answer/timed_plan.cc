@@ -1,4 +1,4 @@
-#include "banyan/compose/timed_plan.h"
+#include "banyan/answer/timed_plan.h"
 
 #include <algorithm>
 #include <tuple>
@@ -6,7 +6,7 @@
 
 #include "banyan/base/error.h"
 
-namespace banyan::compose {
+namespace banyan::answer {
 namespace {
 
 // Slices of a prediction may be as long as a message can be.
@@ -61,4 +61,4 @@ std::vector<TimedCandidate> rank_by_simulation(std::span<const plan::Candidate> 
   return ranking;
 }
 
-}  // namespace banyan::compose
+}  // namespace banyan::answer

@@ -1,4 +1,4 @@
-#include "banyan/compose/planned_collectives.h"
+#include "banyan/answer/planned_collectives.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/plan/bound.h"
 
-namespace banyan::compose {
+namespace banyan::answer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -53,4 +53,4 @@ TEST(PlannedCollectives, RefuseAnUnknownNameWithTheNearest) {
 }
 
 }  // namespace
-}  // namespace banyan::compose
+}  // namespace banyan::answer

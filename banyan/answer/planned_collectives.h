@@ -6,7 +6,7 @@
 
 #include "banyan/predict/collective/footprint.h"
 
-namespace banyan::compose {
+namespace banyan::answer {
 
 // "rings" are the rings of collective libraries (predict::make_ring_plans). Any other name is that of a planner
 // (plan/planner.h): it plans each group of ranks on the fabric, once for every kind of collective and root; all-to-all,
@@ -14,4 +14,4 @@ namespace banyan::compose {
 // choose_slice takes. Throws Error{invalid_input} with the known names.
 std::unique_ptr<predict::CollectivePlans> make_plans_by(const std::string& algorithm, const Fabric& fabric);
 
-}  // namespace banyan::compose
+}  // namespace banyan::answer

@@ -1,0 +1,119 @@
+#include "banyan/answer/plan_answer.h"
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "banyan/answer/timed_plan.h"
+#include "banyan/base/error.h"
+#include "banyan/plan/choose.h"
+#include "banyan/plan/planner.h"
+#include "banyan/schedule/cost.h"
+
+namespace banyan::answer {
+namespace {
+
+// Every rank roots a tree that spans all: the edges of a plan are the square of this, and so is the memory.
+constexpr size_t kMaxParticipants = 16'384;
+
+void require_plannable(const Collective& collective) {
+  const size_t count = collective.participants().size();
+  if (count <= kMaxParticipants) return;
+  throw Error(ErrorCode::unsupported, std::to_string(count) + " ranks are more than the " +
+                                          std::to_string(kMaxParticipants) +
+                                          " that one plan is made for; choose some with --ranks");
+}
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// Times the phases of a plan and passes on what it hears. The planner reads no clock; this does.
+class PlanClock : public plan::PlanObserver {
+ public:
+  explicit PlanClock(plan::PlanObserver* listener) : listener_(listener) {}
+
+  void phase_begins(Phase phase) override {
+    end();
+    phase_ = phase;
+    since_ = Stopwatch();
+    if (listener_) listener_->phase_begins(phase);
+  }
+  void progress(double fraction_done) override {
+    if (listener_) listener_->progress(fraction_done);
+  }
+  void works_on() override {
+    if (listener_) listener_->works_on();
+  }
+
+  // The planner does not say when its last phase ends.
+  void end() {
+    if (phase_) seconds_[static_cast<size_t>(*phase_)] += since_.seconds();
+    phase_.reset();
+  }
+  // Summed over all times the phase was entered (an allreduce may enter each twice). Zero for a phase never entered.
+  double seconds(Phase phase) const { return seconds_[static_cast<size_t>(phase)]; }
+
+ private:
+  plan::PlanObserver* listener_;
+  Stopwatch since_;
+  std::optional<Phase> phase_;
+  std::array<double, plan::kPlanPhases> seconds_{};
+};
+
+}  // namespace
+
+PlanAnswer make_plan(const Fabric& fabric, const Collective& collective, const plan::ForestOptions& options) {
+  using Phase = plan::PlanObserver::Phase;
+  require_plannable(collective);
+  const Stopwatch total;
+  PlanClock clock(options.observer);
+  plan::ForestOptions timed = options;
+  timed.observer = &clock;
+  plan::ForestPlan plan = plan_forest(fabric, collective, timed);
+  clock.phase_begins(Phase::verifying);
+  plan::check_own_plan(plan.schedule, "forest", plan.seconds_per_byte);
+  clock.end();
+  return {.plan = std::move(plan),
+          .seconds = {.bound = clock.seconds(Phase::bound),
+                      .switches = clock.seconds(Phase::switches),
+                      .packing = clock.seconds(Phase::one_root) + clock.seconds(Phase::packing),
+                      .lowering = clock.seconds(Phase::lowering),
+                      .verify = clock.seconds(Phase::verifying),
+                      .total = total.seconds()}};
+}
+
+void choose_by_simulation(PlanAnswer& answer, Bytes total, plan::PlanObserver* planning,
+                          predict::SimulationObserver* simulating) {
+  if (total.count() == 0) {
+    throw Error(ErrorCode::invalid_input, "there is no quickest plan for zero bytes; give a size such as 64KiB");
+  }
+  plan::ForestPlan& plan = answer.plan;
+  std::vector<plan::Candidate> candidates =
+      plan::plan_candidates(plan.schedule.fabric(), plan.schedule.collective(), planning);
+  const std::vector<TimedCandidate> ranking = rank_by_simulation(candidates, total, {.observer = simulating});
+  answer.contenders.clear();
+  for (const auto& [candidate, time] : ranking) answer.contenders.push_back({candidates[candidate].planner, time});
+  plan::Candidate& best = candidates[ranking.front().candidate];
+  answer.planner = best.planner;
+  plan.schedule = std::move(best.schedule);
+  plan.seconds_per_byte = seconds_per_byte(plan.schedule);
+  plan.optimal = plan.seconds_per_byte <= plan.bound.seconds_per_byte;
+  plan.guaranteed_excess = Fraction(0);
+}
+
+schedule::ScheduleFile to_file(PlanAnswer&& answer) {
+  plan::ForestPlan& plan = answer.plan;
+  schedule::ScheduleFile file{.schedule = std::move(plan.schedule),
+                              .planner = std::move(answer.planner),
+                              .claimed_seconds_per_byte = plan.seconds_per_byte,
+                              .bound_seconds_per_byte = {}};
+  if (plan.seconds_per_byte >= plan.bound.seconds_per_byte) file.bound_seconds_per_byte = plan.bound.seconds_per_byte;
+  return file;
+}
+
+}  // namespace banyan::answer

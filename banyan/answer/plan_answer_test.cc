@@ -1,0 +1,87 @@
+#include "banyan/answer/plan_answer.h"
+
+#include <gmock/gmock.h>
+
+#include "banyan/base/error.h"
+#include "banyan/fabric/generate.h"
+#include "banyan/schedule/verify.h"
+
+namespace banyan::answer {
+namespace {
+
+using ::testing::ElementsAre;
+using Phase = plan::PlanObserver::Phase;
+
+PlanAnswer answer_of(const std::string& spec, CollectiveKind kind, plan::PlanObserver* observer = nullptr) {
+  const Fabric fabric = fabric::generate_fabric(spec);
+  return make_plan(fabric, Collective::make(fabric, {.kind = kind}), {.observer = observer});
+}
+
+class Listener : public plan::PlanObserver {
+ public:
+  void phase_begins(Phase phase) override { phases.push_back(phase); }
+  void progress(double) override {}
+  void works_on() override { ++flows; }
+
+  std::vector<Phase> phases;
+  size_t flows = 0;
+};
+
+// Throws when it is told of a flow for the n-th time.
+class Impatient : public Listener {
+ public:
+  explicit Impatient(size_t patience) : patience_(patience) {}
+  void works_on() override {
+    if (++flows >= patience_) throw std::runtime_error("enough");
+  }
+
+ private:
+  size_t patience_;
+};
+
+TEST(PlanAnswer, TellsOfEveryPhaseAndOfTheFlowsBetweenThem) {
+  Listener heard;
+  const PlanAnswer answer = answer_of("mi250:2", CollectiveKind::all_gather, &heard);
+  EXPECT_THAT(heard.phases,
+              ElementsAre(Phase::bound, Phase::switches, Phase::packing, Phase::lowering, Phase::verifying));
+  EXPECT_GT(heard.flows, 0);
+  EXPECT_TRUE(answer.plan.optimal);
+  EXPECT_GE(answer.seconds.total, answer.seconds.bound + answer.seconds.verify);
+}
+
+TEST(PlanAnswer, EndsWithWhatAnObserverThrows) {
+  Listener heard;
+  answer_of("mi250:2", CollectiveKind::all_gather, &heard);
+  for (const size_t patience : {size_t{1}, heard.flows / 2, heard.flows}) {
+    Impatient impatient(patience);
+    EXPECT_THROW(answer_of("mi250:2", CollectiveKind::all_gather, &impatient), std::runtime_error) << patience;
+    EXPECT_EQ(impatient.flows, patience);
+  }
+}
+
+TEST(PlanAnswer, PutsTheQuickestInThePlaceOfTheForest) {
+  PlanAnswer answer = answer_of("mi250:2", CollectiveKind::all_reduce);
+  Listener heard;
+  choose_by_simulation(answer, Bytes(1024), &heard, nullptr);
+  EXPECT_THAT(heard.phases, ElementsAre(Phase::others));
+  ASSERT_GE(answer.contenders.size(), 2);
+  EXPECT_EQ(answer.contenders.front().planner, answer.planner);
+  for (const Contender& other : answer.contenders) EXPECT_GE(other.time, answer.contenders.front().time);
+  EXPECT_TRUE(verify(answer.plan.schedule, answer.plan.seconds_per_byte).valid);
+}
+
+TEST(PlanAnswer, KnowsNoQuickestPlanForNothing) {
+  PlanAnswer answer = answer_of("full:3", CollectiveKind::all_gather);
+  EXPECT_THROW(choose_by_simulation(answer, Bytes(0), nullptr, nullptr), Error);
+}
+
+TEST(PlanAnswer, WritesNoBoundThatThePlanHasBeaten) {
+  PlanAnswer answer = answer_of("full:4", CollectiveKind::all_reduce);
+  PlanAnswer faster = answer_of("full:4", CollectiveKind::all_reduce);
+  faster.plan.bound.seconds_per_byte = faster.plan.bound.seconds_per_byte * Fraction(2);
+  EXPECT_TRUE(to_file(std::move(answer)).bound_seconds_per_byte.has_value());
+  EXPECT_FALSE(to_file(std::move(faster)).bound_seconds_per_byte.has_value());
+}
+
+}  // namespace
+}  // namespace banyan::answer

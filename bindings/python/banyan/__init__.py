@@ -1,0 +1,22 @@
+"""Banyan plans, verifies and predicts collectives on any network fabric.
+
+    >>> import banyan
+    >>> plan = banyan.plan("allgather", "dgx-h100:8")
+    >>> plan.is_optimal, bool(plan.verify())
+    (True, True)
+
+Fabric describes a network, plan() makes a Plan with its Bound, predict() and sweep() simulate. The program `banyan`
+does the same, with the same words; its files can be read here and the other way round.
+"""
+from ._core import __version__
+from ._error import Error
+from ._fabric import Fabric, FabricSpec, Link, Node, list_fabrics
+from ._plan import (Bound, ComparedPlanner, Comparison, Cut, Export, Hop, Limit, Plan, Planner, Tree, Verdict, bound,
+                    compare, list_planners, plan, verify)
+from ._predict import BusyLink, PredictedPlan, Prediction, Sweep, predict, sweep
+
+__all__ = [
+    "Bound", "BusyLink", "ComparedPlanner", "Comparison", "Cut", "Error", "Export", "Fabric", "FabricSpec", "Hop",
+    "Limit", "Link", "Node", "Plan", "Planner", "PredictedPlan", "Prediction", "Sweep", "Tree", "Verdict",
+    "__version__", "bound", "compare", "list_fabrics", "list_planners", "plan", "predict", "sweep", "verify",
+]

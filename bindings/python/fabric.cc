@@ -1,0 +1,81 @@
+// banyan._core.Fabric.
+#include "banyan/fabric/fabric.h"
+
+#include <pybind11/stl.h>
+
+#include "banyan/fabric/describe.h"
+#include "banyan/fabric/generate.h"
+#include "banyan/fabric/json.h"
+#include "banyan/fabric/read.h"
+#include "banyan/picture/picture.h"
+#include "bindings/python/values.h"
+
+namespace banyan::python {
+namespace {
+
+namespace py = pybind11;
+using fabric::FabricEdit;
+
+Fabric load(const std::string& text, uint32_t boxes, const std::string& gpu, const std::string& nic) {
+  fabric::FabricSource source{.fabric = text, .boxes = boxes, .gpu = gpu};
+  if (!nic.empty()) source.nic = Bandwidth::parse(nic);
+  return fabric::load_fabric(source);
+}
+
+FabricEdit::Kind edit_kind(const std::string& verb) {
+  if (verb == "fail") return FabricEdit::Kind::fail;
+  return verb == "degrade" ? FabricEdit::Kind::degrade : FabricEdit::Kind::remove;
+}
+
+std::vector<std::tuple<std::string, bool, bool, bool>> nodes_of(const Fabric& fabric) {
+  std::vector<std::tuple<std::string, bool, bool, bool>> nodes;
+  for (const Node& node : fabric.nodes())
+    nodes.emplace_back(node.name, node.kind == fabric::NodeKind::rank, node.multicast, node.reduce);
+  return nodes;
+}
+
+std::vector<std::tuple<uint32_t, uint32_t, uint64_t, double, double>> links_of(const Fabric& fabric) {
+  std::vector<std::tuple<uint32_t, uint32_t, uint64_t, double, double>> links;
+  for (const Link& link : fabric.links()) {
+    links.emplace_back(index(link.from), index(link.to), link.bandwidth.bytes_per_second(), to_seconds(link.latency),
+                       link.loss);
+  }
+  return links;
+}
+
+std::vector<std::pair<std::string, std::string>> generators() {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const fabric::GeneratorHelp& generator : fabric::fabric_generators())
+    list.emplace_back(generator.spec, generator.description);
+  return list;
+}
+
+std::string draw_fabric(const Fabric& fabric, bool as_svg, const std::string& name) {
+  return picture::draw_fabric(fabric, as_svg ? picture::Format::svg : picture::Format::dot, name);
+}
+
+}  // namespace
+
+void add_fabric(py::module_& module) {
+  const auto unlocked = py::call_guard<py::gil_scoped_release>();
+  py::class_<Fabric>(module, "Fabric")
+      .def_static("load", &load, py::arg("text"), py::arg("boxes"), py::arg("gpu"), py::arg("nic"), unlocked)
+      .def_static("parse", &fabric::parse_fabric_json, py::arg("json"), py::arg("where"), unlocked)
+      .def(
+          "edit",
+          [](const Fabric& fabric, const std::string& verb, const std::string& text) {
+            const FabricEdit edit{.kind = edit_kind(verb), .text = text};
+            return fabric::edit_fabric(fabric, {&edit, 1});
+          },
+          py::arg("verb"), py::arg("text"), unlocked)
+      .def("nodes", &nodes_of)
+      .def("links", &links_of)
+      .def("fingerprint", &Fabric::fingerprint)
+      .def("describe", &fabric::describe_counts)
+      .def("warnings", &fabric::warnings, unlocked)
+      .def("to_json", &fabric::format_fabric_json, unlocked)
+      .def("draw", &draw_fabric, py::arg("as_svg"), py::arg("name"), unlocked);
+  module.def("list_fabrics", &generators);
+}
+
+}  // namespace banyan::python

@@ -1,0 +1,271 @@
+// banyan._core.Plan and Bound: planning, the bound, comparison, plan files, pictures and exports.
+#include <pybind11/stl.h>
+
+#include "banyan/answer/plan_answer.h"
+#include "banyan/answer/plan_check.h"
+#include "banyan/base/file.h"
+#include "banyan/fabric/rank_names.h"
+#include "banyan/picture/picture.h"
+#include "banyan/plan/choose.h"
+#include "banyan/plan/compare.h"
+#include "banyan/plan/planner.h"
+#include "banyan/schedule/cost.h"
+#include "banyan/schedule/export.h"
+#include "bindings/python/values.h"
+#include "bindings/python/watch.h"
+
+namespace banyan::python {
+namespace {
+
+namespace py = pybind11;
+
+// A bound with the fabric that it is of.
+struct FabricBound {
+  Fabric fabric;
+  Collective collective;
+  std::shared_ptr<const Bound> bound;
+};
+
+std::vector<std::string> names_of(const Fabric& fabric, std::span<const NodeId> nodes) {
+  std::vector<std::string> names;
+  for (const NodeId node : nodes) names.push_back(fabric.name(node));
+  return names;
+}
+
+SharedPlan shared(schedule::ScheduleFile&& file, std::shared_ptr<const Bound> bound = nullptr) {
+  return {.file = std::make_shared<const schedule::ScheduleFile>(std::move(file)), .bound = std::move(bound)};
+}
+
+SharedPlan make_plan(const Fabric& fabric, const CollectiveWords& words, std::optional<uint64_t> trees,
+                     std::optional<uint32_t> max_height, bool lower, const std::string& bytes,
+                     const py::object& progress) {
+  Watch watch(progress);
+  const py::gil_scoped_release unlocked;
+  const Bytes total = bytes.empty() ? Bytes() : Bytes::parse(bytes);
+  answer::PlanAnswer answer = answer::make_plan(
+      fabric, words.on(fabric), {.trees = trees, .max_height = max_height, .lower = lower, .observer = &watch});
+  if (!bytes.empty()) choose_by_simulation(answer, total, &watch, &watch);
+  auto bound = std::make_shared<const Bound>(answer.plan.bound);
+  return shared(to_file(std::move(answer)), std::move(bound));
+}
+
+FabricBound make_bound(const Fabric& fabric, const CollectiveWords& words, const py::object& progress) {
+  Watch watch(progress);
+  const py::gil_scoped_release unlocked;
+  const Collective collective = words.on(fabric);
+  watch.phase_begins(plan::PlanObserver::Phase::bound);
+  return {.fabric = fabric,
+          .collective = collective,
+          .bound = std::make_shared<const Bound>(plan::compute_bound(fabric, collective, &watch))};
+}
+
+// The plans that are best for some size.
+std::vector<SharedPlan> candidates(const Fabric& fabric, const CollectiveWords& words, const py::object& progress) {
+  Watch watch(progress);
+  const py::gil_scoped_release unlocked;
+  std::vector<SharedPlan> plans;
+  for (plan::Candidate& candidate : plan::plan_candidates(fabric, words.on(fabric), &watch)) {
+    const Fraction seconds = seconds_per_byte(candidate.schedule);
+    plans.push_back(shared({.schedule = std::move(candidate.schedule),
+                            .planner = std::move(candidate.planner),
+                            .claimed_seconds_per_byte = seconds,
+                            .bound_seconds_per_byte = {}}));
+  }
+  return plans;
+}
+
+// Of all planners: name, why not, seconds per byte, times the bound, heights, trees, estimates.
+py::list compare(const SharedPlan& forest, const std::vector<uint64_t>& sizes, const py::object& progress) {
+  std::vector<Bytes> bytes;
+  for (const uint64_t size : sizes) bytes.emplace_back(size);
+  std::vector<plan::ComparisonRow> rows;
+  {
+    Watch watch(progress);
+    const py::gil_scoped_release unlocked;
+    rows = compare_planners(forest.schedule(), *forest.bound, bytes, {}, &watch);
+  }
+  py::list result;
+  for (const plan::ComparisonRow& row : rows) {
+    const bool runs = row.why_not.empty();
+    result.append(py::make_tuple(row.planner, row.why_not, runs ? to_python(row.seconds_per_byte) : py::none(),
+                                 row.over_bound, row.heights.max, row.heights.mean, row.chunks, row.estimate_seconds));
+  }
+  return result;
+}
+
+// Valid, the reason why not, the busiest link, the bound.
+py::tuple verify(const SharedPlan& plan, const std::optional<Fabric>& fabric, const std::string& fabric_name,
+                 const std::string& where, const py::object& progress) {
+  answer::Examination examined;
+  {
+    Watch watch(progress);
+    const py::gil_scoped_release unlocked;
+    if (fabric) answer::require_same_fabric(*plan.file, where, *fabric, fabric_name);
+    examined = answer::examine(*plan.file, &watch);
+  }
+  const schedule::Verdict& verdict = examined.verdict;
+  if (!verdict.valid) return py::make_tuple(false, verdict.reason, py::none(), py::none());
+  return py::make_tuple(true, "", index(verdict.busiest),
+                        FabricBound{.fabric = plan.fabric(),
+                                    .collective = plan.collective(),
+                                    .bound = std::make_shared<const Bound>(std::move(examined.bound))});
+}
+
+// Kept by the plan, which is looked at with the interpreter's lock held only.
+FabricBound bound_of(SharedPlan& plan, const py::object& progress) {
+  FabricBound of{.fabric = plan.fabric(), .collective = plan.collective(), .bound = plan.bound};
+  if (of.bound) return of;
+  {
+    Watch watch(progress);
+    const py::gil_scoped_release unlocked;
+    of.bound = std::make_shared<const Bound>(plan::compute_bound(of.fabric, of.collective, &watch));
+  }
+  plan.bound = of.bound;
+  return of;
+}
+
+using Hop = std::tuple<uint32_t, uint32_t, std::vector<uint32_t>>;
+std::vector<Hop> hops_of(const Schedule& schedule, std::span<const RouteId> tree) {
+  std::vector<Hop> hops;
+  for (const RouteId id : tree) {
+    const Route route = schedule.route(id);
+    std::vector<uint32_t> links;
+    for (const LinkId link : route.links) links.push_back(index(link));
+    hops.emplace_back(index(route.from), index(route.to), std::move(links));
+  }
+  return hops;
+}
+
+// Root, share, hops of the in-tree and of the out-tree.
+py::tuple tree_of(const SharedPlan& plan, size_t number) {
+  if (number >= plan.schedule().chunk_count()) throw py::index_error("there is no tree of that number");
+  const Chunk chunk = plan.schedule().chunk(number);
+  const Fraction share(static_cast<int128>(chunk.units), static_cast<int128>(plan.schedule().total_units()));
+  return py::make_tuple(index(chunk.root), to_python(share), hops_of(plan.schedule(), chunk.in_tree),
+                        hops_of(plan.schedule(), chunk.out_tree));
+}
+
+std::string draw_trees(const SharedPlan& plan, bool as_svg, const std::string& name, const std::string& root,
+                       size_t trees) {
+  picture::TreeOptions options{.name = name, .max_trees = trees};
+  if (!root.empty()) options.root = fabric::parse_rank(root, plan.fabric(), "root");
+  return picture::draw_trees(plan.schedule(), as_svg ? picture::Format::svg : picture::Format::dot, options);
+}
+
+// The text, its limits (name, needed, allowed), the sizes in words, the loss by rounding.
+py::tuple export_plan(const SharedPlan& plan, const std::string& format, const std::string& name, bool in_place,
+                      uint64_t min_bytes, uint64_t max_bytes, bool exact) {
+  const schedule::Export made =
+      export_schedule(plan.schedule(), schedule::parse_export_format(format),
+                      {.chunks = exact ? schedule::ChunkCount::exact : schedule::ChunkCount::power_of_two,
+                       .name = name,
+                       .in_place = in_place,
+                       .min_bytes = min_bytes,
+                       .max_bytes = max_bytes});
+  std::vector<std::tuple<std::string, uint64_t, uint64_t>> limits;
+  for (const schedule::ExportFit::Row& row : made.fit.rows) limits.emplace_back(row.limit, row.needed, row.allowed);
+  return py::make_tuple(made.text, limits, made.sizes.in_words(), made.sizes.loss);
+}
+
+py::list cuts_of(const FabricBound& of) {
+  py::list cuts;
+  for (const Witness& witness : of.bound->witnesses) {
+    cuts.append(py::make_tuple(names_of(of.fabric, witness.inside), witness.gathering, witness.crossing_weight,
+                               witness.total_weight, witness.bytes_per_second,
+                               describe(witness, of.fabric, of.collective)));
+  }
+  return cuts;
+}
+
+std::vector<std::pair<std::string, std::string>> planners() {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const plan::Planner& planner : plan::planners()) list.emplace_back(planner.name, planner.summary);
+  return list;
+}
+
+void add_bound(py::module_& module) {
+  py::class_<FabricBound>(module, "Bound")
+      .def("seconds_per_byte", [](const FabricBound& of) { return to_python(of.bound->seconds_per_byte); })
+      .def("collective", [](const FabricBound& of) { return to_string(of.collective.kind()); })
+      .def("cuts", &cuts_of);
+  module.def("bound", &make_bound, py::arg("fabric"), py::arg("words"), py::arg("progress"));
+}
+
+}  // namespace
+
+void add_plan(py::module_& module) {
+  const auto unlocked = py::call_guard<py::gil_scoped_release>();
+  py::class_<CollectiveWords>(module, "CollectiveWords")
+      .def(py::init([](std::string kind, std::string ranks_text, std::vector<std::string> ranks, std::string root,
+                       std::vector<uint64_t> weights) {
+             return CollectiveWords{std::move(kind), std::move(ranks_text), std::move(ranks), std::move(root),
+                                    std::move(weights)};
+           }),
+           py::arg("kind"), py::arg("ranks_text"), py::arg("ranks"), py::arg("root"), py::arg("weights"));
+  add_bound(module);
+  py::class_<SharedPlan>(module, "Plan")
+      .def_static(
+          "read",
+          [](const std::string& path, bool check) {
+            return shared(check ? answer::read_valid_plan(path) : schedule::read_schedule(path));
+          },
+          py::arg("path"), py::arg("check"), unlocked)
+      .def_static(
+          "parse",
+          [](const std::string& json, const std::string& where, bool check) {
+            return shared(check ? answer::parse_valid_plan(json, where) : schedule::parse_schedule(json, where));
+          },
+          py::arg("json"), py::arg("where"), py::arg("check"), unlocked)
+      .def(
+          "to_json", [](const SharedPlan& plan) { return format_schedule(*plan.file); }, unlocked)
+      .def(
+          "save", [](const SharedPlan& plan, const std::string& path) { write_schedule(path, *plan.file); },
+          py::arg("path"), unlocked)
+      .def("fabric", &SharedPlan::fabric)
+      .def("collective", [](const SharedPlan& plan) { return to_string(plan.collective().kind()); })
+      .def("ranks", [](const SharedPlan& plan) { return names_of(plan.fabric(), plan.collective().participants()); })
+      .def("root",
+           [](const SharedPlan& plan) {
+             return plan.collective().is_rooted() ? std::optional(plan.fabric().name(plan.collective().root()))
+                                                  : std::nullopt;
+           })
+      .def("weights",
+           [](const SharedPlan& plan) {
+             return std::vector(plan.collective().weights().begin(), plan.collective().weights().end());
+           })
+      .def("planner", [](const SharedPlan& plan) { return plan.file->planner; })
+      .def("seconds_per_byte", [](const SharedPlan& plan) { return to_python(plan.file->claimed_seconds_per_byte); })
+      .def("heights",
+           [](const SharedPlan& plan) {
+             const schedule::Heights high = heights(plan.schedule());
+             return std::pair(high.max, high.mean);
+           })
+      .def(
+          "estimate",
+          [](const SharedPlan& plan, uint64_t bytes) { return estimate_seconds(plan.schedule(), Bytes(bytes)); },
+          py::arg("bytes"))
+      .def("tree_count", [](const SharedPlan& plan) { return plan.schedule().chunk_count(); })
+      .def("tree", &tree_of, py::arg("number"))
+      .def("knows_bound", [](const SharedPlan& plan) { return plan.bound != nullptr; })
+      .def("bound", &bound_of, py::arg("progress"))
+      .def("verify", &verify, py::arg("fabric"), py::arg("fabric_name"), py::arg("where"), py::arg("progress"))
+      .def("compare", &compare, py::arg("sizes"), py::arg("progress"))
+      .def("draw", &draw_trees, py::arg("as_svg"), py::arg("name"), py::arg("root"), py::arg("trees"), unlocked)
+      .def("export", &export_plan, py::arg("format"), py::arg("name"), py::arg("in_place"), py::arg("min_bytes"),
+           py::arg("max_bytes"), py::arg("exact"));
+  module.def("plan", &make_plan, py::arg("fabric"), py::arg("words"), py::arg("trees"), py::arg("max_height"),
+             py::arg("lower"), py::arg("bytes"), py::arg("progress"));
+  module.def("candidates", &candidates, py::arg("fabric"), py::arg("words"), py::arg("progress"));
+  module.def("list_planners", &planners);
+  module.def(
+      "is_collective", [](const std::string& name) { return find_collective_kind(name).has_value(); }, py::arg("name"));
+  module.def(
+      "parse_bytes", [](const std::string& text) { return Bytes::parse(text).count(); }, py::arg("text"));
+  module.def(
+      "write_file", [](const std::string& path, const std::string& text) { write_file(path, text); }, py::arg("path"),
+      py::arg("text"), unlocked);
+  module.def(
+      "format_bytes", [](uint64_t bytes) { return Bytes(bytes).to_string(); }, py::arg("bytes"));
+}
+
+}  // namespace banyan::python

@@ -1,0 +1,82 @@
+"""Every mistake is a banyan.Error in one line that names the culprit and the mend."""
+import pickle
+import unittest
+
+import banyan
+
+
+class Mistakes(unittest.TestCase):
+    def expect(self, code, text, call):
+        with self.assertRaises(banyan.Error) as caught:
+            call()
+        error = caught.exception
+        self.assertEqual(error.code, code, error)
+        self.assertIn(text, str(error))
+        self.assertNotIn("\n", str(error))
+        self.assertNotIn("--", str(error))  # options of the command line are arguments here
+        return error
+
+    def test_fabrics(self):
+        self.expect("not_found", "did you mean 'dgx-a100'", lambda: banyan.Fabric("dgx-a1000:2"))
+        self.expect("invalid_input", "line 1", lambda: banyan.Fabric("a <-> b 1XB/s; c -> a"))
+        self.expect("invalid_input", "boxes", lambda: banyan.Fabric("dgx-a100:2", boxes=0))
+        self.expect("invalid_input", "boxes is for NCCL", lambda: banyan.Fabric("dgx-a100:2", boxes=2))
+        self.expect("not_found", "gpu99", lambda: banyan.Fabric("dgx-a100:2").fail("gpu99"))
+        self.expect("invalid_input", "nodes", lambda: banyan.Fabric({"banyan": "fabric/1"}))
+        self.expect("invalid_input", "name is empty", lambda: banyan.Fabric(""))
+
+    def test_collectives_ranks_and_roots(self):
+        self.expect("invalid_input", "allreduce", lambda: banyan.plan("alreduce", "full:3@1GB/s"))
+        error = self.expect("not_found", "root", lambda: banyan.plan("broadcast", "full:3@1GB/s", root="x"))
+        self.assertEqual(error.where, "root")
+        self.expect("not_found", "ranks 0 to 2", lambda: banyan.plan("broadcast", "full:3@1GB/s", root=3))
+        self.expect("not_found", "ranks 0 to 2", lambda: banyan.plan("broadcast", "full:3@1GB/s", root=-1))
+        self.expect("not_found", "ranks", lambda: banyan.plan("allgather", "full:3@1GB/s", ranks=["r0", "nobody"]))
+        self.expect("invalid_input", "is empty", lambda: banyan.plan("allgather", "full:3@1GB/s", ranks=[]))
+        self.expect("invalid_input", "negative", lambda: banyan.plan("allgather", "full:3@1GB/s", weights=[1, -1, 1]))
+        self.expect("invalid_input", "", lambda: banyan.plan("allgather", "full:3@1GB/s", weights=[1, 1]))
+        self.expect("invalid_input", "", lambda: banyan.plan("allgather", "full:3@1GB/s", root=0))
+
+    def test_options_of_a_plan(self):
+        self.expect("invalid_input", "max_height 1 cannot be met",
+                    lambda: banyan.plan("allgather", "torus:4x4@1GB/s", max_height=1))
+        self.expect("invalid_input", "trees", lambda: banyan.plan("allgather", "full:3@1GB/s", trees=0))
+        self.expect("invalid_input", "bytes", lambda: banyan.plan("allgather", "full:3@1GB/s", bytes="1MB", trees=2))
+        self.expect("invalid_input", "bytes", lambda: banyan.plan("allgather", "full:3@1GB/s", bytes=0))
+        self.expect("invalid_input", "bytes", lambda: banyan.predict("allgather", "full:3@1GB/s", bytes="many"))
+
+    def test_files(self):
+        self.expect("not_found", "/nowhere/plan.json", lambda: banyan.Plan.load("/nowhere/plan.json"))
+        self.expect("invalid_input", "line 1", lambda: banyan.Plan.from_json("{"))
+        self.expect("not_found", "/nowhere", lambda: banyan.Fabric("full:3@1GB/s").save("/nowhere/f.json"))
+
+    def test_predictions(self):
+        plan = banyan.plan("allgather", "full:3@1GB/s")
+        self.expect("invalid_input", "fabric", lambda: banyan.predict("allgather"))
+        self.expect("mismatch", "another fabric", lambda: banyan.predict(plan, "full:4@1GB/s"))
+        self.expect("mismatch", "another collective",
+                    lambda: banyan.predict([plan, banyan.plan("allreduce", "full:3@1GB/s")]))
+        self.expect("invalid_input", "root", lambda: banyan.predict(plan, root=0))
+        self.expect("invalid_input", "':'", lambda: banyan.sweep(plan, sizes="1MiB"))
+        self.expect("invalid_input", "ends before it begins", lambda: banyan.sweep(plan, sizes="1MiB:1KiB"))
+        self.expect("invalid_input", "neither a plan file nor a collective", lambda: banyan.predict("allgatther"))
+        self.expect("unsupported", "pieces", lambda: banyan.predict(plan, bytes="1TiB", slice=1))
+
+    def test_exports_that_do_not_fit_say_how_many_trees_would(self):
+        error = self.expect("invalid_input", "msccl", lambda: banyan.plan("allgather", "full:3@1GB/s").export("xml"))
+        self.assertEqual(error.code, "invalid_input")
+
+    def test_types_are_told_as_python_tells_them(self):
+        with self.assertRaises(TypeError):
+            banyan.plan("allgather", 3)
+        with self.assertRaises(TypeError):
+            banyan.plan("allgather", "full:3@1GB/s", depth=3)
+
+    def test_errors_travel_between_processes(self):
+        error = self.expect("not_found", "", lambda: banyan.Plan.load("/nowhere/plan.json"))
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual((copy.code, copy.where, str(copy)), (error.code, error.where, str(error)))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,62 @@
+#include "bindings/python/values.h"
+
+#include "banyan/fabric/rank_names.h"
+
+namespace banyan::python {
+namespace {
+
+namespace py = pybind11;
+
+const char* name_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_input:
+      return "invalid_input";
+    case ErrorCode::mismatch:
+      return "mismatch";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::not_found:
+      return "not_found";
+    case ErrorCode::io:
+      return "io";
+    case ErrorCode::peer_lost:
+      return "peer_lost";
+    case ErrorCode::timed_out:
+      return "timed_out";
+    case ErrorCode::aborted:
+      return "aborted";
+    case ErrorCode::invalid_usage:
+      return "invalid_usage";
+  }
+  return "";
+}
+
+}  // namespace
+
+py::object to_python(const Fraction& fraction) {
+  return py::module_::import("fractions").attr("Fraction")(fraction.to_string());
+}
+
+double to_seconds(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+Collective CollectiveWords::on(const Fabric& fabric) const {
+  Collective::Options options{.kind = parse_collective_kind(kind, is_planned), .weights = weights};
+  if (!ranks_text.empty()) options.ranks = fabric::parse_ranks(ranks_text, fabric, "ranks");
+  for (const std::string& name : ranks) options.ranks.push_back(fabric::parse_rank(name, fabric, "ranks"));
+  if (!root.empty()) options.root = fabric::parse_rank(root, fabric, "root");
+  return Collective::make(fabric, options);
+}
+
+void translate_errors() {
+  py::register_exception_translator([](std::exception_ptr exception) {
+    try {
+      if (exception) std::rethrow_exception(exception);
+    } catch (const Error& error) {
+      const py::object type = py::module_::import("banyan._error").attr("Error");
+      const py::object made = type(name_of(error.code()), error.message(), error.where());
+      PyErr_SetObject(type.ptr(), made.ptr());
+    }
+  });
+}
+
+}  // namespace banyan::python

@@ -1,0 +1,53 @@
+// What the module hands to Python: values of Banyan as objects, and what Python gives as values.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/answer/predicted_plans.h"
+#include "banyan/base/error.h"
+#include "banyan/plan/bound.h"
+#include "banyan/schedule/schedule_file.h"
+
+namespace banyan::python {
+
+// A fractions.Fraction of the same value.
+pybind11::object to_python(const Fraction& fraction);
+// Seconds.
+double to_seconds(Picoseconds time);
+
+// A plan whose schedule is shared with the predictions made of it.
+struct SharedPlan {
+  std::shared_ptr<const schedule::ScheduleFile> file;
+  std::shared_ptr<const Bound> bound;  // null where nobody has computed it
+
+  const Schedule& schedule() const { return file->schedule; }
+  const Fabric& fabric() const { return file->schedule.fabric(); }
+  const Collective& collective() const { return file->schedule.collective(); }
+  answer::NamedPlan named(std::string name) const { return {std::move(name), {file, &file->schedule}}; }
+};
+
+// Who takes part, as a text ("0-3,8") or as names, and the root; empty where nothing was said.
+struct CollectiveWords {
+  std::string kind;
+  std::string ranks_text;
+  std::vector<std::string> ranks;
+  std::string root;
+  std::vector<uint64_t> weights;
+
+  // Throws Error that names the argument which is wrong.
+  Collective on(const Fabric& fabric) const;
+};
+
+// Errors of Banyan are raised as banyan.Error.
+void translate_errors();
+
+void add_fabric(pybind11::module_& module);
+void add_plan(pybind11::module_& module);
+void add_prediction(pybind11::module_& module);
+
+}  // namespace banyan::python

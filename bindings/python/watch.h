@@ -1,0 +1,38 @@
+// Long work that Python waits for: Ctrl-C ends it, a callback hears of it, other threads of Python go on.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <chrono>
+
+#include "banyan/plan/plan_observer.h"
+#include "banyan/predict/collective/schedule_simulation.h"
+
+namespace banyan::python {
+
+// Lives while the interpreter's lock is released. Now and then it takes the lock, has Python handle its signals, and
+// calls back; what either raises comes out of the work as pybind11::error_already_set.
+class Watch : public plan::PlanObserver, public predict::SimulationObserver {
+ public:
+  // `callback(what, fraction)` may be None.
+  explicit Watch(pybind11::object callback);
+  ~Watch() override;
+
+  void phase_begins(Phase phase) override;
+  void progress(double fraction_done) override;
+  void works_on() override { look_up(); }
+
+  void progress(double fraction_done, Picoseconds now) override;
+  bool stop() override;
+
+ private:
+  void look_up();
+  void tell();
+
+  pybind11::object callback_;
+  const char* what_ = "";
+  double fraction_ = 0;
+  std::chrono::steady_clock::time_point looked_, told_;
+};
+
+}  // namespace banyan::python
