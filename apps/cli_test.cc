@@ -64,6 +64,7 @@ TEST(Cli, HasTheUsualWaysToHelpAndVersion) {
   for (const char* word : {"version", "-V", "--version"}) {
     EXPECT_THAT(run_banyan({word}).out, ::testing::MatchesRegex("banyan [0-9]+\\.[0-9]+\\.[0-9]+\n")) << word;
   }
+  EXPECT_THAT(json_of({"version", "--json"})["version"].get<std::string>(), HasSubstr("."));
   EXPECT_EQ(run_banyan({"help"}).out, run_banyan({"--help"}).out);
   EXPECT_EQ(run_banyan({"help", "plan"}).out, run_banyan({"plan", "-h"}).out);
   EXPECT_EQ(run_banyan({"help", "lab", "up"}).out, run_banyan({"lab", "up", "--help"}).out);
@@ -85,6 +86,13 @@ TEST(Cli, ListsWhatOptionsCanName) {
   EXPECT_GT(lists["models"].size(), 5u);
   EXPECT_GT(lists["devices"].size(), 5u);
   EXPECT_EQ(json_of({"plan", "--list", "--json"})["planners"][0], "forest");
+  EXPECT_TRUE(lists["models"][0]["parameters"].is_number_integer());
+  EXPECT_GT(lists["devices"][0]["memory_bytes"], 1u << 30);
+  const Json all = json_of({"predict", "--list", "--json"});
+  EXPECT_EQ(all["models"], lists["models"]);
+  EXPECT_EQ(all["devices"], lists["devices"]);
+  EXPECT_EQ(all["planners"], json_of({"plan", "--list", "--json"})["planners"]);
+  EXPECT_THAT(run_banyan({"predict", "--list"}).out, AllOf(HasSubstr("gpt3-175b"), HasSubstr("double-binary-tree")));
 }
 
 TEST(Cli, ADashIsStandardOutput) {
