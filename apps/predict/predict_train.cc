@@ -312,7 +312,7 @@ Json train_setup_json(const TrainSetup& setup, const predict::MemoryReport& memo
   for (const predict::MemoryMend& mend : memory.mends) mends.push_back(mend.option);
   return {{"training", describe(config)},
           {"model", config.model.name},
-          {"parameters", config.model.parameters()},
+          {"parameters", static_cast<uint64_t>(config.model.parameters())},
           {"model_flop", model_flop(config)},
           {"device", setup.device.name},
           {"ranks", config.ranks()},
