@@ -1,11 +1,14 @@
 // The contract of the whole program: exit codes, streams, JSON, colour. Bad input has cli_bad_input_test.cc.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "apps/banyan_process.h"
+#include "banyan/base/file.h"
 
 namespace banyan::app {
 namespace {
@@ -64,6 +67,7 @@ TEST(Cli, HasTheUsualWaysToHelpAndVersion) {
   for (const char* word : {"version", "-V", "--version"}) {
     EXPECT_THAT(run_banyan({word}).out, ::testing::MatchesRegex("banyan [0-9]+\\.[0-9]+\\.[0-9]+\n")) << word;
   }
+  EXPECT_THAT(json_of({"version", "--json"})["version"].get<std::string>(), HasSubstr("."));
   EXPECT_EQ(run_banyan({"help"}).out, run_banyan({"--help"}).out);
   EXPECT_EQ(run_banyan({"help", "plan"}).out, run_banyan({"plan", "-h"}).out);
   EXPECT_EQ(run_banyan({"help", "lab", "up"}).out, run_banyan({"lab", "up", "--help"}).out);
@@ -85,6 +89,13 @@ TEST(Cli, ListsWhatOptionsCanName) {
   EXPECT_GT(lists["models"].size(), 5u);
   EXPECT_GT(lists["devices"].size(), 5u);
   EXPECT_EQ(json_of({"plan", "--list", "--json"})["planners"][0], "forest");
+  EXPECT_TRUE(lists["models"][0]["parameters"].is_number_integer());
+  EXPECT_GT(lists["devices"][0]["memory_bytes"], 1u << 30);
+  const Json all = json_of({"predict", "--list", "--json"});
+  EXPECT_EQ(all["models"], lists["models"]);
+  EXPECT_EQ(all["devices"], lists["devices"]);
+  EXPECT_EQ(all["planners"], json_of({"plan", "--list", "--json"})["planners"]);
+  EXPECT_THAT(run_banyan({"predict", "--list"}).out, AllOf(HasSubstr("gpt3-175b"), HasSubstr("double-binary-tree")));
 }
 
 TEST(Cli, ADashIsStandardOutput) {
@@ -94,6 +105,56 @@ TEST(Cli, ADashIsStandardOutput) {
   EXPECT_EQ(run_banyan({"plan", "allgather", "ring:4", "-o", "-", "--json"}).exit_code, 2);
   EXPECT_THAT(run_banyan({"show", "ring:4", "-o", "-"}).out, HasSubstr("<svg"));
   EXPECT_EQ(Json::parse(run_banyan({"fabric", "ring:4", "-o", "-"}).out)["nodes"].size(), 4u);
+}
+
+void collect_keys(const Json& value, std::set<std::string>& keys) {
+  if (value.is_object()) {
+    for (const auto& [key, below] : value.items()) {
+      keys.insert(key);
+      collect_keys(below, keys);
+    }
+  }
+  for (const Json& item : value.is_array() ? value : Json::array()) collect_keys(item, keys);
+}
+
+// Every key that --json prints is named in the documentation.
+TEST_F(PlanFile, JsonHasDocumentedKeysOnly) {
+  const std::string examples = BANYAN_SOURCE_DIR "/examples/";
+  const std::pair<std::vector<std::string>, std::vector<const char*>> commands[] = {
+      {{"fabric", "dgx-a100:2"}, {"cli.md", "formats/plan-json.md"}},
+      {{"fabric", "--list"}, {"cli.md"}},
+      {{"plan", "allgather", "dgx-a100:2", "--compare"}, {"formats/plan-json.md"}},
+      {{"plan", "allreduce", "dgx-a100:2", "--bytes", "64KiB"}, {"formats/plan-json.md"}},
+      {{"plan", "--list"}, {"cli.md"}},
+      {{"verify", plan_}, {"cli.md", "formats/plan-json.md"}},
+      {{"export", plan_, "--format", "msccl", "-o", folder_.path("out.xml")}, {"cli.md"}},
+      {{"show", "ring:4", "-o", folder_.path("ring.svg")}, {"cli.md"}},
+      {{"run", "allreduce", "-n", "2", "--bytes", "64KiB", "--repeat", "1"}, {"cli.md"}},
+      {{"run", "-n", "2", "--", "true"}, {"cli.md"}},
+      {{"bench", "allreduce", "-g", "2", "--sizes", "4KiB", "-n", "5"}, {"cli.md"}},
+      {{"predict", "allgather", "ring:4"}, {"formats/prediction.md", "formats/fabric.md"}},
+      {{"predict", "--list"}, {"cli.md"}},
+      {{"predict", "train", "--list"}, {"cli.md"}},
+      {{"predict", "train", "--layers", "2", "--hidden", "512", "--global-batch", "2", "--fabric", "dgx-a100:1"},
+       {"formats/prediction.md", "formats/fabric.md"}},
+      {{"predict", "job", examples + "trace.goal", "--fabric", "ring:4"},
+       {"formats/prediction.md", "formats/fabric.md"}},
+      {{"predict", "calibrate", examples + "nccl.log", "--ranks", "8"}, {"predict.md", "predict-costs.md", "cli.md"}},
+      {{"version"}, {"cli.md"}},
+  };
+  for (const auto& [arguments, pages] : commands) {
+    std::string text;
+    for (const char* const page : pages) text += read_file(BANYAN_SOURCE_DIR "/docs/" + std::string(page));
+    std::vector<std::string> with_json = arguments;
+    with_json.insert(std::find(with_json.begin(), with_json.end(), "--"), "--json");
+    std::set<std::string> keys;
+    collect_keys(json_of(with_json), keys);
+    EXPECT_FALSE(keys.empty());
+    for (const std::string& key : keys) {
+      EXPECT_TRUE(text.find("`" + key + "`") != std::string::npos || text.find("\"" + key + "\"") != std::string::npos)
+          << "'" << key << "' of " << ::testing::PrintToString(arguments) << " is not in docs/" << pages.front();
+    }
+  }
 }
 
 TEST(Fabric, ReportsCountsAndBottleneck) {

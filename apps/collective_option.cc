@@ -1,14 +1,16 @@
 #include "apps/collective_option.h"
 
 #include "apps/command.h"
+#include "apps/lists.h"
 #include "banyan/base/split_list.h"
 #include "banyan/fabric/rank_names.h"
 
 namespace banyan::app {
 
 void CollectiveOption::declare(CommandSyntax& command, Place place) {
-  command.word("COLLECTIVE", &kind_, "allgather, reduce-scatter, allreduce, broadcast or reduce").is_required =
-      place == Place::required;
+  OptionSyntax& kind = command.word("COLLECTIVE", &kind_, "allgather, reduce-scatter, allreduce, broadcast or reduce");
+  kind.is_required = place == Place::required;
+  kind.values = planned_collectives();
   command.group("Collective");
   command.option("--ranks", &ranks_, "LIST",
                  "ranks that take part, in the order of their shards: 0-3,8 or gpu0-gpu3,gpu8 (default all)");

@@ -52,6 +52,8 @@ std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_predict_command();
 std::unique_ptr<Command> make_lab_command();
 std::unique_ptr<Command> make_bench_command();
+std::unique_ptr<Command> make_completion_command();
+std::unique_ptr<Command> make_manual_command();  // hidden: for the build
 
 struct CountRange {
   uint64_t least = 1, most = 0;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "apps/command.h"
+#include "apps/lists.h"
 #include "apps/report.h"
 
 namespace banyan::app {
@@ -17,11 +18,11 @@ void FabricOption::declare(CommandSyntax& command, const std::string& name, Plac
   const std::string help =
       "a file (JSON, text, NCCL or hwloc XML, nvidia-smi topo -m, ibnetdiscover, Slurm's topology.conf) or a spec such "
       "as dgx-h100:8; 'banyan fabric --list' shows all specs";
-  if (name.starts_with("-")) {
-    command.option(name, &text_, "FABRIC", help);
-  } else {
-    command.word(name, &text_, help).is_required = place == Place::required;
-  }
+  OptionSyntax& fabric =
+      name.starts_with("-") ? command.option(name, &text_, "FABRIC", help) : command.word(name, &text_, help);
+  fabric.is_required = place == Place::required;
+  fabric.values = fabric_specs();
+  fabric.paths = OptionSyntax::Paths::files;
   command.group("Edits of the fabric (repeatable, applied in the order given)");
   edits_ = {{fabric::FabricEdit::Kind::fail, nullptr, {}},
             {fabric::FabricEdit::Kind::degrade, nullptr, {}},
@@ -34,7 +35,8 @@ void FabricOption::declare(CommandSyntax& command, const std::string& name, Plac
   add_edit(edits_[2], "--remove", "NODE", "remove a node and its links");
   command.group("Files that describe one server (NCCL or hwloc XML, nvidia-smi topo -m)");
   command.option("--boxes", &boxes_, "N", "join N such boxes by one switch");
-  command.option("--gpu", &gpu_, "NAME", "the GPU whose links a skeleton file leaves out, such as h100");
+  command.option("--gpu", &gpu_, "NAME", "the GPU whose links a skeleton file leaves out, such as h100").values =
+      nccl_gpus();
   command.option("--nic", &nic_, "BANDWIDTH", "the speed of each NIC that the file leaves out, such as 400Gb/s");
   command.group("Options");
 }

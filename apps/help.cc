@@ -3,12 +3,7 @@
 #include <algorithm>
 
 namespace banyan::app {
-namespace {
 
-constexpr size_t kIndent = 2, kGap = 2;
-constexpr size_t kWidestLeft = 30;  // a longer name has a line of its own
-
-// The words of `text` in lines that fit between `indent` and `width`. The first line is not indented.
 std::string wrapped(const std::string& text, size_t indent, size_t width) {
   std::string out;
   size_t column = indent;
@@ -27,35 +22,14 @@ std::string wrapped(const std::string& text, size_t indent, size_t width) {
   return out;
 }
 
+namespace {
+
+constexpr size_t kIndent = 2, kGap = 2;
+constexpr size_t kWidestLeft = 30;  // a longer name has a line of its own
+
 struct Row {
   std::string left, right;
 };
-
-std::string left_of(const OptionSyntax& option) {
-  std::string text;
-  for (const std::string& name : option.all_names()) text += (text.empty() ? "" : ", ") + name;
-  // Long names stand below each other, also where there is no short one.
-  if (text.starts_with("--")) text = "    " + text;
-  return option.placeholder.empty() ? text : text + " " + option.placeholder;
-}
-
-std::string usage_of(const CommandSyntax& command) {
-  std::string text = command.name();
-  if (!command.commands().empty()) text += command.takes_words() ? " [COMMAND]" : " COMMAND";
-  bool has_options = false;
-  for (const OptionSyntax& option : command.options()) {
-    if (!option.is_word()) {
-      has_options = true;
-      if (option.is_required) text += " " + option.name() + " " + option.placeholder;
-      continue;
-    }
-    const std::string word = option.names + (option.takes_rest ? "..." : "");
-    text += option.is_required ? " " + word : " [" + word + "]";
-  }
-  if (has_options) text += " [OPTION...]";
-  if (command.has_program()) text += " -- PROGRAM [ARGUMENT...]";
-  return text;
-}
 
 class Page {
  public:
@@ -95,7 +69,35 @@ size_t fitting_width(const std::vector<Row>& rows) {
   return width;
 }
 
-// Words, then the options of the command itself, then the other groups in the order of their declaration.
+// Long names stand below each other, also where there is no short one.
+std::string aligned(const std::string& left) { return left.starts_with("--") ? "    " + left : left; }
+
+}  // namespace
+
+std::string left_of(const OptionSyntax& option) {
+  std::string text;
+  for (const std::string& name : option.all_names()) text += (text.empty() ? "" : ", ") + name;
+  return option.placeholder.empty() ? text : text + " " + option.placeholder;
+}
+
+std::string usage_of(const CommandSyntax& command) {
+  std::string text = command.name();
+  if (!command.commands().empty()) text += command.takes_words() ? " [COMMAND]" : " COMMAND";
+  bool has_options = false;
+  for (const OptionSyntax& option : command.options()) {
+    if (!option.is_word()) {
+      has_options = true;
+      if (option.is_required) text += " " + option.name() + " " + option.placeholder;
+      continue;
+    }
+    const std::string word = option.names + (option.takes_rest ? "..." : "");
+    text += option.is_required ? " " + word : " [" + word + "]";
+  }
+  if (has_options) text += " [OPTION...]";
+  if (command.has_program()) text += " -- PROGRAM [ARGUMENT...]";
+  return text;
+}
+
 std::vector<std::string> headings_of(const CommandSyntax& command) {
   std::vector<std::string> headings;
   const auto add = [&](const OptionSyntax& option) {
@@ -111,8 +113,6 @@ std::vector<std::string> headings_of(const CommandSyntax& command) {
   return headings;
 }
 
-}  // namespace
-
 std::string format_help(const CommandSyntax& command, const Terminal& terminal, size_t width) {
   Page page(terminal, width);
   page.line("Usage: " + usage_of(command));
@@ -122,7 +122,7 @@ std::string format_help(const CommandSyntax& command, const Terminal& terminal, 
   for (const CommandSyntax& each : command.commands()) {
     if (!each.is_hidden()) commands.push_back({each.verb(), each.summary()});
   }
-  for (const OptionSyntax& option : command.options()) options.push_back({left_of(option), option.help});
+  for (const OptionSyntax& option : command.options()) options.push_back({aligned(left_of(option)), option.help});
   if (!commands.empty()) {
     page.heading("Commands");
     page.rows(commands, fitting_width(commands));
@@ -143,6 +143,13 @@ std::string format_help(const CommandSyntax& command, const Terminal& terminal, 
   for (const std::string& note : command.notes()) {
     page.space();
     page.line(note);
+  }
+  if (!command.exit_codes().empty()) {
+    std::string codes;
+    for (const Meaning& code : command.exit_codes())
+      codes += (codes.empty() ? "Exit code: " : ", ") + code.name + " " + code.text;
+    page.space();
+    page.line(codes + ".");
   }
   return page.text();
 }

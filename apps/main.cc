@@ -25,25 +25,34 @@ class Program {
  public:
   Program() {
     syntax_.flag("-V,--version", wants_version_, "print the version");
-    for (auto make :
-         {make_fabric_command, make_plan_command, make_verify_command, make_export_command, make_show_command,
-          make_run_command, make_predict_command, make_doctor_command, make_lab_command, make_bench_command}) {
+    for (auto make : {make_fabric_command, make_plan_command, make_verify_command, make_export_command,
+                      make_show_command, make_run_command, make_predict_command, make_doctor_command, make_lab_command,
+                      make_bench_command, make_completion_command, make_manual_command}) {
       entries_.push_back({.command = make()});
       entries_.back().syntax = &entries_.back().command->declare(syntax_);
     }
     help_ = &syntax_.command("help", "Show the help of a command.");
-    help_->word("COMMAND", &help_words_, "such as plan, or lab up").takes_rest = true;
+    OptionSyntax& explained = help_->word("COMMAND", &help_words_, "such as plan, or lab up");
+    explained.takes_rest = true;
+    for (const CommandSyntax& each : syntax_.commands()) {
+      if (!each.is_hidden()) explained.values.push_back(each.verb());
+    }
     help_->examples({"banyan help plan", "banyan help lab up"});
     version_ = &syntax_.command("version", "Print the version.");
-    version_->examples({"banyan version"});
+    version_->flag("--json", json_, "print one JSON object");
+    version_->examples({"banyan version", "banyan version --json"});
     syntax_.examples({"banyan fabric dgx-h100:8", "banyan plan allgather dgx-h100:8 -o plan.json",
                       "banyan verify plan.json", "banyan run allreduce -n 4 --bytes 16MiB",
                       "banyan run -n 4 -- ./program --its-option"});
     syntax_.notes(
         {"'banyan COMMAND --help' shows the options and examples of a command.",
          "Sizes: 64KiB, 1MiB, 1GiB, or as nccl-tests takes them 64K, 1M, 1G, are powers of 1024; 64kB, 1MB, 1GB "
-         "are powers of 1000. FILE of -o may be -, which is standard output.",
-         "Exit code: 0 success, 1 the answer is no, 2 bad input."});
+         "are powers of 1000. FILE of -o may be -, which is standard output."});
+    syntax_.exit_codes({{"0", "success"}, {"1", "the answer is no"}, {"2", "bad input"}});
+    syntax_.environment(
+        {{"NO_COLOR", "when it is set and not empty, nothing is coloured"},
+         {"TERM", "dumb: nothing is coloured"},
+         {"BANYAN_*", "of programs that communicate: see banyan-run(1), banyan-bench(1) and banyan-doctor(1)"}});
   }
 
   ExitCode run(std::vector<std::string> words, const Terminal& terminal) {
@@ -68,8 +77,8 @@ class Program {
     return ExitCode::success;
   }
 
-  static ExitCode show_version(const Terminal& terminal) {
-    terminal.print("banyan " BANYAN_VERSION "\n");
+  ExitCode show_version(const Terminal& terminal) const {
+    terminal.print(json_ ? "{\n  \"version\": \"" BANYAN_VERSION "\"\n}\n" : "banyan " BANYAN_VERSION "\n");
     return ExitCode::success;
   }
 
@@ -88,7 +97,7 @@ class Program {
   std::vector<Entry> entries_;
   CommandSyntax *help_ = nullptr, *version_ = nullptr;
   std::vector<std::string> help_words_;
-  bool wants_version_ = false;
+  bool wants_version_ = false, json_ = false;
 };
 
 int run_program(const std::vector<std::string>& words) {

@@ -33,11 +33,13 @@ OptionSyntax& CommandSyntax::word(std::string name, OptionSyntax::Target target,
 
 OptionSyntax& CommandSyntax::option(std::string names, OptionSyntax::Target target, std::string placeholder,
                                     std::string help) {
+  const auto paths = placeholder == "FILE" ? OptionSyntax::Paths::files : OptionSyntax::Paths::none;
   return options_.emplace_back(OptionSyntax{.names = std::move(names),
                                             .placeholder = std::move(placeholder),
                                             .help = std::move(help),
                                             .group = group_,
-                                            .target = std::move(target)});
+                                            .target = std::move(target),
+                                            .paths = paths});
 }
 
 OptionSyntax& CommandSyntax::flag(std::string names, bool& target, std::string help) {

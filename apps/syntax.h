@@ -1,5 +1,5 @@
-// The syntax of a command as data: its words, options, subcommands and examples. The parser (parse.h) and the help
-// (help.h) are made from it, and so can shell completions and manual pages be.
+// The syntax of a command as data: its words, options, subcommands and examples. The parser (parse.h), the help
+// (help.h), the manual pages (manual.h) and the completions of shells (completion.h) are made from it.
 //
 //   CommandSyntax& plan = program.command("plan", "plan a collective");
 //   plan.word("FABRIC", fabric, "a file or a spec").is_required = true;
@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <string>
@@ -35,7 +36,12 @@ struct OptionSyntax {
   bool takes_rest = false;                 // of a list: one mention takes all values up to the next option
   std::vector<std::string> excludes = {};  // options that cannot be given beside this one
   std::string needs = {};                  // an option without which this one means nothing
-  std::vector<size_t> places = {};         // where on the command line it was given; filled in by the parser
+  // For completions: values that it can have, of which those that end in ':' go on; and files or folders.
+  std::vector<std::string> values = {};
+  bool is_list = false;  // several values with commas between them
+  enum class Paths : uint8_t { none, files, folders };
+  Paths paths = Paths::none;
+  std::vector<size_t> places = {};  // where on the command line it was given; filled in by the parser
 
   bool is_given() const { return !places.empty(); }
   bool is_word() const { return !names.starts_with("-"); }
@@ -43,6 +49,11 @@ struct OptionSyntax {
   void set(const std::string& value) const;    // of one that takes one value
   std::vector<std::string> all_names() const;  // "-o", "--output"
   std::string name() const;                    // the last of them, which is the long one
+};
+
+// A row of a manual page: an exit code, a variable of the environment, or a file, and what it means.
+struct Meaning {
+  std::string name, text;
 };
 
 class CommandSyntax {
@@ -63,8 +74,13 @@ class CommandSyntax {
   void examples(std::vector<std::string> lines) { examples_ = std::move(lines); }
   // Paragraphs, which the help wraps.
   void notes(std::vector<std::string> paragraphs) { notes_ = std::move(paragraphs); }
+  // Those that differ from what holds for all commands: 0 success, 2 bad input. The help names them, too.
+  void exit_codes(std::vector<Meaning> codes) { exit_codes_ = std::move(codes); }
+  void environment(std::vector<Meaning> variables) { environment_ = std::move(variables); }
+  void files(std::vector<Meaning> files) { files_ = std::move(files); }
   // Help for the words after "--", which are no options of ours: "-- PROGRAM [ARGUMENT...]".
   void takes_program() { takes_program_ = true; }
+  // Left out of the help, of manual pages and of completions.
   void hide() { is_hidden_ = true; }
 
   const std::string& name() const { return name_; }  // "banyan lab up"
@@ -76,6 +92,9 @@ class CommandSyntax {
   std::deque<CommandSyntax>& commands() { return commands_; }
   const std::vector<std::string>& examples() const { return examples_; }
   const std::vector<std::string>& notes() const { return notes_; }
+  const std::vector<Meaning>& exit_codes() const { return exit_codes_; }
+  const std::vector<Meaning>& environment() const { return environment_; }
+  const std::vector<Meaning>& files() const { return files_; }
   bool has_program() const { return takes_program_; }
   bool is_hidden() const { return is_hidden_; }
 
@@ -93,6 +112,7 @@ class CommandSyntax {
   std::deque<OptionSyntax> options_;
   std::deque<CommandSyntax> commands_;
   std::vector<std::string> examples_, notes_;
+  std::vector<Meaning> exit_codes_, environment_, files_;
   bool takes_program_ = false, is_hidden_ = false, was_chosen_ = false;
 };
 

@@ -12,6 +12,7 @@
 #include "apps/bench/bench_measure.h"
 #include "apps/bench/bench_table.h"
 #include "apps/command.h"
+#include "apps/lists.h"
 #include "apps/report.h"
 #include "apps/run/launch_plan.h"
 #include "apps/run/launcher.h"
@@ -79,9 +80,10 @@ class BenchCommand : public Command {
  public:
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("bench", "Measure and check collectives, as nccl-tests does.");
-    command.word("COLLECTIVE", &texts_.kinds,
-                 "allreduce, reduce, broadcast, allgather, reduce-scatter, all-to-all, gather, scatter, sendrecv, "
-                 "barrier; several with commas, or all (default allreduce)");
+    OptionSyntax& kinds =
+        command.word("COLLECTIVE", &texts_.kinds,
+                     "allreduce, reduce, broadcast, allgather, reduce-scatter, all-to-all, gather, scatter, sendrecv, "
+                     "barrier; several with commas, or all (default allreduce)");
     command.group("Ranks");
     command.option("-g,--processes", &texts_.processes, "RANKS",
                    "processes to start on this machine (default 2; none when a launcher has started this one)");
@@ -94,14 +96,25 @@ class BenchCommand : public Command {
     command.option("--sizes", &texts_.sizes, "LIST", "these sizes instead, with commas").excludes = {
         "--min-bytes", "--max-bytes", "--step-factor", "--step-bytes"};
     command.group("Cases");
-    command.option("-d,--type", &texts_.types, "LIST",
-                   "int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, or all (default float32)");
-    command.option("-o,--op", &texts_.ops, "LIST",
-                   "sum, prod, min, max, avg; of integers also band, bor, bxor; or all (default sum)");
+    OptionSyntax& types =
+        command.option("-d,--type", &texts_.types, "LIST",
+                       "int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, or all (default float32)");
+    OptionSyntax& ops =
+        command.option("-o,--op", &texts_.ops, "LIST",
+                       "sum, prod, min, max, avg; of integers also band, bor, bxor; or all (default sum)");
+    for (const BenchKind kind : all_bench_kinds()) kinds.values.emplace_back(bench_traits(kind).name);
+    types.values = element_types();
+    ops.values = reductions();
+    for (OptionSyntax* const list : {&kinds, &types, &ops}) {
+      list->values.emplace_back("all");
+      list->is_list = true;
+    }
     command.option("-r,--root", &texts_.roots, "LIST",
                    "root ranks of the collectives that have one, or all (default 0)");
-    command.option("--memory", &texts_.memory, "KIND",
-                   "ordinary, or registered: buffers of banyan_mem_alloc, which peers read directly");
+    command
+        .option("--memory", &texts_.memory, "KIND",
+                "ordinary, or registered: buffers of banyan_mem_alloc, which peers read directly")
+        .values = {"ordinary", "registered"};
     command.flag("--in-place", texts_.only_in_place, "measure only in place");
     command.flag("--out-of-place", texts_.only_out_of_place, "measure only out of place").excludes = {"--in-place"};
     command.group("Measurement");
@@ -116,7 +129,8 @@ class BenchCommand : public Command {
     command.option("--output", &texts_.output, "FILE", "write all figures as JSON");
     command.option("--csv", &texts_.csv, "FILE", "write all figures as CSV");
     command.option("--plot", &texts_.plot, "FILE", "draw the curves as SVG");
-    command.option("--axis", &texts_.axis, "WHAT", "of the picture: busbw or time (default busbw)");
+    command.option("--axis", &texts_.axis, "WHAT", "of the picture: busbw or time (default busbw)").values = {"busbw",
+                                                                                                              "time"};
     command.option("--against", &texts_.against, "FILE", "draw these curves, too: CSV files of earlier runs")
         .takes_rest = true;
     command.examples({"banyan bench allreduce -g 4",
@@ -131,8 +145,10 @@ class BenchCommand : public Command {
          "lab run). The letters -b -e -f -i -n -w -c -o -d -r -g mean what they mean in nccl-tests, and so do sizes, "
          "algbw and busbw: the larger of what a rank sends and receives, over the time of the slowest rank. The time "
          "is "
-         "the median of five blocks of calls. Every case is checked first, on data that depends on rank and position.",
-         "Exit code: 0 all is right, 1 elements are wrong, 2 bad input."});
+         "the median of five blocks of calls. Every case is checked first, on data that depends on rank and "
+         "position."});
+    command.exit_codes({{"0", "all is right"}, {"1", "elements are wrong"}, {"2", "bad input"}});
+    command.environment(runtime_variables());
     return command;
   }
 

@@ -14,15 +14,21 @@ class ExportCommand : public Command {
  public:
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("export", "Write a plan for a GPU runtime (MSCCL, MSCCL++).");
-    command.word("PLAN", &plan_, "a plan file, as 'banyan plan -o' writes it").is_required = true;
-    command.option("--format", &format_, "FORMAT", "msccl (XML) or mscclpp (JSON)").is_required = true;
+    OptionSyntax& plan = command.word("PLAN", &plan_, "a plan file, as 'banyan plan -o' writes it");
+    plan.is_required = true;
+    plan.paths = OptionSyntax::Paths::files;
+    OptionSyntax& format = command.option("--format", &format_, "FORMAT", "msccl (XML) or mscclpp (JSON)");
+    format.is_required = true;
+    format.values = {"msccl", "mscclpp"};
     command.option("-o,--output", &output_, "FILE", "write the export to this file (default: standard output)");
     command.option("--name", &name_, "NAME", "name of the algorithm in the file (default banyan)");
     command.flag("--in-place", in_place_, "input and output are one buffer");
     command.option("--min-bytes", &min_bytes_, "SIZE", "smallest size for which the runtime may use it");
     command.option("--max-bytes", &max_bytes_, "SIZE", "largest size for which the runtime may use it");
-    command.option("--chunks", &chunks_, "HOW",
-                   "power-of-two: for sizes that are powers of two (default); exact: as planned");
+    command
+        .option("--chunks", &chunks_, "HOW",
+                "power-of-two: for sizes that are powers of two (default); exact: as planned")
+        .values = {"power-of-two", "exact"};
     command.flag("--json", json_, "print the table of limits as one JSON object; needs -o FILE");
     command.examples({"banyan export plan.json --format msccl -o allgather.xml",
                       "banyan export plan.json --format mscclpp -o allreduce.json --name forest --in-place",

@@ -37,12 +37,15 @@ class ShowCommand : public Command {
     CommandSyntax& command = program.command("show", "Draw a fabric, or the trees of a plan (SVG, DOT).");
     source_.declare(command, "FABRIC_OR_PLAN", FabricOption::Place::required);
     command.option("-o,--output", &output_, "FILE", "write the picture to this file (default: standard output)");
-    command.option("--format", &format_, "FORMAT", "svg or dot (default: by the ending of FILE, else svg)");
+    command.option("--format", &format_, "FORMAT", "svg or dot (default: by the ending of FILE, else svg)").values = {
+        "svg", "dot"};
+    command.option("--title", &title_, "TEXT", "what stands above the picture (default: the fabric or the plan)");
     command.option("--root", &root_, "RANK", "of a plan: only trees with this root");
     command.option("--trees", &trees_, "N", "of a plan: at most N trees, side by side (default 4)");
     command.flag("--json", json_, "print what was drawn as one JSON object; needs -o FILE");
     command.examples({"banyan show dgx-h100:2 -o fabric.svg",
                       "banyan show plan.json -o trees.svg --root gpu3 --trees 2",
+                      "banyan show cluster.json --title 'Our cluster in May' -o cluster.svg",
                       "banyan show torus:4x4 --format dot | neato -Tpdf > torus.pdf"});
     return command;
   }
@@ -101,6 +104,7 @@ class ShowCommand : public Command {
 
   // The fabric or plan in a title: of a file, its name without folders.
   std::string shown_source() const {
+    if (!title_.empty()) return harmless(title_);
     std::error_code ignored;
     const bool is_file = std::filesystem::exists(source_.text(), ignored);
     return harmless(is_file ? std::filesystem::path(source_.text()).filename().string() : source_.text());
@@ -111,7 +115,8 @@ class ShowCommand : public Command {
       throw Error(ErrorCode::invalid_input,
                   "'" + source_.text() + "' is a plan; options such as --fail and --boxes are for fabrics");
     }
-    picture::TreeOptions options{.name = shown_source()};
+    picture::TreeOptions options;
+    (title_.empty() ? options.name : options.title) = shown_source();
     if (!trees_.empty()) options.max_trees = parse_count(trees_, "--trees", {.most = kMaxTreesDrawn});
     const schedule::ScheduleFile file = answer::read_valid_plan(source_.text());
     if (!root_.empty()) options.root = fabric::parse_rank(root_, file.schedule.fabric(), "--root");
@@ -119,7 +124,7 @@ class ShowCommand : public Command {
   }
 
   FabricOption source_;
-  std::string output_, format_, root_, trees_;
+  std::string output_, format_, title_, root_, trees_;
   bool json_ = false;
 };
 

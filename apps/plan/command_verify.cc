@@ -18,14 +18,16 @@ class VerifyCommand : public Command {
  public:
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("verify", "Prove that a plan delivers what it promises.");
-    command.word("PLAN", &plan_, "a plan file, as 'banyan plan -o' writes it").is_required = true;
+    OptionSyntax& plan = command.word("PLAN", &plan_, "a plan file, as 'banyan plan -o' writes it");
+    plan.is_required = true;
+    plan.paths = OptionSyntax::Paths::files;
     fabric_.declare(command, "FABRIC", FabricOption::Place::optional);
     command.flag("--json", json_, "print one JSON object");
     command.examples({"banyan verify plan.json", "banyan verify plan.json dgx-h100:8",
                       "banyan verify plan.json dgx-h100:8 --fail gpu3-ib0 --json"});
-    command.notes(
-        {"Exit code: 0 valid, 1 not valid (the reason is printed), 2 no such file, not a plan file, or a plan "
-         "for another fabric than the one given."});
+    command.exit_codes({{"0", "valid"},
+                        {"1", "not valid (the reason is printed)"},
+                        {"2", "no such file, not a plan file, or a plan for another fabric than the one given"}});
     return command;
   }
 

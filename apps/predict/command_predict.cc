@@ -29,6 +29,14 @@ struct Texts {
   bool unfolded = false, json = false;
 };
 
+std::vector<Meaning> exits_of_a_simulation(const char* no = nullptr) {
+  std::vector<Meaning> codes = {{"0", "success"}};
+  if (no != nullptr) codes.push_back({"1", no});
+  codes.push_back({"2", "bad input"});
+  codes.push_back({"130", "ended by Ctrl-C: what was printed is no result"});
+  return codes;
+}
+
 double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 class PredictCommand : public Command {
@@ -39,6 +47,9 @@ class PredictCommand : public Command {
     OptionSyntax& what =
         command.word("WHAT", &texts_.what, "plan files, or a collective and a fabric, whose plans are then compared");
     what.takes_rest = true;
+    what.values = planned_collectives();
+    for (std::string& spec : fabric_specs()) what.values.push_back(std::move(spec));
+    what.paths = OptionSyntax::Paths::files;
     command.option("--bytes", &texts_.bytes, "SIZE", "size of the whole buffer, gathered or reduced (default 1GiB)");
     command.option("--sweep", &texts_.sweep, "FROM:TO", "a table over sizes that double, with the best plan for each")
         .excludes = {"--bytes"};
@@ -49,6 +60,7 @@ class PredictCommand : public Command {
     command.flag("--unfolded", texts_.unfolded, "simulate every message, without merging identical ones");
     command.option("--html", &texts_.html, "FILE", "write a page with links by load and throughput by size");
     command.option("-o,--output", &texts_.output, "FILE", "write the prediction as JSON");
+    command.flag("--list", lists_, "list the models and the devices of 'predict train', and the planners");
     command.flag("--json", texts_.json, "print one JSON object");
     command.examples({"banyan predict plan.json --bytes 1GiB", "banyan predict plan.json other.json --sweep 1KiB:4GiB",
                       "banyan predict allreduce dgx-a100:8 --sweep 1KiB:1GiB",
@@ -59,7 +71,8 @@ class PredictCommand : public Command {
     command.notes(
         {"Slices move along all trees at once and links are shared max-min fairly. A message costs --alpha "
          "before its first byte and the latency of its links after its last. Ctrl-C ends a long simulation; what is "
-         "printed then is no result, and the exit code is 130."});
+         "printed then is no result."});
+    command.exit_codes(exits_of_a_simulation());
     train_ = &command.command("train", "Simulate a training step of a transformer.");
     declare_train_options(*train_, train_options_);
     declare_job_options(*train_, job_texts_);
@@ -72,6 +85,7 @@ class PredictCommand : public Command {
          "    --dp 128 --global-batch 2048 --sequence-parallel --zero 1 --what-if",
          "banyan predict train --layers 24 --hidden 2048 --dp 8 --global-batch 32 --fabric dgx-a100:1 \\",
          "    --html step.html"});
+    train_->exit_codes(exits_of_a_simulation("the step does not fit into memory"));
     job_ = &command.command("job", "Simulate traces and other jobs: GOAL, Chakra, PyTorch, several at once.");
     declare_traced_job_options(*job_, traced_texts_);
     declare_job_options(*job_, job_texts_);
@@ -79,6 +93,7 @@ class PredictCommand : public Command {
                     "banyan predict job --chakra traces/llama --groups groups.json --fabric dgx-a100:4 --what-if",
                     "banyan predict job --kineto rank0.json,rank1.json --fabric dgx-a100:1 --html report.html",
                     "banyan predict job --jobs jobs.json --fabric dgx-a100:16 --placement round-robin"});
+    job_->exit_codes(exits_of_a_simulation());
     calibrate_ =
         &command.command("calibrate", "Fit costs to measured collectives, or devices to measured training steps.");
     declare_calibrate_options(*calibrate_, calibrate_texts_);
@@ -98,6 +113,10 @@ class PredictCommand : public Command {
       if (*output != "-") continue;
       output->clear();
       *json = true;
+    }
+    if (lists_ && !train_->was_chosen()) {
+      terminal.print(list_predictable(terminal, texts_.json ? ListForm::json : ListForm::text));
+      return ExitCode::success;
     }
     if (train_->was_chosen()) return run_train(terminal);
     if (job_->was_chosen()) return run_traced_job(terminal, traced_texts_, job_texts_);

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "apps/lists.h"
 #include "apps/plan/watched_simulation.h"
 #include "banyan/answer/planned_collectives.h"
 #include "banyan/base/file.h"
@@ -112,25 +113,35 @@ std::string format_places(const JobQuestion& question, const Terminal& terminal)
 
 void declare_job_options(CommandSyntax& command, JobTexts& texts) {
   command.group("Fabric and placement");
-  command.option("--fabric", &texts.fabric, "FABRIC", "the fabric: a spec such as dgx-a100:64, a file, or text");
-  command.option("--placement", &texts.placement, "RULE", "packed, random or round-robin over boxes (default packed)");
+  OptionSyntax& fabric =
+      command.option("--fabric", &texts.fabric, "FABRIC", "the fabric: a spec such as dgx-a100:64, a file, or text");
+  fabric.values = fabric_specs();
+  fabric.paths = OptionSyntax::Paths::files;
+  command.option("--placement", &texts.placement, "RULE", "packed, random or round-robin over boxes (default packed)")
+      .values = {"packed", "random", "round-robin"};
   command.option("--seed", &texts.seed, "N", "seed of random placement (default 1)");
   command.group("Links that change");
   command.option("--event", &texts.events, "EVENT",
                  "what happens to a cable: '10ms a-b=10GB/s', '10ms a-b fail' or '20ms a-b returns' (repeatable)");
-  command.option("--on-failure", &texts.on_failure, "WHAT",
-                 "what transfers on a failed cable do: stop until it returns, move to other paths, or fail with their "
-                 "job (default stop)");
+  command
+      .option("--on-failure", &texts.on_failure, "WHAT",
+              "what transfers on a failed cable do: stop until it returns, move to other paths, or fail with their "
+              "job (default stop)")
+      .values = {"stop", "move", "fail"};
   command.group("Collectives and accuracy");
   command.option("--eager", &texts.eager, "SIZE",
                  "messages up to this size begin before their receive does (default 64KiB)");
   command.option("--costs", &texts.costs, "FILE", "measured collectives, as 'predict calibrate' writes them");
-  command.option("--algorithm", &texts.algorithm, "NAME",
-                 "algorithm of collectives: rings (default), forest, or a baseline of 'plan --compare'");
-  command.option(
-      "--collectives", &texts.collectives, "HOW",
-      "flow: a collective is one flow (default); messages: all that its plan sends, which is slower, folds no ranks "
-      "and takes no --costs");
+  command
+      .option("--algorithm", &texts.algorithm, "NAME",
+              "algorithm of collectives: rings (default), forest, or a baseline of 'plan --compare'")
+      .values = algorithm_names();
+  command
+      .option("--collectives", &texts.collectives, "HOW",
+              "flow: a collective is one flow (default); messages: all that its plan sends, which is slower, folds no "
+              "ranks "
+              "and takes no --costs")
+      .values = {"flow", "messages"};
   command.option("--window", &texts.window, "TIME",
                  "treat flows that end within TIME of each other as ending together: faster, less exact");
   command.flag("--unfolded", texts.unfolded, "simulate every rank, without merging identical ones");

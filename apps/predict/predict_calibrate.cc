@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "apps/lists.h"
 #include "apps/predict/predict_train.h"
 #include "apps/report.h"
 #include "banyan/base/file.h"
@@ -328,12 +329,14 @@ void declare_calibrate_options(CommandSyntax& command, CalibrateTexts& texts) {
   OptionSyntax& files =
       command.word("FILE", &texts.files, "logs of nccl-tests or CSV of a collective, or CSV rows of training steps");
   files.is_required = files.takes_rest = true;
+  files.paths = OptionSyntax::Paths::files;
   command.group("Options");
   command.option("-o,--output", &texts.output, "FILE", "write what was found: a file for --costs, or for --devices");
   command.flag("--json", texts.json, "print one JSON object");
   command.group("Measured collectives (curves)");
   command.option("--ranks", &texts.ranks, "N", "ranks that took part, where the log does not say");
-  command.option("--collective", &texts.collective, "NAME", "which collective (default allreduce)");
+  command.option("--collective", &texts.collective, "NAME", "which collective (default allreduce)").values =
+      planned_collectives();
   command.option(
       "--link", &texts.link, "BANDWIDTH",
       "bandwidth of a rank's link (over boxes: of a box's cards together) on which it was measured, so that the "
@@ -341,12 +344,15 @@ void declare_calibrate_options(CommandSyntax& command, CalibrateTexts& texts) {
   command.flag("--in-place", texts.in_place, "use the second column of times");
   command.group("Measured training steps (rows)");
   command.option("--check", &texts.checks, "FILE", "rows that are not fitted, only predicted").takes_rest = true;
-  command.option("--gpu", &texts.gpu, "NAME", "the device (default a100-80g)");
+  command.option("--gpu", &texts.gpu, "NAME", "the device (default a100-80g)").values = device_names();
   command.option("--devices", &texts.devices, "FILE", "devices that add to those built in");
-  command.option("--recompute", &texts.recompute, "WHAT",
-                 "for rows that do not say: none, selective, full, or auto, which is what fits best (default)");
+  command
+      .option("--recompute", &texts.recompute, "WHAT",
+              "for rows that do not say: none, selective, full, or auto, which is what fits best (default)")
+      .values = {"none", "selective", "full", "auto"};
   command.option("--vocab", &texts.vocab, "N", "size of the vocabulary (default 50257)");
-  command.option("--precision", &texts.precision, "TYPE", "fp16, bf16, fp32 or fp8 (default fp16)");
+  command.option("--precision", &texts.precision, "TYPE", "fp16, bf16, fp32 or fp8 (default fp16)").values = {
+      "fp16", "bf16", "fp32", "fp8"};
   command.option("--box", &texts.box, "N", "devices in a box (default: the device's usual one)");
   command.option("--scale-up", &texts.scale_up, "BANDWIDTH", "bandwidth of a device's links inside a box");
   command.option("--network", &texts.network, "BANDWIDTH", "bandwidth of a device's share of its box's NICs");

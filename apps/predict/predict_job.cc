@@ -4,6 +4,7 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 
+#include "apps/lists.h"
 #include "apps/predict/jobs_file.h"
 #include "apps/report.h"
 #include "banyan/base/file.h"
@@ -199,12 +200,13 @@ JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJo
 }  // namespace
 
 void declare_traced_job_options(CommandSyntax& command, TracedJobTexts& texts) {
-  command.word("TRACE", &texts.goal, "a job in GOAL (LogGOPSim, ATLAHS)");
+  command.word("TRACE", &texts.goal, "a job in GOAL (LogGOPSim, ATLAHS)").paths = OptionSyntax::Paths::files;
   command.group("Jobs");
   command.option("--jobs", &texts.jobs, "FILE", "several jobs with places, times and tenants");
   command.flag("--no-check", texts.no_check, "simulate without looking for mismatches first");
   command.group("Chakra traces");
-  command.option("--chakra", &texts.chakra, "PREFIX", "Chakra traces PREFIX.0.et, PREFIX.1.et, ...");
+  command.option("--chakra", &texts.chakra, "PREFIX", "Chakra traces PREFIX.0.et, PREFIX.1.et, ...").paths =
+      OptionSyntax::Paths::files;
   command.option("--groups", &texts.groups, "FILE", "process groups as JSON");
   command.flag("--data-dependencies-only", texts.no_control,
                "leave out control dependencies, as older ASTRA-sim feeders do");
@@ -213,11 +215,17 @@ void declare_traced_job_options(CommandSyntax& command, TracedJobTexts& texts) {
   command.option("--memory-bandwidth", &texts.memory, "RATE", "bytes/s for nodes without a duration");
   command.option("--dimensions", &texts.dimensions, "LIST", "sizes of the logical dimensions of old traces, 2,4");
   command.group("PyTorch traces");
-  command.option("--kineto", &texts.kineto, "LIST", "PyTorch traces (Kineto), one for each rank");
-  command.option("--host", &texts.host, "LIST", "PyTorch host traces beside them, in the same order");
+  for (OptionSyntax* const files :
+       {&command.option("--kineto", &texts.kineto, "LIST", "PyTorch traces (Kineto), one for each rank"),
+        &command.option("--host", &texts.host, "LIST", "PyTorch host traces beside them, in the same order")}) {
+    files->paths = OptionSyntax::Paths::files;
+    files->is_list = true;
+  }
   command.group("Device");
-  command.option("--gpu", &texts.gpu, "NAME",
-                 "take link efficiency and message cost from this device (default: full bandwidth, 5 us)");
+  command
+      .option("--gpu", &texts.gpu, "NAME",
+              "take link efficiency and message cost from this device (default: full bandwidth, 5 us)")
+      .values = device_names();
   command.option("--devices", &texts.devices, "FILE",
                  "devices that add to those built in, for --gpu and training steps of --jobs");
   command.group("Options");

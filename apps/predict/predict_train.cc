@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
+#include "apps/lists.h"
 #include "banyan/predict/train/layers.h"
 
 namespace banyan::app {
@@ -86,8 +87,10 @@ std::string mends_in_words(const predict::MemoryReport& memory) {
 
 void declare_train_options(CommandSyntax& command, TrainOptions& options) {
   command.group("Model");
-  command.option("--model", parse_into(options.model, predict::train_model), "NAME",
-                 "gpt3-175b, megatron-18.4b, llama3-405b, mixtral-8x7b, ...");
+  command
+      .option("--model", parse_into(options.model, predict::train_model), "NAME",
+              "gpt3-175b, megatron-18.4b, llama3-405b, mixtral-8x7b, ...")
+      .values = model_names();
   command.option("--layers", count_into(options.layers), "N",
                  "a GPT of free shape, or a named model with other layers");
   command.option("--hidden", count_into(options.hidden), "N", "hidden size");
@@ -102,8 +105,9 @@ void declare_train_options(CommandSyntax& command, TrainOptions& options) {
   command.option("--experts", count_into(options.experts, {0, kMost}), "N", "experts of each layer");
   command.option("--top-k", count_into(options.top_k), "N", "experts that a token goes through (default 2)");
   command.group("Device");
-  command.option("--gpu", &options.gpu, "NAME",
-                 "a100-80g, a100-40g, h100, h200, mi250, v100, tpu-v4 or one of --devices");
+  command
+      .option("--gpu", &options.gpu, "NAME", "a100-80g, a100-40g, h100, h200, mi250, v100, tpu-v4 or one of --devices")
+      .values = device_names();
   command.option("--devices", &options.devices, "FILE",
                  "devices that add to those built in; 'predict calibrate' writes one");
   command.group("Parallelism");
@@ -122,12 +126,18 @@ void declare_train_options(CommandSyntax& command, TrainOptions& options) {
   command.option("--accumulate", count_into(options.accumulate, {1, 1'000'000}), "N",
                  "micro-batches in a step, instead of --global-batch");
   command.group("Memory and precision");
-  command.option("--recompute", parse_into(options.recompute, predict::parse_recompute), "WHAT",
-                 "activations: none, selective, full (default none)");
-  command.option("--zero", count_into(options.zero, {0, 3}), "0..3",
-                 "what is sharded over dp: optimizer, gradients, parameters (default 0)");
-  command.option("--precision", parse_into(options.precision, predict::parse_precision), "TYPE",
-                 "fp16, bf16, fp32, fp8 (default bf16, or fp16 where there is none)");
+  command
+      .option("--recompute", parse_into(options.recompute, predict::parse_recompute), "WHAT",
+              "activations: none, selective, full (default none)")
+      .values = {"none", "selective", "full"};
+  command
+      .option("--zero", count_into(options.zero, {0, 3}), "0..3",
+              "what is sharded over dp: optimizer, gradients, parameters (default 0)")
+      .values = {"0", "1", "2", "3"};
+  command
+      .option("--precision", parse_into(options.precision, predict::parse_precision), "TYPE",
+              "fp16, bf16, fp32, fp8 (default bf16, or fp16 where there is none)")
+      .values = {"fp16", "bf16", "fp32", "fp8"};
   command.flag("--fused-attention", options.fused_attention, "scores never go to memory (FlashAttention): the default");
   command.flag("--unfused-attention", options.unfused_attention, "scores go to memory, as before FlashAttention");
   command.flag("--ignore-memory", options.ignore_memory, "predict also what does not fit into memory");
@@ -302,7 +312,7 @@ Json train_setup_json(const TrainSetup& setup, const predict::MemoryReport& memo
   for (const predict::MemoryMend& mend : memory.mends) mends.push_back(mend.option);
   return {{"training", describe(config)},
           {"model", config.model.name},
-          {"parameters", config.model.parameters()},
+          {"parameters", static_cast<uint64_t>(config.model.parameters())},
           {"model_flop", model_flop(config)},
           {"device", setup.device.name},
           {"ranks", config.ranks()},

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/command.h"
+#include "apps/lists.h"
 #include "apps/report.h"
 #include "banyan/run/record/ask.h"
 #include "banyan/run/record/diagnosis.h"
@@ -85,7 +86,7 @@ class DoctorCommand : public Command {
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command =
         program.command("doctor", "Say which rank is late at which call, from the flight records of a run.");
-    command.word("DIR", &folder_, "the folder with the records of all ranks");
+    command.word("DIR", &folder_, "the folder with the records of all ranks").paths = OptionSyntax::Paths::folders;
     command.option("--ask", &asked_, "PID", "ask a running process of the job on this host to write its records");
     command.flag("--json", json_, "print one JSON object");
     command.examples(
@@ -95,9 +96,14 @@ class DoctorCommand : public Command {
          "/tmp/banyan-recorder-<user number>. Copy the records of several hosts into one folder first.",
          "With --ask, a running process of this host is asked, and all ranks of its job write their records. Those of "
          "this "
-         "host are read, from the folder that the process writes to.",
-         "Exit code: 0 nothing is wrong, 1 something is wrong (it is printed), 2 no such folder, no record in "
-         "it, or a broken record."});
+         "host are read, from the folder that the process writes to."});
+    command.exit_codes({{"0", "nothing is wrong"},
+                        {"1", "something is wrong (it is printed)"},
+                        {"2", "no such folder, no record in it, or a broken record"}});
+    command.environment({runtime_variable("BANYAN_RECORDER_DIR")});
+    command.files({{"/tmp/banyan-recorder-UID/",
+                    "the records of the user with this number, where "
+                    "BANYAN_RECORDER_DIR names no other folder"}});
     return command;
   }
 

@@ -4,6 +4,7 @@
 
 #include "apps/command.h"
 #include "apps/fabric_option.h"
+#include "apps/lists.h"
 #include "apps/report.h"
 #include "apps/run/launcher.h"
 #include "banyan/base/file.h"
@@ -29,9 +30,8 @@ class LabCommand : public Command {
                       "banyan lab fail leaf0-spine0", "banyan lab check", "banyan lab down"});
     command.notes(
         {"Every rank and switch becomes a host with a network of its own. Every cable becomes a pair of "
-         "interfaces with the rate of the cable. Needs root. All commands take --name and --json.",
-         "Exit code: 0 success, 1 check: a link is slower than it should be, 2 bad input. Of run: 0 all have "
-         "succeeded, else that of the first program that failed."});
+         "interfaces with the rate of the cable. Needs root. All commands take --name and --json."});
+    command.files({{"/run/banyan/labs/NAME/", "a lab that is up"}});
     up_ = &add(command, "up", "Set up a fabric.");
     fabric_.declare(*up_, "FABRIC", FabricOption::Place::required);
     up_->option("--scale", &scale_, "FACTOR", "multiply all bandwidths, as 1/1000 (default 1)");
@@ -46,10 +46,17 @@ class LabCommand : public Command {
     run_->takes_program();
     run_->examples({"banyan lab run -- ./allreduce", "banyan lab run --rank 2 -- ip route",
                     "banyan lab run --no-prefix -- banyan bench allreduce --sizes 64MiB"});
+    run_->exit_codes({{"0", "all programs have succeeded"},
+                      {"2", "bad input"},
+                      {"N", "that of the first program that failed, or 128 + signal when it was killed"}});
+    run_->environment(runtime_variables());
     status_ = &add(command, "status", "Show hosts and cables.");
     status_->examples({"banyan lab status", "banyan lab status --json   # what programs in the lab get"});
     check_ = &add(command, "check", "Measure every link by a TCP connection.");
     check_->examples({"banyan lab check"});
+    check_->exit_codes({{"0", "every link is as fast as it should be"},
+                        {"1", "a link is slower, and has not been cut"},
+                        {"2", "bad input"}});
     fail_ = &add(command, "fail", "Cut a cable.");
     heal_ = &add(command, "heal", "Mend a cable that was cut.");
     for (CommandSyntax* const verb : {fail_, heal_}) {

@@ -5,6 +5,7 @@
 #include "apps/collective_option.h"
 #include "apps/command.h"
 #include "apps/fabric_option.h"
+#include "apps/lists.h"
 #include "apps/plan/plan_progress.h"
 #include "apps/predict/run_prediction.h"
 #include "apps/report.h"
@@ -45,11 +46,14 @@ class RunCommand : public Command {
     command.option("-n,--processes", &texts_.processes, "RANKS",
                    "number of processes (default: all ranks of the fabric, or 4)");
     command.option("--bytes", &texts_.bytes, "SIZE", "size of the whole buffer, gathered or reduced (default 16MiB)");
-    command.option("--type", &texts_.type, "TYPE",
-                   "int8 to int64, uint8 to uint64, float16, bfloat16, float32 or float64 (default float32)");
-    command.option("--op", &texts_.op, "OP",
-                   "sum, prod, min, max, avg; of integers also band, bor or bxor (default sum)");
-    command.option("--transport", &texts_.transport, "KIND", "shm or tcp (default shm)");
+    command
+        .option("--type", &texts_.type, "TYPE",
+                "int8 to int64, uint8 to uint64, float16, bfloat16, float32 or float64 (default float32)")
+        .values = element_types();
+    command
+        .option("--op", &texts_.op, "OP", "sum, prod, min, max, avg; of integers also band, bor or bxor (default sum)")
+        .values = reductions();
+    command.option("--transport", &texts_.transport, "KIND", "shm or tcp (default shm)").values = {"shm", "tcp"};
     command.option("--slice", &texts_.slice, "SIZE", "piece that moves at once along a tree (default 128KiB)");
     command.option("--repeat", &texts_.repeat, "TIMES", "timed executions, after one that is checked (default 5)");
     command.option("--timeout", &texts_.timeout, "SECONDS", "give up after this time (default 60)");
@@ -71,12 +75,14 @@ class RunCommand : public Command {
     command.notes(
         {"A collective: the fabric gives the shape of the trees. The bytes move through the memory or the loopback of "
          "this machine, so the measured times are those of this machine; only the bytes on each link can be compared "
-         "with a prediction for the fabric. With -n below the number of ranks of the fabric, the first n take part. "
-         "Exit "
-         "code: 0 every element is right, 1 some are wrong, 2 bad input.",
+         "with a prediction for the fabric. With -n below the number of ranks of the fabric, the first n take part.",
          "A program: the words after -- are started once for each rank, with RANK, WORLD_SIZE, LOCAL_RANK, "
-         "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and BANYAN_SECRET set. When one fails, the others are ended. Exit "
-         "code: 0 all have succeeded, else that of the first that failed, or 128 + signal when it was killed."});
+         "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and BANYAN_SECRET set. When one fails, the others are ended."});
+    command.exit_codes({{"0", "every element is right; all programs have succeeded"},
+                        {"1", "some elements are wrong"},
+                        {"2", "bad input"},
+                        {"N", "that of the first program that failed, or 128 + signal when it was killed"}});
+    command.environment(runtime_variables());
     return command;
   }
 

@@ -25,12 +25,31 @@ namespace {
 constexpr double kLongest = 365.0 * 24 * 3600;
 
 // All that anything reads, the tests too; settings_test.cc compares them with the sources.
-constexpr const char* kVariables[] = {
-    "BANYAN_ADDRESS",      "BANYAN_ALONE",      "BANYAN_CHECKSUMS", "BANYAN_CONNECTIONS", "BANYAN_CROWDED",
-    "BANYAN_DUMP_SIGNAL",  "BANYAN_FABRIC",     "BANYAN_HOST_ID",   "BANYAN_ISA",         "BANYAN_JOIN_TIMEOUT",
-    "BANYAN_LAB",          "BANYAN_LOG",        "BANYAN_LOG_FILE",  "BANYAN_METRICS",     "BANYAN_PLAN",
-    "BANYAN_RECORDER_DIR", "BANYAN_RENDEZVOUS", "BANYAN_ROUTES",    "BANYAN_SECRET",      "BANYAN_SECRET_FILE",
-    "BANYAN_SLICE",        "BANYAN_TIMEOUT",    "BANYAN_TRANSPORT", "BANYAN_ZERO_COPY"};
+constexpr Variable kVariables[] = {
+    {"BANYAN_ADDRESS", "the address at which the other hosts reach this one"},
+    {"BANYAN_ALONE", "1: no warning when there is no launcher"},
+    {"BANYAN_CHECKSUMS", "1: bytes that go by TCP are checked against what was sent; on all ranks or none"},
+    {"BANYAN_CONNECTIONS", "TCP connections to each peer for what has no route of its own, 1 to 16 (default 1)"},
+    {"BANYAN_CROWDED", "1: waiting ranks give up their core at once, for machines on which others need the cores"},
+    {"BANYAN_DUMP_SIGNAL", "the signal at which a process writes its flight records (default USR1); none: no signal"},
+    {"BANYAN_FABRIC", "the network, for planning: a file or a spec; the same on all ranks"},
+    {"BANYAN_HOST_ID", "ranks with the same text are on one host (default: of the kernel and its namespaces)"},
+    {"BANYAN_ISA", "portable, avx2 or avx512: kernels no better than this"},
+    {"BANYAN_JOIN_TIMEOUT", "seconds that all ranks have to come (default 300)"},
+    {"BANYAN_LAB", "the description of the lab that the process runs in; 'banyan lab run' sets it"},
+    {"BANYAN_LOG", "error, warning (default), info or debug: what is written to the log"},
+    {"BANYAN_LOG_FILE", "the file of the log (default: standard error)"},
+    {"BANYAN_METRICS", "a port, a file or a folder at which Prometheus finds the metrics of the process"},
+    {"BANYAN_PLAN", "a plan file that is used for its collective, at every size"},
+    {"BANYAN_RECORDER_DIR", "the folder of the flight records (default /tmp/banyan-recorder-UID)"},
+    {"BANYAN_RENDEZVOUS", "where ranks meet: tcp://HOST:PORT or file:///FOLDER"},
+    {"BANYAN_ROUTES", "a file that says which pair of addresses takes which path through the fabric"},
+    {"BANYAN_SECRET", "a text that processes of several hosts share, by which they believe each other"},
+    {"BANYAN_SECRET_FILE", "a file with that text"},
+    {"BANYAN_SLICE", "the piece that moves at once over connections, such as 64KiB; the same on all ranks"},
+    {"BANYAN_TIMEOUT", "seconds that an operation may make no progress (default 300)"},
+    {"BANYAN_TRANSPORT", "auto (default), shm, tcp or ucx; the same on all ranks"},
+    {"BANYAN_ZERO_COPY", "1: TCP sends long pieces out of the buffers themselves"}};
 constexpr std::string_view kOfTests = "BANYAN_TEST_";
 
 // Nothing where it is not set, or empty.
@@ -103,6 +122,8 @@ std::chrono::milliseconds milliseconds_of(double seconds, const std::string& nam
   return std::chrono::milliseconds(std::max<int64_t>(1, std::llround(seconds * 1000)));
 }
 
+std::span<const Variable> variables() { return kVariables; }
+
 std::vector<std::string> unknown_variables(const char* const* environment) {
   constexpr std::string_view kPrefix = "BANYAN_";
   std::vector<std::string> unknown;
@@ -110,10 +131,11 @@ std::vector<std::string> unknown_variables(const char* const* environment) {
     const std::string_view variable = *environment;
     const std::string name(variable.substr(0, variable.find('=')));
     const bool is_ours = name.starts_with(kPrefix) && !name.starts_with(kOfTests);
-    if (!is_ours || std::find(std::begin(kVariables), std::end(kVariables), name) != std::end(kVariables)) continue;
+    const auto is_it = [&](const Variable& known) { return known.name == name; };
+    if (!is_ours || std::any_of(std::begin(kVariables), std::end(kVariables), is_it)) continue;
     // What all names have in common makes none of them near.
     NearestName nearest(name.substr(kPrefix.size()));
-    for (const std::string_view known : kVariables) nearest.offer(known.substr(kPrefix.size()));
+    for (const Variable& known : kVariables) nearest.offer(known.name.substr(kPrefix.size()));
     const std::string& best = nearest.best();
     const std::string hint = best.empty() ? "" : " (did you mean '" + std::string(kPrefix) + best + "'?)";
     unknown.push_back(name + " is no variable of Banyan" + hint);

@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "banyan/run/communicator/communicator.h"
@@ -32,6 +34,12 @@ run::Communicator::Options options_from(const Settings& settings);
 
 // At least one. Throws Error{invalid_input} unless it is above zero and at most a year; `name` is the culprit.
 std::chrono::milliseconds milliseconds_of(double seconds, const std::string& name);
+
+// The variables that anything reads, by name, and their meaning in a few words.
+struct Variable {
+  std::string_view name, meaning;
+};
+std::span<const Variable> variables();
 
 // One line for each variable of `environment` ("NAME=value", a null pointer at the end) that begins with BANYAN_ and
 // that nothing reads: "BANYAN_TRANSPRT is no variable of Banyan (did you mean 'BANYAN_TRANSPORT'?)".

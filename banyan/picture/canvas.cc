@@ -1,5 +1,6 @@
 #include "banyan/picture/canvas.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace banyan::picture {
@@ -59,6 +60,11 @@ double text_width(std::string_view text, double size) {
       ems += static_cast<unsigned char>(c) >= 0x80 ? 1.0 : (c == 'm' || c == 'w' || c == '@' ? 0.9 : 0.62);
   }
   return ems * size;
+}
+
+double title_scale(Extent picture) {
+  constexpr double kPlainWidth = 900, kSlide = 1.4;  // width over height
+  return std::clamp(std::max(picture.width, picture.height * kSlide) / kPlainWidth, 1.0, 2.5);
 }
 
 std::string shortened(std::string_view text, size_t most) {

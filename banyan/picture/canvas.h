@@ -20,6 +20,10 @@ double text_width(std::string_view text, double size);
 // The text, or its beginning and an ellipsis when it has more than `most` characters.
 std::string shortened(std::string_view text, size_t most);
 
+// How much larger titles and legends are than on a small picture: on a slide a large one is made smaller, and they are
+// to be read all the same.
+double title_scale(Extent picture);
+
 std::string number(double value);  // one decimal at most: "12", "-0.5"
 
 class Canvas {

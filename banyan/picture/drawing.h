@@ -4,7 +4,9 @@
 // Small fabrics (up to kMaxDetailed ranks, and grids up to kMaxCables cables) are drawn node by node:
 //
 //   grid      no switches and names like x2y3 or x2y3z1: where the names say; the third dimension goes back obliquely
-//   circle    no switches and one box; ranks of one package stand together, two quads stand as the faces of a cube
+//   circle    no switches, one box, and links alike all around, as in a ring; ranks of one package stand together, two
+//             quads stand as the faces of a cube
+//   spread    no switches and one box, but no known shape: ranks few hops apart stand near one another
 //   groups    boxes whose own switches are joined directly, as in a dragonfly: the boxes whose switches are all joined
 //             to one another are a group, with its switches on a circle and their ranks around them
 //   boxes     everything else: one panel per box, side by side, and above (or between two rows of) panels the switches

@@ -160,6 +160,72 @@ TEST(Drawing, KeepsTheRoutersOfADragonflyGroupTogetherWithRoomBetweenThem) {
   }
 }
 
+// Straight cables that pass behind a node that they do not end at.
+size_t hidden_cables(const Drawing& drawing) {
+  size_t found = 0;
+  for (const Cable& cable : drawing.cables) {
+    if (cable.path.size() != 2) continue;
+    for (uint32_t unit = 0; unit < drawing.units.size(); ++unit) {
+      const Unit& other = drawing.units[unit];
+      if (unit == cable.a || unit == cable.b) continue;
+      // A hundred places along the cable: no code is shared with the layout.
+      for (int step = 1; step < 100; ++step) {
+        const double part = step / 100.0;
+        const double x = cable.path[0].x + part * (cable.path[1].x - cable.path[0].x);
+        const double y = cable.path[0].y + part * (cable.path[1].y - cable.path[0].y);
+        if (std::abs(x - other.middle.x) > other.size.width / 2 || std::abs(y - other.middle.y) > other.size.height / 2)
+          continue;
+        ++found;
+        break;
+      }
+    }
+  }
+  return found;
+}
+
+TEST(Drawing, HidesNoCableBehindANode) {
+  for (const char* spec :
+       {"dragonfly:groups=3,routers=4,hosts=2", "dragonfly:groups=5,routers=4,hosts=2", "random:n=12,links=20",
+        "hypercube:3", "hypercube:4", "kautz:n=24,d=3", "mi250:1", "dgx1-v100:1", "circulant:12,1,3"}) {
+    EXPECT_EQ(hidden_cables(draw(fabric::generate_fabric(spec))), 0u) << spec;
+  }
+}
+
+TEST(Drawing, KeepsTheCircleWhereItIsTheShapeAndSpreadsOthers) {
+  const auto is_circle = [](const char* spec) {
+    const Drawing drawing = draw(fabric::generate_fabric(spec));
+    const Point middle{drawing.size.width / 2, drawing.size.height / 2};
+    const auto radius = [&](const Unit& unit) {
+      return std::hypot(unit.middle.x - middle.x, unit.middle.y - middle.y);
+    };
+    const double first = radius(drawing.units.front());
+    return std::all_of(drawing.units.begin(), drawing.units.end(),
+                       [&](const Unit& unit) { return std::abs(radius(unit) - first) < 1; });
+  };
+  for (const char* spec : {"ring:8", "full:16", "circulant:12,1,3"}) EXPECT_TRUE(is_circle(spec)) << spec;
+  for (const char* spec : {"kautz:n=12,d=2", "random:n=40,links=70", "debruijn:k=2,n=4"}) {
+    EXPECT_FALSE(is_circle(spec)) << spec;
+  }
+}
+
+TEST(Drawing, SpreadsSoThatNeighboursAreNear) {
+  for (const char* spec : {"random:n=40,links=70", "hypercube:4", "kautz:n=24,d=3"}) {
+    const Drawing drawing = draw(fabric::generate_fabric(spec));
+    double all = 0, joined = 0;
+    const auto distance = [&](uint32_t a, uint32_t b) {
+      return std::hypot(drawing.units[a].middle.x - drawing.units[b].middle.x,
+                        drawing.units[a].middle.y - drawing.units[b].middle.y);
+    };
+    const auto count = static_cast<uint32_t>(drawing.units.size());
+    for (uint32_t a = 0; a < count; ++a) {
+      for (uint32_t b = 0; b < a; ++b) all += distance(a, b) / (count * (count - 1) / 2.0);
+    }
+    for (const Cable& cable : drawing.cables)
+      joined += distance(cable.a, cable.b) / static_cast<double>(drawing.cables.size());
+    EXPECT_LT(joined, 0.75 * all) << spec;
+  }
+}
+
 TEST(Drawing, ShowsPackagesAndTheCubeMesh) {
   const Drawing mi250 = draw(fabric::generate_fabric("mi250:1"));
   EXPECT_EQ(std::count_if(mi250.panels.begin(), mi250.panels.end(), [](const Panel& panel) { return panel.inner; }), 8);

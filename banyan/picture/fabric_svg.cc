@@ -24,6 +24,7 @@ class FabricPicture {
     const bool all_alike = std::all_of(drawing_.cables.begin(), drawing_.cables.end(), [&](const Cable& cable) {
       return cable.is_even() && cable.widest() == drawing_.cables.front().widest();
     });
+    scale_ = title_scale(drawing_.size);
     is_mesh_ = all_alike && ranks >= kMeshFrom && drawing_.units.size() == ranks &&
                drawing_.cables.size() == ranks * (ranks - 1) / 2;
   }
@@ -34,13 +35,15 @@ class FabricPicture {
     if (switches > 0) counts += ", " + plural(switches, "switch");
     counts += ", " + plural(fabric_.links().size(), "link");
     const std::string title = name_.empty() ? counts : name_;
-    canvas_.text({kMargin, kMargin}, title, {.size = 18, .anchor = "start", .bold = true});
+    canvas_.text({kMargin, kMargin * scale_}, title, {.size = 18 * scale_, .anchor = "start", .bold = true});
     if (!name_.empty()) {
-      canvas_.text({kMargin, kMargin + 22}, counts, {.size = 13, .colour = "#4A5568", .anchor = "start"});
+      canvas_.text({kMargin, (kMargin + 22) * scale_}, counts,
+                   {.size = 13 * scale_, .colour = "#4A5568", .anchor = "start"});
     }
-    const double page_width = std::max({drawing_.size.width, text_width(title, 18), kLeastWidth});
+    const double page_width = std::max({drawing_.size.width, text_width(title, 18 * scale_), kLeastWidth});
     const double left = kMargin + (page_width - drawing_.size.width) / 2;
-    canvas_.open("g", {{"transform", "translate(" + number(left) + " " + number(kMargin + kTitleHeight) + ")"}});
+    const double top = (kMargin + kTitleHeight) * scale_;
+    canvas_.open("g", {{"transform", "translate(" + number(left) + " " + number(top) + ")"}});
     for (const Panel& panel : drawing_.panels) draw_panel(panel);
     // The cables that stand for all of a full mesh lie on top of the others.
     for (const bool strong : {false, true}) {
@@ -50,7 +53,7 @@ class FabricPicture {
     }
     for (const Unit& unit : drawing_.units) draw_unit(unit);
     canvas_.close("g");
-    const double legend_top = kMargin + kTitleHeight + drawing_.size.height + 24;
+    const double legend_top = top + drawing_.size.height + 24 * scale_;
     const Extent legend = draw_legend({kMargin, legend_top}, page_width);
     const double width = std::max(page_width, legend.width) + 2 * kMargin;
     return canvas_.finish(width, legend_top + legend.height + kMargin / 2,
@@ -77,6 +80,7 @@ class FabricPicture {
   Drawing drawing_;
   Shades shades_;
   bool labelled_ = true, is_mesh_ = false;
+  double scale_ = 1;  // of title and legend
   Canvas canvas_;
 };
 
@@ -229,31 +233,32 @@ std::string FabricPicture::legend_note() const {
 }
 
 Extent FabricPicture::draw_legend(Point corner, double room) {
-  double x = corner.x, y = corner.y + 8, right = corner.x;
+  const double size = 12 * scale_, sample = 34 * scale_, gap = 8 * scale_;
+  double x = corner.x, y = corner.y + gap, right = corner.x;
   const auto make_room = [&](double width) {
     if (x > corner.x && x + width > corner.x + room) {
       x = corner.x;
-      y += 22;
+      y += 22 * scale_;
     }
     right = std::max(right, x + width);
   };
   for (const Shade& shade : shades_.all()) {
-    const double text_room = text_width(shade.label(), 12);
-    make_room(42 + text_room);
+    const double text_room = sample + gap + text_width(shade.label(), size);
+    make_room(text_room);
     canvas_.draw("line", {{"class", "legend"},
                           {"x1", number(x)},
                           {"y1", number(y)},
-                          {"x2", number(x + 34)},
+                          {"x2", number(x + sample)},
                           {"y2", number(y)},
                           {"stroke", shade.colour},
                           {"stroke-width", number(std::max(width_of(shade.most), 1.0))}});
-    canvas_.text({x + 42, y}, shade.label(), {.anchor = "start"});
-    x += 42 + text_room + 24;
+    canvas_.text({x + sample + gap, y}, shade.label(), {.size = size, .anchor = "start"});
+    x += text_room + 3 * gap;
   }
   const std::string note = legend_note();
-  make_room(text_width(note, 12));
-  canvas_.text({x, y}, note, {.colour = "#4A5568", .anchor = "start"});
-  return {right - corner.x, y - corner.y + 12};
+  make_room(text_width(note, size));
+  canvas_.text({x, y}, note, {.size = size, .colour = "#4A5568", .anchor = "start"});
+  return {right - corner.x, y - corner.y + size};
 }
 
 }  // namespace

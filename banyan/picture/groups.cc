@@ -138,9 +138,19 @@ std::vector<std::array<uint32_t, 3>> grid_places(const Fabric& fabric) {
   return places;
 }
 
-Ring ring_of(size_t count, Extent thing, double turn, double gap) {
+bool looks_alike_all_around(size_t count, const Pairs& pairs) {
+  std::set<std::pair<uint32_t, uint32_t>> known;
+  for (const auto& [a, b] : pairs) known.insert(std::minmax(a, b));
+  const auto next = [&](uint32_t thing) { return static_cast<uint32_t>((thing + 1) % count); };
+  return std::all_of(known.begin(), known.end(), [&](const auto& pair) {
+    return known.contains(std::minmax(next(pair.first), next(pair.second)));
+  });
+}
+
+Ring ring_of(size_t count, Extent thing, double turn, double gap, double least_radius) {
   const double diagonal = std::hypot(thing.width + gap, thing.height + gap);
-  const double radius = count == 1 ? 0 : diagonal / (2 * std::sin(std::numbers::pi / static_cast<double>(count)));
+  const double around = diagonal / (2 * std::sin(std::numbers::pi / static_cast<double>(count)));
+  const double radius = count == 1 ? 0 : std::max(around, least_radius);
   Ring ring;
   Point least{HUGE_VAL, HUGE_VAL}, most{-HUGE_VAL, -HUGE_VAL};
   for (size_t i = 0; i < count; ++i) {

@@ -77,10 +77,13 @@ class LayoutMaker {
 
   bool place_on_grid();
   void place_groups(const std::vector<std::vector<uint32_t>>& groups);
-  Extent place_group(const std::vector<uint32_t>& group, Point corner);
+  void turn_groups(const std::vector<std::vector<uint32_t>>& groups, const Ring& ring, Extent size);
+  size_t hidden_cables() const;
+  Extent place_group(const std::vector<uint32_t>& group, Point corner, double turn = 0);
   Extent place_direct(const std::vector<NodeId>& nodes, Point corner, const std::vector<NodeId>& inside);
   Extent place_packages(const std::vector<std::vector<NodeId>>& packages, Point corner);
   Extent place_quads(const std::vector<std::vector<NodeId>>& quads, Point corner);
+  bool spread_out(const std::vector<NodeId>& nodes);
   Extent place_on_circle(const std::vector<NodeId>& nodes, Point corner, const std::vector<NodeId>& inside);
   Extent place_row(const std::vector<NodeId>& nodes, Point corner, double width);
   Extent row_extent(const std::vector<NodeId>& nodes) const;
@@ -157,28 +160,76 @@ void LayoutMaker::place_groups(const std::vector<std::vector<uint32_t>>& groups)
     if (groups.size() > 1) drawing_.panels.push_back({.corner = corner, .size = panel});
   }
   drawing_.size = ring.size;
+  turn_groups(groups, ring, largest);
+}
+
+// Turns one group after the other to where the fewest cables pass behind a node, from several starts.
+void LayoutMaker::turn_groups(const std::vector<std::vector<uint32_t>>& groups, const Ring& ring, Extent size) {
+  constexpr int kStarts = 12, kRounds = 3, kTurns = 40;
+  const auto place = [&](size_t group, int turn) {
+    const Point corner{ring.middles[group].x - size.width / 2, ring.middles[group].y - size.height / 2};
+    place_group(groups[group], corner, static_cast<double>(turn) / kTurns);
+  };
+  std::vector<int> turns(groups.size(), 0), best = turns;
+  size_t least = hidden_cables();
+  for (int start = 0; start < kStarts && least > 0; ++start) {
+    for (size_t group = 0; group < groups.size(); ++group) {
+      turns[group] = start * (static_cast<int>(group) * 7 + 11) % kTurns;  // anywhere
+      place(group, turns[group]);
+    }
+    for (size_t step = 0; step < kRounds * groups.size() && least > 0; ++step) {
+      const size_t group = step % groups.size();
+      size_t fewest = SIZE_MAX;
+      for (int turn = 0; turn < kTurns && fewest > 0; ++turn) {
+        place(group, turn);
+        const size_t hidden = hidden_cables();
+        if (hidden >= fewest) continue;
+        fewest = hidden;
+        turns[group] = turn;
+      }
+      place(group, turns[group]);
+      if (fewest >= least) continue;
+      least = fewest;
+      best = turns;
+    }
+  }
+  for (size_t group = 0; group < groups.size(); ++group) place(group, best[group]);
+}
+
+// How often a straight cable passes behind a node, or nearly so.
+size_t LayoutMaker::hidden_cables() const {
+  size_t found = 0;
+  for (const Cable& cable : drawing_.cables) {
+    const Point from = drawing_.units[cable.a].middle, to = drawing_.units[cable.b].middle;
+    for (uint32_t node = 0; node < drawing_.units.size(); ++node) {
+      const Unit& other = drawing_.units[node];
+      const Extent thing{other.size.width + kGap / 2, other.size.height + kGap / 2};
+      found += node != cable.a && node != cable.b && passes_through(from, to, other.middle, thing) ? 1 : 0;
+    }
+  }
+  return found;
 }
 
 // The switches of the group on a circle, and around it on a wider one the ranks of each.
-Extent LayoutMaker::place_group(const std::vector<uint32_t>& group, Point corner) {
+Extent LayoutMaker::place_group(const std::vector<uint32_t>& group, Point corner, double turn) {
   std::vector<NodeId> ranks, switches;
   for (const uint32_t box : group) ranks.insert(ranks.end(), boxes_.ranks[box].begin(), boxes_.ranks[box].end());
   for (uint32_t node = 0; node < fabric_.nodes().size(); ++node) {
     const bool is_ours = std::find(group.begin(), group.end(), boxes_.box_of[node]) != group.end();
     if (is_ours && !fabric_.is_rank(NodeId{node})) switches.push_back(NodeId{node});
   }
-  constexpr double kBetweenCircles = 74;
+  constexpr double kBetweenCircles = 84;
   const auto around = [&](const std::vector<NodeId>& nodes) {
     return static_cast<double>(nodes.size()) * spacing(nodes) * 1.15 / (2 * std::numbers::pi);
   };
-  const double inner = switches.size() == 1 ? 0 : std::max(around(switches), 44.0);
-  const double outer = std::max(around(ranks), inner + kBetweenCircles);
+  const double inner = switches.size() == 1 ? 0 : std::max(around(switches), 60.0);
+  const double outer = std::max(1.2 * around(ranks), inner + kBetweenCircles);
   const double half_width = unit(ranks.front()).size.width / 2 + 4, half_height = 16;
   const Point middle{corner.x + outer + half_width, corner.y + outer + half_height};
   const auto put = [&](const std::vector<NodeId>& nodes, double radius) {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const double share = (static_cast<double>(i) + 0.5) / static_cast<double>(nodes.size());
-      const double angle = 2 * std::numbers::pi * share;
+      const double angle = 2 * std::numbers::pi * (share + turn);
       unit(nodes[i]).middle = {middle.x + radius * std::sin(angle), middle.y - radius * std::cos(angle)};
     }
   };
@@ -193,7 +244,32 @@ Extent LayoutMaker::place_direct(const std::vector<NodeId>& nodes, Point corner,
     if (const auto quads = quads_of(fabric_, nodes); !quads.empty()) return place_quads(quads, corner);
     if (const auto packages = packages_of(fabric_, nodes); !packages.empty()) return place_packages(packages, corner);
   }
-  return place_on_circle(nodes, corner, inside);
+  const Extent circle = place_on_circle(nodes, corner, inside);
+  const bool is_alone = inside.empty() && labelled_ && nodes.size() == drawing_.units.size();
+  return is_alone && spread_out(nodes) ? drawing_.size : circle;
+}
+
+// From the circle on which they stand to where a graph of no known shape has fewer crossings. Of all nodes.
+bool LayoutMaker::spread_out(const std::vector<NodeId>& nodes) {
+  std::vector<std::pair<uint32_t, uint32_t>> pairs;
+  for (const Cable& cable : drawing_.cables) pairs.emplace_back(cable.a, cable.b);
+  if (looks_alike_all_around(nodes.size(), pairs)) return false;
+  Ring ring;
+  Point high;
+  Extent thing;
+  for (const NodeId node : nodes) {
+    const Unit& each = unit(node);
+    ring.middles.push_back(each.middle);
+    thing = {std::max(thing.width, each.size.width), std::max(thing.height, each.size.height)};
+    high = {std::max(high.x, each.middle.x), std::max(high.y, each.middle.y)};
+  }
+  const double room = has_arrows_ ? kArrowRoom : kArrowRoom / 2;
+  thing = {thing.width + room, thing.height + room};
+  ring.size = {high.x + thing.width / 2, high.y + thing.height / 2};
+  const Ring best = spread(nodes.size(), pairs, thing, ring);
+  for (size_t i = 0; i < nodes.size(); ++i) unit(nodes[i]).middle = best.middles[i];
+  drawing_.size = best.size;
+  return true;
 }
 
 Extent LayoutMaker::place_packages(const std::vector<std::vector<NodeId>>& packages, Point corner) {
@@ -203,8 +279,12 @@ Extent LayoutMaker::place_packages(const std::vector<std::vector<NodeId>>& packa
     largest = {std::max(largest.width, row.width + 22 * static_cast<double>(package.size() - 1) + kGap),
                row.height + 16};
   }
+  // In one box alone, a cable to the package after the next passes the one between. More boxes would become too large.
+  const double part = 2 * std::numbers::pi / static_cast<double>(packages.size());
+  const bool has_room = boxes_.count() == 1 && packages.size() > 4;
+  const double least_radius = has_room ? 0.75 * std::hypot(largest.width, largest.height) / (1 - std::cos(part)) : 0;
   // In boxes below a switch no two packages stand above one another.
-  const Ring ring = ring_of(packages.size(), largest, boxes_.count() > 1 ? 0.25 : 0.5, 3 * kGap);
+  const Ring ring = ring_of(packages.size(), largest, boxes_.count() > 1 ? 0.25 : 0.5, 3 * kGap, least_radius);
   for (size_t i = 0; i < packages.size(); ++i) {
     const Point place{corner.x + ring.middles[i].x - largest.width / 2,
                       corner.y + ring.middles[i].y - largest.height / 2};

@@ -30,6 +30,15 @@ struct Ring {
   std::vector<Point> middles;
   Extent size;
 };
-Ring ring_of(size_t count, Extent thing, double turn, double gap);
+Ring ring_of(size_t count, Extent thing, double turn, double gap, double least_radius = 0);
+// Whether every thing is joined to those at the same distances around the circle: a ring, a full mesh, a circulant.
+bool looks_alike_all_around(size_t count, const std::vector<std::pair<uint32_t, uint32_t>>& pairs);
+
+// spread.cc: things of this size so that those few hops apart in the graph are near one another, by stress
+// majorization as Graphviz's neato does it, from several starts; or as they stand at the start, where that has fewer
+// crossings and fewer lines behind things. Costs O(count^2 + pairs * (pairs + count)) a start.
+Ring spread(size_t count, const std::vector<std::pair<uint32_t, uint32_t>>& pairs, Extent thing, Ring start);
+// Whether the line passes behind a thing of this size.
+bool passes_through(Point from, Point to, Point middle, Extent thing);
 
 }  // namespace banyan::picture

@@ -81,6 +81,7 @@ PickedTrees pick_trees(const Schedule& schedule, const TreeOptions& options) {
                  " among " + plural(collective.participants().size(), "rank") + ", " +
                  (drawn < chunks ? std::to_string(drawn) + " of the " : std::string()) + plural(chunks, "chunk") +
                  " of " + schedule.fabric().name(root);
+  if (!options.title.empty()) picked.title = options.title;
   for (const Tree& tree : picked.trees) {
     for (const TreeEdge& edge : tree.edges) picked.several_boxes |= edge.crosses_boxes;
   }

@@ -1,9 +1,10 @@
 // Pictures of fabrics and trees, for slides and for understanding: SVG (self-contained) and Graphviz DOT.
 //
-// The layout (drawing.h) is deterministic and needs no other program. Widths and colours of lines follow bandwidth; the
-// colours are told apart by colour-blind people too. Up to 64 ranks carry their names; more are cells in tiles. Every
-// rank, switch, cable and tree edge of an SVG has its full name as a tooltip. Several links between two nodes are one
-// line. DOT has every node of any fabric: its layout is Graphviz's.
+// The layout (drawing.h) is deterministic and needs no other program or library: the one of Graphviz would bring fifty
+// packages with it (cairo, pango, X11), and lay out otherwise on each system. Widths and colours of lines follow
+// bandwidth; the colours are told apart by colour-blind people too. Up to 64 ranks carry their names; more are cells in
+// tiles. Every rank, switch, cable and tree edge of an SVG has its full name as a tooltip. Several links between two
+// nodes are one line. DOT has every node of any fabric: its layout is Graphviz's.
 #pragma once
 
 #include <optional>
@@ -20,7 +21,8 @@ enum class Format : uint8_t { svg, dot };
 std::string draw_fabric(const Fabric& fabric, Format format, const std::string& name = "");
 
 struct TreeOptions {
-  std::string name = {};            // of the plan, for the title
+  std::string name = {};            // of the plan, which the title begins with
+  std::string title = {};           // instead of "plan.json: allgather among 16 ranks, 2 chunks of gpu0"
   std::optional<NodeId> root = {};  // only trees of this root; absent: of the first chunk's root
   size_t max_trees = 4;             // at most so many, side by side
 };

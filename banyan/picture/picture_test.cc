@@ -143,6 +143,18 @@ TEST(FabricPicture, LabelsDoNotOverlap) {
                                 Format::svg));
 }
 
+TEST(FabricPicture, HasATitleThatIsLegibleOnASlide) {
+  for (const char* spec : {"ring:8", "full:64", "random:n=60,links=200", "dgx-a100:64"}) {
+    const std::string picture = draw_fabric(fabric::generate_fabric(spec), Format::svg, spec);
+    const pugi::xml_document document = parse(picture);
+    const double width = document.child("svg").attribute("width").as_double();
+    for (const pugi::xml_node& text : document.child("svg").children("text")) {
+      // As large as 9 points on a slide of 960 points.
+      EXPECT_GE(text.attribute("font-size").as_double() * 960 / width, 9) << spec << ": " << text.text().get();
+    }
+  }
+}
+
 TEST(FabricPicture, HasALegendOfTheBandwidthsWidestFirst) {
   const std::string svg = draw_fabric(fabric::generate_fabric("mi250:2"), Format::svg);
   size_t at = 0;

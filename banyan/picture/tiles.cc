@@ -34,6 +34,7 @@ Grid grid_of(size_t count, double width, double height, size_t lanes, double asp
   double least = HUGE_VAL;
   for (size_t rows = 1; rows <= count; ++rows) {
     Grid grid{.columns = (count + rows - 1) / rows, .rows = rows, .cell_width = width, .cell_height = height};
+    if ((count + grid.columns - 1) / grid.columns < rows) continue;  // the last row would be empty
     grid.lane_room = lanes == 0 || rows == 1 ? 0 : static_cast<double>((rows - 1) * lanes + 1) * kLane;
     // Lanes that take more room than what they lead to are no good drawing either.
     const double crowd = grid.lane_room / (grid.lane_room + width);

@@ -1,5 +1,6 @@
 // Trees as SVG: every tree a card, root on top, levels below each other.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "banyan/picture/drawing.h"
@@ -12,7 +13,6 @@ namespace {
 constexpr double kMargin = 28;
 constexpr double kCardPadding = 18;
 constexpr double kCardHead = 46;
-constexpr double kPageWidth = 1700;   // cards go on in a new row beyond
 constexpr double kUprightFrom = 900;  // a wider row of labels is turned
 
 class TreeCard {
@@ -161,7 +161,7 @@ void TreeCard::draw_node(Canvas& canvas, NodeId node) const {
 }
 
 // One entry for each kind of line that occurs, drawn as it is.
-Extent draw_legend(Canvas& canvas, const PickedTrees& picked, Point corner) {
+Extent draw_legend(Canvas& canvas, const PickedTrees& picked, Point corner, double scale) {
   double x = corner.x;
   for (const bool crosses : {false, true}) {
     for (const bool direct : {true, false}) {
@@ -177,16 +177,38 @@ Extent draw_legend(Canvas& canvas, const PickedTrees& picked, Point corner) {
       canvas.draw("line", {{"class", "legend"},
                            {"x1", number(x)},
                            {"y1", number(corner.y)},
-                           {"x2", number(x + 34)},
+                           {"x2", number(x + 34 * scale)},
                            {"y2", number(corner.y)},
                            {"stroke", crosses ? kVermillion : kBlue},
                            {"stroke-width", "2"},
                            {"stroke-dasharray", direct ? "none" : "6 3"}});
-      canvas.text({x + 42, corner.y}, where + way, {.anchor = "start"});
-      x += 42 + text_width(where + way, 12) + 24;
+      canvas.text({x + 42 * scale, corner.y}, where + way, {.size = 12 * scale, .anchor = "start"});
+      x += 66 * scale + text_width(where + way, 12 * scale);
     }
   }
-  return {x - corner.x, 20};
+  return {x - corner.x, 20 * scale};
+}
+
+// Cards in rows, whatever comes nearest to a slide's shape; both trees of a chunk stand side by side or one above the
+// other.
+size_t cards_in_row(const std::vector<TreeCard>& cards, const PickedTrees& picked) {
+  constexpr double kShape = 1.7;  // width over height
+  Extent largest;
+  for (const TreeCard& card : cards) {
+    largest = {std::max(largest.width, card.size().width + kMargin),
+               std::max(largest.height, card.size().height + kMargin)};
+  }
+  const bool has_pairs = picked.trees.front().gathers && cards.size() > 1 && !picked.trees[1].gathers;
+  const auto misfit = [&](size_t columns) {
+    const size_t rows = (cards.size() + columns - 1) / columns;
+    return std::abs(
+        std::log(static_cast<double>(columns) * largest.width / (static_cast<double>(rows) * largest.height) / kShape));
+  };
+  size_t best = 1;
+  for (size_t columns = has_pairs ? 2 : 1; columns <= cards.size(); columns += has_pairs ? 2 : 1) {
+    if (misfit(columns) < misfit(best)) best = columns;
+  }
+  return best;
 }
 
 }  // namespace
@@ -194,23 +216,26 @@ Extent draw_legend(Canvas& canvas, const PickedTrees& picked, Point corner) {
 std::string trees_as_svg(const Fabric& fabric, const PickedTrees& picked) {
   std::vector<TreeCard> cards;
   for (const Tree& tree : picked.trees) cards.emplace_back(fabric, tree);
-  Canvas canvas;
-  canvas.text({kMargin, kMargin}, picked.title, {.size = 18, .anchor = "start", .bold = true});
-  Point corner{kMargin, kMargin + 30};
-  double width = text_width(picked.title, 18) + 2 * kMargin, row_height = 0;
-  for (const TreeCard& card : cards) {
-    if (corner.x > kMargin && corner.x + card.size().width > kPageWidth) {
-      corner = {kMargin, corner.y + row_height + kMargin};
-      row_height = 0;
-    }
-    card.draw(canvas, corner);
-    corner.x += card.size().width + kMargin;
-    width = std::max(width, corner.x);
-    row_height = std::max(row_height, card.size().height);
+  const size_t columns = cards_in_row(cards, picked);
+  std::vector<Point> corners;
+  Point corner{kMargin, 0};
+  Extent page;
+  for (size_t i = 0; i < cards.size(); ++i) {
+    if (i > 0 && i % columns == 0) corner = {kMargin, page.height + kMargin};
+    corners.push_back(corner);
+    corner.x += cards[i].size().width + kMargin;
+    page = {std::max(page.width, corner.x), std::max(page.height, corner.y + cards[i].size().height)};
   }
-  const Extent legend = draw_legend(canvas, picked, {kMargin, corner.y + row_height + 26});
-  width = std::max(width, legend.width + 2 * kMargin);
-  return canvas.finish(width, corner.y + row_height + 26 + legend.height + kMargin / 2, picked.title);
+  const double scale = title_scale(page);
+  const double top = (kMargin + 30) * scale;
+  Canvas canvas;
+  canvas.text({kMargin, kMargin * scale}, picked.title, {.size = 18 * scale, .anchor = "start", .bold = true});
+  for (size_t i = 0; i < cards.size(); ++i) cards[i].draw(canvas, {corners[i].x, corners[i].y + top});
+  const double bottom = top + page.height + 26 * scale;
+  const Extent legend = draw_legend(canvas, picked, {kMargin, bottom}, scale);
+  const double width =
+      std::max({page.width, text_width(picked.title, 18 * scale) + 2 * kMargin, legend.width + 2 * kMargin});
+  return canvas.finish(width, bottom + legend.height + kMargin / 2, picked.title);
 }
 
 }  // namespace banyan::picture
