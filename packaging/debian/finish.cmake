@@ -6,7 +6,8 @@ endfunction()
 foreach(component ${CPACK_COMPONENTS_ALL})
   string(TOUPPER ${component} COMPONENT)
   set(package ${CPACK_DEBIAN_${COMPONENT}_PACKAGE_NAME})
-  set(share ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/${component}${CPACK_PACKAGING_INSTALL_PREFIX}/share)
+  set(root ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/${component}${CPACK_PACKAGING_INSTALL_PREFIX})
+  set(share ${root}/share)
 
   # Documentation is in the folder of its package, beside the licence and what has changed.
   set(documents ${share}/doc/${package})
@@ -30,4 +31,7 @@ foreach(component ${CPACK_COMPONENTS_ALL})
   if(EXISTS ${share}/zsh/site-functions)
     file(RENAME ${share}/zsh/site-functions ${share}/zsh/vendor-completions)
   endif()
+
+  # Whatever the umask of who packs, and the permissions of the source tree.
+  execute_process(COMMAND chmod -R u=rwX,go=rX ${root} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
