@@ -210,8 +210,11 @@ TEST(Statistics, CountCallsBytesAndTheTimeForWhichARankWasWaitedFor) {
       return "reductions took " + std::to_string(reductions.seconds);
     if (rank != 1 && old.seconds < 0.4) return "the barrier took " + std::to_string(old.seconds);
     if (old.calls != 1 || old.longest_wait_rank != 77) return "an old program was not given what it knows";
-    const bool is_named = rank == 1 || (all.longest_wait_rank == 1 && all.longest_wait > 0.4);
-    if (!is_named) return std::to_string(all.longest_wait_rank) + " for " + std::to_string(all.longest_wait);
+    // Over connections rank 2 may wait for rank 0, which waits itself.
+    const bool is_host = std::getenv("BANYAN_TRANSPORT") == nullptr && std::getenv("BANYAN_TEST_HOSTS") == nullptr;
+    const bool is_named = all.longest_wait_rank == 1 || (!is_host && all.longest_wait_rank == 0);
+    if (rank != 1 && (!is_named || all.longest_wait < 0.4))
+      return std::to_string(all.longest_wait_rank) + " for " + std::to_string(all.longest_wait);
     if (all.reroutes != 0 || all.lost_peers != 0) return "lost";
     if (banyan_comm_get_statistics(comm, "all_red", &all) == BANYAN_SUCCESS) return "took a call that does not exist";
     return banyan_last_error(comm);

@@ -39,30 +39,29 @@ const CallNumbers& CallLog::begin(const Call& call) {
                             .count = count,
                             .counts_hash = begun.numbers[2]});
   });
-  counters_.begin(call.kind, count * size_of(call.type));
   begun.waited_from = {};
   begun.timeout = call.timeout.count() > 0 ? call.timeout : options_.timeout;
   ++under_way_;
+  counters_.begin(call.kind, count * size_of(call.type));
   return begun.numbers;
 }
 
 void CallLog::end_oldest(OperationState state) {
-  const UnderWay& call = calls_[oldest_];
-  const int64_t took = calls_[oldest_].entry.finish(state);
-  if (call.waited_from != TimeSource::TimePoint()) {
-    const auto waited = time_.now() - call.waited_from;
-    counters_.time(kind_of(call.numbers), took >= 0 ? took : std::chrono::nanoseconds(waited).count());
-  } else if (took >= 0) {
-    count_sample(call, took);
-  }
+  UnderWay& call = calls_[oldest_];
+  const int64_t took = call.entry.finish(state);
+  if (took != Recorder::kUntimed) count_time(call, took);
   oldest_ = (oldest_ + 1) % kMostUnderWay;
   --under_way_;
 }
 
-// Long calls are timed always, and stand for themselves.
-void CallLog::count_sample(const UnderWay& call, int64_t nanoseconds) {
+// Apart from the rest, which every call passes. Long calls are timed always, and stand for themselves; so do those that
+// have waited, whose begin may be known from the coarse clock only.
+[[gnu::noinline]] void CallLog::count_time(const UnderWay& call, int64_t nanoseconds) {
   const OperationKind kind = kind_of(call.numbers);
-  if (call.entry.is_long()) {
+  const bool has_waited = call.waited_from != TimeSource::TimePoint();
+  if (nanoseconds < 0 && !has_waited) return;
+  if (nanoseconds < 0) nanoseconds = std::chrono::nanoseconds(time_.now() - call.waited_from).count();
+  if (has_waited || call.entry.is_long()) {
     counters_.time(kind, nanoseconds);
   } else {
     counters_.sample(kind, nanoseconds, under_way_ - 1);

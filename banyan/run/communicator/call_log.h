@@ -84,7 +84,7 @@ class CallLog {
   void write_for_peer(const std::string& why);
 
  private:
-  void count_sample(const UnderWay& call, int64_t nanoseconds);
+  void count_time(const UnderWay& call, int64_t nanoseconds);
   void write(DumpReason reason, const std::string& why);
   std::span<const std::byte> memory() const { return {pages_.data(), Recorder::kMemoryBytes}; }
 

@@ -11,26 +11,33 @@ HostGroup::HostGroup(Segment segment, Exchange::Options options, bool is_oversub
       back_off_(is_oversubscribed_),
       exchange_(segment_, std::move(options)) {}
 
+// The watch is asked after the looks that a peer on another core needs, and then seldom; but it is told when a wait that
+// it knows of ends, so that all of its time is counted.
 void HostGroup::wait(Watch& watch) {
-  constexpr uint32_t kLooksBetweenQuestions = 256;
+  constexpr uint32_t kFirstQuestion = 64, kLooksBetweenQuestions = 256;
   back_off_.begin();
   uint64_t steps = exchange_.steps();
   uint32_t looks = 0;
+  bool is_known = false;
   while (!advance()) {
     if (exchange_.steps() != steps) {
       steps = exchange_.steps();
       back_off_.end();
+      if (std::exchange(is_known, false)) watch.woke();
+      looks = 0;
       continue;
     }
     const bool is_awake = back_off_.pause();
-    if (is_awake && ++looks % kLooksBetweenQuestions != 0) continue;
+    if (is_awake && ++looks != kFirstQuestion && looks % kLooksBetweenQuestions != 0) continue;
     expect_whole();
     watch.waiting_for(exchange_.waiting_for());
+    is_known = true;
     if (is_awake) continue;
     nap([&] { return advance() || exchange_.steps() != steps; });
     watch.woke();
     back_off_.slept();
   }
+  if (is_known) watch.woke();
   back_off_.end();
 }
 

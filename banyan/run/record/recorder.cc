@@ -131,13 +131,13 @@ void Recorder::Entry::wait_for(uint32_t rank) {
 }
 
 int64_t Recorder::Entry::finish(OperationState state) {
-  if (!is_current()) return -1;
-  int64_t took = -1;
+  if (!is_current()) return kUntimed;
+  int64_t took = kUntimed;
   // A rank that failed shows whom it waited for.
   if (is_stamped_) {
     const int64_t end = recorder_->clock_.exact();
     store(record_->end, end);
-    if (is_exact_) took = end - record_->begin;
+    took = is_exact_ ? end - record_->begin : kEndOnly;
     if (state == OperationState::done) store(record_->waits_for, kNoRank);
   } else if (state == OperationState::failed) {
     store(record_->end, recorder_->clock_.exact());

@@ -42,6 +42,8 @@ class Recorder {
   static constexpr uint64_t kExactCount = 4096;
   static constexpr uint64_t kExactEvery = 31;  // a prime, since calls of a program come in patterns
 
+  static constexpr int64_t kUntimed = -1, kEndOnly = -2;
+
   // Whether begin and end of this record were read from the exact clock.
   static bool is_exact(const OperationRecord& record) {
     return record.count >= kExactCount || record.sequence % kExactEvery == 0;
@@ -67,7 +69,8 @@ class Recorder {
     void advance(uint32_t step);
     // Also says that time does not matter now: the end will be stamped. kNoRank: for nobody any more.
     void wait_for(uint32_t rank);
-    // Returns how long it took, in nanoseconds, where the exact clock told of its begin; else -1.
+    // Returns how long it took, in nanoseconds, where the exact clock told of its begin; kUntimed, or kEndOnly where it
+    // told of the end alone.
     int64_t finish(OperationState state = OperationState::done);
     uint64_t sequence() const;  // 0 of no operation
     bool is_long() const;       // of kExactCount elements and more
