@@ -270,6 +270,10 @@ class Pool:
         self._numbers = itertools.count()
         self._folder = tempfile.TemporaryDirectory(prefix="banyan-torch-tests-")
 
+    def warm_up(self):
+        """Starts a process, and before the first one the server, whose imports take seconds; more on a busy machine."""
+        self._workers.append(Worker(self._context, self._folder.name))
+
     def run(self, job):
         """Carries out `job` and returns the outcomes by rank."""
         while len(self._workers) < job.world:
@@ -445,6 +449,11 @@ def _call(job):
                                 timeout=datetime.timedelta(seconds=job.timeout))
     function = getattr(owner, name)
     return getattr(function, "__wrapped__", function)(test, *job.arguments)
+
+
+def warm_up():
+    """Does once what the time of no test should contain."""
+    _pool().warm_up()
 
 
 @functools.lru_cache(maxsize=None)

@@ -91,6 +91,7 @@ def main():
         sys.exit(f"run.py: cannot import the backend: {error}; put the folder of banyan_torch into PYTHONPATH, "
                  "or give --backend gloo")
     print(f"backend {ranks.backend()}, seed {ranks.seed()}", flush=True)
+    ranks.warm_up()
     result = Lines()
     start = time.monotonic()
     tests.run(result)

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from data import all_of, reduced, tensor_of
-from ranks import backend, on_ranks, not_by_gloo, RankTest, run_on_ranks
+from ranks import backend, on_ranks, not_by_gloo, RankTest, run_on_ranks, since
 
 kBanyan = backend() == "banyan"
 kNoticed = 1.0 if kBanyan else 4.0  # seconds until a death is known: Gloo's ranks wait for their timeout of 3 s
@@ -488,3 +488,37 @@ class Ends(FailureTest):
 
     def test_with_a_call_open_that_is_profiled(self):
         self.check("profiled")
+
+
+# ---- by the functions of torch.distributed ---------------------------------------------------------------------------
+
+
+@not_by_gloo("its own words")
+@since(2, 14, "set_timeout, and backends that can be aborted")
+class Ended(RankTest):
+    @on_ranks(2)
+    def test_a_groups_timeout_can_be_changed(self):
+        import banyan_torch
+
+        dist.set_timeout(datetime.timedelta(seconds=1))
+        if self.rank == 1:
+            self.await_mark("gave up")
+            return
+        before = time.monotonic()
+        with self.assertRaises(banyan_torch.TimedOutError):
+            dist.all_reduce(torch.ones(3))
+        self.assertLess(time.monotonic() - before, 10)  # that of the group is 20
+        self.mark("gave up")
+
+    @on_ranks(2)
+    def test_a_group_can_be_aborted(self):
+        import banyan_torch
+
+        if self.rank == 0:
+            self.await_mark("waits")
+            dist.distributed_c10d._abort_process_group()
+            return
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        self.mark("waits")
+        with self.assertRaisesRegex(banyan_torch.AbortedError, "rank 0 aborted"):
+            work.wait()

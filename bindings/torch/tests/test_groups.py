@@ -223,7 +223,7 @@ class Meetings(RankTest):
             self.meet(how, 3)
 
     def run_program(self, *command, environment=None):
-        result = subprocess.run([sys.executable, *command], env={**os.environ, **(environment or {})}, timeout=60,
+        result = subprocess.run([sys.executable, *command], env={**os.environ, **(environment or {})}, timeout=110,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         self.assertEqual(result.returncode, 0, result.stdout)
         return sorted(re.findall(r"rank \d of \d: sum \d+", result.stdout))
