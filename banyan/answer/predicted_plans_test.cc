@@ -18,8 +18,9 @@ class EndsAtOnce : public predict::SimulationObserver {
   bool stop() override { return true; }
 };
 
-std::vector<NamedPlan> plans_on(const std::string& spec, std::initializer_list<const char*> planners) {
-  const Fabric fabric = fabric::generate_fabric(spec);
+// On two boxes of eight.
+std::vector<NamedPlan> plans_of(std::initializer_list<const char*> planners) {
+  const Fabric fabric = fabric::generate_fabric("dgx-a100:2");
   const Collective collective = Collective::make(fabric, {.kind = CollectiveKind::all_reduce});
   std::vector<NamedPlan> plans;
   for (const char* name : planners) {
@@ -29,26 +30,26 @@ std::vector<NamedPlan> plans_on(const std::string& spec, std::initializer_list<c
 }
 
 TEST(PredictedPlans, NamesTheQuickestForEachSize) {
-  const auto plans = plans_on("ring:8@1GB/s", {"ring", "binary-tree"});
+  const auto plans = plans_of({"hierarchical-ring", "binary-tree"});
   const std::vector<Bytes> sizes = {Bytes(64), Bytes(64 << 20)};
   const std::vector<TimedSize> timed = time_sizes(plans, sizes, {});
   ASSERT_EQ(timed.size(), 2);
   EXPECT_EQ(timed[0].best, 1) << "few hops for few bytes";
-  EXPECT_EQ(timed[1].best, 0) << "even links for many";
-  const predict::ReportInput report = report_of(plans, timed, "a ring of 8");
-  EXPECT_THAT(report.prediction.title, StartsWith("allreduce of 64 MiB on a ring of 8, ring"));
+  EXPECT_EQ(timed[1].best, 0) << "NVLink within each box for many";
+  const predict::ReportInput report = report_of(plans, timed, "two boxes");
+  EXPECT_THAT(report.prediction.title, StartsWith("allreduce of 64 MiB on two boxes, hierarchical-ring"));
   EXPECT_EQ(report.points.size(), 4);
   EXPECT_EQ(report.prediction.time, timed[1].timed[0].simulation.time);
 }
 
 TEST(PredictedPlans, StopsWhereItIsInterrupted) {
-  const auto plans = plans_on("ring:8@1GB/s", {"ring", "binary-tree"});
+  const auto plans = plans_of({"hierarchical-ring", "binary-tree"});
   EndsAtOnce observer;
   const std::vector<Bytes> sizes = {Bytes(1 << 20), Bytes(2 << 20)};
   const std::vector<TimedSize> timed = time_sizes(plans, sizes, {.observer = &observer});
   ASSERT_EQ(timed.size(), 1);
   EXPECT_FALSE(timed[0].is_complete());
-  const predict::ReportInput report = report_of(plans, timed, "a ring");
+  const predict::ReportInput report = report_of(plans, timed, "two boxes");
   EXPECT_FALSE(report.prediction.complete);
   EXPECT_TRUE(report.points.empty());
 }
