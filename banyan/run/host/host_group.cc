@@ -11,8 +11,8 @@ HostGroup::HostGroup(Segment segment, Exchange::Options options, bool is_oversub
       back_off_(is_oversubscribed_),
       exchange_(segment_, std::move(options)) {}
 
-// The watch is asked after the looks that a peer on another core needs, and then seldom; but it is told when a wait that
-// it knows of ends, so that all of its time is counted.
+// The watch is asked after the looks that a peer on another core needs, and then seldom. It is told when a wait that it
+// knows of ends, so that all of its time is counted.
 void HostGroup::wait(Watch& watch) {
   constexpr uint32_t kFirstQuestion = 64, kLooksBetweenQuestions = 256;
   back_off_.begin();
