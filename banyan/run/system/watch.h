@@ -14,7 +14,7 @@ class Watch {
   // Called now and then while this rank waits for `rank`, after nothing has moved for a while. Throws the Error with
   // which the operation is to end: the peer died, the time is over, the communicator was aborted.
   virtual void waiting_for(uint32_t rank) = 0;
-  // Called after a sleep that followed waiting_for(): until now nothing had moved.
+  // Called when a wait that waiting_for() told of ends, or goes on after a sleep: nothing had moved until just now.
   virtual void woke() {}
 };
 
