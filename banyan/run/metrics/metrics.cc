@@ -26,26 +26,64 @@ namespace {
 
 constexpr std::chrono::seconds kBetweenFiles{5};
 
-// While threads are started here: they handle no signal of the program. And the server ignores SIGPIPE for the whole
-// process, which is not its business: its threads hold the signal back anyway.
+// While threads are started here: they handle no signal of the program.
 class SignalsAside {
  public:
   SignalsAside() {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
-    sigaction(SIGPIPE, nullptr, &pipe_);
   }
-  ~SignalsAside() {
-    sigaction(SIGPIPE, &pipe_, nullptr);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
+  ~SignalsAside() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   SignalsAside(const SignalsAside&) = delete;
   SignalsAside& operator=(const SignalsAside&) = delete;
 
  private:
   sigset_t before_;
-  struct sigaction pipe_ {};
+};
+
+// Each thread of the server ignores SIGPIPE when it starts, which holds for the whole process and is not its business:
+// it holds the signal back anyway. So what the program has done with the signal is put back once all have started.
+class PipeSignal {
+ public:
+  PipeSignal() {
+    sigaction(SIGPIPE, nullptr, &before_);
+    is_ours_ = before_.sa_handler != SIG_IGN;
+    if (is_ours_) mark();
+  }
+  ~PipeSignal() {
+    if (is_ours_) sigaction(SIGPIPE, &before_, nullptr);
+  }
+  PipeSignal(const PipeSignal&) = delete;
+  PipeSignal& operator=(const PipeSignal&) = delete;
+
+  // Two that start at the same time may be seen as one; then this takes kMost.
+  void wait_for(size_t threads) {
+    constexpr std::chrono::milliseconds kMost{250};
+    constexpr std::chrono::microseconds kPause{100};
+    const auto end = std::chrono::steady_clock::now() + kMost;
+    while (is_ours_ && threads > 0 && std::chrono::steady_clock::now() < end) {
+      struct sigaction now {};
+      sigaction(SIGPIPE, nullptr, &now);
+      if (now.sa_handler == SIG_IGN) {
+        mark();
+        --threads;
+      } else {
+        std::this_thread::sleep_for(kPause);
+      }
+    }
+  }
+
+ private:
+  static void mark() {
+    struct sigaction marked {};
+    marked.sa_handler = [](int) {};
+    marked.sa_flags = SA_RESTART;
+    sigaction(SIGPIPE, &marked, nullptr);
+  }
+
+  struct sigaction before_ {};
+  bool is_ours_ = false;
 };
 
 // Shows the page of one process; never freed, since its threads run until the process ends.
@@ -78,9 +116,11 @@ class Shown {
 
  private:
   void serve(const std::string& endpoint) {
-    constexpr size_t kThreads = 2;
+    constexpr size_t kThreads = 2;  // and one that accepts
+    PipeSignal pipe;
     try {
       server_ = std::make_unique<prometheus::Exposer>(endpoint, kThreads);
+      pipe.wait_for(kThreads + 1);
       server_->RegisterCollectable(page_);
       BANYAN_LOG(info) << "metrics at http://" << endpoint << "/metrics";
     } catch (const std::exception&) {
