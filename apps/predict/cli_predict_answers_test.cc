@@ -1,17 +1,11 @@
 // Answers of `banyan predict` where the answer is no, not known, or needs a word beside it: memory, Ctrl-C, figures of
-// other devices, places, failures; and that every command of docs/predict.md can be tried.
+// other devices, places, failures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "apps/banyan_process.h"
-#include "banyan/base/file.h"
 #include "banyan/predict/report/prediction_json.h"
 
 namespace banyan::app {
@@ -54,20 +48,6 @@ TEST(CliPredictTrain, SaysNoToWhatDoesNotFitIntoMemory) {
   const Outcome anyway = run_banyan(with(kTooLarge, {"--ignore-memory"}));
   EXPECT_EQ(anyway.exit_code, 0) << anyway.err;
   EXPECT_THAT(anyway.out, AllOf(StartsWith("memory"), HasSubstr("does not fit"), HasSubstr("a step:")));
-}
-
-TEST(CliPredictTrain, FitsInTheReadme) {
-  const std::string readme = read_file(BANYAN_SOURCE_DIR "/README.md", 1 << 20);
-  const size_t at = readme.find("banyan predict train --model gpt3-175b");
-  ASSERT_NE(at, std::string::npos);
-  std::istringstream line(readme.substr(at, readme.find('\n', at) - at));
-  Words words;
-  for (std::string word; line >> word && word != "#";) {
-    if (word != "--what-if") words.push_back(word);  // which takes five times as long
-  }
-  const Outcome outcome = run_banyan({words.begin() + 1, words.end()});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("fits: "));
 }
 
 TEST(CliPredictTrain, SaysWhoseFiguresADeviceCarries) {
@@ -207,56 +187,6 @@ TEST(CliPredictCalibrate, NamesColumnsThatItDoesNotUse) {
   const Outcome outcome = run_banyan({"predict", "calibrate", rows, "--quick", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(Json::parse(outcome.out)["notes"], Json::array({"rows.csv: not used are the columns 'MFU'"}));
-}
-
-// The commands of a page, those in blocks between ``` lines, as words; quotes hold a word together, # begins a remark.
-std::vector<Words> commands_of(const std::string& page) {
-  std::ifstream file(std::string(BANYAN_SOURCE_DIR "/") + page);
-  std::vector<Words> commands;
-  bool is_in_block = false;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("```")) is_in_block = !is_in_block;
-    if (!is_in_block || !line.starts_with("banyan ")) continue;
-    std::istringstream text(line.substr(7));
-    Words words;
-    for (std::string word; text >> std::quoted(word) && word != "#";) words.push_back(word);
-    commands.push_back(words);
-  }
-  return commands;
-}
-
-// In a folder of its own, which later commands find the files of earlier ones in.
-void expect_success(Words words, const TemporaryFolder& folder) {
-  for (std::string& word : words) {
-    const bool is_file = std::filesystem::path(word).has_extension() && word.find_first_of(" :,") == std::string::npos;
-    if (word.starts_with("examples/")) {
-      word = BANYAN_SOURCE_DIR "/" + word;
-    } else if (is_file) {
-      word = folder.path(word);
-    }
-  }
-  const Outcome outcome = run_banyan(words);
-  EXPECT_EQ(outcome.exit_code, 0) << ::testing::PrintToString(words) << "\n" << outcome.err;
-}
-
-TEST(CliDocs, CommandsOfPredictCanBeTried) {
-  const TemporaryFolder folder;
-  const std::vector<Words> commands = commands_of("docs/predict.md");
-  for (const Words& words : commands) expect_success(words, folder);
-  EXPECT_GE(commands.size(), 8u);
-}
-
-// All but those that start programs, want root or the records of a run that failed.
-TEST(CliDocs, CommandsOfTheReadmeCanBeTried) {
-  const TemporaryFolder folder;
-  size_t tried = 0;
-  for (const Words& words : commands_of("README.md")) {
-    const bool starts_a_program = std::find(words.begin(), words.end(), "--") != words.end();
-    if (starts_a_program || words.front() == "lab" || words.front() == "doctor") continue;
-    expect_success(words, folder);
-    ++tried;
-  }
-  EXPECT_GE(tried, 15u);
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST(ScheduleFile, KeepsTheOrderOfChunksAndTheirSteps) {
 
 TEST(ScheduleFile, NamesWhatIsWrong) {
   const std::string good = format_schedule(sample());
-  EXPECT_THAT(error_of(""), HasSubstr("plan.json: is not JSON"));
+  EXPECT_THAT(error_of(""), HasSubstr("plan.json: is empty, not JSON"));
   EXPECT_THAT(error_of(good.substr(0, good.size() / 2)), HasSubstr("line"));
   EXPECT_THAT(error_of("[]"), HasSubstr("not an object"));
   EXPECT_THAT(error_of(std::string(100000, '[')), HasSubstr("nested deeper"));
