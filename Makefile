@@ -6,7 +6,7 @@ SEED_SECONDS ?= 60
 COMPARE ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
-export BANYAN_PYTHON ?= /usr/bin/python3
+BANYAN_PYTHON ?= /usr/bin/python3
 # ON: warnings are errors. For those who change Banyan, not for those who use it: compilers to come have other warnings.
 WERROR ?= OFF
 
@@ -77,7 +77,7 @@ deb:
 install-torch:
 	@tools/deps torch
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=ON,banyan_torch_package)
-	tools/install-torch $(BUILD)/python/banyan_torch $(DEST)
+	BANYAN_PYTHON=$(BANYAN_PYTHON) tools/install-torch $(BUILD)/python/banyan_torch $(DEST)
 
 asan tsan:
 	@tools/deps test

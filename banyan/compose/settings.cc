@@ -50,7 +50,9 @@ constexpr Variable kVariables[] = {
     {"BANYAN_TIMEOUT", "seconds that an operation may make no progress (default 300)"},
     {"BANYAN_TRANSPORT", "auto (default), shm, tcp or ucx; the same on all ranks"},
     {"BANYAN_ZERO_COPY", "1: TCP sends long pieces out of the buffers themselves"}};
+// Of our tests and scripts (Makefile, tools/), which a shell may have beside those of a run.
 constexpr std::string_view kOfTests = "BANYAN_TEST_";
+constexpr std::string_view kOfScripts[] = {"BANYAN_CHROOTS", "BANYAN_MIRROR", "BANYAN_PYTHON"};
 
 // Nothing where it is not set, or empty.
 std::optional<std::string> variable(const char* name) {
@@ -130,9 +132,10 @@ std::vector<std::string> unknown_variables(const char* const* environment) {
   for (; *environment != nullptr; ++environment) {
     const std::string_view variable = *environment;
     const std::string name(variable.substr(0, variable.find('=')));
-    const bool is_ours = name.starts_with(kPrefix) && !name.starts_with(kOfTests);
+    if (!name.starts_with(kPrefix) || name.starts_with(kOfTests)) continue;
     const auto is_it = [&](const Variable& known) { return known.name == name; };
-    if (!is_ours || std::any_of(std::begin(kVariables), std::end(kVariables), is_it)) continue;
+    if (std::any_of(std::begin(kVariables), std::end(kVariables), is_it)) continue;
+    if (std::find(std::begin(kOfScripts), std::end(kOfScripts), name) != std::end(kOfScripts)) continue;
     // What all names have in common makes none of them near.
     NearestName nearest(name.substr(kPrefix.size()));
     for (const Variable& known : kVariables) nearest.offer(known.name.substr(kPrefix.size()));

@@ -64,8 +64,13 @@ TEST_F(SettingsTest, FieldsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
 }
 
 TEST_F(SettingsTest, WarnsAboutVariablesThatNothingReads) {
-  const char* const environment[] = {"BANYAN_TRANSPRT=tcp", "BANYAN_TIMEOUT=3", "BANYAN_TEST_SEED=1",
-                                     "PATH=/bin",           "BANYAN_PARROT=1",  nullptr};
+  const char* const environment[] = {"BANYAN_TRANSPRT=tcp",
+                                     "BANYAN_TIMEOUT=3",
+                                     "BANYAN_TEST_SEED=1",
+                                     "PATH=/bin",
+                                     "BANYAN_PARROT=1",
+                                     "BANYAN_PYTHON=python3",
+                                     nullptr};
   EXPECT_THAT(unknown_variables(environment),
               ::testing::ElementsAre("BANYAN_TRANSPRT is no variable of Banyan (did you mean 'BANYAN_TRANSPORT'?)",
                                      "BANYAN_PARROT is no variable of Banyan"));

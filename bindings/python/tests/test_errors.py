@@ -20,7 +20,8 @@ class Mistakes(unittest.TestCase):
         self.expect("not_found", "did you mean 'dgx-a100'", lambda: banyan.Fabric("dgx-a1000:2"))
         self.expect("invalid_input", "line 1", lambda: banyan.Fabric("a <-> b 1XB/s; c -> a"))
         self.expect("invalid_input", "boxes", lambda: banyan.Fabric("dgx-a100:2", boxes=0))
-        self.expect("invalid_input", "boxes is for descriptions of one server", lambda: banyan.Fabric("dgx-a100:2", boxes=2))
+        self.expect("invalid_input", "boxes is for descriptions of one server",
+                    lambda: banyan.Fabric("dgx-a100:2", boxes=2))
         self.expect("not_found", "gpu99", lambda: banyan.Fabric("dgx-a100:2").fail("gpu99"))
         self.expect("invalid_input", "nodes", lambda: banyan.Fabric({"banyan": "fabric/1"}))
         self.expect("invalid_input", "name is empty", lambda: banyan.Fabric(""))
