@@ -50,7 +50,7 @@ class Ddp(ExampleTest):
         wanted = self.losses("whole", self.by_banyan_run("train_ddp.py", *self.training(40, "whole")))
         with free_port() as port:
             output = self.succeed(
-                sys.executable, "-m", "torch.distributed.run", "-r", "9:1", "-t", "9:1", "--nproc_per_node", 2,
+                sys.executable, "-m", "banyan_torch.run", "-r", "9:1", "-t", "9:1", "--nproc_per_node", 2,
                 "--max_restarts=1", "--monitor_interval=0.2", f"--master_port={port}", "--log_dir", self.folder,
                 *examples.python("train_ddp.py", *self.training(
                     40, "restarted", "--die-at", 30, "--checkpoint", os.path.join(self.folder, "model.pt")))[1:])
