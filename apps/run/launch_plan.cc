@@ -68,14 +68,13 @@ LaunchPlan plan_launch(const LaunchRequest& request) {
     const auto first = static_cast<uint32_t>(plan.ranks.size());
     const uint32_t here = std::min(host.slots, size - first);
     for (uint32_t local = 0; local < here; ++local) {
-      plan.ranks.push_back({.host = host.name,
-                            .variables = {{"RANK", std::to_string(first + local)},
-                                          {"WORLD_SIZE", std::to_string(size)},
-                                          {"LOCAL_RANK", std::to_string(local)},
-                                          {"LOCAL_WORLD_SIZE", std::to_string(here)},
-                                          {"MASTER_ADDR", master},
-                                          {"MASTER_PORT", std::to_string(request.port)}},
-                            .number = first + local});
+      Variables variables = {{"RANK", std::to_string(first + local)},
+                             {"WORLD_SIZE", std::to_string(size)},
+                             {"LOCAL_RANK", std::to_string(local)},
+                             {"LOCAL_WORLD_SIZE", std::to_string(here)},
+                             {"MASTER_ADDR", master},
+                             {"MASTER_PORT", std::to_string(request.port)}};
+      plan.ranks.push_back({.host = host.name, .variables = std::move(variables), .number = first + local});
     }
   }
   return plan;

@@ -10,7 +10,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
 #include "banyan/fabric/nccl_box.h"
-#include "banyan/fabric/xml_lines.h"
+#include "banyan/fabric/xml_file.h"
 
 namespace banyan::fabric {
 namespace {
@@ -31,17 +31,10 @@ struct PciObject {
 
 class HwlocReader {
  public:
-  HwlocReader(std::string_view xml, std::optional<Bandwidth> pci) : lines_(xml), pci_(pci) {
-    const pugi::xml_parse_result result =
-        document_.load_buffer(xml.data(), xml.size(), pugi::parse_default, pugi::encoding_utf8);
-    if (!result) {
-      throw Error(ErrorCode::invalid_input, "broken XML: " + lower(result.description()) + "; is the file complete?",
-                  "line " + std::to_string(lines_.of(result.offset)));
-    }
-  }
+  HwlocReader(std::string_view xml, std::optional<Bandwidth> pci) : file_(xml), pci_(pci) {}
 
   NcclBox read() && {
-    const pugi::xml_node root = document_.document_element();
+    const pugi::xml_node root = file_.root();
     for (const pugi::xml_node object : root.children("object")) visit(object, 0);
     if (box_.gpus.empty()) {
       throw bad(root,
@@ -56,9 +49,7 @@ class HwlocReader {
   }
 
  private:
-  Error bad(pugi::xml_node node, const std::string& message) const {
-    return Error(ErrorCode::invalid_input, message, "line " + std::to_string(lines_.of(node.offset_debug())));
-  }
+  Error bad(pugi::xml_node node, const std::string& message) const { return file_.bad(node, message); }
 
   static bool is_pci(std::string_view type) { return type == "Bridge" || type == "PCIDev"; }
 
@@ -110,7 +101,7 @@ class HwlocReader {
     const bool is_host_bridge = is_bridge && std::string_view(object.attribute("bridge_type").value()).starts_with("0");
     PciObject own{.busid = busid_of(object, is_host_bridge),
                   .speed = is_host_bridge ? std::nullopt : speed_of(object),
-                  .line = lines_.of(object.offset_debug())};
+                  .line = file_.line(object)};
     if (is_bridge) {
       for (const pugi::xml_node child : object.children("object")) {
         if (is_pci(child.attribute("type").value())) read_pci(child, depth + 1, is_host_bridge ? found : own.below);
@@ -206,9 +197,8 @@ class HwlocReader {
     }
   }
 
-  XmlLines lines_;
+  const XmlFile file_;
   const std::optional<Bandwidth> pci_;
-  pugi::xml_document document_;
   NcclBox box_;
   std::vector<bool> is_infiniband_;               // by NIC
   std::set<std::string> busids_;                  // of bridges

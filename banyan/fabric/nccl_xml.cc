@@ -10,7 +10,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
 #include "banyan/fabric/nccl_box.h"
-#include "banyan/fabric/xml_lines.h"
+#include "banyan/fabric/xml_file.h"
 
 namespace banyan::fabric {
 namespace {
@@ -54,17 +54,10 @@ DeviceClass class_of(std::string_view text) {
 
 class NcclXmlReader {
  public:
-  explicit NcclXmlReader(std::string_view xml) : lines_(xml) {
-    const pugi::xml_parse_result result =
-        document_.load_buffer(xml.data(), xml.size(), pugi::parse_default, pugi::encoding_utf8);
-    if (!result) {
-      throw Error(ErrorCode::invalid_input, "broken XML: " + lower(result.description()) + "; is the file complete?",
-                  "line " + std::to_string(lines_.of(result.offset)));
-    }
-  }
+  explicit NcclXmlReader(std::string_view xml) : file_(xml) {}
 
   NcclBox read() && {
-    const pugi::xml_node root = document_.document_element();
+    const pugi::xml_node root = file_.root();
     const std::string name = root.name();
     if (name == "topology") {
       throw bad(root, "this is XML of hwloc (lstopo), not of NCCL");
@@ -83,10 +76,8 @@ class NcclXmlReader {
  private:
   static std::string shown(std::string_view text) { return std::string(text.substr(0, 60)); }
 
-  Error bad(pugi::xml_node node, const std::string& message) const {
-    return Error(ErrorCode::invalid_input, message, "line " + std::to_string(line(node)));
-  }
-  size_t line(pugi::xml_node node) const { return lines_.of(node.offset_debug()); }
+  Error bad(pugi::xml_node node, const std::string& message) const { return file_.bad(node, message); }
+  size_t line(pugi::xml_node node) const { return file_.line(node); }
 
   // A whole number within the range; what is missing or empty is `fallback`.
   int64_t number(pugi::xml_node node, const char* name, int64_t fallback, int64_t min, int64_t max) const {
@@ -253,8 +244,7 @@ class NcclXmlReader {
     }
   }
 
-  XmlLines lines_;
-  pugi::xml_document document_;
+  const XmlFile file_;
   NcclBox box_;
   std::vector<NcclBox::Gpu> guessed_gpus_;
   std::map<std::string, uint32_t> hosts_;

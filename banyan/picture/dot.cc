@@ -10,7 +10,7 @@ namespace banyan::picture {
 namespace {
 
 // In a label a backslash begins an escape, so it is doubled like in C.
-std::string in_quotes(std::string_view text) {
+std::string dot_text(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -25,7 +25,7 @@ std::string tenths(double value) {
 }
 
 std::string node_line(const Fabric& fabric, NodeId node, const std::string& id, bool highlighted = false) {
-  std::string line = in_quotes(id) + " [label=" + in_quotes(fabric.name(node));
+  std::string line = dot_text(id) + " [label=" + dot_text(fabric.name(node));
   if (highlighted) {
     line += ", fillcolor=\"#FFE08A\"";
   } else if (!fabric.is_rank(node)) {
@@ -35,7 +35,7 @@ std::string node_line(const Fabric& fabric, NodeId node, const std::string& id, 
 }
 
 std::string edge_line(const std::string& from, const std::string& to, const std::string& attributes) {
-  return "  " + in_quotes(from) + " -> " + in_quotes(to) + " [" + attributes + "];\n";
+  return "  " + dot_text(from) + " -> " + dot_text(to) + " [" + attributes + "];\n";
 }
 
 constexpr const char* kHead =
@@ -53,7 +53,7 @@ std::string fabric_as_dot(const Fabric& fabric, const std::string& name) {
   const Shades shades(cables);
   const auto id = [](NodeId node) { return "n" + std::to_string(index(node)); };
   std::string dot = "digraph \"fabric\" {\n" + std::string(kHead);
-  if (!name.empty()) dot += "  label=" + in_quotes(name) + ";\n";
+  if (!name.empty()) dot += "  label=" + dot_text(name) + ";\n";
   for (uint32_t box = 0; boxes.count() > 1 && box < boxes.count(); ++box) {
     dot += "  subgraph \"cluster_" + std::to_string(box) + "\" {\n    label=\"box " + std::to_string(box) +
            "\"; style=\"rounded,filled\"; color=\"#CBD5E0\"; fillcolor=\"#F4F7FA\";\n";
@@ -69,9 +69,9 @@ std::string fabric_as_dot(const Fabric& fabric, const std::string& name) {
   for (const Cable& cable : cables) {
     const std::string a = id(NodeId{cable.a}), b = id(NodeId{cable.b});
     const auto attributes = [&](uint64_t bandwidth, const char* direction) {
-      return "dir=" + in_quotes(direction) +
-             ", penwidth=" + in_quotes(tenths(shades.line_width(cable.widest(), 0.8, 4.5))) +
-             ", color=" + in_quotes(shades.of(cable).colour) + ", tooltip=" + in_quotes(bandwidth_text(bandwidth));
+      return "dir=" + dot_text(direction) +
+             ", penwidth=" + dot_text(tenths(shades.line_width(cable.widest(), 0.8, 4.5))) +
+             ", color=" + dot_text(shades.of(cable).colour) + ", tooltip=" + dot_text(bandwidth_text(bandwidth));
     };
     if (cable.is_even()) {
       dot += edge_line(a, b, attributes(cable.forth_bandwidth, "none"));
@@ -84,21 +84,21 @@ std::string fabric_as_dot(const Fabric& fabric, const std::string& name) {
 }
 
 std::string trees_as_dot(const Fabric& fabric, const PickedTrees& picked) {
-  std::string dot = "digraph \"trees\" {\n" + std::string(kHead) + "  label=" + in_quotes(picked.title) + ";\n";
+  std::string dot = "digraph \"trees\" {\n" + std::string(kHead) + "  label=" + dot_text(picked.title) + ";\n";
   for (size_t t = 0; t < picked.trees.size(); ++t) {
     const Tree& tree = picked.trees[t];
     const auto id = [&](NodeId node) { return "t" + std::to_string(t) + "n" + std::to_string(index(node)); };
     dot += "  subgraph \"cluster_" + std::to_string(t) +
-           "\" {\n    label=" + in_quotes(tree.title + ", " + tree.subtitle) +
+           "\" {\n    label=" + dot_text(tree.title + ", " + tree.subtitle) +
            "; style=\"rounded\"; color=\"#CBD5E0\";\n";
     dot += "    " + node_line(fabric, tree.root, id(tree.root), true);
     for (const TreeEdge& edge : tree.edges) dot += "    " + node_line(fabric, edge.child, id(edge.child));
     dot += "  }\n";
     for (const TreeEdge& edge : tree.edges) {
       // The root is on top in both kinds, so an in-tree's arrows point backwards.
-      std::string attributes = "dir=" + in_quotes(tree.gathers ? "back" : "forward") +
-                               ", color=" + in_quotes(edge.crosses_boxes ? kVermillion : kBlue);
-      if (!edge.via.empty()) attributes += ", style=\"dashed\", tooltip=" + in_quotes("through " + edge.via);
+      std::string attributes = "dir=" + dot_text(tree.gathers ? "back" : "forward") +
+                               ", color=" + dot_text(edge.crosses_boxes ? kVermillion : kBlue);
+      if (!edge.via.empty()) attributes += ", style=\"dashed\", tooltip=" + dot_text("through " + edge.via);
       dot += edge_line(id(edge.parent), id(edge.child), attributes);
     }
   }
