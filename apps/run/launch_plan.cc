@@ -49,8 +49,8 @@ std::vector<HostSlots> parse_hosts(const std::string& text) {
 
 LaunchPlan plan_launch(const LaunchRequest& request) {
   const bool is_local = request.hosts.empty();
-  const std::vector<HostSlots> hosts =
-      is_local ? std::vector<HostSlots>{{.name = "", .slots = request.processes}} : request.hosts;
+  std::vector<HostSlots> hosts = request.hosts;
+  if (is_local) hosts.push_back({.name = "", .slots = request.processes});
   uint64_t slots = 0;
   for (const HostSlots& host : hosts) slots += host.slots;
   const uint32_t size = request.processes == 0 ? static_cast<uint32_t>(slots) : request.processes;
