@@ -33,6 +33,8 @@ class Interface(unittest.TestCase):
             for function in functions:
                 if function.__module__ is None or not function.__module__.startswith("banyan"):
                     continue  # of NamedTuple
+                if function.__name__ == "__annotate__":
+                    continue  # since Python 3.14 the interpreter puts it into every class with annotations
                 hints = typing.get_type_hints(function)
                 for parameter in inspect.signature(function).parameters.values():
                     if parameter.name not in ("self", "cls"):
