@@ -41,10 +41,10 @@ Terminal Terminal::detect() {
 }
 
 size_t Terminal::width() {
-  constexpr size_t kPlain = 80, kLeast = 40, kMost = 120;
+  constexpr size_t kPlain = 80, kNarrow = 40, kWide = 120;
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kPlain;
-  return std::clamp<size_t>(size.ws_col, kLeast, kMost);
+  return std::clamp<size_t>(size.ws_col, kNarrow, kWide);
 }
 
 std::string Terminal::styled(Style style, std::string_view text) const {

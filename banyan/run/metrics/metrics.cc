@@ -145,10 +145,10 @@ class Shown {
   bool has_warned_ = false;
 };
 
-std::atomic<Shown*> shown{nullptr};
+std::atomic<Shown*> on_show{nullptr};
 
 void write_at_end() {
-  Shown* const last = shown.load();
+  Shown* const last = on_show.load();
   if (last != nullptr && last->is_of_this_process()) last->write();
 }
 
@@ -158,10 +158,10 @@ class Starter : public StatisticsBoard::Listener {
 
   void began(const JobPlace& place) override {
     const std::lock_guard lock(mutex_);
-    Shown* const present = shown.load();
+    Shown* const present = on_show.load();
     if (present != nullptr && present->is_of_this_process()) return;
     try {
-      shown = new Shown(target_, place);
+      on_show = new Shown(target_, place);
     } catch (const std::exception& error) {
       BANYAN_LOG(warning) << "there are no metrics: " << error.what();
     }
