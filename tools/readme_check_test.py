@@ -35,7 +35,7 @@ class ReadmeCheck(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
         self.tool = load()
-        self.tool.ROOT = self.root
+        self.tool.tree.ROOT = self.root
         for path, text in {
                 "build/banyan": FAKE_BANYAN, "include/banyan/banyan.h": "#define BANYAN_SUM 0\nint banyan_send(void);\n",
                 "bindings/c.cc": 'getenv("BANYAN_LOG");\n', "Makefile": ".PHONY: all test\n", "examples/a.json": "{}\n", "tools/x": "",
