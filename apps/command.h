@@ -18,6 +18,7 @@
 #include "apps/syntax.h"
 #include "apps/terminal.h"
 #include "banyan/base/error.h"
+#include "banyan/base/option.h"
 #include "banyan/base/split_list.h"
 
 namespace banyan::app {
@@ -54,22 +55,6 @@ std::unique_ptr<Command> make_lab_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_completion_command();
 std::unique_ptr<Command> make_manual_command();  // hidden: for the build
-
-struct CountRange {
-  uint64_t least = 1, most = 0;
-};
-// A whole number within the range, or Error{invalid_input} that names the option.
-uint64_t parse_count(std::string_view text, std::string_view option, CountRange range);
-
-// Runs `parse` and puts the option's name in front of the Error it may throw.
-template <typename Parse>
-auto parse_option(const std::string& option, Parse parse) {
-  try {
-    return parse();
-  } catch (const Error& error) {
-    throw error.within(option);
-  }
-}
 
 // Throws Error{not_found} or Error{io} when no file could be put at `path`; an empty path is no file. Asked before long
 // work, so that a mistyped folder does not cost a minute of planning.

@@ -32,56 +32,10 @@ std::string format_json(const Json& object) {
 
 double algbw_gigabytes(const Fraction& seconds_per_byte) { return 1e-9 / seconds_per_byte.to_double(); }
 
+std::string format_algbw(const Fraction& seconds_per_byte) { return format_rate(1 / seconds_per_byte.to_double()); }
+
 std::string exact_algbw(const Fraction& seconds_per_byte) {
   return to_string(seconds_per_byte.denominator()) + "/" + to_string(seconds_per_byte.numerator());
-}
-
-namespace {
-
-// Three digits at least, zeros at the end kept: "2.20", "20.0", "200"; with two decimals at least where asked for.
-std::string three_digits(double value, int least_decimals = 0) {
-  // Rounding may add a digit in front: 9.996 is "10.0".
-  int decimals = least_decimals;
-  while (decimals < 12 && value > 0 && value < 99.95 && value * std::pow(10, decimals) < 99.95) ++decimals;
-  return format_decimals(value, decimals);
-}
-
-}  // namespace
-
-std::string format_gigabytes(double gigabytes_per_second) {
-  if (gigabytes_per_second >= 0.00995 || gigabytes_per_second == 0)
-    return three_digits(gigabytes_per_second, 2) + " GB/s";
-  double value = gigabytes_per_second * 1e3;
-  for (const char* unit : {" MB/s", " kB/s"}) {
-    if (value >= 0.9995) return three_digits(value, 2) + unit;
-    value *= 1e3;
-  }
-  return three_digits(value, 2) + " B/s";
-}
-
-std::string format_bit_rate(double bytes_per_second) {
-  const double bits = bytes_per_second * 8;
-  return bits < 999.5e6 ? three_digits(bits * 1e-6) + " Mb/s" : three_digits(bits * 1e-9) + " Gb/s";
-}
-
-std::string format_seconds(double seconds) {
-  static constexpr std::pair<double, const char*> kUnits[] = {{1e9, " ns"}, {1e6, " us"}, {1e3, " ms"}};
-  for (const auto& [scale, unit] : kUnits) {
-    if (seconds * scale < 999.5) return three_digits(seconds * scale) + unit;
-  }
-  return three_digits(seconds, 2) + " s";
-}
-
-std::string format_decimals(double value, int decimals) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  return text;
-}
-
-std::string format_percent(double ratio) {
-  const double percent = ratio * 100;
-  // Rounding must not turn "nearly" into "all".
-  return format_decimals(ratio < 1 ? std::min(percent, 99.9) : percent, 1) + " %";
 }
 
 std::string counted(uint64_t count, const std::string& noun, const std::string& plural) {

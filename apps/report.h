@@ -1,4 +1,5 @@
-// Words and JSON that several commands print: rates, times, tables, fabrics, bounds, schedules.
+// Words and JSON that several commands print: tables, fabrics, bounds, schedules. Words of times and rates are in
+// base/words.h.
 //
 // algbw is the total buffer over the time, in GB/s of 10^9 bytes; where exactness matters it is also given in bytes per
 // second as a fraction, "numerator/denominator".
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "apps/terminal.h"
+#include "banyan/base/words.h"
 #include "banyan/fabric/describe.h"
 #include "banyan/plan/bound.h"
 #include "banyan/schedule/cost.h"
@@ -24,14 +26,9 @@ using Json = nlohmann::ordered_json;
 std::string format_json(const Json& object);
 
 double algbw_gigabytes(const Fraction& seconds_per_byte);
+std::string format_algbw(const Fraction& seconds_per_byte);  // "457.14 GB/s"
 std::string exact_algbw(const Fraction& seconds_per_byte);
 
-// Three digits at least, and zeros at the end are written; rates in bytes with two decimals at least.
-std::string format_gigabytes(double gigabytes_per_second);  // "457.14 GB/s", "0.0512 GB/s", "5.00 MB/s"
-std::string format_bit_rate(double bytes_per_second);       // "40.0 Mb/s": in bits, as cables are sold
-std::string format_seconds(double seconds);                 // "1.23 ms", "20.0 ms"
-std::string format_decimals(double value, int decimals);    // "2.90"
-std::string format_percent(double ratio);                   // "98.4 %"; never "100 %" for less than all
 std::string counted(uint64_t count, const std::string& noun,
                     const std::string& plural = "");  // "1 tree", "2 trees", "2 boxes"
 

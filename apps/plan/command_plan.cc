@@ -102,7 +102,7 @@ std::string comparison_text(const Terminal& terminal, const Planned& planned) {
       continue;
     }
     std::vector<std::string> cells = {row.planner,
-                                      format_gigabytes(algbw_gigabytes(row.seconds_per_byte)),
+                                      format_algbw(row.seconds_per_byte),
                                       format_percent(1 / row.over_bound),
                                       std::to_string(row.heights.max),
                                       format_decimals(row.heights.mean, 1),
@@ -134,12 +134,11 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
   if (planned.collective.is_rooted())
     text += labelled(terminal, "", "root " + planned.fabric.name(planned.collective.root()));
   text += labelled(terminal, reference ? "reference" : "bound",
-                   (reference ? "reduce-scatter then allgather: " : "") +
-                       format_gigabytes(algbw_gigabytes(plan.bound.seconds_per_byte)) + ", exactly " +
-                       exact_algbw(plan.bound.seconds_per_byte) + " bytes/s, because\n" +
+                   (reference ? "reduce-scatter then allgather: " : "") + format_algbw(plan.bound.seconds_per_byte) +
+                       ", exactly " + exact_algbw(plan.bound.seconds_per_byte) + " bytes/s, because\n" +
                        describe_witnesses(plan.bound, planned.fabric, planned.collective, ",\nand then "));
   text += labelled(terminal, "schedule",
-                   format_gigabytes(algbw_gigabytes(plan.seconds_per_byte)) + ", " +
+                   format_algbw(plan.seconds_per_byte) + ", " +
                        terminal.styled(plan.optimal && !reference ? Terminal::Style::good : Terminal::Style::bold,
                                        describe_distance(plan.seconds_per_byte, plan.bound, planned.collective)) +
                        ", verified");
@@ -149,13 +148,12 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
   if (plan.guaranteed_excess != Fraction(0)) {
     const double worst = plan.bound.seconds_per_byte.to_double() + plan.guaranteed_excess.to_double();
     text += labelled(terminal, "guarantee",
-                     "with this number of trees, at least " + format_gigabytes(1e-9 / worst) + " on this fabric");
+                     "with this number of trees, at least " + format_rate(1 / worst) + " on this fabric");
   }
   if (planned.chosen_for) {
     std::string simulated;
     for (const answer::Contender& contender : planned.answer.contenders) {
-      simulated += (simulated.empty() ? "" : ", ") + contender.planner + " " +
-                   format_seconds(std::chrono::duration<double>(contender.time).count());
+      simulated += (simulated.empty() ? "" : ", ") + contender.planner + " " + format_seconds(contender.time);
     }
     text += labelled(
         terminal, "chosen",

@@ -82,13 +82,13 @@ class VerifyCommand : public Command {
     text += labelled(terminal, "delivers",
                      "every piece to everyone it is for, each contribution once, over links that exist");
     text += labelled(terminal, "schedule",
-                     format_gigabytes(algbw_gigabytes(verdict.seconds_per_byte)) + ", " +
+                     format_algbw(verdict.seconds_per_byte) + ", " +
                          describe_distance(verdict.seconds_per_byte, answer.bound, schedule.collective()) +
                          "; the busiest link is " + link_name(schedule.fabric(), verdict.busiest));
     const bool reference = is_reference(schedule.collective());
     text += labelled(terminal, reference ? "reference" : "bound",
                      (reference ? "reduce-scatter then allgather: " : "") +
-                         format_gigabytes(algbw_gigabytes(answer.bound.seconds_per_byte)) + ", because\n" +
+                         format_algbw(answer.bound.seconds_per_byte) + ", because\n" +
                          describe_witnesses(answer.bound, schedule.fabric(), schedule.collective(), ",\nand then "));
     if (fabric_.given()) text += labelled(terminal, "fabric", "the plan is for " + fabric_.described());
     return text;

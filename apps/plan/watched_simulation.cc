@@ -14,6 +14,7 @@ extern "C" void note_interrupt(int) { interrupted = 1; }
 WatchedSimulation::WatchedSimulation(Progress& progress)
     : progress_(progress), before_(std::signal(SIGINT, note_interrupt)) {}
 WatchedSimulation::~WatchedSimulation() { std::signal(SIGINT, before_); }
+void WatchedSimulation::begins(const char* what) { progress_.say(what); }
 void WatchedSimulation::progress(double fraction_done, Picoseconds) { progress_.fraction(fraction_done); }
 bool WatchedSimulation::stop() { return interrupted != 0; }
 

@@ -13,12 +13,12 @@
 #include "apps/report.h"
 #include "banyan/answer/plan_check.h"
 #include "banyan/answer/predicted_plans.h"
+#include "banyan/answer/step_answer.h"
 #include "banyan/base/file.h"
 #include "banyan/base/nearest.h"
 #include "banyan/fabric/read.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"
-#include "banyan/predict/train/generate.h"
 
 namespace banyan::app {
 namespace {
@@ -160,57 +160,37 @@ class PredictCommand : public Command {
       terminal.print(list_models_and_devices(terminal, job_texts_.json ? ListForm::json : ListForm::text));
       return ExitCode::success;
     }
-    const TrainSetup setup = make_train_setup(train_options_);
-    const predict::MemoryReport memory = memory_report(setup.config, setup.device);
+    answer::TrainSetup setup = make_train_setup(train_options_);
     if (job_texts_.fabric.empty()) {
       throw Error(ErrorCode::invalid_input, "is required: a fabric such as dgx-a100:64", "--fabric");
     }
-    JobQuestion question{
-        .title = describe(setup.config) + " on " + harmless(job_texts_.fabric),
+    answer::StepQuestion question{
+        .setup = std::move(setup),
+        .ignore_memory = train_options_.ignore_memory,
         .fabric = parse_option("--fabric", [&] { return fabric::load_fabric({.fabric = job_texts_.fabric}); }),
-        .jobs = {},
-        .communication = {.links = setup.device.links,
-                          .measured = load_costs(job_texts_),
-                          .algorithm = job_texts_.algorithm},
-        .notes = setup.notes,
-        .training = train_setup_json(setup, memory).dump(-1, ' ', false, Json::error_handler_t::replace)};
-    if (!memory.fits) question.notes.insert(question.notes.begin(), misfit(setup, memory));
-    if (!memory.fits && !train_options_.ignore_memory) return refuse_misfit(terminal, question, setup, memory);
-    const Job job = generate_training_step(setup.config, setup.device);
-    question.jobs = {place_job(job, question.fabric, job_texts_)};
-    const JobAnswer answer = simulate_question(question, job_texts_, terminal);
-    if (answer.simulation.prediction.complete) {
-      question.facts = train_facts(setup, job, memory, seconds_of(answer.simulation.prediction.time));
-    }
-    const std::string written = write_reports(question, answer, job_texts_, terminal);
-    if (job_texts_.json) {
-      terminal.print(answer_json(question, answer));
-    } else {
-      const Prediction& prediction = answer.simulation.prediction;
-      question.notes.clear();  // which stand in the setup
-      terminal.print(format_train_setup(terminal, setup, memory) + "\n" +
-                     (prediction.complete
-                          ? labelled(terminal, "step",
-                                     format_step(setup, seconds_of(prediction.time)) + "\n" + format_launches(job))
-                          : "") +
-                     format_answer(question, answer, terminal) + written);
-    }
-    return answer.exit_code();
+        .fabric_name = harmless(job_texts_.fabric),
+        .words = job_texts_};
+    check_output_places({{"--output", job_texts_.output}, {"--html", job_texts_.html}, {"--trace", job_texts_.trace}});
+    const answer::StepAnswer step =
+        watched(terminal, [&](answer::JobObserver& observer) { return predict_step(std::move(question), observer); });
+    const predict::ReportInput report = report_of(step);
+    const std::string written = step.is_refused() ? "" : write_reports(report, job_texts_, terminal);
+    terminal.print(job_texts_.json ? answer_json(report) : as_text(terminal, step) + written);
+    return step.is_refused() ? ExitCode::answer_is_no : exit_code(step.answer);
   }
 
-  // Says so, and by how much, in the place of a time that nobody could measure.
-  ExitCode refuse_misfit(const Terminal& terminal, const JobQuestion& question, const TrainSetup& setup,
-                         const predict::MemoryReport& memory) const {
-    if (job_texts_.json) {
-      predict::ReportInput report{.prediction = {}, .fabric = question.fabric, .notes = question.notes};
-      report.prediction.title = question.title;
-      report.prediction.complete = false;
-      report.training = question.training;
-      terminal.print(format_prediction(report));
-    } else {
-      terminal.print(format_train_setup(terminal, setup, memory));
+  static std::string as_text(const Terminal& terminal, const answer::StepAnswer& step) {
+    const std::string setup = format_train_setup(terminal, step.setup, step.memory);
+    if (step.is_refused()) return setup;
+    const Prediction& prediction = step.answer.simulation.prediction;
+    std::string text = setup + "\n";
+    if (prediction.complete) {
+      text += labelled(terminal, "step",
+                       format_step(step.setup, seconds_of(prediction.time)) + "\n" + format_launches(*step.job));
     }
-    return ExitCode::answer_is_no;
+    answer::JobQuestion question = step.question;
+    question.notes.clear();  // which stand in the setup
+    return text + format_answer(question, step.answer, terminal);
   }
 
   answer::TimingOptions timing_options() const {
@@ -308,13 +288,12 @@ class PredictCommand : public Command {
     std::string text = labelled(terminal, std::string(to_string(schedule.collective().kind())),
                                 point.total.to_string() + " on " + fabric_text_ + ", " + plans[point.best].name);
     if (!point.is_complete()) return text + interrupted(terminal, point);
-    std::string time = format_seconds(seconds_of(simulation.time));
+    std::string time = format_seconds(simulation.time);
     if (bytes_alone > 0) {
       time += ", " + format_decimals(seconds_of(simulation.time) / bytes_alone, 2) + " times what the bytes alone take";
     }
     text += labelled(terminal, "time", time);
-    text += labelled(terminal, "algbw",
-                     format_gigabytes(simulation.algbw / 1e9) + ", busbw " + format_gigabytes(simulation.busbw / 1e9));
+    text += labelled(terminal, "algbw", format_rate(simulation.algbw) + ", busbw " + format_rate(simulation.busbw));
     text +=
         labelled(terminal, "messages",
                  counted(simulation.messages, "message") + " of up to " + point.timed[point.best].slice.to_string() +
@@ -331,7 +310,7 @@ class PredictCommand : public Command {
 
   static std::string interrupted(const Terminal& terminal, const answer::TimedSize& point) {
     return labelled(terminal, "interrupted",
-                    "at " + format_seconds(seconds_of(point.timed.back().simulation.time)) +
+                    "at " + format_seconds(point.timed.back().simulation.time) +
                         " of virtual time: how long it takes is not known");
   }
 
@@ -340,8 +319,8 @@ class PredictCommand : public Command {
     Table table({"plan", "time", "algbw", "busbw"});
     for (size_t p = 0; p < point.timed.size(); ++p) {
       const predict::ScheduleSimulation& simulation = point.timed[p].simulation;
-      table.add({plans[p].name + (p == point.best ? " *" : ""), format_seconds(seconds_of(simulation.time)),
-                 format_gigabytes(simulation.algbw / 1e9), format_gigabytes(simulation.busbw / 1e9)});
+      table.add({plans[p].name + (p == point.best ? " *" : ""), format_seconds(simulation.time),
+                 format_rate(simulation.algbw), format_rate(simulation.busbw)});
     }
     return "\n" + table.format(terminal);
   }
@@ -356,11 +335,10 @@ class PredictCommand : public Command {
     for (const answer::TimedSize& point : points) {
       if (!point.is_complete()) return table.format(terminal) + interrupted(terminal, point);
       const predict::ScheduleSimulation& best = point.timed[point.best].simulation;
-      std::vector<std::string> cells = {point.total.to_string(), format_seconds(seconds_of(best.time)),
-                                        format_gigabytes(best.algbw / 1e9), format_gigabytes(best.busbw / 1e9),
-                                        plans[point.best].name};
+      std::vector<std::string> cells = {point.total.to_string(), format_seconds(best.time), format_rate(best.algbw),
+                                        format_rate(best.busbw), plans[point.best].name};
       for (size_t p = 0; plans.size() > 1 && p < plans.size(); ++p) {
-        cells.push_back(format_seconds(seconds_of(point.timed[p].simulation.time)));
+        cells.push_back(format_seconds(point.timed[p].simulation.time));
       }
       table.add(std::move(cells));
     }
@@ -370,7 +348,7 @@ class PredictCommand : public Command {
   CommandSyntax *train_ = nullptr, *job_ = nullptr, *calibrate_ = nullptr;
   Texts texts_;
   JobTexts job_texts_;
-  TrainOptions train_options_;
+  answer::TrainOptions train_options_;
   TracedJobTexts traced_texts_;
   CalibrateTexts calibrate_texts_;
   std::string fabric_text_;

@@ -1,14 +1,9 @@
 #include "apps/predict/job_prediction.h"
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "apps/lists.h"
-#include "apps/plan/watched_simulation.h"
-#include "banyan/answer/planned_collectives.h"
 #include "banyan/base/file.h"
-#include "banyan/predict/collective/costed_plans.h"
 #include "banyan/predict/report/chrome_trace.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"
@@ -21,55 +16,7 @@ constexpr size_t kJobsShown = 20;
 
 double seconds_of(Picoseconds time) { return std::chrono::duration<double>(time).count(); }
 
-predict::PlansFor plans_of(const CommunicationModel& communication) {
-  return [communication](const Fabric& fabric, double latency) {
-    predict::LinkEfficiency links = communication.links;
-    std::vector<predict::CollectiveCost> measured = communication.measured;
-    const auto scale = [&](Picoseconds& time) {
-      time = Picoseconds(static_cast<int64_t>(static_cast<double>(time.count()) * latency));
-    };
-    scale(links.latency);
-    for (predict::CollectiveCost& cost : measured) {
-      for (predict::CollectiveCostPiece& piece : cost.pieces) scale(piece.alpha);
-    }
-    return make_costed_plans(fabric, answer::make_plans_by(communication.algorithm, fabric), links,
-                             std::move(measured));
-  };
-}
-
-predict::JobSimulationOptions options_of(const JobQuestion& question, const JobTexts& texts) {
-  predict::JobSimulationOptions options;
-  options.message_latency = question.communication.links.latency;
-  options.link_efficiency =
-      link_efficiencies(question.fabric, question.communication.links, !question.communication.measured.empty());
-  options.fold = !texts.unfolded;
-  options.eager = eager_of(texts);
-  options.collectives = parse_option("--collectives", [&] { return predict::parse_collectives_as(texts.collectives); });
-  if (!texts.window.empty()) options.window = parse_option("--window", [&] { return parse_duration(texts.window); });
-  for (const std::string& text : texts.events) {
-    const auto events = parse_option("--event", [&] { return predict::parse_link_events(question.fabric, text); });
-    options.events.insert(options.events.end(), events.begin(), events.end());
-  }
-  options.on_failure = parse_option("--on-failure", [&] { return predict::parse_on_failure(texts.on_failure); });
-  return options;
-}
-
 bool has_failed(const predict::PredictedJob& job) { return job.failed_at.has_value(); }
-
-predict::ReportInput report_input(const JobQuestion& question, const JobAnswer& answer) {
-  const predict::JobSimulation& simulation = answer.simulation;
-  return {.prediction = simulation.prediction,
-          .fabric = question.fabric,
-          .points = {},
-          .what_if = answer.what_if,
-          .notes = question.notes,
-          .simulated = predict::SimulatedCounts{.nodes = simulation.nodes,
-                                                .nodes_simulated = simulation.nodes_simulated,
-                                                .rank_kinds = simulation.rank_kinds,
-                                                .messages = simulation.collective_messages},
-          .training = question.training,
-          .facts = question.facts};
-}
 
 // "gpu0-gpu7, gpu12", not too long for a line.
 std::string places(const predict::PlacedJob& job, const Fabric& fabric, size_t most) {
@@ -84,13 +31,12 @@ std::string slowdown(const predict::PredictedJob& job) {
   return format_decimals(seconds_of(job.end - job.begin) / seconds_of(*job.alone), 3) + " times";
 }
 
-std::string format_jobs(const JobQuestion& question, const Prediction& prediction, const Terminal& terminal) {
+std::string format_jobs(const answer::JobQuestion& question, const Prediction& prediction, const Terminal& terminal) {
   Table table({"job", "tenant", "begins", "ends", "takes", "slower than alone", "on"});
   for (size_t j = 0; j < std::min(kJobsShown, prediction.jobs.size()); ++j) {
     const predict::PredictedJob& job = prediction.jobs[j];
-    table.add({harmless(job.name), job.tenant.empty() ? "-" : harmless(job.tenant),
-               format_seconds(seconds_of(job.begin)), format_seconds(seconds_of(job.end)),
-               format_seconds(seconds_of(job.end - job.begin)), slowdown(job),
+    table.add({harmless(job.name), job.tenant.empty() ? "-" : harmless(job.tenant), format_seconds(job.begin),
+               format_seconds(job.end), format_seconds(job.end - job.begin), slowdown(job),
                places(question.jobs[j], question.fabric, 40)});
   }
   std::string text = "\n" + table.format(terminal);
@@ -101,7 +47,7 @@ std::string format_jobs(const JobQuestion& question, const Prediction& predictio
   return text;
 }
 
-std::string format_places(const JobQuestion& question, const Terminal& terminal) {
+std::string format_places(const answer::JobQuestion& question, const Terminal& terminal) {
   size_t used = 0;
   for (const predict::PlacedJob& job : question.jobs) used += job.nodes.size();
   std::string text = std::to_string(used) + " of " + counted(question.fabric.ranks().size(), "rank") + " of the fabric";
@@ -154,54 +100,8 @@ void declare_job_options(CommandSyntax& command, JobTexts& texts) {
   command.group("Options");
 }
 
-Bytes eager_of(const JobTexts& texts) {
-  return texts.eager.empty() ? job::kEager : parse_option("--eager", [&] { return Bytes::parse(texts.eager); });
-}
-
-std::vector<predict::CollectiveCost> load_costs(const JobTexts& texts) {
-  if (texts.costs.empty()) return {};
-  return parse_option("--costs", [&] { return predict::read_collective_costs(texts.costs); });
-}
-
-JobAnswer simulate_question(const JobQuestion& question, const JobTexts& texts, const Terminal& terminal) {
-  check_output_places({{"--output", texts.output}, {"--html", texts.html}, {"--trace", texts.trace}});
-  Progress progress(terminal, "simulating");
-  WatchedSimulation watch(progress);
-  const predict::PlansFor plans_for = plans_of(question.communication);
-  const auto plans = plans_for(question.fabric, 1);
-  predict::JobSimulationOptions options = options_of(question, texts);
-  options.plans = plans.get();
-  options.plans_for = [&](const Fabric& left) { return plans_for(left, 1); };
-  options.observer = &watch;
-  JobAnswer answer{.simulation = simulate_jobs(question.fabric, question.jobs, options), .what_if = {}};
-  Prediction& prediction = answer.simulation.prediction;
-  prediction.title = question.title;
-  answer.interrupted = !prediction.complete;
-  if (answer.interrupted) return answer;
-  if (question.jobs.size() > 1 || !options.events.empty()) {
-    progress.say("simulating each job alone");
-    predict::JobSimulationOptions alone = options;
-    alone.most_spans = 0;
-    alone.events.clear();
-    for (size_t j = 0; j < question.jobs.size() && !answer.interrupted; ++j) {
-      const Prediction own = simulate_jobs(question.fabric, {question.jobs[j]}, alone).prediction;
-      answer.interrupted = !own.complete;
-      if (own.complete && !has_failed(own.jobs.front()) && !has_failed(prediction.jobs[j]))
-        prediction.jobs[j].alone = own.jobs.front().end - own.jobs.front().begin;
-    }
-  }
-  if (texts.what_if && std::none_of(prediction.jobs.begin(), prediction.jobs.end(), has_failed)) {
-    progress.say("asking what would help");
-    answer.what_if = what_if(question.fabric, question.jobs, options, plans_for, prediction.time);
-    answer.interrupted = answer.interrupted || watch.stop();
-  }
-  return answer;
-}
-
-std::string write_reports(const JobQuestion& question, const JobAnswer& answer, const JobTexts& texts,
-                          const Terminal& terminal) {
+std::string write_reports(const predict::ReportInput& input, const JobTexts& texts, const Terminal& terminal) {
   std::string text;
-  const predict::ReportInput input = report_input(question, answer);
   if (!texts.output.empty()) {
     write_file(texts.output, format_prediction(input));
     text += labelled(terminal, "written", texts.output);
@@ -231,18 +131,19 @@ std::string format_busiest_links(const Terminal& terminal, const predict::Report
   return "\n" + table.format(terminal);
 }
 
-std::string format_answer(const JobQuestion& question, const JobAnswer& answer, const Terminal& terminal) {
+std::string format_answer(const answer::JobQuestion& question, const answer::JobAnswer& answer,
+                          const Terminal& terminal) {
   const Prediction& prediction = answer.simulation.prediction;
-  const predict::ReportInput input = report_input(question, answer);
+  const predict::ReportInput input = report_of(question, answer);
   std::string text;
   if (!prediction.complete) {
-    text += labelled(terminal, "interrupted",
-                     "at " + format_seconds(seconds_of(prediction.time)) +
-                         " of virtual time: what follows is as of then, and no result");
+    text += labelled(
+        terminal, "interrupted",
+        "at " + format_seconds(prediction.time) + " of virtual time: what follows is as of then, and no result");
   } else {
     // Of a training step, its own line has said it.
-    if (question.training.empty()) text += labelled(terminal, "time", format_seconds(seconds_of(prediction.time)));
-    if (answer.interrupted) text += labelled(terminal, "interrupted", "before all that was asked for was simulated");
+    if (question.training.empty()) text += labelled(terminal, "time", format_seconds(prediction.time));
+    if (answer.is_interrupted) text += labelled(terminal, "interrupted", "before all that was asked for was simulated");
   }
   for (const std::string& note : question.notes) text += labelled(terminal, "note", harmless(note));
   text += labelled(terminal, "in words", in_words(input));
@@ -266,32 +167,34 @@ std::string format_answer(const JobQuestion& question, const JobAnswer& answer, 
   size_t failed_shown = 0;
   for (const predict::PredictedJob& job : prediction.jobs) {
     if (!has_failed(job) || ++failed_shown > kJobsShown) continue;
-    text += labelled(
-        terminal, "failed",
-        harmless(job.name) + " at " + format_seconds(seconds_of(*job.failed_at)) + ", with a link that it used");
+    text += labelled(terminal, "failed",
+                     harmless(job.name) + " at " + format_seconds(*job.failed_at) + ", with a link that it used");
   }
   if (prediction.jobs.size() > 1) {
     text += format_jobs(question, prediction, terminal);
   } else if (prediction.jobs.front().alone) {
     text += labelled(terminal, "events",
                      "it takes " + slowdown(prediction.jobs.front()) + " what it takes without them, " +
-                         format_seconds(seconds_of(*prediction.jobs.front().alone)));
+                         format_seconds(*prediction.jobs.front().alone));
   }
   text += format_busiest_links(terminal, input);
   if (!answer.what_if.empty()) {
     Table table({"if doubled", "time", "gain"});
     for (const predict::WhatIf& row : answer.what_if) {
-      table.add({row.resource, format_seconds(seconds_of(row.time)), format_decimals(100 * row.gain, 1) + " %"});
+      table.add({row.resource, format_seconds(row.time), format_decimals(100 * row.gain, 1) + " %"});
     }
     text += "\n" + table.format(terminal);
   }
   return text;
 }
 
-std::string answer_json(const JobQuestion& question, const JobAnswer& answer) {
-  predict::ReportInput input = report_input(question, answer);
+std::string answer_json(predict::ReportInput input) {
   input.prediction.spans.clear();
   return format_prediction(input);
+}
+
+ExitCode exit_code(const answer::JobAnswer& answer) {
+  return answer.is_interrupted ? ExitCode::interrupted : ExitCode::success;
 }
 
 }  // namespace banyan::app

@@ -125,7 +125,7 @@ class CurveCalibration {
     for (const Curve& curve : curves_) {
       for (const predict::CurvePiece& piece : curve.fit.curve.pieces())
         pieces.add({base_name(curve.path), Bytes(piece.from).to_string(), format_seconds(piece.alpha),
-                    piece.beta > 0 ? format_gigabytes(1e-9 / piece.beta) : "any"});
+                    piece.beta > 0 ? format_rate(1 / piece.beta) : "any"});
     }
     return text + pieces.format(terminal);
   }
@@ -162,7 +162,7 @@ class RowCalibration {
  public:
   RowCalibration(const CalibrateTexts& texts, const std::vector<File>& files, const std::vector<File>& checks,
                  const Terminal& terminal) {
-    before_ = parse_option("--gpu", [&] { return load_devices(texts.devices).at(texts.gpu); });
+    before_ = parse_option("--gpu", [&] { return answer::load_devices(texts.devices).at(texts.gpu); });
     predict::TrainConfig base;
     base.model.vocabulary =
         texts.vocab.empty() ? 50257 : static_cast<uint32_t>(parse_count(texts.vocab, "--vocab", {2, 100'000'000}));
@@ -292,22 +292,15 @@ class RowCalibration {
 
   using Figure = std::pair<const char*, std::string (*)(const predict::Device&)>;
   static std::vector<Figure> figures_of() {
-    return {{"matrix products, of the peak", [](const predict::Device& d) { return percent(d.efficiency.matrix); }},
-            {"memory, of its bandwidth", [](const predict::Device& d) { return percent(d.efficiency.memory); }},
-            {"unaligned matrix products", [](const predict::Device& d) { return percent(d.efficiency.unaligned); }},
-            {"gap between kernels",
-             [](const predict::Device& d) {
-               return format_seconds(static_cast<double>(d.efficiency.kernel_gap.count()) * 1e-12);
-             }},
-            {"host's time for a kernel",
-             [](const predict::Device& d) {
-               return format_seconds(static_cast<double>(d.efficiency.host_launch.count()) * 1e-12);
-             }},
-            {"links in a box", [](const predict::Device& d) { return percent(d.links.scale_up); }},
-            {"network", [](const predict::Device& d) { return percent(d.links.network); }},
-            {"latency per doubling of ranks", [](const predict::Device& d) {
-               return format_seconds(static_cast<double>(d.links.latency.count()) * 1e-12);
-             }}};
+    return {
+        {"matrix products, of the peak", [](const predict::Device& d) { return percent(d.efficiency.matrix); }},
+        {"memory, of its bandwidth", [](const predict::Device& d) { return percent(d.efficiency.memory); }},
+        {"unaligned matrix products", [](const predict::Device& d) { return percent(d.efficiency.unaligned); }},
+        {"gap between kernels", [](const predict::Device& d) { return format_seconds(d.efficiency.kernel_gap); }},
+        {"host's time for a kernel", [](const predict::Device& d) { return format_seconds(d.efficiency.host_launch); }},
+        {"links in a box", [](const predict::Device& d) { return percent(d.links.scale_up); }},
+        {"network", [](const predict::Device& d) { return percent(d.links.network); }},
+        {"latency per doubling of ranks", [](const predict::Device& d) { return format_seconds(d.links.latency); }}};
   }
 
   predict::Device before_;

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <deque>
-#include <nlohmann/json.hpp>
 
 #include "apps/lists.h"
-#include "apps/predict/jobs_file.h"
 #include "apps/report.h"
+#include "banyan/answer/train_step.h"
 #include "banyan/base/file.h"
 #include "banyan/fabric/read.h"
 #include "banyan/job/chakra/chakra.h"
@@ -24,14 +23,6 @@ constexpr size_t kFindingsShown = 5;
 
 // Links as they are, and a usual cost of a message, where no device is named.
 constexpr predict::LinkEfficiency kPlainLinks{.scale_up = 1, .network = 1, .latency = std::chrono::microseconds(5)};
-
-uint64_t seed_of(const JobTexts& texts) {
-  return texts.seed.empty() ? 1 : parse_count(texts.seed, "--seed", {0, UINT64_MAX});
-}
-
-predict::PlacementRule placement_rule_of(const JobTexts& texts) {
-  return parse_option("--placement", [&] { return predict::parse_placement_rule(texts.placement); });
-}
 
 // Peaks per second for nodes that say FLOP and bytes but no time: "312T" is no bandwidth, so both take plain numbers.
 double rate(const std::string& text, const char* option) {
@@ -69,7 +60,7 @@ predict::LinkEfficiency links_of(const TracedJobTexts& traced, std::vector<std::
   if (!traced.devices.empty() && traced.gpu.empty() && traced.jobs.empty()) {
     throw Error(ErrorCode::invalid_input, "says nothing without --gpu; name one of its devices", "--devices");
   }
-  const predict::DeviceTable devices = load_devices(traced.devices);
+  const predict::DeviceTable devices = answer::load_devices(traced.devices);
   if (traced.gpu.empty()) return kPlainLinks;
   const predict::Device& device =
       parse_option("--gpu", [&]() -> const predict::Device& { return devices.at(traced.gpu); });
@@ -142,28 +133,12 @@ struct JobsFile {
   std::vector<std::string> notes = {};
 };
 
-std::vector<NodeId> place_one(const JobEntry& entry, const Fabric& fabric, predict::Placement& placement,
-                              const Job& job, const JobTexts& texts) {
-  if (entry.ranks.empty()) {
-    const predict::PlacementRule rule = entry.placement ? *entry.placement : placement_rule_of(texts);
-    return placement.take(job.rank_count(), rule, entry.seed ? *entry.seed : seed_of(texts));
-  }
-  std::vector<NodeId> nodes;
-  for (const std::string& name : entry.ranks) nodes.push_back(fabric.at(name));
-  if (nodes.size() != job.rank_count()) {
-    throw Error(ErrorCode::invalid_input, "\"ranks\" has " + counted(nodes.size(), "name") + " for a job of " +
-                                              counted(job.rank_count(), "rank"));
-  }
-  placement.take(nodes);
-  return nodes;
-}
-
-Job make_job(const JobEntry& entry, const TracedJobTexts& traced, JobsFile& file) {
+Job make_job(const answer::JobEntry& entry, const TracedJobTexts& traced, JobsFile& file) {
   if (entry.train) {
-    TrainOptions train = *entry.train;
+    answer::TrainOptions train = *entry.train;
     if (train.devices.empty()) train.devices = traced.devices;
-    const TrainSetup setup = make_train_setup(train);
-    const predict::MemoryReport memory = memory_report(setup.config, setup.device);
+    const answer::TrainSetup setup = make_train_setup(train);
+    const predict::MemoryReport memory = predict::memory_report(setup.config, setup.device);
     if (!memory.fits && !train.ignore_memory) throw Error(ErrorCode::unsupported, misfit(setup, memory));
     if (traced.gpu.empty()) file.links = setup.device.links;
     for (const std::string& note : setup.notes) add_note(file.notes, note);
@@ -178,14 +153,14 @@ JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJo
   file.links = links_of(traced, file.notes);
   predict::Placement placement(fabric);
   const std::string text = read_file(path, kMaxJobsFile);
-  const std::vector<JobEntry> entries = parse_option(path, [&] { return parse_jobs_file(text); });
+  const std::vector<answer::JobEntry> entries = parse_option(path, [&] { return answer::parse_jobs_file(text); });
   for (size_t i = 0; i < entries.size(); ++i) {
-    const JobEntry& entry = entries[i];
+    const answer::JobEntry& entry = entries[i];
     const auto add = [&] {
       const Job& job = file.jobs.emplace_back(make_job(entry, traced, file));
       if (!entry.train && !traced.no_check) expect_sound(job, eager_of(texts), "");
       file.placed.push_back({.job = &job,
-                             .nodes = place_one(entry, fabric, placement, job, texts),
+                             .nodes = take_places(placement, fabric, job.rank_count(), entry.place, texts),
                              .name = entry.name.empty() ? job.name() : entry.name,
                              .tenant = entry.tenant,
                              .start = entry.start,
@@ -231,14 +206,6 @@ void declare_traced_job_options(CommandSyntax& command, TracedJobTexts& texts) {
   command.group("Options");
 }
 
-predict::PlacedJob place_job(const Job& job, const Fabric& fabric, const JobTexts& texts) {
-  predict::PlacedJob placed{
-      .job = &job,
-      .nodes = predict::Placement(fabric).take(job.rank_count(), placement_rule_of(texts), seed_of(texts))};
-  placed.name = job.name();
-  return placed;
-}
-
 ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, const JobTexts& texts) {
   if (texts.fabric.empty())
     throw Error(ErrorCode::invalid_input, "is required: a fabric such as dgx-a100:4", "--fabric");
@@ -250,11 +217,11 @@ ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, 
     file.links = links_of(traced, file.notes);
     job = read_job(traced, notes);
     if (!traced.no_check) expect_sound(*job, eager_of(texts), job->name());
-    file.placed.push_back(place_job(*job, fabric, texts));
+    file.placed.push_back(answer::place_job(*job, fabric, {}, texts));
   } else {
     file = read_jobs(traced.jobs, fabric, traced, texts);
   }
-  JobQuestion question{
+  answer::JobQuestion question{
       .title = harmless((job ? job->name() : counted(file.placed.size(), "job")) + " on " + texts.fabric),
       .fabric = fabric,
       .jobs = file.placed,
@@ -263,14 +230,17 @@ ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, 
   for (size_t at = 0; at < notes.size(); at = notes.find('\n', at) + 1) {
     question.notes.push_back("linked: " + notes.substr(at, notes.find('\n', at) - at));
   }
-  const JobAnswer answer = simulate_question(question, texts, terminal);
-  const std::string written = write_reports(question, answer, texts, terminal);
+  check_output_places({{"--output", texts.output}, {"--html", texts.html}, {"--trace", texts.trace}});
+  const answer::JobAnswer answer =
+      watched(terminal, [&](answer::JobObserver& observer) { return simulate_question(question, texts, observer); });
+  const predict::ReportInput report = report_of(question, answer);
+  const std::string written = write_reports(report, texts, terminal);
   if (texts.json) {
-    terminal.print(answer_json(question, answer));
+    terminal.print(answer_json(report));
   } else {
     terminal.print(labelled(terminal, "job", question.title) + format_answer(question, answer, terminal) + written);
   }
-  return answer.exit_code();
+  return exit_code(answer);
 }
 
 }  // namespace banyan::app

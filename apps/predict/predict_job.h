@@ -19,7 +19,4 @@ struct TracedJobTexts {
 void declare_traced_job_options(CommandSyntax& command, TracedJobTexts& texts);
 ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, const JobTexts& texts);
 
-// On the first free ranks, or as --placement says. The job must outlive what is returned.
-predict::PlacedJob place_job(const Job& job, const Fabric& fabric, const JobTexts& texts);
-
 }  // namespace banyan::app

@@ -72,7 +72,7 @@ Json run_prediction_json(const Fabric& fabric, const run::LocalRunReport& report
 std::string format_run_prediction(const Terminal& terminal, const Fabric& fabric, const run::LocalRunReport& report,
                                   const RunPrediction& prediction) {
   const predict::ScheduleSimulation& simulation = prediction.timed.simulation;
-  std::string time = format_seconds(seconds_of(simulation.time));
+  std::string time = format_seconds(simulation.time);
   if (!simulation.complete) time = "more than " + time + ": interrupted";
   if (const std::optional<double> error = prediction_error(report, prediction)) {
     time += " for " + format_seconds(report.median_seconds) + " measured, error " + signed_percent(*error);

@@ -298,10 +298,9 @@ class RunCommand : public Command {
     text += labelled(terminal, "time",
                      format_seconds(report.median_seconds) + " (median of " + std::to_string(options.repeats) +
                          ", best " + format_seconds(report.min_seconds) + ")");
-    const double rate = algbw(options, report);
-    text +=
-        labelled(terminal, "algbw",
-                 format_gigabytes(rate) + ", busbw " + format_gigabytes(rate * busbw_factor(collective.kind(), ranks)));
+    const double rate = algbw(options, report) * 1e9;
+    text += labelled(terminal, "algbw",
+                     format_rate(rate) + ", busbw " + format_rate(rate * busbw_factor(collective.kind(), ranks)));
     if (prediction != nullptr) {
       text += format_run_prediction(terminal, prepared.schedule.fabric(), report, *prediction);
     }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <tuple>
 
+#include "banyan/base/words.h"
 #include "banyan/predict/report/link_names.h"
 
 namespace banyan::predict {
@@ -16,24 +16,6 @@ using report::LinkNames;
 
 double part(Picoseconds of, Picoseconds whole) {
   return whole.count() > 0 ? static_cast<double>(of.count()) / static_cast<double>(whole.count()) : 0;
-}
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, share > 0 && share < 0.0995 ? "%.1f %%" : "%.0f %%", share * 100);
-  return text;
-}
-
-// Three digits with the zeros at their end, in the unit that leaves at least one before the point; the smallest unit
-// has no parts.
-std::string scaled(double value, double step, std::initializer_list<const char*> units) {
-  auto unit = units.begin();
-  // 999.6 would be written as 1000.
-  for (; value >= step * 0.9995 && unit + 1 != units.end(); ++unit) value /= step;
-  char text[48];
-  const int decimals = unit == units.begin() || value >= 99.95 ? 0 : value < 9.995 ? 2 : 1;
-  std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  return std::string(text) + " " + *unit;
 }
 
 bool comes_first(const LinkStanding& a, const LinkStanding& b) {
@@ -53,7 +35,7 @@ std::string about_ranks(const Prediction& prediction) {
   std::string text;
   for (const Part& one : parts) {
     if (one.share < 0.0005) continue;
-    text += (text.empty() ? "" : ", ") + percent(one.share) + one.words;
+    text += (text.empty() ? "" : ", ") + rough_percent(one.share) + one.words;
   }
   return text.empty() ? "" : "Ranks spend " + text + ".";
 }
@@ -65,13 +47,13 @@ std::string about_links(const ReportInput& input) {
   const std::string name = LinkNames(input.fabric ? &*input.fabric : nullptr).name(first->link);
   if (first->full < 0.0005) {
     if (first->load < 0.0005) return "";
-    return "No link holds anything up; the busiest, " + name + ", carries " + percent(first->load) +
+    return "No link holds anything up; the busiest, " + name + ", carries " + rough_percent(first->load) +
            " of what it could.";
   }
   const size_t alike = tight_links(all);
   std::string text = "The tightest link, " + name;
   if (alike > 1) text += " (" + std::to_string(alike - 1) + " more like it),";
-  return text + (alike > 1 ? "" : ",") + " is a bottleneck for " + percent(first->full) + " of the time.";
+  return text + (alike > 1 ? "" : ",") + " is a bottleneck for " + rough_percent(first->full) + " of the time.";
 }
 
 std::string about_gains(const std::vector<WhatIf>& what_if) {
@@ -79,7 +61,7 @@ std::string about_gains(const std::vector<WhatIf>& what_if) {
                                      [](const WhatIf& a, const WhatIf& b) { return a.gain < b.gain; });
   if (best == what_if.end()) return "";
   if (best->gain < 0.0005) return "Doubling no resource alone would help.";
-  return "Doubling " + best->resource + " would save " + percent(best->gain) + ".";
+  return "Doubling " + best->resource + " would save " + rough_percent(best->gain) + ".";
 }
 
 // "ring is fastest up to 64 KiB, forest from 128 KiB".
@@ -107,8 +89,8 @@ std::string about_points(const std::vector<PredictedPoint>& points) {
   const bool compared = std::any_of(points.begin(), points.end(),
                                     [&](const PredictedPoint& point) { return point.plan != points.front().plan; });
   return (compared ? "Of the plans compared, " + text + "; " : "By " + last.plan + ", ") + last.total.to_string() +
-         " take " + short_time(last.time) + " (algbw " + short_rate(last.algbw) + ", busbw " + short_rate(last.busbw) +
-         ").";
+         " take " + format_seconds(last.time) + " (algbw " + format_rate(last.algbw) + ", busbw " +
+         format_rate(last.busbw) + ").";
 }
 
 // The first job that a failed link has ended, and how many more.
@@ -117,7 +99,7 @@ std::string about_failures(const Prediction& prediction) {
   const auto first = std::find_if(prediction.jobs.begin(), prediction.jobs.end(), has_failed);
   if (first == prediction.jobs.end()) return "";
   const auto more = std::count_if(std::next(first), prediction.jobs.end(), has_failed);
-  return "A failed link ended " + first->name + " after " + short_time(*first->failed_at) +
+  return "A failed link ended " + first->name + " after " + format_seconds(*first->failed_at) +
          (more > 0 ? ", and " + std::to_string(more) + " more" : "") + ".";
 }
 
@@ -193,9 +175,9 @@ std::string in_words(const ReportInput& input) {
   const Prediction& prediction = input.prediction;
   std::vector<std::string> sentences;
   if (prediction.time.count() > 0) {
-    sentences.push_back(prediction.complete
-                            ? "It takes " + short_time(prediction.time) + "."
-                            : "Stopped early: this is what happens in the first " + short_time(prediction.time) + ".");
+    sentences.push_back(prediction.complete ? "It takes " + format_seconds(prediction.time) + "."
+                                            : "Stopped early: this is what happens in the first " +
+                                                  format_seconds(prediction.time) + ".");
     sentences.push_back(about_failures(prediction));
     sentences.push_back(about_ranks(prediction));
     sentences.push_back(about_links(input));
@@ -207,14 +189,6 @@ std::string in_words(const ReportInput& input) {
     if (!sentence.empty()) text += (text.empty() ? "" : " ") + sentence;
   }
   return text.empty() ? "Nothing was simulated." : text;
-}
-
-std::string short_time(Picoseconds time) {
-  return scaled(static_cast<double>(time.count()), 1000, {"ps", "ns", "us", "ms", "s"});
-}
-
-std::string short_rate(double per_second) {
-  return scaled(per_second, 1000, {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"});
 }
 
 }  // namespace banyan::predict

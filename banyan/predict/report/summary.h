@@ -41,7 +41,4 @@ size_t tight_links(const std::vector<LinkStanding>& standings);
 // is best for which sizes.
 std::string in_words(const ReportInput& input);
 
-std::string short_time(Picoseconds time);   // three digits: "12.3 ms", "2.00 us"
-std::string short_rate(double per_second);  // bytes: "215 GB/s"
-
 }  // namespace banyan::predict

@@ -117,16 +117,6 @@ TEST(Summary, NamesAJobThatAFailedLinkHasEnded) {
 
 TEST(Summary, OfNothingSaysSo) { EXPECT_EQ(in_words(sample::nothing()), "Nothing was simulated."); }
 
-TEST(Summary, WritesTimesAndRatesWithThreeDigits) {
-  EXPECT_EQ(short_time(Picoseconds(0)), "0 ps");
-  EXPECT_EQ(short_time(Picoseconds(999)), "999 ps");
-  EXPECT_EQ(short_time(Picoseconds(999'950)), "1.00 us");
-  EXPECT_EQ(short_time(Picoseconds(12'345'678)), "12.3 us");
-  EXPECT_EQ(short_time(Picoseconds(1'234'567'890'123)), "1.23 s");
-  EXPECT_EQ(short_rate(214.7e9), "215 GB/s");
-  EXPECT_EQ(short_rate(2.5e12), "2.50 TB/s");
-}
-
 TEST(LinkNames, TellParallelLinksApart) {
   Fabric::Builder builder;
   const NodeId a = builder.add_rank("a"), b = builder.add_rank("b");

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "banyan/base/rank_list.h"
+#include "banyan/base/words.h"
 #include "banyan/run/record/mismatch.h"
 #include "banyan/run/record/straggler.h"
-#include "banyan/run/record/words.h"
 
 namespace banyan::run {
 namespace {
@@ -250,11 +250,12 @@ std::vector<std::string> CommunicatorCase::evidence(const Finding& finding) cons
     }
     const int64_t age = moment_ - clock(*dump, dump->time);
     if (age > kSecond)
-      lines.push_back("its record is " + duration_words(age) + " older than the trouble, and tells nothing of it");
+      lines.push_back("its record is " + format_duration(age) + " older than the trouble, and tells nothing of it");
     const OperationRecord* later = find_collective(*dump, finding.sequence);
     if (finding.kind != FindingKind::late || later == nullptr) continue;
     const int64_t delay = clock(*dump, later->begin) - moment_;
-    if (delay > 0) lines.push_back(who + " called it " + duration_words(delay) + " after the first record was written");
+    if (delay > 0)
+      lines.push_back(who + " called it " + format_duration(delay) + " after the first record was written");
   }
   return lines;
 }
@@ -333,7 +334,7 @@ std::vector<Finding> CommunicatorCase::findings() const {
 std::string CommunicatorCase::words(const RankState& state) const {
   if (!dumps_.contains(state.rank)) return "wrote no record";
   if (state.operation == nullptr) return state.sequence == 0 ? "has called nothing yet" : "between calls";
-  const std::string since = state.since > 0 ? duration_words(state.since) : "";
+  const std::string since = state.since > 0 ? format_duration(state.since) : "";
   if (!state.is_inside()) {
     return "between calls; its last was " + name(*state.operation) +
            (since.empty() ? "" : ", finished " + since + " before");

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "banyan/base/rank_list.h"
+#include "banyan/base/words.h"
 #include "banyan/run/record/mismatch.h"
-#include "banyan/run/record/words.h"
 
 namespace banyan::run {
 namespace {
@@ -135,7 +135,7 @@ class Search {
     const bool is_known = state.operation != nullptr;
     std::string text = "its last was " + (is_known ? name(*state.operation) : "#" + std::to_string(state.sequence));
     if (state.since > 0) {
-      text += (state.is_inside() ? ", called " : ", finished ") + duration_words(state.since) + " before";
+      text += (state.is_inside() ? ", called " : ", finished ") + format_duration(state.since) + " before";
     }
     return text;
   }
@@ -226,7 +226,7 @@ class Search {
     Stall found = blame(FindingKind::stuck, std::move(ranks), first.sequence);
     found.sentence = list_ranks(found.ranks) + agree(found.ranks, " are in ", " is in ") + words_of(first.sequence) +
                      agree(found.ranks, " and make no step", " and makes no step");
-    if (first.since > 0) found.sentence += " for " + duration_words(first.since);
+    if (first.since > 0) found.sentence += " for " + format_duration(first.since);
     found.sentence += " (step " + std::to_string(first.step) + ")";
     found.sentence += agree(found.ranks, "; they name nobody they wait for", "; it waits for nobody");
     found.sentence += waiting_words(found, false);

@@ -4,8 +4,9 @@
 #include <map>
 #include <vector>
 
+#include "banyan/base/text.h"
+#include "banyan/base/words.h"
 #include "banyan/run/record/recorder.h"
-#include "banyan/run/record/words.h"
 
 namespace banyan::run {
 namespace {
@@ -88,9 +89,9 @@ std::optional<Straggler> find_straggler(std::span<const RankDump* const> dumps) 
   const double each = period(*dumps.front());
   if (each > 0) found.cost = std::min(1.0, worst->second.lateness / total / each);
   if (found.share < suspicious_share(dumps.size()) || found.cost < kLeastCost) return std::nullopt;
-  found.sentence = "rank " + std::to_string(found.rank) + " entered last in " + percent_words(found.share) + " of " +
-                   thousands(found.operations) + " operations, on average " + duration_words(found.lateness) +
-                   " after the others, which cost " + percent_words(found.cost) + " of the time";
+  found.sentence = "rank " + std::to_string(found.rank) + " entered last in " + rough_percent(found.share) + " of " +
+                   with_thousands(found.operations) + " operations, on average " + format_duration(found.lateness) +
+                   " after the others, which cost " + rough_percent(found.cost) + " of the time";
   return found;
 }
 

@@ -1,9 +1,8 @@
-#include "apps/predict/jobs_file.h"
+#include "banyan/answer/jobs_file.h"
 
 #include "banyan/base/json_reader.h"
-#include "banyan/base/nearest.h"
 
-namespace banyan::app {
+namespace banyan::answer {
 namespace {
 
 constexpr JsonForm kForm{
@@ -31,26 +30,17 @@ std::string word_of(JsonNode value) {
 }
 
 // {"model": "gpt3-175b", "tp": 8, "sequence-parallel": true} is `train --model gpt3-175b --tp 8 --sequence-parallel`.
-TrainOptions train_options(JsonNode json) {
+TrainOptions train_options_of(JsonNode json) {
   TrainOptions options;
-  CommandSyntax command("banyan predict train", "");
-  declare_train_options(command, options);
   for (const auto& [key, value] : json.members()) {
-    const OptionSyntax* const option = command.find("--" + std::string(key));
-    if (option == nullptr) {
-      NearestName nearest(key);
-      for (const OptionSyntax& known : command.options()) nearest.offer(known.name().substr(2));
-      throw json.error("has '" + std::string(key.substr(0, 60)) + "', which is no option of 'banyan predict train'" +
-                       nearest.hint());
-    }
+    const TrainOption* const option = find_train_option(key);
+    if (option == nullptr) throw json.error(unknown_train_option(key));
     if (option->is_flag()) {
-      *std::get<bool*>(option->target) = value.boolean();
-      // Fused is the default, so "false" has to be told.
-      if (key == "fused-attention") options.unfused_attention = !value.boolean();
-      continue;
+      set_train_flag(options, *option, value.boolean());
+    } else {
+      const std::string word = word_of(value);
+      value.placed([&] { option->read(options, word); });
     }
-    const std::string word = word_of(value);
-    value.placed([&] { option->set(word); });
   }
   return options;
 }
@@ -59,7 +49,7 @@ void read_what(JsonNode json, JobEntry& entry) {
   if (json.has("train") + json.has("goal") + json.has("chakra") != 1) {
     throw json.error("needs one of \"train\", \"goal\" and \"chakra\"");
   }
-  if (const auto train = json.find("train")) entry.train = train_options(*train);
+  if (const auto train = json.find("train")) entry.train = train_options_of(*train);
   if (const auto goal = json.find("goal")) entry.goal = path_of(*goal);
   if (const auto chakra = json.find("chakra")) entry.chakra = path_of(*chakra);
   if (const auto groups = json.find("groups")) {
@@ -68,16 +58,16 @@ void read_what(JsonNode json, JobEntry& entry) {
   }
 }
 
-void read_where(JsonNode json, JobEntry& entry) {
+void read_where(JsonNode json, JobPlace& place) {
   if (const auto ranks = json.find("ranks")) {
     for (const char* other : {"placement", "seed"}) {
       if (const auto both = json.find(other)) throw both->error("says nothing beside \"ranks\"; remove one of them");
     }
-    for (const JsonNode name : ranks->items()) entry.ranks.push_back(name.text());
-    if (entry.ranks.empty()) throw ranks->error("is empty; name a place for each rank of the job");
+    for (const JsonNode name : ranks->items()) place.ranks.push_back(name.text());
+    if (place.ranks.empty()) throw ranks->error("is empty; name a place for each rank of the job");
   }
-  if (const auto placement = json.find("placement")) entry.placement = placement->parsed(predict::parse_placement_rule);
-  if (const auto seed = json.find("seed")) entry.seed = seed->whole();
+  if (const auto placement = json.find("placement")) place.placement = placement->parsed(predict::parse_placement_rule);
+  if (const auto seed = json.find("seed")) place.seed = seed->whole();
 }
 
 JobEntry read_entry(JsonNode json) {
@@ -85,7 +75,7 @@ JobEntry read_entry(JsonNode json) {
                   "weight", "priority"});
   JobEntry entry;
   read_what(json, entry);
-  read_where(json, entry);
+  read_where(json, entry.place);
   if (const auto name = json.find("name")) entry.name = name_of(*name);
   if (const auto tenant = json.find("tenant")) entry.tenant = name_of(*tenant);
   if (const auto start = json.find("start")) entry.start = start->duration();
@@ -107,4 +97,4 @@ std::vector<JobEntry> parse_jobs_file(std::string_view json) {
   return entries;
 }
 
-}  // namespace banyan::app
+}  // namespace banyan::answer

@@ -7,11 +7,18 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/predict/predict_train.h"
+#include "banyan/answer/train_options.h"
 #include "banyan/base/units.h"
 #include "banyan/predict/simulation/placement.h"
 
-namespace banyan::app {
+namespace banyan::answer {
+
+// Where a job stands.
+struct JobPlace {
+  std::vector<std::string> ranks = {};  // by rank of the job: names of places; empty: as the next two say
+  std::optional<predict::PlacementRule> placement = {};  // nothing: as the command says, and so the seed
+  std::optional<uint64_t> seed = {};
+};
 
 struct JobEntry {
   // Exactly one of these three is there.
@@ -19,10 +26,8 @@ struct JobEntry {
   std::string goal, chakra;  // paths
   std::string groups;        // of chakra, may be empty
 
-  std::string name, tenant;                         // may be empty
-  std::vector<std::string> ranks;                   // by rank of the job: names of places; empty: as the next two say
-  std::optional<predict::PlacementRule> placement;  // nothing: as the command says, and so the seed
-  std::optional<uint64_t> seed;
+  std::string name, tenant;  // may be empty
+  JobPlace place;
   Picoseconds start{0};
   double weight = 1;     // 0.001 to a million
   uint8_t priority = 0;  // lower is served first
@@ -32,4 +37,4 @@ struct JobEntry {
 // place ("jobs[2].train.tp") and the mend.
 std::vector<JobEntry> parse_jobs_file(std::string_view json);
 
-}  // namespace banyan::app
+}  // namespace banyan::answer

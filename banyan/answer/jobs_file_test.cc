@@ -1,11 +1,11 @@
-#include "apps/predict/jobs_file.h"
+#include "banyan/answer/jobs_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "banyan/base/error.h"
 
-namespace banyan::app {
+namespace banyan::answer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -35,14 +35,14 @@ TEST(JobsFile, SaysWhatEachJobIsAndWhere) {
   EXPECT_EQ(jobs[0].name, "one");
   EXPECT_EQ(jobs[0].tenant, "a");
   EXPECT_EQ(jobs[0].goal, "x.goal");
-  EXPECT_THAT(jobs[0].ranks, ElementsAre("gpu3", "gpu1"));
+  EXPECT_THAT(jobs[0].place.ranks, ElementsAre("gpu3", "gpu1"));
   EXPECT_EQ(jobs[0].weight, 0.5);
   EXPECT_EQ(jobs[0].priority, 7);
   EXPECT_FALSE(jobs[0].train.has_value());
   EXPECT_EQ(jobs[1].chakra, "run");
   EXPECT_EQ(jobs[1].groups, "groups.json");
-  EXPECT_EQ(jobs[1].placement, predict::PlacementRule::random);
-  EXPECT_EQ(jobs[1].seed, UINT64_MAX);
+  EXPECT_EQ(jobs[1].place.placement, predict::PlacementRule::random);
+  EXPECT_EQ(jobs[1].place.seed, UINT64_MAX);
   EXPECT_EQ(jobs[1].start, std::chrono::milliseconds(10));
   ASSERT_TRUE(jobs[2].train.has_value());
   EXPECT_EQ(jobs[2].train->model->name, "gpt3-13b");
@@ -50,8 +50,8 @@ TEST(JobsFile, SaysWhatEachJobIsAndWhere) {
   EXPECT_EQ(jobs[2].train->bucket, Bytes(64 << 20));
   EXPECT_TRUE(jobs[2].train->sequence_parallel);
   EXPECT_TRUE(jobs[2].train->unfused_attention);
-  EXPECT_FALSE(jobs[2].placement.has_value());
-  EXPECT_FALSE(jobs[2].seed.has_value());
+  EXPECT_FALSE(jobs[2].place.placement.has_value());
+  EXPECT_FALSE(jobs[2].place.seed.has_value());
 }
 
 TEST(JobsFile, NamesThePlaceOfWhatIsWrong) {
@@ -99,4 +99,4 @@ TEST(JobsFile, NamesTheLineOfAWrongNumber) {
 }
 
 }  // namespace
-}  // namespace banyan::app
+}  // namespace banyan::answer

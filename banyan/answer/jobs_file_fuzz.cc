@@ -1,11 +1,12 @@
-#include "apps/predict/jobs_file.h"
+#include "banyan/answer/jobs_file.h"
+#include "banyan/answer/train_step.h"
 #include "banyan/base/check.h"
 #include "banyan/testing/fuzz.h"
 
-namespace banyan::app {
+namespace banyan::answer {
 namespace {
 
-const testing::Fuzzer kFuzzer("jobs_file", "apps/corpus/jobs", [](std::string_view input) {
+const testing::Fuzzer kFuzzer("jobs_file", "banyan/answer/corpus/jobs", [](std::string_view input) {
   for (const JobEntry& job : parse_jobs_file(input)) {
     CHECK_EQ(job.train.has_value() + !job.goal.empty() + !job.chakra.empty(), 1);
     CHECK(job.weight > 0 && job.start.count() >= 0);
@@ -18,4 +19,4 @@ const testing::Fuzzer kFuzzer("jobs_file", "apps/corpus/jobs", [](std::string_vi
 });
 
 }  // namespace
-}  // namespace banyan::app
+}  // namespace banyan::answer

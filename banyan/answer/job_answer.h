@@ -1,0 +1,73 @@
+// Jobs simulated on a fabric: `banyan predict train`, `predict job` and Python ask here.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/answer/jobs_file.h"
+#include "banyan/predict/cost/collective_cost.h"
+#include "banyan/predict/report/report_input.h"
+#include "banyan/predict/simulation/job_simulation.h"
+#include "banyan/predict/simulation/what_if.h"
+
+namespace banyan::answer {
+
+// How jobs are simulated, in the words of the command line; where a text is empty, as usual. Mistakes are told by
+// Error{invalid_input} that names the option ("--eager"), when the words are used.
+struct JobWords {
+  std::string placement = "packed", seed, window, costs, algorithm = "rings", collectives = "flow";
+  std::vector<std::string> events = {};
+  std::string on_failure = "stop", eager;
+  bool what_if = false, unfolded = false;
+};
+// --eager, or what the simulator takes.
+Bytes eager_of(const JobWords& words);
+// --costs, or none.
+std::vector<predict::CollectiveCost> load_costs(const JobWords& words);
+
+// Takes the places of a job of so many ranks: those that it names, else by its rule or that of the words. Throws
+// Error{invalid_input, not_found} that names the rank, or says how many are free.
+std::vector<NodeId> take_places(predict::Placement& free, const Fabric& fabric, uint32_t ranks, const JobPlace& place,
+                                const JobWords& words);
+// A job alone on a fabric. It must outlive what is returned.
+predict::PlacedJob place_job(const Job& job, const Fabric& fabric, const JobPlace& place, const JobWords& words);
+
+// How long collectives and messages take on a fabric, besides what its links say.
+struct CommunicationModel {
+  predict::LinkEfficiency links;
+  std::vector<predict::CollectiveCost> measured;
+  std::string algorithm = "rings";  // planned_collectives.h
+};
+
+struct JobQuestion {
+  std::string title;  // of reports
+  Fabric fabric;
+  std::vector<predict::PlacedJob> jobs;
+  CommunicationModel communication;
+  std::vector<std::string> notes = {};                          // what a person should know besides, a line each
+  std::string training = {};                                    // for ReportInput::training
+  std::vector<std::pair<std::string, std::string>> facts = {};  // for the page (report_input.h)
+};
+
+struct JobAnswer {
+  predict::JobSimulation simulation = {};
+  std::vector<predict::WhatIf> what_if = {};
+  bool is_interrupted = false;  // by the observer, in this or a simulation beside it
+};
+
+// Hears which simulation is under way, and may end it (schedule_simulation.h).
+class JobObserver : public predict::SimulationObserver {
+ public:
+  virtual void begins(const char* what) = 0;  // "simulating", "simulating each job alone", "asking what would help"
+};
+
+// Simulates. Where there are several jobs, or links change, each job alone with the fabric as it was at first, too; and
+// asks what would help where that is wanted and no job has failed. Throws what simulate_jobs throws, and Error that
+// names the option. Keeps no reference to its arguments.
+JobAnswer simulate_question(const JobQuestion& question, const JobWords& words, JobObserver& observer);
+
+// What is written and drawn of it.
+predict::ReportInput report_of(const JobQuestion& question, const JobAnswer& answer);
+
+}  // namespace banyan::answer
