@@ -1,7 +1,12 @@
-// banyan._core.Prediction: plans simulated by size, and the report about them.
+// banyan._core.Prediction and Step: plans simulated by size, a training step, and the reports about them.
 #include <pybind11/stl.h>
 
 #include "banyan/answer/predicted_plans.h"
+#include "banyan/answer/step_answer.h"
+#include "banyan/base/file.h"
+#include "banyan/base/option.h"
+#include "banyan/base/words.h"
+#include "banyan/predict/report/chrome_trace.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"
 #include "banyan/predict/report/summary.h"
@@ -53,12 +58,153 @@ py::list points_of(const Predicted& of) {
   return points;
 }
 
+struct PredictedStep : Predicted {
+  answer::TrainSetup setup;
+  predict::MemoryReport memory;
+  double launches = 0;  // part of the computing
+};
+
+// The one training step of a file of jobs.
+answer::JobEntry read_step(const std::string& path) {
+  constexpr uint64_t kMostBytes = 64 << 20;
+  const std::string text = read_file(path, kMostBytes);
+  std::vector<answer::JobEntry> jobs = parse_option(path, [&] { return answer::parse_jobs_file(text); });
+  if (jobs.size() != 1 || !jobs.front().train) {
+    throw Error(ErrorCode::invalid_input, "has more than one training step, or a trace; 'banyan predict job' takes it",
+                path);
+  }
+  return std::move(jobs.front());
+}
+
+PredictedStep predict_step(const Fabric& fabric, const std::string& fabric_name, const std::string& jobs_file,
+                           const std::vector<std::pair<std::string, std::string>>& options,
+                           const answer::JobWords& words, const py::object& progress) {
+  Watch watch(progress);
+  const py::gil_scoped_release unlocked;
+  answer::JobEntry entry;
+  if (!jobs_file.empty()) entry = read_step(jobs_file);
+  answer::TrainOptions train = entry.train.value_or(answer::TrainOptions());
+  for (const auto& [name, text] : options) set_train_option(train, name, text);
+  answer::StepAnswer step = answer::predict_step({.setup = make_train_setup(train),
+                                                  .ignore_memory = train.ignore_memory,
+                                                  .fabric = fabric,
+                                                  .fabric_name = fabric_name,
+                                                  .place = std::move(entry.place),
+                                                  .words = words},
+                                                 watch);
+  if (step.is_refused()) throw Error(ErrorCode::unsupported, misfit(step.setup, step.memory));
+  PredictedStep made;
+  made.report = report_of(step);
+  made.launches = answer::launch_share(*step.job);
+  made.setup = std::move(step.setup);
+  made.memory = std::move(step.memory);
+  return made;
+}
+
+using Parts = std::tuple<double, double, double, double, double>;
+
+// Seconds of compute, exposed communication, waiting, host and bubble: the mean over all ranks.
+Parts parts_of(const PredictedStep& step) {
+  const predict::TimeShares shares = time_shares(step.report.prediction);
+  const double time = to_seconds(step.report.prediction.time);
+  return {shares.compute * time, shares.exposed * time, shares.waiting * time, shares.host * time,
+          shares.bubble * time};
+}
+
+py::list ranks_of(const PredictedStep& step) {
+  py::list ranks;
+  for (const predict::PredictedRank& rank : step.report.prediction.ranks) {
+    ranks.append(py::make_tuple(rank.name, to_seconds(rank.compute), to_seconds(rank.exposed), to_seconds(rank.waiting),
+                                to_seconds(rank.host), to_seconds(rank.bubble)));
+  }
+  return ranks;
+}
+
+// By stage: bytes of parameters, gradients, optimizer and activations.
+py::list stages_of(const PredictedStep& step) {
+  py::list stages;
+  for (const predict::StageMemory& stage : step.memory.stages)
+    stages.append(py::make_tuple(stage.parameters, stage.gradients, stage.optimizer, stage.activations));
+  return stages;
+}
+
+py::list what_if_of(const PredictedStep& step) {
+  py::list rows;
+  for (const predict::WhatIf& row : step.report.what_if)
+    rows.append(py::make_tuple(row.resource, to_seconds(row.time), row.gain));
+  return rows;
+}
+
+std::optional<double> seconds_or_none(const std::optional<Picoseconds>& time) {
+  return time ? std::optional(to_seconds(*time)) : std::nullopt;
+}
+
+std::string json_of(const Predicted& of, bool spans) {
+  if (spans) return format_prediction(of.report);
+  predict::ReportInput report = of.report;
+  report.prediction.spans.clear();
+  return format_prediction(report);
+}
+
 // Number, part of the time that it was full, part of its capacity that was used, bytes.
 py::list busiest_of(const Predicted& of, size_t most) {
   py::list links;
   for (const predict::LinkStanding& link : busiest_links(of.report, most))
     links.append(py::make_tuple(link.link, link.full, link.load, of.report.prediction.links[link.link].bytes));
   return links;
+}
+
+void add_step(py::module_& module) {
+  const auto unlocked = py::call_guard<py::gil_scoped_release>();
+  using Step = PredictedStep;
+  py::class_<answer::JobWords>(module, "JobWords")
+      .def(py::init([](std::string placement, std::string seed, std::string window, std::string costs,
+                       std::string algorithm, std::string collectives, std::vector<std::string> events,
+                       std::string on_failure, std::string eager, bool what_if, bool fold) {
+             return answer::JobWords{.placement = std::move(placement),
+                                     .seed = std::move(seed),
+                                     .window = std::move(window),
+                                     .costs = std::move(costs),
+                                     .algorithm = std::move(algorithm),
+                                     .collectives = std::move(collectives),
+                                     .events = std::move(events),
+                                     .on_failure = std::move(on_failure),
+                                     .eager = std::move(eager),
+                                     .what_if = what_if,
+                                     .unfolded = !fold};
+           }),
+           py::arg("placement"), py::arg("seed"), py::arg("window"), py::arg("costs"), py::arg("algorithm"),
+           py::arg("collectives"), py::arg("events"), py::arg("on_failure"), py::arg("eager"), py::arg("what_if"),
+           py::arg("fold"));
+  py::class_<Step, Predicted>(module, "Step")
+      .def("time", [](const Step& step) { return to_seconds(step.report.prediction.time); })
+      .def("parts", &parts_of)
+      .def("ranks", &ranks_of)
+      .def("alone", [](const Step& step) { return seconds_or_none(step.report.prediction.jobs.front().alone); })
+      .def("failed_at", [](const Step& step) { return seconds_or_none(step.report.prediction.jobs.front().failed_at); })
+      .def("training", [](const Step& step) { return describe(step.setup.config); })
+      .def("device", [](const Step& step) { return step.setup.device.name; })
+      .def("notes", [](const Step& step) { return step.report.notes; })
+      .def("stages", &stages_of)
+      .def("available", [](const Step& step) { return step.memory.available.count(); })
+      .def("fits", [](const Step& step) { return step.memory.fits; })
+      .def("model_flop", [](const Step& step) { return answer::model_flop(step.setup.config); })
+      .def("rates",
+           [](const Step& step) {
+             const answer::StepRates rates = step_rates(step.setup, to_seconds(step.report.prediction.time));
+             return std::tuple(rates.flops_a_device, rates.of_peak, rates.tokens_a_second);
+           })
+      .def("launches", [](const Step& step) { return step.launches; })
+      .def("what_if", &what_if_of)
+      .def(
+          "to_trace", [](const Step& step) { return chrome_trace(step.report); }, unlocked);
+  module.def("predict_step", &predict_step, py::arg("fabric"), py::arg("fabric_name"), py::arg("jobs_file"),
+             py::arg("options"), py::arg("words"), py::arg("progress"));
+  module.def("list_train_options", [] {
+    std::vector<std::string> names;
+    for (const answer::TrainOption& option : answer::train_options()) names.emplace_back(option.name);
+    return names;
+  });
 }
 
 }  // namespace
@@ -71,8 +217,7 @@ void add_prediction(py::module_& module) {
       .def("points", &points_of)
       .def("busiest_links", &busiest_of, py::arg("most"))
       .def("in_words", [](const Predicted& of) { return in_words(of.report); })
-      .def(
-          "to_json", [](const Predicted& of) { return format_prediction(of.report); }, unlocked)
+      .def("to_json", &json_of, py::arg("spans"), unlocked)
       .def(
           "to_html", [](const Predicted& of) { return html_report(of.report); }, unlocked);
   module.def("predict", &predict_plans, py::arg("plans"), py::arg("sizes"), py::arg("fabric_name"), py::arg("slice"),
@@ -85,10 +230,11 @@ void add_prediction(py::module_& module) {
         return sizes;
       },
       py::arg("first"), py::arg("last"));
+  add_step(module);
   module.def(
-      "short_time",
-      [](double seconds) { return predict::short_time(Picoseconds(static_cast<int64_t>(seconds * 1e12))); },
-      py::arg("seconds"));
+      "format_seconds", [](double seconds) { return format_seconds(seconds); }, py::arg("seconds"));
+  module.def("format_rate", &format_rate, py::arg("bytes_per_second"));
+  module.def("format_percent", &format_percent, py::arg("ratio"));
 }
 
 }  // namespace banyan::python

@@ -28,8 +28,14 @@ void Watch::progress(double fraction_done) {
   look_up();
 }
 
+void Watch::begins(const char* what) {
+  what_ = simulation_ = what;
+  fraction_ = 0;
+  tell();
+}
+
 void Watch::progress(double fraction_done, Picoseconds) {
-  what_ = "simulating";
+  what_ = simulation_;
   progress(fraction_done);
 }
 

@@ -5,14 +5,14 @@
 
 #include <chrono>
 
+#include "banyan/answer/job_answer.h"
 #include "banyan/plan/plan_observer.h"
-#include "banyan/predict/collective/schedule_simulation.h"
 
 namespace banyan::python {
 
 // Lives while the interpreter's lock is released. Now and then it takes the lock, has Python handle its signals, and
 // calls back; what either raises comes out of the work as pybind11::error_already_set.
-class Watch : public plan::PlanObserver, public predict::SimulationObserver {
+class Watch : public plan::PlanObserver, public answer::JobObserver {
  public:
   // `callback(what, fraction)` may be None.
   explicit Watch(pybind11::object callback);
@@ -22,6 +22,7 @@ class Watch : public plan::PlanObserver, public predict::SimulationObserver {
   void progress(double fraction_done) override;
   void works_on() override { look_up(); }
 
+  void begins(const char* what) override;
   void progress(double fraction_done, Picoseconds now) override;
   bool stop() override;
 
@@ -31,6 +32,7 @@ class Watch : public plan::PlanObserver, public predict::SimulationObserver {
 
   pybind11::object callback_;
   const char* what_ = "";
+  const char* simulation_ = "simulating";  // which one
   double fraction_ = 0;
   std::chrono::steady_clock::time_point looked_, told_;
 };

@@ -5,7 +5,8 @@
     >>> plan.is_optimal, bool(plan.verify())
     (True, True)
 
-Fabric describes a network, plan() makes a Plan with its Bound, predict() and sweep() simulate. The program `banyan`
+Fabric describes a network, plan() makes a Plan with its Bound, predict() and sweep() simulate, predict_step()
+predicts training. The program `banyan`
 does the same, with the same words; its files can be read here and the other way round.
 """
 from ._core import __version__
@@ -14,9 +15,11 @@ from ._fabric import Fabric, FabricSpec, Link, Node, list_fabrics
 from ._plan import (Bound, ComparedPlanner, Comparison, Cut, Export, Hop, Limit, Plan, Planner, Tree, Verdict, bound,
                     compare, list_planners, plan, verify)
 from ._predict import BusyLink, PredictedPlan, Prediction, Sweep, predict, sweep
+from ._step import StageMemory, StepParts, StepPrediction, WhatIf, predict_step
 
 __all__ = [
     "Bound", "BusyLink", "ComparedPlanner", "Comparison", "Cut", "Error", "Export", "Fabric", "FabricSpec", "Hop",
-    "Limit", "Link", "Node", "Plan", "Planner", "PredictedPlan", "Prediction", "Sweep", "Tree", "Verdict",
-    "__version__", "bound", "compare", "list_fabrics", "list_planners", "plan", "predict", "sweep", "verify",
+    "Limit", "Link", "Node", "Plan", "Planner", "PredictedPlan", "Prediction", "StageMemory", "StepParts", "StepPrediction",
+    "Sweep", "Tree", "Verdict", "WhatIf", "__version__", "bound", "compare", "list_fabrics", "list_planners", "plan",
+    "predict", "predict_step", "sweep", "verify",
 ]

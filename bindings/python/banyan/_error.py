@@ -1,4 +1,7 @@
 """The one exception of the package."""
+import re
+
+from . import _core
 
 
 class Error(RuntimeError):
@@ -27,11 +30,13 @@ class Error(RuntimeError):
 
 
 # The library speaks to users of the command line, too, whose options have the names of the arguments here.
-_OPTIONS = ("alpha", "boxes", "bytes", "degrade", "fail", "gpu", "max-height", "nic", "ranks", "remove", "root",
-            "slice", "trees", "weights", "window")
+_ARGUMENTS = {name: name.replace("-", "_") for name in (
+    "algorithm", "alpha", "boxes", "bytes", "collectives", "costs", "degrade", "eager", "fail", "max-height", "nic",
+    "on-failure", "placement", "ranks", "remove", "root", "seed", "slice", "trees", "weights", "window",
+    *_core.list_train_options())}
+_ARGUMENTS.update({"event": "events", "unfused-attention": "fused_attention=False",
+                   "no-scatter-gather": "scatter_gather=False"})
 
 
 def _with_arguments(text: str) -> str:
-    for option in _OPTIONS:
-        text = text.replace(f"--{option}", option.replace("-", "_"))
-    return text
+    return re.sub("--([a-z][a-z0-9-]*)", lambda option: _ARGUMENTS.get(option.group(1), option.group(0)), text)

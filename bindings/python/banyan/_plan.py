@@ -5,6 +5,7 @@ from typing import (Any, Callable, Dict, Iterable, Iterator, List, Mapping, Name
                     overload)
 
 from . import _core, _words
+from ._core import Bound as CoreBound, Plan as CorePlan
 from ._error import Error
 from ._fabric import Fabric, as_fabric
 from ._words import Bytes, Path
@@ -32,25 +33,35 @@ class Cut(NamedTuple):
     words: str
 
 
-class Bound:
+class _Paced:
+    """What plans and bounds have in common: a time for each byte, and the throughput that follows from it."""
+
+    _core: Union[CoreBound, CorePlan]
+
+    @property
+    def seconds_per_byte(self) -> Fraction:
+        """The time for each byte of the whole buffer: of a plan by the link that has most to carry, of a bound the
+        least that any plan can take."""
+        return self._core.seconds_per_byte()
+
+    @property
+    def throughput(self) -> Fraction:
+        """Bytes of the whole buffer per second (algbw): what large buffers come near to, and of a bound no plan
+        exceeds."""
+        return 1 / self.seconds_per_byte
+
+
+class Bound(_Paced):
     """The best that any plan of a collective can reach on a fabric, exact, with the cut that proves it.
 
     Of an allreduce it is the best of a reduce-scatter and then an allgather. Plans that overlap the two may beat it, so
     `is_reference` says that it is a reference.
     """
 
-    def __init__(self, core: _core.Bound) -> None:
+    _core: CoreBound
+
+    def __init__(self, core: CoreBound) -> None:
         self._core = core
-
-    @property
-    def seconds_per_byte(self) -> Fraction:
-        """The least time for each byte of the whole buffer."""
-        return self._core.seconds_per_byte()
-
-    @property
-    def throughput(self) -> Fraction:
-        """Bytes of the whole buffer per second (algbw): no plan is faster."""
-        return 1 / self.seconds_per_byte
 
     @property
     def cuts(self) -> List[Cut]:
@@ -170,7 +181,7 @@ class Verdict:
         return "<banyan.Verdict valid>" if self.valid else f"<banyan.Verdict not valid: {self.reason}>"
 
 
-class Plan:
+class Plan(_Paced):
     """Trees that carry out a collective on a fabric. Made by plan(), or read by Plan.load().
 
         >>> import banyan
@@ -183,7 +194,9 @@ class Plan:
         'rank gpu0 must receive 15 of 16 shards over 325 GB/s'
     """
 
-    def __init__(self, core: _core.Plan, name: str) -> None:
+    _core: CorePlan
+
+    def __init__(self, core: CorePlan, name: str) -> None:
         self._core = core
         self._fabric_name = name
 
@@ -194,12 +207,12 @@ class Plan:
         The verifier looks at it, and a plan that does not do what it promises is an Error. Without `check` it is read
         nevertheless; verify() then says what is wrong.
         """
-        return cls(_core.Plan.read(os.fspath(path), check), os.path.basename(os.fspath(path)))
+        return cls(CorePlan.read(os.fspath(path), check), os.path.basename(os.fspath(path)))
 
     @classmethod
     def from_json(cls, text: str, *, name: str = "JSON", check: bool = True) -> "Plan":
         """The plan of a text that to_json() has made; `check` as of load()."""
-        return cls(_core.Plan.parse(text, name, check), name)
+        return cls(CorePlan.parse(text, name, check), name)
 
     @property
     def collective(self) -> str:
@@ -230,16 +243,6 @@ class Plan:
     def planner(self) -> str:
         """Who made it: "forest", "ring", or another name of list_planners()."""
         return self._core.planner()
-
-    @property
-    def seconds_per_byte(self) -> Fraction:
-        """The time for each byte of the whole buffer, by the link that has most to carry."""
-        return self._core.seconds_per_byte()
-
-    @property
-    def throughput(self) -> Fraction:
-        """Bytes of the whole buffer per second (algbw), which large buffers come near to."""
-        return 1 / self.seconds_per_byte
 
     @property
     def bound(self) -> Bound:

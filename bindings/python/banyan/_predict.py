@@ -3,6 +3,7 @@ import os
 from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 from . import _core, _words
+from ._core import Prediction as CorePrediction
 from ._error import Error
 from ._fabric import Fabric, as_fabric
 from ._plan import AnyFabric, Plan, Progress, Rank, words_of
@@ -42,16 +43,10 @@ class PredictedPlan(NamedTuple):
     messages: int
 
 
-class _Report:
-    """What predictions of one size and sweeps have in common."""
+class Simulated:
+    """What all predictions have in common: the report."""
 
-    def __init__(self, core: _core.Prediction, names: List[str], plans: List[Plan]) -> None:
-        self._core = core
-        self._points: List[Tuple[int, int, List[PredictedPlan]]] = []
-        self._plans = plans
-        for size, best, timed in core.points():
-            self._points.append((size, best, [PredictedPlan(name, size, *figures)
-                                              for name, figures in zip(names, timed)]))
+    _core: CorePrediction
 
     @property
     def title(self) -> str:
@@ -64,7 +59,7 @@ class _Report:
         return self._core.in_words()
 
     def busiest_links(self, most: int = 5) -> List[BusyLink]:
-        """The links that were a bottleneck longest, under the best plan, of a sweep for the largest size."""
+        """The links that were a bottleneck longest; of plans under the best one, of a sweep for the largest size."""
         fabric = self._core.fabric()
         assert fabric is not None
         links = Fabric._of(fabric, "").links
@@ -73,16 +68,28 @@ class _Report:
 
     def to_json(self) -> str:
         """All of it in the form "banyan": "prediction/1"."""
-        return self._core.to_json()
+        return self._core.to_json(True)
 
     def to_html(self) -> str:
-        """A page with the fabric, its links coloured by load, and throughput by size; it needs no other file."""
+        """A page with pictures, such as the fabric with its links coloured by load; it needs no other file."""
         return self._core.to_html()
 
     def save(self, path: Path) -> None:
         """Writes to_html() to a file that ends in .html, to_json() to any other."""
         text = os.fspath(path)
         _words.write(text, self.to_html() if text.endswith((".html", ".htm")) else self.to_json())
+
+
+class _Report(Simulated):
+    """What predictions of one size and sweeps have in common."""
+
+    def __init__(self, core: CorePrediction, names: List[str], plans: List[Plan]) -> None:
+        self._core = core
+        self._points: List[Tuple[int, int, List[PredictedPlan]]] = []
+        self._plans = plans
+        for size, best, timed in core.points():
+            self._points.append((size, best, [PredictedPlan(name, size, *figures)
+                                              for name, figures in zip(names, timed)]))
 
 
 class Prediction(_Report):
@@ -197,7 +204,7 @@ def _rows_as_html(title: str, rows: List[List[str]]) -> str:
 def _simulate(what: What, fabric: Optional[AnyFabric], sizes: List[int], *, root: Optional[Rank],
               ranks: Union[None, str, Iterable[Rank]], weights: Optional[Iterable[int]], slice: Optional[Bytes],
               alpha: Optional[Seconds], window: Optional[Seconds], fold: bool,
-              progress: Optional[Progress]) -> Tuple[_core.Prediction, List[str], List[Plan]]:
+              progress: Optional[Progress]) -> Tuple[CorePrediction, List[str], List[Plan]]:
     plans: List[Plan] = []
     if isinstance(what, str) and _core.is_collective(what):
         if fabric is None:

@@ -33,16 +33,12 @@ def to_duration(time: Optional[Seconds]) -> str:
 
 def rate(bytes_per_second: Union[float, Fraction]) -> str:
     """'457.14 GB/s'."""
-    value = float(bytes_per_second)
-    for scale, unit in ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")):
-        if value >= scale * 0.99995:
-            return f"{value / scale:.2f} {unit}"
-    return f"{value:.2f} B/s"
+    return _core.format_rate(float(bytes_per_second))
 
 
 def time(seconds: float) -> str:
     """'1.23 ms'."""
-    return _core.short_time(seconds)
+    return _core.format_seconds(seconds)
 
 
 def size(count: int) -> str:
@@ -52,7 +48,7 @@ def size(count: int) -> str:
 
 def percent(ratio: float) -> str:
     """'98.4 %'; never '100.0 %' for less than all."""
-    return f"{min(ratio * 100, 99.9) if ratio < 1 else ratio * 100:.1f} %"
+    return _core.format_percent(ratio)
 
 
 def counted(count: int, noun: str) -> str:

@@ -9,6 +9,7 @@ import banyan
 import banyan._fabric
 import banyan._plan
 import banyan._predict
+import banyan._step
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "python.md"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -31,7 +32,7 @@ class Examples(unittest.TestCase):
     def test_of_the_package(self):
         tried = 0
         finder = doctest.DocTestFinder()
-        for module in (banyan, banyan._fabric, banyan._plan, banyan._predict):
+        for module in (banyan, banyan._fabric, banyan._plan, banyan._predict, banyan._step):
             for test in finder.find(module, module.__name__):
                 tried += self.run_examples(test)
         self.assertGreaterEqual(tried, 10)

@@ -51,8 +51,22 @@ print(bool(banyan.plan("allgather", "full:3@1GB/s").verify()), flush=True)  # al
                              "progress=lambda what, done: what == 'simulating' and heard(what, done))"),
             ["interrupted", "True"])
 
+    def test_a_training_step(self):
+        self.assertEqual(
+            self.interrupted("banyan.predict_step('gpt3-175b', 'dgx-a100:16', tp=8, pp=8, dp=2, global_batch=192, "
+                             "recompute='full', fold=False, collectives='messages', progress=heard)"),
+            ["interrupted", "True"])
+
 
 class Callbacks(unittest.TestCase):
+    def test_they_hear_of_every_simulation_of_a_step(self):
+        heard = []
+        banyan.predict_step(None, "dgx-a100:1", layers=2, hidden=512, dp=2, global_batch=2,
+                            events=["1us gpu0-nvsw0=1GB/s"], what_if=True,
+                            progress=lambda what, fraction: heard.append(what))
+        self.assertEqual(list(dict.fromkeys(heard)),
+                         ["simulating", "simulating each job alone", "asking what would help"])
+
     def test_they_hear_of_the_phases_in_their_order(self):
         heard = []
         banyan.plan("allgather", "dgx-a100:2", progress=lambda what, fraction: heard.append((what, fraction)))
