@@ -141,8 +141,8 @@ class Group {
       const Clock::time_point arrival = std::max(now_ + delay(3000), arrivals_[rank][to]);
       arrivals_[rank][to] = arrival;
       const Agreement::PaxosMessage arriving = Agreement::PaxosMessage::parse(paxos.encode());
-      at(arrival, [this, rank, to = to, arriving] {
-        act(to, [=, this] { nodes_[to].agreement->received(rank, arriving, now_); });
+      at(arrival, [this, rank, receiver = to, arriving] {
+        act(receiver, [=, this] { nodes_[receiver].agreement->received(rank, arriving, now_); });
       });
     }
     const uint64_t tick = ++node.tick;
