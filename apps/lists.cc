@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/report.h"
+#include "banyan/answer/train_options.h"
 #include "banyan/base/check.h"
 #include "banyan/base/collective_kind.h"
 #include "banyan/compose/settings.h"
@@ -58,13 +59,7 @@ std::vector<std::string> planner_names() {
   return names_of(plan::planners(), [](const auto& each) { return each.name; });
 }
 
-std::vector<std::string> model_names() {
-  return names_of(predict::train_models(), [](const auto& each) { return each.name; });
-}
-
-std::vector<std::string> device_names() {
-  return names_of(predict::DeviceTable::builtin().devices(), [](const auto& each) { return each.name; });
-}
+std::vector<std::string> device_names() { return answer::find_train_option("gpu")->values(); }
 
 std::vector<std::string> algorithm_names() {
   std::vector<std::string> names = planner_names();
