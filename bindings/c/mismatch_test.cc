@@ -126,16 +126,16 @@ TEST(Mismatch, OfTheCountsOfAnAllToAllVIsNamed) {
   struct Case {
     size_t sent, expected;
   };
-  for (const auto& [sent, expected] : {Case{4, 5}, Case{4, 3004}, Case{4, 0}, Case{3000, 0}, Case{0, 4}}) {
-    const auto reports = run_ranks(2, [sent = sent, expected = expected](banyan_comm_t comm, int rank) -> std::string {
-      const std::vector<size_t> to{4, rank == 0 ? sent : 4}, from{rank == 1 ? expected : 4, 4};
+  for (const Case& counts : {Case{4, 5}, Case{4, 3004}, Case{4, 0}, Case{3000, 0}, Case{0, 4}}) {
+    const auto reports = run_ranks(2, [&counts](banyan_comm_t comm, int rank) -> std::string {
+      const std::vector<size_t> to{4, rank == 0 ? counts.sent : 4}, from{rank == 1 ? counts.expected : 4, 4};
       const banyan_result_t result = banyan_all_to_all_v(send_buffer.data(), to.data(), nullptr, recv_buffer.data(),
                                                          from.data(), nullptr, BANYAN_INT32, comm, nullptr);
       return words_of_mismatch(comm, result);
     });
     // In elements over connections, in bytes through shared memory.
     const auto is_told = ::testing::ContainsRegex("rank 0 sends [0-9]+ .*rank 1.* expects [0-9]+");
-    EXPECT_THAT(reports, Each(is_told)) << sent << " and " << expected;
+    EXPECT_THAT(reports, Each(is_told)) << counts.sent << " and " << counts.expected;
   }
 }
 
