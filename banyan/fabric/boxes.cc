@@ -54,22 +54,55 @@ std::vector<std::vector<NodeId>> collect(const Fabric& fabric, const std::vector
   return boxes;
 }
 
-// Empty when the tiers do not tell.
-std::vector<std::vector<NodeId>> by_bandwidth_tier(const Fabric& fabric) {
-  const uint64_t least = kBoxTier * joining_bandwidth(fabric).bytes_per_second();
+// By node: the lowest of the nodes that these links join it to.
+template <typename IsMeant>
+std::vector<uint32_t> joined_by(const Fabric& fabric, IsMeant is_meant) {
   Groups groups(fabric);
   for (const Link& link : fabric.links()) {
-    if (link.bandwidth.bytes_per_second() >= least) groups.join(link);
+    if (is_meant(link)) groups.join(link);
   }
   std::vector<uint32_t> label(fabric.nodes().size());
   for (uint32_t node = 0; node < label.size(); ++node) label[node] = groups.find(node);
+  return label;
+}
+
+bool is_direct(const Fabric& fabric, const Link& link) { return fabric.is_rank(link.from) && fabric.is_rank(link.to); }
+
+bool has_lone(const std::vector<std::vector<NodeId>>& boxes) {
+  return std::any_of(boxes.begin(), boxes.end(), [](const auto& ranks) { return ranks.size() < 2; });
+}
+
+// Empty when the tiers do not tell.
+std::vector<std::vector<NodeId>> by_bandwidth_tier(const Fabric& fabric) {
+  const uint64_t least = kBoxTier * joining_bandwidth(fabric).bytes_per_second();
+  const auto label = joined_by(fabric, [&](const Link& link) { return link.bandwidth.bytes_per_second() >= least; });
   const bool directly_joined = std::any_of(fabric.links().begin(), fabric.links().end(), [&](const Link& link) {
-    return fabric.is_rank(link.from) && fabric.is_rank(link.to) && label[index(link.from)] != label[index(link.to)];
+    return is_direct(fabric, link) && label[index(link.from)] != label[index(link.to)];
   });
   if (directly_joined) return {};
   std::vector<std::vector<NodeId>> boxes = collect(fabric, label);
-  const bool has_lone = std::any_of(boxes.begin(), boxes.end(), [](const auto& ranks) { return ranks.size() < 2; });
-  return has_lone ? std::vector<std::vector<NodeId>>() : boxes;
+  return has_lone(boxes) ? std::vector<std::vector<NodeId>>() : boxes;
+}
+
+// Empty when direct links do not tell.
+std::vector<std::vector<NodeId>> by_direct_links(const Fabric& fabric) {
+  const auto label = joined_by(fabric, [&](const Link& link) { return is_direct(fabric, link); });
+  std::vector<std::vector<NodeId>> boxes = collect(fabric, label);
+  if (has_lone(boxes)) return {};
+  // Summed by label, since a link may be as wide as Bandwidth allows and a box has many.
+  using Sum = unsigned __int128;
+  std::vector<Sum> inside(label.size()), outside(label.size());
+  for (const Link& link : fabric.links()) {
+    if (is_direct(fabric, link)) inside[label[index(link.from)]] += link.bandwidth.bytes_per_second();
+    if (!is_direct(fabric, link) && fabric.is_rank(link.from)) {
+      outside[label[index(link.from)]] += link.bandwidth.bytes_per_second();
+    }
+  }
+  const bool all_wide = std::all_of(boxes.begin(), boxes.end(), [&](const auto& ranks) {
+    const uint32_t box = label[index(ranks.front())];
+    return inside[box] >= kBoxTier * outside[box];
+  });
+  return all_wide ? boxes : std::vector<std::vector<NodeId>>();
 }
 
 // Empty when a rank has no switch.
@@ -127,6 +160,7 @@ Bandwidth joining_bandwidth(const Fabric& fabric) {
 Boxes find_boxes(const Fabric& fabric) {
   Boxes boxes;
   boxes.ranks = by_bandwidth_tier(fabric);
+  if (boxes.ranks.empty()) boxes.ranks = by_direct_links(fabric);
   if (boxes.ranks.empty()) {
     boxes.ranks = by_first_switch(fabric);
     if (boxes.ranks.size() < 2 || boxes.ranks.size() == fabric.ranks().size()) {

@@ -5,9 +5,13 @@
 //      do not count). What the links of at least 2 B still join are the boxes, if each has two ranks or more and no
 //      link goes directly from a rank of one to a rank of another: NVLink joins a server, and only NICs and switches
 //      join the servers, while the packages of one MI250 server are no boxes.
-//   2. Else by the first switch: the ranks whose fattest link to a switch ends at the same one (ties to the lower link
+//   2. Else by direct links: the ranks that links from rank to rank join, switches left out, if each of these groups
+//      has two ranks or more and its direct links together are at least twice as wide as its links to switches. Eight
+//      MI300X, each with a link hardly wider than a NIC to each other, are a server. There may be one such group: a
+//      torus, or a DGX-1 with its PCI switches.
+//   3. Else by the first switch: the ranks whose fattest link to a switch ends at the same one (ties to the lower link
 //      number), if that gives several boxes and not every rank one of its own: the hosts of a leaf.
-//   3. Else everything is one box.
+//   4. Else everything is one box.
 #pragma once
 
 #include <vector>

@@ -94,12 +94,17 @@ std::vector<std::vector<uint32_t>> box_orders(fabric::Routing& routes, const Fab
     result[place].push_back(i);
   }
   if (result.size() == 1) return result;
-  // A hop inside a box is much wider than what joins the boxes. Where bandwidths do not tell the boxes no hop is, and
-  // the order stays.
-  const uint64_t least = fabric::kBoxTier * joining_bandwidth(fabric).bytes_per_second();
-  const Hop near = hop_of_width(routes, collective, Bandwidth::bytes_per_second(least));
+  // A hop inside a box is much wider than what joins the boxes, else as wide at least. Where neither can be, the order
+  // stays.
+  const uint64_t joining = joining_bandwidth(fabric).bytes_per_second();
   for (std::vector<uint32_t>& box : result) {
-    if (std::vector<uint32_t> order = ring_or_path(box, near); !order.empty()) box = std::move(order);
+    for (const uint64_t least : {fabric::kBoxTier * joining, joining}) {
+      const Hop near = hop_of_width(routes, collective, Bandwidth::bytes_per_second(least));
+      std::vector<uint32_t> order = ring_or_path(box, near);
+      if (order.empty()) continue;
+      box = std::move(order);
+      break;
+    }
   }
   return result;
 }

@@ -95,6 +95,17 @@ TEST(RingOrder, StaysInsideABoxByDirectLinks) {
   EXPECT_EQ(across, 2u);
 }
 
+TEST(RingOrder, HasNoNarrowHopWhereNicsAreAsWideAsLinksInsideABox) {
+  const Fabric fabric = fabric::generate_fabric("mi250:2@100GB/s");
+  fabric::Routing routes(fabric);
+  const std::vector<uint32_t> order = ring(fabric);
+  for (size_t i = 0; i < order.size(); ++i) {
+    const NodeId from = fabric.ranks()[order[i]], to = fabric.ranks()[order[(i + 1) % order.size()]];
+    EXPECT_GE(*routes.width(from, to), Bandwidth::gigabytes_per_second(100))
+        << fabric.name(from) << " " << fabric.name(to);
+  }
+}
+
 TEST(RingOrder, SaysWhenThereIsNone) {
   const auto refusal = [](const Fabric& fabric) -> std::string {
     try {
