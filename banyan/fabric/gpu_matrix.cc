@@ -75,7 +75,7 @@ class DeviceGroups {
   std::vector<size_t> parent_;
 };
 
-class GpuMatrixReader {
+class GpuMatrixReader : LineReader {
  public:
   void read(std::string_view text) {
     for_each_line(text, [&](std::string_view line, size_t number) {
@@ -130,10 +130,6 @@ class GpuMatrixReader {
   }
 
  private:
-  Error bad(const std::string& message) const {
-    return Error(ErrorCode::invalid_input, message, line_ == 0 ? "" : "line " + std::to_string(line_));
-  }
-
   // "GPU0 GPU1 ... NIC0 ... CPU Affinity NUMA Affinity GPU NUMA ID"
   void read_header(const std::vector<std::string>& words) {
     for (const std::string& word : words) {
@@ -242,7 +238,6 @@ class GpuMatrixReader {
     std::string affinity;  // the cores that are near
   };
 
-  size_t line_ = 0;
   std::vector<std::string> names_;   // of the columns
   std::map<std::string, Row> rows_;  // by name
 };
@@ -259,7 +254,7 @@ bool is_gpu_matrix(std::string_view text) {
   return is_one;
 }
 
-Fabric parse_gpu_matrix(std::string_view text, const NcclXmlOptions& options, std::optional<Bandwidth> pci,
+Fabric parse_gpu_matrix(std::string_view text, const BoxOptions& options, std::optional<Bandwidth> pci,
                         const std::string& where, std::vector<std::string>& notes) {
   try {
     GpuMatrixReader reader;

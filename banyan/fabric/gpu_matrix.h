@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "banyan/base/units.h"
+#include "banyan/fabric/box_options.h"
 #include "banyan/fabric/fabric.h"
-#include "banyan/fabric/nccl_xml.h"
 
 namespace banyan::fabric {
 
 // `pci`: of every link of PCI; needed. `where` (a file's name) is put in front of what is wrong, with the line; what
 // was assumed is appended to `notes`. Throws Error{invalid_input}.
-Fabric parse_gpu_matrix(std::string_view text, const NcclXmlOptions& options, std::optional<Bandwidth> pci,
+Fabric parse_gpu_matrix(std::string_view text, const BoxOptions& options, std::optional<Bandwidth> pci,
                         const std::string& where, std::vector<std::string>& notes);
 
 // Whether a text looks like one.

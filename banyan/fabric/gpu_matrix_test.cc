@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 constexpr Bandwidth kPci = Bandwidth::gigabytes_per_second(24);
 
-Fabric parse_matrix(const std::string& name, const NcclXmlOptions& options = {}) {
+Fabric parse_matrix(const std::string& name, const BoxOptions& options = {}) {
   std::vector<std::string> notes;
   return parse_gpu_matrix(corpus_file("gpu_matrix/" + name), options, kPci, name, notes);
 }

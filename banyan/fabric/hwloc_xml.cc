@@ -213,7 +213,7 @@ bool is_hwloc_xml(std::string_view xml) {
   return topology != std::string_view::npos && topology < system;
 }
 
-Fabric parse_hwloc_xml(std::string_view xml, const NcclXmlOptions& options, std::optional<Bandwidth> pci,
+Fabric parse_hwloc_xml(std::string_view xml, const BoxOptions& options, std::optional<Bandwidth> pci,
                        const std::string& where, std::vector<std::string>& notes) {
   try {
     Fabric fabric = build_nccl_fabric(HwlocReader(xml, pci).read(), options);

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
-Fabric parse_hwloc(const std::string& name, const NcclXmlOptions& options = {},
+Fabric parse_hwloc(const std::string& name, const BoxOptions& options = {},
                    std::optional<Bandwidth> pci = std::nullopt) {
   std::vector<std::string> notes;
   return parse_hwloc_xml(corpus_file("hwloc/" + name), options, pci, name, notes);

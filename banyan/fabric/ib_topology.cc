@@ -118,7 +118,7 @@ struct Device {
   bool is_connected = false;
 };
 
-class IbReader {
+class IbReader : LineReader {
  public:
   void read(std::string_view text) {
     for_each_line(text, [&](std::string_view line, size_t number) {
@@ -168,10 +168,6 @@ class IbReader {
 
  private:
   using End = std::pair<std::string, uint32_t>;  // a device's id and the port of it
-
-  Error bad(const std::string& message) const {
-    return Error(ErrorCode::invalid_input, message, line_ == 0 ? "" : "line " + std::to_string(line_));
-  }
 
   void read_line(std::string_view line) {
     if (line.starts_with('[')) return read_cable(line);
@@ -266,7 +262,6 @@ class IbReader {
     size_t line = 0;
   };
 
-  size_t line_ = 0;
   std::optional<Bandwidth> fallback_;
   std::vector<Device> devices_;
   std::map<std::string, size_t> place_;  // in devices_, by id

@@ -38,7 +38,7 @@ struct BoxGraph {
 
 class BoxGraphBuilder {
  public:
-  BoxGraphBuilder(NcclBox box, const NcclXmlOptions& options) : box_(std::move(box)), options_(options) {
+  BoxGraphBuilder(NcclBox box, const BoxOptions& options) : box_(std::move(box)), options_(options) {
     if (!options.gpu.empty()) model_ = &gpu_model(options.gpu);
   }
 
@@ -212,7 +212,7 @@ class BoxGraphBuilder {
   }
 
   NcclBox box_;
-  const NcclXmlOptions& options_;
+  const BoxOptions& options_;
   const GpuModel* model_ = nullptr;
   BoxGraph graph_;
   std::optional<NodeId> nvswitch_;
@@ -271,7 +271,7 @@ void expect_size(const BoxGraph& box, uint64_t boxes) {
 
 }  // namespace
 
-Fabric build_nccl_fabric(NcclBox box, const NcclXmlOptions& options) {
+Fabric build_nccl_fabric(NcclBox box, const BoxOptions& options) {
   if (options.boxes == 0) throw bad("--boxes is 0 but must be at least 1");
   const uint32_t boxes = options.boxes;
   const BoxGraph graph = without_dead_ends(BoxGraphBuilder(std::move(box), options).build());

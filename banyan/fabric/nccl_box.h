@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "banyan/base/units.h"
+#include "banyan/fabric/box_options.h"
 #include "banyan/fabric/fabric.h"
-#include "banyan/fabric/nccl_xml.h"
 
 namespace banyan::fabric {
 
@@ -61,6 +61,6 @@ struct NcclBox {
 Bandwidth nccl_cpu_link(std::string_view arch, std::string_view vendor, int64_t family, int64_t model);
 
 // Throws Error naming the line or the option to mend.
-Fabric build_nccl_fabric(NcclBox box, const NcclXmlOptions& options);
+Fabric build_nccl_fabric(NcclBox box, const BoxOptions& options);
 
 }  // namespace banyan::fabric

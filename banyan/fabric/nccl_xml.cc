@@ -267,7 +267,7 @@ Bandwidth nccl_cpu_link(std::string_view arch, std::string_view vendor, int64_t 
   return Bandwidth::gigabytes_per_second(gigabytes);
 }
 
-Fabric parse_nccl_xml(std::string_view xml, const NcclXmlOptions& options, const std::string& where) {
+Fabric parse_nccl_xml(std::string_view xml, const BoxOptions& options, const std::string& where) {
   try {
     return build_nccl_fabric(NcclXmlReader(xml).read(), options);
   } catch (const Error& error) {

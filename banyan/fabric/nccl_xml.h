@@ -12,27 +12,16 @@
 // direct link has the count that the file gives for its direction. Boxes can be rotated: that symmetry is declared.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "banyan/base/units.h"
+#include "banyan/fabric/box_options.h"
 #include "banyan/fabric/fabric.h"
 
 namespace banyan::fabric {
 
-struct NcclXmlOptions {
-  // Copies of the file's box, joined by one cluster switch.
-  uint32_t boxes = 1;
-  // A name of the device table, such as "h100": its links where the file has none, else its nominal speed for those.
-  std::string gpu = {};
-  // Of each NIC. Needed for several boxes when the file has no net elements, else replaces what they say.
-  std::optional<Bandwidth> nic = {};
-};
-
 // `where` (a file's name) is put in front of what is wrong, with the line. Throws Error{invalid_input} when the XML is
 // broken, is of hwloc, or lacks figures that no option gave; Error{unsupported} beyond the size of a Fabric.
-Fabric parse_nccl_xml(std::string_view xml, const NcclXmlOptions& options, const std::string& where);
+Fabric parse_nccl_xml(std::string_view xml, const BoxOptions& options, const std::string& where);
 
 }  // namespace banyan::fabric

@@ -5,49 +5,27 @@
 
 #include <set>
 
-#include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/fabric/device_table.h"
+#include "banyan/fabric/test_rates.h"
+#include "banyan/testing/thrown.h"
 
 namespace banyan::fabric {
 namespace {
 
 using ::testing::HasSubstr;
 
-std::string fixture(const std::string& name) {
-  return read_file(std::string(BANYAN_SOURCE_DIR) + "/banyan/fabric/corpus/nccl/" + name);
+Fabric parse_nccl(const std::string& name, const BoxOptions& options = {}) {
+  return parse_nccl_xml(corpus_file("nccl/" + name), options, name);
 }
 
-Fabric parse(const std::string& name, const NcclXmlOptions& options = {}) {
-  return parse_nccl_xml(fixture(name), options, name);
-}
-
-std::string error_of(const std::string& xml, const NcclXmlOptions& options = {}) {
-  try {
-    parse_nccl_xml(xml, options, "topo.xml");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-// GB/s from one node to another, 0 when they are not joined.
-double rate(const Fabric& fabric, const std::string& from, const std::string& to) {
-  double sum = 0;
-  for (const LinkId id : fabric.out_links(fabric.at(from))) {
-    if (fabric.name(fabric.link(id).to) == to) {
-      sum += static_cast<double>(fabric.link(id).bandwidth.bytes_per_second()) / 1e9;
-    }
-  }
-  return sum;
+std::string nccl_error(const std::string& xml, const BoxOptions& options = {}) {
+  return testing::error_of([&] { parse_nccl_xml(xml, options, "topo.xml"); });
 }
 
 std::set<std::string> switches(const Fabric& fabric) {
-  std::set<std::string> names;
-  for (const Node& node : fabric.nodes()) {
-    if (node.kind == NodeKind::switch_) names.insert(node.name);
-  }
-  return names;
+  const std::vector<std::string> names = names_of(fabric, NodeKind::switch_);
+  return {names.begin(), names.end()};
 }
 
 void expect_balanced_switches(const Fabric& fabric) {
@@ -67,128 +45,134 @@ std::string one_pci(const std::string& attributes, const std::string& content) {
 }
 
 TEST(NcclXml, ReadsADumpOfAnNvswitchBox) {
-  const Fabric fabric = parse("h100_dump.xml");
+  const Fabric fabric = parse_nccl("h100_dump.xml");
   EXPECT_EQ(fabric.ranks().size(), 8u);
   for (int i = 0; i < 8; ++i) {
-    EXPECT_DOUBLE_EQ(rate(fabric, "gpu" + std::to_string(i), "nvsw0"), 370.8) << i;  // 5 + 4 + 5 + 4 links of 20.6
-    EXPECT_DOUBLE_EQ(rate(fabric, "nvsw0", "gpu" + std::to_string(i)), 370.8) << i;
+    EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu" + std::to_string(i), "nvsw0"), 370.8)
+        << i;  // 5 + 4 + 5 + 4 links of 20.6
+    EXPECT_DOUBLE_EQ(rate_between(fabric, "nvsw0", "gpu" + std::to_string(i)), 370.8) << i;
   }
-  EXPECT_DOUBLE_EQ(rate(fabric, "pci0000:10:00.0", "cpu0"), 48);
-  EXPECT_DOUBLE_EQ(rate(fabric, "cpu0", "cpu1"), 22);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "pci0000:10:00.0", "cpu0"), 48);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "cpu0", "cpu1"), 22);
   EXPECT_EQ(switches(fabric).size(), 1u + 8 + 2);
   expect_balanced_switches(fabric);
 }
 
 // The file lists GPUs by bus; their dev attribute says which number CUDA gives them.
 TEST(NcclXml, NumbersGpusByDev) {
-  const Fabric fabric = parse("h100_dump.xml");
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu1", "pci0000:10:00.0"), 48);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu0", "pci0000:20:00.0"), 48);
+  const Fabric fabric = parse_nccl("h100_dump.xml");
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu1", "pci0000:10:00.0"), 48);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "pci0000:20:00.0"), 48);
 }
 
 TEST(NcclXml, JoinsBoxesThroughTheirNics) {
-  const Fabric fabric = parse("h100_dump.xml", {.boxes = 3});
+  const Fabric fabric = parse_nccl("h100_dump.xml", {.boxes = 3});
   EXPECT_EQ(fabric.ranks().size(), 24u);
   EXPECT_EQ(fabric.nodes().size(), 3u * (8 + 1 + 8 + 2 + 8) + 1);
-  EXPECT_DOUBLE_EQ(rate(fabric, "box2/nic7", "ib0"), 50);
-  EXPECT_DOUBLE_EQ(rate(fabric, "ib0", "box0/nic0"), 50);
-  EXPECT_DOUBLE_EQ(rate(fabric, "box1/pci0000:10:00.0", "box1/nic0"), 48);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "box2/nic7", "ib0"), 50);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "ib0", "box0/nic0"), 50);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "box1/pci0000:10:00.0", "box1/nic0"), 48);
   EXPECT_EQ(generate_group(fabric.symmetries(), 24).size(), 3u);
   expect_balanced_switches(fabric);
-  EXPECT_DOUBLE_EQ(
-      rate(parse("h100_dump.xml", {.boxes = 2, .nic = Bandwidth::gigabits_per_second(200)}), "box0/nic0", "ib0"), 25);
+  EXPECT_DOUBLE_EQ(rate_between(parse_nccl("h100_dump.xml", {.boxes = 2, .nic = Bandwidth::gigabits_per_second(200)}),
+                                "box0/nic0", "ib0"),
+                   25);
 }
 
 TEST(NcclXml, TakesNominalSpeedsFromTheDeviceTable) {
-  EXPECT_DOUBLE_EQ(rate(parse("h100_dump.xml", {.gpu = "H100"}), "gpu0", "nvsw0"), 450);
+  EXPECT_DOUBLE_EQ(rate_between(parse_nccl("h100_dump.xml", {.gpu = "H100"}), "gpu0", "nvsw0"), 450);
 }
 
 TEST(NcclXml, ReadsDirectNvlinks) {
-  const Fabric fabric = parse("v100_mesh_dump.xml");
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu0", "gpu3"), 40);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu3", "gpu0"), 40);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu0", "gpu1"), 20);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu0", "gpu7"), 0);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu0", "pci0000:04:00.0"), 12);
-  EXPECT_DOUBLE_EQ(rate(fabric, "cpu0", "cpu1"), 6);  // Broadwell
+  const Fabric fabric = parse_nccl("v100_mesh_dump.xml");
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu3"), 40);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu3", "gpu0"), 40);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu1"), 20);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu7"), 0);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "pci0000:04:00.0"), 12);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "cpu0", "cpu1"), 6);  // Broadwell
   EXPECT_EQ(switches(fabric).count("nvsw0"), 0u);
   expect_balanced_switches(fabric);
-  EXPECT_DOUBLE_EQ(rate(parse("v100_mesh_dump.xml", {.boxes = 2}), "box0/nic0", "ib0"), 12.5);
+  EXPECT_DOUBLE_EQ(rate_between(parse_nccl("v100_mesh_dump.xml", {.boxes = 2}), "box0/nic0", "ib0"), 12.5);
 }
 
 TEST(NcclXml, FillsASkeletonFromTheOptions) {
-  const Fabric a100 = parse("skeleton.xml", {.gpu = "a100"});
+  const Fabric a100 = parse_nccl("skeleton.xml", {.gpu = "a100"});
   EXPECT_EQ(a100.ranks().size(), 8u);
-  EXPECT_DOUBLE_EQ(rate(a100, "gpu5", "nvsw0"), 300);
-  EXPECT_DOUBLE_EQ(rate(a100, "gpu5", "pciffff:ff:03.0"), 24);
-  EXPECT_DOUBLE_EQ(rate(a100, "cpu0", "cpu1"), 16);
-  const Fabric v100 = parse("skeleton.xml", {.boxes = 2, .gpu = "v100", .nic = Bandwidth::gigabits_per_second(100)});
-  EXPECT_DOUBLE_EQ(rate(v100, "box1/gpu0", "box1/gpu3"), 50);
-  EXPECT_DOUBLE_EQ(rate(v100, "box1/nic2", "ib0"), 12.5);
-  EXPECT_DOUBLE_EQ(rate(v100, "box1/nic2", "box1/pciffff:ff:03.0"), 12);  // 8 GT/s, width 0 means 16 lanes
+  EXPECT_DOUBLE_EQ(rate_between(a100, "gpu5", "nvsw0"), 300);
+  EXPECT_DOUBLE_EQ(rate_between(a100, "gpu5", "pciffff:ff:03.0"), 24);
+  EXPECT_DOUBLE_EQ(rate_between(a100, "cpu0", "cpu1"), 16);
+  const Fabric v100 =
+      parse_nccl("skeleton.xml", {.boxes = 2, .gpu = "v100", .nic = Bandwidth::gigabits_per_second(100)});
+  EXPECT_DOUBLE_EQ(rate_between(v100, "box1/gpu0", "box1/gpu3"), 50);
+  EXPECT_DOUBLE_EQ(rate_between(v100, "box1/nic2", "ib0"), 12.5);
+  EXPECT_DOUBLE_EQ(rate_between(v100, "box1/nic2", "box1/pciffff:ff:03.0"), 12);  // 8 GT/s, width 0 means 16 lanes
   expect_balanced_switches(v100);
-  const Fabric mi300x = parse("skeleton.xml", {.gpu = "mi300x"});
-  EXPECT_DOUBLE_EQ(rate(mi300x, "gpu2", "gpu7"), 64);
-  EXPECT_EQ(switches(parse("skeleton.xml", {.gpu = "pcie"})).count("nvsw0"), 0u);
+  const Fabric mi300x = parse_nccl("skeleton.xml", {.gpu = "mi300x"});
+  EXPECT_DOUBLE_EQ(rate_between(mi300x, "gpu2", "gpu7"), 64);
+  EXPECT_EQ(switches(parse_nccl("skeleton.xml", {.gpu = "pcie"})).count("nvsw0"), 0u);
 }
 
 TEST(NcclXml, SaysWhichFlagASkeletonNeeds) {
-  EXPECT_THAT(error_of(fixture("skeleton.xml")), AllOf(HasSubstr("topo.xml: "), HasSubstr("--gpu, one of v100")));
-  EXPECT_THAT(error_of(fixture("skeleton.xml"), {.boxes = 2, .gpu = "a100"}),
+  EXPECT_THAT(nccl_error(corpus_file("nccl/skeleton.xml")),
+              AllOf(HasSubstr("topo.xml: "), HasSubstr("--gpu, one of v100")));
+  EXPECT_THAT(nccl_error(corpus_file("nccl/skeleton.xml"), {.boxes = 2, .gpu = "a100"}),
               AllOf(HasSubstr("its 4 network interfaces"), HasSubstr("--nic 400Gb/s")));
-  EXPECT_THAT(error_of(fixture("skeleton.xml"), {.gpu = "h10"}), HasSubstr("did you mean 'h100'?"));
-  EXPECT_THAT(error_of(fixture("skeleton.xml"), {.gpu = "mi250"}), HasSubstr("boxes of 16 GPUs, but the file has 8"));
-  EXPECT_THAT(error_of(fixture("h100_dump.xml"), {.gpu = "pcie"}), HasSubstr("but the file has some"));
-  EXPECT_THAT(error_of(fixture("h100_dump.xml"), {.boxes = 0}), HasSubstr("--boxes is 0"));
-  EXPECT_THAT(error_of(fixture("xgmi_dump.xml"), {.boxes = 2}), HasSubstr("no network interfaces"));
-  EXPECT_THAT(error_of(fixture("h100_dump.xml"), {.boxes = 1'000'000}), HasSubstr("1000000 boxes would have"));
+  EXPECT_THAT(nccl_error(corpus_file("nccl/skeleton.xml"), {.gpu = "h10"}), HasSubstr("did you mean 'h100'?"));
+  EXPECT_THAT(nccl_error(corpus_file("nccl/skeleton.xml"), {.gpu = "mi250"}),
+              HasSubstr("boxes of 16 GPUs, but the file has 8"));
+  EXPECT_THAT(nccl_error(corpus_file("nccl/h100_dump.xml"), {.gpu = "pcie"}), HasSubstr("but the file has some"));
+  EXPECT_THAT(nccl_error(corpus_file("nccl/h100_dump.xml"), {.boxes = 0}), HasSubstr("--boxes is 0"));
+  EXPECT_THAT(nccl_error(corpus_file("nccl/xgmi_dump.xml"), {.boxes = 2}), HasSubstr("no network interfaces"));
+  EXPECT_THAT(nccl_error(corpus_file("nccl/h100_dump.xml"), {.boxes = 1'000'000}),
+              HasSubstr("1000000 boxes would have"));
 }
 
 // Containers and GB200 hide the switch; its busid is all f. Two hosts of one file meet there.
 TEST(NcclXml, TakesAHiddenTargetForAnNvswitch) {
-  const Fabric fabric = parse("hidden_nvswitch.xml");
+  const Fabric fabric = parse_nccl("hidden_nvswitch.xml");
   EXPECT_EQ(fabric.ranks().size(), 4u);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu0", "nvsw0"), 721.8);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu3", "nvsw0"), 721.8);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu3", "cpu1"), 48 + 447.12);  // PCI and ten C2C links
-  EXPECT_DOUBLE_EQ(rate(fabric, "cpu0", "cpu1"), 0);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "nvsw0"), 721.8);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu3", "nvsw0"), 721.8);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu3", "cpu1"), 48 + 447.12);  // PCI and ten C2C links
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "cpu0", "cpu1"), 0);
   expect_balanced_switches(fabric);
 }
 
 TEST(NcclXml, ReadsXgmiAndBusidsOfAnyWidth) {
-  const Fabric fabric = parse("xgmi_dump.xml");
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu0", "gpu1"), 48);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu1", "gpu0"), 48);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu0", "cpu0"), 24);
+  const Fabric fabric = parse_nccl("xgmi_dump.xml");
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu1"), 48);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu1", "gpu0"), 48);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "cpu0"), 24);
 }
 
 TEST(NcclXml, PutsASwitchBeforeGpusThatShareASlot) {
-  const Fabric fabric = parse("partitions.xml", {.boxes = 2});
+  const Fabric fabric = parse_nccl("partitions.xml", {.boxes = 2});
   EXPECT_EQ(fabric.ranks().size(), 4u);
-  EXPECT_DOUBLE_EQ(rate(fabric, "box0/gpu1", "box0/pci0000:1a:00.0"), 96);
-  EXPECT_DOUBLE_EQ(rate(fabric, "box0/pci0000:1a:00.0", "box0/cpu0"), 96);
-  EXPECT_DOUBLE_EQ(rate(fabric, "box0/nic0", "ib0"), (10 + 25) / 8.0);  // an unknown speed counts as 10 Gb/s
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "box0/gpu1", "box0/pci0000:1a:00.0"), 96);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "box0/pci0000:1a:00.0", "box0/cpu0"), 96);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "box0/nic0", "ib0"), (10 + 25) / 8.0);  // an unknown speed counts as 10 Gb/s
   expect_balanced_switches(fabric);
 }
 
 TEST(NcclXml, LeavesOutSwitchesThatLeadNowhere) {
-  EXPECT_EQ(switches(parse("partitions.xml")), (std::set<std::string>{"nvsw0", "pci0000:1a:00.0"}));
-  EXPECT_EQ(switches(parse("partitions.xml", {.boxes = 2})).count("box0/cpu0"), 1u);  // the NICs hang on it
+  EXPECT_EQ(switches(parse_nccl("partitions.xml")), (std::set<std::string>{"nvsw0", "pci0000:1a:00.0"}));
+  EXPECT_EQ(switches(parse_nccl("partitions.xml", {.boxes = 2})).count("box0/cpu0"), 1u);  // the NICs hang on it
 }
 
 TEST(NcclXml, KeepsABrokenGpuLinkBroken) {
-  std::string xml = fixture("h100_dump.xml");
+  std::string xml = corpus_file("nccl/h100_dump.xml");
   const size_t row = xml.find("          <nvlink target=\"0000:05:00.0\" count=\"5\"");
   xml.erase(row, xml.find('\n', row) + 1 - row);
   const Fabric fabric = parse_nccl_xml(xml, {}, "broken.xml");
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu1", "nvsw0"), 370.8 - 5 * 20.6);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu0", "nvsw0"), 370.8);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu1", "nvsw0"), 370.8 - 5 * 20.6);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "nvsw0"), 370.8);
 }
 
 TEST(NcclXml, ReadsEveryWayOfWritingPciSpeeds) {
   const auto to_cpu = [](const std::string& attributes) {
     const std::string gpu = "<gpu dev=\"0\" sm=\"80\"/>";
-    return rate(parse_nccl_xml(one_pci(attributes, gpu), {}, "topo.xml"), "gpu0", "cpu0");
+    return rate_between(parse_nccl_xml(one_pci(attributes, gpu), {}, "topo.xml"), "gpu0", "cpu0");
   };
   EXPECT_DOUBLE_EQ(to_cpu("link_speed=\"16 GT/s\" link_width=\"16\""), 24);
   EXPECT_DOUBLE_EQ(to_cpu("link_speed=\"16.0 GT/s PCIe\" link_width=\"8\""), 12);
@@ -199,29 +183,30 @@ TEST(NcclXml, ReadsEveryWayOfWritingPciSpeeds) {
 }
 
 TEST(NcclXml, RefusesWhatIsNotAnNcclTopology) {
-  EXPECT_THAT(error_of("<topology version=\"2.0\"/>"), HasSubstr("this is XML of hwloc (lstopo), not of NCCL"));
-  EXPECT_THAT(error_of(fixture("truncated.xml")),
+  EXPECT_THAT(nccl_error("<topology version=\"2.0\"/>"), HasSubstr("this is XML of hwloc (lstopo), not of NCCL"));
+  EXPECT_THAT(nccl_error(corpus_file("nccl/truncated.xml")),
               AllOf(HasSubstr("topo.xml line"), HasSubstr("is the file complete?")));
-  EXPECT_THAT(error_of(""), HasSubstr("broken XML"));
-  EXPECT_THAT(error_of("<html/>"), HasSubstr("'html' but NCCL's topology has 'system'"));
-  EXPECT_THAT(error_of("<system version=\"3\"/>"), HasSubstr("system version '3'"));
-  EXPECT_THAT(error_of(fixture("no_gpu.xml")), HasSubstr("no GPU is in this file"));
-  EXPECT_THAT(error_of(fixture("deep.xml")), HasSubstr("nested more than 64 deep"));
+  EXPECT_THAT(nccl_error(""), HasSubstr("broken XML"));
+  EXPECT_THAT(nccl_error("<html/>"), HasSubstr("'html' but NCCL's topology has 'system'"));
+  EXPECT_THAT(nccl_error("<system version=\"3\"/>"), HasSubstr("system version '3'"));
+  EXPECT_THAT(nccl_error(corpus_file("nccl/no_gpu.xml")), HasSubstr("no GPU is in this file"));
+  EXPECT_THAT(nccl_error(corpus_file("nccl/deep.xml")), HasSubstr("nested more than 64 deep"));
 }
 
 TEST(NcclXml, NamesLineAndValueOfWhatIsWrong) {
-  EXPECT_THAT(error_of(fixture("bad_count.xml")),
+  EXPECT_THAT(nccl_error(corpus_file("nccl/bad_count.xml")),
               HasSubstr("topo.xml line 5: nvlink count is '12x' but must be a whole number"));
   const auto gpu = [](const std::string& row) { return one_pci("", "<gpu dev=\"0\" sm=\"80\">\n" + row + "</gpu>"); };
-  EXPECT_THAT(error_of(gpu("<nvlink count=\"1\"/>")), HasSubstr("line 2: nvlink has no target"));
-  EXPECT_THAT(error_of(gpu("<nvlink target=\"0000:1a:00.0\" count=\"1\"/>")), HasSubstr("link to itself"));
-  EXPECT_THAT(error_of(gpu("<nvlink target=\"0000:99:00.0\" count=\"1\"/>")), HasSubstr("is no GPU of this file"));
-  EXPECT_THAT(error_of(gpu("<nvlink target=\"0000:2a:00.0\" count=\"-1\"/>")), HasSubstr("'-1'"));
-  EXPECT_THAT(error_of(one_pci("link_width=\"x\"", "<gpu/>")), HasSubstr("pci link_width is 'x'"));
-  EXPECT_THAT(error_of("<system><cpu><pci class=\"0x0302\"/></cpu></system>"), HasSubstr("pci busid is ''"));
-  EXPECT_THAT(error_of("<system><cpu><pci busid=\"a:b\"/><pci busid=\"A:b\"/></cpu></system>"),
+  EXPECT_THAT(nccl_error(gpu("<nvlink count=\"1\"/>")), HasSubstr("line 2: nvlink has no target"));
+  EXPECT_THAT(nccl_error(gpu("<nvlink target=\"0000:1a:00.0\" count=\"1\"/>")), HasSubstr("link to itself"));
+  EXPECT_THAT(nccl_error(gpu("<nvlink target=\"0000:99:00.0\" count=\"1\"/>")), HasSubstr("is no GPU of this file"));
+  EXPECT_THAT(nccl_error(gpu("<nvlink target=\"0000:2a:00.0\" count=\"-1\"/>")), HasSubstr("'-1'"));
+  EXPECT_THAT(nccl_error(one_pci("link_width=\"x\"", "<gpu/>")), HasSubstr("pci link_width is 'x'"));
+  EXPECT_THAT(nccl_error("<system><cpu><pci class=\"0x0302\"/></cpu></system>"), HasSubstr("pci busid is ''"));
+  EXPECT_THAT(nccl_error("<system><cpu><pci busid=\"a:b\"/><pci busid=\"A:b\"/></cpu></system>"),
               HasSubstr("occurs twice"));
-  EXPECT_THAT(error_of("<system><cpu><pci busid=\"a:b\"><gpu/></pci></cpu></system>"), HasSubstr("at least two ranks"));
+  EXPECT_THAT(nccl_error("<system><cpu><pci busid=\"a:b\"><gpu/></pci></cpu></system>"),
+              HasSubstr("at least two ranks"));
 }
 
 TEST(NcclXml, LeavesOutLinksToGpusOfOtherJobs) {
@@ -234,8 +219,8 @@ TEST(NcclXml, LeavesOutLinksToGpusOfOtherJobs) {
 TEST(NcclXml, KeepsDirectionsApart) {
   const std::string row = "<nvlink target=\"0000:2a:00.0\" count=\"4\" tclass=\"0x030200\"/>";
   const Fabric fabric = parse_nccl_xml(one_pci("", "<gpu dev=\"0\" sm=\"80\">" + row + "</gpu>"), {}, "topo.xml");
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu0", "gpu1"), 80);
-  EXPECT_DOUBLE_EQ(rate(fabric, "gpu1", "gpu0"), 0);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu0", "gpu1"), 80);
+  EXPECT_DOUBLE_EQ(rate_between(fabric, "gpu1", "gpu0"), 0);
 }
 
 TEST(NcclXml, ReadsTheExampleOfItsDescription) {
@@ -245,11 +230,11 @@ TEST(NcclXml, ReadsTheExampleOfItsDescription) {
   const Fabric one = parse_nccl_xml(xml, {}, "example");
   EXPECT_EQ(switches(one), (std::set<std::string>{"nvsw0", "pci0000:10:00.0"}));
   EXPECT_EQ(one.links().size(), 8u);
-  EXPECT_DOUBLE_EQ(rate(one, "gpu1", "nvsw0"), 240);
-  EXPECT_DOUBLE_EQ(rate(one, "gpu1", "pci0000:10:00.0"), 24);
+  EXPECT_DOUBLE_EQ(rate_between(one, "gpu1", "nvsw0"), 240);
+  EXPECT_DOUBLE_EQ(rate_between(one, "gpu1", "pci0000:10:00.0"), 24);
   const Fabric two = parse_nccl_xml(xml, {.boxes = 2}, "example");
-  EXPECT_DOUBLE_EQ(rate(two, "box0/nic0", "box0/pci0000:10:00.0"), 24);
-  EXPECT_DOUBLE_EQ(rate(two, "box0/nic0", "ib0"), 25);
+  EXPECT_DOUBLE_EQ(rate_between(two, "box0/nic0", "box0/pci0000:10:00.0"), 24);
+  EXPECT_DOUBLE_EQ(rate_between(two, "box0/nic0", "ib0"), 25);
 }
 
 TEST(DeviceTable, AgreesWithItself) {

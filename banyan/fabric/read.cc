@@ -105,7 +105,7 @@ Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::
   const std::string& path = file.path;
   const std::string contents = read_file(path, FabricSource::kMaxFileBytes);
   const Format format = format_of(contents, path);
-  const NcclXmlOptions box{.boxes = source.boxes, .gpu = source.gpu, .nic = source.nic};
+  const BoxOptions box{.boxes = source.boxes, .gpu = source.gpu, .nic = source.nic};
   if (format == Format::hwloc) return parse_hwloc_xml(contents, box, file.bandwidth, path, notes);
   if (format == Format::gpu_matrix) return parse_gpu_matrix(contents, box, file.bandwidth, path, notes);
   if (format != Format::nccl) refuse_box_options(source);

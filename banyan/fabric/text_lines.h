@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
+
+#include "banyan/base/error.h"
 
 namespace banyan::fabric {
 
@@ -16,5 +19,16 @@ void for_each_line(std::string_view text, See see) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
+
+// A reader that knows where it is, for its errors.
+class LineReader {
+ protected:
+  // An Error{invalid_input} about the line.
+  Error bad(const std::string& message) const {
+    return Error(ErrorCode::invalid_input, message, line_ == 0 ? "" : "line " + std::to_string(line_));
+  }
+
+  size_t line_ = 0;  // 0: no line in particular
+};
 
 }  // namespace banyan::fabric

@@ -1,0 +1,21 @@
+// What a user adds to a file that describes one server: NCCL's XML, hwloc's XML, the table of nvidia-smi.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "banyan/base/units.h"
+
+namespace banyan::fabric {
+
+struct BoxOptions {
+  // Copies of the file's box, joined by one cluster switch.
+  uint32_t boxes = 1;
+  // A name of the device table, such as "h100": its links where the file has none, else its nominal speed for those.
+  std::string gpu = {};
+  // Of each NIC. Needed for several boxes when the file does not say how fast NICs are, else replaces what it says.
+  std::optional<Bandwidth> nic = {};
+};
+
+}  // namespace banyan::fabric
