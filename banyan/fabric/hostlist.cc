@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 
 #include "banyan/base/error.h"
 #include "banyan/base/text.h"
@@ -40,53 +41,101 @@ uint64_t number(std::string_view digits, std::string_view list) {
   return value;
 }
 
-// "0-3", "007-012", "12": the numbers with the zeros in front.
-void expand_range(std::string_view range, std::string_view list, size_t limit, std::vector<std::string>& numbers) {
-  const size_t dash = range.find('-');
-  const std::string_view first = range.substr(0, dash);
-  const uint64_t begin = number(first, list);
-  const uint64_t end = dash == std::string_view::npos ? begin : number(range.substr(dash + 1), list);
-  if (end < begin) throw bad(list, "has a range that runs backwards: " + std::string(range.substr(0, 40)));
-  if (end - begin >= limit) throw bad(list, "has more than " + std::to_string(limit) + " names");
-  for (uint64_t i = begin; i <= end; ++i) {
-    std::string digits = std::to_string(i);
-    if (digits.size() < first.size()) digits.insert(0, first.size() - digits.size(), '0');
-    numbers.push_back(std::move(digits));
-  }
+// "0-3", "007-012", "12": numbers with so many digits at least.
+struct NumberRange {
+  uint64_t first = 0, last = 0;
+  size_t digits = 0;
+};
+
+// What stands before a bracket, and what is in it; no ranges at the end of a name.
+struct Part {
+  std::string_view text;
+  std::vector<NumberRange> ranges = {};
+};
+
+NumberRange range_of(std::string_view text, std::string_view list) {
+  const size_t dash = text.find('-');
+  const std::string_view first = text.substr(0, dash);
+  NumberRange range{.first = number(first, list), .digits = first.size()};
+  range.last = dash == std::string_view::npos ? range.first : number(text.substr(dash + 1), list);
+  if (range.last < range.first) throw bad(list, "has a range that runs backwards: " + std::string(text.substr(0, 40)));
+  return range;
 }
 
-void expand_item(std::string_view item, std::string_view list, size_t limit, std::vector<std::string>& names) {
-  std::vector<std::string> grown = {""};
+std::vector<Part> parts_of(std::string_view item, std::string_view list) {
+  if (item.empty()) throw bad(list, "has an empty name");
+  std::vector<Part> parts;
   while (!item.empty()) {
     const size_t bracket = std::min(item.find('['), item.size());
-    for (std::string& name : grown) name += item.substr(0, bracket);
+    Part& part = parts.emplace_back(Part{.text = item.substr(0, bracket)});
     item.remove_prefix(bracket);
     if (item.empty()) break;
     const size_t end = item.find(']');  // there is one
-    std::vector<std::string> numbers;
     for (const std::string_view range : split(item.substr(1, end - 1), ',')) {
-      expand_range(trim(range), list, limit, numbers);
+      part.ranges.push_back(range_of(trim(range), list));
     }
-    if (numbers.size() * grown.size() > limit) throw bad(list, "has more than " + std::to_string(limit) + " names");
-    std::vector<std::string> longer;
-    for (const std::string& name : grown) {
-      for (const std::string& digits : numbers) longer.push_back(name + digits);
-    }
-    grown = std::move(longer);
     item.remove_prefix(end + 1);
   }
-  if (names.size() + grown.size() > limit) throw bad(list, "has more than " + std::to_string(limit) + " names");
-  names.insert(names.end(), grown.begin(), grown.end());
+  return parts;
+}
+
+uint64_t at_most_64_bits(unsigned __int128 value) {
+  return static_cast<uint64_t>(std::min<unsigned __int128>(value, UINT64_MAX));
+}
+
+// Of one item of a list.
+HostlistSize size_of(const std::vector<Part>& parts) {
+  HostlistSize size{.names = 1};
+  for (const Part& part : parts) {
+    size.most_bytes += part.text.size();
+    if (part.ranges.empty()) continue;
+    unsigned __int128 numbers = 0;
+    size_t most_digits = 0;
+    for (const NumberRange& range : part.ranges) {
+      numbers += range.last - range.first + 1;
+      most_digits = std::max({most_digits, range.digits, std::to_string(range.last).size()});
+    }
+    size.names = at_most_64_bits(at_most_64_bits(numbers) * static_cast<unsigned __int128>(size.names));
+    size.most_bytes += most_digits;
+  }
+  return size;
+}
+
+void expand_item(const std::vector<Part>& parts, std::vector<std::string>& names) {
+  std::vector<std::string> grown = {""};
+  for (const Part& part : parts) {
+    for (std::string& name : grown) name += part.text;
+    if (part.ranges.empty()) break;
+    std::vector<std::string> longer;
+    for (const std::string& name : grown) {
+      for (const NumberRange& range : part.ranges) {
+        for (uint64_t i = range.first; i <= range.last; ++i) {
+          const std::string digits = std::to_string(i);
+          const size_t zeros = range.digits - std::min(range.digits, digits.size());
+          longer.push_back(name + std::string(zeros, '0') + digits);
+        }
+      }
+    }
+    grown = std::move(longer);
+  }
+  names.insert(names.end(), std::make_move_iterator(grown.begin()), std::make_move_iterator(grown.end()));
 }
 
 }  // namespace
 
-std::vector<std::string> expand_hostlist(std::string_view text, size_t limit) {
-  std::vector<std::string> names;
+HostlistSize measure_hostlist(std::string_view text) {
+  HostlistSize size;
   for (const std::string_view item : items_of(text)) {
-    if (item.empty()) throw bad(text, "has an empty name");
-    expand_item(item, text, limit, names);
+    const HostlistSize more = size_of(parts_of(item, text));
+    size.names = at_most_64_bits(static_cast<unsigned __int128>(size.names) + more.names);
+    size.most_bytes = std::max(size.most_bytes, more.most_bytes);
   }
+  return size;
+}
+
+std::vector<std::string> expand_hostlist(std::string_view text) {
+  std::vector<std::string> names;
+  for (const std::string_view item : items_of(text)) expand_item(parts_of(item, text), names);
   return names;
 }
 

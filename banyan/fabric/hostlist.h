@@ -2,14 +2,24 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace banyan::fabric {
 
-// All names, in the order of the list. Numbers keep the zeros in front of the first of their range. Throws
-// Error{invalid_input} for brackets that do not fit, ranges that run backwards, and more than `limit` names.
-std::vector<std::string> expand_hostlist(std::string_view text, size_t limit);
+struct HostlistSize {
+  uint64_t names = 0;     // UINT64_MAX where there are more
+  size_t most_bytes = 0;  // of the longest name
+};
+
+// How much a list would become. A few bytes can name billions, so this is asked before they are made. Throws
+// Error{invalid_input} for brackets that do not fit and ranges that run backwards. Complexity O(bytes of the list).
+HostlistSize measure_hostlist(std::string_view text);
+
+// All names, in the order of the list. Numbers keep the zeros in front of the first of their range. Throws as
+// measure_hostlist does.
+std::vector<std::string> expand_hostlist(std::string_view text);
 
 }  // namespace banyan::fabric

@@ -28,7 +28,7 @@ struct Switch {
   unsigned __int128 bytes_per_second = 0;  // of all nodes beneath it
 };
 
-class SlurmReader {
+class SlurmReader : LineReader {
  public:
   void read(std::string_view text) {
     for_each_line(text, [&](std::string_view line, size_t number) {
@@ -51,15 +51,12 @@ class SlurmReader {
     return std::move(builder_).build();
   }
 
-  Error bad(const std::string& message) const {
-    return Error(ErrorCode::invalid_input, message, line_ == 0 ? "" : "line " + std::to_string(line_));
-  }
-
  private:
   // "SwitchName=s0 Nodes=tux[0-3] LinkSpeed=100". Spaces do not stand in values.
   void read_line(std::string_view line) {
     Switch found{.line = line_};
     bool is_named = false;
+    ++listed_nodes_;
     while (!line.empty()) {
       const size_t end = std::min(line.find_first_of(" \t"), line.size());
       const std::string_view word = line.substr(0, end);
@@ -76,16 +73,26 @@ class SlurmReader {
     all_.push_back(std::move(found));
   }
 
-  bool read_word(std::string_view key, std::string_view value, Switch& found) {
-    const auto list = [&] {
-      try {
-        std::vector<std::string> names = expand_hostlist(value, Fabric::kMaxNodes - count_);
-        count_ += names.size();
-        return names;
-      } catch (const Error& error) {
-        throw bad(error.message());
+  // Refused before the names are made: a few bytes can ask for billions. `listed` is how many there are already.
+  std::vector<std::string> read_list(std::string_view value, uint64_t& listed) const {
+    try {
+      const HostlistSize size = measure_hostlist(value);
+      if (size.most_bytes > Fabric::kMaxNameBytes) {
+        throw invalid("list " + in_quotes(value) + " has a name of more than " + std::to_string(Fabric::kMaxNameBytes) +
+                      " bytes");
       }
-    };
+      if (listed > Fabric::kMaxNodes || size.names > Fabric::kMaxNodes - listed) {
+        throw invalid("list " + in_quotes(value) + " makes more than " + std::to_string(Fabric::kMaxNodes) +
+                      " nodes, switches included; a fabric has no more");
+      }
+      listed += size.names;
+      return expand_hostlist(value);
+    } catch (const Error& error) {
+      throw bad(error.message());
+    }
+  }
+
+  bool read_word(std::string_view key, std::string_view value, Switch& found) {
     if (is_key(key, "SwitchName") || is_key(key, "BlockName")) {
       found.name = value;
       has_blocks_ |= is_key(key, "BlockName");
@@ -94,9 +101,9 @@ class SlurmReader {
       return true;
     }
     if (is_key(key, "Switches")) {
-      found.switches = list();
+      found.switches = read_list(value, listed_switches_);
     } else if (is_key(key, "Nodes")) {
-      found.nodes = list();
+      found.nodes = read_list(value, listed_nodes_);
     } else if (is_key(key, "LinkSpeed")) {
       const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), found.link_speed);
       const bool is_good = code == std::errc() && end == value.data() + value.size() && found.link_speed > 0;
@@ -223,7 +230,7 @@ class SlurmReader {
     uint64_t bytes_per_second = 0;
   };
 
-  size_t line_ = 0, count_ = 0;  // of names in lists
+  uint64_t listed_nodes_ = 0, listed_switches_ = 0;  // names in lists; a line's switch is one of the nodes
   std::vector<Switch> all_;
   std::map<std::string, size_t> place_;  // in all_, by name
   bool has_blocks_ = false, has_switches_ = false;

@@ -61,6 +61,17 @@ TEST(SlurmTopology, AsksForTheBandwidthThatTheFileLacks) {
               AllOf(HasSubstr("does not say how fast links are"), HasSubstr("topology.conf@400Gb/s")));
 }
 
+TEST(SlurmTopology, RefusesListsOfTooManyNamesBeforeItMakesThem) {
+  EXPECT_THAT(slurm_error(corpus_file("slurm/huge.conf")),
+              HasSubstr("line 2: list 'node[1-100000000]' makes more than 1000000 nodes, switches included"));
+  EXPECT_THAT(slurm_error("SwitchName=s0 Nodes=a[1-1000000]"), HasSubstr("more than 1000000 nodes"));
+  EXPECT_THAT(slurm_error("SwitchName=s0 Nodes=a[1-9]\nSwitchName=s1 Nodes=b[1-999990]"),
+              HasSubstr("line 2: list 'b[1-999990]' makes more than 1000000 nodes"));
+  EXPECT_THAT(slurm_error("SwitchName=s0 Switches=s[1-999],s[1-999999999999999999]"), HasSubstr("more than 1000000"));
+  EXPECT_THAT(slurm_error("SwitchName=s0 Nodes=" + std::string(200, 'a') + "[1-100000]"),
+              HasSubstr("has a name of more than 200 bytes"));
+}
+
 TEST(SlurmTopology, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(slurm_error("SwitchName=s0 Nodes=a[0-1]\nSwitchName=s1 Switches=s0,s7\n"),
               HasSubstr("topology.conf line 2: switch 's7' has no line of its own"));
