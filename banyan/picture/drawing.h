@@ -8,7 +8,8 @@
 //             quads stand as the faces of a cube
 //   spread    no switches and one box, but no known shape: ranks few hops apart stand near one another
 //   groups    boxes whose own switches are joined directly, as in a dragonfly: the boxes whose switches are all joined
-//             to one another are a group, with its switches on a circle and their ranks around them
+//             to one another are a group, with its switches on a circle and their ranks around them, and a gap in both
+//             towards the middle of the picture where cables between groups would pass behind ranks
 //   boxes     everything else: one panel per box, side by side, and above (or between two rows of) panels the switches
 //             that join them, level by level; with more rows, cables go past the panels between in bundles. In a panel
 //             ranks stand in a row with the box's switches below, or above where these go on to other switches; ranks
@@ -77,7 +78,7 @@ struct Drawing {
   static constexpr size_t kMaxLevelCables = 96;  // of a level of switches to the one below, before it is gathered
 
   // The ranks of a tile are shown one by one, as cells, unless there are too many.
-  static constexpr size_t kMaxCells = 64, kMaxAllCells = 8192;
+  static constexpr size_t kMaxCells = 256, kMaxAllCells = 8192;
   static constexpr double kCell = 12, kTilePadding = 6, kTileTitle = 14;
   bool has_cells(const Unit& tile) const;
   static size_t cell_columns(const Unit& tile);

@@ -114,6 +114,17 @@ TEST(Drawing, GathersAFatTreeIntoPods) {
   for (const Unit& unit : drawing.units) EXPECT_GE(unit.middle.y, core.middle.y);
 }
 
+TEST(Drawing, ShowsServersOfDirectLinksAsBoxes) {
+  const Drawing drawing = draw(fabric::generate_fabric("mi300x:2"));
+  ASSERT_EQ(drawing.panels.size(), 2u);
+  for (uint32_t rank = 0; rank < 16; ++rank) {
+    const Panel& panel = drawing.panels[rank / 8];
+    const Point middle = drawing.units[rank].middle;
+    EXPECT_TRUE(middle.x > panel.corner.x && middle.x < panel.corner.x + panel.size.width) << rank;
+    EXPECT_TRUE(middle.y > panel.corner.y && middle.y < panel.corner.y + panel.size.height) << rank;
+  }
+}
+
 // Cables to the bar above run between tiles, never over one.
 TEST(Drawing, LeadsCablesPastTiles) {
   for (const char* spec : {"dgx-a100:128", "fat-tree:k=16", "dgx-h100:2048"}) {
@@ -184,9 +195,12 @@ size_t hidden_cables(const Drawing& drawing) {
 }
 
 TEST(Drawing, HidesNoCableBehindANode) {
-  for (const char* spec :
-       {"dragonfly:groups=3,routers=4,hosts=2", "dragonfly:groups=5,routers=4,hosts=2", "random:n=12,links=20",
-        "hypercube:3", "hypercube:4", "kautz:n=24,d=3", "mi250:1", "dgx1-v100:1", "circulant:12,1,3"}) {
+  for (const char* spec : {"dragonfly:groups=3,routers=4,hosts=2", "dragonfly:groups=5,routers=4,hosts=2",
+                           "dragonfly:groups=8,routers=4,hosts=2", "dragonfly:groups=10,routers=3,hosts=2",
+                           "dragonfly:groups=4,routers=4,hosts=4", "dragonfly:groups=7,routers=4,hosts=2",
+                           "dragonfly:groups=5,routers=6,hosts=2", "dragonfly:groups=2,routers=4,hosts=4", "mi300x:2",
+                           "random:n=12,links=20", "hypercube:3", "hypercube:4", "kautz:n=24,d=3", "mi250:1",
+                           "dgx1-v100:1", "circulant:12,1,3"}) {
     EXPECT_EQ(hidden_cables(draw(fabric::generate_fabric(spec))), 0u) << spec;
   }
 }

@@ -151,7 +151,7 @@ Ring ring_of(size_t count, Extent thing, double turn, double gap, double least_r
   const double diagonal = std::hypot(thing.width + gap, thing.height + gap);
   const double around = diagonal / (2 * std::sin(std::numbers::pi / static_cast<double>(count)));
   const double radius = count == 1 ? 0 : std::max(around, least_radius);
-  Ring ring;
+  Ring ring{.thing = thing};
   Point least{HUGE_VAL, HUGE_VAL}, most{-HUGE_VAL, -HUGE_VAL};
   for (size_t i = 0; i < count; ++i) {
     const double angle = 2 * std::numbers::pi * (static_cast<double>(i) + turn) / static_cast<double>(count);

@@ -72,14 +72,21 @@ class LayoutMaker {
     bool switches_below = false;
   };
 
+  // How the switches and the ranks of a group stand around its middle: each kind on so much of its circle, centred
+  // where the group faces away from the other groups.
+  struct GroupShape {
+    double switches, ranks;
+    double room;  // how much wider than needed the circle of switches is
+  };
+
   Unit& unit(NodeId node) { return drawing_.units[index(node)]; }
   const Unit& unit(NodeId node) const { return drawing_.units[index(node)]; }
 
   bool place_on_grid();
   void place_groups(const std::vector<std::vector<uint32_t>>& groups);
-  void turn_groups(const std::vector<std::vector<uint32_t>>& groups, const Ring& ring, Extent size);
+  Ring ring_of_groups(const std::vector<std::vector<uint32_t>>& groups, const GroupShape& shape);
   size_t hidden_cables() const;
-  Extent place_group(const std::vector<uint32_t>& group, Point corner, double turn = 0);
+  Extent place_group(const std::vector<uint32_t>& group, const GroupShape& shape, Point middle, double turn);
   Extent place_direct(const std::vector<NodeId>& nodes, Point corner, const std::vector<NodeId>& inside);
   Extent place_packages(const std::vector<std::vector<NodeId>>& packages, Point corner);
   Extent place_quads(const std::vector<std::vector<NodeId>>& quads, Point corner);
@@ -143,57 +150,51 @@ bool LayoutMaker::place_on_grid() {
   return true;
 }
 
-// Groups on a circle, so that the cables between them cross its empty middle.
+// Groups on a circle, so that the cables between them cross its empty middle; all are turned alike, each as seen from
+// the middle. A gap towards it lets cables out, but needs room: the smallest shape by which no cable passes behind a
+// node, else that by which the fewest do.
 void LayoutMaker::place_groups(const std::vector<std::vector<uint32_t>>& groups) {
-  Extent largest;
-  for (const auto& group : groups) {
-    const Extent size = place_group(group, {0, 0});
-    largest = {std::max(largest.width, size.width), std::max(largest.height, size.height)};
+  constexpr GroupShape kShapes[] = {{1, 1, 1},       {0.8, 0.7, 1},   {0.7, 0.6, 1},
+                                    {0.8, 0.7, 1.5}, {0.7, 0.6, 1.5}, {0.7, 0.6, 2}};
+  constexpr int kTurns = 48;
+  const double count = static_cast<double>(groups.size()), first = groups.size() == 2 ? 0.5 : 0;
+  const auto place = [&](const GroupShape& shape, const Ring& ring, int turn) {
+    for (size_t i = 0; i < groups.size(); ++i) {
+      const double facing = groups.size() == 1 ? 0.5 : (static_cast<double>(i) + first) / count;
+      place_group(groups[i], shape, ring.middles[i], facing + static_cast<double>(turn) / kTurns);
+    }
+  };
+  size_t least = SIZE_MAX, best_shape = 0;
+  int best_turn = 0;
+  for (size_t shape = 0; shape < std::size(kShapes) && least > 0; ++shape) {
+    const Ring ring = ring_of_groups(groups, kShapes[shape]);
+    for (int turn = 0; turn < kTurns && least > 0; ++turn) {
+      place(kShapes[shape], ring, turn);
+      const size_t hidden = hidden_cables();
+      if (hidden >= least) continue;
+      least = hidden;
+      best_shape = shape;
+      best_turn = turn;
+    }
+    if (groups.size() == 1) break;
   }
-  const Extent panel{largest.width + kPanelPadding, largest.height + kPanelPadding};
-  const Ring ring = ring_of(groups.size(), panel, groups.size() == 2 ? 0.5 : 0, kPanelGap);
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const Extent size = place_group(groups[i], {0, 0});
-    const Point middle = ring.middles[i];
-    place_group(groups[i], {middle.x - size.width / 2, middle.y - size.height / 2});
+  const Ring ring = ring_of_groups(groups, kShapes[best_shape]);
+  place(kShapes[best_shape], ring, best_turn);
+  drawing_.size = ring.size;
+  const Extent panel = ring.thing;
+  for (const Point middle : ring.middles) {
     const Point corner{middle.x - panel.width / 2, middle.y - panel.height / 2};
     if (groups.size() > 1) drawing_.panels.push_back({.corner = corner, .size = panel});
   }
-  drawing_.size = ring.size;
-  turn_groups(groups, ring, largest);
 }
 
-// Turns one group after the other to where the fewest cables pass behind a node, from several starts.
-void LayoutMaker::turn_groups(const std::vector<std::vector<uint32_t>>& groups, const Ring& ring, Extent size) {
-  constexpr int kStarts = 12, kRounds = 3, kTurns = 40;
-  const auto place = [&](size_t group, int turn) {
-    const Point corner{ring.middles[group].x - size.width / 2, ring.middles[group].y - size.height / 2};
-    place_group(groups[group], corner, static_cast<double>(turn) / kTurns);
-  };
-  std::vector<int> turns(groups.size(), 0), best = turns;
-  size_t least = hidden_cables();
-  for (int start = 0; start < kStarts && least > 0; ++start) {
-    for (size_t group = 0; group < groups.size(); ++group) {
-      turns[group] = start * (static_cast<int>(group) * 7 + 11) % kTurns;  // anywhere
-      place(group, turns[group]);
-    }
-    for (size_t step = 0; step < kRounds * groups.size() && least > 0; ++step) {
-      const size_t group = step % groups.size();
-      size_t fewest = SIZE_MAX;
-      for (int turn = 0; turn < kTurns && fewest > 0; ++turn) {
-        place(group, turn);
-        const size_t hidden = hidden_cables();
-        if (hidden >= fewest) continue;
-        fewest = hidden;
-        turns[group] = turn;
-      }
-      place(group, turns[group]);
-      if (fewest >= least) continue;
-      least = fewest;
-      best = turns;
-    }
+Ring LayoutMaker::ring_of_groups(const std::vector<std::vector<uint32_t>>& groups, const GroupShape& shape) {
+  Extent panel;
+  for (const auto& group : groups) {
+    const Extent size = place_group(group, shape, {0, 0}, 0);
+    panel = {std::max(panel.width, size.width + kPanelPadding), std::max(panel.height, size.height + kPanelPadding)};
   }
-  for (size_t group = 0; group < groups.size(); ++group) place(group, best[group]);
+  return ring_of(groups.size(), panel, groups.size() == 2 ? 0.5 : 0, kPanelGap);
 }
 
 // How often a straight cable passes behind a node, or nearly so.
@@ -210,8 +211,9 @@ size_t LayoutMaker::hidden_cables() const {
   return found;
 }
 
-// The switches of the group on a circle, and around it on a wider one the ranks of each.
-Extent LayoutMaker::place_group(const std::vector<uint32_t>& group, Point corner, double turn) {
+// The switches of the group on a circle, and around it on a wider one the ranks of each. Gives the room of the circles.
+Extent LayoutMaker::place_group(const std::vector<uint32_t>& group, const GroupShape& shape, Point middle,
+                                double turn) {
   std::vector<NodeId> ranks, switches;
   for (const uint32_t box : group) ranks.insert(ranks.end(), boxes_.ranks[box].begin(), boxes_.ranks[box].end());
   for (uint32_t node = 0; node < fabric_.nodes().size(); ++node) {
@@ -219,23 +221,21 @@ Extent LayoutMaker::place_group(const std::vector<uint32_t>& group, Point corner
     if (is_ours && !fabric_.is_rank(NodeId{node})) switches.push_back(NodeId{node});
   }
   constexpr double kBetweenCircles = 84;
-  const auto around = [&](const std::vector<NodeId>& nodes) {
-    return static_cast<double>(nodes.size()) * spacing(nodes) * 1.15 / (2 * std::numbers::pi);
+  const auto around = [&](const std::vector<NodeId>& nodes, double part) {
+    return static_cast<double>(nodes.size()) * spacing(nodes) * 1.15 / (2 * std::numbers::pi * part);
   };
-  const double inner = switches.size() == 1 ? 0 : std::max(around(switches), 60.0);
-  const double outer = std::max(1.2 * around(ranks), inner + kBetweenCircles);
-  const double half_width = unit(ranks.front()).size.width / 2 + 4, half_height = 16;
-  const Point middle{corner.x + outer + half_width, corner.y + outer + half_height};
-  const auto put = [&](const std::vector<NodeId>& nodes, double radius) {
+  const double inner = switches.size() == 1 ? 0 : shape.room * std::max(around(switches, shape.switches), 60.0);
+  const double outer = std::max(around(ranks, shape.ranks), inner + kBetweenCircles);
+  const auto put = [&](const std::vector<NodeId>& nodes, double part, double radius) {
     for (size_t i = 0; i < nodes.size(); ++i) {
-      const double share = (static_cast<double>(i) + 0.5) / static_cast<double>(nodes.size());
-      const double angle = 2 * std::numbers::pi * (share + turn);
+      const double share = (static_cast<double>(i) + 0.5) / static_cast<double>(nodes.size()) - 0.5;
+      const double angle = 2 * std::numbers::pi * (share * part + turn);
       unit(nodes[i]).middle = {middle.x + radius * std::sin(angle), middle.y - radius * std::cos(angle)};
     }
   };
-  put(ranks, outer);
-  put(switches, inner == 0 ? 0 : std::max(inner, outer - 2 * kBetweenCircles));
-  return {2 * (outer + half_width), 2 * (outer + half_height)};
+  put(ranks, shape.ranks, outer);
+  put(switches, shape.switches, inner == 0 ? 0 : std::max(inner, outer - 2 * kBetweenCircles));
+  return {2 * outer + unit(ranks.front()).size.width + 8, 2 * outer + 32};
 }
 
 // Ranks with cables between them.
@@ -313,8 +313,12 @@ Extent LayoutMaker::place_quads(const std::vector<std::vector<NodeId>>& quads, P
 Extent LayoutMaker::place_on_circle(const std::vector<NodeId>& nodes, Point corner, const std::vector<NodeId>& inside) {
   const double count = static_cast<double>(nodes.size());
   const double around = count * (spacing(nodes) + (has_arrows_ && labelled_ ? kArrowRoom : 0)) / (2 * std::numbers::pi);
-  const double radius = std::max({around * (labelled_ ? 1.15 : 1.0), labelled_ ? 92.0 : 26.0,
-                                  inside.empty() ? 0.0 : row_extent(inside).width / 2 + 50});
+  // Sideways, for cables to pass between; alike in all boxes.
+  const std::vector<NodeId> all(fabric_.ranks().begin(), fabric_.ranks().end());
+  const double least_step = boxes_.count() > 1 ? 0.75 * spacing(all) : 0;
+  const double radius =
+      std::max({around * (labelled_ ? 1.15 : 1.0), labelled_ ? 92.0 : 26.0,
+                inside.empty() ? 0.0 : row_extent(inside).width / 2 + 50, least_step * (count - 1) / 2});
   const double half_width = unit(nodes.front()).size.width / 2 + 4;
   const Point middle{corner.x + radius + half_width, corner.y + radius + 16};
   // Level on top; but where cables come down from a switch above, no two nodes may stand at the same x.
@@ -323,6 +327,15 @@ Extent LayoutMaker::place_on_circle(const std::vector<NodeId>& nodes, Point corn
   for (size_t i = 0; i < nodes.size(); ++i) {
     const double angle = 2 * std::numbers::pi * (static_cast<double>(i) + turn) / count - std::numbers::pi / 2;
     unit(nodes[i]).middle = {middle.x + radius * std::cos(angle), middle.y + radius * std::sin(angle)};
+  }
+  if (boxes_.count() > 1) {
+    // Sideways at even distances, so that no cable from above passes behind a node further up.
+    std::vector<NodeId> from_left = nodes;
+    std::sort(from_left.begin(), from_left.end(),
+              [&](NodeId a, NodeId b) { return unit(a).middle.x < unit(b).middle.x; });
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      unit(from_left[i]).middle.x = middle.x + radius * (2 * static_cast<double>(i) / (count - 1) - 1);
+    }
   }
   if (!inside.empty()) {
     const Extent row = row_extent(inside);

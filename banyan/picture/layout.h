@@ -25,10 +25,11 @@ std::vector<std::vector<NodeId>> quads_of(const Fabric& fabric, const std::vecto
 std::vector<std::array<uint32_t, 3>> grid_places(const Fabric& fabric);
 
 // The middles of `count` things of this size around a circle so that none touches another, the first at the top or
-// `turn` steps further; and the extent of all, whose corner is {0, 0}.
+// `turn` steps further; the extent of all, whose corner is {0, 0}; and that of a thing.
 struct Ring {
-  std::vector<Point> middles;
-  Extent size;
+  std::vector<Point> middles = {};
+  Extent size = {};
+  Extent thing = {};
 };
 Ring ring_of(size_t count, Extent thing, double turn, double gap, double least_radius = 0);
 // Whether every thing is joined to those at the same distances around the circle: a ring, a full mesh, a circulant.

@@ -117,11 +117,16 @@ TEST(FabricPicture, NamesTheFabricInItsTitle) {
 }
 
 TEST(FabricPicture, ShowsTheRanksOfLargeFabricsAsCellsOfTiles) {
-  const Fabric fabric = fabric::generate_fabric("fat-tree:k=12");
-  const pugi::xml_document document = parse(draw_fabric(fabric, Format::svg));
-  const std::map<std::string, int> cells = count(document, "cell", "data-name");
-  EXPECT_EQ(cells.size(), fabric.ranks().size());
-  for (const auto& [name, times] : cells) EXPECT_EQ(times, 1) << name;
+  for (const char* spec : {"fat-tree:k=12", "gb200-nvl72:2", "rail:boxes=3,gpus=128"}) {
+    const Fabric fabric = fabric::generate_fabric(spec);
+    const std::map<std::string, int> cells = count(parse(draw_fabric(fabric, Format::svg)), "cell", "data-name");
+    EXPECT_EQ(cells.size(), fabric.ranks().size()) << spec;
+    for (const auto& [name, times] : cells) EXPECT_EQ(times, 1) << spec << " " << name;
+  }
+}
+
+TEST(FabricPicture, PutsThePodsOfAFatTreeIntoPanels) {
+  const pugi::xml_document document = parse(draw_fabric(fabric::generate_fabric("fat-tree:k=12"), Format::svg));
   EXPECT_EQ(document.select_nodes("//rect[@class='box']").size(), 12u);
 }
 
