@@ -1,6 +1,7 @@
 """Prints what CMake must know of this interpreter and its PyTorch, between semicolons: the versions of PyTorch and of
-Python, how modules are called, whether strings are of the new C++ ABI (1 or 0), the directory with PyTorch's libraries,
-and those with the headers of PyTorch, pybind11 and Python."""
+Python, how modules are called, whether strings are of the new C++ ABI (1 or 0), the definitions by which a module of
+another compiler shares PyTorch's types (between commas), the directory with PyTorch's libraries, and those with the
+headers of PyTorch, pybind11 and Python."""
 import os
 import sys
 import sysconfig
@@ -31,5 +32,9 @@ if root != "/usr/include":  # where the compiler looks by itself
     includes.insert(0, root)
 python = f"{sys.version_info.major}.{sys.version_info.minor}"
 abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
-print(";".join(map(str, [torch.__version__, python, sysconfig.get_config_var("EXT_SUFFIX"), abi,
+# Modules share types where pybind11 has the same names for their compilers. Later releases of PyTorch say none: the
+# pybind11 of those knows compilers that fit by one name.
+names = [(name, getattr(torch._C, f"_PYBIND11_{name}", None)) for name in ("COMPILER_TYPE", "STDLIB", "BUILD_ABI")]
+definitions = ",".join(f'PYBIND11_{name}="{value}"' for name, value in names if value)
+print(";".join(map(str, [torch.__version__, python, sysconfig.get_config_var("EXT_SUFFIX"), abi, definitions,
                          os.path.join(package, "lib"), *includes])))
