@@ -22,6 +22,7 @@ c10::TypePtr type_of_value(const std::vector<BanyanWork::Tensors>& outputs) {
 
 void BanyanWork::Task::end() {
   if (!at_end) return;
+  const c10::InferenceMode as_in_the_call(is_inference);
   const at::NoGradGuard no_grad;
   // Whoever waits may be under modes that record or change every operation, as make_fx() does.
   const c10::impl::ExcludeDispatchKeyGuard no_modes(c10::DispatchKeySet(

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/InferenceMode.h>
 
 #include <functional>
 #include <mutex>
@@ -29,6 +30,8 @@ class BanyanWork : public c10d::Work {
     Tensors held;                  // what the operation itself reads and writes, where it is something else
     // Once the operation has succeeded, before anybody learns of it: copies from what is held to the outputs.
     std::function<void()> at_end;
+    // Of the caller: tensors that were made in inference mode are changed only there, by whichever thread.
+    bool is_inference = c10::InferenceMode::is_enabled();
 
     // Calls at_end, once. The copies are no part of what the caller traces or differentiates: the call itself was.
     void end();

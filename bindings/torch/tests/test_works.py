@@ -271,6 +271,42 @@ class Operations(TorchDispatchMode):
         return function(*arguments, **(keywords or {}))
 
 
+class InferenceMode(RankTest):
+    """Tensors that were made in inference mode cannot be changed outside of it, but calls with them may end there."""
+
+    def start(self):
+        with torch.inference_mode():
+            results = [torch.zeros(3, 5).t() for _ in range(self.world)]  # not contiguous: copied to at the end
+            return results, dist.all_gather(results, tensor_of(self.rank, (5, 3)), async_op=True)
+
+    def check(self, results):
+        for rank, result in enumerate(results):
+            self.assertTrue(result.is_inference())
+            self.same(result, tensor_of(rank, (5, 3)))
+
+    @on_ranks(1, 2, 3)
+    def test_in_the_background(self):
+        results, work = self.start()
+        work.get_future().wait()
+        self.check(results)
+
+    @on_ranks(2)
+    def test_in_wait(self):
+        results, work = self.start()
+        work.wait()
+        self.check(results)
+
+    @on_ranks(2)
+    def test_calls_from_outside_end_in_it(self):
+        results = [torch.zeros(3, 5).t() for _ in range(self.world)]
+        work = dist.all_gather(results, tensor_of(self.rank, (5, 3)), async_op=True)
+        with torch.inference_mode():
+            work.wait()
+        for rank, result in enumerate(results):
+            self.assertFalse(result.is_inference())
+            self.same(result, tensor_of(rank, (5, 3)))
+
+
 class Futures(RankTest):
     @on_ranks(1, 2, 3)
     def test_the_value_is_the_list_of_results(self):
