@@ -18,21 +18,17 @@
 #include "bindings/torch/torch_store.h"
 
 namespace banyan::pytorch {
-namespace {
 
-// The default group's processes, from which other groups are made.
-struct World {
-  std::weak_ptr<run::JoinedProcesses> job;
-  std::map<std::string, uint64_t> uses;  // of names of groups
+struct ProcessGroupBanyan::Job {
+  std::shared_ptr<run::JoinedProcesses> processes;
+  std::map<std::string, uint64_t> uses;  // of names of groups; under worlds_mutex()
 };
+
+namespace {
 
 std::mutex& worlds_mutex() {
   static auto* const mutex = new std::mutex();
   return *mutex;
-}
-World& world() {  // under worlds_mutex()
-  static auto* const world = new World();
-  return *world;
 }
 using WeakGroup = c10::weak_intrusive_ptr<ProcessGroupBanyan>;
 std::map<ProcessGroupBanyan*, WeakGroup>& groups() {  // those that exist; under worlds_mutex()
@@ -55,15 +51,12 @@ std::shared_ptr<run::JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>
       {.url = {}, .rank = rank, .size = static_cast<uint32_t>(members.size), .name = prefix}, secret, deadline.left());
 }
 
-// The job of the default group, if these are ranks of it.
-std::shared_ptr<run::JoinedProcesses> job_around(const ProcessGroupBanyan::Members& members) {
-  if (members.global_ranks.empty()) return nullptr;
-  std::shared_ptr<run::JoinedProcesses> job = world().job.lock();
-  if (job == nullptr || static_cast<size_t>(members.size) != members.global_ranks.size()) return nullptr;
-  if (job->rank() != members.global_ranks[static_cast<size_t>(members.rank)]) return nullptr;
-  const bool are_in_it = std::all_of(members.global_ranks.begin(), members.global_ranks.end(),
-                                     [&](int64_t rank) { return rank >= 0 && rank < job->size(); });
-  return are_in_it ? job : nullptr;
+// Whether these are ranks of the job, this process among them.
+bool are_in(const run::JoinedProcesses& job, const ProcessGroupBanyan::Members& members) {
+  if (static_cast<size_t>(members.size) != members.global_ranks.size()) return false;
+  if (job.rank() != members.global_ranks[static_cast<size_t>(members.rank)]) return false;
+  return std::all_of(members.global_ranks.begin(), members.global_ranks.end(),
+                     [&](int64_t rank) { return rank >= 0 && rank < job.size(); });
 }
 
 uint32_t tag_of(int tag, const Checks& checks) {
@@ -73,37 +66,76 @@ uint32_t tag_of(int tag, const Checks& checks) {
 
 }  // namespace
 
+std::weak_ptr<ProcessGroupBanyan::Job>& ProcessGroupBanyan::world() {  // under worlds_mutex()
+  static auto* const world = new std::weak_ptr<Job>();
+  return *world;
+}
+
 c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::create(const c10::intrusive_ptr<c10d::Store>& store,
-                                                                  Members members, const compose::Settings& settings) {
+                                                                  const Members& members,
+                                                                  const compose::Settings& settings) {
   return guarded([&] {
     run::Communicator::Options options = options_from(settings);
-    std::shared_ptr<run::JoinedProcesses> job;
-    uint64_t id = 1;
-    {
+    const bool is_world = members.global_ranks.empty();
+    std::shared_ptr<Job> job;
+    if (!is_world) {
       const std::lock_guard lock(worlds_mutex());
-      job = job_around(members);
-      if (job != nullptr) id = mix(std::string_view(members.name + "#" + std::to_string(world().uses[members.name]++)));
+      job = world().lock();
     }
-    std::vector<uint32_t> ranks(static_cast<size_t>(members.size));
-    if (job != nullptr) {
-      std::copy(members.global_ranks.begin(), members.global_ranks.end(), ranks.begin());
-    } else {
-      job = join(store, members, options.join_timeout);
-      std::iota(ranks.begin(), ranks.end(), 0u);
+    if (job != nullptr && are_in(*job->processes, members)) {
+      std::vector<uint32_t> job_ranks(members.global_ranks.begin(), members.global_ranks.end());
+      return of_job(std::move(job), std::move(job_ranks), members, settings, std::move(options));
+    }
+    job = job_of(store, members, options.join_timeout);
+    if (is_world) {
       const std::lock_guard lock(worlds_mutex());
-      if (members.global_ranks.empty()) world() = {.job = job, .uses = {}};
+      world() = job;
     }
-    auto group = c10::make_intrusive<ProcessGroupBanyan>(
-        members, run::Communicator(std::move(job), id, std::move(ranks), std::move(options)));
-    const std::lock_guard lock(worlds_mutex());
-    groups().emplace(group.get(), WeakGroup(group));
-    return group;
+    return of_all(std::move(job), members, settings, std::move(options));
   });
 }
 
-ProcessGroupBanyan::ProcessGroupBanyan(const Members& members, run::Communicator communicator)
+std::shared_ptr<ProcessGroupBanyan::Job> ProcessGroupBanyan::job_of(const c10::intrusive_ptr<c10d::Store>& store,
+                                                                    const Members& members,
+                                                                    std::chrono::milliseconds at_most) {
+  auto job = std::make_shared<Job>();
+  job->processes = join(store, members, at_most);
+  return job;
+}
+
+ProcessGroupBanyan::GroupPtr ProcessGroupBanyan::of_all(std::shared_ptr<Job> job, const Members& members,
+                                                        const compose::Settings& settings,
+                                                        run::Communicator::Options options) {
+  std::vector<uint32_t> ranks(static_cast<size_t>(members.size));
+  std::iota(ranks.begin(), ranks.end(), 0u);
+  return of_job(std::move(job), std::move(ranks), members, settings, std::move(options));
+}
+
+ProcessGroupBanyan::GroupPtr ProcessGroupBanyan::of_job(std::shared_ptr<Job> job, std::vector<uint32_t> job_ranks,
+                                                        const Members& members, compose::Settings settings,
+                                                        run::Communicator::Options options) {
+  settings.timeout = std::chrono::duration<double>(options.timeout).count();
+  uint64_t id = 0;
+  {
+    const std::lock_guard lock(worlds_mutex());
+    id = mix(std::string_view(members.name + "#" + std::to_string(job->uses[members.name]++)));
+  }
+  run::Communicator communicator(job->processes, id, job_ranks, std::move(options));
+  auto group = c10::make_intrusive<ProcessGroupBanyan>(members, std::move(job), std::move(job_ranks),
+                                                       std::move(settings), std::move(communicator));
+  const std::lock_guard lock(worlds_mutex());
+  groups().emplace(group.get(), WeakGroup(group));
+  return group;
+}
+
+ProcessGroupBanyan::ProcessGroupBanyan(const Members& members, std::shared_ptr<Job> job,
+                                       std::vector<uint32_t> job_ranks, compose::Settings settings,
+                                       run::Communicator communicator)
     : BackendBase(members.rank, members.size),
       global_ranks_(members.global_ranks),
+      job_(std::move(job)),
+      job_ranks_(std::move(job_ranks)),
+      settings_(std::move(settings)),
       communicator_(std::move(communicator)) {}
 
 // The last to hold it may be anybody, with the interpreter's lock in hand, for which a thread of ours may wait: to call
@@ -184,6 +216,55 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::endCoalescing() {
   }
   TORCH_CHECK(works, "ProcessGroupBanyan::endCoalescing: startCoalescing() was not called");
   return as_one(c10d::OpType::COALESCED, std::move(*works));
+}
+#endif
+
+// ---- Groups of groups ----
+
+#ifdef BANYAN_BACKEND_SPLITS
+c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupBanyan::getBackendOptions() {
+  const std::chrono::milliseconds changed = timeout_.load();
+  auto options = c10::make_intrusive<Options>(
+      getBackendName(), changed.count() > 0 ? changed : compose::milliseconds_of(*settings_.timeout, "timeout"));
+  options->group_name = settings_.name.value_or("");
+  options->global_ranks_in_group.assign(global_ranks_.begin(), global_ranks_.end());
+  return options;
+}
+
+compose::Settings ProcessGroupBanyan::settings_of(const Options& options) const {
+  compose::Settings settings = settings_;
+  settings.name = options.group_name;
+  settings.timeout = std::chrono::duration<double>(options.timeout).count();
+  return settings;
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroupBanyan::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
+                                                            const std::vector<int>& members,
+                                                            const c10::intrusive_ptr<Options>& options) {
+  Members split{.rank = -1, .size = static_cast<int>(members.size()), .name = options->group_name, .global_ranks = {}};
+  std::vector<uint32_t> job_ranks;
+  for (const int rank : members) {
+    TORCH_CHECK_INDEX(rank >= 0 && rank < size_, "rank ", rank, " is not in this group of ", size_);
+    if (rank == rank_) split.rank = static_cast<int>(job_ranks.size());
+    job_ranks.push_back(job_ranks_[static_cast<size_t>(rank)]);
+    split.global_ranks.push_back(global_ranks_.empty() ? rank : global_ranks_[static_cast<size_t>(rank)]);
+  }
+  if (split.rank < 0) return nullptr;
+  return guarded([&] {
+    const compose::Settings settings = settings_of(*options);
+    return of_job(job_, std::move(job_ranks), split, settings, options_from(settings));
+  });
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroupBanyan::merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                                            const c10::intrusive_ptr<Options>& options, const int& rank,
+                                                            const int& size) {
+  // Where the groups had different names, so has what they become.
+  const Members members{.rank = rank, .size = size, .name = {}, .global_ranks = {}};
+  return guarded([&] {
+    const compose::Settings settings = settings_of(*options);
+    return of_all(job_of(store, members, options->timeout), members, settings, options_from(settings));
+  });
 }
 #endif
 

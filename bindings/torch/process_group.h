@@ -42,10 +42,12 @@ class ProcessGroupBanyan : public BackendBase {
   };
   // Collective. The processes of the default group join through the store; groups among them need no more than their
   // shared memory or connections. Throws CommunicationError naming who has not come.
-  static c10::intrusive_ptr<ProcessGroupBanyan> create(const c10::intrusive_ptr<c10d::Store>& store, Members members,
-                                                       const compose::Settings& settings);
+  static c10::intrusive_ptr<ProcessGroupBanyan> create(const c10::intrusive_ptr<c10d::Store>& store,
+                                                       const Members& members, const compose::Settings& settings);
 
-  ProcessGroupBanyan(const Members& members, run::Communicator communicator);
+  struct Job;  // processes that have joined together, of which groups are made
+  ProcessGroupBanyan(const Members& members, std::shared_ptr<Job> job, std::vector<uint32_t> job_ranks,
+                     compose::Settings settings, run::Communicator communicator);
   // Waits for collectives under way as long as they move.
   ~ProcessGroupBanyan() override;
 
@@ -83,6 +85,19 @@ class ProcessGroupBanyan : public BackendBase {
   // Of calls from now on that have none of their own.
   void setTimeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
 #endif
+#ifdef BANYAN_BACKEND_SPLITS
+  bool supportsSplitting() const override { return true; }
+  // The timeout and the name; what else split() and merge() want for a new group is as in this one.
+  c10::intrusive_ptr<Options> getBackendOptions() override;
+  // Collective over `members`, ranks of this group in the order of the new one; null for who is not among them. The
+  // processes know each other, so the store is not used.
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& members,
+                                          const c10::intrusive_ptr<Options>& options) override;
+  // Collective over `size` processes, which may have come in different groups: they join anew, through the store.
+  c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const c10::intrusive_ptr<Options>& options, const int& rank,
+                                          const int& size) override;
+#endif
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
                         std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
@@ -117,7 +132,20 @@ class ProcessGroupBanyan : public BackendBase {
 
  private:
   using OwnWorkPtr = c10::intrusive_ptr<BanyanWork>;
+  using GroupPtr = c10::intrusive_ptr<ProcessGroupBanyan>;
 
+  // The default group's processes, while it exists.
+  static std::weak_ptr<Job>& world();
+  static std::shared_ptr<Job> job_of(const c10::intrusive_ptr<c10d::Store>& store, const Members& members,
+                                     std::chrono::milliseconds at_most);
+  static GroupPtr of_all(std::shared_ptr<Job> job, const Members& members, const compose::Settings& settings,
+                         run::Communicator::Options options);
+  // Collective over `job_ranks`, the members' ranks in the job.
+  static GroupPtr of_job(std::shared_ptr<Job> job, std::vector<uint32_t> job_ranks, const Members& members,
+                         compose::Settings settings, run::Communicator::Options options);
+#ifdef BANYAN_BACKEND_SPLITS
+  compose::Settings settings_of(const Options& options) const;
+#endif
   OwnWorkPtr start(BanyanWork::Task task, run::Call call, std::chrono::milliseconds timeout);
   void run(const run::Call& call);
   // A call that has begun, and belongs to the work that endCoalescing() hands out.
@@ -131,6 +159,9 @@ class ProcessGroupBanyan : public BackendBase {
   uint32_t ranks() const { return communicator_.size(); }
 
   const std::vector<int64_t> global_ranks_;  // of the members; empty for the default group
+  const std::shared_ptr<Job> job_;
+  const std::vector<uint32_t> job_ranks_;  // of the members
+  const compose::Settings settings_;
   run::Communicator communicator_;
   const run::ForkGuard fork_guard_;
   std::atomic<uint64_t> calls_{0}, barriers_{0};

@@ -28,6 +28,11 @@
 #define BANYAN_BACKEND_ABORTS
 #endif
 
+// Groups can be made of groups, by name of `split` and `merge`. As above, 2.14 has it.
+#if BANYAN_TORCH_SINCE(2, 14)
+#define BANYAN_BACKEND_SPLITS
+#endif
+
 // Since 2.3 an allocator may change when it allocates, and copies memory itself.
 #if BANYAN_TORCH_SINCE(2, 3)
 #define BANYAN_ALLOCATE_CONST

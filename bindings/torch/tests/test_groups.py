@@ -16,7 +16,8 @@ import torch
 import torch.distributed as dist
 
 from data import reduced, tensor_of
-from ranks import backend, free_port, kFolder, kTorch, not_by_gloo, on_ranks, RankTest, run_on_ranks, tcp_store
+from ranks import (backend, free_port, kFolder, kTorch, not_by_gloo, on_ranks, RankTest, run_on_ranks, since,
+                   tcp_store)
 
 kCycles = int(os.environ.get("BANYAN_TEST_CYCLES", "500"))
 
@@ -144,6 +145,92 @@ class Subgroups(RankTest):
         self.assertEqual((group.rank(), group.size(), group.name()), (self.rank, self.world, name))
         self.assertEqual(dist.get_backend(), backend())
         self.assertEqual((dist.get_rank(), dist.get_world_size()), (self.rank, self.world))
+
+
+@since(2, 14, "groups that are split and merged")
+class Splits(RankTest):
+    """torch.distributed does not know these groups, whose own methods are called here."""
+
+    def sum_of(self, group, values):
+        mine = torch.full((1000,), float(values[group.rank()]))
+        group.allreduce([mine]).wait()
+        self.same(mine, torch.full((1000,), float(sum(values))))
+
+    @on_ranks(2, 4)
+    def test_a_group_is_split_in_two(self):
+        half = self.world // 2
+        ranks = list(range(half)) if self.rank < half else list(range(half, self.world))
+        group = dist.group.WORLD.split_group(ranks)
+        self.assertEqual((group.rank(), group.size()), (ranks.index(self.rank), half))
+        for _ in range(3):
+            self.sum_of(group, ranks)
+        sum_in(self)
+
+    @on_ranks(4)
+    def test_ranks_come_in_the_order_that_is_asked_for(self):
+        group = dist.group.WORLD.split_group([3, 1, 0])
+        if self.rank == 2:
+            self.assertIsNone(group)
+        else:
+            self.assertEqual(group.rank(), [3, 1, 0].index(self.rank))
+            mine = torch.full((10,), float(self.rank))
+            group.broadcast(mine, root=0).wait()
+            self.same(mine, torch.full((10,), 3.0))
+        sum_in(self)
+
+    @on_ranks(4)
+    def test_what_was_split_can_be_split_again(self):
+        first = dist.group.WORLD.split_group([3, 2, 1])
+        if first is not None:
+            second = first.split_group([2, 0])  # the ranks 1 and 3 of all
+            self.assertEqual(second is None, self.rank == 2)
+            if second is not None:
+                self.assertEqual(second.rank(), [1, 3].index(self.rank))
+                self.sum_of(second, [1, 3])
+            self.sum_of(first, [3, 2, 1])
+        sum_in(self)
+
+    @on_ranks(3)
+    def test_it_has_the_name_and_the_timeout_that_are_asked_for(self):
+        group = dist.group.WORLD.split_group([0, 1], timeout=datetime.timedelta(seconds=77), group_name="a name",
+                                             group_desc="a description")
+        if group is not None:
+            self.assertEqual((group.group_name, group.group_desc), ("a name", "a description"))
+            options = group._get_backend(torch.device("cpu")).options
+            self.assertEqual(options._timeout, datetime.timedelta(seconds=77))
+        again = dist.group.WORLD.split_group([0, 1], group_name="a name")  # the same name anew
+        if again is not None:
+            self.sum_of(again, [0, 1])
+            self.sum_of(group, [0, 1])
+
+    @on_ranks(2)
+    def test_the_timeout_counts(self):
+        group = dist.group.WORLD.split_group([0, 1], timeout=datetime.timedelta(milliseconds=300))
+        if self.rank == 0:
+            with self.assertRaisesRegex(RuntimeError, r"(?i)timed out|nothing has moved for 300 ms"):
+                group.allreduce([torch.ones(10)]).wait()
+        dist.barrier()
+
+    @on_ranks(2, 4)
+    def test_groups_merge(self):
+        """Who comes first is the first rank. Without a name of its own, the new group has a different one on each side,
+        which only its splits mind."""
+        half = self.world // 2
+        part = dist.group.WORLD.split_group(list(range(half)) if self.rank < half else list(range(half, self.world)))
+        for name in (None, "merged"):
+            merged = part.merge_remote_group(dist.PrefixStore(f"store of {name}", self.store), self.world,
+                                             datetime.timedelta(seconds=60), group_name=name)
+            self.assertEqual(merged.size(), self.world)
+            mine = torch.full((1000,), 2.0 ** self.rank)
+            merged.allreduce([mine]).wait()
+            self.same(mine, torch.full((1000,), 2.0 ** self.world - 1))
+        pair = merged.split_group([1, 0])
+        if pair is not None:
+            self.assertEqual(pair.rank(), 1 - merged.rank())
+            mine = torch.full((10,), float(merged.rank()))
+            pair.broadcast(mine, root=0).wait()
+            self.same(mine, torch.ones(10))
+        sum_in(self)
 
 
 class Lives(RankTest):
