@@ -4,9 +4,10 @@
     pytorch_own.py --tests pytorch-2.6.0/test [--results FOLDER] [--backend gloo|banyan] [--seconds N]
                    [-k PATTERN]... FILE[:CLASS[.TEST]]...
 
-PyTorch's tests are not installed with it: get the sources of the same release (Debian: `apt-get source pytorch`), and
-python3-expecttest. FILE is below test/distributed, such as test_device_mesh.py; without any, all of the list below.
-PYTHONPATH must lead to the package banyan_torch.
+PyTorch's tests are not installed with it: get the sources of the same release (Debian: `apt-get source pytorch`). They
+want the Python packages expecttest (python3-expecttest from Debian 13 on) and setuptools. FILE is below
+test/distributed, such as test_device_mesh.py; without any, all of the list below. PYTHONPATH must lead to the package
+banyan_torch.
 
 Prints one line for each file, then the tests that fail with one of the two only. Tests that make no group at all, on
 purpose (the "threaded" and "fake" groups of PyTorch) or because they test something else, are counted apart. A file has
@@ -32,14 +33,13 @@ import unittest
 
 kFolder = pathlib.Path(__file__).resolve().parent
 
-# Files with tests for CPUs that make groups.
+# Files with tests for CPUs that make groups; those that a release has. What is in _tensor/ here is in tensor/ later.
 kFiles = """
-test_backends.py test_c10d_common.py test_c10d_functional_native.py test_c10d_gloo.py test_c10d_logger.py
-test_c10d_object_collectives.py test_c10d_pypg.py test_c10d_spawn_gloo.py test_collective_utils.py
-test_control_collectives.py test_device_mesh.py test_distributed_spawn.py test_functional_api.py test_pg_wrapper.py
-test_store.py test_composability.py algorithms/test_join.py algorithms/ddp_comm_hooks/test_ddp_hooks.py
-algorithms/quantization/test_quantization.py optim/test_zero_redundancy_optimizer.py optim/test_named_optimizer.py
-optim/test_apply_optimizer_in_backward.py
+test_backends.py test_c10d_common.py test_c10d_gloo.py test_c10d_object_collectives.py test_c10d_pypg.py
+test_c10d_spawn_gloo.py test_collective_utils.py test_device_mesh.py test_distributed_spawn.py test_functional_api.py
+test_pg_wrapper.py test_store.py
+algorithms/test_join.py algorithms/ddp_comm_hooks/test_ddp_hooks.py algorithms/quantization/test_quantization.py
+optim/test_zero_redundancy_optimizer.py optim/test_named_optimizer.py optim/test_apply_optimizer_in_backward.py
 _composable/test_replicate.py _composable/test_checkpoint.py _composable/test_contract.py
 _composable/fsdp/test_fully_shard_init.py _composable/fsdp/test_fully_shard_state.py
 _composable/fsdp/test_fully_shard_autograd.py _composable/fsdp/test_fully_shard_training.py
@@ -57,10 +57,10 @@ checkpoint/test_file_system_checkpoint.py checkpoint/test_file_system_checkpoint
 checkpoint/test_format_utils.py checkpoint/test_planner.py checkpoint/test_save_load_api.py
 checkpoint/test_state_dict.py checkpoint/test_state_dict_utils.py checkpoint/test_tp_checkpoint.py
 checkpoint/test_utils.py checkpoint/e2e/test_e2e_save_and_load.py
-_shard/test_sharder.py _shard/sharded_tensor/test_sharded_tensor.py _shard/sharding_plan/test_sharding_plan.py
+_shard/checkpoint/test_checkpoint.py _shard/checkpoint/test_file_system_checkpoint.py _shard/test_sharder.py
+_shard/sharded_tensor/test_sharded_tensor.py _shard/sharding_plan/test_sharding_plan.py
 pipelining/test_stage.py pipelining/test_schedule.py pipelining/test_schedule_multiproc.py
 fsdp/test_fsdp_misc.py fsdp/test_fsdp_core.py fsdp/test_fsdp_apply.py fsdp/test_wrap.py fsdp/test_utils.py
-launcher/test_run.py launcher/api_test.py launcher/run_test.py
 """.split()
 
 
@@ -76,7 +76,20 @@ class WarmProcess(multiprocessing.context.ForkServerProcess):
     def run(self):
         os.environ.clear()
         os.environ.update(self._environment)
+        without_replicated_tensors()
         super().run()
+
+
+def without_replicated_tensors():
+    """The tests of 1.13 switch on a part of DDP that cannot be imported with Python 3.11."""
+    try:
+        import torch.nn.parallel._replicated_tensor_ddp_utils as ddp
+    except ImportError:
+        return  # PyTorch 2
+    try:
+        importlib.import_module("torch.distributed._shard.replicated_tensor")
+    except ValueError:
+        ddp._set_ddp_with_replicated_tensor = lambda value: None
 
 
 class WarmContext(multiprocessing.context.ForkServerContext):
@@ -146,6 +159,7 @@ def run_one(name, path, patterns, lines):
     part = name.partition(":")[2]
     path = pathlib.Path(path)
     sys.argv = [str(path)]  # PyTorch looks at the arguments
+    sys.path[:] = [place for place in sys.path if pathlib.Path(place).resolve() != kFolder]  # our test_dtensor.py
     import torch.multiprocessing
 
     multiprocessing.set_forkserver_preload(["torch.testing._internal.common_distributed", path.stem])
@@ -257,7 +271,9 @@ def main():
     if arguments.one:
         with open(arguments.lines, "w", encoding="utf-8") as lines:
             return run_one(arguments.names[0], arguments.one, arguments.patterns, lines)
-    names = arguments.names or [name for name in kFiles if (arguments.tests / "distributed" / name).exists()]
+    names = arguments.names or [name for name in dict.fromkeys(place.replace(*change) for place in kFiles
+                                                               for change in (("", ""), ("_tensor/", "tensor/")))
+                                if (arguments.tests / "distributed" / name).exists()]
     backends = [arguments.backend] if arguments.backend else ["gloo", "banyan"]
     results = (arguments.results or pathlib.Path(tempfile.mkdtemp(prefix="pytorch-own-"))).resolve()
     print("| file | run | run, no group | skipped | failed: Gloo | Banyan | seconds |\n|---|---|---|---|---|---|---|")
