@@ -76,6 +76,9 @@ class WarmProcess(multiprocessing.context.ForkServerProcess):
     def run(self):
         os.environ.clear()
         os.environ.update(self._environment)
+        tests = sys.modules.get("torch.testing._internal.distributed.distributed_test")
+        if tests is not None:  # was imported before its test was set up
+            tests.INIT_METHOD = os.environ["INIT_METHOD"]
         without_replicated_tensors()
         super().run()
 
