@@ -39,7 +39,8 @@ std::vector<element::ReduceOp> ops_of(element::DataType type) {
 
 // The naive answer: rank by rank, rounded to the type after each, in this order.
 uint64_t wrong_in_naive_answer(const element::Reduction& reduction, std::vector<uint32_t> order) {
-  const auto [type, op] = reduction;
+  const element::DataType type = reduction.type;
+  const element::ReduceOp op = reduction.op;
   const auto ranks = static_cast<uint32_t>(order.size());
   const SampleData data({.ranks = ranks, .reduces = true, .reduction = reduction});
   std::vector<std::byte> answer(kPeriod * size_of(type)), next(answer.size());
