@@ -7,8 +7,12 @@ COMPARE ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 BANYAN_PYTHON ?= /usr/bin/python3
+# OFF: tests and packages do without PyTorch.
+TORCH ?= ON
 # ON: warnings are errors. For those who change Banyan, not for those who use it: compilers to come have other warnings.
 WERROR ?= OFF
+
+torch_dependencies = $(if $(filter ON,$(TORCH)),torch)
 
 # $(call build,OPTIONS,TARGETS)
 define build
@@ -32,14 +36,14 @@ demo:
 # The tests cover the PyTorch backend and the format of the code, so they want PyTorch and clang-format.
 # More at a time than a small machine has cores: many tests wait for clocks and other processes.
 test:
-	@tools/deps test torch python tidy
-	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=ON -DBANYAN_PYTHON_PACKAGE=ON,all)
+	@tools/deps test python tidy $(torch_dependencies)
+	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON,all)
 	ctest --test-dir $(BUILD) --output-on-failure -j 3 -LE slow
 
 # With a browser, for the tests of the page of predictions.
 test-all:
-	@tools/deps test torch python tidy page
-	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=ON -DBANYAN_PYTHON_PACKAGE=ON,all benches)
+	@tools/deps test python tidy page $(torch_dependencies)
+	$(call build,-DBANYAN_TESTS=ON -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON,all benches)
 	ctest --test-dir $(BUILD) --output-on-failure -j 3
 
 # The reference of the interfaces: $(BUILD)/docs/html/index.html.
@@ -66,9 +70,8 @@ uninstall:
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 # Packages of Debian for this release, into $(BUILD)/packages. TORCH=OFF leaves the backend of PyTorch out.
-TORCH ?= ON
 deb:
-	@tools/deps deb python $(if $(filter ON,$(TORCH)),torch)
+	@tools/deps deb python $(torch_dependencies)
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=$(TORCH) -DBANYAN_PYTHON_PACKAGE=ON -DCMAKE_INSTALL_PREFIX=/usr,banyan_products)
 	rm -rf $(BUILD)/packages && cd $(BUILD) && cpack -G DEB -B packages
 	@rm -rf $(BUILD)/packages/_CPack_Packages && ls -l $(BUILD)/packages
