@@ -61,8 +61,9 @@ class Parser {
       if (const auto known = options_.find(each); known != options_.end()) known->second->places.push_back(place++);
     }
     for (const OptionSyntax& option : command_.options()) expect_fits(option);
-    for (const auto& [option, text] : texts_) {
-      if (option->is_given()) parse_option(option->name(), [&] { option->set(text); });
+    for (const auto& each : texts_) {  // no bindings, which clang 14 does not capture
+      const OptionSyntax& option = *each.first;
+      if (option.is_given()) parse_option(option.name(), [&] { option.set(each.second); });
     }
     return false;
   }
