@@ -49,7 +49,7 @@ const CallNumbers& CallLog::begin(const Call& call) {
 void CallLog::end_oldest(OperationState state) {
   UnderWay& call = calls_[oldest_];
   const int64_t took = call.entry.finish(state);
-  if (took != Recorder::kUntimed) count_time(call, took);
+  if (took != Recorder::kUntimed || call.has_waited()) count_time(call, took);
   oldest_ = (oldest_ + 1) % kMostUnderWay;
   --under_way_;
 }
@@ -58,10 +58,9 @@ void CallLog::end_oldest(OperationState state) {
 // have waited, whose begin may be known from the coarse clock only.
 [[gnu::noinline]] void CallLog::count_time(const UnderWay& call, int64_t nanoseconds) {
   const OperationKind kind = kind_of(call.numbers);
-  const bool has_waited = call.waited_from != TimeSource::TimePoint();
-  if (nanoseconds < 0 && !has_waited) return;
+  if (nanoseconds < 0 && !call.has_waited()) return;
   if (nanoseconds < 0) nanoseconds = std::chrono::nanoseconds(time_.now() - call.waited_from).count();
-  if (has_waited || call.entry.is_long()) {
+  if (call.has_waited() || call.entry.is_long()) {
     counters_.time(kind, nanoseconds);
   } else {
     counters_.sample(kind, nanoseconds, under_way_ - 1);

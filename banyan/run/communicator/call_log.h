@@ -39,6 +39,8 @@ class CallLog {
     Recorder::Entry entry;
     std::chrono::milliseconds timeout{0};
     TimeSource::TimePoint waited_from{};  // when it first had to wait; zero if it has not
+
+    bool has_waited() const { return waited_from != TimeSource::TimePoint(); }
   };
 
   CallLog(Options options, const TimeSource& time);
@@ -50,7 +52,7 @@ class CallLog {
   UnderWay& oldest() { return calls_[oldest_]; }
   // The oldest call has to wait: it will be timed.
   void notice_wait(TimeSource::TimePoint now) {
-    if (oldest().waited_from == TimeSource::TimePoint()) oldest().waited_from = now;
+    if (!oldest().has_waited()) oldest().waited_from = now;
   }
   // This rank has waited for `rank`, with nothing moving.
   void count_wait(uint32_t rank, std::chrono::nanoseconds time) { counters_.wait_for(rank, time.count()); }

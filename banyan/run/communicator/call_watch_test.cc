@@ -138,6 +138,18 @@ TEST_F(CallWatchOf, CountsTheTimeInWhichARankIsWaitedFor) {
   EXPECT_EQ(reductions.nanoseconds, 13'150u * kMillisecond) << "a call that waits is timed from its first look on";
 }
 
+// As where a rank sleeps after its first look, until what it waits for has come.
+TEST_F(CallWatchOf, TimesACallThatWasSeenToWaitOnce) {
+  watch_.look(look_);
+  time_.pass(milliseconds(500));
+  watch_.woke();
+  log_.end_oldest(OperationState::done);
+  const CallTotals totals = log_.totals();
+  EXPECT_EQ(totals.of(OperationKind::all_reduce).nanoseconds, 500'000'000u);
+  EXPECT_EQ(totals.of(OperationKind::all_reduce).timed(), 1u);
+  EXPECT_THAT(totals.waited, ::testing::ElementsAre(0, 500'000'000, 0, 0, 0));
+}
+
 TEST_F(CallWatchOf, LetsAMessageThatNobodyWaitsForBeLate) {
   log_.end_oldest(OperationState::done);
   look_.is_timed = false;

@@ -310,8 +310,12 @@ class Meetings(RankTest):
             self.meet(how, 3)
 
     def run_program(self, *command, environment=None):
-        result = subprocess.run([sys.executable, *command], env={**os.environ, **(environment or {})}, timeout=110,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        """torchrun finds a free port and lets go of it before rank 0 listens there, so others may come between."""
+        for _ in range(3):
+            result = subprocess.run([sys.executable, *command], env={**os.environ, **(environment or {})}, timeout=110,
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+            if result.returncode == 0 or "Address already in use" not in result.stdout:
+                break
         self.assertEqual(result.returncode, 0, result.stdout)
         return sorted(re.findall(r"rank \d of \d: sum \d+", result.stdout))
 
