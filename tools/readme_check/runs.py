@@ -71,7 +71,7 @@ class Runner:
     def __init__(self, build, options):
         self.build, self.options = build, options
         self.isolated = may_isolate()
-        self.torch = (build / "python/banyan_torch").is_dir()
+        self.torch = any((build / "python/banyan_torch").glob("_C*.so"))
         self.print_lock = threading.Lock()
         self.counts = {"run": 0, "skipped": 0, "slow": 0}
         self.findings = []
