@@ -38,10 +38,6 @@ std::string exact_algbw(const Fraction& seconds_per_byte) {
   return to_string(seconds_per_byte.denominator()) + "/" + to_string(seconds_per_byte.numerator());
 }
 
-std::string counted(uint64_t count, const std::string& noun, const std::string& plural) {
-  return std::to_string(count) + " " + (count == 1 ? noun : plural.empty() ? noun + "s" : plural);
-}
-
 std::string name_ranges(const std::vector<NodeId>& ranks, const Fabric& fabric) {
   const auto all = fabric.ranks();
   const auto place = [&](NodeId id) { return std::lower_bound(all.begin(), all.end(), id) - all.begin(); };

@@ -29,9 +29,6 @@ double algbw_gigabytes(const Fraction& seconds_per_byte);
 std::string format_algbw(const Fraction& seconds_per_byte);  // "457.14 GB/s"
 std::string exact_algbw(const Fraction& seconds_per_byte);
 
-std::string counted(uint64_t count, const std::string& noun,
-                    const std::string& plural = "");  // "1 tree", "2 trees", "2 boxes"
-
 // Ranks in their order, neighbours drawn together: "gpu0-gpu7, gpu12". Can be given back as --ranks without the spaces.
 std::string name_ranges(const std::vector<NodeId>& ranks, const Fabric& fabric);
 

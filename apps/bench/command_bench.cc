@@ -17,6 +17,7 @@
 #include "apps/run/launch_plan.h"
 #include "apps/run/launcher.h"
 #include "banyan/base/file.h"
+#include "banyan/base/text.h"
 #include "banyan/base/units.h"
 #include "banyan/run/join/environment.h"
 #include "banyan/run/join/free_port.h"
@@ -328,7 +329,7 @@ class BenchCommand : public Command {
     }
     const int version = banyan_get_version();
     std::string text = "# banyan " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-                       std::to_string(version % 100) + ", " + counted(runner.ranks(), "rank") + "\n";
+                       std::to_string(version % 100) + ", " + plural(runner.ranks(), "rank") + "\n";
     for (uint32_t rank = 0; rank < runner.ranks(); ++rank) {
       text += "#  Rank " + std::to_string(rank) + " Pid " + std::to_string(places[rank].pid) + " on " +
               places[rank].host.data() + "\n";
@@ -362,8 +363,8 @@ class BenchCommand : public Command {
     const std::string version = who.substr(2, who.find(',') - 2);
     std::vector<picture::Curve> curves = curves_of(rows, axis(), against_.empty() ? "" : "now: ");
     curves.insert(curves.end(), against_.begin(), against_.end());
-    return {.title = (kinds_.size() > 3 ? counted(kinds_.size(), "collective") + ", " : kinds) + counted(ranks, "rank"),
-            .subtitle = version + " on " + (hosts.size() == 1 ? *hosts.begin() : counted(hosts.size(), "host")) + ", " +
+    return {.title = (kinds_.size() > 3 ? plural(kinds_.size(), "collective") + ", " : kinds) + plural(ranks, "rank"),
+            .subtitle = version + " on " + (hosts.size() == 1 ? *hosts.begin() : plural(hosts.size(), "host")) + ", " +
                         date.data(),
             .value = axis() == BenchAxis::busbw ? "bus bandwidth (GB/s)" : "time (us)",
             .curves = std::move(curves)};

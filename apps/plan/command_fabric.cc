@@ -8,6 +8,7 @@
 #include "apps/fabric_option.h"
 #include "apps/report.h"
 #include "banyan/base/file.h"
+#include "banyan/base/text.h"
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/json.h"
 #include "banyan/plan/bound.h"
@@ -154,7 +155,7 @@ class FabricCommand : public Command {
     for (size_t i = 0; i < shown; ++i)
       text += terminal.styled(Terminal::Style::bad, "warning") + "    " + doubts[i] + "\n";
     if (shown < doubts.size())
-      text += labelled(terminal, "", "and " + counted(doubts.size() - shown, "warning") + " more; see --json");
+      text += labelled(terminal, "", "and " + plural(doubts.size() - shown, "warning") + " more; see --json");
     return text + written(terminal, output_);
   }
 

@@ -9,6 +9,7 @@
 #include "apps/plan/watched_simulation.h"
 #include "apps/report.h"
 #include "banyan/answer/plan_answer.h"
+#include "banyan/base/text.h"
 #include "banyan/plan/compare.h"
 
 namespace banyan::app {
@@ -129,7 +130,7 @@ std::string plan_text(const Terminal& terminal, const Planned& planned, const st
   std::string text = labelled(terminal, std::string(to_string(planned.collective.kind())),
                               "on " + fabric_name + ": " + describe_counts(planned.fabric));
   if (planned.collective.participants().size() < planned.fabric.ranks().size()) {
-    text += labelled(terminal, "", counted(planned.collective.participants().size(), "rank") + " take part");
+    text += labelled(terminal, "", plural(planned.collective.participants().size(), "rank") + " take part");
   }
   if (planned.collective.is_rooted())
     text += labelled(terminal, "", "root " + planned.fabric.name(planned.collective.root()));

@@ -16,6 +16,7 @@
 #include "banyan/answer/step_answer.h"
 #include "banyan/base/file.h"
 #include "banyan/base/nearest.h"
+#include "banyan/base/text.h"
 #include "banyan/fabric/read.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"
@@ -294,10 +295,9 @@ class PredictCommand : public Command {
     }
     text += labelled(terminal, "time", time);
     text += labelled(terminal, "algbw", format_rate(simulation.algbw) + ", busbw " + format_rate(simulation.busbw));
-    text +=
-        labelled(terminal, "messages",
-                 counted(simulation.messages, "message") + " of up to " + point.timed[point.best].slice.to_string() +
-                     ", simulated as " + std::to_string(simulation.messages_simulated));
+    text += labelled(terminal, "messages",
+                     plural(simulation.messages, "message") + " of up to " + point.timed[point.best].slice.to_string() +
+                         ", simulated as " + std::to_string(simulation.messages_simulated));
     if (simulation.window.bytes > 0) {
       text += labelled(terminal, "window",
                        "sizes are off by " + format_percent(simulation.window.of_all) + " in all, " +

@@ -4,6 +4,7 @@
 
 #include "apps/lists.h"
 #include "banyan/base/file.h"
+#include "banyan/base/text.h"
 #include "banyan/predict/report/chrome_trace.h"
 #include "banyan/predict/report/html_report.h"
 #include "banyan/predict/report/prediction_json.h"
@@ -41,8 +42,7 @@ std::string format_jobs(const answer::JobQuestion& question, const Prediction& p
   }
   std::string text = "\n" + table.format(terminal);
   if (prediction.jobs.size() > kJobsShown) {
-    text += "and " + counted(prediction.jobs.size() - kJobsShown, "more job", "more jobs") +
-            ", which --json, -o and --html show\n";
+    text += "and " + plural(prediction.jobs.size() - kJobsShown, "more job") + ", which --json, -o and --html show\n";
   }
   return text;
 }
@@ -50,7 +50,7 @@ std::string format_jobs(const answer::JobQuestion& question, const Prediction& p
 std::string format_places(const answer::JobQuestion& question, const Terminal& terminal) {
   size_t used = 0;
   for (const predict::PlacedJob& job : question.jobs) used += job.nodes.size();
-  std::string text = std::to_string(used) + " of " + counted(question.fabric.ranks().size(), "rank") + " of the fabric";
+  std::string text = std::to_string(used) + " of " + plural(question.fabric.ranks().size(), "rank") + " of the fabric";
   if (question.jobs.size() == 1) text += ", in their order: " + places(question.jobs.front(), question.fabric, 160);
   return labelled(terminal, "on", text);
 }
@@ -156,11 +156,11 @@ std::string format_answer(const answer::JobQuestion& question, const answer::Job
                        format_percent(shares.bubble) + " bubble");
   text += labelled(terminal, "simulated",
                    std::to_string(answer.simulation.nodes_simulated) + " nodes of " +
-                       counted(answer.simulation.rank_kinds, "kind") + " of ranks for " +
-                       std::to_string(answer.simulation.nodes) + " of " + counted(prediction.ranks.size(), "rank") +
+                       plural(answer.simulation.rank_kinds, "kind") + " of ranks for " +
+                       std::to_string(answer.simulation.nodes) + " of " + plural(prediction.ranks.size(), "rank") +
                        (answer.simulation.collective_messages == 0
                             ? ""
-                            : ", " + counted(answer.simulation.collective_messages, "message") + " of collectives"));
+                            : ", " + plural(answer.simulation.collective_messages, "message") + " of collectives"));
   if (prediction.window.bytes > 0) {
     text += labelled(terminal, "window", "sizes are off by " + format_percent(prediction.window.of_all) + " in all");
   }

@@ -195,7 +195,7 @@ class RowCalibration {
 
   std::string file() const {
     std::string source = "calibrated from";
-    for (const predict::RowSet& set : sets_) source += " " + set.name + " (" + counted(set.rows.size(), "row") + ")";
+    for (const predict::RowSet& set : sets_) source += " " + set.name + " (" + plural(set.rows.size(), "row") + ")";
     return format_calibrated(result_.device, source);
   }
 

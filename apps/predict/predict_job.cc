@@ -7,6 +7,7 @@
 #include "apps/report.h"
 #include "banyan/answer/train_step.h"
 #include "banyan/base/file.h"
+#include "banyan/base/text.h"
 #include "banyan/fabric/read.h"
 #include "banyan/job/chakra/chakra.h"
 #include "banyan/job/check.h"
@@ -222,7 +223,7 @@ ExitCode run_traced_job(const Terminal& terminal, const TracedJobTexts& traced, 
     file = read_jobs(traced.jobs, fabric, traced, texts);
   }
   answer::JobQuestion question{
-      .title = harmless((job ? job->name() : counted(file.placed.size(), "job")) + " on " + texts.fabric),
+      .title = harmless((job ? job->name() : plural(file.placed.size(), "job")) + " on " + texts.fabric),
       .fabric = fabric,
       .jobs = file.placed,
       .communication = {.links = file.links, .measured = load_costs(texts), .algorithm = texts.algorithm},

@@ -80,7 +80,7 @@ std::string format_run_prediction(const Terminal& terminal, const Fabric& fabric
   time += "\nthe fabric's links are not this machine's";
   const LinkAgreement agreement = compare_links(report.link_bytes, prediction.link_bytes);
   std::string links =
-      "as predicted on " + std::to_string(agreement.agreeing) + " of " + counted(agreement.links, "link");
+      "as predicted on " + std::to_string(agreement.agreeing) + " of " + plural(agreement.links, "link");
   if (agreement.first_other) {
     const LinkId link = *agreement.first_other;
     links += "; first other: " + name_of(fabric, link) + " (link " + std::to_string(index(link)) + ") carried " +

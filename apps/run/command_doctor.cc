@@ -6,6 +6,7 @@
 #include "apps/command.h"
 #include "apps/lists.h"
 #include "apps/report.h"
+#include "banyan/base/text.h"
 #include "banyan/run/record/ask.h"
 #include "banyan/run/record/diagnosis.h"
 
@@ -50,7 +51,7 @@ std::string as_json(const run::Diagnosis& diagnosis) {
 std::string describe(const run::CommunicatorReport& communicator) {
   const size_t records = communicator.size - communicator.missing.size();
   std::string text =
-      harmless(communicator.title) + ": " + counted(communicator.size, "rank") + ", " + counted(records, "record");
+      harmless(communicator.title) + ": " + plural(communicator.size, "rank") + ", " + plural(records, "record");
   const size_t shown = std::min(kMaxRanksShown, communicator.ranks.size());
   for (size_t i = 0; i < shown; ++i) {
     const run::RankReport& rank = communicator.ranks[i];
@@ -60,7 +61,7 @@ std::string describe(const run::CommunicatorReport& communicator) {
     text += ": " + harmless(rank.words);
   }
   if (shown < communicator.ranks.size()) {
-    text += "\nand " + counted(communicator.ranks.size() - shown, "rank") + " more (see --json)";
+    text += "\nand " + plural(communicator.ranks.size() - shown, "rank") + " more (see --json)";
   }
   return text;
 }

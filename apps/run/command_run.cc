@@ -13,6 +13,7 @@
 #include "banyan/answer/plan_answer.h"
 #include "banyan/answer/plan_check.h"
 #include "banyan/answer/timed_plan.h"
+#include "banyan/base/text.h"
 #include "banyan/run/trial/local.h"
 
 namespace banyan::app {
@@ -188,7 +189,7 @@ class RunCommand : public Command {
     if (wanted > fabric.ranks().size()) {
       throw Error(ErrorCode::mismatch,
                   std::to_string(wanted) + " processes, but " + fabric_.text() + " has " +
-                      counted(fabric.ranks().size(), "rank"),
+                      plural(fabric.ranks().size(), "rank"),
                   "-n");
     }
     if (wanted != 0 && collective_.names_ranks()) {
@@ -225,7 +226,7 @@ class RunCommand : public Command {
     if (wanted != 0 && wanted != planned.participants().size()) {
       throw Error(ErrorCode::mismatch,
                   std::to_string(wanted) + " processes, but " + texts_.plan + " is for " +
-                      counted(planned.participants().size(), "rank"),
+                      plural(planned.participants().size(), "rank"),
                   "-n");
     }
     require_few(planned.participants().size());
@@ -285,15 +286,15 @@ class RunCommand : public Command {
     const bool right = report.wrong_elements == 0;
     std::string what = "of " + shown_bytes(options, report) + " " + std::string(to_string(options.type));
     if (collective.reduces()) what += " (" + std::string(to_string(options.op)) + ")";
-    what += " on " + counted(ranks, "process", "processes") + " over " + std::string(to_string(options.transport));
+    what += " on " + plural(ranks, "process") + " over " + std::string(to_string(options.transport));
     std::string text = labelled(terminal, std::string(to_string(collective.kind())), what);
     text += labelled(terminal, "plan",
-                     prepared.name + ": " + counted(prepared.schedule.chunk_count(), "tree") + ", height " +
+                     prepared.name + ": " + plural(prepared.schedule.chunk_count(), "tree") + ", height " +
                          std::to_string(heights(prepared.schedule).max) +
                          (prepared.is_optimal.value_or(false) ? ", optimal" : "") + ", verified");
     const std::string check =
         right ? "every element is right on every rank (" + std::to_string(report.elements) + " each)"
-              : counted(report.wrong_elements, "element") + " wrong; first " + report.first_wrong;
+              : plural(report.wrong_elements, "element") + " wrong; first " + report.first_wrong;
     text += labelled(terminal, "check", terminal.styled(right ? Terminal::Style::good : Terminal::Style::bad, check));
     text += labelled(terminal, "time",
                      format_seconds(report.median_seconds) + " (median of " + std::to_string(options.repeats) +

@@ -50,7 +50,7 @@ inline std::string with_thousands(size_t count) {
 
 // "1 rank", "1,024 ranks", "3 switches".
 inline std::string plural(size_t count, std::string_view noun) {
-  const bool hisses = noun.ends_with("ch") || noun.ends_with("x");
+  const bool hisses = noun.ends_with("ch") || noun.ends_with("s") || noun.ends_with("x");
   return with_thousands(count) + " " + std::string(noun) + (count == 1 ? "" : hisses ? "es" : "s");
 }
 

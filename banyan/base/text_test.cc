@@ -27,6 +27,7 @@ TEST(Text, CountsAsPeopleDo) {
   EXPECT_EQ(plural(1'234'567, "link"), "1,234,567 links");
   EXPECT_EQ(plural(0, "switch"), "0 switches");
   EXPECT_EQ(plural(100, "box"), "100 boxes");
+  EXPECT_EQ(plural(2, "process"), "2 processes");
 }
 
 }  // namespace

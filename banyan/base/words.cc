@@ -56,6 +56,10 @@ std::string format_duration(int64_t nanoseconds) {
   return std::to_string(seconds / 3600) + " h " + std::to_string(seconds / 60 % 60) + " min";
 }
 
+std::string format_timeout(std::chrono::milliseconds time) {
+  return time.count() % 1000 == 0 ? std::to_string(time.count() / 1000) + " s" : std::to_string(time.count()) + " ms";
+}
+
 std::string format_gibibytes(double bytes) { return format_decimals(bytes / (1 << 30), 1); }
 
 std::string format_rate(double bytes_per_second) {

@@ -5,6 +5,7 @@
 // one digit before the point. So figures that stand below each other have the same weight, and 2.20 is no 2.2.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -20,6 +21,7 @@ std::string format_seconds(double seconds);  // "450 ns", "1.23 ms", "20.0 ms", 
 std::string format_seconds(Picoseconds time);
 // How long somebody has waited, or since when: "1.2 ms", "4.2 s", "5 min 3 s", "2 h 1 min".
 std::string format_duration(int64_t nanoseconds);
+std::string format_timeout(std::chrono::milliseconds time);  // as it was set: "30 s", "1500 ms"
 
 std::string format_gibibytes(double bytes);  // "97.3", without the unit, which the head of a table says
 

@@ -32,6 +32,8 @@ TEST(Words, OfWaitingCountMinutesAndHours) {
   EXPECT_EQ(format_duration(303'000'000'000), "5 min 3 s");
   EXPECT_EQ(format_duration(7'260'000'000'000), "2 h 1 min");
   EXPECT_EQ(format_duration(-1'500'000), "-1.5 ms");
+  EXPECT_EQ(format_timeout(std::chrono::seconds(30)), "30 s");
+  EXPECT_EQ(format_timeout(std::chrono::milliseconds(1500)), "1500 ms");
   EXPECT_NE(format_duration(INT64_MIN), "");
 }
 

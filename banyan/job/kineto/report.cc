@@ -2,6 +2,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "banyan/base/text.h"
+#include "banyan/base/words.h"
 #include "banyan/job/kineto/kineto.h"
 
 namespace banyan::job::kineto {
@@ -78,13 +80,6 @@ constexpr std::array kRows = {
 constexpr std::array kTimes = {&LinkCounts::idle_ns, &LinkCounts::latency_ns, &LinkCounts::overlap_ns};
 static_assert(sizeof(LinkCounts) == sizeof(uint64_t) * (kRows.size() + kTimes.size()), "a count is not reported");
 
-std::string milliseconds(int64_t ns) {
-  const int64_t us = std::abs(ns) / 1000;
-  std::string fraction = std::to_string(us % 1000);
-  fraction.insert(0, 3 - fraction.size(), '0');
-  return (ns < 0 ? "-" : "") + std::to_string(us / 1000) + "." + fraction + " ms";
-}
-
 }  // namespace
 
 void LinkCounts::add_time(int64_t LinkCounts::*sum, int64_t ns) {
@@ -113,12 +108,12 @@ LinkCounts LinkReport::total() const {
 std::vector<std::string> LinkReport::lines() const {
   const LinkCounts sum = total();
   std::vector<std::string> out;
-  out.push_back(std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks"));
+  out.push_back(plural(ranks.size(), "rank"));
   for (const Row& row : kRows) {
     if (!row.repair && sum.*row.count > 0) out.push_back(std::to_string(sum.*row.count) + " " + row.words);
   }
   if (sum.latency_ns > 0)
-    out.push_back(milliseconds(sum.latency_ns) + " between launches and starts, counted to the kernels");
+    out.push_back(format_duration(sum.latency_ns) + " between launches and starts, counted to the kernels");
   const uint64_t repairs = sum.repairs();
   out.push_back(repairs == 0 ? "nothing mended" : "mended or guessed:");
   for (const Row& row : kRows) {
@@ -138,14 +133,15 @@ std::vector<std::string> LinkReport::lines() const {
     out.push_back(std::move(line));
   }
   if (sum.overlap_ns > 0)
-    out.push_back("  " + milliseconds(sum.overlap_ns) + " of kernels that overlapped the next one");
+    out.push_back("  " + format_duration(sum.overlap_ns) + " of kernels that overlapped the next one");
   if (sum.idle_ns > 0)
-    out.push_back("  " + milliseconds(sum.idle_ns) + " in which streams were idle and nothing in the trace says why");
+    out.push_back("  " + format_duration(sum.idle_ns) +
+                  " in which streams were idle and nothing in the trace says why");
   for (const RankLinkReport& rank : ranks) {
     const int64_t offset = rank.clock_offset.count();
     if (std::abs(offset) >= 1'000'000) {
-      out.push_back("rank " + std::to_string(rank.rank) + ": its clock is " + milliseconds(offset) + " ahead of rank " +
-                    std::to_string(ranks.front().rank) + "'s");
+      out.push_back("rank " + std::to_string(rank.rank) + ": its clock is " + format_duration(offset) +
+                    " ahead of rank " + std::to_string(ranks.front().rank) + "'s");
     }
     for (const std::string& note : rank.notes) out.push_back("rank " + std::to_string(rank.rank) + ": " + note);
   }

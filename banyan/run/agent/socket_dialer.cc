@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/base/words.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -34,7 +35,7 @@ void notice_loss(const FileDescriptor& socket, std::chrono::milliseconds after) 
 std::string why_broken(int error, std::chrono::milliseconds lost_after) {
   if (error == 0 || error == ECONNRESET || error == EPIPE) return "it has closed its connection";
   if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
-    return "its host has not answered for " + std::to_string(lost_after.count() / 1000) + " s";
+    return "its host has not answered for " + format_timeout(lost_after);
   }
   return std::string("its connection failed: ") + std::strerror(error);
 }

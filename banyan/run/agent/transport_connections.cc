@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/base/words.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -18,10 +19,6 @@ constexpr milliseconds kFirstPause{5}, kLongestPause{250};
 constexpr size_t kClosedRemembered = 1024;
 
 std::string name_of(uint32_t peer) { return "rank " + std::to_string(peer); }
-
-std::string seconds(milliseconds time) {
-  return time.count() % 1000 == 0 ? std::to_string(time.count() / 1000) + " s" : std::to_string(time.count()) + " ms";
-}
 
 }  // namespace
 
@@ -148,7 +145,7 @@ void TransportConnections::fail(const Key& key, Error failure) {
 
 void TransportConnections::time_out(const Key& key) {
   const Group& group = groups_.at(key.communicator);
-  const std::string time = seconds(group.group.at_most);
+  const std::string time = format_timeout(group.group.at_most);
   if (group.group.own > key.peer) {
     fail(key, Error(ErrorCode::timed_out, name_of(key.peer) + " has not called this rank within " + time));
     return;

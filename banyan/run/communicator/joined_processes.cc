@@ -13,6 +13,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/base/rank_list.h"
+#include "banyan/base/words.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/rendezvous.h"
 #include "banyan/run/system/back_off.h"
@@ -56,7 +57,7 @@ class Wait {
     if (missing.empty()) return Error(ErrorCode::timed_out, purpose() + " came together too late");
     const auto time = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - begin_);
     std::string text = list_ranks(missing) + agree(missing, " have", " has") + " not come to " + purpose() +
-                       " within " + std::to_string(time.count()) + " ms";
+                       " within " + format_timeout(time);
     const std::string why = job_.agent().liveness().why(missing.front());
     return Error(ErrorCode::timed_out, why.empty() ? text : text + ": " + why);
   }

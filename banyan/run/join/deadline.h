@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "banyan/base/words.h"
+
 namespace banyan::run {
 
 class Deadline {
@@ -30,10 +32,7 @@ class Deadline {
   // The same beginning, but `more` later.
   Deadline later(std::chrono::milliseconds more) const { return Deadline(at_ + more, whole_); }
   // "30 s", "1500 ms": the whole time.
-  std::string text() const {
-    const int64_t count = whole_.count();
-    return count % 1000 == 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
-  }
+  std::string text() const { return format_timeout(whole_); }
 
  private:
   Deadline(Clock::time_point at, std::chrono::milliseconds whole) : at_(at), whole_(whole) {}

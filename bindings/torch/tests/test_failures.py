@@ -198,7 +198,7 @@ class Errors(FailureTest):
         outcomes = run_on_ranks(3, make_a_group_without, 1)
         for rank in (0, 2):
             self.expect(outcomes[rank], "returned")
-            self.assertRegex(outcomes[rank].value, "rank 1 has not come to the group of all ranks within 1000 ms")
+            self.assertRegex(outcomes[rank].value, "rank 1 has not come to the group of all ranks within 1 s")
 
     def test_who_waits_for_rank_0_in_vain_says_so(self):
         with tempfile.TemporaryDirectory() as folder:
