@@ -1,4 +1,4 @@
-// Kernel: what interpose.cc asks in place of Linux. See machines.h.
+// Kernel: what interpose.h asks in place of Linux. See machines.h.
 //
 // Descriptors of simulated things are numbered from kFirstDescriptor, the lowest free number first. Functions give
 // results as system calls do: -1 with errno, set by fail().

@@ -11,6 +11,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/base/text.h"
+#include "banyan/testing/machines/interpose.h"
 #include "banyan/testing/machines/kernel.h"
 
 namespace banyan::testing::machines {
@@ -33,6 +34,9 @@ uint32_t number_of(const std::string& address, size_t parts) {
 
 Machines::Machines(const Options& options) : kernel_(std::make_unique<Kernel>(options)) {
   CHECK(world == nullptr) << "a process has one world";
+  link_threads();
+  link_sockets();
+  link_host();
   world = kernel_.get();
 }
 

@@ -1,18 +1,18 @@
 // Machines: hosts, their processes, and the network between them, all of them simulated, for code that believes it runs
 // on Linux.
 //
-// Programs that link this module have functions of libc replaced (interpose.cc): clocks, threads, locks, futexes,
+// Programs that link this module have functions of libc replaced (interpose.h): clocks, threads, locks, futexes,
 // sockets, poll, epoll, eventfd, pidfd, /proc of processes. They do as always, except in threads of a Machines. There
 // they know its hosts only, and its clock, and everything that could happen sooner or later happens in an order that a
 // seed decides: which thread runs, how long bytes take, in which pieces they come. So the whole runtime runs in it as
 // it was compiled, and a failing seed fails again.
 //
-// TCP is as its users see it: bytes come in order, in pieces cut anywhere; what does not get through is sent again, ever
-// more rarely; acknowledgements, TCP_USER_TIMEOUT and keep-alive decide when a connection is lost; a process that ends
-// closes its sockets, and resets those with unread bytes. A network may lose what goes one way, and not the other.
+// TCP is as its users see it: bytes come in order, in pieces cut anywhere; what does not get through is sent again,
+// ever more rarely; acknowledgements, TCP_USER_TIMEOUT and keep-alive decide when a connection is lost; a process that
+// ends closes its sockets, and resets those with unread bytes. A network may lose what goes one way, and not the other.
 //
-// What is not simulated goes to the kernel: memory, files, cross-memory attach. Processes are threads of one process,
-// so they share its globals; a process that is killed never runs again, and frees nothing.
+// The kernel does what is not simulated: memory, files, cross-memory attach. Processes are threads of one process, so
+// they share its globals; a process that is killed never runs again, and frees nothing.
 //
 // One world for a process: run_world() forks one. Memory is not given back before its end.
 #pragma once

@@ -1,4 +1,4 @@
-// The functions of libc behind those that interpose.cc puts in their place.
+// The functions of libc behind those that interpose.h puts in their place.
 #pragma once
 
 #include <poll.h>

@@ -2,7 +2,8 @@
 // under faults that a seed decides. What is watched from outside: nobody waits beyond its deadline, no success with
 // wrong data, the error of a rank names a true cause, all who live come to the same end.
 //
-//   BANYAN_SEED=4711 build/banyan_testing_machines_test --gtest_filter=Runtime.*    # one seed again
+//   BANYAN_SEED=4711 build/banyan_testing_machines_test --gtest_filter=Runtime.*    # one seed again, and its story
+//   BANYAN_SEEDS=2500 build/banyan_testing_machines_test --gtest_filter=Runtime.*   # so many of each test
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -204,13 +205,18 @@ class World {
   std::vector<std::function<void()>> events_;  // to be planned then
 };
 
-// One world for each seed; all of them, or the one that BANYAN_SEED names.
+uint64_t number_of(const char* variable, uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// One world for each seed: of so many, of as many as BANYAN_SEEDS says, or of the one that BANYAN_SEED names.
 void for_each_seed(uint64_t seeds, const std::function<std::string(uint64_t seed)>& body) {
   setenv("BANYAN_SECRET", "secret of the simulated world", 1);
-  const char* const only = std::getenv("BANYAN_SEED");
-  const uint64_t first = only == nullptr ? 1 : std::strtoull(only, nullptr, 10);
+  const uint64_t only = number_of("BANYAN_SEED", 0);
+  const uint64_t first = only == 0 ? 1 : only, end = only == 0 ? number_of("BANYAN_SEEDS", seeds) : only;
   uint64_t failures = 0;
-  for (uint64_t seed = first; seed < (only == nullptr ? first + seeds : first + 1); ++seed) {
+  for (uint64_t seed = first; seed <= end; ++seed) {
     const std::string wrong = run_world([&] { return body(seed); });
     if (wrong.empty()) continue;
     ADD_FAILURE() << "seed " << seed << ": " << wrong;
@@ -240,7 +246,7 @@ std::string expect_all_well(World& world, const std::function<bool(const std::st
 }
 
 TEST(Runtime, GoesOnWithoutTheDeadWheneverTheyDie) {
-  for_each_seed(100, [](uint64_t seed) -> std::string {
+  for_each_seed(250, [](uint64_t seed) -> std::string {
     World world(seed, 3);
     Machines& machines = world.machines();
     for (uint64_t deaths = 1 + machines.draw(world.size() - 1); deaths > 0; --deaths) {
@@ -255,7 +261,7 @@ TEST(Runtime, GoesOnWithoutTheDeadWheneverTheyDie) {
 
 // A pause of some processes, or of all, that is shorter than the timeout, is nobody's death.
 TEST(Runtime, GoesOnWhenProcessesWereStoppedForAWhile) {
-  for_each_seed(50, [](uint64_t seed) -> std::string {
+  for_each_seed(150, [](uint64_t seed) -> std::string {
     World world(seed, 3);
     Machines& machines = world.machines();
     for (int stops = 0; stops < 5; ++stops) {
@@ -270,7 +276,7 @@ TEST(Runtime, GoesOnWhenProcessesWereStoppedForAWhile) {
 }
 
 TEST(Runtime, CarriesOutAllCallsWhateverTheSeed) {
-  for_each_seed(50, [](uint64_t seed) -> std::string {
+  for_each_seed(100, [](uint64_t seed) -> std::string {
     World world(seed);
     return expect_all_well(world, [](const std::string&) { return false; });
   });

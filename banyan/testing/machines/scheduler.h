@@ -25,7 +25,7 @@
 namespace banyan::testing::machines {
 
 using Nanoseconds = int64_t;
-constexpr Nanoseconds kNever = INT64_MAX;
+constexpr Nanoseconds kMillisecond = 1'000'000, kSecond = 1'000 * kMillisecond, kNever = INT64_MAX;
 
 struct Process {
   int32_t pid = 0;

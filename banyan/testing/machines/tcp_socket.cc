@@ -8,7 +8,6 @@
 namespace banyan::testing::machines {
 namespace {
 
-constexpr Nanoseconds kMillisecond = 1'000'000, kSecond = 1'000 * kMillisecond;
 constexpr Nanoseconds kFirstPause = 200 * kMillisecond, kLongestPause = 120 * kSecond;
 
 }  // namespace

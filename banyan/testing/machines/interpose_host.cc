@@ -1,0 +1,214 @@
+// Processes, memory, names of hosts, files, chance.
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "banyan/testing/machines/interpose.h"
+
+namespace banyan::testing::machines {
+
+void link_host() {}
+
+namespace {
+
+// Files of /proc that are another process's, or the host's, in place of what Linux would tell.
+struct Redirected {
+  bool is_missing = false;
+  std::string path;
+};
+Redirected redirect(const char* path) {
+  constexpr std::string_view kProc = "/proc/";
+  const std::string_view text = path;
+  if (!text.starts_with(kProc)) return {.path = path};
+  int32_t pid = 0;
+  const char* const begin = path + kProc.size();
+  const auto [end, error] = std::from_chars(begin, path + text.size(), pid);
+  if (error != std::errc() || pid < kFirstPid) return {.path = path};
+  const Process* const process = world->process_of(pid);
+  const bool is_here = process != nullptr && !process->is_over && process->host == world->own().host;
+  return {.is_missing = !is_here, .path = "/proc/self" + std::string(end)};
+}
+
+// The boot of a host names it.
+int open_boot_id() {
+  const std::string id = "simulated-boot-of-host-" + std::to_string(world->own().host) + "\n";
+  const int fd = memfd_create("boot_id", MFD_CLOEXEC);
+  if (real_calls().write(fd, id.data(), id.size()) < 0) abort();
+  lseek(fd, 0, SEEK_SET);
+  return fd;
+}
+bool is_boot_id(const char* path) { return std::string_view(path) == "/proc/sys/kernel/random/boot_id"; }
+
+FILE* open_stream(const char* path, const char* mode) {
+  if (is_boot_id(path)) return fdopen(open_boot_id(), mode);
+  const Redirected redirected = redirect(path);
+  if (!redirected.is_missing) return real_calls().fopen(redirected.path.c_str(), mode);
+  errno = ENOENT;
+  return nullptr;
+}
+int open_file(const char* path, int flags, mode_t mode) {
+  if (is_boot_id(path)) return open_boot_id();
+  const Redirected redirected = redirect(path);
+  return redirected.is_missing ? fail(ENOENT) : real_calls().open(redirected.path.c_str(), flags, mode);
+}
+
+}  // namespace
+}  // namespace banyan::testing::machines
+
+using namespace banyan::testing::machines;  // NOLINT: these are its functions
+
+extern "C" {
+
+// ---- Processes and memory ----
+
+pid_t getpid() noexcept { return is_simulated_here() ? world->own().pid : real_calls().getpid(); }
+
+int kill(pid_t pid, int signal) noexcept {
+  if (!enters()) return real_calls().kill(pid, signal);
+  Process* const process = world->process_of(pid);
+  if (process == nullptr || process->is_over || process->host != world->own().host) return fail(ESRCH);
+  if (signal == SIGKILL) world->end(*process);
+  return 0;
+}
+
+ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long locals, const iovec* remote,
+                         unsigned long remotes, unsigned long flags) noexcept {
+  if (!enters()) return real_calls().process_vm_readv(pid, local, locals, remote, remotes, flags);
+  const Process* const process = world->process_of(pid);
+  if (process == nullptr || process->is_over || process->host != world->own().host) return fail(ESRCH);
+  return real_calls().process_vm_readv(real_calls().getpid(), local, locals, remote, remotes, flags);
+}
+
+void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) noexcept {
+  void* const mapped = real_calls().mmap(at, size, protection, flags, fd, offset);
+  if (mapped != MAP_FAILED && (flags & MAP_SHARED) != 0 && fd >= 0 && is_simulated_here()) {
+    world->note_mapping(mapped, size, fd, offset);
+  }
+  return mapped;
+}
+
+int munmap(void* at, size_t size) noexcept {
+  if (is_simulated_here()) world->forget_mapping(at);
+  return real_calls().munmap(at, size);
+}
+
+// ---- Names of hosts ----
+
+int gethostname(char* name, size_t size) noexcept {
+  if (!enters()) return real_calls().gethostname(name, size);
+  std::snprintf(name, size, "%s", world->host(world->own().host).name.c_str());
+  return 0;
+}
+
+int getifaddrs(ifaddrs** first) noexcept {
+  if (!enters()) return real_calls().getifaddrs(first);
+  static char name[] = "eth";
+  *first = nullptr;
+  const std::vector<uint32_t>& own = world->host(world->own().host).addresses;
+  for (auto at = own.rbegin(); at != own.rend(); ++at) {
+    auto* const entry = static_cast<ifaddrs*>(std::calloc(1, sizeof(ifaddrs)));
+    auto* const address = static_cast<sockaddr*>(std::calloc(1, sizeof(sockaddr_in)));
+    socklen_t size = sizeof(sockaddr_in);
+    put({.ip = *at, .port = 0}, address, &size);
+    *entry = {};
+    entry->ifa_next = *first;
+    entry->ifa_name = name;
+    entry->ifa_flags = IFF_UP;
+    entry->ifa_addr = address;
+    *first = entry;
+  }
+  return 0;
+}
+
+void freeifaddrs(ifaddrs* first) noexcept {
+  if (!is_simulated_here()) return real_calls().freeifaddrs(first);
+  while (first != nullptr) {
+    ifaddrs* const next = first->ifa_next;
+    std::free(first->ifa_addr);
+    std::free(first);
+    first = next;
+  }
+}
+
+int getaddrinfo(const char* name, const char* service, const addrinfo* hints, addrinfo** found) {
+  if (!enters()) return real_calls().getaddrinfo(name, service, hints, found);
+  in_addr numeric{};
+  uint32_t ip = 0;
+  if (inet_pton(AF_INET, name, &numeric) == 1) {
+    ip = ntohl(numeric.s_addr);
+  } else {
+    for (uint32_t host = 0; host < world->host_count(); ++host) {
+      if (world->host(host).name == name) ip = world->host(host).addresses.front();
+    }
+  }
+  if (ip == 0) return EAI_NONAME;
+  auto* const entry = static_cast<addrinfo*>(std::calloc(1, sizeof(addrinfo)));
+  auto* const address = static_cast<sockaddr*>(std::calloc(1, sizeof(sockaddr_in)));
+  entry->ai_family = AF_INET;
+  entry->ai_socktype = SOCK_STREAM;
+  entry->ai_addrlen = sizeof(sockaddr_in);
+  entry->ai_addr = address;
+  put({.ip = ip, .port = 0}, address, &entry->ai_addrlen);
+  *found = entry;
+  return 0;
+}
+
+void freeaddrinfo(addrinfo* found) noexcept {
+  if (!is_simulated_here()) return real_calls().freeaddrinfo(found);
+  std::free(found->ai_addr);
+  std::free(found);
+}
+
+// ---- Files ----
+
+int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = static_cast<mode_t>(va_arg(arguments, int));
+  va_end(arguments);
+  return enters() ? open_file(path, flags, mode) : real_calls().open(path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = static_cast<mode_t>(va_arg(arguments, int));
+  va_end(arguments);
+  return enters() ? open_file(path, flags, mode) : real_calls().open(path, flags, mode);
+}
+
+FILE* fopen(const char* path, const char* mode) {
+  return enters() ? open_stream(path, mode) : real_calls().fopen(path, mode);
+}
+
+FILE* fopen64(const char* path, const char* mode) {
+  return enters() ? open_stream(path, mode) : real_calls().fopen(path, mode);
+}
+
+// ---- Chance ----
+
+// Of libcrypto.
+int RAND_bytes(unsigned char* into, int size) {
+  if (!is_simulated_here()) {
+    static const auto real = reinterpret_cast<int (*)(unsigned char*, int)>(dlsym(RTLD_NEXT, "RAND_bytes"));
+    return real(into, size);
+  }
+  for (int i = 0; i < size; ++i) into[i] = static_cast<unsigned char>(world->scheduler().draw(256));
+  return 1;
+}
+
+}  // extern "C"
