@@ -104,6 +104,12 @@ bool NetExecutor::move() {
     throw Error(ErrorCode::mismatch,
                 mismatch_message(rank_, record_of(error.own().signature, error.own().sequence), error.peer(),
                                  record_of(error.others().signature, error.others().sequence)));
+  } catch (const Error& error) {
+    // A connection was broken off. Whether its peer is dead, the agents tell all; where it lives, others are made.
+    if (error.code() != ErrorCode::peer_lost || !plans_.may_revise()) throw;
+    BANYAN_LOG(info) << error.what();
+    stop_for(talk_.generation() + 1);
+    return true;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -116,6 +117,7 @@ class World {
   uint32_t host_of(uint32_t rank) const { return hosts_[rank]; }
   Story& story(uint32_t rank) { return stories_[rank]; }
   uint32_t rounds = 30;
+  bool revises_plans = false;
 
   // What kept it from its end, or nothing.
   std::string run() { return machines_.run(); }
@@ -149,6 +151,7 @@ class World {
   Communicator::Options options() const {
     Communicator::Options options;
     options.timeout = options.join_timeout = kTimeout;
+    options.revises_plans = revises_plans;
     options.plans = [](const run::RankLayout& layout) { return compose::make_planner({}, layout); };
     return options;
   }
@@ -217,7 +220,10 @@ void for_each_seed(uint64_t seeds, const std::function<std::string(uint64_t seed
   const uint64_t first = only == 0 ? 1 : only, end = only == 0 ? number_of("BANYAN_SEEDS", seeds) : only;
   uint64_t failures = 0;
   for (uint64_t seed = first; seed <= end; ++seed) {
-    const std::string wrong = run_world([&] { return body(seed); });
+    const std::string wrong = run_world([&]() -> std::string {
+      if (only == 0 && std::freopen("/dev/null", "w", stderr) == nullptr) return "/dev/null cannot be opened";
+      return body(seed);
+    });
     if (wrong.empty()) continue;
     ADD_FAILURE() << "seed " << seed << ": " << wrong;
     if (++failures == 5) break;
@@ -256,6 +262,22 @@ TEST(Runtime, GoesOnWithoutTheDeadWheneverTheyDie) {
     return expect_all_well(world, [](const std::string& error) {
       return error.find("is dead") != std::string::npos || error.find("shrinks the communicator") != std::string::npos;
     });
+  });
+}
+
+// All connections between two processes break, again and again: those of agents, and the lanes of calls under way.
+TEST(Runtime, CarriesOutAllCallsThoughConnectionsAreReset) {
+  for_each_seed(60, [](uint64_t seed) -> std::string {
+    World world(seed, 3);
+    world.revises_plans = true;
+    Machines& machines = world.machines();
+    for (int resets = 0; resets < 10; ++resets) {
+      world.some_time_within(milliseconds(600), [&] {
+        machines.reset(static_cast<uint32_t>(machines.draw(world.size())),
+                       static_cast<uint32_t>(machines.draw(world.size())));
+      });
+    }
+    return expect_all_well(world, [](const std::string&) { return false; });
   });
 }
 
