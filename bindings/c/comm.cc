@@ -20,6 +20,7 @@ using banyan::ErrorCode;
 using banyan::c::expect_pointer;
 using banyan::c::guarded;
 using banyan::run::Communicator;
+using banyan::run::Deadline;
 using banyan::run::JoinedProcesses;
 
 namespace {
@@ -116,11 +117,31 @@ banyan_comm_t join_by_id(const banyan_unique_id_t& id, int size, int rank,
   }
   // Its maker keeps the meeting point until all have met.
   const std::unique_ptr<banyan::run::StoreServer> server = open_ids().take(id.text);
-  const auto at_most = options.join_timeout;
+  constexpr std::chrono::seconds kFarewell{1};
+  const Deadline deadline = Deadline::after(options.join_timeout);
   banyan_comm_t comm = join(
       {.url = id.text, .rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .name = {}}, options);
-  if (server != nullptr) server->finish(banyan::run::Deadline::after(at_most));
+  if (server != nullptr) server->finish(deadline.later(kFarewell));
   return comm;
+}
+
+// Whether an operation has ended with an error of which no function has told yet.
+bool has_secret_error(const banyan_comm& comm) {
+  return comm.communicator.has_failed_operations() && !comm.last_error->has_told;
+}
+
+// Throws the error with which any of them ended, unless the program knows it.
+void end_operations(banyan_comm& comm) {
+  if (comm.is_finalized) return;
+  if (const std::optional<Error> error = comm.communicator.error()) {
+    if (has_secret_error(comm)) throw Error(*error);
+    return;
+  }
+  try {
+    comm.communicator.finalize();
+  } catch (const Error&) {
+    if (has_secret_error(comm)) throw;  // otherwise another rank has ended the communicator just now
+  }
 }
 
 }  // namespace
@@ -178,7 +199,7 @@ banyan_result_t pbanyan_comm_split(banyan_comm_t comm, int color, int key, banya
     expect_pointer(result, "result");
     *result = nullptr;
     std::optional<banyan::run::Communicator> part =
-        comm->communicator.split(color, key, banyan::c::options_from(config));
+        comm->communicator.split(color, key, banyan::c::options_from(config, comm->communicator));
     if (part) *result = wrap(std::move(*part));
   });
 }
@@ -193,8 +214,8 @@ banyan_result_t pbanyan_comm_shrink(banyan_comm_t comm, const int* excluded, int
     if (excluded_count > 0) expect_pointer(excluded, "excluded");
     std::vector<uint32_t> ranks;
     for (int i = 0; i < excluded_count; ++i) ranks.push_back(static_cast<uint32_t>(excluded[i]));
-    *result =
-        wrap(comm->communicator.shrink(ranks, banyan::c::shrink_patience(config), banyan::c::options_from(config)));
+    *result = wrap(comm->communicator.shrink(ranks, banyan::c::shrink_patience(config),
+                                             banyan::c::options_from(config, comm->communicator)));
   });
 }
 
@@ -203,7 +224,8 @@ banyan_result_t pbanyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id
   return guarded(comm, [&] {
     expect_pointer(result, "result");
     *result = nullptr;
-    const banyan::run::Communicator::Options options = banyan::c::options_from(config);
+    const banyan::run::Communicator::Options options =
+        comm != nullptr ? banyan::c::options_from(config, comm->communicator) : banyan::c::options_from(config);
     if (comm != nullptr) {
       if (size < static_cast<int>(comm->communicator.size())) {
         throw Error(ErrorCode::invalid_input, "a communicator of " + std::to_string(comm->communicator.size()) +
@@ -227,9 +249,7 @@ banyan_result_t pbanyan_comm_finalize(banyan_comm_t comm) {
 
 banyan_result_t pbanyan_comm_destroy(banyan_comm_t comm) {
   if (comm == nullptr) return BANYAN_SUCCESS;
-  const banyan_result_t result = guarded(nullptr, [&] {
-    if (!comm->is_finalized && !comm->communicator.error()) comm->communicator.finalize();
-  });
+  const banyan_result_t result = guarded(nullptr, [&] { end_operations(*comm); });
   delete comm;
   return result;
 }
@@ -237,6 +257,7 @@ banyan_result_t pbanyan_comm_destroy(banyan_comm_t comm) {
 banyan_result_t pbanyan_comm_abort(banyan_comm_t comm) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
+    comm->last_error->has_told = true;  // with what its operations end, the program knows
     comm->communicator.abort("banyan_comm_abort was called");
   });
 }

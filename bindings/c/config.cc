@@ -60,6 +60,14 @@ run::Communicator::Options options_from(const banyan_config_t* config) {
   return banyan::compose::options_from(settings);
 }
 
+run::Communicator::Options options_from(const banyan_config_t* config, const run::Communicator& parent) {
+  const banyan_config_t whole = complete(config);
+  run::Communicator::Options options = options_from(config);
+  if (!seconds(whole.timeout)) options.timeout = parent.options().timeout;
+  if (!seconds(whole.join_timeout)) options.join_timeout = parent.options().join_timeout;
+  return options;
+}
+
 std::chrono::milliseconds shrink_patience(const banyan_config_t* config) {
   constexpr std::chrono::milliseconds kPatience{1500};
   compose::Settings settings;

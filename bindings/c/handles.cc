@@ -5,6 +5,21 @@
 namespace banyan::c {
 namespace {
 
+// With these results a communicator is in error.
+bool is_of_communicator(banyan_result_t result) {
+  switch (result) {
+    case BANYAN_MISMATCH:
+    case BANYAN_SYSTEM_ERROR:
+    case BANYAN_PEER_LOST:
+    case BANYAN_TIMED_OUT:
+    case BANYAN_ABORTED:
+    case BANYAN_INTERNAL:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // What banyan_last_error(comm) returned to this thread stays valid until its next call.
 thread_local std::string thread_error;
 thread_local std::string comm_error_copy;
@@ -37,6 +52,7 @@ banyan_result_t result_of(const Error& error) {
 banyan_result_t fail(LastError* of_comm, banyan_result_t result, const std::string& text) {
   thread_error = text;
   if (of_comm != nullptr) {
+    if (is_of_communicator(result)) of_comm->has_told = true;
     const std::lock_guard lock(of_comm->mutex);
     of_comm->text = text;
   }

@@ -25,6 +25,7 @@ namespace banyan::c {
 struct LastError {
   std::mutex mutex;  // protects text
   std::string text;
+  std::atomic<bool> has_told{false};  // a function has returned the error of the communicator
 };
 
 }  // namespace banyan::c

@@ -32,6 +32,7 @@ void TorchStore::set(const std::string& key, const std::string& value, const run
 
 std::string TorchStore::get(const std::string& key, const run::Deadline& deadline) {
   return guarded(place_, deadline, [&] {
+    const run::AwakeTicks ticks;
     store_->wait({key}, std::max(deadline.left(), std::chrono::milliseconds(1)));
     const std::vector<uint8_t> value = store_->get(key);
     return std::string(value.begin(), value.end());

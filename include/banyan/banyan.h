@@ -40,6 +40,16 @@
  * exclude each other. A request may be waited for by any thread, by one at a time. After fork() the child must not use
  * communicators of its parent; calls refuse with BANYAN_INVALID_USAGE.
  *
+ * TIME. After the word Time every function says how long it may take at most. *At once*: it waits for no other rank.
+ * *timeout*: the seconds of config.timeout in which nothing of the communicator comes nearer to its end on this rank,
+ * and two more, in which the ranks find out who is late; links that are lost, and what is sent again because of it,
+ * do not prolong it. *join_timeout*: the seconds of config.join_timeout in all, and three more. A call of all ranks
+ * has its timeout from its start on. A message between two ranks may be late as long as it likes until somebody waits
+ * for it: in banyan_wait, banyan_wait_any, banyan_wait_all, banyan_comm_finalize, banyan_comm_destroy; or by
+ * banyan_test (or banyan_wait_for) again and again, where the time from one to the next counts if it is below a
+ * quarter of a second. Time in which the process itself did not run, being stopped or its machine suspended, does not
+ * count.
+ *
  * ENVIRONMENT. A field set in the config wins.
  *   BANYAN_TRANSPORT=auto|shm|tcp|ucx  BANYAN_TIMEOUT=seconds  BANYAN_JOIN_TIMEOUT=seconds
  *   BANYAN_FABRIC=file or generator    the network, for planning
@@ -154,11 +164,12 @@ typedef struct {
 } banyan_unique_id_t;
 
 /* Fields may be added at the end; `size` tells the library which version the caller was compiled with. Initialise with
- * BANYAN_CONFIG_INIT. Strings are copied. NULL, 0 and negative numbers mean the default. */
+ * BANYAN_CONFIG_INIT. Strings are copied. NULL, 0 and negative numbers mean the default. The default timeouts of a
+ * communicator that is made from another one are those of that one. */
 typedef struct {
   size_t size;
   const char* name;      /* of the communicator, in messages and dumps; default "world" */
-  double timeout;        /* seconds that an operation may make no progress; default: BANYAN_TIMEOUT, else 300 */
+  double timeout;        /* seconds without progress: see TIME; default: BANYAN_TIMEOUT, else 300 */
   double join_timeout;   /* seconds for all ranks to come; default: BANYAN_JOIN_TIMEOUT, else 300 */
   const char* fabric;    /* file or generator of the network; default: BANYAN_FABRIC, else all hosts on one switch */
   const char* plan;      /* schedule file for its collective; default: BANYAN_PLAN, else planned */
@@ -174,163 +185,189 @@ typedef struct {
 
 /* ---- Joining ----------------------------------------------------------------------------------------------------- */
 
-/* major * 10000 + minor * 100 + patch of the library in use. */
+/* major * 10000 + minor * 100 + patch of the library in use. Time: at once. */
 int banyan_get_version(void);
-/* A few words for a result. Static. */
+/* A few words for a result. Static. Time: at once. */
 const char* banyan_result_text(banyan_result_t result);
 /* The text of the last failure: of `comm`, or of this thread when `comm` is NULL. Valid until the next call of this
- * thread. Never NULL. After a call that was to make a communicator, ask with NULL. */
+ * thread. Never NULL. After a call that was to make a communicator, ask with NULL. Time: at once. */
 const char* banyan_last_error(banyan_comm_t comm);
-/* Bytes of an element; 0 for a type that does not exist. */
+/* Bytes of an element; 0 for a type that does not exist. Time: at once. */
 size_t banyan_type_size(banyan_type_t type);
 
-/* Opens a meeting point in this process; it stays until the communicator has been joined, or the process ends. */
+/* Opens a meeting point in this process; it stays until the communicator has been joined, or the process ends. Time:
+ * at once, but for the time in which name servers are asked for BANYAN_ADDRESS. */
 banyan_result_t banyan_get_unique_id(banyan_unique_id_t* id);
-/* Collective: joins `size` ranks that hold the same id. */
+/* Collective: joins `size` ranks that hold the same id. Time: join_timeout. */
 banyan_result_t banyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_unique_id_t id, int rank,
                                       const banyan_config_t* config);
-/* The same by a meeting point in words: "tcp://host:port" (rank 0 listens there), "file:///path" (on a file system that
- * all share; the file must not exist before, or be left by a finished job). */
+/* The same by a meeting point in words: "tcp://host:port" (rank 0 listens there), "file:///path" (on a file system
+ * that all share; the file must not exist before, or be left by a finished job). Time: join_timeout. */
 banyan_result_t banyan_comm_init_url(banyan_comm_t* comm, const char* url, int size, int rank,
                                      const banyan_config_t* config);
 /* The same by the environment of the launcher: banyan run, torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT),
- * Slurm, Open MPI, PMI. Alone when there is none of these, with a warning unless BANYAN_ALONE=1. */
+ * Slurm, Open MPI, PMI. Alone when there is none of these, with a warning unless BANYAN_ALONE=1. Time: join_timeout. */
 banyan_result_t banyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config);
 
 /* Collective. Ranks with equal `color` form a new communicator, ordered by `key`, then by rank. color < 0: takes part
- * in none, and gets NULL. */
+ * in none, and gets NULL. Time: timeout, until all ranks have called it, then join_timeout. */
 banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* result,
                                   const banyan_config_t* config);
 /* Collective among those who live: a new communicator without the ranks that are dead, and without those in `excluded`
  * (which may be NULL). Works on a communicator in error, and ends its operations. The order of ranks is kept. Ranks
- * that do not come within config.join_timeout (here default 1.5 s) are left out. `comm` remains to be destroyed. */
+ * that do not come within config.join_timeout (here default 1.5 s) are left out. `comm` remains to be destroyed. Time:
+ * twice config.join_timeout (or 1.5 s) and ten seconds in all. */
 banyan_result_t banyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
                                    const banyan_config_t* config);
 /* Collective among the ranks of `comm` and newcomers: those of `comm` keep their ranks and pass any `rank`; newcomers
- * pass NULL for `comm` and a rank in [old size, size). The id comes from a rank of `comm`. */
+ * pass NULL for `comm` and a rank in [old size, size). The id comes from a rank of `comm`. Time: join_timeout. */
 banyan_result_t banyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id_t id, int rank, banyan_comm_t* result,
                                  const banyan_config_t* config);
 
-/* Waits for all operations of this rank, tells the peers that it leaves in peace. The communicator can then only be
- * destroyed. */
+/* Waits for all operations of this rank, tells the peers that it leaves in peace. When an operation has ended with an
+ * error, it returns that. The communicator can then only be destroyed. Time: timeout. */
 banyan_result_t banyan_comm_finalize(banyan_comm_t comm);
-/* Finalizes if need be, and frees. Requests that were not waited for are ended with BANYAN_ABORTED. NULL is allowed. */
+/* Finalizes if need be, and frees, also when it returns an error: that of an operation that has ended with one, of
+ * which no function has told. Requests that were not waited for are ended with BANYAN_ABORTED. NULL is allowed. Time:
+ * timeout, and a second for the good-bye; three with UCX. */
 banyan_result_t banyan_comm_destroy(banyan_comm_t comm);
-/* Ends all operations of this rank at once with BANYAN_ABORTED, from any thread; peers learn that this rank is gone. */
+/* Ends all operations of this rank at once with BANYAN_ABORTED, from any thread; peers learn that this rank is gone.
+ * Time: at once. */
 banyan_result_t banyan_comm_abort(banyan_comm_t comm);
-/* BANYAN_SUCCESS, or why the communicator is in error. Does not block. */
+/* BANYAN_SUCCESS, or why the communicator is in error. Does not block. Time: at once. */
 banyan_result_t banyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t* error);
 
 /* How often calls went on without a link that was lost: planned anew and repeated on the others, which needs a network
- * that offers a choice (BANYAN_ROUTES). */
+ * that offers a choice (BANYAN_ROUTES). Time: at once. */
 banyan_result_t banyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes);
 /* What this rank has done: in all calls when `call` is NULL, else in those of one function, such as "all_reduce",
- * "all_to_all_v" or "send". Costs some microseconds; any thread. BANYAN_METRICS shows the same to Prometheus. */
+ * "all_to_all_v" or "send". Costs some microseconds; any thread. BANYAN_METRICS shows the same to Prometheus. Time: at
+ * once. */
 banyan_result_t banyan_comm_get_statistics(banyan_comm_t comm, const char* call, banyan_statistics_t* statistics);
+/* Time: at once. */
 banyan_result_t banyan_comm_count(banyan_comm_t comm, int* size);
+/* Time: at once. */
 banyan_result_t banyan_comm_user_rank(banyan_comm_t comm, int* rank);
-/* Valid as long as the communicator. */
+/* Valid as long as the communicator. Time: at once. */
 banyan_result_t banyan_comm_get_name(banyan_comm_t comm, const char** name);
 /* Seconds that an operation of this rank may make no progress, for those that begin from now on; <= 0: as in the
- * config. */
+ * config. Time: at once. */
 banyan_result_t banyan_comm_set_timeout(banyan_comm_t comm, double seconds);
-/* Writes the flight record of this rank, and has the other ranks write theirs, where they can be reached. `why` appears
- * in them; may be NULL. Any thread; does not wait for the others. The signal BANYAN_DUMP_SIGNAL (USR1) does the same
- * for all communicators of the process, unless the program handles it. */
+/* Writes the flight record of this rank, and has the other ranks write theirs, where they can be reached. `why`
+ * appears in them; may be NULL. Any thread; does not wait for the others. The signal BANYAN_DUMP_SIGNAL (USR1) does
+ * the same for all communicators of the process, unless the program handles it. Time: at once. */
 banyan_result_t banyan_comm_dump(banyan_comm_t comm, const char* why);
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 /* Memory that ranks of this host read and write directly, which spares a copy. Pages are present on return. Aligned to
- * a page; freed by banyan_mem_free, after the operations that use it. Belongs to the process, not to a communicator. */
+ * a page; freed by banyan_mem_free, after the operations that use it. Belongs to the process, not to a communicator.
+ * Time: at once. */
 banyan_result_t banyan_mem_alloc(void** memory, size_t bytes);
+/* Time: at once. */
 banyan_result_t banyan_mem_free(void* memory);
 /* Tells that [memory, memory + bytes) will be used often, so that what can be prepared is. Collectives on memory of
  * banyan_mem_alloc need no registration. Registered ordinary memory is read by cross-memory attach where that is
- * quicker. Must be deregistered before it is freed. */
+ * quicker. Must be deregistered before it is freed. Time: at once. */
 banyan_result_t banyan_register(banyan_comm_t comm, void* memory, size_t bytes, void** handle);
+/* Time: at once. */
 banyan_result_t banyan_deregister(banyan_comm_t comm, void* handle);
 
 /* ---- Reductions -------------------------------------------------------------------------------------------------- */
 
-/* A sum to which this rank contributes its elements times `factor`, which is a whole number for integer types. */
+/* A sum to which this rank contributes its elements times `factor`, which is a whole number for integer types. Time:
+ * at once. */
 banyan_result_t banyan_op_create_premul_sum(banyan_op_t* op, double factor, banyan_comm_t comm);
+/* Time: at once. */
 banyan_result_t banyan_op_destroy(banyan_op_t op, banyan_comm_t comm);
 
 /* ---- Collectives ------------------------------------------------------------------------------------------------- */
 
-/* recv[i] = the reduction of send[i] over all ranks. Both hold `count`. */
+/* recv[i] = the reduction of send[i] over all ranks. Both hold `count`. Time: timeout; at once with a request. */
 banyan_result_t banyan_all_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
                                   banyan_comm_t comm, banyan_request_t* request);
-/* The same at `root`; elsewhere recv may be NULL. */
+/* The same at `root`; elsewhere recv may be NULL. Time: timeout; at once with a request. */
 banyan_result_t banyan_reduce(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op, int root,
                               banyan_comm_t comm, banyan_request_t* request);
-/* recv = send of `root`, where send may equal recv; elsewhere send may be NULL. */
+/* recv = send of `root`, where send may equal recv; elsewhere send may be NULL. Time: timeout; at once with a
+ * request. */
 banyan_result_t banyan_broadcast(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                  banyan_comm_t comm, banyan_request_t* request);
-/* recv holds size * count: the send of rank r, `count` elements, at r * count. */
+/* recv holds size * count: the send of rank r, `count` elements, at r * count. Time: timeout; at once with a
+ * request. */
 banyan_result_t banyan_all_gather(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
                                   banyan_request_t* request);
-/* The same with counts[r] elements from rank r at displacements[r] (NULL: one after the other). Arrays of `size`, equal
- * on all ranks; read before the call returns. */
+/* The same with counts[r] elements from rank r at displacements[r] (NULL: one after the other). Arrays of `size`,
+ * equal on all ranks; read before the call returns. Time: timeout; at once with a request. */
 banyan_result_t banyan_all_gather_v(const void* send, void* recv, const size_t* counts, const size_t* displacements,
                                     banyan_type_t type, banyan_comm_t comm, banyan_request_t* request);
-/* send holds size * count; recv = the reduction of the elements at rank * count. */
+/* send holds size * count; recv = the reduction of the elements at rank * count. Time: timeout; at once with a
+ * request. */
 banyan_result_t banyan_reduce_scatter(const void* send, void* recv, size_t count, banyan_type_t type, banyan_op_t op,
                                       banyan_comm_t comm, banyan_request_t* request);
-/* The same with counts[r] elements for rank r, one after the other in send. */
+/* The same with counts[r] elements for rank r, one after the other in send. Time: timeout; at once with a request. */
 banyan_result_t banyan_reduce_scatter_v(const void* send, void* recv, const size_t* counts, banyan_type_t type,
                                         banyan_op_t op, banyan_comm_t comm, banyan_request_t* request);
-/* send and recv hold size * count: what is at p * count goes to rank p and arrives there at rank * count. */
+/* send and recv hold size * count: what is at p * count goes to rank p and arrives there at rank * count. Time:
+ * timeout; at once with a request. */
 banyan_result_t banyan_all_to_all(const void* send, void* recv, size_t count, banyan_type_t type, banyan_comm_t comm,
                                   banyan_request_t* request);
 /* The same with counts and displacements for each peer; recv_counts[p] here equals send_counts[rank] at p.
- * Displacements may be NULL: one after the other. */
+ * Displacements may be NULL: one after the other. Time: timeout; at once with a request. */
 banyan_result_t banyan_all_to_all_v(const void* send, const size_t* send_counts, const size_t* send_displacements,
                                     void* recv, const size_t* recv_counts, const size_t* recv_displacements,
                                     banyan_type_t type, banyan_comm_t comm, banyan_request_t* request);
-/* recv at `root` holds size * count: the send of rank r at r * count. */
+/* recv at `root` holds size * count: the send of rank r at r * count. Time: timeout; at once with a request. */
 banyan_result_t banyan_gather(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                               banyan_comm_t comm, banyan_request_t* request);
-/* send at `root` holds size * count; recv = the elements at rank * count. */
+/* send at `root` holds size * count; recv = the elements at rank * count. Time: timeout; at once with a request. */
 banyan_result_t banyan_scatter(const void* send, void* recv, size_t count, banyan_type_t type, int root,
                                banyan_comm_t comm, banyan_request_t* request);
-/* Returns when all ranks have called it. */
+/* Returns when all ranks have called it. Time: timeout; at once with a request. */
 banyan_result_t banyan_barrier(banyan_comm_t comm, banyan_request_t* request);
 
 /* ---- Between two ranks ------------------------------------------------------------------------------------------- */
 
 /* The n-th send to a rank matches the n-th receive there from this one; counts must be equal. A blocking send returns
- * when its buffer may be used again, which may be before or after the peer has begun to receive. */
+ * when its buffer may be used again, which may be before or after the peer has begun to receive. Time: timeout; at
+ * once with a request. */
 banyan_result_t banyan_send(const void* send, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                             banyan_request_t* request);
+/* Time: timeout; at once with a request. */
 banyan_result_t banyan_recv(void* recv, size_t count, banyan_type_t type, int peer, banyan_comm_t comm,
                             banyan_request_t* request);
 
-/* The same among those with an equal tag: a receive takes only what was sent with its own. The two functions above have
- * the tag 0. `peer` of a receive may be BANYAN_ANY_RANK; *source becomes the rank that sent, when the receive is done,
- * and may be NULL. */
+/* The same among those with an equal tag: a receive takes only what was sent with its own. The two functions above
+ * have the tag 0. `peer` of a receive may be BANYAN_ANY_RANK; *source becomes the rank that sent, when the receive is
+ * done, and may be NULL. Time: timeout; at once with a request. */
 banyan_result_t banyan_send_tagged(const void* send, size_t count, banyan_type_t type, int peer, uint32_t tag,
                                    banyan_comm_t comm, banyan_request_t* request);
+/* Time: timeout; at once with a request. */
 banyan_result_t banyan_recv_tagged(void* recv, size_t count, banyan_type_t type, int peer, uint32_t tag, int* source,
                                    banyan_comm_t comm, banyan_request_t* request);
 
 /* Operations of this thread between the two begin together, so that an exchange of sends and receives cannot deadlock.
- * group_end blocks until all that were given no request are complete. Groups nest; the outermost end counts. */
+ * group_end blocks until all that were given no request are complete. Groups nest; the outermost end counts. Time: at
+ * once. */
 banyan_result_t banyan_group_start(void);
+/* Time: timeout; at once when all were given requests. */
 banyan_result_t banyan_group_end(void);
 
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */
 
-/* Whether it is done, without blocking: BANYAN_IN_PROGRESS, or its result, which frees it and sets *request to NULL. */
+/* Whether it is done, without blocking: BANYAN_IN_PROGRESS, or its result, which frees it and sets *request to NULL.
+ * Time: at once. */
 banyan_result_t banyan_test(banyan_request_t* request);
-/* Blocks until it is done; returns its result, frees it and sets *request to NULL. A NULL request is done. */
+/* Blocks until it is done; returns its result, frees it and sets *request to NULL. A NULL request is done. Time:
+ * timeout. */
 banyan_result_t banyan_wait(banyan_request_t* request);
-/* The same for so many seconds at most; then BANYAN_IN_PROGRESS, and the request goes on. */
+/* The same for so many seconds at most; then BANYAN_IN_PROGRESS, and the request goes on. Time: the given seconds in
+ * all. */
 banyan_result_t banyan_wait_for(banyan_request_t* request, double seconds);
-/* Blocks until one of them is done, NULLs being passed over; *index is which, or -1 when all are NULL. */
+/* Blocks until one of them is done, NULLs being passed over; *index is which, or -1 when all are NULL. Time:
+ * timeout. */
 banyan_result_t banyan_wait_any(banyan_request_t* requests, int count, int* index);
-/* Waits for all; the first failure, if any. */
+/* Waits for all; the first failure, if any. Time: timeout. */
 banyan_result_t banyan_wait_all(banyan_request_t* requests, int count);
 
 #if defined(__GNUC__)

@@ -9,8 +9,9 @@
 //   sum.wait();
 //
 // What the calls do, which variables of the environment count, and what may be done in which thread is said once, in
-// banyan.h; this is the same interface with types. It is a header over the functions there: no C++ type crosses the
-// border of the library, so programs may be compiled with another compiler or standard library.
+// banyan.h, as is how long each may take; the ends of a Request and of a Communicator last as long as banyan_wait and
+// banyan_comm_destroy. This is the same interface with types. It is a header over the functions there: no C++ type
+// crosses the border of the library, so programs may be compiled with another compiler or standard library.
 //
 // BUFFERS are contiguous ranges (buffers.h). The compiler refuses temporaries, since a call may go on when they are
 // gone: in the background, and in a group. Where sizes do not fit each other, a call throws before anything happens.

@@ -191,7 +191,7 @@ class Agent::Impl {
     }
     core_.start();
     run();
-    return joined.wait_until(deadline) == std::future_status::ready;
+    return is_ready_before(joined, deadline);
   }
 
   // Locks and threads that a fork has copied are of no use.
@@ -310,7 +310,7 @@ void Agent::leave(Clock::time_point deadline) {
       if (!std::exchange(is_told, true)) left->set_value();
     });
   });
-  heard.wait_until(deadline);
+  is_ready_before(heard, deadline);
 }
 
 std::unique_ptr<Connector> Agent::connector(uint64_t communicator, std::vector<uint32_t> members, uint32_t own,
@@ -334,7 +334,7 @@ std::vector<PeerReport> Agent::ask_states(uint64_t communicator, Clock::time_poi
     queries.ask(communicator, deadline,
                 [promise](std::vector<PeerReport> found) { promise->set_value(std::move(found)); });
   });
-  if (reports.wait_until(deadline + kPatienceWithThread) == std::future_status::ready) return reports.get();
+  if (is_ready_before(reports, deadline + kPatienceWithThread)) return reports.get();
   return std::vector<PeerReport>(liveness().size());
 }
 
@@ -354,7 +354,7 @@ Survivors Agent::agree(const SurvivorQuestion& question) {
   impl_->post([&membership = impl_->core().membership(), question, promise] {
     membership.agree(question, [promise](Membership::Outcome found) { promise->set_value(std::move(found)); });
   });
-  if (outcome.wait_until(question.deadline + kPatienceWithThread) != std::future_status::ready) {
+  if (!is_ready_before(outcome, question.deadline + kPatienceWithThread)) {
     throw Error(ErrorCode::timed_out, "the survivors did not agree in time: this process was not given time to run");
   }
   Membership::Outcome found = outcome.get();

@@ -29,13 +29,14 @@
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/run/join/world.h"
+#include "banyan/run/system/awake_time.h"
 #include "banyan/run/transport/connector.h"
 
 namespace banyan::run {
 
 class Agent {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = AwakeClock;
 
   struct Options {
     std::chrono::milliseconds heartbeat{1000};

@@ -54,9 +54,11 @@ std::string in_seconds(TimeSource::TimePoint::duration time) {
 
 }  // namespace
 
-CallWatch::CallWatch(Options options, const TimeSource& time, Peers& peers, CallLog& log, FirstError& first_error)
+CallWatch::CallWatch(Options options, const TimeSource& time, Patience& patience, Peers& peers, CallLog& log,
+                     FirstError& first_error)
     : options_(std::move(options)),
       time_(time),
+      patience_(patience),
       peers_(peers),
       log_(log),
       first_error_(first_error),
@@ -68,17 +70,20 @@ void CallWatch::look(const Look& look) {
   first_error_.expect_none();
   look_at_ranks(look);
   const TimePoint now = time_.now();
-  const bool has_moved = look.steps != steps_seen_;
+  const bool has_calls = log_.under_way() > 0;
+  // A call that waits for the first time has all of its time, whatever was waited for before.
+  const bool is_new = has_calls && !log_.oldest().has_waited();
+  const bool has_moved = look.steps != steps_seen_ || is_new;
   if (!has_moved) count_wait(now);
   looked_at_ = now;
-  waits_for_ = look.is_timed && look.rank != options_.rank ? look.rank : kNoRank;
-  if (log_.under_way() > 0) {
+  patience_.look(now, has_calls);
+  waits_for_ = patience_.counts() && look.rank != options_.rank ? look.rank : kNoRank;
+  if (has_calls) {
     log_.notice_wait(now);
     if (!has_moved) log_.oldest().entry.wait_for(look.rank);
   }
   if (has_moved) return restart_at(now, look);
-  // A message that nobody waits for may be late as long as it likes.
-  if (look.is_timed) look_at_time(now, look);
+  if (patience_.counts()) look_at_time(look);
 }
 
 // A rank that is gone may have done its part before. All it did can be seen once its going is; so this rank looks at
@@ -107,54 +112,59 @@ void CallWatch::count_wait(TimePoint now) {
 
 void CallWatch::restart_at(TimePoint now, const Look& look) {
   steps_seen_ = look.steps;
-  moved_at_ = now;
+  patience_.begin(now);
   compare_after_ = std::min(kFirstComparison, look.timeout / 4);
   warn_after_ = kFirstWarning;
   has_asked_last_ = false;
   if (silence_watch_ != nullptr) silence_watch_.reset();
 }
 
-void CallWatch::look_at_time(TimePoint now, const Look& look) {
-  if (now - moved_at_ >= look.timeout) {
+void CallWatch::look_at_time(const Look& look) {
+  if (patience_.waited() >= look.timeout) {
     throw Error(ErrorCode::timed_out, "nothing has moved for " + std::to_string(look.timeout.count()) + " ms while " +
                                           peers_.name_of(options_.rank) + " waited for " + peers_.name_of(look.rank));
   }
-  if (now - moved_at_ > warn_after_) warn(now, look);
-  compare_calls(now, look.timeout);
-  if (silence_watch_ == nullptr && now - moved_at_ > look.timeout / 4) silence_watch_ = peers_.watch_for_silence();
+  if (patience_.waited() > warn_after_) warn(look);
+  compare_calls(look.timeout);
+  if (silence_watch_ == nullptr && patience_.waited() > look.timeout / 4) silence_watch_ = peers_.watch_for_silence();
+}
+
+milliseconds CallWatch::left_of(milliseconds timeout) const {
+  return std::max(std::chrono::ceil<milliseconds>(timeout - patience_.waited()), milliseconds(0));
 }
 
 // Tells a person what this rank waits for. Over connections that is a neighbour, which may wait itself: so the others
 // are asked whom they wait for, and the rank at the end of the chain is named.
-void CallWatch::warn(TimePoint now, const Look& look) {
+void CallWatch::warn(const Look& look) {
   constexpr milliseconds kAnswerTime{500};
   std::string whom = "rank " + std::to_string(look.rank), call = "a message", why;
+  const TimePoint::duration waited = patience_.waited();
   if (log_.under_way() > 0) {
     call = log_.describe_oldest();
-    const milliseconds left = std::chrono::ceil<milliseconds>(moved_at_ + look.timeout - now);
-    const Stall stall = stall_of(ask_ranks(std::min(kAnswerTime, left)));
+    const Stall stall = stall_of(ask_ranks(std::min(kAnswerTime, left_of(look.timeout))));
+    patience_.go_on(time_.now());
     if (!stall.ranks.empty()) {
       whom = list_ranks(stall.ranks);
       why = ": " + stall.sentence;
     }
   }
   BANYAN_LOG(warning) << "communicator '" << options_.communicator << "': still waiting for " << whom << " (" << call
-                      << "), " << in_seconds(now - moved_at_) << " of " << in_seconds(look.timeout) << why;
+                      << "), " << in_seconds(waited) << " of " << in_seconds(look.timeout) << why;
   warn_after_ *= 2;
 }
 
 // Ranks that call different things may wait for each other and never exchange a word. So they compare their calls now
 // and then, and for the last time so long before the timeout that all answers are there when it comes.
-void CallWatch::compare_calls(TimePoint now, milliseconds timeout) {
+void CallWatch::compare_calls(milliseconds timeout) {
   constexpr milliseconds kAnswerTime{500}, kLastAnswerTime{1000};
-  const milliseconds last = std::min(kLastAnswerTime, timeout / 4);
-  const bool is_last = !has_asked_last_ && now - moved_at_ >= timeout - last;
-  if (!is_last && now - moved_at_ <= compare_after_) return;
+  const milliseconds last = std::min(kLastAnswerTime, timeout / 4), left = left_of(timeout);
+  const bool is_last = !has_asked_last_ && left <= last;
+  if (!is_last && patience_.waited() <= compare_after_) return;
   compare_after_ *= kRarer;
   if (has_asked_last_) return;
   has_asked_last_ = is_last;
-  const milliseconds left = std::chrono::ceil<milliseconds>(moved_at_ + timeout - now);
   last_answers_ = ask_ranks(std::min(left, is_last ? last : kAnswerTime));
+  patience_.go_on(time_.now());
   if (const auto found = difference_between(last_answers_)) throw Error(ErrorCode::mismatch, found->sentence);
 }
 

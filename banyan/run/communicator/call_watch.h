@@ -1,8 +1,9 @@
 // CallWatch: decides whether a rank waits in vain, and says why.
 //
 // While nothing moves it looks, in turn, whether a rank is dead or has left; whether the ranks have called different
-// things, by asking them; whether the timeout is over. Long before that it warns, and names the rank for which all
-// wait. From the same knowledge it finds the cause of an error, which this rank may have seen the consequences of only.
+// things, by asking them; whether this rank has waited (patience.h) for as long as the timeout. Long before that it
+// warns, and names the rank for which all wait. From the same knowledge it finds the cause of an error, which this rank
+// may have seen the consequences of only.
 //
 // It knows other ranks as Peers, and time as a TimeSource: a test has both simulated.
 #pragma once
@@ -17,6 +18,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/communicator/call_log.h"
 #include "banyan/run/communicator/first_error.h"
+#include "banyan/run/communicator/patience.h"
 #include "banyan/run/communicator/peers.h"
 #include "banyan/run/record/rank_news.h"
 #include "banyan/run/system/time_source.h"
@@ -30,7 +32,8 @@ class CallWatch {
     std::string communicator;  // its name
     uint32_t rank = 0;
   };
-  CallWatch(Options options, const TimeSource& time, Peers& peers, CallLog& log, FirstError& first_error);
+  CallWatch(Options options, const TimeSource& time, Patience& patience, Peers& peers, CallLog& log,
+            FirstError& first_error);
   CallWatch(const CallWatch&) = delete;
   CallWatch& operator=(const CallWatch&) = delete;
 
@@ -38,9 +41,8 @@ class CallWatch {
   void restart() { steps_seen_ = kUnknown; }
   // What a driver that sees nothing move knows.
   struct Look {
-    uint32_t rank = 0;     // that it waits for
-    uint64_t steps = 0;    // a number that grows whenever something moves
-    bool is_timed = true;  // somebody waits who would not wait longer than the timeout
+    uint32_t rank = 0;   // that it waits for
+    uint64_t steps = 0;  // a number that grows whenever something comes nearer to its end
     std::chrono::milliseconds timeout{0};
     bool can_do_without = false;  // what is under way can end without `rank`, if that has left
   };
@@ -75,9 +77,10 @@ class CallWatch {
   void look_at_ranks(const Look& look);
   void restart_at(TimePoint now, const Look& look);
   void count_wait(TimePoint now);
-  void look_at_time(TimePoint now, const Look& look);
-  void warn(TimePoint now, const Look& look);
-  void compare_calls(TimePoint now, std::chrono::milliseconds timeout);
+  void look_at_time(const Look& look);
+  void warn(const Look& look);
+  void compare_calls(std::chrono::milliseconds timeout);
+  std::chrono::milliseconds left_of(std::chrono::milliseconds timeout) const;
   void expect_nobody_dead() const;
   void expect_present(const Look& look) const;
   Answers ask_ranks(std::chrono::milliseconds at_most);
@@ -87,6 +90,7 @@ class CallWatch {
 
   const Options options_;
   const TimeSource& time_;
+  Patience& patience_;  // shared with the driver, which says who waits
   Peers& peers_;
   CallLog& log_;
   FirstError& first_error_;
@@ -103,7 +107,6 @@ class CallWatch {
 
   // Since something moved.
   uint64_t steps_seen_ = kUnknown;
-  TimePoint moved_at_;
   std::shared_ptr<void> silence_watch_;
   std::chrono::milliseconds compare_after_{0};
   std::chrono::milliseconds warn_after_{0};

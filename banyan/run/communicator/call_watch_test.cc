@@ -94,7 +94,8 @@ class CallWatchOf : public ::testing::Test {
   FakePeers peers_{5};
   CallLog log_{{.communicator = "world", .id = "", .rank = 0, .size = 5, .timeout = seconds(300), .health = {}}, time_};
   FirstError first_error_;
-  CallWatch watch_{{.communicator = "world", .rank = 0}, time_, peers_, log_, first_error_};
+  Patience patience_;
+  CallWatch watch_{{.communicator = "world", .rank = 0}, time_, patience_, peers_, log_, first_error_};
   CallWatch::Look look_{.rank = 1, .steps = 1, .timeout = seconds(30)};
   ErrorCode code_ = ErrorCode::invalid_usage;
 };
@@ -125,17 +126,16 @@ TEST_F(CallWatchOf, CountsTheTimeInWhichARankIsWaitedFor) {
   look_.steps = 2;
   time_.pass(seconds(5));
   watch_.look(look_);  // something has moved meanwhile: who knows when
-  look_.is_timed = false;
+  log_.end_oldest(OperationState::done);
   watch_.look(look_);
   time_.pass(seconds(5));
   watch_.woke();  // nobody waits for this
   EXPECT_THAT(log_.totals().waited, ::testing::ElementsAre(0, 3050 * kMillisecond, 100 * kMillisecond, 0, 0));
-  log_.end_oldest(OperationState::done);
   const CallTotals totals = log_.totals();
   const CallTotals::OfKind& reductions = totals.of(OperationKind::all_reduce);
   EXPECT_EQ(reductions.calls, 1u);
   EXPECT_EQ(reductions.bytes, 16u);
-  EXPECT_EQ(reductions.nanoseconds, 13'150u * kMillisecond) << "a call that waits is timed from its first look on";
+  EXPECT_EQ(reductions.nanoseconds, 8'150u * kMillisecond) << "a call that waits is timed from its first look on";
 }
 
 // As where a rank sleeps after its first look, until what it waits for has come.
@@ -152,9 +152,68 @@ TEST_F(CallWatchOf, TimesACallThatWasSeenToWaitOnce) {
 
 TEST_F(CallWatchOf, LetsAMessageThatNobodyWaitsForBeLate) {
   log_.end_oldest(OperationState::done);
-  look_.is_timed = false;
   EXPECT_EQ(stand_still(seconds(100)), "");
   EXPECT_EQ(peers_.questions, 0);
+}
+
+constexpr const char* kTooLate = "nothing has moved for 30000 ms while rank 0 waited for rank 1";
+
+TEST_F(CallWatchOf, GivesAMessageTheTimeoutFromWhenSomebodyWaitsForIt) {
+  log_.end_oldest(OperationState::done);
+  EXPECT_EQ(stand_still(seconds(100)), "");
+  const Patience::Waiter waiter(patience_);
+  EXPECT_EQ(stand_still(seconds(29)), "");
+  EXPECT_THAT(stand_still(seconds(2)), HasSubstr(kTooLate));
+}
+
+TEST_F(CallWatchOf, CountsTheTimeOfOneWaitAfterTheOther) {
+  log_.end_oldest(OperationState::done);
+  for (int i = 0; i < 2; ++i) {
+    const Patience::Waiter waiter(patience_);
+    EXPECT_EQ(stand_still(seconds(14)), "") << i;
+  }
+  EXPECT_EQ(stand_still(seconds(100)), "") << "nobody waits";
+  const Patience::Waiter waiter(patience_);
+  EXPECT_THAT(stand_still(seconds(3)), HasSubstr(kTooLate));
+}
+
+// As a program that tests a message until it is done, and one that looks for a message now and then.
+TEST_F(CallWatchOf, CountsTheTimeBetweenTestsThatFollowEachOther) {
+  log_.end_oldest(OperationState::done);
+  const auto test_every = [&](milliseconds time, int times) -> std::string {
+    for (int i = 0; i < times; ++i) {
+      patience_.asked();
+      if (std::string error = stand_still(time - milliseconds(50)); !error.empty()) return error;
+    }
+    return "";
+  };
+  EXPECT_EQ(test_every(seconds(1), 100), "");
+  look_.steps = 2;
+  EXPECT_EQ(test_every(milliseconds(100), 290), "");
+  EXPECT_THAT(test_every(milliseconds(100), 20), HasSubstr(kTooLate));
+}
+
+TEST_F(CallWatchOf, GivesACallAllOfItsTimeWhateverWasWaitedForBefore) {
+  EXPECT_EQ(stand_still(seconds(29)), "");
+  log_.end_oldest(OperationState::done);
+  log_.begin({.kind = OperationKind::all_reduce, .type = element::DataType::float32, .count = 4});
+  EXPECT_EQ(stand_still(seconds(29)), "");
+}
+
+// A process that is stopped, or a program that makes progress only in calls that are far apart.
+TEST_F(CallWatchOf, CountsLittleOfATimeInWhichNobodyLooked) {
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_NO_THROW(watch_.look(look_)) << i;
+    time_.pass(seconds(100));
+  }
+  log_.end_oldest(OperationState::done);
+  look_.steps = 2;
+  const Patience::Waiter waiter(patience_);
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_NO_THROW(watch_.look(look_)) << i;
+    time_.pass(seconds(1));
+  }
+  EXPECT_THAT(stand_still(seconds(31)), HasSubstr(kTooLate));
 }
 
 TEST_F(CallWatchOf, EndsWaitingAtOnceForTheDead) {

@@ -16,6 +16,12 @@
 #include "banyan/run/record/log.h"
 
 namespace banyan::run {
+namespace {
+
+// For those who have all met just before the deadline.
+constexpr std::chrono::seconds kLastSteps{2};
+
+}  // namespace
 
 // ---- The interface ----
 
@@ -24,6 +30,7 @@ Communicator::Communicator(std::shared_ptr<JoinedProcesses> job, uint64_t id, st
     : impl_(std::make_shared<Impl>(std::move(job), id, std::move(members), std::move(options))) {}
 
 Communicator Communicator::join(RegionPool& pool, const JoinedProcesses::Invitation& invitation, Options options) {
+  options.joins_by = Deadline::after(options.join_timeout).later(kLastSteps);
   std::shared_ptr<JoinedProcesses> job =
       JoinedProcesses::join(pool, invitation, Secret::from_environment(), options.join_timeout);
   std::vector<uint32_t> members(invitation.size);
@@ -108,6 +115,10 @@ Communicator Communicator::shrink(std::span<const uint32_t> excluded, std::chron
 }
 
 void Communicator::finalize() { impl_->finalize(); }
+
+bool Communicator::has_failed_operations() const { return impl_->has_failed_operations(); }
+
+const Communicator::Options& Communicator::options() const { return impl_->options(); }
 
 void Communicator::drain(std::chrono::milliseconds at_most) { impl_->drain(at_most); }
 

@@ -29,6 +29,7 @@
 #include "banyan/run/communicator/statistics.h"
 #include "banyan/run/execute/executor_factory.h"
 #include "banyan/run/execute/plan_source.h"
+#include "banyan/run/join/deadline.h"
 #include "banyan/run/transport/channel_transport.h"
 
 namespace banyan::run {
@@ -73,8 +74,10 @@ class Communicator {
   static constexpr std::chrono::milliseconds kSoon = run::kSoon;
   struct Options {
     std::string name = "world";                  // in messages
-    std::chrono::milliseconds timeout{300'000};  // for an operation to make no progress
+    std::chrono::milliseconds timeout{300'000};  // without a move, while somebody waits (patience.h)
     std::chrono::milliseconds join_timeout{300'000};
+    // When joining is over, where it has begun before the communicator is made. None: join_timeout from then on.
+    std::optional<Deadline> joins_by = {};
     Progress progress = Progress::at_once;
     // Automatic: shared memory within a host, TCP between hosts. UCX only when it is asked for.
     Transports transports = Transports::automatic;
@@ -134,12 +137,17 @@ class Communicator {
   // with a negative one.
   std::optional<Communicator> split(int color, int key, Options options);
   // Collective among those who live: a new communicator without the dead and without those whom anybody excludes. Ends
-  // what is under way on this one. Ranks that do not call within `patience` are left out. Throws Error{peer_lost} at a
-  // rank that was left out.
+  // what is under way on this one. Ranks that do not call within `patience` are left out. Lasts no longer than twice
+  // `patience` and ten seconds in all. Throws Error{peer_lost} at a rank that was left out.
   Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
 
-  // Waits for everything under way.
+  // Waits for everything under way, no longer than the timeout without a move. Throws the error of an operation that
+  // has ended with one.
   void finalize();
+  // Whether an operation has ended with an error. Any thread.
+  bool has_failed_operations() const;
+  // As it was made with.
+  const Options& options() const;
   // Waits until no call under way is for all ranks, or for so long at most. Throws nothing: it may have failed.
   void drain(std::chrono::milliseconds at_most);
   // Ends it as the destructor does: calls under way fail with Error{aborted}, at the other ranks, too; messages only

@@ -27,7 +27,7 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
       members_(std::move(members)),
       options_(std::move(options)),
       peers_(job_, id_, members_) {
-  const TimeSource& time = SteadyTime::instance();
+  const TimeSource& time = AwakeTime::instance();
   const auto own = std::find(members_.begin(), members_.end(), job_->rank());
   CHECK(own != members_.end()) << "process " << job_->rank() << " is no member";
   rank_ = static_cast<uint32_t>(own - members_.begin());
@@ -39,10 +39,10 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
                                                  .timeout = options_.timeout,
                                                  .health = [this](uint32_t rank) { return watch_->health_of(rank); }},
                                 time);
-  watch_ = std::make_unique<CallWatch>(CallWatch::Options{.communicator = options_.name, .rank = rank_}, time, peers_,
-                                       *log_, first_error_);
+  watch_ = std::make_unique<CallWatch>(CallWatch::Options{.communicator = options_.name, .rank = rank_}, time,
+                                       patience_, peers_, *log_, first_error_);
   executor_ = make_executor();
-  driver_ = std::make_unique<Driver>(*executor_, *this, time, options_.progress);
+  driver_ = std::make_unique<Driver>(*executor_, *this, time, patience_, options_.progress);
   hooks_ = job_->agent().attach(id_, {.state = [this] { return log_->news().encode(); },
                                       .broadcast = [this](const std::string& text) { hear(text); },
                                       .liveness_changed =
@@ -131,8 +131,7 @@ void Communicator::Impl::finalize() {
 void Communicator::Impl::waiting_for(uint32_t rank) {
   const bool has_calls = log_->under_way() > 0;
   watch_->look({.rank = rank,
-                .steps = executor_->steps(),
-                .is_timed = has_calls || driver_->has_timed_waiters(),
+                .steps = executor_->progress(),
                 .timeout = has_calls ? log_->oldest().timeout : driver_->message_timeout(options_.timeout),
                 .can_do_without = executor_->can_do_without(rank)});
 }
@@ -269,6 +268,7 @@ void Communicator::Impl::close() {
 
 Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience,
                                         Options options) {
+  const Deadline deadline = Deadline::after(2 * patience + std::chrono::seconds(10));
   const Error shrinks(ErrorCode::aborted,
                       "rank " + std::to_string(rank_) + " shrinks the communicator '" + options_.name + "'");
   end(shrinks);
@@ -286,7 +286,7 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
     }
     question.excluded.push_back(members_[rank]);
   }
-  question.deadline = std::chrono::steady_clock::now() + 2 * patience + std::chrono::seconds(10);
+  question.deadline = deadline.at();
   const Survivors survivors = job_->agent().agree(question);
   uint64_t id = question.epoch;
   std::vector<uint32_t> members;
@@ -295,6 +295,7 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
     members.push_back(member);
     id = mix(id, member);
   }
+  options.joins_by = deadline;
   return {job_, id, std::move(members), std::move(options)};
 }
 

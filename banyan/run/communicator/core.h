@@ -16,6 +16,7 @@
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/communicator/driver.h"
 #include "banyan/run/communicator/first_error.h"
+#include "banyan/run/communicator/patience.h"
 #include "banyan/run/communicator/peers.h"
 #include "banyan/run/communicator/statistics.h"
 #include "banyan/run/execute/executor.h"
@@ -34,6 +35,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   uint32_t rank() const { return rank_; }
   const std::vector<uint32_t>& members() const { return members_; }
   const std::string& name() const { return options_.name; }
+  const Options& options() const { return options_; }
   const std::shared_ptr<JoinedProcesses>& job() const { return job_; }
   bool is_on_one_host() const { return is_on_one_host_; }
   uint64_t next_id(uint64_t salt) { return mix(mix(id_, ++children_), salt); }
@@ -41,6 +43,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   void run(const Call& call);
   std::vector<std::shared_ptr<Operation>> start(std::span<const Call> calls);
   void finalize();
+  bool has_failed_operations() const { return driver_->has_failed(); }
   void drain(std::chrono::milliseconds at_most) { driver_->wait_for_calls(at_most); }
   void abort(const std::string& why);
   void close();
@@ -87,6 +90,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   std::atomic<int> failure_{-1};  // the code of the error that was no wish of this rank; -1: none
   AgentPeers peers_;
   // In the order in which they need each other.
+  Patience patience_;
   std::unique_ptr<CallLog> log_;
   std::unique_ptr<CallWatch> watch_;
   std::unique_ptr<Executor> executor_;

@@ -54,8 +54,9 @@ ExecutorFactory::Made DefaultExecutors::make(ExecutorSite site) {
     throw Error(ErrorCode::unsupported,
                 "the ranks of '" + site.name + "' are on several hosts, which shared memory does not join; use tcp");
   }
-  const auto deadline = std::chrono::steady_clock::now() + options_.join_timeout;
-  return {.executor = std::make_unique<HostExecutor>(job_->meet_on_host(site.id, site.members, deadline), job_->pool()),
+  const Deadline deadline = options_.joins_by.value_or(Deadline::after(options_.join_timeout));
+  return {.executor =
+              std::make_unique<HostExecutor>(job_->meet_on_host(site.id, site.members, deadline.at()), job_->pool()),
           .means = "shared memory",
           .is_on_one_host = true};
 }

@@ -1,8 +1,7 @@
 // DriveLock: one thread at a time drives a communicator, which means that it moves what is under way.
 //
 // The others wait until the driver has brought about what they want, or until it gives the lock back; they sleep
-// meanwhile, and miss neither. Threads that wait say so by a Waiter: a progress thread gives way to them, and messages
-// that nobody waits for may take their time.
+// meanwhile, and miss neither. Threads that wait say so by a Waiter: a progress thread gives way to them.
 //
 // Nobody pays for this who drives alone: one atomic exchange a call. A driver that gives the lock back must see those
 // who sleep, or they must see that it is free. That takes a barrier between the driver's store and its load, which
@@ -23,25 +22,15 @@ namespace banyan::run {
 
 class DriveLock {
  public:
-  // patient: it has a time of its own, or waits as long as it takes. timed: it waits no longer than the timeout of the
-  // communicator.
-  enum class Wait : uint8_t { patient, timed };
   class Waiter {
    public:
-    Waiter(DriveLock& lock, Wait wait) : lock_(lock), wait_(wait) {
-      lock_.waiters_.fetch_add(1, std::memory_order_seq_cst);
-      if (wait_ == Wait::timed) lock_.timed_waiters_.fetch_add(1, std::memory_order_relaxed);
-    }
-    ~Waiter() {
-      if (wait_ == Wait::timed) lock_.timed_waiters_.fetch_sub(1, std::memory_order_relaxed);
-      lock_.waiters_.fetch_sub(1, std::memory_order_release);
-    }
+    explicit Waiter(DriveLock& lock) : lock_(lock) { lock_.waiters_.fetch_add(1, std::memory_order_seq_cst); }
+    ~Waiter() { lock_.waiters_.fetch_sub(1, std::memory_order_release); }
     Waiter(const Waiter&) = delete;
     Waiter& operator=(const Waiter&) = delete;
 
    private:
     DriveLock& lock_;
-    const Wait wait_;
   };
 
   bool try_take() { return !is_taken_.exchange(true, std::memory_order_acquire); }
@@ -56,7 +45,6 @@ class DriveLock {
   }
   bool is_taken() const { return is_taken_.load(std::memory_order_seq_cst); }
   bool has_waiters() const { return waiters_.load(std::memory_order_acquire) > 0; }
-  bool has_timed_waiters() const { return timed_waiters_.load(std::memory_order_relaxed) > 0; }
 
   // By the driver, after something that somebody may wait for: has those who sleep look again. What they look at must
   // have been written with memory_order_seq_cst.
@@ -81,7 +69,7 @@ class DriveLock {
  private:
   const bool has_barriers_ = register_for_own_barriers();
   std::atomic<bool> is_taken_{false};
-  std::atomic<uint32_t> waiters_{0}, timed_waiters_{0};
+  std::atomic<uint32_t> waiters_{0};
   std::atomic<uint32_t> sleepers_{0}, announcements_{0};
 };
 

@@ -19,10 +19,13 @@ Error as_error(const std::exception& thrown) {
 
 }  // namespace
 
-Driver::Driver(Executor& executor, Owner& owner, const TimeSource& time, Progress progress)
-    : executor_(executor), owner_(owner), time_(time), progress_(progress), threads_(progress, *this, [this] {
-        return owner_.keep();
-      }) {}
+Driver::Driver(Executor& executor, Owner& owner, const TimeSource& time, Patience& patience, Progress progress)
+    : executor_(executor),
+      owner_(owner),
+      time_(time),
+      patience_(patience),
+      progress_(progress),
+      threads_(progress, *this, [this] { return owner_.keep(); }) {}
 
 // ---- Starting ----
 
@@ -114,7 +117,7 @@ void Driver::take_started() {
   for (std::shared_ptr<Operation>& operation : queue_) {
     if (is_message(operation->call().kind)) {
       operation->ticket = executor_.start_message(operation->call());
-      owner_.restart_watch();
+      if (messages_.empty() && started_ == 0) owner_.restart_watch();
       messages_.push_back(std::move(operation));
     } else {
       calls_.push_back(std::move(operation));
@@ -170,7 +173,6 @@ void Driver::rest(BackOff& back_off) {
 template <typename IsEnough>
 void Driver::drive_until(IsEnough is_enough, BackOff back_off) {
   guard([&] {
-    owner_.restart_watch();
     while (!is_enough() && called_back_.empty()) {
       if (step()) {
         back_off.end();
@@ -235,6 +237,7 @@ void Driver::drop_all() {
   messages_.clear();
   pending_messages_.store(0);
   pending_.fetch_sub(calls_.size());
+  if (!calls_.empty()) has_failed_.store(true, std::memory_order_release);
   for (const std::shared_ptr<Operation>& operation : calls_) {
     if (operation->finish(owner_.error())) called_back_.push_back(operation);
   }
@@ -253,7 +256,7 @@ bool Driver::has_calls() {
 
 // Drives until it is enough, or sleeps while somebody else does; until `end` at most.
 template <typename IsEnough>
-void Driver::drive_or_wait(IsEnough is_enough, DriveLock::Wait wait, std::optional<TimePoint> end) {
+void Driver::drive_or_wait(IsEnough is_enough, std::optional<TimePoint> end) {
   // A wake-up may have been used by a driver that was no longer asleep.
   constexpr std::chrono::milliseconds kLooksAgain{10};
   const auto left = [&] {
@@ -261,7 +264,7 @@ void Driver::drive_or_wait(IsEnough is_enough, DriveLock::Wait wait, std::option
   };
   const auto is_over = [&] { return is_enough() || left().count() <= 0; };
   {
-    const DriveLock::Waiter waiter(lock_, wait);
+    const DriveLock::Waiter waiter(lock_);
     while (!is_over()) {
       if (lock_.try_take()) {
         drive_until(is_over, executor_.back_off());
@@ -275,13 +278,22 @@ void Driver::drive_or_wait(IsEnough is_enough, DriveLock::Wait wait, std::option
   if (pending() > 0) wake();
 }
 
+// No longer than the timeout without a move.
+template <typename IsEnough>
+void Driver::wait_until(IsEnough is_enough) {
+  const Patience::Waiter waiter(patience_);
+  drive_or_wait(is_enough);
+}
+
 void Driver::wait(Operation& operation) {
-  if (!operation.is_over()) drive_or_wait([&] { return operation.is_over(); }, DriveLock::Wait::timed);
+  if (!operation.is_over()) wait_until([&] { return operation.is_over(); });
   if (operation.error()) throw Error(*operation.error());
 }
 
 bool Driver::poke(Operation& operation) {
-  if (!operation.is_over() && lock_.try_take()) {
+  if (operation.is_over()) return true;
+  patience_.asked();
+  if (lock_.try_take()) {
     guard([&] {
       while (!operation.is_over() && step()) continue;
       if (!operation.is_over()) owner_.waiting_for(executor_.waiting_for());
@@ -299,9 +311,12 @@ bool Driver::test(Operation& operation) {
 
 bool Driver::wait_for(Operation& operation, std::chrono::milliseconds at_most) {
   if (!operation.is_over()) {
-    drive_or_wait([&] { return operation.is_over(); }, DriveLock::Wait::patient, time_.now() + at_most);
+    drive_or_wait([&] { return operation.is_over(); }, time_.now() + at_most);
   }
-  if (!operation.is_over()) return false;
+  if (!operation.is_over()) {
+    patience_.asked();
+    return false;
+  }
   if (operation.error()) throw Error(*operation.error());
   return true;
 }
@@ -312,23 +327,23 @@ size_t Driver::wait_for_any(std::span<Operation* const> operations) {
                         [](const Operation* operation) { return operation == nullptr || operation->is_over(); });
   };
   if (first_over() == operations.end()) {
-    drive_or_wait([&] { return first_over() != operations.end(); }, DriveLock::Wait::patient);
+    wait_until([&] { return first_over() != operations.end(); });
   }
   return static_cast<size_t>(first_over() - operations.begin());
 }
 
 void Driver::wait_for_all() {
-  drive_or_wait([&] { return pending_.load() == 0; }, DriveLock::Wait::patient);
+  wait_until([&] { return pending_.load() == 0; });
+  if (has_failed()) throw Error(owner_.error());
 }
 
 void Driver::wait_for_calls(std::chrono::milliseconds at_most) {
-  drive_or_wait([&] { return pending_.load() <= pending_messages_.load(); }, DriveLock::Wait::patient,
-                time_.now() + at_most);
+  drive_or_wait([&] { return pending_.load() <= pending_messages_.load(); }, time_.now() + at_most);
 }
 
 // Once whoever drives has given the lock back, which it does soon after the communicator has failed.
 void Driver::take() {
-  const DriveLock::Waiter waiter(lock_, DriveLock::Wait::patient);
+  const DriveLock::Waiter waiter(lock_);
   while (!lock_.try_take()) {
     executor_.wake();
     lock_.sleep([] { return false; }, std::chrono::milliseconds(10));

@@ -25,6 +25,7 @@
 #include "banyan/run/call/call.h"
 #include "banyan/run/communicator/drive_lock.h"
 #include "banyan/run/communicator/operation.h"
+#include "banyan/run/communicator/patience.h"
 #include "banyan/run/communicator/progress_threads.h"
 #include "banyan/run/execute/executor.h"
 #include "banyan/run/system/back_off.h"
@@ -46,7 +47,7 @@ class Driver : private ProgressThreads::Work {
     virtual void end_oldest(OperationState state) = 0;
     // A message between two ranks is done.
     virtual void end_message(const Call& message) = 0;
-    // From now on a time without a move counts.
+    // What is waited for begins now.
     virtual void restart_watch() = 0;
     // The error to fail with: what is known elsewhere of the cause of this one.
     virtual Error cause_of(const Error& error) = 0;
@@ -58,7 +59,8 @@ class Driver : private ProgressThreads::Work {
     virtual std::shared_ptr<void> keep() = 0;
   };
 
-  Driver(Executor& executor, Owner& owner, const TimeSource& time, Progress progress);
+  // All outlive it. What waits says so to `patience`.
+  Driver(Executor& executor, Owner& owner, const TimeSource& time, Patience& patience, Progress progress);
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
@@ -74,7 +76,7 @@ class Driver : private ProgressThreads::Work {
   bool wait_for(Operation& operation, std::chrono::milliseconds at_most);
   // Waits until one of them is over, and returns which. All are of this driver; nulls are over.
   size_t wait_for_any(std::span<Operation* const> operations);
-  // Until nothing is under way.
+  // Until nothing is under way. Throws the error of an operation that has ended with one, now or before.
   void wait_for_all();
   // Until no call for all ranks is under way, or for so long.
   void wait_for_calls(std::chrono::milliseconds at_most);
@@ -86,7 +88,8 @@ class Driver : private ProgressThreads::Work {
   void attend();
 
   bool is_busy() const { return lock_.is_taken() || pending_.load(std::memory_order_acquire) > 0; }
-  bool has_timed_waiters() const { return lock_.has_timed_waiters(); }
+  // Whether an operation has ended with an error.
+  bool has_failed() const { return has_failed_.load(std::memory_order_acquire); }
   // The shortest timeout of the messages under way, `usual` for those that name none. By the thread that drives.
   std::chrono::milliseconds message_timeout(std::chrono::milliseconds usual) const;
 
@@ -115,7 +118,9 @@ class Driver : private ProgressThreads::Work {
   template <typename IsEnough>
   void drive_until(IsEnough is_enough, BackOff back_off);
   template <typename IsEnough>
-  void drive_or_wait(IsEnough is_enough, DriveLock::Wait wait, std::optional<TimePoint> end = {});
+  void drive_or_wait(IsEnough is_enough, std::optional<TimePoint> end = {});
+  template <typename IsEnough>
+  void wait_until(IsEnough is_enough);
   void take();
   bool step();
   void take_started();
@@ -133,6 +138,7 @@ class Driver : private ProgressThreads::Work {
   Executor& executor_;
   Owner& owner_;
   const TimeSource& time_;
+  Patience& patience_;
   const Progress progress_;
   DriveLock lock_;
   ProgressThreads threads_;
@@ -140,6 +146,7 @@ class Driver : private ProgressThreads::Work {
   std::atomic<size_t> pending_{0};                // operations that were started and are not over
   std::atomic<size_t> pending_messages_{0};       // those between two
   std::atomic<uint64_t> begun_{0};                // operations in all
+  std::atomic<bool> has_failed_{false};           // one of them
   std::mutex mutex_;                              // protects queue_
   std::deque<std::shared_ptr<Operation>> queue_;  // started, and not taken by who drives
 

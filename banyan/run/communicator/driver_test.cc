@@ -105,10 +105,11 @@ class FakeExecutor : public Executor, public PlanReviser {
 // What a communicator does around its operations, as little as possible.
 class FakeOwner : public Driver::Owner, public std::enable_shared_from_this<FakeOwner> {
  public:
-  explicit FakeOwner(Progress progress) : driver(executor, *this, SteadyTime::instance(), progress) {}
+  explicit FakeOwner(Progress progress) : driver(executor, *this, AwakeTime::instance(), patience, progress) {}
   ~FakeOwner() override = default;
 
   FakeExecutor executor;
+  Patience patience;
   Driver driver;
   std::function<void()> on_cause = [] {};  // may throw
 

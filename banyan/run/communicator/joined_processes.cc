@@ -21,7 +21,7 @@
 namespace banyan::run {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = AwakeClock;
 
 constexpr std::chrono::milliseconds kGoodBye{500};
 // Of the extras of a card.

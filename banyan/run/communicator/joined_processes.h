@@ -73,7 +73,7 @@ class JoinedProcesses {
   // called by all of them, with the same list and the same `key`, which is used once. Throws Error{timed_out} naming
   // who has not come, Error{peer_lost} when one dies meanwhile, Error{io}.
   std::unique_ptr<HostGroup> meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
-                                          std::chrono::steady_clock::time_point deadline) const;
+                                          AwakeClock::time_point deadline) const;
 
  private:
   bool are_cores_short() const;

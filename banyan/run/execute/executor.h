@@ -75,6 +75,9 @@ class ProgressView : public ExecutorPart {
  public:
   // Grows whenever something moves.
   virtual uint64_t steps() const = 0;
+  // Grows whenever something comes nearer to its end, by which waiting is timed. What is done again after plans were
+  // revised does not count before it has come farther than before.
+  virtual uint64_t progress() const { return steps(); }
   // A rank that this rank waits for, after nothing moved.
   virtual uint32_t waiting_for() const = 0;
   // Whether the work in flight can end without this rank, which has left: when only receives from any rank wait for it.

@@ -90,7 +90,19 @@ bool NetExecutor::advance() {
   flights_.pop_front();
   rounds_in_vain_ = 0;
   ++steps_;
+  note_end();
   return true;
+}
+
+void NetExecutor::note_end() {
+  ended_calls_ = progress() + 1;
+  farthest_ = 0;
+  round_begin_ = engine_.steps();
+}
+
+void NetExecutor::note_round() {
+  farthest_ = std::max(farthest_, engine_.steps() - round_begin_);
+  round_begin_ = engine_.steps();
 }
 
 // False when nothing could be moved.
@@ -144,6 +156,7 @@ uint64_t NetExecutor::start_message(const Call& call) {
 bool NetExecutor::advance_messages(std::vector<MessageDone>& done) {
   const bool moved = messages_.advance(ended_);
   steps_ += moved ? 1 : 0;
+  ended_calls_ += moved ? 1 : 0;
   for (const MessageEnd& end : ended_) done.push_back({.ticket = end.ticket, .peer = end.peer});
   ended_.clear();
   return moved;
@@ -248,6 +261,7 @@ void NetExecutor::count_vain_rounds(const RevisionDecision& decision) {
 
 void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& update) {
   count_vain_rounds(decision);
+  note_round();
   // All have stopped by now: nobody uses these connections any more.
   for (const LaneHealth& lane : health()) {
     if (lane.lane != NetPlans::kMessageLane) lanes_->drop(transport_->channel(lane.peer, lane.lane));

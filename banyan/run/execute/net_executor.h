@@ -5,6 +5,7 @@
 // operator.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -50,6 +51,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   uint32_t waiting_for() const override;
   bool can_do_without(uint32_t rank) const override { return flights_.empty() && messages_.can_do_without(rank); }
   uint64_t steps() const override { return steps_ + engine_.steps(); }
+  uint64_t progress() const override { return ended_calls_ + std::max(farthest_, engine_.steps() - round_begin_); }
   void propose(const FabricUpdate& wish) override;
   uint32_t generation() const override { return adopted_.load(std::memory_order_acquire); }
   SentBytes sent_bytes() const override { return transport_->sent_bytes(); }
@@ -85,6 +87,8 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   void stop_for(uint32_t generation);
   RevisionReport report(uint32_t generation);
   bool go_on_revising();
+  void note_end();
+  void note_round();
   void restart(const RevisionDecision& decision, const FabricUpdate& update);
   void count_vain_rounds(const RevisionDecision& decision);
   void tell_people(const FabricUpdate& update, bool is_reroute) const;
@@ -100,7 +104,10 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   Engine engine_;
   std::deque<Flight> flights_;      // the oldest first
   uint64_t begun_ = 0, steps_ = 0;  // calls, and moves beside those of the engine
-  std::vector<MessageEnd> ended_;   // messages, just now
+  // Progress: calls and messages that ended, with the steps of the engine that they took; those that the engine had
+  // made when the present round of plans began; the most that a round has made since a call ended.
+  uint64_t ended_calls_ = 0, round_begin_ = 0, farthest_ = 0;
+  std::vector<MessageEnd> ended_;  // messages, just now
 
   RevisionTalk talk_;
   std::vector<Engine::Suspended> suspended_;

@@ -1,4 +1,6 @@
 // Deadline: a moment, and how long it was from the beginning, which is what a person wants to read when it has passed.
+//
+// By the time in which this process ran (AwakeTime): who waits for it looks again every AwakeTime::kLongestSleep.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +9,13 @@
 #include <string>
 
 #include "banyan/base/words.h"
+#include "banyan/run/system/awake_time.h"
 
 namespace banyan::run {
 
 class Deadline {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = AwakeClock;
 
   static Deadline after(std::chrono::milliseconds whole) {
     // Such that no sum overflows.
@@ -27,8 +30,8 @@ class Deadline {
   std::chrono::milliseconds left() const {
     return std::max(std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()), std::chrono::milliseconds(0));
   }
-  // For poll(2).
-  int left_for_poll() const { return static_cast<int>(std::min<int64_t>(left().count(), INT32_MAX)); }
+  // For poll(2) and other sleeps, after which one looks again.
+  std::chrono::milliseconds next_sleep() const { return run::next_sleep(at_); }
   // The same beginning, but `more` later.
   Deadline later(std::chrono::milliseconds more) const { return Deadline(at_ + more, whole_); }
   // "30 s", "1500 ms": the whole time.

@@ -18,6 +18,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/join/reminder.h"
 #include "banyan/run/join/secret.h"
+#include "banyan/run/join/wire.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -28,8 +29,9 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kMeeting = "meeting-";
-// A visitor that waits looks for its host so often.
+// A visitor that waits looks for its host so often, and the host for the wills of those who have ended.
 constexpr milliseconds kHostCheck{100};
+constexpr std::string_view kWill = "w.";
 
 // Pauses that grow, but not beyond the deadline.
 class Pauses {
@@ -233,6 +235,7 @@ bool FileStore::enter() {
 FileStore::~FileStore() {
   if (getpid() != owner_) return;  // locks and files are the owner's
   if (!is_host_) {
+    if (will_file_.is_open()) unlock(will_file_);
     if (visitors_file_.is_open()) unlock(visitors_file_);
     return;
   }
@@ -307,10 +310,41 @@ std::string FileStore::get(const std::string& key, const Deadline& deadline) {
     look_anew(meeting_);
     if (std::optional<std::string> value = read_value(key)) return *std::move(value);
     if (Deadline::Clock::now() - checked > kHostCheck) {
-      check_host();
+      is_host_ ? carry_out_wills(deadline) : check_host();
       checked = Deadline::Clock::now();
     }
     if (!pauses.pause()) throw Error(ErrorCode::timed_out, "no answer within " + deadline.text(), place_);
+  }
+}
+
+void FileStore::leave_will(const LastWill& will, const Deadline& /*never waits*/) {
+  const std::string name = path(std::string(kWill) + Secret::random().key().substr(0, 16));
+  const std::string hidden = name + ".new";  // until it is locked
+  will_file_ = make_file(hidden);
+  write_all(will_file_, WireWriter().text(will.counter).text(will.key).text(will.value).take(), hidden);
+  const bool is_ours = try_lock(will_file_, LOCK_EX, hidden);
+  CHECK(is_ours) << hidden << " is known to nobody else";
+  if (rename(hidden.c_str(), name.c_str()) != 0) throw errno == ENOENT ? gone() : system_error("cannot make " + name);
+}
+
+// Whose lock is free has ended, or given up.
+void FileStore::carry_out_wills(const Deadline& deadline) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(meeting_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kWill) || name.ends_with(".new")) continue;
+    const FileDescriptor file = open_file(entry.path().string(), O_RDWR);
+    if (!file.is_open() || !try_lock(file, LOCK_EX, entry.path().string())) continue;
+    unlink(entry.path().c_str());
+    try {
+      const std::string text = read_all(file, entry.path().string());
+      WireReader reader(text);
+      const std::string counter = reader.text(), key = reader.text(), value = reader.text();
+      if (add(counter, 1, deadline) == 1) set(key, value, deadline);
+    } catch (const Error& error) {  // whoever may write to the folder belongs to the job, but this is nonsense
+      if (error.code() != ErrorCode::invalid_input) throw;
+    }
+    unlock(file);
   }
 }
 

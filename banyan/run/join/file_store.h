@@ -11,6 +11,7 @@
 //                           visitors    locked (shared) by every visitor
 //                           v.<key>     a value
 //                           l.<key>     locked while a counter changes
+//                           w.<16 hex>  a last will, locked by the process that left it as long as it lives
 //
 // The file system must have locks: local ones, NFS, Lustre (mounted with -o flock) have. Secrets are not asked for: who
 // may write to the folder belongs to the job. It must therefore belong to this user, or root, and not be writable to
@@ -50,6 +51,7 @@ class FileStore : public Store {
   std::string get(const std::string& key, const Deadline& deadline) override;
   std::optional<std::string> try_get(const std::string& key, const Deadline& deadline) override;
   int64_t add(const std::string& key, int64_t delta, const Deadline& deadline) override;
+  void leave_will(const LastWill& will, const Deadline& deadline) override;
   const std::string& place() const override { return place_; }
 
   bool is_host() const { return is_host_; }
@@ -63,6 +65,7 @@ class FileStore : public Store {
   std::optional<std::string> read_value(const std::string& key);
   void write_value(const std::string& name, const std::string& value);
   void check_host() const;
+  void carry_out_wills(const Deadline& deadline);
   std::string path(const std::string& name) const { return meeting_ + "/" + name; }
   Error gone() const;
 
@@ -70,7 +73,7 @@ class FileStore : public Store {
   std::string meeting_;  // the subfolder
   bool is_host_ = false, made_folder_ = false;
   pid_t owner_;
-  FileDescriptor host_file_, visitors_file_;
+  FileDescriptor host_file_, visitors_file_, will_file_;
 };
 
 }  // namespace banyan::run

@@ -24,7 +24,8 @@ constexpr std::chrono::milliseconds kGrace{2000};
 //   came          counts those with a card; the last one has everything to write the verdict, and so has anybody when
 //                 something is wrong or it is too late
 //   closed        counts those who would write the verdict: the first does
-//   verdict       the cards of all, or the error that all throw
+//   verdict       the cards of all, or the error that all throw; also the last will of each, so that all learn who has
+//                 ended while others had still to come
 class Meeting {
  public:
   Meeting(Store& store, const EndpointRecord& own, uint32_t size, const Deadline& deadline, const std::string& prefix)
@@ -32,6 +33,7 @@ class Meeting {
 
   std::vector<EndpointRecord> hold() {
     try {
+      leave_will();
       compare_terms();
       take_seat();
       if (add("came") == size_) close(roster());
@@ -49,8 +51,10 @@ class Meeting {
     return "rank " + std::to_string(card.rank) + " (" + card.described() + ")";
   }
 
+  void leave_will();
   void compare_terms();
   void take_seat();
+  std::string await(const std::string& name);
   std::string await_verdict();
   void remind(Reminder& reminder);
   std::vector<EndpointRecord> decide_late();
@@ -79,11 +83,34 @@ class Meeting {
   bool is_verdict_ = false;  // the error that is thrown is known to all
 };
 
+void Meeting::leave_will() {
+  const Error gone(ErrorCode::peer_lost,
+                   who(own_) + " has ended, or given up, before all had come to " + store_.place());
+  store_.leave_will({.counter = key("closed"),
+                     .key = key("verdict"),
+                     .value = failure(gone).dump(-1, ' ', false, Json::error_handler_t::replace),
+                     .process = own_.member},
+                    deadline_);
+}
+
+// Another rank is to write it, and may have ended before.
+std::string Meeting::await(const std::string& name) {
+  constexpr std::chrono::milliseconds kLookAfter{250};
+  while (true) {
+    try {
+      return store_.get(key(name), Deadline::after(std::min(deadline_.left(), kLookAfter)));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::timed_out || deadline_.has_passed()) throw;
+    }
+    if (const auto verdict = store_.try_get(key("verdict"), deadline_)) cards_of(*verdict);
+  }
+}
+
 void Meeting::compare_terms() {
   const Json own = {{"size", size_}, {"version", EndpointRecord::kVersion}, {"who", who(own_)}};
   const int64_t here = add("here");
   if (here == 1) store_.set(key("terms"), own.dump(-1, ' ', false, Json::error_handler_t::replace), deadline_);
-  const std::string terms = store_.get(key("terms"), deadline_);
+  const std::string terms = await("terms");
   uint32_t size = 0, version = 0;
   std::string first;
   try {
@@ -112,7 +139,7 @@ void Meeting::take_seat() {
     store_.set(key("card-" + rank), own_.encode(), deadline_);
     return;
   }
-  const EndpointRecord other = EndpointRecord::decode(store_.get(key("card-" + rank), deadline_));
+  const EndpointRecord other = EndpointRecord::decode(await("card-" + rank));
   refuse(Error(ErrorCode::mismatch, "rank " + rank + " has come to " + store_.place() + " twice: " + other.described() +
                                         " and " + own_.described()));
 }
@@ -170,9 +197,9 @@ std::vector<EndpointRecord> Meeting::cards_of(const std::string& verdict) {
   try {
     const Json object = Json::parse(verdict);
     if (object.contains("error")) {
-      const int code = object.at("error").at("code").get<int>();
-      throw Error(code == static_cast<int>(ErrorCode::timed_out) ? ErrorCode::timed_out : ErrorCode::mismatch,
-                  object.at("error").at("message").get<std::string>());
+      const auto code = static_cast<ErrorCode>(object.at("error").at("code").get<int>());
+      const bool is_known = code == ErrorCode::timed_out || code == ErrorCode::peer_lost;
+      throw Error(is_known ? code : ErrorCode::mismatch, object.at("error").at("message").get<std::string>());
     }
     for (const Json& card : object.at("cards"))
       cards.push_back(EndpointRecord::decode(card.get_ref<const std::string&>()));

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "banyan/run/join/socket_address.h"
+#include "banyan/run/system/awake_time.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -65,7 +66,13 @@ std::vector<std::string> addresses_of(const std::string& host) {
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* first = nullptr;
-  const int rc = getaddrinfo(host.c_str(), nullptr, &hints, &first);
+  hints.ai_flags = AI_NUMERICHOST;
+  int rc = getaddrinfo(host.c_str(), nullptr, &hints, &first);
+  if (rc == EAI_NONAME) {
+    const AwakeTicks ticks;  // name servers may take their time, which counts
+    hints.ai_flags = 0;
+    rc = getaddrinfo(host.c_str(), nullptr, &hints, &first);
+  }
   if (rc != 0) {
     throw Error(ErrorCode::not_found, "the host '" + host + "' is not known: " +
                                           (rc == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(rc)));

@@ -19,7 +19,7 @@
 namespace banyan::run {
 namespace {
 
-constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{2000}, kPortPatience{1000};
+constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{2000}, kLatecomersOfDead{500}, kPortPatience{1000};
 
 // All addresses, in whichever family this machine has.
 Listener listen_everywhere(uint16_t port) {
@@ -214,8 +214,9 @@ std::vector<EndpointRecord> Rendezvous::meet(const EndpointRecord& own, uint32_t
   try {
     cards = banyan::run::meet(*store_, own, size, deadline);
   } catch (const Error& error) {
-    if (is_host() && error.code() == ErrorCode::mismatch) {
-      await_latecomers(*store_, Deadline::after(std::min(deadline.left(), kLatecomers)));
+    if (is_host() && (error.code() == ErrorCode::mismatch || error.code() == ErrorCode::peer_lost)) {
+      const auto patience = error.code() == ErrorCode::mismatch ? kLatecomers : kLatecomersOfDead;
+      await_latecomers(*store_, Deadline::after(std::min(deadline.left(), patience)));
     }
     const Acceptor::Refusals refusals = server_ == nullptr ? Acceptor::Refusals{} : server_->refusals();
     if (refusals.last.empty()) throw;

@@ -2,7 +2,7 @@
 //
 // They agree on a place before they are started: a url, from their launcher (environment.h) or by an id that one of
 // them made (UniqueId). Each brings a EndpointRecord; when all have come, everybody has the cards of all. Who comes
-// late, or twice, is named to all of them.
+// late, or twice, or dies meanwhile, is named to all of them.
 //
 //   const Place place = Place::parse(invitation->url);
 //   Rendezvous rendezvous(place, Secret::from_environment(), {.rank = invitation->rank, .job = invitation->job},
@@ -46,7 +46,8 @@ std::vector<std::string> given_addresses();
 // Tells all of `size` processes about each other. Keys begin with `prefix`, so that there may be several meetings in
 // one store. All throw the same Error when it fails: timed_out, "ranks 3, 5, 6, 7 have not come to tcp://node0:29501
 // within 30 s"; mismatch, naming both, when two processes have the same rank or see another number of ranks, or when a
-// card has another version. By rank. Of size 1 to 2^24.
+// card has another version; peer_lost, "rank 2 (process 4711 on node7) has ended, ...", within a second after one has
+// that was here (not through the store of torchrun, which cannot tell). By rank. Of size 1 to 2^24.
 std::vector<EndpointRecord> meet(Store& store, const EndpointRecord& own, uint32_t size, const Deadline& deadline,
                                  const std::string& prefix = "");
 
@@ -83,9 +84,9 @@ class Rendezvous {
   // Where to listen for that: the loopback, the one address, or all ("0.0.0.0", "::").
   std::string listening_address() const;
 
-  // See above. The host of a meeting that failed before the deadline waits up to two seconds for those who are still to
-  // come, so that they learn why. Besides, Error{mismatch} when they are on several machines without a secret. The
-  // message of a deadline says who called and was not let in.
+  // See above. The host of a meeting that failed early waits up to two seconds (half a second when a process has ended)
+  // for those still to come, so that they learn why. Besides, Error{mismatch} when they are on several machines without
+  // a secret. The message of a deadline says who called and was not let in.
   std::vector<EndpointRecord> meet(const EndpointRecord& own, uint32_t size, const Deadline& deadline);
 
  private:

@@ -10,8 +10,16 @@
 #include <string>
 
 #include "banyan/run/join/deadline.h"
+#include "banyan/run/join/world.h"
 
 namespace banyan::run {
+
+// What is done for a process that ends before its time, or gives up: where nobody has added to `counter` yet, one is
+// added, and `value` is written under `key`.
+struct LastWill {
+  std::string counter, key, value;
+  Member process;
+};
 
 // All functions throw Error{timed_out} at the deadline, Error{peer_lost} when the host is gone, Error{io}; and
 // Error{invalid_input} when the store is full. One thread at a time.
@@ -34,6 +42,10 @@ class Store {
   // Adds to the number under this key, none being 0, at once for all, and returns what it is now. As a text it is
   // decimal. Throws Error{invalid_input} when the value is no number of 64 bits, or would be none.
   virtual int64_t add(const std::string& key, int64_t delta, const Deadline& deadline) = 0;
+
+  // Is carried out within a second after this process has ended or has given the store up, as long as the host lives. A
+  // connection that breaks is not yet an end. One for each process. Does nothing in a store that cannot tell: torch's.
+  virtual void leave_will(const LastWill& /*will*/, const Deadline& /*deadline*/) {}
 
   // "tcp://node7:29501", for messages.
   virtual const std::string& place() const = 0;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -13,9 +14,21 @@
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/store_table.h"
+#include "banyan/run/join/wire.h"
+#include "banyan/run/system/process_watch.h"
 
 namespace banyan::run {
+namespace {
+
+// The client of the table for what the server does itself.
+constexpr uint64_t kSelf = UINT64_MAX;
+// How long a process is waited for that has hung up, or whose connection has broken; and a process of this host, which
+// lives as the kernel says.
+constexpr std::chrono::milliseconds kAbsence{600}, kAbsenceOfLiving{5000}, kLookAfter{20};
+
+}  // namespace
 
 class StoreServer::Impl {
  public:
@@ -38,6 +51,18 @@ class StoreServer::Impl {
     bool is_sending = false;
     uint32_t watched_for = EPOLLIN;
     bool is_leaving = false;  // it is hung up on when all is sent
+    std::string name;         // once it has said it
+    std::string why_gone;     // errno of its connection, in words; empty where it hung up itself
+  };
+  // A process that visits, maybe by several connections one after the other.
+  struct Guest {
+    std::optional<uint64_t> visitor;
+    uint32_t answered = 0;      // number of the last request
+    StoreTable::Reply reply{};  // to that
+    std::optional<LastWill> will;
+    bool has_hung_up = false;  // itself, rather than that its connection broke
+    std::optional<Deadline> end;
+    std::optional<Timers::Timer> look;
   };
 
   std::optional<std::string> admit(const Greeting& greeting, FileDescriptor& socket);
@@ -50,6 +75,14 @@ class StoreServer::Impl {
   void reply(uint64_t number, StoreTable::Reply reply);
   void drop(uint64_t number);
   void tell_when_empty();
+  // True when the request is none of the table's.
+  bool is_for_guest(uint64_t number, const std::string& frame);
+  void call(uint64_t number, WireReader& reader);
+  void leave_will(Guest& guest, WireReader& reader);
+  void answer(uint64_t number, uint32_t request, StoreOutcome outcome);
+  void miss(const std::string& name);
+  bool is_over(const Guest& guest) const;
+  void carry_out(const LastWill& will);
 
   const Options options_;
   const uint16_t port_;
@@ -58,6 +91,9 @@ class StoreServer::Impl {
   StoreTable table_;
   std::unordered_map<uint64_t, Visitor> visitors_;
   uint64_t next_visitor_ = 0;
+  std::unordered_map<std::string, Guest> guests_;  // by name
+  const std::string host_id_ = own_host_id();
+  std::string own_answer_;                     // of the table, to a request of the server itself
   std::shared_ptr<std::promise<void>> empty_;  // asked for by finish(), which may have given up since
   mutable std::mutex mutex_;                   // protects what follows, while it lives and when it ends
   std::unique_ptr<Acceptor> acceptor_;
@@ -93,10 +129,14 @@ bool StoreServer::Impl::finish(const Deadline& deadline) {
     const std::lock_guard lock(mutex_);
     if (acceptor_ != nullptr) refusals_ = acceptor_->refusals();
     acceptor_.reset();
+    for (const auto& [name, guest] : guests_) {  // they may go now
+      if (guest.look) reactor_.cancel(*guest.look);
+    }
+    guests_.clear();
     empty_ = empty;
     tell_when_empty();
   });
-  return done.wait_until(deadline.at()) == std::future_status::ready;
+  return is_ready_before(done, deadline.at());
 }
 
 Acceptor::Refusals StoreServer::Impl::refusals() const {
@@ -136,8 +176,9 @@ void StoreServer::Impl::serve(uint64_t number, uint32_t events) {
 bool StoreServer::Impl::receive(uint64_t number, Visitor& visitor) {
   std::array<char, 64 * 1024> buffer;
   const ssize_t count = recv(visitor.socket.get(), buffer.data(), buffer.size(), 0);
-  if (count < 0) return errno == EAGAIN || errno == EINTR;
-  if (count == 0) return false;
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (count < 0) visitor.why_gone = std::strerror(errno);
+  if (count <= 0) return false;
   visitor.requests.append({buffer.data(), static_cast<size_t>(count)});
   table_.forget(number);  // it says something new, or has begun to
   return true;
@@ -154,7 +195,7 @@ void StoreServer::Impl::answer_requests(uint64_t number) {
       if (visitor.is_leaving) return drop(number);
       const std::optional<std::string> frame = visitor.requests.next();
       if (!frame) return watch_for(visitor, EPOLLIN);
-      table_.request(number, *frame);
+      if (!is_for_guest(number, *frame)) table_.request(number, *frame);
     }
   } catch (const Error&) {  // a member of the job that speaks nonsense; it will say so itself when we hang up
     drop(number);
@@ -162,9 +203,17 @@ void StoreServer::Impl::answer_requests(uint64_t number) {
 }
 
 void StoreServer::Impl::reply(uint64_t number, StoreTable::Reply reply) {
+  if (number == kSelf) {
+    own_answer_ = reply.value == nullptr ? "" : *reply.value;
+    return;
+  }
   const auto found = visitors_.find(number);
   if (found == visitors_.end()) return;
   Visitor& visitor = found->second;
+  if (const auto guest = guests_.find(visitor.name); guest != guests_.end()) {
+    guest->second.answered = WireReader(std::string_view(reply.head).substr(FrameReader::kHead)).number<uint32_t>();
+    guest->second.reply = reply;
+  }
   visitor.reply = std::move(reply);
   visitor.sent = 0;
   visitor.is_sending = true;
@@ -208,9 +257,106 @@ void StoreServer::Impl::drop(uint64_t number) {
   const auto found = visitors_.find(number);
   if (found == visitors_.end()) return;
   reactor_.forget(found->second.socket.get());
+  const Visitor gone = std::move(found->second);
   visitors_.erase(found);
   table_.forget(number);
+  if (const auto guest = guests_.find(gone.name); guest != guests_.end() && guest->second.visitor == number) {
+    guest->second.visitor.reset();
+    guest->second.has_hung_up = gone.why_gone.empty();
+    guest->second.end = Deadline::after(kAbsence);
+    miss(gone.name);
+  }
   tell_when_empty();
+}
+
+// ---- Processes that visit ----
+
+bool StoreServer::Impl::is_for_guest(uint64_t number, const std::string& frame) {
+  WireReader reader(frame);
+  const uint32_t request = reader.number<uint32_t>();
+  const auto verb = static_cast<StoreVerb>(reader.number<uint8_t>());
+  if (verb == StoreVerb::call) {
+    call(number, reader);
+    return true;
+  }
+  const auto found = guests_.find(visitors_.at(number).name);
+  if (found == guests_.end()) return false;
+  Guest& guest = found->second;
+  if (request == guest.answered && !guest.reply.head.empty()) {  // the reply was lost with the last connection
+    reply(number, StoreTable::Reply(guest.reply));
+    return true;
+  }
+  if (verb != StoreVerb::will) return false;
+  leave_will(guest, reader);
+  answer(number, request, StoreOutcome::done);
+  return true;
+}
+
+void StoreServer::Impl::call(uint64_t number, WireReader& reader) {
+  const std::string name = reader.text();
+  const bool is_known = reader.number<uint8_t>() != 0;
+  reader.end();
+  const auto found = guests_.find(name);
+  const bool is_stranger = is_known && found == guests_.end();  // this is not the host that it knew
+  if (name.empty() || is_stranger) return answer(number, 0, StoreOutcome::absent);
+  answer(number, 0, StoreOutcome::done);  // before it has a name: this is no reply to keep
+  Guest& guest = guests_[name];
+  if (guest.look) reactor_.cancel(*guest.look);
+  guest.look.reset();
+  const std::optional<uint64_t> before = std::exchange(guest.visitor, number);
+  visitors_.at(number).name = name;
+  if (before) drop(*before);  // half of a connection, whose other half has broken
+}
+
+void StoreServer::Impl::leave_will(Guest& guest, WireReader& reader) {
+  LastWill will;
+  will.counter = reader.text();
+  will.key = reader.text();
+  will.value = reader.text();
+  will.process.host_id = reader.text();
+  will.process.pid = static_cast<int32_t>(reader.number<uint32_t>());
+  will.process.start_time = reader.number<uint64_t>();
+  reader.end();
+  const auto is_key = [](const std::string& key) { return !key.empty() && key.size() <= Store::kMaxKey; };
+  if (!is_key(will.counter) || !is_key(will.key)) throw Error(ErrorCode::invalid_input, "a will without keys");
+  guest.will = std::move(will);
+}
+
+void StoreServer::Impl::answer(uint64_t number, uint32_t request, StoreOutcome outcome) {
+  const std::string text = WireWriter().number(request).number(static_cast<uint8_t>(outcome)).take();
+  reply(number, {.head = frame_head(text.size()) + text, .value = nullptr});
+}
+
+// Looks again and again whether the process of a broken connection calls, until it is over with it.
+void StoreServer::Impl::miss(const std::string& name) {
+  Guest& guest = guests_.at(name);
+  guest.look.reset();
+  if (!is_over(guest)) {
+    guest.look = reactor_.after(kLookAfter, [this, name] { miss(name); });
+    return;
+  }
+  const std::optional<LastWill> will = std::move(guest.will);
+  guests_.erase(name);
+  if (will) carry_out(*will);
+}
+
+// A broken connection is no end. Of processes of this host the kernel knows; of others, that they do not call again.
+bool StoreServer::Impl::is_over(const Guest& guest) const {
+  const bool is_here = guest.will && guest.will->process.host_id == host_id_;
+  if (!is_here) return guest.end->has_passed();
+  if (has_ended(guest.will->process.pid, guest.will->process.start_time)) return true;
+  return guest.has_hung_up ? guest.end->has_passed() : guest.end->later(kAbsenceOfLiving).has_passed();
+}
+
+void StoreServer::Impl::carry_out(const LastWill& will) {
+  const auto request = [](StoreVerb verb, const std::string& key) {
+    return WireWriter().number(uint32_t{0}).number(static_cast<uint8_t>(verb)).text(key);
+  };
+  try {
+    table_.request(kSelf, request(StoreVerb::add, will.counter).number(uint64_t{1}).take());
+    if (own_answer_ == "1") table_.request(kSelf, request(StoreVerb::set, will.key).text(will.value).take());
+  } catch (const Error&) {  // it was no will that can be carried out
+  }
 }
 
 void StoreServer::Impl::tell_when_empty() {

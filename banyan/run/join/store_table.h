@@ -7,6 +7,11 @@
 //   wait     key                 -> done, value; when there is one, maybe much later
 //   try_get  key                 -> done, value; or absent
 //   add      key, delta (u64)    -> done, new value as decimal text
+//   call     name, again (u8)    -> done; or absent, when `again` is 1 and nobody of that name has called
+//   will     counter, key, value, host id, pid (u32), start time (u64)   -> done
+//
+// The last two are the StoreServer's, not the table's. A visitor whose connection has broken calls again by its name
+// and repeats the request that has no reply; one that was answered is not carried out twice.
 //
 // A reply has the number, an outcome, and the bytes of the value, or of a message when it failed.
 #pragma once
@@ -25,7 +30,7 @@
 
 namespace banyan::run {
 
-enum class StoreVerb : uint8_t { set, wait, try_get, add };
+enum class StoreVerb : uint8_t { set, wait, try_get, add, call, will };
 enum class StoreOutcome : uint8_t { done, absent, failed };
 
 // Cuts a stream of bytes into the contents of frames. Holds no more than has come.

@@ -37,7 +37,7 @@ Deadline earlier(const Deadline& deadline, milliseconds at_most) {
 bool wait_for(int fd, short events, const Deadline& deadline) {
   while (true) {
     pollfd polled{.fd = fd, .events = events, .revents = 0};
-    const int rc = poll(&polled, 1, deadline.left_for_poll());
+    const int rc = poll(&polled, 1, static_cast<int>(deadline.next_sleep().count()));
     if (rc > 0) return true;
     if (rc < 0 && errno != EINTR) throw system_error("cannot wait for a socket");
     if (deadline.has_passed()) return false;
@@ -68,32 +68,31 @@ bool is_connected_to_itself(const FileDescriptor& socket) {
 }  // namespace
 
 TcpStore::TcpStore(const Host& host, const Secret& secret, const std::string& job, const Deadline& deadline)
-    : place_(host.place) {
+    : host_(host), secret_(secret), job_(job), name_(Secret::random().key().substr(0, 16)) {
   milliseconds pause = kFirstPause;
   std::string why;
   Reminder reminder(deadline);
   while (true) {
-    const std::optional<std::string> failure = try_to_connect(host, secret, job, deadline);
-    if (!failure) return;
+    const std::optional<std::string> failure = try_to_connect(deadline);
+    if (!failure && introduce(false, deadline)) return;
     // An attempt that was cut short by the deadline says less than the one before.
-    if (why.empty() || !deadline.has_passed()) why = *failure;
+    if (why.empty() || !deadline.has_passed()) why = failure.value_or("it hung up");
     if (deadline.has_passed()) {
       throw Error(ErrorCode::timed_out,
-                  "rank 0 has not come to " + place_ + " within " + deadline.text() + " (" + why + ")");
+                  "rank 0 has not come to " + host_.place + " within " + deadline.text() + " (" + why + ")");
     }
-    if (reminder.is_due()) reminder.tell("rank 0 at " + place_ + " (" + why + ")");
+    if (reminder.is_due()) reminder.tell("rank 0 at " + host_.place + " (" + why + ")");
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(pause * 2, kLongestPause);
   }
 }
 
-std::optional<std::string> TcpStore::try_to_connect(const Host& host, const Secret& secret, const std::string& job,
-                                                    const Deadline& deadline) {
+std::optional<std::string> TcpStore::try_to_connect(const Deadline& deadline) {
   std::string why;
   try {
     // Asked every time: a host that comes late may get its name late, too.
-    for (const std::string& address : addresses_of(host.name)) {
-      const auto failure = try_address(SocketAddress::parse(address, host.port), secret, job, deadline);
+    for (const std::string& address : addresses_of(host_.name)) {
+      const auto failure = try_address(SocketAddress::parse(address, host_.port), deadline);
       if (!failure) return {};
       why += (why.empty() ? "" : "; ") + address + ": " + *failure;
     }
@@ -104,20 +103,19 @@ std::optional<std::string> TcpStore::try_to_connect(const Host& host, const Secr
   }
 }
 
-std::optional<std::string> TcpStore::try_address(const SocketAddress& address, const Secret& secret,
-                                                 const std::string& job, const Deadline& deadline) {
+std::optional<std::string> TcpStore::try_address(const SocketAddress& address, const Deadline& deadline) {
   const Deadline soon = earlier(deadline, kAttempt);
   FileDescriptor socket = make_tcp_socket(address.family());
   send_at_once(socket);
   if (const auto failure = connect_to(socket, address, soon)) return failure;
   if (is_connected_to_itself(socket)) return std::strerror(ECONNREFUSED);
-  Handshake handshake = Handshake::caller(std::move(socket), secret, {.purpose = "store", .payload = job});
+  Handshake handshake = Handshake::caller(std::move(socket), secret_, {.purpose = "store", .payload = job_});
   Handshake::State state;
   while ((state = handshake.advance()) == Handshake::State::wants_read || state == Handshake::State::wants_write) {
     if (!wait_for(handshake.fd(), state == Handshake::State::wants_read ? POLLIN : POLLOUT, soon)) return "no answer";
   }
   if (state == Handshake::State::refused) {
-    if (handshake.is_final()) throw Error(ErrorCode::mismatch, handshake.refusal(), place_);
+    if (handshake.is_final()) throw Error(ErrorCode::mismatch, handshake.refusal(), host_.place);
     return handshake.refusal();
   }
   socket_ = handshake.take_socket();
@@ -151,21 +149,85 @@ int64_t TcpStore::add(const std::string& key, int64_t delta, const Deadline& dea
   int64_t count = 0;
   const char* end = reply.value.data() + reply.value.size();
   const auto [rest, error] = std::from_chars(reply.value.data(), end, count);
-  if (error != std::errc() || rest != end) throw Error(ErrorCode::invalid_input, "answered no number", place_);
+  if (error != std::errc() || rest != end) throw Error(ErrorCode::invalid_input, "answered no number", host_.place);
   return count;
 }
+
+void TcpStore::leave_will(const LastWill& will, const Deadline& deadline) {
+  ask(StoreVerb::will, will.counter,
+      WireWriter()
+          .text(will.key)
+          .text(will.value)
+          .text(will.process.host_id)
+          .number(static_cast<uint32_t>(will.process.pid))
+          .number(will.process.start_time)
+          .take(),
+      deadline);
+}
+
+// ---- The conversation ----
 
 TcpStore::Reply TcpStore::ask(StoreVerb verb, const std::string& key, std::string_view rest, const Deadline& deadline) {
   CHECK(!key.empty() && key.size() <= kMaxKey) << "a key of " << key.size() << " bytes";
   const uint32_t number = ++last_number_;
-  std::string request =
+  const std::string request =
       WireWriter().number(number).number(static_cast<uint8_t>(verb)).text(key).take() + std::string(rest);
-  send_all(frame_head(request.size()) + request, deadline);
+  for (;;) {
+    try {
+      return converse(number, request, deadline);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::peer_lost) throw;
+      call_again(error, deadline);
+    }
+  }
+}
+
+TcpStore::Reply TcpStore::converse(uint32_t number, std::string_view request, const Deadline& deadline) {
+  send_all(frame_head(request.size()) + std::string(request), deadline);
   while (true) {
     Reply reply = receive(deadline);
     if (reply.number != number) continue;  // to an earlier request that was given up
-    if (reply.outcome == StoreOutcome::failed) throw Error(ErrorCode::invalid_input, reply.value, place_);
+    if (reply.outcome == StoreOutcome::failed) throw Error(ErrorCode::invalid_input, reply.value, host_.place);
     return reply;
+  }
+}
+
+bool TcpStore::introduce(bool again, const Deadline& deadline) {
+  constexpr uint32_t kNumber = 0;  // of no request
+  try {
+    const std::string request = WireWriter()
+                                    .number(kNumber)
+                                    .number(static_cast<uint8_t>(StoreVerb::call))
+                                    .text(name_)
+                                    .number(static_cast<uint8_t>(again))
+                                    .take();
+    return converse(kNumber, request, earlier(deadline, kAttempt)).outcome == StoreOutcome::done;
+  } catch (const Error& error) {
+    if (again || error.code() == ErrorCode::mismatch) throw;
+    return false;
+  }
+}
+
+void TcpStore::call_again(const Error& why, const Deadline& deadline) {
+  const Deadline patience = earlier(deadline, kCallsAgain);
+  std::string trouble;
+  for (milliseconds pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    try {
+      const std::optional<std::string> failure = try_to_connect(patience);
+      if (!failure) {
+        if (introduce(true, patience)) return;
+        throw Error(ErrorCode::peer_lost, "rank 0 is gone: another process hosts there now", host_.place);
+      }
+      trouble = *failure;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::peer_lost && error.code() != ErrorCode::timed_out) throw;
+      trouble = error.message();
+    }
+    if (patience.has_passed()) {
+      throw Error(ErrorCode::peer_lost, why.message() + ", and cannot be reached any more (" + trouble + ")",
+                  host_.place);
+    }
+    std::this_thread::sleep_for(pause);
   }
 }
 
@@ -177,10 +239,10 @@ void TcpStore::send_all(std::string_view bytes, const Deadline& deadline) {
     } else if (errno == EAGAIN) {
       if (!wait_for(socket_.get(), POLLOUT, deadline)) {
         socket_.reset();  // half a request is no beginning for another
-        throw Error(ErrorCode::timed_out, "took no request within " + deadline.text(), place_);
+        throw Error(ErrorCode::timed_out, "took no request within " + deadline.text(), host_.place);
       }
     } else if (errno != EINTR) {
-      throw Error(ErrorCode::peer_lost, std::string("rank 0 is gone: ") + std::strerror(errno), place_);
+      throw Error(ErrorCode::peer_lost, std::string("rank 0 is gone: ") + std::strerror(errno), host_.place);
     }
   }
 }
@@ -193,13 +255,13 @@ TcpStore::Reply TcpStore::receive(const Deadline& deadline) {
     if (count > 0) {
       replies_.append({buffer.data(), static_cast<size_t>(count)});
     } else if (count == 0) {
-      throw Error(ErrorCode::peer_lost, "rank 0 hung up", place_);
+      throw Error(ErrorCode::peer_lost, "rank 0 hung up", host_.place);
     } else if (errno == EAGAIN) {
       if (!wait_for(socket_.get(), POLLIN, deadline)) {
-        throw Error(ErrorCode::timed_out, "no answer within " + deadline.text(), place_);
+        throw Error(ErrorCode::timed_out, "no answer within " + deadline.text(), host_.place);
       }
     } else if (errno != EINTR) {
-      throw Error(ErrorCode::peer_lost, std::string("rank 0 is gone: ") + std::strerror(errno), place_);
+      throw Error(ErrorCode::peer_lost, std::string("rank 0 is gone: ") + std::strerror(errno), host_.place);
     }
   }
   WireReader reader(*frame);

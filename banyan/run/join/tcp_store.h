@@ -1,12 +1,17 @@
-// TcpStore: a visitor of a StoreServer, over one connection.
+// TcpStore: a visitor of a StoreServer, over one connection at a time.
+//
+// A connection that breaks is no end of the host: the visitor calls again for up to kCallsAgain, and goes on where it
+// was. Only then Error{peer_lost} says that rank 0 is gone.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "banyan/base/error.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/store.h"
@@ -23,6 +28,8 @@ class TcpStore : public Store {
     uint16_t port = 0;
   };
 
+  static constexpr std::chrono::milliseconds kCallsAgain{700};
+
   // Connects. The host may come later than its visitors: tries again until the deadline, and then throws
   // Error{timed_out}: "rank 0 has not come to tcp://node7:29501 within 30 s (10.1.2.3:29501: Connection refused)".
   // Who answers and is no store of ours, or has another secret, is an Error{mismatch} at once.
@@ -32,7 +39,8 @@ class TcpStore : public Store {
   std::string get(const std::string& key, const Deadline& deadline) override;
   std::optional<std::string> try_get(const std::string& key, const Deadline& deadline) override;
   int64_t add(const std::string& key, int64_t delta, const Deadline& deadline) override;
-  const std::string& place() const override { return place_; }
+  void leave_will(const LastWill& will, const Deadline& deadline) override;
+  const std::string& place() const override { return host_.place; }
   std::string own_address() const override;
 
  private:
@@ -43,16 +51,21 @@ class TcpStore : public Store {
   };
 
   // One attempt at every address of the host. Says why when it has failed.
-  std::optional<std::string> try_to_connect(const Host& host, const Secret& secret, const std::string& job,
-                                            const Deadline& deadline);
-  std::optional<std::string> try_address(const SocketAddress& address, const Secret& secret, const std::string& job,
-                                         const Deadline& deadline);
+  std::optional<std::string> try_to_connect(const Deadline& deadline);
+  std::optional<std::string> try_address(const SocketAddress& address, const Deadline& deadline);
+  // Says its name. False when it is to be known `again`, and is not.
+  bool introduce(bool again, const Deadline& deadline);
+  // After the connection has broken, `why`. Throws when the host does not answer any more.
+  void call_again(const Error& why, const Deadline& deadline);
   // What follows the key is the verb's. Throws what the host answers in vain.
   Reply ask(StoreVerb verb, const std::string& key, std::string_view rest, const Deadline& deadline);
+  Reply converse(uint32_t number, std::string_view request, const Deadline& deadline);
   void send_all(std::string_view bytes, const Deadline& deadline);
   Reply receive(const Deadline& deadline);
 
-  std::string place_;
+  const Host host_;
+  const Secret secret_;
+  const std::string job_, name_;  // the latter is used once in the world
   FileDescriptor socket_;
   FrameReader replies_;
   uint32_t last_number_ = 0;

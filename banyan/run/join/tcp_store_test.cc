@@ -2,8 +2,13 @@
 #include "banyan/run/join/tcp_store.h"
 
 #include <gmock/gmock.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <future>
 #include <memory>
 #include <string>
@@ -11,6 +16,7 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/free_port.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/socket_address.h"
@@ -178,6 +184,65 @@ TEST_F(StoreServerTest, FinishesWhenAllHaveGone) {
   leaving.join();
   const Error error = testing::thrown_by([&] { visit("j", kSecret, Deadline::after(milliseconds(10))); });
   EXPECT_THAT(error.what(), HasSubstr("Connection refused"));
+}
+
+// As a reset does: connect(2) to no address sends one.
+void reset_connections_to(uint16_t port) {
+  for (int fd = 3; fd < 256; ++fd) {
+    sockaddr_in peer{};
+    socklen_t size = sizeof peer;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0 || ntohs(peer.sin_port) != port) continue;
+    sockaddr nobody{};
+    nobody.sa_family = AF_UNSPEC;
+    connect(fd, &nobody, sizeof nobody);
+  }
+}
+
+TEST_F(StoreServerTest, CarriesOutEachRequestOnceThoughConnectionsBreak) {
+  constexpr int kResets = 40;
+  start();
+  const auto store = visit();
+  std::atomic<bool> is_over{false};
+  std::thread breaker([&] {
+    for (int i = 0; i < kResets; ++i) {
+      std::this_thread::sleep_for(milliseconds(5 + i % 7));
+      reset_connections_to(server_->port());
+    }
+    is_over = true;
+  });
+  int64_t count = 0;
+  while (!is_over) EXPECT_EQ(store->add("n", 1, kSoon), ++count);
+  breaker.join();
+  EXPECT_EQ(visit()->add("n", 0, kSoon), count);
+  EXPECT_GT(count, kResets);
+}
+
+TEST_F(StoreServerTest, CarriesOutTheLastWillOfAProcessThatIsKilled) {
+  start();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);
+    TcpStore store(host(), kSecret, "j", kSoon);
+    store.leave_will({.counter = "over", .key = "news", .value = "it has ended", .process = describe_self(1, {})},
+                     kSoon);
+    const char mark = '.';
+    if (write(ends[1], &mark, 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  char mark = 0;
+  EXPECT_EQ(read(ends[0], &mark, 1), 1);
+  const auto store = visit();
+  EXPECT_EQ(store->try_get("news", kSoon), std::nullopt);
+  kill(child, SIGKILL);
+  EXPECT_EQ(store->get("news", Deadline::after(std::chrono::seconds(20))), "it has ended");
+  EXPECT_EQ(store->add("over", 1, kSoon), 2);
+  int status = 0;
+  waitpid(child, &status, 0);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(TcpStore, WaitsForAHostThatComesLate) {

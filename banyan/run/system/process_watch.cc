@@ -1,5 +1,6 @@
 #include "banyan/run/system/process_watch.h"
 
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,6 +26,14 @@ std::optional<uint64_t> start_time_of(int32_t pid) {
   uint64_t ticks = 0;
   if (!(fields >> ticks)) return {};
   return ticks;
+}
+
+bool has_ended(int32_t pid, uint64_t start_time) {
+  const FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.is_open()) return errno == ESRCH;
+  if (start_time_of(pid) != start_time) return true;
+  pollfd end{.fd = process.get(), .events = POLLIN, .revents = 0};
+  return poll(&end, 1, 0) == 1;
 }
 
 ProcessWatch::~ProcessWatch() {

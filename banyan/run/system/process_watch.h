@@ -15,6 +15,9 @@ namespace banyan::run {
 // id never means two processes. Nothing when there is no such process.
 std::optional<uint64_t> start_time_of(int32_t pid);
 
+// Whether process `pid` of this host, which was started then, has ended. Where the kernel lets nobody look, false.
+bool has_ended(int32_t pid, uint64_t start_time);
+
 // Which processes are watched. Their end is told to whoever the observer was made for.
 class ProcessObserver {
  public:

@@ -163,7 +163,7 @@ void Reactor::run_timers() {
 int Reactor::sleep_time() const {
   if (timers_.empty()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - now()).count();
-  return static_cast<int>(std::clamp<int64_t>(left, 0, 3'600'000));
+  return static_cast<int>(std::clamp<int64_t>(left, 0, AwakeTime::kLongestSleep.count()));
 }
 
 }  // namespace banyan::run

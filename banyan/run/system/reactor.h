@@ -1,7 +1,8 @@
 // Reactor: one thread that waits for many things.
 //
 // Descriptors, moments and messages from other threads; each is answered by a function, one after the other. It sleeps
-// in epoll when there is nothing to do.
+// in epoll when there is nothing to do. While it has timers it looks at the clock every AwakeTime::kLongestSleep, so
+// that time in which the process was stopped brings no moment nearer.
 #pragma once
 
 #include <sys/epoll.h>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/run/system/awake_time.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/timers.h"
 
@@ -48,7 +50,7 @@ class Reactor final : public Timers {
   using Handler = std::function<void(uint32_t events)>;
 
   // Throws Error{io}. `time` outlives it.
-  explicit Reactor(const TimeSource& time = SteadyTime::instance());
+  explicit Reactor(const TimeSource& time = AwakeTime::instance());
   ~Reactor() override;
 
   // Calls `handler` while one of `events` (EPOLLIN, ...) is there. Throws Error{io}.

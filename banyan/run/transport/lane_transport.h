@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "banyan/run/system/awake_time.h"
 #include "banyan/run/transport/channel_transport.h"
 #include "banyan/run/transport/connection.h"
 #include "banyan/run/transport/connector.h"
@@ -52,7 +53,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   void wake() override;
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = AwakeClock;
   struct Stream {
     std::unique_ptr<Connection> connection;
     bool is_requested = false, is_dropped = false;
