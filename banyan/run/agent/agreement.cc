@@ -470,6 +470,12 @@ void Agreement::expire() {
   }
   const bool is_short = phase_ == Phase::preparing && here.size() < least_;
   if (is_short) return fail(ErrorCode::peer_lost, why_too_few());
+  if (phase_ == Phase::idle && least_ > 1 && is_led()) {
+    return fail(ErrorCode::peer_lost, "the survivors did not agree in time: rank " +
+                                          std::to_string(proposer_of(promised_)) +
+                                          ", which leads, has not brought together " + std::to_string(least_) +
+                                          " of the last group's " + std::to_string(question_->candidates.size()));
+  }
   if (phase_ == Phase::preparing) {
     const std::vector<uint32_t> doubted = doubtful();
     why = doubted.empty() ? "have not come to the agreement: " + list_ranks(missing())

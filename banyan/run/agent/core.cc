@@ -29,7 +29,7 @@ AgentCore::AgentCore(Timers& timers, Dialer& dialer, ProcessObserver& processes,
                         return hub_.is_own() || hub_.rank() == rank || connections_.has_unconfirmed(rank);
                       },
                   .concluded = [this](uint32_t rank, const std::string& why,
-                                      bool is_certain) { hub_.suspicion_concluded(rank, why, is_certain); },
+                                      Suspicion::Ground ground) { hub_.suspicion_concluded(rank, why, ground); },
                   .tell_gone = [this](uint32_t asker, uint32_t rank) { hub_.tell_gone(asker, rank); }}),
       hub_(timers, connections_, liveness_,
            {.own = options.own,

@@ -65,9 +65,15 @@ void Hub::lost(uint32_t rank, const std::string& why) {
   conclude(rank, {.why = names_[rank] + " is gone: " + why, .is_certain = false, .side = own_side()}, {});
 }
 
-void Hub::suspicion_concluded(uint32_t rank, const std::string& why, bool is_certain) {
+void Hub::suspicion_concluded(uint32_t rank, const std::string& why, Suspicion::Ground ground) {
   if (liveness_.is_gone(rank)) return;
-  if (!is_certain) {
+  if (ground == Suspicion::Ground::refused) {
+    return conclude(
+        rank,
+        {.why = names_[rank] + " is gone: " + why + ", and its host says that its port is closed", .side = own_side()},
+        {});
+  }
+  if (ground == Suspicion::Ground::unheard) {
     const std::string text = names_[rank] + " is gone: " + why + ", and nobody has heard of it for " +
                              format_timeout(options_.lost_after) + " since";
     return conclude(rank, {.why = text, .is_certain = false, .side = own_side()}, {});
@@ -184,8 +190,8 @@ void Hub::conclude(uint32_t rank, Conclusion conclusion, std::optional<uint32_t>
   if (rank == options_.own || !liveness_.set(rank, conclusion.health, conclusion.why, conclusion.is_certain)) return;
   gone_[rank] = conclusion;
   if (is_dead || is_guess) {
-    connections_.close(rank, is_guess || conclusion.is_certain ? "" : notice_of(conclusion));
-    if (is_own() && !conclusion.is_certain && !is_guess) connections_.remind(rank);
+    connections_.close(rank, is_guess || conclusion.side.empty() ? "" : notice_of(conclusion));
+    if (is_own() && !conclusion.side.empty() && !is_guess) connections_.remind(rank);
   } else {
     connections_.expect_end(rank);  // a rank that has left closes it itself, when it has note_sign_of_life all
   }

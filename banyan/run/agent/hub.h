@@ -66,7 +66,7 @@ class Hub {
   void lost(uint32_t rank, const std::string& why);
   void noticed(uint32_t rank, const std::string& notice);
   // Of Suspicion: it is dead by its rule.
-  void suspicion_concluded(uint32_t rank, const std::string& why, bool is_certain);
+  void suspicion_concluded(uint32_t rank, const std::string& why, Suspicion::Ground ground);
   void tell_gone(uint32_t to, uint32_t rank);
   void process_ended(uint32_t rank);
   // Any message is a sign of life.
@@ -86,7 +86,7 @@ class Hub {
     Health health = Health::dead;
     std::string why;
     bool is_certain = true;
-    std::vector<uint32_t> side{};  // if not: the ranks on whose side it was drawn
+    std::vector<uint32_t> side{};  // of a fence: the ranks on whose side it is; empty: none
   };
 
   bool is_leaving() const { return static_cast<bool>(left_); }

@@ -47,9 +47,9 @@ void Suspicion::refused(uint32_t rank) {
   if (found == suspects_.end()) return;
   Suspect& suspect = found->second;
   if (!suspect.refused_in) suspect.refused_in = suspect.rounds;
-  if (suspect.is_orderly) return conclude(rank, true);
+  if (suspect.is_orderly) return conclude(rank, Ground::ended);
   if (suspect.rounds - *suspect.refused_in >= kRefusedRounds && events_.matters(rank) && !events_.is_watched(rank)) {
-    conclude(rank, false);
+    conclude(rank, Ground::refused);
   }
 }
 
@@ -97,13 +97,13 @@ void Suspicion::end_round(uint32_t rank) {
   if (was_heard) suspect.unheard = 0;
   if (was_heard || !(events_.matters(rank) || asked_.contains(rank))) return;
   ++suspect.unheard;
-  if (suspect.unheard >= kUnheardRounds && events_.matters(rank)) return conclude(rank, false);
+  if (suspect.unheard >= kUnheardRounds && events_.matters(rank)) return conclude(rank, Ground::unheard);
   if (suspect.unheard % kAskEvery == 0) ask_more(rank);
 }
 
-void Suspicion::conclude(uint32_t rank, bool is_certain) {
+void Suspicion::conclude(uint32_t rank, Ground ground) {
   const std::string why = suspects_.at(rank).why;
-  events_.concluded(rank, why, is_certain);
+  events_.concluded(rank, why, ground);
 }
 
 // ---- Asking others ----

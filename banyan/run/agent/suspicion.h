@@ -21,8 +21,9 @@
 // 6. Time is counted in rounds of lost_after / 150, each begun when the last one was over. A process that was stopped,
 //    or whose clock jumped, has missed rounds and concluded nothing. One that is fenced out itself judges nobody.
 //
-// Conclusions by 1 and 2 are *certain*: the process is no more. Those by 5 are not, so they are made true by a *fence*
-// (hub.h).
+// Conclusions by 1 and 2 are *certain*: the process is no more. Those by 5 may be wrong, so they are made true by a
+// *fence* (hub.h). For agreements (agreement.h) a host that refused all that time counts as certain, or the death of a
+// process whose connection was reset, as a kernel does when there is something unread, would hold them up.
 //
 // Only ranks that matter here are judged: all to the hub; to others the hub, and those for whom there are messages.
 #pragma once
@@ -50,10 +51,11 @@ class Suspicion {
     std::vector<uint32_t> hosts;  // by rank: equal on one host
     std::chrono::milliseconds lost_after{};
   };
+  enum class Ground : uint8_t { ended, refused, unheard };
   struct Events {
     std::function<bool(uint32_t rank)> is_watched;  // the kernel would tell of its end
     std::function<bool(uint32_t rank)> matters;
-    std::function<void(uint32_t rank, std::string why, bool is_certain)> concluded;
+    std::function<void(uint32_t rank, std::string why, Ground ground)> concluded;
     std::function<void(uint32_t asker, uint32_t rank)> tell_gone;  // has asked for a rank that is gone
   };
 
@@ -94,7 +96,7 @@ class Suspicion {
   void ask_more(uint32_t rank);
   void answer(uint32_t asker, uint32_t suspect);
   void received_question(uint32_t asker, uint32_t suspect);
-  void conclude(uint32_t rank, bool is_certain);
+  void conclude(uint32_t rank, Ground ground);
 
   Timers& timers_;
   AgentConnections& connections_;
