@@ -247,7 +247,8 @@ class Watcher {
     first_.insert(other);
     const std::string text = "rank " + std::to_string(rank) + " concluded that rank " + std::to_string(other) +
                              " is dead: " + liveness.why(other);
-    if (liveness.is_certain(other)) complaints += text + "; it was certain\n";
+    const bool was_refused = liveness.why(other).find("its port is closed") != std::string::npos;
+    if (liveness.is_certain(other) && !was_refused) complaints += text + "; it was certain\n";
     if (liveness.why(other).find("smaller side") != std::string::npos) return;
     if (world_.time().now() - last_[rank][other] < kLostAfter / 3) complaints += text + "; it could be reached\n";
   }
