@@ -288,7 +288,7 @@ Communicator::Agreed Communicator::Impl::agree(int32_t flag, std::chrono::millis
   std::sort(question.candidates.begin(), question.candidates.end());
   question.card = WireWriter().number(static_cast<uint32_t>(flag)).take();
   question.patience = at_most / 2;
-  question.deadline = std::chrono::steady_clock::now() + at_most;
+  question.deadline = Deadline::after(at_most).at();
   const Survivors survivors = [&] {
     try {
       return job_->agent().agree(question);
