@@ -47,6 +47,7 @@ constexpr Variable kVariables[] = {
     {"BANYAN_SECRET", "a text that processes of several hosts share, by which they believe each other"},
     {"BANYAN_SECRET_FILE", "a file with that text"},
     {"BANYAN_SLICE", "the piece that moves at once over connections, such as 64KiB; the same on all ranks"},
+    {"BANYAN_SURVIVORS", "who may shrink a communicator: any (default), majority, or at least so many ranks"},
     {"BANYAN_TIMEOUT", "seconds that an operation may make no progress (default 300)"},
     {"BANYAN_TRANSPORT", "auto (default), shm, tcp or ucx; the same on all ranks"},
     {"BANYAN_ZERO_COPY", "1: TCP sends long pieces out of the buffers themselves"}};
@@ -112,6 +113,15 @@ run::Communicator::Transports transports_from(const std::string& name) {
   throw Error(ErrorCode::invalid_input, "transport '" + name + "' is not known (known: auto, shm, tcp, ucx)");
 }
 
+run::SurvivorRule survivors_from(const std::optional<std::string>& field, const std::string& field_name) {
+  const char* const name = "BANYAN_SURVIVORS";
+  try {
+    return run::SurvivorRule::parse(field ? *field : variable(name).value_or("any"));
+  } catch (const Error& error) {
+    throw error.within(field ? field_name : name);
+  }
+}
+
 }  // namespace
 
 std::chrono::milliseconds milliseconds_of(double seconds, const std::string& name) {
@@ -172,6 +182,7 @@ run::Communicator::Options options_from(const Settings& settings) {
   options.checksums = switch_from(settings.checksums, "BANYAN_CHECKSUMS");
   options.zero_copy = switch_from(settings.zero_copy, "BANYAN_ZERO_COPY");
   options.connections = connections_from(settings.connections, settings.where + "connections");
+  options.survivors = survivors_from(settings.survivors, settings.where + "survivors");
   options.follows_plans = !planner.plan.empty();
   options.plans = [files = read_files(planner)](const run::RankLayout& layout) { return planner_from(*files, layout); };
   return options;

@@ -26,6 +26,7 @@ struct Settings {
   std::optional<bool> checksums;         // BANYAN_CHECKSUMS
   std::optional<bool> zero_copy;         // BANYAN_ZERO_COPY
   std::optional<int64_t> connections;    // BANYAN_CONNECTIONS
+  std::optional<std::string> survivors;  // any, majority, or a number; BANYAN_SURVIVORS
 };
 
 // Starts the log, the dump signal and the metrics, the first time, and warns about BANYAN_ variables that do not exist.

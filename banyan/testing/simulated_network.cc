@@ -27,16 +27,65 @@ void SimulatedTime::run_for(TimePoint::duration time) {
   now_ = end;
 }
 
+run::Timers::Timer SimulatedClock::at(TimePoint when, std::function<void()> task) {
+  const Timer timer{std::max(when, now()), ++next_number_};
+  tasks_.emplace(timer, std::move(task));
+  arm();
+  return timer;
+}
+
+void SimulatedClock::jump(TimePoint::duration forward) {
+  ahead_ += forward;
+  arm();
+}
+
+void SimulatedClock::stop() {
+  is_stopped_ = true;
+  disarm();
+}
+
+void SimulatedClock::go_on() {
+  is_stopped_ = false;
+  arm();
+}
+
+void SimulatedClock::disarm() {
+  if (armed_) time_.cancel(*armed_);
+  armed_.reset();
+}
+
+void SimulatedClock::arm() {
+  disarm();
+  if (is_stopped_ || tasks_.empty()) return;
+  armed_ = time_.at(tasks_.begin()->first.first - ahead_, [this] {
+    armed_.reset();
+    call_due();
+  });
+}
+
+// One: others come after it, so that events of the network may come between.
+void SimulatedClock::call_due() {
+  if (!tasks_.empty() && tasks_.begin()->first.first <= now()) {
+    const auto node = tasks_.extract(tasks_.begin());
+    arm();
+    node.mapped()();
+    return;  // it may have ended the process
+  }
+  arm();
+}
+
 // Two directions; the bytes that side s sends come to side 1 - s. Kept alive by its ends and by what is on its way.
 class SimulatedNetwork::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(SimulatedNetwork& network, uint32_t caller, uint32_t callee)
-      : network_(network), processes_{caller, callee} {}
+  Connection(SimulatedNetwork& network, uint32_t caller, uint32_t callee, uint32_t path)
+      : network_(network), processes_{caller, callee}, path_(path) {}
 
   bool joins(uint32_t a, uint32_t b) const {
     return (processes_[0] == a && processes_[1] == b) || (processes_[0] == b && processes_[1] == a);
   }
-  bool is_cut() const { return network_.is_cut(processes_[0], processes_[1]); }
+  bool is_of(uint32_t process) const { return processes_[0] == process || processes_[1] == process; }
+  bool uses(uint32_t a, uint32_t b, uint32_t path) const { return path_ == path && joins(a, b); }
+  bool is_blocked(size_t from) const { return network_.is_blocked(processes_[from], processes_[1 - from], path_); }
 
   void watch(size_t side, ByteStream::Ready ready) {
     sides_[side].ready = std::move(ready);
@@ -61,9 +110,12 @@ class SimulatedNetwork::Connection : public std::enable_shared_from_this<Connect
     const size_t count = std::min(buffer.size(), own.arrived.size());
     std::copy_n(own.arrived.begin(), count, buffer.begin());
     own.arrived.erase(0, count);
-    if (count > 0) return {.count = count, .is_over = false, .why = ""};
-    if (is_broken_) return {.count = 0, .is_over = true, .why = why_broken_};
-    return {.count = 0, .is_over = own.has_ended, .why = own.has_ended ? "it has closed its connection" : ""};
+    if (count > 0) return {.count = count};
+    if (is_broken_) return {.count = 0, .is_over = true, .is_orderly = false, .why = why_broken_};
+    return {.count = 0,
+            .is_over = own.has_ended,
+            .is_orderly = own.has_ended,
+            .why = own.has_ended ? "it has closed its connection" : ""};
   }
   void close(size_t side) {
     sides_[side].ready = {};
@@ -92,6 +144,8 @@ class SimulatedNetwork::Connection : public std::enable_shared_from_this<Connect
   };
 
   void put(size_t side, Packet packet) {
+    if (!packet.is_end) network_.count_piece();
+    if (network_.silent_.contains(processes_[side]) && !packet.is_end) return;
     sides_[side].on_way.push_back(std::move(packet));
     if (sides_[side].on_way.size() == 1) deliver_after(side, network_.delay());
   }
@@ -102,7 +156,7 @@ class SimulatedNetwork::Connection : public std::enable_shared_from_this<Connect
   void deliver(size_t side) {
     std::deque<Packet>& on_way = sides_[side].on_way;
     if (on_way.empty()) return;  // it was reset
-    if (is_cut()) return deliver_after(side, std::chrono::milliseconds(20));
+    if (is_blocked(side)) return deliver_after(side, std::chrono::milliseconds(20));
     Side& other = sides_[1 - side];
     other.arrived += on_way.front().bytes;
     other.has_ended = other.has_ended || on_way.front().is_end;
@@ -122,12 +176,15 @@ class SimulatedNetwork::Connection : public std::enable_shared_from_this<Connect
     });
   }
   void notify(size_t side, bool may_receive, bool may_send) {
-    const ByteStream::Ready ready = sides_[side].ready;  // which may be taken back while it runs
-    if (ready) ready(may_receive, may_send);
+    network_.deliver_to(processes_[side], [self = shared_from_this(), side, may_receive, may_send] {
+      const ByteStream::Ready ready = self->sides_[side].ready;  // which may be taken back while it runs
+      if (ready) ready(may_receive, may_send);
+    });
   }
 
   SimulatedNetwork& network_;
   const std::array<uint32_t, 2> processes_;
+  const uint32_t path_;
   std::array<Side, 2> sides_;
   bool is_broken_ = false;
   std::string why_broken_;
@@ -150,10 +207,13 @@ class SimulatedNetwork::End final : public ByteStream {
 class SimulatedNetwork::ProcessDialer final : public Dialer {
  public:
   ProcessDialer(SimulatedNetwork& network, uint32_t process) : network_(network), process_(process) {}
-  uint64_t dial(uint32_t peer, Done done) override {
+  uint32_t paths(uint32_t) const override { return network_.options_.paths; }
+  uint64_t dial(uint32_t peer, uint32_t path, Done done) override {
     const uint64_t call = ++network_.next_call_;
-    network_.calls_.emplace(call, std::move(done));
-    network_.time_.after(network_.delay(), [this, call, peer] { network_.dial(call, process_, peer); });
+    network_.calls_.emplace(call, Call{.caller = process_, .done = std::move(done)});
+    network_.time_.after(network_.delay(), [this, call, peer, path] {
+      network_.dial(call, process_, peer, path, network_.options_.dial_time);
+    });
     return call;
   }
   void cancel(uint64_t call) override { network_.calls_.erase(call); }
@@ -176,7 +236,34 @@ Dialer& SimulatedNetwork::dialer(uint32_t process) { return *dialers_[process]; 
 
 void SimulatedNetwork::listen(uint32_t process, Accept accept) { accepts_[process] = std::move(accept); }
 
-void SimulatedNetwork::end(uint32_t process) { accepts_[process] = nullptr; }
+void SimulatedNetwork::end(uint32_t process) {
+  accepts_[process] = nullptr;
+  std::erase_if(calls_, [process](const auto& call) { return call.second.caller == process; });
+  held_.erase(process);
+  stopped_.erase(process);
+}
+
+void SimulatedNetwork::go_on(uint32_t process) {
+  stopped_.erase(process);
+  auto held = held_.extract(process);
+  if (held.empty()) return;
+  for (std::function<void()>& event : held.mapped()) {
+    time_.after(delay(), [this, process, event = std::move(event)] { deliver_to(process, event); });
+  }
+}
+
+void SimulatedNetwork::count_piece() {
+  for (auto due = actions_.extract(pieces_); !due.empty(); due = actions_.extract(pieces_)) due.mapped()();
+  ++pieces_;
+}
+
+void SimulatedNetwork::deliver_to(uint32_t process, std::function<void()> event) {
+  if (stopped_.contains(process)) {
+    held_[process].push_back(std::move(event));
+  } else {
+    event();
+  }
+}
 
 std::chrono::microseconds SimulatedNetwork::delay() {
   const auto range = static_cast<uint64_t>((options_.most_delay - options_.least_delay).count());
@@ -184,22 +271,32 @@ std::chrono::microseconds SimulatedNetwork::delay() {
 }
 
 void SimulatedNetwork::finish(uint64_t call, Dialer::Outcome outcome) {
-  const auto node = calls_.extract(call);
-  if (!node.empty()) node.mapped()(std::move(outcome));
+  const auto found = calls_.find(call);
+  if (found == calls_.end()) return;
+  const auto shared = std::make_shared<Dialer::Outcome>(std::move(outcome));
+  deliver_to(found->second.caller, [this, call, shared] {
+    const auto node = calls_.extract(call);
+    if (!node.empty()) node.mapped().done(std::move(*shared));
+  });
 }
 
-void SimulatedNetwork::dial(uint64_t call, uint32_t from, uint32_t to) {
+// Until it is answered, again and again for the time that is left.
+void SimulatedNetwork::dial(uint64_t call, uint32_t from, uint32_t to, uint32_t path, std::chrono::milliseconds left) {
   if (!calls_.contains(call)) return;
-  if (is_cut(from, to)) {
-    time_.after(options_.dial_time,
-                [this, call] { finish(call, {.stream = nullptr, .failure = "it does not answer"}); });
-    return;
-  }
-  if (!accepts_[to]) {
+  const bool is_reached = is_open(from, to, path);
+  if (is_reached && (!accepts_[to] || refusing_.contains(to) || refusing_.contains(from))) {
     finish(call, {.stream = nullptr, .failure = "nobody listens at its port", .nobody_listens = true});
     return;
   }
-  const auto connection = std::make_shared<Connection>(*this, from, to);
+  if (!is_reached || stopped_.contains(to)) {
+    constexpr std::chrono::milliseconds kAgain{50};
+    if (left <= kAgain) {
+      return finish(call, {.stream = nullptr, .failure = "it does not answer", .somebody_listens = is_reached});
+    }
+    time_.after(kAgain, [=, this] { dial(call, from, to, path, left - kAgain); });
+    return;
+  }
+  const auto connection = std::make_shared<Connection>(*this, from, to, path);
   std::erase_if(connections_, [](const auto& known) { return known.expired(); });
   connections_.push_back(connection);
   auto own = std::make_shared<std::unique_ptr<ByteStream>>(std::make_unique<End>(connection, 0));
@@ -208,22 +305,44 @@ void SimulatedNetwork::dial(uint64_t call, uint32_t from, uint32_t to) {
 }
 
 void SimulatedNetwork::reset(uint32_t a, uint32_t b) {
-  for (const auto& known : connections_) {
+  for (const auto& known : std::vector(connections_)) {
     const auto connection = known.lock();
     if (connection != nullptr && connection->joins(a, b)) connection->break_off("its connection was reset");
   }
 }
 
-void SimulatedNetwork::cut(std::set<uint32_t> side) {
-  side_ = std::move(side);
-  const uint64_t number = ++cuts_;
-  time_.after(options_.lost_after, [this, number] {
-    if (number != cuts_) return;
-    for (const auto& known : connections_) {
+void SimulatedNetwork::refuse(uint32_t process, bool on) {
+  if (!on) {
+    refusing_.erase(process);
+    return;
+  }
+  refusing_.insert(process);
+  for (const auto& known : std::vector(connections_)) {
+    const auto connection = known.lock();
+    if (connection != nullptr && connection->is_of(process)) connection->break_off("its connection was reset");
+  }
+}
+
+void SimulatedNetwork::block(uint32_t a, uint32_t b, uint32_t path) {
+  const uint64_t number = ++blocks_;
+  if (!blocked_.emplace(std::tuple(a, b, path), number).second) return;
+  time_.after(options_.lost_after, [this, a, b, path, number] {
+    const auto found = blocked_.find({a, b, path});
+    if (found == blocked_.end() || found->second != number) return;
+    for (const auto& known : std::vector(connections_)) {
       const auto connection = known.lock();
-      if (connection != nullptr && connection->is_cut()) connection->break_off("its host has not answered");
+      if (connection != nullptr && connection->uses(a, b, path)) connection->break_off("its host has not answered");
     }
   });
+}
+
+void SimulatedNetwork::cut(const std::set<uint32_t>& side) {
+  for (uint32_t a = 0; a < options_.processes; ++a) {
+    for (uint32_t b = 0; b < options_.processes; ++b) {
+      if (side.contains(a) == side.contains(b)) continue;
+      for (uint32_t path = 0; path < options_.paths; ++path) block(a, b, path);
+    }
+  }
 }
 
 }  // namespace banyan::testing

@@ -219,6 +219,18 @@ banyan_result_t pbanyan_comm_shrink(banyan_comm_t comm, const int* excluded, int
   });
 }
 
+banyan_result_t pbanyan_comm_agree(banyan_comm_t comm, int* flag) {
+  return guarded(comm, [&] {
+    expect_pointer(comm, "comm");
+    expect_pointer(flag, "flag");
+    const std::chrono::milliseconds own = comm->timeout;
+    const Communicator::Agreed agreed =
+        comm->communicator.agree(*flag, own.count() > 0 ? own : comm->communicator.timeout());
+    *flag = agreed.flag;
+    if (agreed.lost) throw Error(*agreed.lost);
+  });
+}
+
 banyan_result_t pbanyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id_t id, int rank, banyan_comm_t* result,
                                   const banyan_config_t* config) {
   return guarded(comm, [&] {
@@ -342,6 +354,7 @@ BANYAN_TWIN(banyan_comm_init_url);
 BANYAN_TWIN(banyan_comm_init_env);
 BANYAN_TWIN(banyan_comm_split);
 BANYAN_TWIN(banyan_comm_shrink);
+BANYAN_TWIN(banyan_comm_agree);
 BANYAN_TWIN(banyan_comm_grow);
 BANYAN_TWIN(banyan_comm_finalize);
 BANYAN_TWIN(banyan_comm_destroy);

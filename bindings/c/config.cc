@@ -57,6 +57,7 @@ run::Communicator::Options options_from(const banyan_config_t* config) {
   settings.checksums = flag(whole.checksums, "checksums");
   settings.zero_copy = flag(whole.zero_copy, "zero_copy");
   if (whole.connections > 0) settings.connections = whole.connections;
+  settings.survivors = text(whole.survivors);
   return banyan::compose::options_from(settings);
 }
 
@@ -65,6 +66,7 @@ run::Communicator::Options options_from(const banyan_config_t* config, const run
   run::Communicator::Options options = options_from(config);
   if (!seconds(whole.timeout)) options.timeout = parent.options().timeout;
   if (!seconds(whole.join_timeout)) options.join_timeout = parent.options().join_timeout;
+  if (whole.survivors == nullptr) options.survivors = parent.options().survivors;
   return options;
 }
 

@@ -61,6 +61,7 @@
  *                                      more; calls end when all is acknowledged
  *   BANYAN_CONNECTIONS=n               by TCP with each peer, where there are no routes; the same on all ranks
  *   BANYAN_SECRET, BANYAN_SECRET_FILE  authenticate connections; without one only this machine is accepted
+ *   BANYAN_SURVIVORS=any|majority|n    how many ranks must be left for banyan_comm_shrink
  *   BANYAN_ALONE=1                     no warning when banyan_comm_init_env finds no launcher
  *   BANYAN_LOG=info|debug  BANYAN_LOG_FILE=file  BANYAN_RECORDER_DIR=folder  BANYAN_DUMP_SIGNAL=USR1|USR2|none
  *   BANYAN_METRICS=port|file|folder    metrics for Prometheus: by HTTP at port + rank on this host, or in a file
@@ -179,9 +180,12 @@ typedef struct {
   int checksums;       /* 1: what goes by TCP is checked against what was sent; -1: default, BANYAN_CHECKSUMS, else 0 */
   int zero_copy;   /* 1: TCP sends long pieces out of the buffers themselves; -1: default, BANYAN_ZERO_COPY, else 0 */
   int connections; /* by TCP with each peer, where there are no routes; 1 to 16; default: BANYAN_CONNECTIONS, else 1 */
+  /* Who may shrink: "any" survivors, "majority" (more than half of the ranks of `comm`), or at least so many, as "3".
+   * The same on all ranks. Default: that of the communicator to be shrunk, BANYAN_SURVIVORS, else "any". */
+  const char* survivors;
 } banyan_config_t;
 #define BANYAN_CONFIG_INIT \
-  { sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1, NULL, -1, -1, 0 }
+  { sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1, NULL, -1, -1, 0, NULL }
 
 /* ---- Joining ----------------------------------------------------------------------------------------------------- */
 
@@ -215,10 +219,24 @@ banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan
                                   const banyan_config_t* config);
 /* Collective among those who live: a new communicator without the ranks that are dead, and without those in `excluded`
  * (which may be NULL). Works on a communicator in error, and ends its operations. The order of ranks is kept. Ranks
- * that do not come within config.join_timeout (here default 1.5 s) are left out. `comm` remains to be destroyed. Time:
+ * that do not come within config.join_timeout (here default 1.5 s) are left out. `comm` remains to be destroyed.
+ *
+ * config.survivors says how many must survive. Where the network is cut in two, "any" lets both halves go on, each
+ * without the other; when they can reach each other again, the smaller half learns that it was taken for dead, and its
+ * operations end with BANYAN_PEER_LOST. With "majority" at most one half ever gets a communicator; the other one gets
+ * BANYAN_PEER_LOST, which names the rule and who is missing. Time:
  * twice config.join_timeout (or 1.5 s) and ten seconds in all. */
 banyan_result_t banyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
                                    const banyan_config_t* config);
+/* Collective among those who live: *flag becomes the bitwise and of the flags of all who took part, the same on all of
+ * them, whoever dies meanwhile (MPIX_Comm_agree of ULFM). Works on a communicator in error, and ends none of its
+ * operations. BANYAN_PEER_LOST, with *flag set, when ranks are missing that were not missing in the agreement before:
+ * all who get the value get the same result, and the next agreement says nothing more of these ranks.
+ *
+ * Takes at most the timeout of `comm`; then BANYAN_TIMED_OUT. Ranks that live and have not come within half of it are
+ * left out, and get BANYAN_TIMED_OUT when they come; ranks that were taken for dead BANYAN_ABORTED. With all results
+ * but BANYAN_SUCCESS and BANYAN_PEER_LOST *flag is as it was. */
+banyan_result_t banyan_comm_agree(banyan_comm_t comm, int* flag);
 /* Collective among the ranks of `comm` and newcomers: those of `comm` keep their ranks and pass any `rank`; newcomers
  * pass NULL for `comm` and a rank in [old size, size). The id comes from a rank of `comm`. Time: join_timeout. */
 banyan_result_t banyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id_t id, int rank, banyan_comm_t* result,

@@ -376,6 +376,7 @@ struct Options {
   bool has_progress_thread = true;
   std::optional<bool> checksums = {}, zero_copy = {};
   int connections = 0;
+  std::string survivors = {};  // who may shrink: "any", "majority", "3"
 
   banyan_config_t config() const {
     const auto text = [](const std::string& field) { return field.empty() ? nullptr : field.c_str(); };
@@ -392,6 +393,7 @@ struct Options {
     config.checksums = flag(checksums);
     config.zero_copy = flag(zero_copy);
     config.connections = connections;
+    config.survivors = text(survivors);
     return config;
   }
 };
@@ -483,6 +485,20 @@ class Communicator : public Calls<Communicator, void> {
           return banyan_comm_shrink(handle_, excluded.data(), count, comm, config);
         },
         options);
+  }
+  // Collective among those who live, also in error: the bitwise and of the flags of all who took part, the same on all
+  // of them. `lost` names who is missing and was not in the agreement before.
+  struct Agreed {
+    int flag = 0;
+    std::optional<Error> lost;
+  };
+  Agreed agree(int flag) {
+    const banyan_result_t result = banyan_comm_agree(handle_, &flag);
+    if (result != BANYAN_PEER_LOST) {
+      check(result);
+      return {flag, std::nullopt};
+    }
+    return {flag, Error(ErrorCode::peer_lost, banyan_last_error(handle_))};
   }
   // Collective with newcomers that call join_grown().
   Communicator grow(const banyan_unique_id_t& id, int size, const Options& options = {}) {

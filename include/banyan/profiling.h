@@ -27,6 +27,7 @@ banyan_result_t pbanyan_comm_split(banyan_comm_t comm, int color, int key, banya
                                    const banyan_config_t* config);
 banyan_result_t pbanyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
                                     const banyan_config_t* config);
+banyan_result_t pbanyan_comm_agree(banyan_comm_t comm, int* flag);
 banyan_result_t pbanyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id_t id, int rank, banyan_comm_t* result,
                                   const banyan_config_t* config);
 banyan_result_t pbanyan_comm_finalize(banyan_comm_t comm);

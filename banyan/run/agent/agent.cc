@@ -50,6 +50,16 @@ std::vector<std::string> names_of(const World& world) {
   return names;
 }
 
+// Numbers that are equal on one host.
+std::vector<uint32_t> hosts_of(const World& world) {
+  std::map<std::string, uint32_t> numbers;
+  std::vector<uint32_t> hosts;
+  for (const Member& member : world.members) {
+    hosts.push_back(numbers.try_emplace(member.host_id, static_cast<uint32_t>(numbers.size())).first->second);
+  }
+  return hosts;
+}
+
 std::vector<ConnectTarget> targets_of(const World& world) {
   std::vector<ConnectTarget> targets;
   for (const Member& member : world.members) {
@@ -151,18 +161,21 @@ class Agent::Impl {
       : world_(std::move(world)),
         world_name_(name_of_world(world_)),
         connects_(reactor_, secret, options.stranger_time),
-        dialer_(reactor_, connects_, options.lost_after, peers_of(world_, world_name_)),
-        lost_after_(options.lost_after),
+        dialer_(reactor_, connects_, options.lost_after / 3, peers_of(world_, world_name_)),
+        stream_lost_after_(options.lost_after / 3),
         watch_(reactor_, [this](uint32_t rank) { core_.process_ended(rank); }),
         core_(reactor_, dialer_, watch_,
               {.own = world_.rank,
                .names = names_of(world_),
+               .hosts = hosts_of(world_),
                .heartbeat = options.heartbeat,
                .silent_after = options.silent_after,
                .lost_after = options.lost_after},
               {.joined = [this] { joined_.set_value(); },
                .changed = [this](uint32_t rank) { connections_.changed(rank); }}),
-        connections_(reactor_, connects_, core_.liveness(), world_name_, targets_of(world_)),
+        connections_(
+            reactor_, connects_, core_.liveness(), world_name_, targets_of(world_),
+            [this](uint32_t rank, const Path& path) { dialer_.learn(rank, path.local_address, path.peer_address); }),
         acceptor_(reactor_, std::move(listener), secret,
                   {.stranger_time = options.stranger_time, .stranger_limit = options.stranger_limit},
                   [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); }) {}
@@ -243,7 +256,7 @@ class Agent::Impl {
     payload.end();
     if (rank >= core_.liveness().size() || rank == world_.rank)
       return "a process called that says to be a rank there is not";
-    if (!core_.adopt(rank, std::make_unique<SocketStream>(reactor_, std::move(socket), lost_after_))) {
+    if (!core_.adopt(rank, std::make_unique<SocketStream>(reactor_, std::move(socket), stream_lost_after_))) {
       return "rank " + std::to_string(rank) + " called, though it was given up: " + core_.liveness().why(rank);
     }
     return {};
@@ -259,7 +272,7 @@ class Agent::Impl {
   Reactor reactor_;
   OutgoingConnects connects_;
   SocketDialer dialer_;
-  const std::chrono::milliseconds lost_after_;
+  const std::chrono::milliseconds stream_lost_after_;  // a third: see suspicion.h
   ProcessWatch watch_;
   AgentCore core_;
   TransportConnections connections_;

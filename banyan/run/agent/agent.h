@@ -6,9 +6,10 @@
 // anything, it costs nothing.
 //
 // Who lives. The end of a process on the same host (Member::host_id) is told by the kernel through a pidfd, within
-// milliseconds. Besides, every rank holds one connection to the *hub*, the lowest rank that lives: when it breaks, its
-// process is gone. The hub tells all of each death; so does the rank that saw it first. When the hub itself dies, the
-// next lowest takes over. A host that vanishes without a word is noticed by TCP, after Options::lost_after. While
+// milliseconds. Besides, every rank holds connections to the *hub*, the lowest rank that lives. When they break, that
+// is a suspicion, which others are asked about, and no death: suspicion.h has the rule. The hub tells all of each
+// death; so does the rank that saw it first. When the hub itself dies, the next lowest takes over. A host that vanishes
+// without a word is concluded dead after Options::lost_after, and fenced out (hub.h), should it come back. While
 // somebody waits (expect), the hub asks for a sign of life every Options::heartbeat: who gives none for
 // Options::silent_after is silent.
 //
@@ -41,7 +42,7 @@ class Agent {
   struct Options {
     std::chrono::milliseconds heartbeat{1000};
     std::chrono::milliseconds silent_after{5000};
-    std::chrono::milliseconds lost_after{30'000};     // without an acknowledgement from a peer's host
+    std::chrono::milliseconds lost_after{30'000};     // without a sign of life of a rank, to anybody
     std::chrono::milliseconds stranger_time{10'000};  // for a caller to say who it is
     uint32_t stranger_limit = 256;                    // at once; then the oldest is hung up on
   };

@@ -10,13 +10,20 @@
 namespace banyan::run {
 namespace {
 
+using std::chrono::milliseconds;
+
 // A frame: length of the body, kind, number, number of the last message that the sender has from the receiver; the
-// body. A frame of kind kConfirmation carries no message.
+// body. Frames of these two kinds carry no message.
 constexpr size_t kHeadBytes = 4 + 1 + 8 + 8;
-constexpr uint8_t kConfirmation = 0;
+constexpr uint8_t kConfirmation = 0, kNotice = 255;
 constexpr uint64_t kConfirmEvery = 64;
-constexpr std::chrono::milliseconds kFirstPause{5}, kLongestPause{500};
-constexpr uint32_t kMostHangUps = 4;
+constexpr milliseconds kConfirmAfter{50}, kResendAfter{300}, kLongestResend{5000};
+constexpr milliseconds kFirstPause{5}, kLongestPause{500}, kLongestReminderPause{5000};
+// Between the first calls over two paths, so that the best one is used where it works.
+constexpr milliseconds kBetweenPaths{50};
+// Calls over a path while there is another connection; then it is not tried again before something breaks.
+constexpr uint32_t kSpareTries = 6;
+constexpr uint32_t kMostWithSpares = 128;
 
 }  // namespace
 
@@ -39,9 +46,15 @@ void AgentConnections::send(uint32_t rank, Message message) {
     call(rank);
     return;
   }
-  Connection& connection = *entry.connections.front();
-  write(entry, connection, entry.first_unconfirmed + entry.unconfirmed.size() - 1, entry.unconfirmed.back());
-  flush(connection);
+  catch_up(entry, *entry.connections.front());
+  watch_confirmations(rank);
+}
+
+void AgentConnections::send_over_all(uint32_t rank, Message message) {
+  send(rank, std::move(message));
+  Entry& entry = entries_[rank];
+  if (entry.is_closed) return;
+  for (size_t i = 1; i < entry.connections.size(); ++i) confirm(entry, *entry.connections[i]);
 }
 
 void AgentConnections::write(Entry& entry, Connection& connection, uint64_t number, const Message& message) {
@@ -55,24 +68,24 @@ void AgentConnections::write(Entry& entry, Connection& connection, uint64_t numb
   entry.confirmed = entry.received;
 }
 
-void AgentConnections::confirm(Entry& entry) {
-  Connection& connection = *entry.connections.front();
+void AgentConnections::confirm(Entry& entry, Connection& connection) {
   write(entry, connection, 0, {.kind = kConfirmation, .body = ""});
   flush(connection);
 }
 
-// By a connection that is the first from now on. The confirmation also says that this rank knows the peer, so that a
-// connection that breaks before a word is one on which the peer has hung up.
-void AgentConnections::send_unconfirmed(Entry& entry) {
-  confirm(entry);
-  Connection& connection = *entry.connections.front();
-  uint64_t number = entry.first_unconfirmed;
-  for (const Message& message : entry.unconfirmed) write(entry, connection, number++, message);
+// Writes what the peer has not confirmed and this connection has not carried yet.
+void AgentConnections::catch_up(Entry& entry, Connection& connection) {
+  const uint64_t end = entry.first_unconfirmed + entry.unconfirmed.size();
+  for (uint64_t number = std::max(entry.first_unconfirmed, connection.written + 1); number < end; ++number) {
+    write(entry, connection, number, entry.unconfirmed[number - entry.first_unconfirmed]);
+    connection.written = number;
+  }
   flush(connection);
 }
 
 // A broken connection is found out by reading.
 void AgentConnections::flush(Connection& connection) {
+  if (connection.stream == nullptr) return;
   size_t done = 0;
   while (done < connection.out.size()) {
     const size_t sent = connection.stream->send(std::string_view(connection.out).substr(done));
@@ -85,68 +98,190 @@ void AgentConnections::flush(Connection& connection) {
   connection.stream->await_room(connection.awaits_room);
 }
 
+// ---- Several ways ----
+
+bool AgentConnections::has_choice(uint32_t rank) const {
+  return entries_[rank].connections.size() > 1 || dialer_.paths(rank) > 1;
+}
+
+void AgentConnections::watch_confirmations(uint32_t rank) {
+  Entry& entry = entries_[rank];
+  if (entry.resend || entry.unconfirmed.empty() || !has_choice(rank)) return;
+  entry.next_resend = kResendAfter;
+  entry.resend = timers_.after(kResendAfter, [this, rank, first = entry.first_unconfirmed] { resend(rank, first); });
+}
+
+void AgentConnections::resend(uint32_t rank, uint64_t first) {
+  Entry& entry = entries_[rank];
+  entry.resend.reset();
+  if (entry.unconfirmed.empty()) return;
+  if (entry.first_unconfirmed != first) return watch_confirmations(rank);
+  for (const std::shared_ptr<Connection>& connection : entry.connections) catch_up(entry, *connection);
+  if (entry.connections.size() > 1) {
+    std::rotate(entry.connections.begin(), entry.connections.begin() + 1, entry.connections.end());
+  }
+  start_calls(rank);
+  entry.next_resend = std::min(2 * entry.next_resend, kLongestResend);
+  entry.resend = timers_.after(entry.next_resend, [this, rank, first] { resend(rank, first); });
+}
+
+// By the connection over which a message came: where it came twice, that was not heard, and all are used.
+void AgentConnections::confirm_later(uint32_t rank, const std::shared_ptr<Connection>& connection, bool came_twice) {
+  Entry& entry = entries_[rank];
+  entry.confirms_over_all = entry.confirms_over_all || came_twice;
+  if (entry.confirmation || !has_choice(rank)) return;
+  entry.confirmation = timers_.after(kConfirmAfter, [this, rank, weak = std::weak_ptr(connection)] {
+    Entry& own = entries_[rank];
+    own.confirmation.reset();
+    if (std::exchange(own.confirms_over_all, false)) {
+      for (const std::shared_ptr<Connection>& each : own.connections) confirm(own, *each);
+    } else if (const auto used = weak.lock(); used != nullptr && own.received > own.confirmed) {
+      confirm(own, *used);
+    }
+  });
+}
+
 // ---- Calling ----
 
 void AgentConnections::call(uint32_t rank) {
-  Entry& entry = entries_[rank];
-  if (entry.is_closed || !entry.connections.empty() || entry.call || entry.pause) return;
-  entry.next_pause = kFirstPause;
-  entry.calling_since = timers_.now();
-  call_now(rank);
+  if (!entries_[rank].is_closed && entries_[rank].connections.empty()) start_calls(rank);
 }
 
-void AgentConnections::call_now(uint32_t rank) {
+void AgentConnections::remind(uint32_t rank) {
   Entry& entry = entries_[rank];
-  entry.pause.reset();
-  entry.call = dialer_.dial(rank, [this, rank](Dialer::Outcome outcome) { call_ended(rank, std::move(outcome)); });
+  if (!entry.is_closed || entry.notice.empty() || !entry.connections.empty()) return;
+  entry.is_reminded = true;
+  start_calls(rank);
 }
 
-void AgentConnections::call_ended(uint32_t rank, Dialer::Outcome outcome) {
+bool AgentConnections::has_path(const Entry& entry, uint32_t path) const {
+  return std::any_of(entry.connections.begin(), entry.connections.end(),
+                     [path](const auto& connection) { return connection->path == path; });
+}
+
+// Over all paths over which there is no connection.
+void AgentConnections::start_calls(uint32_t rank) {
   Entry& entry = entries_[rank];
-  entry.call.reset();
+  const uint32_t paths = dialer_.paths(rank);
+  milliseconds delay{0};
+  for (uint32_t path = 0; path < paths; ++path) {
+    if (has_path(entry, path)) continue;
+    Attempts& attempts = entry.attempts[path];
+    if (attempts.call || attempts.pause) continue;
+    const milliseconds longest = entry.is_closed ? kLongestReminderPause : kLongestPause;
+    const milliseconds pause =
+        delay + (attempts.failures > 0 ? std::min(attempts.next_pause, longest) : milliseconds(0));
+    delay += kBetweenPaths;
+    if (pause.count() == 0) {
+      call_now(rank, path);
+    } else {
+      attempts.pause = timers_.after(pause, [this, rank, path] { call_now(rank, path); });
+    }
+  }
+}
+
+void AgentConnections::call_now(uint32_t rank, uint32_t path) {
+  Attempts& attempts = entries_[rank].attempts[path];
+  attempts.pause.reset();
+  attempts.was_refused = false;
+  attempts.call = dialer_.dial(
+      rank, path, [this, rank, path](Dialer::Outcome outcome) { call_ended(rank, path, std::move(outcome)); });
+}
+
+void AgentConnections::call_ended(uint32_t rank, uint32_t path, Dialer::Outcome outcome) {
+  Attempts& attempts = entries_[rank].attempts[path];
+  attempts.call.reset();
+  // A connection counts as a success only when something has come over it.
+  attempts.next_pause = attempts.failures == 0 ? kFirstPause : std::min(2 * attempts.next_pause, kLongestReminderPause);
+  ++attempts.failures;
   if (outcome.stream != nullptr) {
     try {
-      adopt(rank, std::move(outcome.stream));
+      add(rank, std::move(outcome.stream), path);
       return;
     } catch (const Error& error) {  // no descriptors left
       outcome.failure = error.what();
     }
   }
-  entry.trouble = outcome.failure;
-  if (entry.connections.empty()) call_again(rank, outcome.nobody_listens);  // else it has called this rank meanwhile
+  attempts.was_refused = outcome.nobody_listens;
+  entries_[rank].trouble = outcome.failure;
+  judge(rank, outcome);
+  call_again(rank, path);
 }
 
-void AgentConnections::call_again(uint32_t rank, bool nobody_listens) {
+// Tells what a call that failed says of the peer.
+void AgentConnections::judge(uint32_t rank, const Dialer::Outcome& outcome) {
   Entry& entry = entries_[rank];
-  if (nobody_listens || entry.will_end || timers_.now() - entry.calling_since > options_.lost_after) {
-    lose(rank,
-         entry.break_reason.empty() ? "it cannot be reached (" + entry.trouble + ")" : std::string(entry.break_reason));
+  bool is_refused = entry.connections.empty();
+  for (uint32_t path = 0; path < dialer_.paths(rank); ++path) {
+    const auto found = entry.attempts.find(path);
+    is_refused = is_refused && found != entry.attempts.end() && found->second.was_refused;
+  }
+  if (entry.is_closed) {
+    if (is_refused) entry.is_reminded = false;
     return;
   }
-  entry.pause = timers_.after(entry.next_pause, [this, rank] { call_now(rank); });
-  entry.next_pause = std::min(entry.next_pause * 2, kLongestPause);
+  if (outcome.somebody_listens) events_.heard(rank);
+  if (entry.connections.empty() && !std::exchange(entry.is_told, true)) events_.unreachable(rank, entry.trouble, false);
+  if (is_refused && !entry.is_closed) events_.refused(rank);
+}
+
+void AgentConnections::call_again(uint32_t rank, uint32_t path) {
+  Entry& entry = entries_[rank];
+  if (entry.is_closed && !entry.is_reminded) return;
+  if (entry.will_end && entry.connections.empty()) return lose(rank, "it cannot be reached (" + entry.trouble + ")");
+  Attempts& attempts = entry.attempts[path];
+  if (attempts.call || attempts.pause) return;
+  if (!entry.connections.empty() && attempts.failures >= kSpareTries) return;
+  attempts.next_pause = std::min(attempts.next_pause, entry.is_closed ? kLongestReminderPause : kLongestPause);
+  attempts.pause = timers_.after(attempts.next_pause, [this, rank, path] { call_now(rank, path); });
 }
 
 bool AgentConnections::adopt(uint32_t rank, std::unique_ptr<ByteStream> stream) {
+  return add(rank, std::move(stream), std::nullopt);
+}
+
+bool AgentConnections::add(uint32_t rank, std::unique_ptr<ByteStream> stream, std::optional<uint32_t> path) {
   Entry& entry = entries_[rank];
-  if (entry.is_closed) return false;
+  if (entry.is_closed && entry.notice.empty()) return false;
   const auto connection = std::make_shared<Connection>();
   connection->stream = std::move(stream);
+  connection->path = path;
   connection->stream->watch([this, rank, weak = std::weak_ptr(connection)](bool may_receive, bool may_send) {
     if (const auto served = weak.lock()) serve(rank, served, may_receive, may_send);
   });
   entry.connections.push_back(connection);
+  if (entry.is_closed) {
+    write(entry, *connection, 0, {.kind = kNotice, .body = entry.notice});
+    flush(*connection);
+    return true;
+  }
+  for (auto& [each, attempts] : entry.attempts) attempts.was_refused = false;
+  if (!path) {  // then calling is up to the peer
+    for (auto& [each, attempts] : entry.attempts) end_timer(attempts.pause);
+  }
+  // Besides, it says that this rank knows the peer.
+  confirm(entry, *connection);
+  if (path && dialer_.paths(rank) > 1 && options_.size <= kMostWithSpares) start_calls(rank);
   if (entry.connections.size() > 1) return true;
-  end_pause(entry);
-  entry.break_reason.clear();
-  send_unconfirmed(entry);
+  entry.is_told = false;
+  catch_up(entry, *connection);
+  watch_confirmations(rank);
   events_.connected(rank);
   return true;
 }
 
-void AgentConnections::close(uint32_t rank) {
-  entries_[rank].is_closed = true;
-  drop(entries_[rank]);
+void AgentConnections::close(uint32_t rank, std::string notice) {
+  Entry& entry = entries_[rank];
+  if (std::exchange(entry.is_closed, true)) return;
+  if (notice.empty()) return drop(entry);
+  const std::vector<std::shared_ptr<Connection>> connections = std::exchange(entry.connections, {});
+  drop(entry);
+  entry.notice = std::move(notice);
+  entry.connections = connections;
+  for (const std::shared_ptr<Connection>& connection : connections) {
+    write(entry, *connection, 0, {.kind = kNotice, .body = entry.notice});
+    flush(*connection);
+  }
 }
 
 // ---- Receiving ----
@@ -156,45 +291,46 @@ void AgentConnections::serve(uint32_t rank, const std::shared_ptr<Connection>& c
   if (connection->stream == nullptr) return;
   if (may_send) flush(*connection);
   if (!may_receive) return;
-  if (const std::optional<std::string> broken = read(rank, connection)) connection_broke(rank, connection, *broken);
+  if (const std::optional<Ending> broken = read(rank, connection)) connection_broke(rank, connection, *broken);
 }
 
-std::optional<std::string> AgentConnections::read(uint32_t rank, const std::shared_ptr<Connection>& connection) {
+std::optional<AgentConnections::Ending> AgentConnections::read(uint32_t rank,
+                                                               const std::shared_ptr<Connection>& connection) {
   std::array<char, 16384> buffer;
   while (connection->stream != nullptr) {  // a message may make this rank close it
     const ByteStream::Received received = connection->stream->receive(buffer);
-    if (received.is_over) return received.why;
+    if (received.is_over) return Ending{.why = received.why, .is_orderly = received.is_orderly};
     if (received.count == 0) break;
     connection->in.append(buffer.data(), received.count);
-    if (std::optional<std::string> broken = deliver(rank, connection)) return broken;
+    if (std::optional<Ending> broken = deliver(rank, connection)) return broken;
   }
   Entry& entry = entries_[rank];
-  if (!entry.connections.empty() && entry.received - entry.confirmed >= kConfirmEvery) confirm(entry);
+  if (!entry.is_closed && connection->stream != nullptr && entry.received - entry.confirmed >= kConfirmEvery) {
+    confirm(entry, *connection);
+  }
   return {};
 }
 
-std::optional<std::string> AgentConnections::deliver(uint32_t rank, const std::shared_ptr<Connection>& connection) {
+std::optional<AgentConnections::Ending> AgentConnections::deliver(uint32_t rank,
+                                                                  const std::shared_ptr<Connection>& connection) {
   size_t begin = 0;
-  std::optional<std::string> broken;
+  std::optional<Ending> broken;
   while (connection->in.size() - begin >= kHeadBytes && connection->stream != nullptr) {
     WireReader head(std::string_view(connection->in).substr(begin, kHeadBytes));
     const size_t size = head.number<uint32_t>();
     const uint8_t kind = head.number<uint8_t>();
     const uint64_t number = head.number<uint64_t>(), confirmed = head.number<uint64_t>();
     if (size > kMaxMessage) {
-      broken = "it sends nonsense";
+      broken = Ending{.why = "it sends nonsense"};
       break;
     }
     if (connection->in.size() - begin < kHeadBytes + size) break;
     Message message{.kind = kind, .body = connection->in.substr(begin + kHeadBytes, size)};
     begin += kHeadBytes + size;
-    connection->has_received = true;
-    entries_[rank].hang_ups = 0;
     try {
-      forget_confirmed(entries_[rank], confirmed);
-      if (kind != kConfirmation) take(rank, number, std::move(message));
+      take_frame(rank, connection, number, confirmed, std::move(message));
     } catch (const Error& error) {
-      broken = "it sends nonsense (" + error.message() + ")";
+      broken = Ending{.why = "it sends nonsense (" + error.message() + ")"};
       break;
     }
   }
@@ -203,10 +339,20 @@ std::optional<std::string> AgentConnections::deliver(uint32_t rank, const std::s
   return broken;
 }
 
-void AgentConnections::take(uint32_t rank, uint64_t number, Message message) {
+void AgentConnections::take_frame(uint32_t rank, const std::shared_ptr<Connection>& connection, uint64_t number,
+                                  uint64_t confirmed, Message message) {
   Entry& entry = entries_[rank];
-  if (number <= entry.received) return;  // sent once more, over a new connection
+  connection->has_received = true;
+  if (message.kind == kNotice) return events_.noticed(rank, std::move(message.body));
+  if (entry.is_closed) return;  // nothing that it says counts any more
+  std::erase_if(entry.attempts, [](const auto& each) { return !each.second.call && !each.second.pause; });
+  events_.heard(rank);
+  forget_confirmed(entry, confirmed);
+  if (message.kind == kConfirmation) return;
+  const bool came_before = number <= entry.received;  // sent once more, over another connection
   if (number > entry.received + 1) throw Error(ErrorCode::invalid_input, "a message is missing");
+  confirm_later(rank, connection, came_before);
+  if (came_before) return;
   entry.received = number;
   events_.received(rank, std::move(message));
 }
@@ -221,27 +367,29 @@ void AgentConnections::forget_confirmed(Entry& entry, uint64_t up_to) {
   }
 }
 
-// ---- Losing ----
+// ---- Breaking ----
 
 void AgentConnections::connection_broke(uint32_t rank, const std::shared_ptr<Connection>& connection,
-                                        const std::string& why) {
+                                        const Ending& ending) {
   Entry& entry = entries_[rank];
   if (connection->stream == nullptr) return;  // it was closed meanwhile
-  const bool was_first = entry.connections.front() == connection;
   connection->stream.reset();
+  const bool was_first = entry.connections.front() == connection;
   std::erase(entry.connections, connection);
-  if (!connection->has_received) ++entry.hang_ups;
+  if (entry.is_closed) {
+    // Who has heard the notice hangs up.
+    if (ending.is_orderly) entry.is_reminded = false;
+    if (entry.is_reminded && entry.connections.empty()) start_calls(rank);
+    return;
+  }
   if (!entry.connections.empty()) {
-    if (!was_first) return;
-    return send_unconfirmed(entry);  // the other connection carries on
+    if (was_first) catch_up(entry, *entry.connections.front());  // the other connection carries on
+    if (connection->path && connection->has_received) start_calls(rank);
+    return;
   }
-  if (entry.will_end || entry.hang_ups >= kMostHangUps) return lose(rank, why);
-  entry.break_reason = why;
-  if (entry.hang_ups <= 1) {
-    entry.next_pause = kFirstPause;
-    entry.calling_since = timers_.now();
-  }
-  if (!entry.call && !entry.pause) call_again(rank, false);
+  if (entry.will_end) return lose(rank, ending.why);
+  if (!std::exchange(entry.is_told, true)) events_.unreachable(rank, ending.why, ending.is_orderly);
+  if (!entry.is_closed) start_calls(rank);
 }
 
 void AgentConnections::lose(uint32_t rank, const std::string& why) {
@@ -250,9 +398,9 @@ void AgentConnections::lose(uint32_t rank, const std::string& why) {
   events_.lost(rank, why);
 }
 
-void AgentConnections::end_pause(Entry& entry) {
-  if (entry.pause) timers_.cancel(*entry.pause);
-  entry.pause.reset();
+void AgentConnections::end_timer(std::optional<Timers::Timer>& timer) {
+  if (timer) timers_.cancel(*timer);
+  timer.reset();
 }
 
 void AgentConnections::drop(Entry& entry) {
@@ -260,9 +408,13 @@ void AgentConnections::drop(Entry& entry) {
   entry.connections.clear();
   entry.unconfirmed.clear();
   entry.unconfirmed_bytes = 0;
-  if (entry.call) dialer_.cancel(*entry.call);
-  entry.call.reset();
-  end_pause(entry);
+  for (auto& [path, attempts] : entry.attempts) {
+    if (attempts.call) dialer_.cancel(*attempts.call);
+    end_timer(attempts.pause);
+  }
+  entry.attempts.clear();
+  end_timer(entry.confirmation);
+  end_timer(entry.resend);
 }
 
 }  // namespace banyan::run

@@ -1,20 +1,28 @@
 // AgentConnections: connections between agents that carry messages, made when the first message is to be sent.
 //
-// Messages to a rank arrive once and in order, or not at all when it is lost. A connection that breaks is no death:
-// both ends call again, and what the peer has not confirmed is sent once more. A rank is *lost* when its host says that
-// nobody listens at its address any more (its listener was open before anybody knew of it, and goes with its process),
-// when it could not be reached for Options::lost_after, or when it hangs up again and again without a word, because it
-// has given this one up. A process that was stopped keeps its connections, and hears everything when it goes on.
+// Messages to a rank arrive once and in order, or not at all when it is given up. A connection that breaks is no death:
+// both ends call again, for as long as nobody closes the rank, and what the peer has not confirmed is sent once more. A
+// process that was stopped keeps its connections, and hears everything when it goes on. Whether a rank that cannot be
+// reached is dead is not decided here: see suspicion.h.
 //
-// Messages are numbered for each peer and direction. A receiver drops those that it has, and confirms with every frame
-// it sends, or after kConfirmEvery messages. Between two agents there may be two connections, when both called at the
-// same moment; each sends on the one that it got first.
+// Several ways. Where a peer has several paths (Dialer::paths), whoever called first keeps a connection over each; in
+// worlds of more than 128 ranks, which would need too many descriptors, they are made when something goes wrong. New
+// messages go over the first connection; when the peer has confirmed nothing for 0.3 s, they go over all of them, and
+// the next connection becomes the first. So a path that loses everything, in one direction or both, costs 0.3 s, once.
+//
+// Messages are numbered for each peer and direction. On every connection they are written in their order and without
+// gaps, beginning with the first that was unconfirmed; a receiver drops those that it has. It confirms with every frame
+// it sends, after 64 messages, and, where there are several ways, after 50 ms.
+//
+// The closed. A rank that was closed with a notice is told of it by every connection that there is or that it makes,
+// and can say nothing any more but notices of its own; remind() calls it until it has heard.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +34,7 @@
 namespace banyan::run {
 
 struct Message {
-  uint8_t kind = 0;  // above zero
+  uint8_t kind = 0;  // above zero, below 255
   std::string body;
 };
 
@@ -36,13 +44,19 @@ class AgentConnections {
   struct Options {
     uint32_t own = 0;  // rank
     uint32_t size = 0;
-    std::chrono::milliseconds lost_after{};
   };
   struct Events {
     std::function<void(uint32_t rank, Message message)> received;
     std::function<void(uint32_t rank)> connected;  // by a first connection, or again after none was left
-    // It is closed now. Not called for a rank that was closed before.
+    // A sign of life: a frame of the rank, or its kernel's word that somebody listens at its port.
+    std::function<void(uint32_t rank)> heard;
+    // No connection is left, or a first call has failed. `is_orderly`: the last one was closed, not broken.
+    std::function<void(uint32_t rank, std::string why, bool is_orderly)> unreachable;
+    // The last calls over every path, all since it was connected, found its port closed.
+    std::function<void(uint32_t rank)> refused;
+    // A rank that had said that it goes has gone (is closed now), or one that sends nonsense.
     std::function<void(uint32_t rank, std::string why)> lost;
+    std::function<void(uint32_t rank, std::string notice)> noticed;  // the rank has closed this one
   };
 
   AgentConnections(Timers& timers, Dialer& dialer, Options options, Events events);
@@ -50,19 +64,25 @@ class AgentConnections {
   AgentConnections(const AgentConnections&) = delete;
   AgentConnections& operator=(const AgentConnections&) = delete;
 
-  // OutgoingConnects the peer, if need be. Messages to closed ones vanish, as do those to a peer that confirms nothing,
-  // when they have become too many (kMaxQueued bytes).
+  // Calls the peer, if need be. Messages to closed ones vanish, as do those to a peer that confirms nothing, when they
+  // have become too many (kMaxQueued bytes).
   void send(uint32_t rank, Message message);
+  // Besides, all connections show that they carry something.
+  void send_over_all(uint32_t rank, Message message);
   void call(uint32_t rank);
-  // A connection by which `rank` called. False when it was closed before.
+  // A connection by which `rank` called. False when it was closed before, and has no notice to hear.
   bool adopt(uint32_t rank, std::unique_ptr<ByteStream> stream);
-  bool is_connected(uint32_t rank) const { return !entries_[rank].connections.empty(); }
+  bool is_connected(uint32_t rank) const { return !entries_[rank].is_closed && !entries_[rank].connections.empty(); }
+  bool has_unconfirmed(uint32_t rank) const { return !entries_[rank].unconfirmed.empty(); }
   // What came of the last call that failed; empty if none did.
   const std::string& trouble(uint32_t rank) const { return entries_[rank].trouble; }
   // The rank has said that it goes: when its connection ends, it is lost at once.
   void expect_end(uint32_t rank) { entries_[rank].will_end = true; }
-  // For ever.
-  void close(uint32_t rank);
+  // For ever. The rank hears `notice`, if it is not empty, whenever there is a connection.
+  void close(uint32_t rank, std::string notice);
+  // Calls a rank that was closed with a notice, again and again with growing pauses, until it has heard it or its host
+  // says that it is no more.
+  void remind(uint32_t rank);
 
   static constexpr size_t kMaxMessage = size_t{32} << 20;
   static constexpr size_t kMaxQueued = size_t{64} << 20;
@@ -72,7 +92,17 @@ class AgentConnections {
     std::unique_ptr<ByteStream> stream;  // none when it was closed
     std::string in, out;
     bool awaits_room = false;
+    std::optional<uint32_t> path;  // by which this rank called; none: the peer did
+    uint64_t written = 0;          // number of the last message that was
     bool has_received = false;
+  };
+  // Calls over one path, one after the other.
+  struct Attempts {
+    std::optional<uint64_t> call;
+    std::optional<Timers::Timer> pause;
+    std::chrono::milliseconds next_pause{};
+    uint32_t failures = 0;  // since there was reason to hope
+    bool was_refused = false;
   };
   struct Entry {
     std::vector<std::shared_ptr<Connection>> connections;  // shared with the functions that serve it while it is closed
@@ -80,32 +110,48 @@ class AgentConnections {
     size_t unconfirmed_bytes = 0;
     uint64_t first_unconfirmed = 1;        // its number
     uint64_t received = 0, confirmed = 0;  // numbers of the last message from the peer; and that it knows of
-    std::optional<uint64_t> call;
-    std::optional<Timers::Timer> pause;
-    std::chrono::milliseconds next_pause{};
-    TimeSource::TimePoint calling_since;
-    std::string trouble;       // of the last call that failed
-    std::string break_reason;  // of the last connection, while there is none
-    uint32_t hang_ups = 0;     // of connections one after the other, without a word
-    bool will_end = false, is_closed = false;
+    std::optional<Timers::Timer> confirmation, resend;
+    std::chrono::milliseconds next_resend{};
+    bool confirms_over_all = false;
+    std::map<uint32_t, Attempts> attempts;  // by path
+    std::string trouble;                    // of the last call that failed
+    bool is_told = false;                   // that it is unreachable
+    bool will_end = false, is_closed = false, is_reminded = false;
+    std::string notice;  // for the closed
   };
 
-  void call_now(uint32_t rank);
-  void call_again(uint32_t rank, bool nobody_listens);
-  void call_ended(uint32_t rank, Dialer::Outcome outcome);
+  // Calling
+  void start_calls(uint32_t rank);
+  void call_now(uint32_t rank, uint32_t path);
+  void call_ended(uint32_t rank, uint32_t path, Dialer::Outcome outcome);
+  void call_again(uint32_t rank, uint32_t path);
+  void judge(uint32_t rank, const Dialer::Outcome& outcome);
+  bool has_path(const Entry& entry, uint32_t path) const;
+  bool add(uint32_t rank, std::unique_ptr<ByteStream> stream, std::optional<uint32_t> path);
+  // Sending
   void write(Entry& entry, Connection& connection, uint64_t number, const Message& message);
-  void confirm(Entry& entry);
-  void send_unconfirmed(Entry& entry);
-  void serve(uint32_t rank, const std::shared_ptr<Connection>& connection, bool may_receive, bool may_send);
-  // Why the connection is of no use any more, if so.
-  std::optional<std::string> read(uint32_t rank, const std::shared_ptr<Connection>& connection);
-  std::optional<std::string> deliver(uint32_t rank, const std::shared_ptr<Connection>& connection);
-  void take(uint32_t rank, uint64_t number, Message message);
-  void forget_confirmed(Entry& entry, uint64_t up_to);
+  void catch_up(Entry& entry, Connection& connection);
+  void confirm(Entry& entry, Connection& connection);
+  void confirm_later(uint32_t rank, const std::shared_ptr<Connection>& connection, bool came_twice);
+  void watch_confirmations(uint32_t rank);
+  void resend(uint32_t rank, uint64_t first);
   void flush(Connection& connection);
-  void connection_broke(uint32_t rank, const std::shared_ptr<Connection>& connection, const std::string& why);
+  bool has_choice(uint32_t rank) const;
+  // Receiving
+  void serve(uint32_t rank, const std::shared_ptr<Connection>& connection, bool may_receive, bool may_send);
+  struct Ending {
+    std::string why;
+    bool is_orderly = false;
+  };
+  // Why the connection is of no use any more, if so.
+  std::optional<Ending> read(uint32_t rank, const std::shared_ptr<Connection>& connection);
+  std::optional<Ending> deliver(uint32_t rank, const std::shared_ptr<Connection>& connection);
+  void take_frame(uint32_t rank, const std::shared_ptr<Connection>& connection, uint64_t number, uint64_t confirmed,
+                  Message message);
+  void forget_confirmed(Entry& entry, uint64_t up_to);
+  void connection_broke(uint32_t rank, const std::shared_ptr<Connection>& connection, const Ending& ending);
   void lose(uint32_t rank, const std::string& why);
-  void end_pause(Entry& entry);
+  void end_timer(std::optional<Timers::Timer>& timer);
   void drop(Entry& entry);
 
   Timers& timers_;

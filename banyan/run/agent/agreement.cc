@@ -43,7 +43,8 @@ bool contains(const std::vector<uint32_t>& ranks, uint32_t rank) {
 std::string Agreement::PaxosMessage::encode() const {
   const uint8_t flags = static_cast<uint8_t>((has_announced ? 1 : 0) | (has_withdrawn ? 2 : 0) | (proposal ? 4 : 0));
   WireWriter writer;
-  writer.number(static_cast<uint8_t>(kind)).number(ballot).number(flags).ranks(excluded).ranks(gone).text(card);
+  writer.number(static_cast<uint8_t>(kind)).number(ballot).number(flags).ranks(excluded).ranks(gone).number(least);
+  writer.text(card);
   if (proposal) write(writer, *proposal);
   return writer.take();
 }
@@ -62,6 +63,7 @@ Agreement::PaxosMessage Agreement::PaxosMessage::parse(std::string_view bytes) {
   paxos.has_withdrawn = (flags & 2) != 0;
   paxos.excluded = reader.ranks();
   paxos.gone = reader.ranks();
+  paxos.least = reader.number<uint32_t>();
   paxos.card = reader.text();
   if ((flags & 4) != 0) paxos.proposal = read_proposal(reader);
   reader.end();
@@ -81,6 +83,7 @@ void Agreement::send_all(const PaxosMessage& paxos) {
 void Agreement::call(SurvivorQuestion question, Clock::time_point now) {
   CHECK(!question_) << "epoch " << question.epoch << " is asked for twice";
   question_ = std::move(question);
+  least_ = std::max(least_, question_->rule.least_of(question_->candidates.size()));
   called_at_ = idle_since_ = leader_heard_at_ = now;
   out_.insert(question_->excluded.begin(), question_->excluded.end());
   if (decided_) {
@@ -141,8 +144,14 @@ void Agreement::received(uint32_t from, const PaxosMessage& paxos, Clock::time_p
   }
 }
 
-void Agreement::gone(uint32_t rank, Clock::time_point now) {
-  if (rank == own_ || !gone_.insert(rank).second || !question_ || is_settled()) return;
+void Agreement::give_up(const Error& why) {
+  if (question_ && !is_settled()) fail(why.code(), why.message());
+}
+
+void Agreement::gone(uint32_t rank, Clock::time_point now, bool is_certain) {
+  if (rank == own_) return;
+  const bool is_news = (is_certain && certain_.insert(rank).second) | gone_.insert(rank).second;
+  if (!is_news || !question_ || is_settled() || !is_possible()) return;
   if (phase_ == Phase::preparing) {
     choose_if_ready(now);
   } else if (phase_ == Phase::accepting) {
@@ -167,6 +176,7 @@ Agreement::PaxosMessage Agreement::promise_message() const {
   if (question_) {
     paxos.excluded = question_->excluded;
     paxos.card = question_->card;
+    paxos.least = least_;
   }
   paxos.gone.assign(gone_.begin(), gone_.end());
   return paxos;
@@ -254,6 +264,7 @@ void Agreement::on_promise(uint32_t from, const PaxosMessage& paxos, Clock::time
   pending_.erase(from);
   if (paxos.has_withdrawn) out_.insert(from);
   out_.insert(paxos.excluded.begin(), paxos.excluded.end());
+  least_ = std::max(least_, paxos.least);
   for (const uint32_t rank : paxos.gone) {
     if (rank != own_) gone_.insert(rank);
   }
@@ -264,7 +275,7 @@ void Agreement::on_promise(uint32_t from, const PaxosMessage& paxos, Clock::time
   }
   if (out_.contains(own_)) {
     fail_as_left_out();
-  } else {
+  } else if (is_possible()) {
     choose_if_ready(now);
   }
 }
@@ -290,14 +301,16 @@ std::vector<uint32_t> Agreement::doubtful() const {
   if (of_proposer != promises_.end() && !of_proposer->second.has_announced) return {};
   std::vector<uint32_t> ranks;
   for (const uint32_t rank : highest->list.ranks) {
-    if (rank != proposer && !promises_.contains(rank) && !gone_.contains(rank)) ranks.push_back(rank);
+    if (rank != proposer && !promises_.contains(rank) && !certain_.contains(rank)) ranks.push_back(rank);
   }
   return ranks;
 }
 
-// Whether a list of these ranks has more than half of all whose agents answer, or half with the lowest: of two such
-// lists at most one exists, so a rank that gave up on the old group early does not found a group alone (survivors.h).
+// Whether a list of these ranks is allowed by the rules, and has more than half of all whose agents answer, or half
+// with the lowest: of two such lists at most one exists, so a rank that gave up on the old group early does not found a
+// group alone (survivors.h).
 bool Agreement::is_enough(const std::vector<uint32_t>& here) const {
+  if (here.size() < least_) return false;
   std::vector<uint32_t> reachable = here;
   for (const uint32_t rank : pending_) {
     if (is_in_play(rank)) reachable.push_back(rank);
@@ -322,7 +335,7 @@ void Agreement::choose_if_ready(Clock::time_point now) {
   if (!doubtful().empty() || !is_enough(proposal.list.ranks)) return;
   late_.insert(absent.begin(), absent.end());
   phase_ = Phase::accepting;
-  phase_end_ = now + question_->patience;
+  phase_end_ = now + std::min(question_->patience, question_->answer_time);
   accepted_ = proposal;
   confirmed_ = {own_};
   for (const uint32_t rank : proposal.list.ranks) {
@@ -346,8 +359,9 @@ void Agreement::check_accepted() {
 // overrule it if it falls silent. Those that are not on the list are told.
 void Agreement::check_learned() {
   const std::vector<uint32_t>& ranks = accepted_->list.ranks;
-  if (!std::all_of(ranks.begin(), ranks.end(),
-                   [this](uint32_t rank) { return confirmed_.contains(rank) || !is_in_play(rank); })) {
+  if (!std::all_of(ranks.begin(), ranks.end(), [this](uint32_t rank) {
+        return confirmed_.contains(rank) || certain_.contains(rank) || out_.contains(rank);
+      })) {
     return;
   }
   phase_ = Phase::idle;
@@ -404,6 +418,7 @@ std::optional<Agreement::Clock::time_point> Agreement::next_tick() const {
 void Agreement::tick(Clock::time_point now) {
   if (!question_ || is_settled()) return;
   if (now >= question_->deadline) return expire();
+  if (!is_possible()) return;
   if (const std::optional<Clock::time_point> own_turn = turn(); own_turn && now >= *own_turn) propose(now);
   if (is_settled() || now < phase_end_) return;
   if (phase_ == Phase::preparing) {
@@ -417,8 +432,50 @@ void Agreement::tick(Clock::time_point now) {
   }
 }
 
+// Whether as many as the rules want may still come. If not, it fails.
+bool Agreement::is_possible() {
+  const auto& all = question_->candidates;
+  const auto count = std::count_if(all.begin(), all.end(), [this](uint32_t rank) { return is_in_play(rank); });
+  if (count >= static_cast<std::ptrdiff_t>(least_) || phase_ == Phase::deciding) return true;
+  fail(ErrorCode::peer_lost, why_too_few());
+  return false;
+}
+
+std::string Agreement::why_too_few() const {
+  std::vector<uint32_t> here, dead, out, late;
+  for (const uint32_t rank : question_->candidates) {
+    const bool is_here = rank == own_ || (promises_.contains(rank) && is_in_play(rank));
+    (is_here ? here : gone_.contains(rank) ? dead : out_.contains(rank) ? out : late).push_back(rank);
+  }
+  std::string text = "the survivors are too few: " +
+                     std::string(question_->rule.kind == SurvivorRule::Kind::majority ? "the rule 'majority' needs "
+                                                                                      : "there must be at least ") +
+                     std::to_string(least_) + " of the last group's " + std::to_string(question_->candidates.size()) +
+                     ", and " + list_ranks(here) + agree(here, " are", " is") + " here; missing";
+  const char* separator = ": ";
+  const auto add = [&](const std::vector<uint32_t>& ranks, const char* why) {
+    if (!ranks.empty()) text += std::exchange(separator, ", ") + list_ranks(ranks) + why;
+  };
+  add(dead, " (dead)");
+  add(out, " (excluded, or given up)");
+  add(late, " (did not come)");
+  return text;
+}
+
 void Agreement::expire() {
   std::string why;
+  std::vector<uint32_t> here = {own_};
+  for (const auto& [rank, promise] : promises_) {
+    if (rank != own_ && is_in_play(rank)) here.push_back(rank);
+  }
+  const bool is_short = phase_ == Phase::preparing && here.size() < least_;
+  if (is_short) return fail(ErrorCode::peer_lost, why_too_few());
+  if (phase_ == Phase::idle && least_ > 1 && is_led()) {
+    return fail(ErrorCode::peer_lost, "the survivors did not agree in time: rank " +
+                                          std::to_string(proposer_of(promised_)) +
+                                          ", which leads, has not brought together " + std::to_string(least_) +
+                                          " of the last group's " + std::to_string(question_->candidates.size()));
+  }
   if (phase_ == Phase::preparing) {
     const std::vector<uint32_t> doubted = doubtful();
     why = doubted.empty() ? "have not come to the agreement: " + list_ranks(missing())

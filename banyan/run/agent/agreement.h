@@ -14,11 +14,18 @@
 // before anybody got `decide`. A later proposer P chooses a list of its own only when
 //   (1) nobody who answered it has decided (else it adopts that decision), and
 //   (2) for the highest proposal H that was accepted by anybody who answered: the proposer of H has answered that it
-//       never sent decide; or all on H except the proposer have answered, or are dead.
+//       never sent decide; or all on H except the proposer have answered, or are certainly dead.
 // By (1), those who answered have not decided, and by their promise to P never will by H or a lower ballot. By (2),
 // those who did not answer cannot have: only the proposer of H sends decide, and it decides itself only when all others
 // who live have. Where (2) does not hold (the proposer is gone, and another on H is silent), P waits, until the
-// deadline if need be: no agreement is better than two. Dead ranks do not count.
+// deadline if need be: no agreement is better than two.
+//
+// Dead ranks do not count, if they are: a rank that was only concluded to be dead (suspicion.h), and may live behind
+// its fence, is on no list any more, but nobody decides for it. It is waited for in (2) as if it was silent, and a
+// proposer that has announced a list with it does not decide without its answer.
+//
+// Rules (SurvivorRule). A proposer chooses no list that is shorter than any of those who promised wants it. When all
+// who may still come are too few, the agreement fails at once.
 #pragma once
 
 #include <chrono>
@@ -68,6 +75,7 @@ class Agreement {
     bool has_announced = false;  // sent decide for `proposal`
     bool has_withdrawn = false;
     std::vector<uint32_t> excluded{}, gone{};
+    uint32_t least = 0;  // survivors
     std::string card{};
     std::optional<Proposal> proposal{};
 
@@ -82,8 +90,10 @@ class Agreement {
   void call(SurvivorQuestion question, Clock::time_point now);
   bool has_called() const { return question_.has_value(); }
   void received(uint32_t from, const PaxosMessage& paxos, Clock::time_point now);
-  // `rank` is dead, or has left.
-  void gone(uint32_t rank, Clock::time_point now);
+  // `rank` is dead, or has left; or is concluded to be dead, which is not certain.
+  void gone(uint32_t rank, Clock::time_point now, bool is_certain = true);
+  // This rank takes no part any more.
+  void give_up(const Error& why);
   void tick(Clock::time_point now);
   // When tick() has something to do; nothing while only others can.
   std::optional<Clock::time_point> next_tick() const;
@@ -127,6 +137,8 @@ class Agreement {
   std::optional<Clock::time_point> turn() const;
   void send(uint32_t to, PaxosMessage paxos);
   void send_all(const PaxosMessage& paxos);
+  bool is_possible();
+  std::string why_too_few() const;
   void fail(ErrorCode code, const std::string& why);
   void fail_as_left_out();
   void expire();
@@ -146,6 +158,8 @@ class Agreement {
   std::optional<Proposal> decided_;
 
   std::set<uint32_t> gone_, out_;  // dead or left; excluded or withdrawn
+  std::set<uint32_t> certain_;     // of the gone: they have decided nothing that matters any more
+  uint32_t least_ = 1;             // survivors, by the rules that are known here
   Phase phase_ = Phase::idle;
   Clock::time_point phase_end_, idle_since_;
   Ballot highest_ = 0;  // ever seen

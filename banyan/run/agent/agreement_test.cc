@@ -46,6 +46,7 @@ class Group {
                                       .excluded = excluded,
                                       .card = "card " + std::to_string(rank),
                                       .patience = kPatience,
+                                      .rule = rule,
                                       .deadline = now_ + kDeadline},
                                      now_);
       });
@@ -102,6 +103,7 @@ class Group {
   }
 
   static constexpr milliseconds kPatience{1500}, kDeadline{8000};
+  SurvivorRule rule;
 
  private:
   struct Event {
@@ -263,6 +265,47 @@ TEST(Agreement, OfTheLastOneHoldsAtOnce) {
   group.run(kLong);
   ASSERT_TRUE(group[2].survivors());
   EXPECT_THAT(group[2].survivors()->ranks, ElementsAre(2));
+}
+
+TEST(SurvivorRule, SaysHowManyThereMustBe) {
+  EXPECT_EQ(SurvivorRule::parse("any").least_of(5), 1u);
+  EXPECT_EQ(SurvivorRule::parse("majority").least_of(4), 3u);
+  EXPECT_EQ(SurvivorRule::parse("majority").least_of(5), 3u);
+  EXPECT_EQ(SurvivorRule::parse("2").least_of(5), 2u);
+  for (const char* const text : {"", "0", "-1", "3x", "most", "99999999999"}) {
+    EXPECT_THROW(SurvivorRule::parse(text), Error) << text;
+  }
+}
+
+TEST(Agreement, FailsAtOnceWhereTheRuleCannotBeKept) {
+  Group group(5, 9);
+  group.rule = SurvivorRule::parse("majority");
+  for (const uint32_t dead : {1u, 3u, 4u}) group.kill(dead, milliseconds(0));
+  for (const uint32_t rank : {0u, 2u}) group.call(rank, milliseconds(100));
+  group.run(kLong);
+  for (const uint32_t rank : {0u, 2u}) {
+    ASSERT_TRUE(group[rank].failure()) << rank;
+    EXPECT_EQ(group[rank].failure()->code(), ErrorCode::peer_lost);
+    EXPECT_THAT(group[rank].failure()->what(),
+                HasSubstr("the rule 'majority' needs 3 of the last group's 5, and rank"));
+    EXPECT_THAT(group[rank].failure()->what(), HasSubstr("missing: ranks 1, 3, 4 (dead)"));
+    EXPECT_LT(group.settled_at(rank), milliseconds(150));
+  }
+}
+
+TEST(Agreement, OfTooFewNamesTheRuleAndWhoDidNotCome) {
+  Group group(4, 10);
+  group.rule = SurvivorRule::parse("3");
+  for (const uint32_t rank : {0u, 1u}) group.call(rank, milliseconds(0));
+  for (const uint32_t rank : {2u, 3u}) group.stop(rank, milliseconds(0));
+  group.run(kLong);
+  for (const uint32_t rank : {0u, 1u}) {
+    ASSERT_TRUE(group[rank].failure()) << rank;
+    EXPECT_EQ(group[rank].failure()->code(), ErrorCode::peer_lost) << group[rank].failure()->what();
+    EXPECT_THAT(group[rank].failure()->what(), HasSubstr("3 of the last group's 4"));
+  }
+  EXPECT_THAT(group[0].failure()->what(), HasSubstr("there must be at least 3"));
+  EXPECT_THAT(group[0].failure()->what(), HasSubstr("ranks 2, 3 (did not come)"));
 }
 
 // No two that live have different opinions of who belongs together.

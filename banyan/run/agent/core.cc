@@ -6,24 +6,61 @@
 
 namespace banyan::run {
 
+namespace {
+
+std::vector<uint32_t> hosts_of(const AgentCore::Options& options) {
+  std::vector<uint32_t> hosts = options.hosts;
+  while (hosts.size() < options.names.size()) hosts.push_back(static_cast<uint32_t>(hosts.size()));
+  return hosts;
+}
+
+}  // namespace
+
 AgentCore::AgentCore(Timers& timers, Dialer& dialer, ProcessObserver& processes, Options options, Events events)
     : processes_(processes),
       events_(std::move(events)),
       liveness_(static_cast<uint32_t>(options.names.size())),
-      connections_(timers, dialer, {.own = options.own, .size = liveness_.size(), .lost_after = options.lost_after},
-                   {.received = [this](uint32_t rank, const Message& message) { received(rank, message); },
-                    .connected =
-                        [this](uint32_t rank) {
-                          hub_.connected(rank);
-                          check_joined();
-                        },
-                    .lost = [this](uint32_t rank, const std::string& why) { hub_.lost(rank, why); }}),
+      connections_(timers, dialer, {.own = options.own, .size = liveness_.size()}, connection_events()),
+      suspicion_(timers, connections_, liveness_,
+                 {.own = options.own, .hosts = hosts_of(options), .lost_after = options.lost_after},
+                 {.is_watched = [this](uint32_t rank) { return processes_.is_watched(rank); },
+                  .matters =
+                      [this](uint32_t rank) {
+                        return hub_.is_own() || hub_.rank() == rank || connections_.has_unconfirmed(rank);
+                      },
+                  .concluded = [this](uint32_t rank, const std::string& why,
+                                      Suspicion::Ground ground) { hub_.suspicion_concluded(rank, why, ground); },
+                  .tell_gone = [this](uint32_t asker, uint32_t rank) { hub_.tell_gone(asker, rank); }}),
       hub_(timers, connections_, liveness_,
-           {.own = options.own, .heartbeat = options.heartbeat, .silent_after = options.silent_after}, options.names,
+           {.own = options.own,
+            .heartbeat = options.heartbeat,
+            .silent_after = options.silent_after,
+            .lost_after = options.lost_after},
+           options.names,
            {.changed = [this](uint32_t rank) { changed(rank); },
-            .process_is_watched = [this](uint32_t rank) { return processes_.is_watched(rank); }}),
+            .process_is_watched = [this](uint32_t rank) { return processes_.is_watched(rank); },
+            .seems_to_live =
+                [this](uint32_t rank) {
+                  return suspicion_.hears(rank) || (connections_.is_connected(rank) && !suspicion_.is_suspect(rank));
+                }}),
       queries_(timers, connections_, hub_, liveness_, *hooks_, options.own),
       membership_(timers, connections_, liveness_, options.own) {}
+
+// Called only when all are made.
+AgentConnections::Events AgentCore::connection_events() {
+  return {.received = [this](uint32_t rank, const Message& message) { received(rank, message); },
+          .connected =
+              [this](uint32_t rank) {
+                hub_.connected(rank);
+                check_joined();
+              },
+          .heard = [this](uint32_t rank) { suspicion_.heard(rank); },
+          .unreachable = [this](uint32_t rank, const std::string& why,
+                                bool is_orderly) { suspicion_.unreachable(rank, why, is_orderly); },
+          .refused = [this](uint32_t rank) { suspicion_.refused(rank); },
+          .lost = [this](uint32_t rank, const std::string& why) { hub_.lost(rank, why); },
+          .noticed = [this](uint32_t rank, const std::string& notice) { hub_.noticed(rank, notice); }};
+}
 
 void AgentCore::start() {
   hub_.start();
@@ -38,7 +75,8 @@ void AgentCore::check_joined() {
 
 void AgentCore::received(uint32_t rank, const Message& message) {
   hub_.note_sign_of_life(rank);
-  if (!hub_.received(rank, message) && !queries_.received(rank, message) && !membership_.received(rank, message)) {
+  if (!hub_.received(rank, message) && !suspicion_.received(rank, message) && !queries_.received(rank, message) &&
+      !membership_.received(rank, message)) {
     throw Error(ErrorCode::invalid_input, "a message of kind " + std::to_string(message.kind));
   }
 }
@@ -46,6 +84,7 @@ void AgentCore::received(uint32_t rank, const Message& message) {
 void AgentCore::changed(uint32_t rank) {
   check_joined();
   if (liveness_.is_gone(rank)) processes_.forget(rank);
+  suspicion_.changed(rank);
   events_.changed(rank);
   queries_.changed();
   membership_.changed(rank);

@@ -15,6 +15,7 @@
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/agent/membership.h"
 #include "banyan/run/agent/state_queries.h"
+#include "banyan/run/agent/suspicion.h"
 #include "banyan/run/system/byte_stream.h"
 #include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/timers.h"
@@ -27,6 +28,7 @@ class AgentCore {
   struct Options {
     uint32_t own = 0;                // rank
     std::vector<std::string> names;  // "process 4711 on node7", by rank
+    std::vector<uint32_t> hosts{};   // by rank: equal on one host; empty: all on different ones
     std::chrono::milliseconds heartbeat{1000}, silent_after{5000}, lost_after{30'000};
   };
   struct Events {
@@ -51,6 +53,7 @@ class AgentCore {
   Membership& membership() { return membership_; }
 
  private:
+  AgentConnections::Events connection_events();
   void check_joined();
   void received(uint32_t rank, const Message& message);
   void changed(uint32_t rank);
@@ -62,6 +65,7 @@ class AgentCore {
   Liveness liveness_;
   const std::shared_ptr<HookBoard> hooks_ = std::make_shared<HookBoard>();  // shared with registrations
   AgentConnections connections_;
+  Suspicion suspicion_;
   Hub hub_;
   StateQueries queries_;
   Membership membership_;

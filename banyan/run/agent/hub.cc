@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "banyan/base/rank_list.h"
+#include "banyan/base/words.h"
 #include "banyan/run/agent/messages.h"
 #include "banyan/run/join/wire.h"
 
@@ -17,10 +19,6 @@ constexpr milliseconds kHubAnswerTime{200};
 constexpr milliseconds kOtherSignTime{20};
 // After that, the hub calls those who have not called it.
 constexpr milliseconds kRollCall{1000};
-
-Message gone_message(uint32_t rank, Health state, const std::string& why) {
-  return {message::gone, WireWriter().number(rank).text(std::string(to_string(state))).text(why).take()};
-}
 
 Message flag_message(message::Kind kind, bool on) {
   return {kind, WireWriter().number(static_cast<uint8_t>(on ? 1 : 0)).take()};
@@ -60,25 +58,111 @@ void Hub::connected(uint32_t rank) {
   if (is_own() || rank == hub_) send_news_to(rank);
 }
 
+// It had said that it goes, or it sends nonsense.
 void Hub::lost(uint32_t rank, const std::string& why) {
   if (rank == hub_ && liveness_.is_gone(rank)) take_over();
   if (liveness_.is_gone(rank)) return;
-  if (ending_reasons_[rank].empty()) {
-    ending_reasons_[rank] = names_[rank] + " is gone: " + why;
-    if (events_.process_is_watched(rank)) {
-      conclude_later(rank, kOtherSignTime);
-      return;
+  conclude(rank, {.why = names_[rank] + " is gone: " + why, .is_certain = false, .side = own_side()}, {});
+}
+
+void Hub::suspicion_concluded(uint32_t rank, const std::string& why, Suspicion::Ground ground) {
+  if (liveness_.is_gone(rank)) return;
+  if (ground == Suspicion::Ground::refused) {
+    return conclude(
+        rank,
+        {.why = names_[rank] + " is gone: " + why + ", and its host says that its port is closed", .side = own_side()},
+        {});
+  }
+  if (ground == Suspicion::Ground::unheard) {
+    const std::string text = names_[rank] + " is gone: " + why + ", and nobody has heard of it for " +
+                             format_timeout(options_.lost_after) + " since";
+    return conclude(rank, {.why = text, .is_certain = false, .side = own_side()}, {});
+  }
+  if (!ending_reasons_[rank].empty()) return;  // that is being concluded
+  ending_reasons_[rank] = names_[rank] + " is gone: " + why;
+  if (events_.process_is_watched(rank)) {
+    conclude_later(rank, kOtherSignTime);
+  } else {
+    conclude(rank, {.why = ending_reasons_[rank]}, {});
+  }
+}
+
+// ---- Fences ----
+
+// Those who seem to live, as far as this rank knows.
+std::vector<uint32_t> Hub::own_side() const {
+  std::vector<uint32_t> side;
+  for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
+    if (rank == options_.own || (!liveness_.is_gone(rank) && events_.seems_to_live(rank))) side.push_back(rank);
+  }
+  return side;
+}
+
+std::string Hub::notice_of(const Conclusion& conclusion) const {
+  return WireWriter().ranks(conclusion.side).text(format_timeout(options_.lost_after)).take();
+}
+
+// `rank` has concluded that this one is dead. The larger side stays.
+void Hub::noticed(uint32_t rank, const std::string& notice) {
+  if (liveness_.is_fenced() || is_leaving()) return;
+  WireReader reader(notice);
+  const std::vector<uint32_t> side = reader.ranks();
+  const std::string time = reader.text();
+  reader.end();
+  if (side.empty()) throw Error(ErrorCode::invalid_input, "a fence that nobody has put up");
+  std::vector<uint32_t> own = own_side();
+  std::erase_if(own, [&](uint32_t each) {
+    return each != options_.own && (each == rank || std::find(side.begin(), side.end(), each) != side.end());
+  });
+  const bool is_smaller = own.size() != side.size() ? own.size() < side.size() : own.front() > side.front();
+  if (is_smaller) return be_fenced(rank, side, time);
+  if (liveness_.is_gone(rank)) return;
+  conclude(rank,
+           {.why = names_[rank] + " was cut off, has taken this rank for dead, and is on the smaller side",
+            .is_certain = false,
+            .side = own},
+           {});
+}
+
+void Hub::be_fenced(uint32_t by, const std::vector<uint32_t>& side, const std::string& time) {
+  liveness_.set_fence("this rank was taken for dead by " + list_ranks(side) + " (not heard of for " + time +
+                      ") and is fenced out");
+  const Conclusion end{.why = names_[options_.own] + " was fenced out by " + list_ranks(side)};
+  for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
+    if (rank == options_.own || liveness_.is_gone(rank)) continue;
+    if (rank == by || std::find(side.begin(), side.end(), rank) != side.end()) {
+      connections_.close(rank, "");
+    } else {
+      connections_.send(rank, gone_message(options_.own, end));
     }
   }
-  conclude(rank, Health::dead, ending_reasons_[rank], {});
+  connections_.close(by, "");
+  events_.changed(options_.own);
 }
+
+Message Hub::gone_message(uint32_t rank, const Conclusion& conclusion) {
+  return {message::gone, WireWriter()
+                             .number(rank)
+                             .text(std::string(to_string(conclusion.health)))
+                             .text(conclusion.why)
+                             .number(static_cast<uint8_t>(conclusion.is_certain ? 1 : 0))
+                             .ranks(conclusion.side)
+                             .take()};
+}
+
+void Hub::tell_gone(uint32_t to, uint32_t rank) {
+  const auto found = gone_.find(rank);
+  if (found != gone_.end()) connections_.send(to, gone_message(rank, found->second));
+}
+
+// ---- Endings ----
 
 void Hub::process_ended(uint32_t rank) {
   if (liveness_.is_gone(rank)) return;
   const bool was_lost = !ending_reasons_[rank].empty();
   ending_reasons_[rank] = names_[rank] + " has ended";
   if (was_lost) {
-    conclude(rank, Health::dead, ending_reasons_[rank], {});
+    conclude(rank, {.why = ending_reasons_[rank]}, {});
   } else if (is_own() || rank == hub_ || !answers()) {
     // That it left, if so, is in what was read by now, or comes from a hub that has just left too.
     conclude_later(rank, kOtherSignTime);
@@ -93,25 +177,28 @@ void Hub::conclude_later(uint32_t rank, milliseconds delay) {
   const auto own = std::make_shared<Timers::Timer>();
   *own = timers_.after(delay, [this, rank, own] {
     conclusions_.erase(*own);
-    conclude(rank, Health::dead, ending_reasons_[rank], {});
+    conclude(rank, {.why = ending_reasons_[rank]}, {});
   });
   conclusions_.insert(*own);
 }
 
-void Hub::conclude(uint32_t rank, Health state, const std::string& why, std::optional<uint32_t> source) {
+void Hub::conclude(uint32_t rank, Conclusion conclusion, std::optional<uint32_t> source) {
   // Nobody tells news to who has left, so it cannot tell an ending from another, and keeps its opinion to itself.
   const bool is_guess = is_leaving() && !source;
-  if (is_guess) state = Health::left;
-  if (rank == options_.own || !liveness_.set(rank, state, why)) return;
-  if (state == Health::dead || is_guess) {
-    connections_.close(rank);
+  if (is_guess) conclusion.health = Health::left;
+  const bool is_dead = conclusion.health == Health::dead;
+  if (rank == options_.own || !liveness_.set(rank, conclusion.health, conclusion.why, conclusion.is_certain)) return;
+  gone_[rank] = conclusion;
+  if (is_dead || is_guess) {
+    connections_.close(rank, is_guess || conclusion.side.empty() ? "" : notice_of(conclusion));
+    if (is_own() && !conclusion.side.empty() && !is_guess) connections_.remind(rank);
   } else {
     connections_.expect_end(rank);  // a rank that has left closes it itself, when it has note_sign_of_life all
   }
   pinged_[rank].reset();
   expecting_.erase(rank);
   // Who leaves is passed on apart, and waits for it.
-  if (!is_guess && (state == Health::dead || source != rank)) spread_news(gone_message(rank, state, why), source);
+  if (!is_guess && (is_dead || source != rank)) spread_news(gone_message(rank, conclusion), source);
   // A hub that leaves serves until it ends, so that a whole world can leave at once by way of it.
   if (rank == hub_ && !connections_.is_connected(hub_)) take_over();
   adjust_heartbeat();
@@ -147,6 +234,7 @@ void Hub::take_over() {
   } else {
     for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
       if (rank != options_.own && connections_.is_connected(rank)) send_news_to(rank);
+      connections_.remind(rank);
     }
     roll_call_ = timers_.after(kRollCall, [this] {
       roll_call_.reset();
@@ -161,10 +249,10 @@ void Hub::take_over() {
 
 void Hub::send_news_to(uint32_t rank) {
   for (uint32_t other = 0; other < liveness_.size(); ++other) {
-    const Health state = liveness_.state(other);
-    if (liveness_.is_gone(other)) connections_.send(rank, gone_message(other, state, liveness_.why(other)));
-    if (is_own() && state == Health::silent)
+    tell_gone(rank, other);
+    if (is_own() && liveness_.state(other) == Health::silent) {
       connections_.send(rank, silence_message(other, true, liveness_.why(other)));
+    }
   }
   if (!is_own() && expecting_.contains(options_.own)) connections_.send(rank, flag_message(message::expecting, true));
 }
@@ -220,8 +308,11 @@ void Hub::received_gone(uint32_t rank, const Message& message) {
   const Health health = parse_health(reader.text());
   if (!is_gone(health))
     throw Error(ErrorCode::invalid_input, "a rank that is gone is " + std::string(to_string(health)));
-  const std::string why = reader.text();
-  conclude(gone, health, why, rank);
+  Conclusion conclusion{.health = health, .why = reader.text()};
+  conclusion.is_certain = reader.number<uint8_t>() != 0;
+  conclusion.side = reader.ranks();
+  for (const uint32_t each : conclusion.side) static_cast<void>(checked(each));
+  conclude(gone, conclusion, rank);
   if (gone == rank) {
     relay_leave(gone);
   } else if (health == Health::left) {
@@ -234,9 +325,9 @@ void Hub::received_ended(uint32_t rank, const Message& message) {
   const uint32_t ended = checked(reader.number<uint32_t>());
   const std::string why = reader.text();
   if (liveness_.is_gone(ended)) {
-    connections_.send(rank, gone_message(ended, liveness_.state(ended), liveness_.why(ended)));
+    tell_gone(rank, ended);
   } else {
-    conclude(ended, Health::dead, why, {});
+    conclude(ended, {.why = why}, {});
   }
 }
 
@@ -290,7 +381,7 @@ void Hub::send_heartbeat(TimePoint due) {
 void Hub::check_heartbeat(uint32_t rank, TimePoint now, bool was_asleep) {
   if (!pinged_[rank]) {
     pinged_[rank] = now;
-    connections_.send(rank, {message::ping, ""});
+    connections_.send_over_all(rank, {message::ping, ""});
     return;
   }
   if (was_asleep || now - *pinged_[rank] < options_.silent_after) return;
@@ -343,7 +434,7 @@ void Hub::leave_noted(uint32_t leaver, uint32_t by) {
 }
 
 Message Hub::left_message(uint32_t leaver) const {
-  return gone_message(leaver, Health::left, names_[leaver] + " has left in peace");
+  return gone_message(leaver, {.health = Health::left, .why = names_[leaver] + " has left in peace"});
 }
 
 }  // namespace banyan::run

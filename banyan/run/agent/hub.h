@@ -1,9 +1,17 @@
 // Hub: how news of who lives travels, by a star whose middle is the lowest rank that lives.
 //
-// Every rank reports to the hub what it saw itself: a process that ended, a connection that broke. The hub passes it
-// on. Who leaves in peace tells the hub, and goes when the hub has noted it; since the hub reads that before it reads
-// the end of the connection, it always knows which of the two an ending was. A rank that sees the process of another
-// end therefore asks the hub first, and draws its own conclusion when it has no answer soon.
+// Every rank reports to the hub what it saw itself: a process that ended, a rank of which nobody hears (suspicion.h).
+// The hub passes it on. Who leaves in peace tells the hub, and goes when the hub has noted it; since the hub reads that
+// before it reads the end of the connection, it always knows which of the two an ending was. A rank that sees the
+// process of another end therefore asks the hub first, and draws its own conclusion when it has no answer soon.
+//
+// Fences. Every conclusion raises the generation of the world (Liveness::generation), and is for ever. One that is not
+// certain may be wrong, so it is made true: nobody who has heard of it takes anything from the excluded rank any more,
+// no message, no connection for agents, none for transports. It is told so, by everybody whom it calls, and by the hub,
+// which goes on calling it, with the list of those on whose side the fence was put up. It then knows that it is fenced
+// out (Liveness::fence), and its operations end. Where a network was cut in two, both sides do this to each other; when
+// they meet again the larger side stays, or, of two that are as large, the one with the lowest rank. Whether a side may
+// found a new group meanwhile is the application's choice (survivors.h): with `majority` at most one can.
 #pragma once
 
 #include <chrono>
@@ -17,6 +25,7 @@
 
 #include "banyan/run/agent/agent_connections.h"
 #include "banyan/run/agent/liveness.h"
+#include "banyan/run/agent/suspicion.h"
 #include "banyan/run/system/timers.h"
 
 namespace banyan::run {
@@ -28,10 +37,13 @@ class Hub {
     uint32_t own = 0;  // rank
     std::chrono::milliseconds heartbeat{1000};
     std::chrono::milliseconds silent_after{5000};
+    std::chrono::milliseconds lost_after{30'000};
   };
   struct Events {
     std::function<void(uint32_t rank)> changed;             // after its state has
     std::function<bool(uint32_t rank)> process_is_watched;  // its end would be told to process_ended() too
+    // Something shows that it lives, or nothing that it does not.
+    std::function<bool(uint32_t rank)> seems_to_live;
   };
 
   // `names`: "process 4711 on node7", by rank.
@@ -50,7 +62,12 @@ class Hub {
   bool is_joined() const { return is_own() || connections_.is_connected(hub_); }
 
   void connected(uint32_t rank);
+  // Of AgentConnections.
   void lost(uint32_t rank, const std::string& why);
+  void noticed(uint32_t rank, const std::string& notice);
+  // Of Suspicion: it is dead by its rule.
+  void suspicion_concluded(uint32_t rank, const std::string& why, Suspicion::Ground ground);
+  void tell_gone(uint32_t to, uint32_t rank);
   void process_ended(uint32_t rank);
   // Any message is a sign of life.
   void note_sign_of_life(uint32_t rank);
@@ -64,8 +81,20 @@ class Hub {
  private:
   using TimePoint = TimeSource::TimePoint;
 
+  // That a rank is gone.
+  struct Conclusion {
+    Health health = Health::dead;
+    std::string why;
+    bool is_certain = true;
+    std::vector<uint32_t> side{};  // of a fence: the ranks on whose side it is; empty: none
+  };
+
   bool is_leaving() const { return static_cast<bool>(left_); }
-  void conclude(uint32_t rank, Health state, const std::string& why, std::optional<uint32_t> source);
+  static Message gone_message(uint32_t rank, const Conclusion& conclusion);
+  std::vector<uint32_t> own_side() const;
+  std::string notice_of(const Conclusion& conclusion) const;
+  void be_fenced(uint32_t by, const std::vector<uint32_t>& side, const std::string& time);
+  void conclude(uint32_t rank, Conclusion conclusion, std::optional<uint32_t> source);
   void conclude_later(uint32_t rank, std::chrono::milliseconds delay);
   void received_gone(uint32_t rank, const Message& message);
   void received_ended(uint32_t rank, const Message& message);
@@ -90,6 +119,7 @@ class Hub {
   Events events_;
   uint32_t hub_ = 0;
   std::vector<std::string> ending_reasons_;       // by rank: why it is believed to have ended, or empty
+  std::map<uint32_t, Conclusion> gone_;           // by rank
   std::vector<std::optional<TimePoint>> pinged_;  // by rank, while it has not answered
   std::set<Timers::Timer> conclusions_;
   std::set<uint32_t> expecting_;  // ranks that wait for something, this one too

@@ -35,15 +35,29 @@ class Liveness {
   // Locks.
   std::optional<uint32_t> first_dead(std::span<const uint32_t> ranks) const;
 
+  // Whether a rank that is gone is so by the word of its kernel, or its own; else it may live behind a fence (hub.h),
+  // and know what it knew. Locks.
+  bool is_certain(uint32_t rank) const;
+  // How often a rank was concluded dead: the generation of the world.
+  uint32_t generation() const;
+  // Why this rank is out of the world itself, by the word of those who took it for dead; empty while it is not. Locks,
+  // but for the first.
+  bool is_fenced() const { return is_fenced_.load(std::memory_order_acquire); }
+  std::string fence() const;
+
   // By the writer. False when nothing changed: the gone stay as they are.
-  bool set(uint32_t rank, Health state, std::string why);
+  bool set(uint32_t rank, Health state, std::string why, bool is_certain = true);
+  void set_fence(std::string why);
 
  private:
   std::unique_ptr<std::atomic<Health>[]> states_;
   mutable std::atomic<uint32_t> changes_{0};  // futexes are not const, even for those who only sleep
-  mutable std::mutex mutex_;                  // protects the two
+  std::atomic<bool> is_fenced_{false};
+  mutable std::mutex mutex_;  // protects what follows
   std::vector<std::string> whys_;
   std::vector<uint32_t> dead_;  // in their order
+  std::vector<bool> uncertain_;
+  std::string fence_;
 };
 
 }  // namespace banyan::run

@@ -32,13 +32,17 @@ Membership::Entry& Membership::entry(uint64_t epoch) {
   Entry& made = entries_.emplace(epoch, Entry(own_)).first->second;
   const auto now = timers_.now();
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
-    if (liveness_.is_gone(rank)) made.agreement.gone(rank, now);
+    if (liveness_.is_gone(rank)) made.agreement.gone(rank, now, liveness_.is_certain(rank));
   }
   return made;
 }
 
 void Membership::agree(SurvivorQuestion question, Done done) {
   const uint64_t epoch = question.epoch;
+  if (liveness_.is_fenced()) {
+    done({.survivors = {}, .failure = Error(ErrorCode::peer_lost, liveness_.fence())});
+    return;
+  }
   Entry& own = entry(epoch);
   if (own.agreement.has_called()) {
     done({.survivors = {},
@@ -51,9 +55,14 @@ void Membership::agree(SurvivorQuestion question, Done done) {
 }
 
 void Membership::changed(uint32_t rank) {
-  if (!liveness_.is_gone(rank)) return;
+  const bool is_fence = rank == own_ && liveness_.is_fenced();
+  if (!liveness_.is_gone(rank) && !is_fence) return;
   for (auto& [epoch, entry] : entries_) {
-    entry.agreement.gone(rank, timers_.now());
+    if (is_fence) {
+      entry.agreement.give_up(Error(ErrorCode::peer_lost, liveness_.fence()));
+    } else {
+      entry.agreement.gone(rank, timers_.now(), liveness_.is_certain(rank));
+    }
     follow_up(epoch, entry);
   }
 }

@@ -34,6 +34,7 @@ class Membership {
 
   // `done` is called once, perhaps before agree() returns.
   void agree(SurvivorQuestion question, Done done);
+  // The state of a rank has changed, this one's own fence included.
   void changed(uint32_t rank);
   // False when the message is of another kind. Throws Error{invalid_input}.
   bool received(uint32_t rank, const Message& message);

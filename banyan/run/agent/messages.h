@@ -8,7 +8,7 @@ namespace banyan::run::message {
 
 enum Kind : uint8_t {
   // Hub (hub.cc)
-  gone = 1,    // rank, health (left or dead, as a word), why
+  gone = 1,    // rank, health (left or dead, as a word), why, 1 (certain) or 0, else ranks that live (hub.h)
   gone_noted,  // rank that leaves: the sender knows, and all whom it tells
   ended,       // rank, why: its process has ended; asks the hub whether it had left before
   silence,     // rank, 1 or 0 (it answers again), why
@@ -22,6 +22,9 @@ enum Kind : uint8_t {
   broadcast_noted,  // number
   // Membership (membership.cc)
   agreement,  // epoch, and what agreement.h says
+  // Suspicion (suspicion.cc)
+  hear,   // rank: is it heard there?
+  heard,  // rank: it is, since that question
 };
 
 }  // namespace banyan::run::message

@@ -71,15 +71,42 @@ ByteStream::Received SocketStream::receive(std::span<char> buffer) {
     if (count > 0) return {.count = static_cast<size_t>(count), .is_over = false, .why = ""};
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
-    return {.count = 0, .is_over = true, .why = why_broken(count == 0 ? 0 : errno, lost_after_)};
+    return {
+        .count = 0, .is_over = true, .is_orderly = count == 0, .why = why_broken(count == 0 ? 0 : errno, lost_after_)};
   }
 }
 
-uint64_t SocketDialer::dial(uint32_t peer, Done done) {
+uint32_t SocketDialer::paths(uint32_t peer) const {
+  const size_t addresses = std::max<size_t>(1, peers_[peer].target.addresses.size());
+  return static_cast<uint32_t>(addresses + learned_[peer].size());
+}
+
+void SocketDialer::learn(uint32_t peer, const std::string& local_address, const std::string& peer_address) {
+  constexpr size_t kMost = 8;
+  const ConnectTarget& target = peers_[peer].target;
+  if (peer_address.empty() || learned_[peer].size() >= kMost) return;
+  const bool is_known = local_address.empty() && std::find(target.addresses.begin(), target.addresses.end(),
+                                                           peer_address) != target.addresses.end();
+  const auto is_same = [&](const ConnectTarget& other) {
+    return other.local_address == local_address && other.addresses.front() == peer_address;
+  };
+  if (is_known || std::any_of(learned_[peer].begin(), learned_[peer].end(), is_same)) return;
+  learned_[peer].push_back({.addresses = {peer_address}, .port = target.port, .local_address = local_address});
+}
+
+uint64_t SocketDialer::dial(uint32_t peer, uint32_t path, Done done) {
+  ConnectTarget target = peers_[peer].target;
+  if (path < target.addresses.size()) {
+    target.addresses = {target.addresses[path]};
+  } else if (path >= std::max<size_t>(1, target.addresses.size())) {
+    target = learned_[peer].at(path - std::max<size_t>(1, target.addresses.size()));
+  }
   return connects_.connect(
-      peers_[peer].target, peers_[peer].greeting, [this, done = std::move(done)](OutgoingConnects::Outcome outcome) {
-        Outcome made{
-            .stream = nullptr, .failure = std::move(outcome.failure), .nobody_listens = outcome.nobody_listens};
+      std::move(target), peers_[peer].greeting, [this, done = std::move(done)](OutgoingConnects::Outcome outcome) {
+        Outcome made{.stream = nullptr,
+                     .failure = std::move(outcome.failure),
+                     .nobody_listens = outcome.nobody_listens,
+                     .somebody_listens = outcome.somebody_listens};
         try {
           if (outcome.socket.is_open()) {
             made.stream = std::make_unique<SocketStream>(reactor_, std::move(outcome.socket), lost_after_);

@@ -38,10 +38,17 @@ class SocketDialer final : public Dialer {
     ConnectTarget target;
     Greeting greeting;
   };
+  // A path for each address of a peer.
   SocketDialer(Reactor& reactor, OutgoingConnects& calls, std::chrono::milliseconds lost_after, std::vector<Peer> peers)
-      : reactor_(reactor), connects_(calls), lost_after_(lost_after), peers_(std::move(peers)) {}
+      : reactor_(reactor), connects_(calls), lost_after_(lost_after), peers_(std::move(peers)) {
+    learned_.resize(peers_.size());
+  }
 
-  uint64_t dial(uint32_t peer, Done done) override;
+  // One more path, by which data goes. Known ones are ignored, and those that become too many.
+  void learn(uint32_t peer, const std::string& local_address, const std::string& peer_address);
+
+  uint32_t paths(uint32_t peer) const override;
+  uint64_t dial(uint32_t peer, uint32_t path, Done done) override;
   void cancel(uint64_t call) override { connects_.cancel(call); }
 
  private:
@@ -49,6 +56,7 @@ class SocketDialer final : public Dialer {
   OutgoingConnects& connects_;
   const std::chrono::milliseconds lost_after_;
   const std::vector<Peer> peers_;
+  std::vector<std::vector<ConnectTarget>> learned_;  // by peer
 };
 
 }  // namespace banyan::run

@@ -5,22 +5,39 @@
 //
 // How: single-decree Paxos (Lamport, "Paxos made simple", 2001) with another quorum. Any candidate may propose, under a
 // ballot that is its own; the lowest that lives does at once, the others when those below them are gone or late.
-// Prepare asks all candidates for their promise, their opinion and their card. Who refuses the call, or whose
-// connection breaks, is dead: processes do not come back, so a quorum is *everybody who lives* instead of a majority.
+// Prepare asks all candidates for their promise, their opinion and their card. Dead processes (suspicion.h) do not come
+// back, so a quorum is *everybody who lives* instead of a majority.
 // After at most `patience` the proposer goes on without those who have not come: they are left out and told so when
 // they ask. Accept carries the list, Decide says that all on it have accepted. The proposer itself returns only when
-// all have heard Decide, so that others can overrule one that fell silent before. What a majority protects from, two
-// groups that both go on, can happen when the network is cut in two for longer than `patience`: each half then regards
-// the other as gone. It cannot happen while agents can reach each other: a list needs more than half (or half, with the
-// lowest) of those whose agents answer, so that one who gave up on the old group early does not found a group alone.
+// all have heard Decide, so that others can overrule one that fell silent before. Who was only concluded to be dead,
+// and may live behind a fence (hub.h), is left out, but what it may have decided counts: see agreement.h.
+//
+// A rule says which lists there may be. While agents can reach each other, a list needs more than half (or half, with
+// the lowest) of those whose agents answer, so that one who gave up on the old group early does not found a group
+// alone. With SurvivorRule `any` that is all: when the network is cut in two for longer than `patience`, each half goes
+// on without the other. With `majority` every list has more than half of the candidates, dead or alive, so of two lists
+// at most one can come about, whatever is cut off from whom; a minority gets Error{peer_lost}. `at_least` k candidates
+// are safe in the same way when k is more than half of them. Where ranks have different rules the strictest counts.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace banyan::run {
+
+struct SurvivorRule {
+  enum class Kind : uint8_t { any, majority, at_least };
+  Kind kind = Kind::any;
+  uint32_t count = 1;  // of at_least
+
+  // "any", "majority", or a number of ranks. Throws Error{invalid_input}.
+  static SurvivorRule parse(std::string_view text);
+  // How many survivors there must be of so many.
+  uint32_t least_of(size_t candidates) const;
+};
 
 struct SurvivorQuestion {
   uint64_t epoch = 0;  // what is being agreed on; the same number at all candidates, used once in a world
@@ -28,6 +45,9 @@ struct SurvivorQuestion {
   std::vector<uint32_t> excluded{};          // whom this rank wants left out; the wishes of all count
   std::string card{};                        // what the others should know of this one; at most 16 KiB
   std::chrono::milliseconds patience{1500};  // with candidates that do not come and are not known to be dead
+  // With those that have come, and do not answer; no more than `patience`.
+  std::chrono::milliseconds answer_time{1500};
+  SurvivorRule rule{};
   std::chrono::steady_clock::time_point deadline{};
 };
 

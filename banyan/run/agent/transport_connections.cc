@@ -76,6 +76,7 @@ void TransportConnections::request(uint64_t communicator, uint32_t peer, uint32_
   CHECK(is_new) << "lane " << lane << " to " << name_of(peer) << " is requested twice";
   Request& request = position->second;
   request.target = targets_[world_rank];
+  uses_(world_rank, path);
   request.target.local_address = path.local_address;
   if (!path.peer_address.empty()) request.target.addresses = {path.peer_address};
   request.next_pause = kFirstPause;
@@ -189,6 +190,10 @@ std::optional<std::string> TransportConnections::admit(WireReader payload, FileD
   // Only those below call.
   if (own != group.group.own || key.peer >= own) {
     return name_of(key.peer) + " called for a lane to " + name_of(own) + ", which this is not, or not so";
+  }
+  const uint32_t caller = group.group.members[key.peer];
+  if (liveness_.is_gone(caller) && !liveness_.is_certain(caller)) {
+    return name_of(key.peer) + " called for a lane, though it is fenced out: " + liveness_.why(caller);
   }
   if (group.requests.contains(key)) {
     succeed(key, std::move(socket));

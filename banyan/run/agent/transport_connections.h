@@ -43,14 +43,17 @@ struct ConnectionGroup {
 // On the thread of the timers.
 class TransportConnections {
  public:
-  // `targets` and `world` (its name) are for calls, `targets` by world rank.
+  // `targets` and `world` (its name) are for calls, `targets` by world rank. `uses` is told of the paths that are asked
+  // for, by world rank.
+  using Uses = std::function<void(uint32_t world_rank, const Path& path)>;
   TransportConnections(Timers& timers, OutgoingConnects& calls, const Liveness& liveness, std::string world,
-                       std::vector<ConnectTarget> targets)
+                       std::vector<ConnectTarget> targets, Uses uses)
       : timers_(timers),
         connects_(calls),
         liveness_(liveness),
         world_(std::move(world)),
-        targets_(std::move(targets)) {}
+        targets_(std::move(targets)),
+        uses_(std::move(uses)) {}
   ~TransportConnections();
   TransportConnections(const TransportConnections&) = delete;
   TransportConnections& operator=(const TransportConnections&) = delete;
@@ -107,6 +110,7 @@ class TransportConnections {
   const Liveness& liveness_;
   std::string world_;
   std::vector<ConnectTarget> targets_;
+  Uses uses_;
   std::map<uint64_t, Group> groups_;
   std::map<Key, Parked> parked_;
   std::deque<uint64_t> closed_;  // communicators that are no more, the last ones

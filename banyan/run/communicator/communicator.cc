@@ -75,6 +75,8 @@ const std::string& Communicator::name() const { return impl_->name(); }
 const JoinedProcesses& Communicator::job() const { return *impl_->job(); }
 const std::shared_ptr<JoinedProcesses>& Communicator::shared_job() const { return impl_->job(); }
 bool Communicator::is_on_one_host() const { return impl_->is_on_one_host(); }
+const SurvivorRule& Communicator::survivors() const { return impl_->survivors(); }
+std::chrono::milliseconds Communicator::timeout() const { return impl_->timeout(); }
 
 void Communicator::run(const Call& call) { impl_->run(call); }
 
@@ -112,6 +114,10 @@ std::optional<Communicator> Communicator::split(int color, int key, Options opti
 Communicator Communicator::shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience,
                                   Options options) {
   return impl_->shrink(excluded, patience, std::move(options));
+}
+
+Communicator::Agreed Communicator::agree(int32_t flag, std::chrono::milliseconds at_most) {
+  return impl_->agree(flag, at_most);
 }
 
 void Communicator::finalize() { impl_->finalize(); }

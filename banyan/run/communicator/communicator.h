@@ -90,6 +90,8 @@ class Communicator {
     // TCP connections with each peer that what has no route of its own is dealt out among, 1 to 16. The same on all
     // ranks.
     uint32_t connections = 1;
+    // How many of the last group there must be for shrink() to make a new one; the same on all ranks.
+    SurvivorRule survivors = {};
     // Makes the source of plans for a communicator over connections.
     std::function<std::shared_ptr<PlanSource>(const RankLayout& layout)> plans = {};
     // Makes the executors, of this communicator and of those that are made with the same options, which share it with
@@ -124,6 +126,8 @@ class Communicator {
   const std::shared_ptr<JoinedProcesses>& shared_job() const;
   // Whether the ranks exchange through shared memory, all being on one host.
   bool is_on_one_host() const;
+  const SurvivorRule& survivors() const;
+  std::chrono::milliseconds timeout() const;
 
   // Makes the call and blocks until it is done on this rank. Throws Error{invalid_input} for what no rank could do,
   // before anything has happened; and the errors of the operation.
@@ -137,9 +141,22 @@ class Communicator {
   // with a negative one.
   std::optional<Communicator> split(int color, int key, Options options);
   // Collective among those who live: a new communicator without the dead and without those whom anybody excludes. Ends
-  // what is under way on this one. Ranks that do not call within `patience` are left out. Lasts no longer than twice
-  // `patience` and ten seconds in all. Throws Error{peer_lost} at a rank that was left out.
+  // what is under way on this one. Ranks that do not call within `patience` are left out. Throws Error{peer_lost} at a
+  // rank that was left out, or when the survivors are too few for options.survivors, and Error{timed_out} when there
+  // was no agreement within twice the patience and 10 s.
   Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
+
+  // Survivors get one value, the bitwise and of the flags of those who took part. Collective among those who live, as
+  // MPIX_Comm_agree of ULFM: works on a communicator in error, and while ranks die. Ranks that do not come within half
+  // of `at_most` are left out. Throws Error{timed_out} when there was no agreement within `at_most`, or this rank was
+  // left out, Error{aborted} where it is fenced out. Any thread, one at a time.
+  struct Agreed {
+    int32_t flag = 0;
+    // Names the ranks that took no part and did in the agreement before; the same on all that get the value. An
+    // agreement acknowledges who is missing: the next one says nothing of them.
+    std::optional<Error> lost{};
+  };
+  Agreed agree(int32_t flag, std::chrono::milliseconds at_most);
 
   // Waits for everything under way, no longer than the timeout without a move. Throws the error of an operation that
   // has ended with one.

@@ -7,6 +7,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/run/communicator/default_executors.h"
+#include "banyan/run/join/wire.h"
 #include "banyan/run/record/log.h"
 
 namespace banyan::run {
@@ -47,9 +48,11 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
                                       .broadcast = [this](const std::string& text) { hear(text); },
                                       .liveness_changed =
                                           [this] {
+                                            look_for_fence();
                                             executor_->wake();
                                             first_error_.announce_news();
                                           }});
+  look_for_fence();
   signal_ = on_dump_signal([this] { dump("a signal asked for it"); });
   statistics_ = StatisticsBoard::of_process().enter(options_.name, place(), [this] { return statistics(); });
 }
@@ -99,7 +102,16 @@ void Communicator::Impl::hear_of_failure(const std::string& reason) {
   const auto [end, failure] = std::from_chars(reason.data(), reason.data() + reason.size(), code);
   if (failure != std::errc() || code < 0 || code > static_cast<int>(ErrorCode::invalid_usage)) return;
   const auto skipped = static_cast<size_t>(end - reason.data());
-  const Error error(static_cast<ErrorCode>(code), reason.substr(std::min(skipped + 1, reason.size())));
+  hear_error(Error(static_cast<ErrorCode>(code), reason.substr(std::min(skipped + 1, reason.size()))));
+}
+
+// The others took this rank for dead, and go on without it.
+void Communicator::Impl::look_for_fence() {
+  const Liveness& liveness = job_->agent().liveness();
+  if (liveness.is_fenced()) hear_error(Error(ErrorCode::peer_lost, liveness.fence()));
+}
+
+void Communicator::Impl::hear_error(const Error& error) {
   // A rank that ends the communicator, or shrinks it, fails nothing where nothing is under way.
   const bool is_under_way = driver_->is_busy();
   if (!first_error_.note(error)) return;
@@ -266,6 +278,47 @@ void Communicator::Impl::close() {
   });
 }
 
+Communicator::Agreed Communicator::Impl::agree(int32_t flag, std::chrono::milliseconds at_most) {
+  if (fork_guard_.is_in_child()) {
+    throw Error(ErrorCode::invalid_usage, "a communicator cannot be used after fork(); join anew in the child process");
+  }
+  SurvivorQuestion question;
+  question.epoch = mix(id_, 0xa64ee00000 + ++agreements_);
+  question.candidates = members_;
+  std::sort(question.candidates.begin(), question.candidates.end());
+  question.card = WireWriter().number(static_cast<uint32_t>(flag)).take();
+  question.patience = at_most / 2;
+  question.deadline = Deadline::after(at_most).at();
+  const Survivors survivors = [&] {
+    try {
+      return job_->agent().agree(question);
+    } catch (const Error& error) {
+      // Besides a value there may be news of lost ranks; here there is no value.
+      if (error.code() != ErrorCode::peer_lost) throw;
+      const bool is_fenced = job_->agent().liveness().is_fenced();
+      throw Error(is_fenced ? ErrorCode::aborted : ErrorCode::timed_out, error.message());
+    }
+  }();
+  Agreed agreed{.flag = -1};
+  for (const std::string& card : survivors.cards) {
+    agreed.flag &= static_cast<int32_t>(WireReader(card).number<uint32_t>());
+  }
+  std::set<uint32_t> missing;
+  std::string text;
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+    if (std::binary_search(survivors.ranks.begin(), survivors.ranks.end(), members_[rank])) continue;
+    missing.insert(rank);
+    if (acknowledged_.contains(rank)) continue;
+    const bool is_dead = peers_.health(rank) == Health::dead;
+    const std::string why = peers_.why(rank);
+    text += (text.empty() ? "" : "; ") + peers_.name_of(rank) +
+            (is_dead ? " is dead" : " took no part in the agreement") + (why.empty() ? "" : ": " + why);
+  }
+  acknowledged_ = missing;
+  if (!text.empty()) agreed.lost = Error(ErrorCode::peer_lost, text);
+  return agreed;
+}
+
 Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience,
                                         Options options) {
   const Deadline deadline = Deadline::after(2 * patience + std::chrono::seconds(10));
@@ -278,6 +331,7 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
   question.epoch = mix(id_, 0x5312 + ++shrinks_);
   question.candidates = members_;
   question.patience = patience;
+  question.rule = options.survivors;
   std::sort(question.candidates.begin(), question.candidates.end());
   for (const uint32_t rank : excluded) {
     if (rank >= members_.size()) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +54,9 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   Statistics statistics() const;
   void revise(const FabricUpdate& update);
   uint32_t generation() const;
+  std::chrono::milliseconds timeout() const { return options_.timeout; }
+  const SurvivorRule& survivors() const { return options_.survivors; }
+  Agreed agree(int32_t flag, std::chrono::milliseconds at_most);
   Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
 
  private:
@@ -73,6 +77,8 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   void tell_of_failure(const Error& error);
   void hear(const std::string& text);
   void hear_of_failure(const std::string& reason);
+  void hear_error(const Error& error);
+  void look_for_fence();
   void end(const Error& error);
   bool break_with(const Error& error);
   void expect_usable();
@@ -84,7 +90,8 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   const ForkGuard fork_guard_;
   uint32_t rank_ = 0;
   bool is_on_one_host_ = false;
-  uint64_t children_ = 0, shrinks_ = 0;
+  uint64_t children_ = 0, shrinks_ = 0, agreements_ = 0;
+  std::set<uint32_t> acknowledged_;  // took no part in the last agreement
 
   FirstError first_error_;
   std::atomic<int> failure_{-1};  // the code of the error that was no wish of this rank; -1: none

@@ -67,11 +67,16 @@ void OutgoingConnects::try_next(uint64_t number) {
     if (call.failure.empty()) call.failure = "it has told no address";
     finish(number, {.socket = {},
                     .failure = call.failure,
-                    .nobody_listens = call.next > 0 && call.refused == call.target.addresses.size()});
+                    .nobody_listens = call.next > 0 && call.refused == call.target.addresses.size(),
+                    .somebody_listens = call.was_taken});
     return;
   }
   const std::string& address = call.target.addresses[call.next++];
-  call.timer = reactor_.after(time_each_, [this, number] { attempt_failed(number, "it does not answer"); });
+  call.timer = reactor_.after(time_each_, [this, number] {
+    Attempt& late = attempts_.at(number);
+    late.was_taken = late.was_taken || late.handshake != nullptr;
+    attempt_failed(number, "it does not answer");
+  });
   try {
     const SocketAddress parsed = SocketAddress::parse(address, call.target.port);
     call.connecting = make_tcp_socket(parsed.family());
@@ -125,7 +130,8 @@ void OutgoingConnects::advance(uint64_t number) {
       return;
     case Handshake::State::done:
       reactor_.forget(handshake.fd());
-      finish(number, {.socket = handshake.take_socket(), .failure = {}, .nobody_listens = false});
+      finish(number,
+             {.socket = handshake.take_socket(), .failure = {}, .nobody_listens = false, .somebody_listens = false});
       return;
   }
 }

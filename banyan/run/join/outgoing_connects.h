@@ -28,6 +28,8 @@ class OutgoingConnects {
     FileDescriptor socket;        // connected, greeted, not watched; closed when the call has failed
     std::string failure;          // then why
     bool nobody_listens = false;  // every address answered that the port is closed
+    // A host has taken the call, and nothing came from the process until the time was over.
+    bool somebody_listens = false;
   };
   using Done = std::function<void(Outcome)>;
 
@@ -50,6 +52,7 @@ class OutgoingConnects {
     Done done;
     size_t next = 0;     // address to try
     size_t refused = 0;  // addresses at which nobody listens
+    bool was_taken = false;
     std::string failure;
     FileDescriptor connecting;
     std::unique_ptr<Handshake> handshake;

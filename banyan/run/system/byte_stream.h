@@ -32,18 +32,20 @@ class ByteStream {
   struct Received {
     size_t count = 0;  // zero: nothing now, or nothing any more
     bool is_over = false;
-    std::string why;  // it is over
+    bool is_orderly = false;  // the peer has closed it, or its kernel has because the process ended
+    std::string why{};        // it is over
   };
   virtual Received receive(std::span<char> buffer) = 0;
 };
 
-// Makes connections to peers, which have numbers.
+// Makes connections to peers, which have numbers. A peer is reached by one or several *paths*: pairs of addresses.
 class Dialer {
  public:
   struct Outcome {
     std::unique_ptr<ByteStream> stream;  // none when it has failed
     std::string failure;                 // then why
-    bool nobody_listens = false;         // the peer's host lives, and the process is not there
+    bool nobody_listens = false;         // a host says that its port is closed
+    bool somebody_listens = false;       // a host has taken the call, and the process has not answered: it is stopped
   };
   using Done = std::function<void(Outcome)>;
 
@@ -52,8 +54,10 @@ class Dialer {
   Dialer& operator=(const Dialer&) = delete;
   virtual ~Dialer() = default;
 
+  // At least one; may grow.
+  virtual uint32_t paths(uint32_t peer) const = 0;
   // Tries once, then calls `done`, never before it returns. The number is for cancel().
-  virtual uint64_t dial(uint32_t peer, Done done) = 0;
+  virtual uint64_t dial(uint32_t peer, uint32_t path, Done done) = 0;
   // `done` is not called then. Past and unknown ones are ignored.
   virtual void cancel(uint64_t call) = 0;
 };
