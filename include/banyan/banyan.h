@@ -233,9 +233,9 @@ banyan_result_t banyan_comm_shrink(banyan_comm_t comm, const int* excluded, int 
  * operations. BANYAN_PEER_LOST, with *flag set, when ranks are missing that were not missing in the agreement before:
  * all who get the value get the same result, and the next agreement says nothing more of these ranks.
  *
- * Takes at most the timeout of `comm`; then BANYAN_TIMED_OUT. Ranks that live and have not come within half of it are
- * left out, and get BANYAN_TIMED_OUT when they come; ranks that were taken for dead BANYAN_ABORTED. With all results
- * but BANYAN_SUCCESS and BANYAN_PEER_LOST *flag is as it was. */
+ * Ranks that live and have not come within half of the timeout are left out, and get BANYAN_TIMED_OUT when they come;
+ * ranks that were taken for dead BANYAN_ABORTED. With all results but BANYAN_SUCCESS and BANYAN_PEER_LOST *flag is as
+ * it was. Time: timeout. */
 banyan_result_t banyan_comm_agree(banyan_comm_t comm, int* flag);
 /* Collective among the ranks of `comm` and newcomers: those of `comm` keep their ranks and pass any `rank`; newcomers
  * pass NULL for `comm` and a rank in [old size, size). The id comes from a rank of `comm`. Time: join_timeout. */
