@@ -40,6 +40,8 @@ constexpr uint64_t kLeastBurst = kLargestPacket, kBurstsPerSecond = 1000;
 constexpr const char* kQueue = "50ms";
 
 std::string folder_of(const std::string& name) { return std::string(kLabs) + "/" + name; }
+// A lab is up while this file is there.
+std::string description_of(const std::string& name) { return folder_of(name) + "/lab.json"; }
 std::string prefix_of(const std::string& name) { return "banyan-" + name + "."; }
 
 // Held while a lab is changed.
@@ -83,8 +85,14 @@ std::vector<std::string> namespaces_of(const std::string& name) {
   return found;
 }
 
+// None of a namespace that is not there.
 std::vector<int> processes_in(const std::string& network_namespace) {
-  std::istringstream lines(run_tool({"ip", "netns", "pids", network_namespace}));
+  std::istringstream lines;
+  try {
+    lines.str(run_tool({"ip", "netns", "pids", network_namespace}));
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).find("No such file or directory") == std::string_view::npos) throw;
+  }
   std::vector<int> found;
   for (int pid; lines >> pid;) found.push_back(pid);
   return found;
@@ -114,11 +122,12 @@ void end_processes(const std::vector<std::string>& namespaces) {
 bool remove(const std::string& name) {
   const std::vector<std::string> namespaces = namespaces_of(name);
   end_processes(namespaces);
+  const bool was_up = std::filesystem::remove(description_of(name));  // first: from here on nobody opens it
   std::string script;
   for (const std::string& each : namespaces) script += "netns delete " + each + "\n";
   if (!script.empty()) run_tool({"ip", "-force", "-batch", "-"}, script);
   const bool had_folder = std::filesystem::remove_all(folder_of(name)) > 0;
-  return had_folder || !namespaces.empty();
+  return was_up || had_folder || !namespaces.empty();
 }
 
 }  // namespace
@@ -203,7 +212,7 @@ std::vector<std::string> Lab::names() {
   std::vector<std::string> found;
   std::error_code failure;
   for (const auto& entry : std::filesystem::directory_iterator(kLabs, failure)) {
-    if (entry.is_directory()) found.push_back(entry.path().filename());
+    if (std::filesystem::exists(description_of(entry.path().filename()))) found.push_back(entry.path().filename());
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -212,7 +221,7 @@ std::vector<std::string> Lab::names() {
 Lab Lab::open(const std::string& name) {
   check_name(name);
   const std::string folder = folder_of(name);
-  if (!std::filesystem::exists(folder + "/lab.json")) {
+  if (!std::filesystem::exists(description_of(name))) {
     std::string others;
     for (const std::string& each : names()) others += (others.empty() ? "" : ", ") + each;
     throw Error(ErrorCode::not_found,
@@ -220,8 +229,20 @@ Lab Lab::open(const std::string& name) {
                     (others.empty() ? "; 'banyan lab up FABRIC' sets one up" : "; these are: " + others));
   }
   Fabric fabric = fabric::parse_fabric_json(read_file(folder + "/fabric.json"), folder + "/fabric.json");
-  LabFile file = read_lab_file(folder + "/lab.json", fabric);
+  LabFile file = read_lab_file(description_of(name), fabric);
   return Lab(name, std::move(fabric), file.scale, std::move(file.cut));
+}
+
+std::vector<Lab> Lab::all() {
+  std::vector<Lab> labs;
+  for (const std::string& name : names()) {
+    try {
+      labs.push_back(open(name));
+    } catch (const Error&) {
+      if (std::filesystem::exists(description_of(name))) throw;
+    }
+  }
+  return labs;
 }
 
 void Lab::save() const {
@@ -236,7 +257,7 @@ void Lab::save() const {
     write_file(folder() + "/fabric.json", format_fabric_json(plan_.fabric()));
     write_file(folder() + "/routes.json", plan_.route_book().format(plan_.fabric()));
   }
-  write_file(folder() + "/lab.json", format_lab_file(*this));
+  write_file(description_of(name_), format_lab_file(*this));
 }
 
 void Lab::make_hosts() const {

@@ -45,6 +45,8 @@ class Lab {
   // Removes what there is of it, also of one that came up in part; ends the programs in it. False when there was none.
   static bool down(const std::string& name);
   static std::vector<std::string> names();
+  // Those that are up, without those that are taken down meanwhile. Throws Error{invalid_input} as open() does.
+  static std::vector<Lab> all();
 
   const std::string& name() const { return name_; }
   const Scale& scale() const { return scale_; }

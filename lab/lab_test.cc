@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -105,6 +106,29 @@ TEST_F(RealLab, DownLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(lab.folder()));
   EXPECT_FALSE(Lab::down(name_));
   EXPECT_THAT(testing::error_of([&] { Lab::open(name_); }), HasSubstr("no lab '" + name_ + "' is up"));
+}
+
+// Others set labs up and take them down while one asks which there are.
+TEST_F(RealLab, AllLeavesOutWhatGoesAwayMeanwhile) {
+  std::atomic<bool> is_over{false};
+  std::thread other([&] {
+    for (int i = 0; i < 5; ++i) {
+      up("a <-> b 40Mb/s");
+      Lab::down(name_);
+    }
+    is_over = true;
+  });
+  size_t seen = 0;
+  const auto look = [&] {
+    for (const Lab& lab : Lab::all()) {
+      if (lab.name() != name_) continue;
+      ++seen;
+      for (const Host& host : lab.plan().hosts()) lab.processes(host.node);
+    }
+  };
+  while (!is_over) EXPECT_NO_THROW(look());
+  other.join();
+  EXPECT_GT(seen, 0u);
 }
 
 TEST_F(RealLab, UpReplacesWhatAKilledRunLeft) {

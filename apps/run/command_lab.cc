@@ -130,20 +130,19 @@ class LabCommand : public Command {
   ExitCode list(const Terminal& terminal) const {
     Json rows = Json::array();
     Table table({"lab", "ranks", "switches", "cables", "cut", "scale", "processes"});
-    for (const std::string& name : Lab::names()) {
-      const Lab lab = Lab::open(name);
+    for (const Lab& lab : Lab::all()) {
       const FabricCounts counts = count(lab.plan().fabric());
       const size_t cables = lab.plan().cables().all().size();
       size_t processes = 0;
       for (const lab::Host& host : lab.plan().hosts()) processes += lab.processes(host.node).size();
-      rows.push_back({{"name", name},
+      rows.push_back({{"name", lab.name()},
                       {"ranks", counts.ranks},
                       {"switches", counts.switches},
                       {"cables", cables},
                       {"cut", lab.cut().size()},
                       {"scale", lab.scale().to_string()},
                       {"processes", processes}});
-      table.add({name, std::to_string(counts.ranks), std::to_string(counts.switches), std::to_string(cables),
+      table.add({lab.name(), std::to_string(counts.ranks), std::to_string(counts.switches), std::to_string(cables),
                  std::to_string(lab.cut().size()), lab.scale().to_string(), std::to_string(processes)});
     }
     if (json_) {

@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "banyan/base/check.h"
 #include "banyan/run/system/file_descriptor.h"
@@ -80,6 +83,25 @@ std::vector<std::string> run_processes(int count, const ProcessBody& body) {
 std::vector<std::string> run_ranks(int size, const RankBody& body, const banyan_config_t* config) {
   const MeetingPlace place;
   return run_processes(size, [&](int rank) { return be_rank(place.url(), size, rank, body, config); });
+}
+
+std::string sum_of_ranks(banyan_comm_t comm) {
+  int rank = 0;
+  banyan_comm_user_rank(comm, &rank);
+  int32_t sum = rank + 1;
+  const banyan_result_t result = banyan_all_reduce(&sum, &sum, 1, BANYAN_INT32, BANYAN_SUM, comm, nullptr);
+  return result == BANYAN_SUCCESS ? std::to_string(sum) : banyan_last_error(comm);
+}
+
+std::atomic<int>& shared_counter() {
+  return *new (mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+      std::atomic<int>(0);
+}
+
+void wait_until(const std::atomic<int>& counter, int value) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + std::chrono::minutes(1);
+  while (counter < value && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace banyan::c

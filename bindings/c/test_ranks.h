@@ -3,6 +3,7 @@
 
 #include <banyan/banyan.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -31,5 +32,13 @@ std::vector<std::string> run_processes(int count, const ProcessBody& body);
 // The same in processes that have joined. After the body the communicator is destroyed.
 using RankBody = std::function<std::string(banyan_comm_t, int rank)>;
 std::vector<std::string> run_ranks(int size, const RankBody& body, const banyan_config_t* config = nullptr);
+
+// For the bodies. The sum of rank + 1 by an allreduce, or the error.
+std::string sum_of_ranks(banyan_comm_t comm);
+
+// In memory that processes started later share; zero.
+std::atomic<int>& shared_counter();
+// A minute at most, so that no process stays behind.
+void wait_until(const std::atomic<int>& counter, int value);
 
 }  // namespace banyan::c

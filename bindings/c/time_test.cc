@@ -22,6 +22,7 @@
 #include "banyan/base/check.h"
 #include "banyan/base/file.h"
 #include "banyan/run/join/free_port.h"
+#include "banyan/run/join/test_resets.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "bindings/c/test_ranks.h"
 
@@ -337,18 +338,6 @@ TEST_P(Joining, EndsAtItsTimeout) {
   EXPECT_GE(Clock::now() - begin, seconds(2));
 }
 
-// Breaks what leads from this process to that port, as a reset would: connect(2) to no address sends one.
-void reset_connections_to(uint16_t port) {
-  for (int fd = 3; fd < 256; ++fd) {
-    sockaddr_in peer{};
-    socklen_t size = sizeof peer;
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0 || ntohs(peer.sin_port) != port) continue;
-    sockaddr nobody{};
-    nobody.sa_family = AF_UNSPEC;
-    connect(fd, &nobody, sizeof nobody);
-  }
-}
-
 TEST(JoiningByTcp, OutlivesResetConnections) {
   const uint16_t port = run::free_port();
   const std::string url = "tcp://127.0.0.1:" + std::to_string(port);
@@ -360,7 +349,7 @@ TEST(JoiningByTcp, OutlivesResetConnections) {
       std::thread breaker([=] {
         for (int i = 0; i < 3 && rank != 3; ++i) {
           std::this_thread::sleep_for(milliseconds(400));
-          reset_connections_to(port);
+          run::reset_connections_to(port);
         }
       });
       banyan_comm_t comm = nullptr;

@@ -224,8 +224,8 @@ banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan
  * config.survivors says how many must survive. Where the network is cut in two, "any" lets both halves go on, each
  * without the other; when they can reach each other again, the smaller half learns that it was taken for dead, and its
  * operations end with BANYAN_PEER_LOST. With "majority" at most one half ever gets a communicator; the other one gets
- * BANYAN_PEER_LOST, which names the rule and who is missing. Time:
- * twice config.join_timeout (or 1.5 s) and ten seconds in all. */
+ * BANYAN_PEER_LOST, which names the rule and who is missing. Time: twice
+ * config.join_timeout (or 1.5 s) and ten seconds in all. */
 banyan_result_t banyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
                                    const banyan_config_t* config);
 /* Collective among those who live: *flag becomes the bitwise and of the flags of all who took part, the same on all of

@@ -21,6 +21,7 @@
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/store_server.h"
+#include "banyan/run/join/test_resets.h"
 #include "banyan/testing/thrown.h"
 
 namespace banyan::run {
@@ -184,18 +185,6 @@ TEST_F(StoreServerTest, FinishesWhenAllHaveGone) {
   leaving.join();
   const Error error = testing::thrown_by([&] { visit("j", kSecret, Deadline::after(milliseconds(10))); });
   EXPECT_THAT(error.what(), HasSubstr("Connection refused"));
-}
-
-// As a reset does: connect(2) to no address sends one.
-void reset_connections_to(uint16_t port) {
-  for (int fd = 3; fd < 256; ++fd) {
-    sockaddr_in peer{};
-    socklen_t size = sizeof peer;
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0 || ntohs(peer.sin_port) != port) continue;
-    sockaddr nobody{};
-    nobody.sa_family = AF_UNSPEC;
-    connect(fd, &nobody, sizeof nobody);
-  }
 }
 
 TEST_F(StoreServerTest, CarriesOutEachRequestOnceThoughConnectionsBreak) {

@@ -69,7 +69,7 @@ int open_file(const char* path, int flags, mode_t mode) {
 }  // namespace
 }  // namespace banyan::testing::machines
 
-using namespace banyan::testing::machines;  // NOLINT: these are its functions
+using namespace banyan::testing::machines;  // these are its functions
 
 extern "C" {
 

@@ -75,7 +75,7 @@ int poll_until(pollfd* polled, nfds_t count, Nanoseconds end) {
 }  // namespace
 }  // namespace banyan::testing::machines
 
-using namespace banyan::testing::machines;  // NOLINT: these are its functions
+using namespace banyan::testing::machines;  // these are its functions
 
 extern "C" {
 

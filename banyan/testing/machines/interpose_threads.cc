@@ -87,7 +87,7 @@ long futex(va_list arguments) {
 }  // namespace
 }  // namespace banyan::testing::machines
 
-using namespace banyan::testing::machines;  // NOLINT: these are its functions
+using namespace banyan::testing::machines;  // these are its functions
 
 extern "C" {
 

@@ -34,20 +34,22 @@ struct Story {
   std::string text;     // how it ended
   uint32_t rounds = 0;  // of collectives with the right results
   std::vector<std::string> errors;
-  nanoseconds longest{0};  // round, or shrinking
+  nanoseconds longest{0};       // round, or shrinking
+  nanoseconds longest_call{0};  // round
 };
 
 // Notes how long a call took, also one that throws.
 class Longest {
  public:
-  Longest(const Machines& machines, Story& story) : machines_(machines), story_(story), begin_(machines.now()) {}
-  ~Longest() { story_.longest = std::max(story_.longest, machines_.now() - begin_); }
+  Longest(const Machines& machines, nanoseconds& longest)
+      : machines_(machines), longest_(longest), begin_(machines.now()) {}
+  ~Longest() { longest_ = std::max(longest_, machines_.now() - begin_); }
   Longest(const Longest&) = delete;
   Longest& operator=(const Longest&) = delete;
 
  private:
   const Machines& machines_;
-  Story& story_;
+  nanoseconds& longest_;
   const nanoseconds begin_;
 };
 
@@ -60,7 +62,7 @@ class Program {
   void rounds_until(uint32_t end, Story& story) {
     while (story.rounds < end) {
       std::this_thread::sleep_for(std::chrono::microseconds(machines_.draw(40'000)));
-      const Longest watch(machines_, story);
+      const Longest watch(machines_, story.longest), call(machines_, story.longest_call);
       round(story.rounds);
       ++story.rounds;
     }
@@ -118,6 +120,7 @@ class World {
   Story& story(uint32_t rank) { return stories_[rank]; }
   uint32_t rounds = 30;
   bool revises_plans = false;
+  uint32_t closes_in_round = UINT32_MAX;  // rank 1: closes its communicator then, and lives on with its agent
 
   // What kept it from its end, or nothing.
   std::string run() { return machines_.run(); }
@@ -169,11 +172,16 @@ class World {
       while (story.rounds < rounds) {
         try {
           if (std::exchange(is_new, false)) story.rounds = least(communicator, story.rounds);
-          Program(machines_, communicator, rank).rounds_until(rounds, story);
+          Program program(machines_, communicator, rank);
+          if (rank == 1 && closes_in_round < rounds) {
+            program.rounds_until(closes_in_round, story);
+            return close(std::move(communicator), story);
+          }
+          program.rounds_until(rounds, story);
           communicator.finalize();
         } catch (const Error& error) {
           story.errors.push_back(std::string(error.what()) + since());
-          const Longest watch(machines_, story);
+          const Longest watch(machines_, story.longest);
           communicator = communicator.shrink({}, kTimeout, options);
           is_new = true;
         }
@@ -186,6 +194,13 @@ class World {
     }
   }
 
+  // The agent stays, as that of a process with other communicators does.
+  static void close(Communicator communicator, Story& story) {
+    const std::shared_ptr<run::JoinedProcesses> job = communicator.shared_job();
+    { const Communicator closed = std::move(communicator); }
+    std::this_thread::sleep_for(3 * kTimeout);
+    story.text = "closed";
+  }
   void has_joined() {
     if (++joined_ < size_) return;
     for (const std::function<void()>& event : events_) event();
@@ -278,6 +293,30 @@ TEST(Runtime, CarriesOutAllCallsThoughConnectionsAreReset) {
       });
     }
     return expect_all_well(world, [](const std::string&) { return false; });
+  });
+}
+
+// A rank that closes its communicator while others call, and lives on: they end with an error that names it, at their
+// timeout where plans can be revised, since what it closed may be lost lanes.
+TEST(Runtime, EndsCallsWhenARankClosesItsCommunicator) {
+  for_each_seed(40, [](uint64_t seed) -> std::string {
+    World world(seed, 2);
+    world.revises_plans = seed % 2 == 0;
+    world.closes_in_round = 5;
+    std::string wrong = world.run();
+    if (std::getenv("BANYAN_SEED") != nullptr) world.print();
+    for (uint32_t rank = 0; rank < world.size(); ++rank) {
+      const Story& story = world.story(rank);
+      if (rank == 1) continue;
+      const std::string error = story.errors.empty() ? "no error" : story.errors.front();
+      if (error.find("rank 1") == std::string::npos) wrong += " rank " + std::to_string(rank) + ": " + error;
+      if (story.text != "ended") wrong += " rank " + std::to_string(rank) + " did not go on: " + story.text;
+      const auto call = duration_cast<milliseconds>(story.longest_call);
+      if (call > kTimeout + seconds(2)) {
+        wrong += " rank " + std::to_string(rank) + " learnt it after " + std::to_string(call.count()) + " ms";
+      }
+    }
+    return wrong;
   });
 }
 
