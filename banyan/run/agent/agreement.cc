@@ -150,7 +150,8 @@ void Agreement::give_up(const Error& why) {
 
 void Agreement::gone(uint32_t rank, Clock::time_point now, bool is_certain) {
   if (rank == own_) return;
-  const bool is_news = (is_certain && certain_.insert(rank).second) | gone_.insert(rank).second;
+  const bool is_certain_now = is_certain && certain_.insert(rank).second;
+  const bool is_news = gone_.insert(rank).second || is_certain_now;
   if (!is_news || !question_ || is_settled() || !is_possible()) return;
   if (phase_ == Phase::preparing) {
     choose_if_ready(now);
