@@ -180,10 +180,11 @@ class RankTest(unittest.TestCase):
         return self.store.get(f"mark/{name}").decode()
 
 
-def on_ranks(*worlds, limit=kJobLimit, timeout=kCallTimeout, init=True):
+def on_ranks(*worlds, limit=kJobLimit, timeout=kCallTimeout, init=True, leaves=True):
     """Makes a method run on every rank of each of these worlds.
 
-    limit: seconds for one world. timeout: seconds, of the default process group. init: whether that is made.
+    limit: seconds for one world. timeout: seconds, of the default process group. init: whether that is made. leaves:
+    whether the ranks destroy their process groups afterwards, or are killed as they are.
     """
 
     def decorate(body):
@@ -192,7 +193,7 @@ def on_ranks(*worlds, limit=kJobLimit, timeout=kCallTimeout, init=True):
             module = type(self).__module__
             for world in worlds:
                 outcomes = _pool().run(Job(module, f"{type(self).__name__}.{body.__name__}", world, (), limit, timeout,
-                                           init))
+                                           init, leaves))
                 _raise_first(outcomes, world)
 
         return test
@@ -234,6 +235,7 @@ class Job:
     limit: float
     timeout: float
     init: bool
+    leaves: bool = True
     rank: int = 0
     number: int = 0
     store_port: int = 0
@@ -287,7 +289,7 @@ class Pool:
             for rank, worker in enumerate(workers):
                 worker.connection.send(dataclasses.replace(job, rank=rank, number=number, store_port=self._store.port))
             outcomes = self._collect(job, workers, start)
-            if all(outcome.how == "returned" for outcome in outcomes):
+            if job.leaves and all(outcome.how == "returned" for outcome in outcomes):
                 self._part(workers, outcomes)
                 are_ready = all(outcome.how == "returned" for outcome in outcomes)
         finally:

@@ -109,7 +109,8 @@ class Subgroups(RankTest):
             dist.all_reduce(mine, group=group)
             self.same(mine, reduced([tensor_of(rank, 10) for rank in (0, 1)]))
 
-    @on_ranks(2)
+    # Nobody leaves: with PyTorch 2.6, one time in ten, two Gloo groups of one process never end their destruction.
+    @on_ranks(2, leaves=False)
     def test_groups_of_two_backends_live_side_by_side(self):
         gloo = dist.new_group(backend="gloo")
         for salt in range(10):
