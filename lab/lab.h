@@ -44,6 +44,7 @@ class Lab {
   static Lab open(const std::string& name);
   // Removes what there is of it, also of one that came up in part; ends the programs in it. False when there was none.
   static bool down(const std::string& name);
+  // Those that are up. What a killed up() or down() has left is not among them; both remove it the next time.
   static std::vector<std::string> names();
   // Those that are up, without those that are taken down meanwhile. Throws Error{invalid_input} as open() does.
   static std::vector<Lab> all();

@@ -1,7 +1,9 @@
 // `banyan predict`: what it says about plans, training steps and traces, and how it refuses what is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -192,6 +194,20 @@ TEST(CliPredict, TakesDevicesForTracesAndJobs) {
                  "did you mean 'slow-card'?");
   expect_refused({"predict", "job", "--jobs", jobs, "--fabric", "star:2"},
                  "jobs[0] --gpu: device 'slow-card' is not known");
+}
+
+// The step would take gigabytes, if it were made first.
+TEST(CliPredict, RefusesAJobThatHasNoPlaceBeforeItIsMade) {
+  const TemporaryFolder folder;
+  const std::string jobs =
+      folder.write("jobs.json", R"({"banyan": "jobs/1", "jobs": [{"train": {"layers": 2, "hidden": 512, "dp": 8,
+    "accumulate": 1000000}}]})");
+  rusage before{}, after{};
+  getrusage(RUSAGE_CHILDREN, &before);
+  expect_refused({"predict", "job", "--jobs", jobs, "--fabric", "star:2@1GB/s"}, "jobs[0]");
+  getrusage(RUSAGE_CHILDREN, &after);
+  constexpr int64_t kKilobytes = 400 << 10;
+  EXPECT_LT(after.ru_maxrss, std::max<int64_t>(before.ru_maxrss, kKilobytes));
 }
 
 TEST(CliPredict, RefusesWhatIsWrongInOneLine) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <utility>
 
 #include "apps/lists.h"
 #include "apps/report.h"
@@ -134,7 +136,9 @@ struct JobsFile {
   std::vector<std::string> notes = {};
 };
 
-Job make_job(const answer::JobEntry& entry, const TracedJobTexts& traced, JobsFile& file) {
+// `place` is told the number of ranks before a step is generated, which may take memory by the gigabyte.
+Job make_job(const answer::JobEntry& entry, const TracedJobTexts& traced, JobsFile& file,
+             const std::function<void(uint32_t ranks)>& place) {
   if (entry.train) {
     answer::TrainOptions train = *entry.train;
     if (train.devices.empty()) train.devices = traced.devices;
@@ -143,10 +147,14 @@ Job make_job(const answer::JobEntry& entry, const TracedJobTexts& traced, JobsFi
     if (!memory.fits && !train.ignore_memory) throw Error(ErrorCode::unsupported, misfit(setup, memory));
     if (traced.gpu.empty()) file.links = setup.device.links;
     for (const std::string& note : setup.notes) add_note(file.notes, note);
+    place(static_cast<uint32_t>(setup.config.ranks()));
     return generate_training_step(setup.config, setup.device);
   }
-  if (!entry.goal.empty()) return job::goal::read_job(entry.goal);
-  return job::chakra::read_job(job::chakra::find_files(entry.chakra), entry.groups, chakra_options(traced));
+  Job job = entry.goal.empty()
+                ? job::chakra::read_job(job::chakra::find_files(entry.chakra), entry.groups, chakra_options(traced))
+                : job::goal::read_job(entry.goal);
+  place(job.rank_count());
+  return job;
 }
 
 JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJobTexts& traced, const JobTexts& texts) {
@@ -158,10 +166,12 @@ JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJo
   for (size_t i = 0; i < entries.size(); ++i) {
     const answer::JobEntry& entry = entries[i];
     const auto add = [&] {
-      const Job& job = file.jobs.emplace_back(make_job(entry, traced, file));
+      std::vector<NodeId> nodes;
+      const auto place = [&](uint32_t ranks) { nodes = take_places(placement, fabric, ranks, entry.place, texts); };
+      const Job& job = file.jobs.emplace_back(make_job(entry, traced, file, place));
       if (!entry.train && !traced.no_check) expect_sound(job, eager_of(texts), "");
       file.placed.push_back({.job = &job,
-                             .nodes = take_places(placement, fabric, job.rank_count(), entry.place, texts),
+                             .nodes = std::move(nodes),
                              .name = entry.name.empty() ? job.name() : entry.name,
                              .tenant = entry.tenant,
                              .start = entry.start,

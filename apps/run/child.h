@@ -35,6 +35,8 @@ class Child {
 
   bool is_running() const { return pid_ > 0; }  // or not reaped yet
   bool has_ended() const;
+  // Its process group, while it is running.
+  pid_t group() const { return pid_; }
   // As waitpid(2) tells it. After has_ended().
   int reap();
 

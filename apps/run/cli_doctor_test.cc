@@ -1,7 +1,16 @@
 // `banyan doctor` on folders of records: what it prints, and its three exit codes.
+#include <banyan/banyan.h>
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
 
 #include "apps/banyan_process.h"
 #include "banyan/run/record/dump.h"
@@ -118,6 +127,91 @@ TEST_F(Doctor, RefusesWhatItCannotRead) {
   const Outcome nothing = run_banyan({"doctor"});
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_THAT(nothing.err, HasSubstr("see 'banyan doctor --help'"));
+}
+
+// Two real ranks, of which one does not call.
+class LiveDoctor : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks_.push_back(fork());
+      if (ranks_.back() == 0) _exit(be_rank(rank));
+    }
+    ASSERT_EQ(waiting_.wait_for(2), true) << "the ranks have not joined";
+  }
+  void TearDown() override {
+    for (const pid_t rank : ranks_) {
+      kill(rank, SIGKILL);
+      waitpid(rank, nullptr, 0);
+    }
+  }
+
+  int be_rank(int rank) {
+    alarm(100);
+    banyan_comm_t comm = nullptr;
+    const std::string url = "file://" + folder_.path("meeting");
+    if (banyan_comm_init_url(&comm, url.c_str(), 2, rank, nullptr) != BANYAN_SUCCESS) return 1;
+    if (banyan_barrier(comm, nullptr) != BANYAN_SUCCESS) return 2;
+    waiting_.add();
+    float value = 1;
+    if (rank == 0) banyan_all_reduce(&value, &value, 1, BANYAN_FLOAT32, BANYAN_SUM, comm, nullptr);
+    pause();
+    return 3;
+  }
+
+  // In memory that the ranks share.
+  class Count {
+   public:
+    void add() { ++*count_; }
+    bool wait_for(int value) const {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while (*count_ < value && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      return *count_ >= value;
+    }
+
+   private:
+    std::atomic<int>* const count_ =
+        new (mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+            std::atomic<int>(0);
+  };
+
+  TemporaryFolder folder_;
+  Count waiting_;
+  std::vector<pid_t> ranks_;
+};
+
+TEST_F(LiveDoctor, NamesTheRankThatIsLateAndStopsNobody) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // so that rank 0 has waited for long
+  for (const pid_t asked : ranks_) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome outcome = run_banyan({"doctor", "--live", std::to_string(asked)});
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6)) << "a second, on a quiet machine";
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("rank 1 has not called allreduce #2"));
+    EXPECT_THAT(outcome.out, HasSubstr("still      world: 2 ranks"));
+  }
+  const Json json = Json::parse(run_banyan({"doctor", "--live", std::to_string(ranks_[0]), "--json"}).out);
+  EXPECT_EQ(json["banyan"], "live/1");
+  EXPECT_EQ(json["healthy"], false);
+  EXPECT_EQ(json["jobs"][0]["findings"][0]["ranks"], Json::array({1}));
+  for (const pid_t rank : ranks_) EXPECT_EQ(kill(rank, 0), 0) << "it has ended";
+}
+
+TEST_F(LiveDoctor, SaysWhoIsDead) {
+  kill(ranks_[1], SIGKILL);
+  waitpid(ranks_[1], nullptr, 0);
+  Outcome outcome;
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    outcome = run_banyan({"doctor", "--live", std::to_string(ranks_[0])});
+    if (outcome.out.find("dead") != std::string::npos) break;
+  }
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("rank 1 of the job (process " + std::to_string(ranks_[1]) + " on "));
+}
+
+TEST_F(LiveDoctor, NamesWhatIsNoJob) {
+  EXPECT_THAT(run_banyan({"doctor", "--live", std::to_string(getpid())}).err, HasSubstr("has joined no job"));
+  EXPECT_THAT(run_banyan({"doctor", "--live", "nowhere"}).err, HasSubstr("write host:port or a process id"));
 }
 
 }  // namespace

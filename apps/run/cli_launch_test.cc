@@ -224,6 +224,16 @@ TEST_F(LaunchedInBackground, TakesTheRanksAlongWhenItIsKilled) {
   EXPECT_TRUE(ends(pid_in("rank1")));
 }
 
+// What a rank has started in the background.
+TEST_F(LaunchedInBackground, TakesWhatRanksHaveStartedAlongWhenItIsKilled) {
+  start({"-n", "2", "--", "sh", "-c", "sh -c '" + announce() + "exec sleep 1000' & while :; do sleep 0.05; done"});
+  for (const char* rank : {"rank0", "rank1"}) ASSERT_TRUE(appears(folder_.path(rank)));
+  kill(launcher_, SIGKILL);
+  EXPECT_EQ(wait(), 128 + SIGKILL);
+  EXPECT_TRUE(ends(pid_in("rank0")));
+  EXPECT_TRUE(ends(pid_in("rank1")));
+}
+
 // A program `ssh` in front of all others that writes down how it was called, and runs the command here.
 TEST(Launch, LogsSharedMemoryOnlyWhereAHostHasSeveralRanks) {
   const auto log_with = [](const std::string& host) {

@@ -1,12 +1,17 @@
 // banyan doctor: what the flight records of a run say about why it stands still, or is slow.
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "apps/command.h"
 #include "apps/lists.h"
 #include "apps/report.h"
+#include "apps/run/live_report.h"
 #include "banyan/base/text.h"
+#include "banyan/base/words.h"
+#include "banyan/run/agent/job_view.h"
 #include "banyan/run/record/ask.h"
 #include "banyan/run/record/diagnosis.h"
 
@@ -37,15 +42,46 @@ Json as_json(const run::CommunicatorReport& communicator) {
           {"ranks", std::move(ranks)}};
 }
 
-std::string as_json(const run::Diagnosis& diagnosis) {
+Json as_json(const run::Diagnosis& diagnosis, bool is_healthy) {
   Json findings = Json::array(), communicators = Json::array();
   for (const run::Finding& finding : diagnosis.findings) findings.push_back(as_json(finding));
   for (const run::CommunicatorReport& communicator : diagnosis.communicators)
     communicators.push_back(as_json(communicator));
-  const Json report = {{"healthy", diagnosis.is_healthy()},
-                       {"findings", std::move(findings)},
-                       {"communicators", std::move(communicators)}};
-  return format_json(report);
+  return {{"healthy", is_healthy}, {"findings", std::move(findings)}, {"communicators", std::move(communicators)}};
+}
+
+Json as_json(const LiveReport& report) {
+  Json json = as_json(report.diagnosis, report.is_healthy());
+  json["size"] = report.size;
+  json["asked"] = report.asked;
+  for (Json* list : {&json["moving"], &json["lanes"], &json["ranks"], &json["doubts"]}) *list = Json::array();
+  for (const LiveReport::Communicator& each : report.communicators) {
+    json["moving"].push_back({{"communicator", each.name},
+                              {"id", each.id},
+                              {"size", each.size},
+                              {"moves", each.moves},
+                              {"calls_per_second", each.calls_per_second}});
+  }
+  for (const LiveReport::Lane& lane : report.lanes) {
+    json["lanes"].push_back({{"communicator", lane.communicator},
+                             {"rank", lane.rank},
+                             {"peer", lane.peer},
+                             {"lane", lane.lane},
+                             {"sent_bytes_per_second", lane.sent_per_second},
+                             {"received_bytes_per_second", lane.received_per_second}});
+  }
+  for (const LiveReport::Rank& rank : report.ranks) {
+    json["ranks"].push_back({{"rank", rank.rank},
+                             {"process", rank.process},
+                             {"place", rank.place},
+                             {"health", to_string(rank.health)},
+                             {"why", rank.why}});
+  }
+  for (const LiveReport::Doubt& doubt : report.doubts) {
+    json["doubts"].push_back(
+        {{"by", doubt.by}, {"rank", doubt.of.rank}, {"health", to_string(doubt.of.health)}, {"why", doubt.of.why}});
+  }
+  return json;
 }
 
 std::string describe(const run::CommunicatorReport& communicator) {
@@ -66,9 +102,9 @@ std::string describe(const run::CommunicatorReport& communicator) {
   return text;
 }
 
-std::string as_text(const Terminal& terminal, const run::Diagnosis& diagnosis) {
+std::string as_text(const Terminal& terminal, const run::Diagnosis& diagnosis, bool is_healthy) {
   std::string text;
-  if (diagnosis.is_healthy()) {
+  if (is_healthy) {
     text = terminal.styled(Terminal::Style::good, "healthy") + "    no rank waits for long, and all calls agree\n";
   }
   for (const run::Finding& finding : diagnosis.findings) {
@@ -82,6 +118,40 @@ std::string as_text(const Terminal& terminal, const run::Diagnosis& diagnosis) {
   return text;
 }
 
+std::string as_text(const Terminal& terminal, const LiveReport& report) {
+  constexpr size_t kMostLanesShown = 16;
+  std::string text;
+  for (const LiveReport::Rank& absent : report.absent) {
+    text += labelled(terminal, std::string(to_string(absent.health)),
+                     "rank " + std::to_string(absent.rank) + " of the job (" + harmless(absent.process) +
+                         ") has not answered" + (absent.why.empty() ? "" : ": " + harmless(absent.why)));
+  }
+  for (const LiveReport::Doubt& doubt : report.doubts) {
+    text += labelled(terminal, "doubt",
+                     "rank " + std::to_string(doubt.by) + " of the job thinks rank " + std::to_string(doubt.of.rank) +
+                         " " + std::string(to_string(doubt.of.health)) + ": " + harmless(doubt.of.why));
+  }
+  for (const LiveReport::Communicator& each : report.communicators) {
+    const std::string name = harmless(each.name) + (each.id.empty() ? "" : " (" + harmless(each.id) + ")");
+    text += labelled(terminal, each.moves ? "moves" : "still",
+                     name + ": " + plural(each.size, "rank") + ", " +
+                         format_decimals(each.calls_per_second, each.calls_per_second < 10 ? 1 : 0) + " calls/s");
+  }
+  text += as_text(terminal, report.diagnosis, report.is_healthy());
+  const size_t shown = std::min(kMostLanesShown, report.lanes.size());
+  std::string lanes;
+  for (size_t i = 0; i < shown; ++i) {
+    const LiveReport::Lane& lane = report.lanes[i];
+    lanes += (i == 0 ? "" : "\n") + harmless(lane.communicator) + ": rank " + std::to_string(lane.rank) + ", lane " +
+             std::to_string(lane.lane) + " with rank " + std::to_string(lane.peer) + ": sends " +
+             format_rate(lane.sent_per_second) + ", receives " + format_rate(lane.received_per_second);
+  }
+  if (shown < report.lanes.size())
+    lanes += "\nand " + plural(report.lanes.size() - shown, "lane") + " more (see --json)";
+  if (shown > 0) text += labelled(terminal, "lanes", lanes);
+  return text;
+}
+
 class DoctorCommand : public Command {
  public:
   CommandSyntax& declare(CommandSyntax& program) override {
@@ -89,19 +159,27 @@ class DoctorCommand : public Command {
         program.command("doctor", "Say which rank is late at which call, from the flight records of a run.");
     command.word("DIR", &folder_, "the folder with the records of all ranks").paths = OptionSyntax::Paths::folders;
     command.option("--ask", &asked_, "PID", "ask a running process of the job on this host to write its records");
+    command.option("--live", &live_, "PID|HOST:PORT", "look at a running job from outside, for a second");
     command.flag("--json", json_, "print one JSON object");
-    command.examples(
-        {"banyan doctor /tmp/banyan-recorder-1000", "banyan doctor records --json", "banyan doctor --ask 4711"});
+    command.examples({"banyan doctor /tmp/banyan-recorder-1000", "banyan doctor records --json",
+                      "banyan doctor --ask 4711", "banyan doctor --live 4711"});
     command.notes(
         {"DIR is the folder to which the ranks wrote their flight records: BANYAN_RECORDER_DIR, by default "
          "/tmp/banyan-recorder-<user number>. Copy the records of several hosts into one folder first.",
          "With --ask, a running process of this host is asked, and all ranks of its job write their records. Those of "
          "this "
-         "host are read, from the folder that the process writes to."});
+         "host are read, from the folder that the process writes to.",
+         "With --live, one process of the job is asked, and asks all others, twice within a second: what each rank is "
+         "doing, who "
+         "waits for whom, who is suspected, and how fast lanes are. Nothing is stopped, and nothing written. A process "
+         "of this host lets its own user and root look. At a port, the secret of "
+         "the "
+         "job is asked for; --json says where each rank listens."});
     command.exit_codes({{"0", "nothing is wrong"},
                         {"1", "something is wrong (it is printed)"},
                         {"2", "no such folder, no record in it, or a broken record"}});
-    command.environment({runtime_variable("BANYAN_RECORDER_DIR")});
+    command.environment({runtime_variable("BANYAN_RECORDER_DIR"), runtime_variable("BANYAN_SECRET"),
+                         runtime_variable("BANYAN_SECRET_FILE")});
     command.files({{"/tmp/banyan-recorder-UID/",
                     "the records of the user with this number, where "
                     "BANYAN_RECORDER_DIR names no other folder"}});
@@ -109,20 +187,51 @@ class DoctorCommand : public Command {
   }
 
   ExitCode run(const Terminal& terminal) override {
-    constexpr uint64_t kLargestPid = 1 << 22;  // of Linux
+    if (!live_.empty()) return look(terminal);
     const auto pid = asked_.empty() ? 0 : static_cast<int32_t>(parse_count(asked_, "--ask", {.most = kLargestPid}));
     if (pid != 0 && folder_.empty()) folder_ = run::recorder_directory_of(pid);
     if (folder_.empty())
       throw Error(ErrorCode::invalid_input,
-                  "name a folder of records, or a process (--ask PID); see 'banyan doctor --help'");
+                  "name a folder of records, or a process (--ask PID, --live PID); see 'banyan doctor --help'");
     if (pid != 0) run::ask_for_records(pid, folder_);
     const run::Diagnosis diagnosis = diagnose(run::read_dumps(folder_));
-    terminal.print(json_ ? as_json(diagnosis) : as_text(terminal, diagnosis));
-    return diagnosis.is_healthy() ? ExitCode::success : ExitCode::answer_is_no;
+    const bool is_healthy = diagnosis.is_healthy();
+    terminal.print(json_ ? format_json(as_json(diagnosis, is_healthy)) : as_text(terminal, diagnosis, is_healthy));
+    return is_healthy ? ExitCode::success : ExitCode::answer_is_no;
   }
 
  private:
-  std::string folder_, asked_;
+  static constexpr uint64_t kLargestPid = 1 << 22;  // of Linux
+
+  // Of each job that the process is in.
+  std::vector<run::JobView> look_once() const {
+    constexpr std::chrono::seconds kPatience{5};
+    const run::Deadline deadline = run::Deadline::after(kPatience);
+    const bool is_process = live_.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_process) return {run::look_at(live_, run::Secret::from_environment(), deadline)};
+    return run::look_at_process(static_cast<int64_t>(parse_count(live_, "--live", {.most = kLargestPid})), deadline);
+  }
+
+  ExitCode look(const Terminal& terminal) const {
+    constexpr std::chrono::milliseconds kBetween{300};
+    const std::vector<run::JobView> first = look_once();
+    std::this_thread::sleep_for(kBetween);
+    const std::vector<run::JobView> second = look_once();
+    bool is_healthy = true;
+    Json jobs = Json::array();
+    std::string text;
+    for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+      const LiveReport report = report_of(first[i], second[i]);
+      is_healthy = is_healthy && report.is_healthy();
+      jobs.push_back(as_json(report));
+      text += as_text(terminal, report);
+    }
+    terminal.print(json_ ? format_json({{"banyan", "live/1"}, {"healthy", is_healthy}, {"jobs", std::move(jobs)}})
+                         : text);
+    return is_healthy ? ExitCode::success : ExitCode::answer_is_no;
+  }
+
+  std::string folder_, asked_, live_;
   bool json_ = false;
 };
 

@@ -19,6 +19,7 @@
 
 #include "apps/report.h"
 #include "apps/run/child.h"
+#include "apps/run/group_keeper.h"
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
@@ -105,6 +106,7 @@ class Launcher {
         start.reads_our_input = false;
       }
       children_.push_back(std::make_unique<Child>(std::move(start)));
+      keeper_.watch(children_.back()->group());
     }
   }
 
@@ -178,7 +180,9 @@ class Launcher {
   }
 
   void ended(uint32_t rank) {
+    const pid_t group = children_[rank]->group();
     const int status = children_[rank]->reap();
+    keeper_.forget(group);
     exit_codes_[rank] = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (status == 0 || status_ != 0) return;
     status_ = exit_codes_[rank];
@@ -206,6 +210,7 @@ class Launcher {
   const LaunchOptions options_;
   const Terminal& terminal_;
   Signals signals_;
+  GroupKeeper keeper_;
   std::vector<std::unique_ptr<Child>> children_;  // by rank
   std::vector<int> exit_codes_;                   // by rank, of those that have ended
   int status_ = 0;                                // of the first that failed

@@ -3,9 +3,13 @@
 // Our own bugs do not throw, they abort: see check.h. A message names the culprit and the mend in one line; `where`
 // says in which file, line or option it was found ("fabric.json line 14"), and may be empty. Control characters of a
 // quoted culprit become '?', so that a report stays one line whatever the input holds.
+//
+// Making an Error takes memory; copying and throwing one does not, so that an error can be kept and passed on where
+// there is none left.
 #pragma once
 
-#include <stdexcept>
+#include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -23,22 +27,35 @@ enum class ErrorCode {
   invalid_usage,  // a call that is not allowed now
 };
 
-class Error : public std::runtime_error {
+class Error : public std::exception {
  public:
   Error(ErrorCode code, std::string message, std::string where = "");
+  Error(const Error&) noexcept = default;
+  Error& operator=(const Error&) noexcept = default;
+  ~Error() override = default;
 
   ErrorCode code() const { return code_; }
-  const std::string& message() const { return message_; }
-  const std::string& where() const { return where_; }
+  const std::string& message() const { return text_->message; }
+  const std::string& where() const { return text_->where; }
+  const char* what() const noexcept override { return text_->whole.c_str(); }
 
   // The same error seen from further out: `where` is put in front of what is known already.
   Error within(const std::string& where) const;
 
  private:
+  struct Text {
+    std::string message, where, whole;
+  };
   ErrorCode code_;
-  std::string message_;
-  std::string where_;
+  std::shared_ptr<const Text> text_;  // shared by the copies; a moved Error is a copied one
 };
+
+// Error{io} of a std::bad_alloc. It was made when the program was loaded, since there is no memory to make it now.
+const Error& out_of_memory() noexcept;
+
+// Whatever was thrown, as an Error; in a handler only. An Error stays as it is, std::bad_alloc becomes out_of_memory(),
+// std::system_error and others Error{io} with their text.
+Error current_error() noexcept;
 
 // The most common error of readers.
 inline Error invalid(const std::string& message) { return Error(ErrorCode::invalid_input, message); }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "banyan/base/error.h"
+#include "banyan/base/file_size_signal.h"
 
 namespace banyan {
 namespace {
@@ -65,6 +66,7 @@ std::string read_file(const std::string& path, uint64_t limit) {
 }
 
 void write_file(const std::string& path, std::string_view contents) {
+  const FileSizeSignalHeld held;
   // A device or a pipe has no place to rename over: write straight to it.
   struct stat info {};
   const bool in_place = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -44,7 +45,7 @@ class Planner : public run::PlanSource {
         given_(std::move(fixed)),
         routes_(std::move(routes)),
         slice_bytes_(slice_bytes),
-        network_{.book = std::make_unique<plan::PlanBook>(whole_), .original = {}, .fixed = given_} {}
+        network_{.book = std::make_unique<plan::PlanBook>(whole_), .original = {}, .lost = {}, .fixed = given_} {}
 
   Answer plan(const Question& question) override {
     if (network_.fixed && network_.fixed->collective().kind() == question.kind) {
@@ -70,6 +71,19 @@ class Planner : public run::PlanSource {
     if (!addresses) return std::nullopt;
     way.path = {.local_address = addresses->from, .peer_address = addresses->to};
     return way;
+  }
+
+  std::vector<Way> ways_between(uint32_t own, uint32_t peer) const override {
+    std::vector<Way> ways;
+    for (fabric::RouteBook::Path& path : routes_.paths(ranks_[own], ranks_[peer])) {
+      const bool is_whole = std::none_of(path.cables.begin(), path.cables.end(),
+                                         [&](uint32_t cable) { return network_.lost.contains(cable); });
+      if (!is_whole) continue;
+      const fabric::RouteBook::Addresses addresses = *routes_.find(path);
+      ways.push_back(
+          {.path = {.local_address = addresses.from, .peer_address = addresses.to}, .cables = std::move(path.cables)});
+    }
+    return ways;
   }
 
   std::string cable_name(uint32_t cable) const override { return name_of(cables_[cable], whole_, false); }
@@ -98,6 +112,7 @@ class Planner : public run::PlanSource {
   struct Network {
     std::unique_ptr<plan::PlanBook> book;  // of its fabric
     std::vector<LinkId> original;          // in the whole fabric, by link of the book's; empty: the same
+    std::set<uint32_t> lost;               // cables of the whole fabric
     std::optional<Schedule> fixed;         // for its collective
   };
 
@@ -118,6 +133,7 @@ class Planner : public run::PlanSource {
     expect_cables(update);
     return {.book = std::make_unique<plan::PlanBook>(built(std::move(builder), update)),
             .original = std::move(original),
+            .lost = update.lost_cables,
             .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update)};
   }
 

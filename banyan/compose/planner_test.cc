@@ -102,6 +102,33 @@ TEST(Planner, KnowsTheAddressesOfAPath) {
   std::filesystem::remove(routes);
 }
 
+TEST(Planner, KnowsTheWaysForWhatFollowsNoPlan) {
+  const std::string routes = ::testing::TempDir() + "/banyan-direct-" + std::to_string(getpid());
+  write_file(routes, R"({"banyan": "routes/1", "routes": [
+    {"path": ["a", "sw", "b"], "addresses": ["10.0.0.1", "10.0.0.2"]},
+    {"path": ["a", "c", "b"], "addresses": ["10.0.0.3", "10.0.0.4"]},
+    {"path": ["b", "a"], "addresses": ["10.0.0.6", "10.0.0.5"]}]})");
+  const auto planner = make_planner(
+      {.fabric = "a <-> sw 1GB/s; b <-> sw 1GB/s; a <-> c 1GB/s; c <-> b 1GB/s; a <-> b 1GB/s", .routes = routes},
+      on_hosts({0, 1, 2}));
+  using Cables = std::vector<uint32_t>;
+  const auto ways = planner->ways_between(0, 1), back = planner->ways_between(1, 0);
+  ASSERT_EQ(ways.size(), 3u);
+  ASSERT_EQ(back.size(), 3u);
+  EXPECT_EQ(ways[0].cables, Cables{4}) << "not the shortest";
+  EXPECT_EQ(ways[0].path, (run::Path{"10.0.0.5", "10.0.0.6"}));
+  for (size_t i = 0; i < ways.size(); ++i) {
+    EXPECT_EQ(back[i].cables, Cables(ways[i].cables.rbegin(), ways[i].cables.rend()));
+    EXPECT_EQ(back[i].path, (run::Path{ways[i].path.peer_address, ways[i].path.local_address}));
+  }
+  planner->revise({.generation = 1, .lost_cables = {0, 4}});
+  ASSERT_EQ(planner->ways_between(0, 1).size(), 1u);
+  EXPECT_EQ(planner->ways_between(0, 1)[0].cables, (Cables{2, 3}));
+  EXPECT_EQ(planner->ways_between(1, 0)[0].path, (run::Path{"10.0.0.4", "10.0.0.3"}));
+  EXPECT_TRUE(planner->ways_between(0, 2).empty()) << "nobody has said what takes it";
+  std::filesystem::remove(routes);
+}
+
 Fraction time_of(run::PlanSource& planner) {
   return seconds_per_byte(*planner.plan({.kind = CollectiveKind::all_gather, .total = kLarge}).schedule);
 }

@@ -32,6 +32,7 @@ constexpr Variable kVariables[] = {
     {"BANYAN_CONNECTIONS", "TCP connections to each peer for what has no route of its own, 1 to 16 (default 1)"},
     {"BANYAN_CROWDED", "1: waiting ranks give up their core at once, for machines on which others need the cores"},
     {"BANYAN_DUMP_SIGNAL", "the signal at which a process writes its flight records (default USR1); none: no signal"},
+    {"BANYAN_ENCRYPTION", "off (default), auth or full: what goes by TCP is authenticated, or encrypted; on all ranks"},
     {"BANYAN_FABRIC", "the network, for planning: a file or a spec; the same on all ranks"},
     {"BANYAN_HOST_ID", "ranks with the same text are on one host (default: of the kernel and its namespaces)"},
     {"BANYAN_ISA", "portable, avx2 or avx512: kernels no better than this"},
@@ -113,6 +114,15 @@ run::Communicator::Transports transports_from(const std::string& name) {
   throw Error(ErrorCode::invalid_input, "transport '" + name + "' is not known (known: auto, shm, tcp, ucx)");
 }
 
+std::optional<run::Sealing> sealing_from(const std::optional<std::string>& field, const std::string& field_name) {
+  const char* const name = "BANYAN_ENCRYPTION";
+  const std::string text = text_from(field, name);
+  if (text.empty() || text == "off") return std::nullopt;
+  if (text == "auth") return run::Sealing::authenticated;
+  if (text == "full") return run::Sealing::encrypted;
+  throw Error(ErrorCode::invalid_input, (field ? field_name : name) + "=" + text + " is to be off, auth or full");
+}
+
 run::SurvivorRule survivors_from(const std::optional<std::string>& field, const std::string& field_name) {
   const char* const name = "BANYAN_SURVIVORS";
   try {
@@ -181,6 +191,8 @@ run::Communicator::Options options_from(const Settings& settings) {
                                .slice_bytes = slice_from_environment()};
   options.checksums = switch_from(settings.checksums, "BANYAN_CHECKSUMS");
   options.zero_copy = switch_from(settings.zero_copy, "BANYAN_ZERO_COPY");
+  options.sealing = sealing_from(settings.encryption, settings.where + "encryption");
+  options.has_routes = !planner.routes.empty();
   options.connections = connections_from(settings.connections, settings.where + "connections");
   options.survivors = survivors_from(settings.survivors, settings.where + "survivors");
   options.follows_plans = !planner.plan.empty();

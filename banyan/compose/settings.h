@@ -19,14 +19,15 @@ struct Settings {
   std::optional<double> timeout;       // seconds; BANYAN_TIMEOUT
   std::optional<double> join_timeout;  // seconds; BANYAN_JOIN_TIMEOUT
   run::Communicator::Progress progress = run::Communicator::Progress::at_once;
-  std::optional<std::string> transport;  // auto, shm, tcp, ucx; BANYAN_TRANSPORT
-  std::optional<std::string> fabric;     // a file or a generator's spec; BANYAN_FABRIC
-  std::optional<std::string> plan;       // a file; BANYAN_PLAN
-  std::optional<std::string> routes;     // a file; BANYAN_ROUTES
-  std::optional<bool> checksums;         // BANYAN_CHECKSUMS
-  std::optional<bool> zero_copy;         // BANYAN_ZERO_COPY
-  std::optional<int64_t> connections;    // BANYAN_CONNECTIONS
-  std::optional<std::string> survivors;  // any, majority, or a number; BANYAN_SURVIVORS
+  std::optional<std::string> transport;   // auto, shm, tcp, ucx; BANYAN_TRANSPORT
+  std::optional<std::string> fabric;      // a file or a generator's spec; BANYAN_FABRIC
+  std::optional<std::string> plan;        // a file; BANYAN_PLAN
+  std::optional<std::string> routes;      // a file; BANYAN_ROUTES
+  std::optional<bool> checksums;          // BANYAN_CHECKSUMS
+  std::optional<bool> zero_copy;          // BANYAN_ZERO_COPY
+  std::optional<int64_t> connections;     // BANYAN_CONNECTIONS
+  std::optional<std::string> encryption;  // off, auth, full; BANYAN_ENCRYPTION
+  std::optional<std::string> survivors;   // any, majority, or a number; BANYAN_SURVIVORS
 };
 
 // Starts the log, the dump signal and the metrics, the first time, and warns about BANYAN_ variables that do not exist.

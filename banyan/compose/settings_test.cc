@@ -32,8 +32,9 @@ class SettingsTest : public ::testing::Test {
     return "accepted";
   }
 
-  static constexpr const char* kNames[] = {"BANYAN_TIMEOUT", "BANYAN_TRANSPORT",   "BANYAN_CHECKSUMS",
-                                           "BANYAN_SLICE",   "BANYAN_CONNECTIONS", "BANYAN_JOIN_TIMEOUT"};
+  static constexpr const char* kNames[] = {"BANYAN_TIMEOUT",   "BANYAN_TRANSPORT",   "BANYAN_CHECKSUMS",
+                                           "BANYAN_SLICE",     "BANYAN_CONNECTIONS", "BANYAN_JOIN_TIMEOUT",
+                                           "BANYAN_ENCRYPTION"};
 };
 
 TEST_F(SettingsTest, FieldsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
@@ -48,6 +49,11 @@ TEST_F(SettingsTest, FieldsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   EXPECT_EQ(options.transports, run::Communicator::Transports::tcp);
   EXPECT_TRUE(options.checksums);
   EXPECT_EQ(options.connections, 3u);
+  EXPECT_EQ(options.sealing, std::nullopt);
+  setenv("BANYAN_ENCRYPTION", "auth", 1);
+  EXPECT_EQ(options_from(settings).sealing, run::Sealing::authenticated);
+  settings.encryption = "full";
+  EXPECT_EQ(options_from(settings).sealing, run::Sealing::encrypted);
   setenv("BANYAN_JOIN_TIMEOUT", "7", 1);
   EXPECT_EQ(options_from(settings).join_timeout, milliseconds(7000));
   settings.join_timeout = 3;
@@ -110,11 +116,9 @@ TEST_F(SettingsTest, NamesTheFieldOrTheVariableThatIsWrong) {
   settings = {};
   settings.transport = "pigeon";
   EXPECT_THAT(refusal(settings), HasSubstr("'pigeon' is not known (known: auto, shm, tcp, ucx)"));
-  const std::pair<const char*, const char*> wrong[] = {{"BANYAN_TIMEOUT", "5 minutes"},
-                                                       {"BANYAN_TIMEOUT", "0"},
-                                                       {"BANYAN_CHECKSUMS", "yes"},
-                                                       {"BANYAN_SLICE", "much"},
-                                                       {"BANYAN_CONNECTIONS", "0"}};
+  const std::pair<const char*, const char*> wrong[] = {{"BANYAN_TIMEOUT", "5 minutes"}, {"BANYAN_TIMEOUT", "0"},
+                                                       {"BANYAN_CHECKSUMS", "yes"},     {"BANYAN_SLICE", "much"},
+                                                       {"BANYAN_ENCRYPTION", "yes"},    {"BANYAN_CONNECTIONS", "0"}};
   for (const auto& [name, value] : wrong) {
     setenv(name, value, 1);
     EXPECT_THAT(refusal({}), AllOf(HasSubstr(name), HasSubstr(value)));

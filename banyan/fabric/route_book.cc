@@ -94,6 +94,22 @@ std::optional<RouteBook::Addresses> RouteBook::find(Path path) const {
   return addresses;
 }
 
+std::vector<RouteBook::Path> RouteBook::paths(NodeId from, NodeId to) const {
+  const bool is_turned = to < from;
+  const Key first{.from = std::min(from, to), .to = std::max(from, to), .cables = {}};
+  std::vector<Path> paths;
+  for (auto entry = routes_.lower_bound(first);
+       entry != routes_.end() && entry->first.from == first.from && entry->first.to == first.to; ++entry) {
+    paths.push_back({.from = from, .to = to, .cables = entry->first.cables});
+  }
+  std::stable_sort(paths.begin(), paths.end(),
+                   [](const Path& a, const Path& b) { return a.cables.size() < b.cables.size(); });
+  for (Path& path : paths) {
+    if (is_turned) std::reverse(path.cables.begin(), path.cables.end());
+  }
+  return paths;
+}
+
 RouteBook RouteBook::parse(std::string_view json, const Fabric& fabric, const std::string& where) {
   try {
     const JsonDocument document(json, kForm);

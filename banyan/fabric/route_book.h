@@ -46,6 +46,8 @@ class RouteBook {
   void add(Path path, Addresses addresses);
   // In the direction of the path.
   std::optional<Addresses> find(Path path) const;
+  // All between two nodes, in that direction, those of fewer cables first. Of equals the order is the same both ways.
+  std::vector<Path> paths(NodeId from, NodeId to) const;
   size_t size() const { return routes_.size(); }
 
  private:

@@ -49,6 +49,31 @@ TEST(RouteBook, FindsAPathInBothDirectionsAndSurvivesItsFile) {
   }
 }
 
+TEST(RouteBook, TellsAllPathsBetweenTwoRanksTheShortestFirst) {
+  const Fabric fabric = parallel_cables();
+  const NodeId a = fabric.at("a"), b = fabric.at("b"), c = fabric.at("c");
+  RouteBook book;
+  book.add({.from = a, .to = b, .cables = {4, 3}}, {.from = "10.0.0.5", .to = "10.0.0.6"});
+  book.add({.from = a, .to = b, .cables = {0, 2, 1}}, {.from = "10.0.0.7", .to = "10.0.0.8"});
+  book.add({.from = b, .to = a, .cables = {2, 0}}, {.from = "10.0.0.2", .to = "10.0.0.1"});
+  book.add({.from = b, .to = c, .cables = {3}}, {.from = "10.0.0.3", .to = "10.0.0.4"});
+  const auto cables_between = [&](NodeId from, NodeId to) {
+    std::vector<std::vector<uint32_t>> all;
+    for (const RouteBook::Path& path : book.paths(from, to)) {
+      EXPECT_EQ(path.from, from);
+      EXPECT_EQ(path.to, to);
+      EXPECT_TRUE(book.find(path));
+      all.push_back(path.cables);
+    }
+    return all;
+  };
+  using Lists = std::vector<std::vector<uint32_t>>;
+  EXPECT_EQ(cables_between(a, b), (Lists{{0, 2}, {4, 3}, {0, 2, 1}}));
+  EXPECT_EQ(cables_between(b, a), (Lists{{2, 0}, {3, 4}, {1, 2, 0}})) << "in the same order, turned round";
+  EXPECT_EQ(cables_between(c, b), (Lists{{3}}));
+  EXPECT_EQ(cables_between(a, c), Lists{});
+}
+
 TEST(RouteBook, NamesWhatIsWrong) {
   const Fabric fabric = parallel_cables();
   const auto refused = [&](const std::string& routes) {

@@ -22,6 +22,7 @@
 #include <random>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "banyan/run/system/byte_stream.h"
@@ -31,6 +32,13 @@ namespace banyan::testing {
 
 class SimulatedTime final : public run::Timers {
  public:
+  SimulatedTime() = default;
+  // What a task holds may plan others when it goes, such as the end of a connection.
+  ~SimulatedTime() override {
+    while (!tasks_.empty()) std::exchange(tasks_, {}).clear();
+  }
+  SimulatedTime(const SimulatedTime&) = delete;
+  SimulatedTime& operator=(const SimulatedTime&) = delete;
   TimePoint now() const override { return now_; }
   Timer at(TimePoint when, std::function<void()> task) override;
   void cancel(const Timer& timer) override { tasks_.erase(timer); }

@@ -258,7 +258,7 @@ TEST(Meeting, ARankWithAnotherSecretIsRefusedAndTheMendIsNamed) {
   for (const std::string& place : places(folder)) {
     const auto begin = Clock::now();
     const auto reports = run_processes(3, [&](int rank) {
-      setenv("BANYAN_SECRET", rank == 1 ? "another secret" : "the secret of all", 1);
+      setenv("BANYAN_SECRET", rank == 1 ? "another secret of one" : "the secret of all", 1);
       return join(place, 3, rank, 2);
     });
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30));
@@ -275,7 +275,7 @@ TEST(Meeting, WhoHasAnotherSecretIsNamedByAllInAFolder) {
     const MeetingPlace folder;
     const auto begin = Clock::now();
     const auto reports = run_processes(4, [&](int rank) {
-      setenv("BANYAN_SECRET", rank == odd ? "another secret" : "the secret of all", 1);
+      setenv("BANYAN_SECRET", rank == odd ? "another secret of one" : "the secret of all", 1);
       return join(folder.url(), 4, rank, 60);
     });
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30)) << "there is nothing to wait for";
@@ -287,11 +287,24 @@ TEST(Meeting, WhoHasAnotherSecretIsNamedByAllInAFolder) {
   }
 }
 
+TEST(Meeting, WhoEncryptsOtherwiseIsNamedByAll) {
+  const MeetingPlace folder;
+  for (const std::string& place : places(folder)) {
+    const auto reports = run_processes(3, [&](int rank) {
+      setenv("BANYAN_ENCRYPTION", rank == 1 ? "auth" : "full", 1);
+      return join(place, 3, rank, 60);
+    });
+    EXPECT_THAT(reports, Each(AllOf(HasSubstr("rank 1 (process "),
+                                    HasSubstr("has BANYAN_ENCRYPTION=auth, and ranks 0, 2 full"))))
+        << place;
+  }
+}
+
 TEST(Meeting, ASecretThatOnlyOneRankHasIsRefused) {
   const MeetingPlace folder;
   for (const std::string& place : places(folder)) {
     const auto reports = run_processes(2, [&](int rank) {
-      if (rank == 1) setenv("BANYAN_SECRET", "a secret of one", 1);
+      if (rank == 1) setenv("BANYAN_SECRET", "a secret of one alone", 1);
       return join(place, 2, rank, 2);
     });
     EXPECT_THAT(reports, Each(::testing::Not(HasSubstr("one of 2")))) << place;

@@ -1,6 +1,7 @@
 // Collectives, messages, groups and requests.
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -116,8 +117,10 @@ void resolve_in_place(Call& call, uint32_t rank) {
   }
 }
 
-banyan_request_t new_request(banyan_comm_t comm, Request request, int* source) {
-  return new banyan_request{.request = std::move(request), .last_error = comm->last_error, .source = source};
+// Made before its call begins: once that is under way, nothing may fail.
+std::unique_ptr<banyan_request> new_request(banyan_comm_t comm, int* source) {
+  return std::unique_ptr<banyan_request>(
+      new banyan_request{.request = {}, .last_error = comm->last_error, .source = source});
 }
 
 // Makes the call now, begins it, or keeps it for the end of the group. `op`: of a reduction.
@@ -126,6 +129,7 @@ banyan_result_t make(banyan_comm_t comm, banyan_request_t* request, Call& call, 
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
     if (request != nullptr) *request = nullptr;
+    banyan::run::Communicator& communicator = comm->communicator();
     if (comm->is_finalized) throw Error(ErrorCode::invalid_usage, "the communicator has been finalized");
     call.type = type_of(type);
     call.timeout = comm->timeout;
@@ -134,15 +138,17 @@ banyan_result_t make(banyan_comm_t comm, banyan_request_t* request, Call& call, 
       expect_reducible(call.type, call.op);
     }
     if (call.send == BANYAN_IN_PLACE || call.recv == BANYAN_IN_PLACE) {
-      resolve_in_place(call, comm->communicator.rank());
+      resolve_in_place(call, communicator.rank());
     }
     if (group_depth > 0) return put_in_group(comm, call, request, source);
     if (request != nullptr) {
-      *request = new_request(comm, comm->communicator.start(call), source);
+      std::unique_ptr<banyan_request> made = new_request(comm, source);
+      made->request = communicator.start(call);
+      *request = made.release();
     } else if (source == nullptr) {
-      comm->communicator.run(call);
+      communicator.run(call);
     } else {
-      Request received = comm->communicator.start(call);
+      Request received = communicator.start(call);
       Request(received).wait();
       *source = static_cast<int>(received.peer());
     }
@@ -152,8 +158,8 @@ banyan_result_t make(banyan_comm_t comm, banyan_request_t* request, Call& call, 
 const std::byte* in(const void* buffer) { return static_cast<const std::byte*>(buffer); }
 std::byte* out(void* buffer) { return static_cast<std::byte*>(buffer); }
 std::span<const size_t> per_rank(const size_t* numbers, banyan_comm_t comm) {
-  if (numbers == nullptr || comm == nullptr) return {};
-  return {numbers, comm->communicator.size()};
+  if (numbers == nullptr || comm == nullptr || !comm->has_joined()) return {};  // make() refuses
+  return {numbers, comm->communicator().size()};
 }
 uint32_t rank_of(int rank) { return static_cast<uint32_t>(rank); }  // negative ones become too large, and are refused
 
@@ -176,13 +182,19 @@ void begin_group(banyan_comm_t comm, std::vector<Waited>& waited) {
     calls.push_back(grouped.call);
     grouped_calls.push_back(&grouped);
   }
-  std::vector<Request> begun = comm->communicator.start_group(calls);
+  std::vector<std::unique_ptr<banyan_request>> requests;
+  for (const GroupedCall* grouped : grouped_calls) {
+    requests.push_back(grouped->request == nullptr ? nullptr : new_request(comm, grouped->source));
+  }
+  waited.reserve(waited.size() + calls.size());
+  std::vector<Request> begun = comm->communicator().start_group(calls);
   for (size_t i = 0; i < begun.size(); ++i) {
     const GroupedCall& grouped = *grouped_calls[i];
     if (grouped.request == nullptr) {
       waited.push_back({.comm = comm, .request = std::move(begun[i]), .source = grouped.source});
     } else {
-      *grouped.request = new_request(comm, std::move(begun[i]), grouped.source);
+      requests[i]->request = std::move(begun[i]);
+      *grouped.request = requests[i].release();
     }
   }
 }
@@ -350,8 +362,8 @@ banyan_result_t pbanyan_group_end(void) {
     for (const banyan_comm_t comm : comms) {
       try {
         begin_group(comm, waited);
-      } catch (const Error& error) {
-        if (!first) first = error;
+      } catch (...) {  // what the others have begun is waited for
+        if (!first) first = banyan::current_error();
       }
     }
     group.clear();
@@ -359,8 +371,9 @@ banyan_result_t pbanyan_group_end(void) {
       try {
         Request(request).wait();
         if (source != nullptr) *source = static_cast<int>(request.peer());
-      } catch (const Error& error) {
-        banyan::c::fail(comm->last_error.get(), banyan::c::result_of(error), error.what());
+      } catch (...) {
+        const Error error = banyan::current_error();
+        banyan::c::fail(comm->last_error.get(), banyan::c::result_of(error), error);
         if (!first) first = error;
       }
     }

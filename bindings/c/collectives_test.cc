@@ -452,5 +452,44 @@ TEST(Collectives, APremultipliedSumScalesWhatEachRankContributes) {
   EXPECT_THAT(run_ranks(3, body), Each(""));
 }
 
+float of_bfloat(uint16_t half) {
+  const uint32_t bits = uint32_t{half} << 16;
+  float number;
+  std::memcpy(&number, &bits, sizeof number);
+  return number;
+}
+
+// Rounds to the nearest, ties to even.
+uint16_t to_bfloat(float number) {
+  uint32_t bits;
+  std::memcpy(&bits, &number, sizeof bits);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+TEST(Collectives, TheProductsOfAPremultipliedSumAreRoundedToTheirType) {
+  constexpr float kFactor = 1.25f;
+  constexpr size_t kCount = 500;
+  const auto sample = [](int rank, size_t i) {
+    return to_bfloat(1.0f + static_cast<float>((i * 37 + static_cast<size_t>(rank) * 11) % 128) / 128);
+  };
+  const auto body = [&](banyan_comm_t comm, int rank) -> std::string {
+    banyan_op_t op = 0;
+    if (banyan_op_create_premul_sum(&op, kFactor, comm) != BANYAN_SUCCESS) return "create";
+    std::vector<uint16_t> values(kCount);
+    for (size_t i = 0; i < kCount; ++i) values[i] = sample(rank, i);
+    if (banyan_all_reduce(values.data(), values.data(), kCount, BANYAN_BFLOAT16, op, comm, nullptr) != BANYAN_SUCCESS)
+      return banyan_last_error(comm);
+    size_t differ = 0;  // from a sum that is rounded at the end only
+    for (size_t i = 0; i < kCount; ++i) {
+      const float a = kFactor * of_bfloat(sample(0, i)), b = kFactor * of_bfloat(sample(1, i));
+      const uint16_t due = to_bfloat(of_bfloat(to_bfloat(a)) + of_bfloat(to_bfloat(b)));
+      if (values[i] != due) return std::to_string(values[i]) + " at " + std::to_string(i);
+      differ += due != to_bfloat(a + b) ? 1 : 0;
+    }
+    return differ > 0 ? "" : "these values do not tell one from the other";
+  };
+  EXPECT_THAT(run_ranks(2, body), Each(""));
+}
+
 }  // namespace
 }  // namespace banyan::c

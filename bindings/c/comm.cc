@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -101,17 +102,28 @@ banyan_statistics_t statistics_of(const banyan::run::Statistics& statistics, con
   return found;
 }
 
-banyan_comm_t wrap(banyan::run::Communicator communicator) {
-  return new banyan_comm{.communicator = std::move(communicator)};
+banyan_comm_t wrap(Communicator communicator) { return new banyan_comm{.made = std::move(communicator)}; }
+
+// Has `join(options)` make the communicator, now or in the background.
+template <typename Join>
+void join_by(banyan_comm_t* comm, const banyan_config_t* config, const Join& join) {
+  Communicator::Options options = banyan::c::options_from(config);
+  if (banyan::c::is_blocking(config)) {
+    *comm = wrap(join(options));
+    return;
+  }
+  *comm = new banyan_comm{.made = {}, .joining = std::make_unique<banyan::c::Joining>([=](std::stop_token stop) {
+                                        Communicator::Options own = options;
+                                        own.stop = std::move(stop);
+                                        return join(own);
+                                      })};
 }
 
-banyan_comm_t join(const banyan::run::JoinedProcesses::Invitation& invitation,
-                   banyan::run::Communicator::Options options) {
-  return wrap(banyan::run::Communicator::join(banyan::compose::region_pool(), invitation, std::move(options)));
+Communicator join_at(const JoinedProcesses::Invitation& invitation, const Communicator::Options& options) {
+  return Communicator::join(banyan::compose::region_pool(), invitation, options);
 }
 
-banyan_comm_t join_by_id(const banyan_unique_id_t& id, int size, int rank,
-                         const banyan::run::Communicator::Options& options) {
+Communicator join_by_id(const banyan_unique_id_t& id, int size, int rank, const Communicator::Options& options) {
   if (std::memchr(id.text, '\0', sizeof id.text) == nullptr || id.text[0] == '\0') {
     throw Error(ErrorCode::invalid_input, "this is no id of banyan_get_unique_id");
   }
@@ -119,26 +131,37 @@ banyan_comm_t join_by_id(const banyan_unique_id_t& id, int size, int rank,
   const std::unique_ptr<banyan::run::StoreServer> server = open_ids().take(id.text);
   constexpr std::chrono::seconds kFarewell{1};
   const Deadline deadline = Deadline::after(options.join_timeout);
-  banyan_comm_t comm = join(
+  Communicator joined = join_at(
       {.url = id.text, .rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .name = {}}, options);
   if (server != nullptr) server->finish(deadline.later(kFarewell));
-  return comm;
+  return joined;
+}
+
+// For functions that join: BANYAN_IN_PROGRESS where it goes on in the background.
+template <typename Body>
+banyan_result_t initialized(banyan_comm_t* comm, const Body& body) {
+  const banyan_result_t result = guarded(nullptr, [&] {
+    expect_pointer(comm, "comm");
+    *comm = nullptr;
+    body();
+  });
+  return result == BANYAN_SUCCESS && (*comm)->joining != nullptr ? BANYAN_IN_PROGRESS : result;
 }
 
 // Whether an operation has ended with an error of which no function has told yet.
-bool has_secret_error(const banyan_comm& comm) {
-  return comm.communicator.has_failed_operations() && !comm.last_error->has_told;
+bool has_secret_error(banyan_comm& comm) {
+  return comm.communicator().has_failed_operations() && !comm.last_error->has_told;
 }
 
 // Throws the error with which any of them ended, unless the program knows it.
 void end_operations(banyan_comm& comm) {
-  if (comm.is_finalized) return;
-  if (const std::optional<Error> error = comm.communicator.error()) {
+  if (comm.is_finalized || !comm.has_joined()) return;
+  if (const std::optional<Error> error = comm.communicator().error()) {
     if (has_secret_error(comm)) throw Error(*error);
     return;
   }
   try {
-    comm.communicator.finalize();
+    comm.communicator().finalize();
   } catch (const Error&) {
     if (has_secret_error(comm)) throw;  // otherwise another rank has ended the communicator just now
   }
@@ -163,32 +186,28 @@ banyan_result_t pbanyan_get_unique_id(banyan_unique_id_t* id) {
 
 banyan_result_t pbanyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_unique_id_t id, int rank,
                                        const banyan_config_t* config) {
-  return guarded(nullptr, [&] {
-    expect_pointer(comm, "comm");
-    *comm = nullptr;
+  return initialized(comm, [&] {
     expect_rank(size, rank);
-    *comm = join_by_id(id, size, rank, banyan::c::options_from(config));
+    join_by(comm, config, [=](const Communicator::Options& options) { return join_by_id(id, size, rank, options); });
   });
 }
 
 banyan_result_t pbanyan_comm_init_url(banyan_comm_t* comm, const char* url, int size, int rank,
                                       const banyan_config_t* config) {
-  return guarded(nullptr, [&] {
-    expect_pointer(comm, "comm");
-    *comm = nullptr;
+  return initialized(comm, [&] {
     expect_pointer(url, "url");
     expect_rank(size, rank);
-    *comm = join(
-        {.url = url, .rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .name = next_meeting()},
-        banyan::c::options_from(config));
+    const JoinedProcesses::Invitation invitation{
+        .url = url, .rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .name = next_meeting()};
+    join_by(comm, config, [=](const Communicator::Options& options) { return join_at(invitation, options); });
   });
 }
 
 banyan_result_t pbanyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config) {
-  return guarded(nullptr, [&] {
-    expect_pointer(comm, "comm");
-    *comm = nullptr;
-    *comm = wrap(banyan::run::Communicator::join(banyan::compose::region_pool(), banyan::c::options_from(config)));
+  return initialized(comm, [&] {
+    join_by(comm, config, [](const Communicator::Options& options) {
+      return Communicator::join(banyan::compose::region_pool(), options);
+    });
   });
 }
 
@@ -198,8 +217,7 @@ banyan_result_t pbanyan_comm_split(banyan_comm_t comm, int color, int key, banya
     expect_pointer(comm, "comm");
     expect_pointer(result, "result");
     *result = nullptr;
-    std::optional<banyan::run::Communicator> part =
-        comm->communicator.split(color, key, banyan::c::options_from(config, comm->communicator));
+    std::optional<Communicator> part = comm->communicator().split(color, key, banyan::c::options_from(config, *comm));
     if (part) *result = wrap(std::move(*part));
   });
 }
@@ -214,8 +232,8 @@ banyan_result_t pbanyan_comm_shrink(banyan_comm_t comm, const int* excluded, int
     if (excluded_count > 0) expect_pointer(excluded, "excluded");
     std::vector<uint32_t> ranks;
     for (int i = 0; i < excluded_count; ++i) ranks.push_back(static_cast<uint32_t>(excluded[i]));
-    *result = wrap(comm->communicator.shrink(ranks, banyan::c::shrink_patience(config),
-                                             banyan::c::options_from(config, comm->communicator)));
+    *result = wrap(
+        comm->communicator().shrink(ranks, banyan::c::shrink_patience(config), banyan::c::options_from(config, *comm)));
   });
 }
 
@@ -225,7 +243,7 @@ banyan_result_t pbanyan_comm_agree(banyan_comm_t comm, int* flag) {
     expect_pointer(flag, "flag");
     const std::chrono::milliseconds own = comm->timeout;
     const Communicator::Agreed agreed =
-        comm->communicator.agree(*flag, own.count() > 0 ? own : comm->communicator.timeout());
+        comm->communicator().agree(*flag, own.count() > 0 ? own : comm->communicator().timeout());
     *flag = agreed.flag;
     if (agreed.lost) throw Error(*agreed.lost);
   });
@@ -236,17 +254,17 @@ banyan_result_t pbanyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id
   return guarded(comm, [&] {
     expect_pointer(result, "result");
     *result = nullptr;
-    const banyan::run::Communicator::Options options =
-        comm != nullptr ? banyan::c::options_from(config, comm->communicator) : banyan::c::options_from(config);
+    const Communicator::Options options =
+        comm != nullptr ? banyan::c::options_from(config, *comm) : banyan::c::options_from(config);
     if (comm != nullptr) {
-      if (size < static_cast<int>(comm->communicator.size())) {
-        throw Error(ErrorCode::invalid_input, "a communicator of " + std::to_string(comm->communicator.size()) +
+      if (size < static_cast<int>(comm->communicator().size())) {
+        throw Error(ErrorCode::invalid_input, "a communicator of " + std::to_string(comm->communicator().size()) +
                                                   " cannot grow to " + std::to_string(size));
       }
-      rank = static_cast<int>(comm->communicator.rank());
+      rank = static_cast<int>(comm->communicator().rank());
     }
     expect_rank(size, rank);
-    *result = join_by_id(id, size, rank, options);
+    *result = wrap(join_by_id(id, size, rank, options));
   });
 }
 
@@ -254,7 +272,7 @@ banyan_result_t pbanyan_comm_finalize(banyan_comm_t comm) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
     if (comm->is_finalized) throw Error(ErrorCode::invalid_usage, "the communicator has been finalized before");
-    comm->communicator.finalize();
+    comm->communicator().finalize();
     comm->is_finalized = true;
   });
 }
@@ -270,7 +288,8 @@ banyan_result_t pbanyan_comm_abort(banyan_comm_t comm) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
     comm->last_error->has_told = true;  // with what its operations end, the program knows
-    comm->communicator.abort("banyan_comm_abort was called");
+    if (comm->joining != nullptr) comm->joining->stop();
+    if (comm->has_joined()) comm->communicator().abort("banyan_comm_abort was called");
   });
 }
 
@@ -278,9 +297,13 @@ banyan_result_t pbanyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
     expect_pointer(error, "error");
-    const std::optional<Error> why = comm->communicator.error();
+    if (comm->joining != nullptr && !comm->joining->is_over()) {
+      *error = BANYAN_IN_PROGRESS;
+      return;
+    }
+    const std::optional<Error> why = comm->has_joined() ? comm->communicator().error() : comm->joining->error();
     *error = why ? banyan::c::result_of(*why) : BANYAN_SUCCESS;
-    if (why) banyan::c::fail(comm->last_error.get(), *error, why->what());
+    if (why) banyan::c::fail(comm->last_error.get(), *error, *why);
   });
 }
 
@@ -288,7 +311,7 @@ banyan_result_t pbanyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
     expect_pointer(reroutes, "reroutes");
-    *reroutes = static_cast<int>(comm->communicator.reroutes());
+    *reroutes = static_cast<int>(comm->communicator().reroutes());
   });
 }
 
@@ -300,7 +323,7 @@ banyan_result_t pbanyan_comm_get_statistics(banyan_comm_t comm, const char* call
       throw Error(ErrorCode::invalid_input, "the statistics have a size of " + std::to_string(statistics->size) +
                                                 " bytes; initialise them with BANYAN_STATISTICS_INIT");
     }
-    const banyan_statistics_t found = statistics_of(comm->communicator.statistics(), call);
+    const banyan_statistics_t found = statistics_of(comm->communicator().statistics(), call);
     const size_t size = statistics->size;
     std::memcpy(statistics, &found, std::min(size, sizeof found));
     statistics->size = size;
@@ -311,7 +334,7 @@ banyan_result_t pbanyan_comm_count(banyan_comm_t comm, int* size) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
     expect_pointer(size, "size");
-    *size = static_cast<int>(comm->communicator.size());
+    *size = static_cast<int>(comm->communicator().size());
   });
 }
 
@@ -319,7 +342,7 @@ banyan_result_t pbanyan_comm_user_rank(banyan_comm_t comm, int* rank) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
     expect_pointer(rank, "rank");
-    *rank = static_cast<int>(comm->communicator.rank());
+    *rank = static_cast<int>(comm->communicator().rank());
   });
 }
 
@@ -327,7 +350,7 @@ banyan_result_t pbanyan_comm_get_name(banyan_comm_t comm, const char** name) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
     expect_pointer(name, "name");
-    *name = comm->communicator.name().c_str();
+    *name = comm->communicator().name().c_str();
   });
 }
 
@@ -342,7 +365,7 @@ banyan_result_t pbanyan_comm_set_timeout(banyan_comm_t comm, double seconds) {
 banyan_result_t pbanyan_comm_dump(banyan_comm_t comm, const char* why) {
   return guarded(comm, [&] {
     expect_pointer(comm, "comm");
-    comm->communicator.dump(why != nullptr ? why : "banyan_comm_dump was called");
+    comm->communicator().dump(why != nullptr ? why : "banyan_comm_dump was called");
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/compose/settings.h"
+#include "bindings/c/handles.h"
 
 namespace banyan::c {
 namespace {
@@ -56,19 +57,24 @@ run::Communicator::Options options_from(const banyan_config_t* config) {
   settings.routes = text(whole.routes);
   settings.checksums = flag(whole.checksums, "checksums");
   settings.zero_copy = flag(whole.zero_copy, "zero_copy");
+  settings.encryption = text(whole.encryption);
   if (whole.connections > 0) settings.connections = whole.connections;
   settings.survivors = text(whole.survivors);
   return banyan::compose::options_from(settings);
 }
 
-run::Communicator::Options options_from(const banyan_config_t* config, const run::Communicator& parent) {
+run::Communicator::Options options_from(const banyan_config_t* config, banyan_comm& parent) {
   const banyan_config_t whole = complete(config);
   run::Communicator::Options options = options_from(config);
-  if (!seconds(whole.timeout)) options.timeout = parent.options().timeout;
-  if (!seconds(whole.join_timeout)) options.join_timeout = parent.options().join_timeout;
-  if (whole.survivors == nullptr) options.survivors = parent.options().survivors;
+  const run::Communicator::Options& of_parent = parent.communicator().options();
+  const std::chrono::milliseconds set_later = parent.timeout;
+  if (!seconds(whole.timeout)) options.timeout = set_later.count() > 0 ? set_later : of_parent.timeout;
+  if (!seconds(whole.join_timeout)) options.join_timeout = of_parent.join_timeout;
+  if (whole.survivors == nullptr) options.survivors = of_parent.survivors;
   return options;
 }
+
+bool is_blocking(const banyan_config_t* config) { return flag(complete(config).blocking, "blocking").value_or(true); }
 
 std::chrono::milliseconds shrink_patience(const banyan_config_t* config) {
   constexpr std::chrono::milliseconds kPatience{1500};

@@ -1,9 +1,24 @@
 #include "bindings/c/handles.h"
 
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <system_error>
+
 #include "banyan/base/error.h"
 
 namespace banyan::c {
 namespace {
+
+// Of a thread. A longer text is cut. It needs no memory and no destructor, to register which a thread needs memory too.
+struct ErrorText {
+  char text[2048];
+  void set(const char* from) noexcept {
+    const size_t size = std::min(std::strlen(from), sizeof text - 1);
+    std::memcpy(text, from, size);
+    text[size] = '\0';
+  }
+};
 
 // With these results a communicator is in error.
 bool is_of_communicator(banyan_result_t result) {
@@ -21,8 +36,7 @@ bool is_of_communicator(banyan_result_t result) {
 }
 
 // What banyan_last_error(comm) returned to this thread stays valid until its next call.
-thread_local std::string thread_error;
-thread_local std::string comm_error_copy;
+thread_local ErrorText thread_error, comm_error_copy;
 
 }  // namespace
 
@@ -49,23 +63,38 @@ banyan_result_t result_of(const Error& error) {
   return BANYAN_INTERNAL;
 }
 
-banyan_result_t fail(LastError* of_comm, banyan_result_t result, const std::string& text) {
-  thread_error = text;
+banyan_result_t fail(LastError* of_comm, banyan_result_t result, const Error& error) noexcept {
+  thread_error.set(error.what());
   if (of_comm != nullptr) {
     if (is_of_communicator(result)) of_comm->has_told = true;
     const std::lock_guard lock(of_comm->mutex);
-    of_comm->text = text;
+    of_comm->error = error;
   }
   return result;
+}
+
+banyan_result_t fail_with_caught(LastError* of_comm) noexcept {
+  const Error caught = current_error();
+  try {
+    throw;
+  } catch (const Error&) {
+    return fail(of_comm, result_of(caught), caught);
+  } catch (const std::bad_alloc&) {
+    return fail(of_comm, result_of(caught), caught);
+  } catch (const std::system_error&) {
+    return fail(of_comm, result_of(caught), caught);
+  } catch (...) {
+    return fail(of_comm, BANYAN_INTERNAL, caught);
+  }
 }
 
 void refuse_null(const char* name) { throw Error(ErrorCode::invalid_input, std::string(name) + " is NULL"); }
 
 const char* last_error(banyan_comm* comm) {
-  if (comm == nullptr) return thread_error.c_str();
+  if (comm == nullptr) return thread_error.text;
   const std::lock_guard lock(comm->last_error->mutex);
-  comm_error_copy = comm->last_error->text;
-  return comm_error_copy.c_str();
+  comm_error_copy.set(comm->last_error->error ? comm->last_error->error->what() : "");
+  return comm_error_copy.text;
 }
 
 }  // namespace banyan::c

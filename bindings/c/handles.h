@@ -14,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/base/error.h"
 #include "banyan/run/communicator/communicator.h"
+#include "bindings/c/joining.h"
 
 // The plain name of a function that is defined before in the same file: weak, so that a profiler may define its own.
 #define BANYAN_TWIN(name) extern "C" decltype(p##name) name __attribute__((weak, alias("p" #name)))
@@ -23,21 +25,26 @@ namespace banyan::c {
 
 // What banyan_last_error tells of a communicator.
 struct LastError {
-  std::mutex mutex;  // protects text
-  std::string text;
+  std::mutex mutex;  // protects error
+  std::optional<Error> error;
   std::atomic<bool> has_told{false};  // a function has returned the error of the communicator
 };
 
 }  // namespace banyan::c
 
 struct banyan_comm {
-  banyan::run::Communicator communicator;
+  std::optional<banyan::run::Communicator> made;  // or, where it was not waited for:
+  std::unique_ptr<banyan::c::Joining> joining = {};
   bool is_finalized = false;
   // Shared with the requests, which may be waited for when the communicator is gone.
   std::shared_ptr<banyan::c::LastError> last_error = std::make_shared<banyan::c::LastError>();
   std::mutex mutex = {};                                // protects factors
   std::vector<std::optional<double>> factors = {};      // of premultiplied sums: that of op kFirstFactor + i
   std::atomic<std::chrono::milliseconds> timeout = {};  // of operations that begin now; 0: that of the config
+
+  bool has_joined() const { return made || (joining->is_over() && !joining->error()); }
+  // Throws what Joining::communicator throws.
+  banyan::run::Communicator& communicator() { return made ? *made : joining->communicator(); }
 };
 
 struct banyan_request {
@@ -51,8 +58,10 @@ namespace banyan::c {
 constexpr int kFirstFactor = 1000;
 
 banyan_result_t result_of(const Error& error);
-// Remembers the text for banyan_last_error: of this thread, and of a communicator unless that is null.
-banyan_result_t fail(LastError* of_comm, banyan_result_t result, const std::string& text);
+// Remembers the error for banyan_last_error: of this thread, and of a communicator unless that is null.
+banyan_result_t fail(LastError* of_comm, banyan_result_t result, const Error& error) noexcept;
+// The same of what was just caught.
+banyan_result_t fail_with_caught(LastError* of_comm) noexcept;
 
 // For banyan_last_error.
 const char* last_error(banyan_comm* comm);
@@ -63,12 +72,8 @@ banyan_result_t guarded(LastError* of_comm, const Body& body) noexcept {
   try {
     body();
     return BANYAN_SUCCESS;
-  } catch (const Error& error) {
-    return fail(of_comm, result_of(error), error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(of_comm, BANYAN_SYSTEM_ERROR, "there is not enough memory");
-  } catch (const std::exception& error) {
-    return fail(of_comm, BANYAN_INTERNAL, error.what());
+  } catch (...) {
+    return fail_with_caught(of_comm);
   }
 }
 template <typename Body>

@@ -12,7 +12,9 @@
 #include <filesystem>
 #include <functional>
 #include <numeric>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace banyan {
@@ -266,6 +268,24 @@ TEST(Communicators, AreSplitAndShrunk) {
     report.equal(2, one[0], "the new one works");
   };
   EXPECT_THAT(run_ranks(3, body), Each(""));
+}
+
+TEST(Joining, IsGivenUpByAStopToken) {
+  std::string folder = std::filesystem::temp_directory_path() / "ranks-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::stop_source stop;
+  std::jthread stops([&] {
+    std::this_thread::sleep_for(200ms);
+    stop.request_stop();
+  });
+  try {
+    Communicator::join("file://" + folder + "/meeting", 2, 0, {.stop = stop.get_token()});
+    FAIL() << "alone of two";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::aborted);
+    EXPECT_THAT(error.what(), HasSubstr("gave up joining"));
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Errors, NameWhoIsLateWithinTheTimeout) {

@@ -36,6 +36,7 @@ compose::Settings settings_from(const py::dict& fields) {
   set(settings.checksums, fields, "checksums");
   set(settings.zero_copy, fields, "zero_copy");
   set(settings.connections, fields, "connections");
+  set(settings.encryption, fields, "encryption");
   return settings;
 }
 

@@ -6,11 +6,13 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <utility>
 
 #include "banyan/base/hash.h"
 #include "banyan/run/communicator/joined_processes.h"
+#include "banyan/run/record/log.h"
 #include "bindings/torch/buffers.h"
 #include "bindings/torch/checks.h"
 #include "bindings/torch/elements.h"
@@ -38,7 +40,8 @@ std::map<ProcessGroupBanyan*, WeakGroup>& groups() {  // those that exist; under
 
 std::shared_ptr<run::JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>& store,
                                            const ProcessGroupBanyan::Members& members,
-                                           std::chrono::milliseconds at_most) {
+                                           std::chrono::milliseconds at_most,
+                                           const run::Communicator::Options& options) {
   const run::Deadline deadline = run::Deadline::after(at_most);
   TorchStore meeting(store);
   const auto rank = static_cast<uint32_t>(members.rank);
@@ -46,9 +49,25 @@ std::shared_ptr<run::JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>
   const int64_t meetings = meeting.add("banyan/meetings/" + std::to_string(rank), 1, deadline);
   const std::string prefix = "banyan/" + std::to_string(meetings) + "/";
   const run::Secret secret = members.size > 1 ? job_secret(meeting, prefix, rank, deadline) : run::Secret();
-  return run::JoinedProcesses::join(
-      compose::region_pool(), meeting,
-      {.url = {}, .rank = rank, .size = static_cast<uint32_t>(members.size), .name = prefix}, secret, deadline.left());
+  auto job = run::JoinedProcesses::join(compose::region_pool(), meeting,
+                                        {.url = {},
+                                         .rank = rank,
+                                         .size = static_cast<uint32_t>(members.size),
+                                         .name = prefix,
+                                         .sealing = options.sealing,
+                                         .has_routes = options.has_routes},
+                                        secret, deadline);
+  bool is_on_one_host = true;
+  for (uint32_t other = 0; other < job->size(); ++other) is_on_one_host = is_on_one_host && job->is_here(other);
+  if (!is_on_one_host && rank == 0 && run::Secret::from_environment().is_empty()) {
+    static std::once_flag once;
+    std::call_once(once, [] {
+      BANYAN_LOG(warning)
+          << "the ranks are on several hosts and no secret is set: one was left in PyTorch's store, where "
+             "whoever reaches its port can read it (set BANYAN_SECRET_FILE to the same on all hosts)";
+    });
+  }
+  return job;
 }
 
 // Whether these are ranks of the job, this process among them.
@@ -86,7 +105,7 @@ c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::create(const c10::int
       std::vector<uint32_t> job_ranks(members.global_ranks.begin(), members.global_ranks.end());
       return of_job(std::move(job), std::move(job_ranks), members, settings, std::move(options));
     }
-    job = job_of(store, members, options.join_timeout);
+    job = job_of(store, members, options.join_timeout, options);
     if (is_world) {
       const std::lock_guard lock(worlds_mutex());
       world() = job;
@@ -97,9 +116,10 @@ c10::intrusive_ptr<ProcessGroupBanyan> ProcessGroupBanyan::create(const c10::int
 
 std::shared_ptr<ProcessGroupBanyan::Job> ProcessGroupBanyan::job_of(const c10::intrusive_ptr<c10d::Store>& store,
                                                                     const Members& members,
-                                                                    std::chrono::milliseconds at_most) {
+                                                                    std::chrono::milliseconds at_most,
+                                                                    const run::Communicator::Options& options) {
   auto job = std::make_shared<Job>();
-  job->processes = join(store, members, at_most);
+  job->processes = join(store, members, at_most, options);
   return job;
 }
 
@@ -263,7 +283,8 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupBanyan::merge(const c10::intrusive
   const Members members{.rank = rank, .size = size, .name = {}, .global_ranks = {}};
   return guarded([&] {
     const compose::Settings settings = settings_of(*options);
-    return of_all(job_of(store, members, options->timeout), members, settings, options_from(settings));
+    run::Communicator::Options own = options_from(settings);
+    return of_all(job_of(store, members, options->timeout, own), members, settings, std::move(own));
   });
 }
 #endif

@@ -137,7 +137,7 @@ class ProcessGroupBanyan : public BackendBase {
   // The default group's processes, while it exists.
   static std::weak_ptr<Job>& world();
   static std::shared_ptr<Job> job_of(const c10::intrusive_ptr<c10d::Store>& store, const Members& members,
-                                     std::chrono::milliseconds at_most);
+                                     std::chrono::milliseconds at_most, const run::Communicator::Options& options);
   static GroupPtr of_all(std::shared_ptr<Job> job, const Members& members, const compose::Settings& settings,
                          run::Communicator::Options options);
   // Collective over `job_ranks`, the members' ranks in the job.

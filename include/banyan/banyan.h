@@ -33,7 +33,8 @@
  * SUMS are reproducible: for a given plan equal inputs give equal bits, whatever the message
  * size, its pipelining, the kind of memory, and timing. On one host contributions are always added in the order of the
  * ranks. float16 and bfloat16 are added in float32, and rounded once in all on one host, once per addition over
- * several. Integers wrap round. BANYAN_MIN and BANYAN_MAX prefer any number to NaN.
+ * several; the products of a premultiplied sum are rounded before they are added, too. Integers wrap round. BANYAN_MIN
+ * and BANYAN_MAX prefer any number to NaN.
  *
  * THREADS. Different communicators may be used from different threads at the same time. One communicator may be used
  * from several threads too, if the caller sees to it that all ranks make the calls in the same order; calls then
@@ -60,7 +61,8 @@
  *   BANYAN_ZERO_COPY=1                 TCP sends long pieces out of the buffers themselves, for networks of 10 Gb/s and
  *                                      more; calls end when all is acknowledged
  *   BANYAN_CONNECTIONS=n               by TCP with each peer, where there are no routes; the same on all ranks
- *   BANYAN_SECRET, BANYAN_SECRET_FILE  authenticate connections; without one only this machine is accepted
+ *   BANYAN_SECRET, BANYAN_SECRET_FILE  authenticate connections; without one only this user on this machine is accepted
+ *   BANYAN_ENCRYPTION=off|auth|full    what goes by TCP is authenticated, or encrypted; the same on all ranks
  *   BANYAN_SURVIVORS=any|majority|n    how many ranks must be left for banyan_comm_shrink
  *   BANYAN_ALONE=1                     no warning when banyan_comm_init_env finds no launcher
  *   BANYAN_LOG=info|debug  BANYAN_LOG_FILE=file  BANYAN_RECORDER_DIR=folder  BANYAN_DUMP_SIGNAL=USR1|USR2|none
@@ -183,9 +185,13 @@ typedef struct {
   /* Who may shrink: "any" survivors, "majority" (more than half of the ranks of `comm`), or at least so many, as "3".
    * The same on all ranks. Default: that of the communicator to be shrunk, BANYAN_SURVIVORS, else "any". */
   const char* survivors;
+  const char* encryption; /* "off", "auth", "full": of what goes by TCP, chosen when ranks join; default:
+                             BANYAN_ENCRYPTION, else "off" */
+  int blocking; /* 0: banyan_comm_init_* return BANYAN_IN_PROGRESS at once, and join in the background (see Joining); 1
+                   and -1, the default: they return when all have joined */
 } banyan_config_t;
 #define BANYAN_CONFIG_INIT \
-  { sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1, NULL, -1, -1, 0, NULL }
+  { sizeof(banyan_config_t), NULL, 0, 0, NULL, NULL, NULL, -1, NULL, -1, -1, 0, NULL, NULL, -1 }
 
 /* ---- Joining ----------------------------------------------------------------------------------------------------- */
 
@@ -194,7 +200,8 @@ int banyan_get_version(void);
 /* A few words for a result. Static. Time: at once. */
 const char* banyan_result_text(banyan_result_t result);
 /* The text of the last failure: of `comm`, or of this thread when `comm` is NULL. Valid until the next call of this
- * thread. Never NULL. After a call that was to make a communicator, ask with NULL. Time: at once. */
+ * thread. Never NULL; cut after 2047 bytes. After a call that was to make a communicator, ask with NULL. Time: at
+ * once. */
 const char* banyan_last_error(banyan_comm_t comm);
 /* Bytes of an element; 0 for a type that does not exist. Time: at once. */
 size_t banyan_type_size(banyan_type_t type);
@@ -202,7 +209,12 @@ size_t banyan_type_size(banyan_type_t type);
 /* Opens a meeting point in this process; it stays until the communicator has been joined, or the process ends. Time:
  * at once, but for the time in which name servers are asked for BANYAN_ADDRESS. */
 banyan_result_t banyan_get_unique_id(banyan_unique_id_t* id);
-/* Collective: joins `size` ranks that hold the same id. Time: join_timeout. */
+/* Collective: joins `size` ranks that hold the same id. Time: join_timeout.
+ *
+ * With config.blocking = 0 this function and the next two return BANYAN_IN_PROGRESS, with a handle that cannot be used
+ * yet. banyan_comm_get_async_error says BANYAN_IN_PROGRESS until all have joined, or the error with which joining has
+ * failed; other functions return BANYAN_INVALID_USAGE meanwhile. banyan_comm_abort and banyan_comm_destroy end it: this
+ * rank gives up within a second, and those that have come end with BANYAN_ABORTED, which names it. */
 banyan_result_t banyan_comm_init_rank(banyan_comm_t* comm, int size, banyan_unique_id_t id, int rank,
                                       const banyan_config_t* config);
 /* The same by a meeting point in words: "tcp://host:port" (rank 0 listens there), "file:///path" (on a file system
@@ -214,18 +226,20 @@ banyan_result_t banyan_comm_init_url(banyan_comm_t* comm, const char* url, int s
 banyan_result_t banyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config);
 
 /* Collective. Ranks with equal `color` form a new communicator, ordered by `key`, then by rank. color < 0: takes part
- * in none, and gets NULL. Time: timeout, until all ranks have called it, then join_timeout. */
+ * in none, and gets NULL. Timeouts that config does not give are those of `comm`. Time: timeout, until all ranks have
+ * called it, then join_timeout. */
 banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* result,
                                   const banyan_config_t* config);
 /* Collective among those who live: a new communicator without the ranks that are dead, and without those in `excluded`
  * (which may be NULL). Works on a communicator in error, and ends its operations. The order of ranks is kept. Ranks
- * that do not come within config.join_timeout (here default 1.5 s) are left out. `comm` remains to be destroyed.
+ * that do not come within config.join_timeout (here default 1.5 s) are left out. Timeouts that config does not give are
+ * those of `comm`, which remains to be destroyed.
  *
  * config.survivors says how many must survive. Where the network is cut in two, "any" lets both halves go on, each
  * without the other; when they can reach each other again, the smaller half learns that it was taken for dead, and its
  * operations end with BANYAN_PEER_LOST. With "majority" at most one half ever gets a communicator; the other one gets
- * BANYAN_PEER_LOST, which names the rule and who is missing. Time: twice
- * config.join_timeout (or 1.5 s) and ten seconds in all. */
+ * BANYAN_PEER_LOST, which names the rule and who is missing. Time: twice config.join_timeout (or 1.5 s) and ten seconds
+ * in all. */
 banyan_result_t banyan_comm_shrink(banyan_comm_t comm, const int* excluded, int excluded_count, banyan_comm_t* result,
                                    const banyan_config_t* config);
 /* Collective among those who live: *flag becomes the bitwise and of the flags of all who took part, the same on all of
@@ -247,16 +261,17 @@ banyan_result_t banyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id_
 banyan_result_t banyan_comm_finalize(banyan_comm_t comm);
 /* Finalizes if need be, and frees, also when it returns an error: that of an operation that has ended with one, of
  * which no function has told. Requests that were not waited for are ended with BANYAN_ABORTED. NULL is allowed. Time:
- * timeout, and a second for the good-bye; three with UCX. */
+ * timeout, and a second for the good-bye; three with UCX, and while it joins. */
 banyan_result_t banyan_comm_destroy(banyan_comm_t comm);
 /* Ends all operations of this rank at once with BANYAN_ABORTED, from any thread; peers learn that this rank is gone.
- * Time: at once. */
+ * Ends joining (config.blocking). Time: at once. */
 banyan_result_t banyan_comm_abort(banyan_comm_t comm);
-/* BANYAN_SUCCESS, or why the communicator is in error. Does not block. Time: at once. */
+/* BANYAN_SUCCESS, or why the communicator is in error; BANYAN_IN_PROGRESS while it joins. Does not block. Time: at
+ * once. */
 banyan_result_t banyan_comm_get_async_error(banyan_comm_t comm, banyan_result_t* error);
 
-/* How often calls went on without a link that was lost: planned anew and repeated on the others, which needs a network
- * that offers a choice (BANYAN_ROUTES). Time: at once. */
+/* How often the calls under way were begun again because links or connections were lost: on other links where the
+ * network offers a choice (BANYAN_ROUTES), else on the same. Time: at once. */
 banyan_result_t banyan_comm_get_reroutes(banyan_comm_t comm, int* reroutes);
 /* What this rank has done: in all calls when `call` is NULL, else in those of one function, such as "all_reduce",
  * "all_to_all_v" or "send". Costs some microseconds; any thread. BANYAN_METRICS shows the same to Prometheus. Time: at

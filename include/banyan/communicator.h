@@ -37,7 +37,9 @@
 #include <optional>
 #include <ranges>
 #include <span>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -376,7 +378,9 @@ struct Options {
   bool has_progress_thread = true;
   std::optional<bool> checksums = {}, zero_copy = {};
   int connections = 0;
-  std::string survivors = {};  // who may shrink: "any", "majority", "3"
+  std::string survivors = {};   // who may shrink: "any", "majority", "3"
+  std::string encryption = {};  // "off", "auth", "full"
+  std::stop_token stop = {};    // ends join() when it is requested, on all ranks that have come, with an Error{aborted}
 
   banyan_config_t config() const {
     const auto text = [](const std::string& field) { return field.empty() ? nullptr : field.c_str(); };
@@ -394,6 +398,7 @@ struct Options {
     config.zero_copy = flag(zero_copy);
     config.connections = connections;
     config.survivors = text(survivors);
+    config.encryption = text(encryption);
     return config;
   }
 };
@@ -556,10 +561,25 @@ class Communicator : public Calls<Communicator, void> {
   }
   template <typename Join>
   static Communicator made_by(const Join& join, const Options& options) {
-    const banyan_config_t config = options.config();
+    banyan_config_t config = options.config();
+    if (options.stop.stop_possible()) config.blocking = 0;
     banyan_comm_t comm = nullptr;
-    check(join(&comm, &config));
-    return Communicator(comm);
+    const banyan_result_t result = join(&comm, &config);
+    if (result != BANYAN_IN_PROGRESS) {
+      check(result);
+      return Communicator(comm);
+    }
+    Communicator made(comm);
+    made.await_joined(options.stop);
+    return made;
+  }
+  void await_joined(const std::stop_token& stop) const {
+    banyan_result_t result = BANYAN_IN_PROGRESS;
+    for (; result == BANYAN_IN_PROGRESS; check(banyan_comm_get_async_error(handle_, &result))) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (stop.stop_requested()) check(banyan_comm_abort(handle_));
+    }
+    check(result);
   }
   int number(banyan_result_t (*ask)(banyan_comm_t, int*)) const {
     int number = 0;

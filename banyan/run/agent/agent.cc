@@ -1,28 +1,32 @@
 #include "banyan/run/agent/agent.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdlib>
-#include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/run/agent/core.h"
+#include "banyan/run/agent/looks.h"
 #include "banyan/run/agent/socket_dialer.h"
 #include "banyan/run/agent/transport_connections.h"
 #include "banyan/run/join/acceptor.h"
 #include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/join/wire.h"
+#include "banyan/run/record/log.h"
+#include "banyan/run/seal/primitives.h"
+#include "banyan/run/seal/sealed_stream.h"
 #include "banyan/run/system/fork_guard.h"
 #include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/reactor.h"
+#include "banyan/run/system/thread.h"
 
 namespace banyan::run {
 namespace {
@@ -39,7 +43,7 @@ std::string name_of_world(const World& world) {
   for (const Member& member : world.members) {
     writer.text(member.host_id).number(static_cast<uint32_t>(member.pid)).number(member.start_time).number(member.port);
   }
-  return Secret("world").sign(writer.take()).substr(0, 16);
+  return hmac_sha256("world", writer.take()).substr(0, 16);
 }
 
 std::vector<std::string> names_of(const World& world) {
@@ -48,6 +52,18 @@ std::vector<std::string> names_of(const World& world) {
     names.push_back("process " + std::to_string(member.pid) + " on " + member.host_name);
   }
   return names;
+}
+
+std::vector<Looks::Process> visible_processes_of(const World& world) {
+  const std::vector<std::string> names = names_of(world);
+  std::vector<Looks::Process> processes;
+  for (const Member& member : world.members) {
+    const std::string address = member.addresses.empty() ? "" : member.addresses.front();
+    const bool is_v6 = address.find(':') != std::string::npos;
+    processes.push_back({.name = names[processes.size()],
+                         .place = (is_v6 ? "[" + address + "]" : address) + ":" + std::to_string(member.port)});
+  }
+  return processes;
 }
 
 // Numbers that are equal on one host.
@@ -79,6 +95,53 @@ std::vector<SocketDialer::Peer> peers_of(const World& world, const std::string& 
   return peers;
 }
 
+// Where a thread that asks something of the agent's waits for the answer. An agent that ends answers nobody any more,
+// so nobody waits on for it.
+class Answers {
+ public:
+  using Clock = Agent::Clock;
+
+  template <typename T>
+  void give(std::optional<T>& place, T answer) {
+    {
+      const std::lock_guard lock(mutex_);
+      place = std::move(answer);
+    }
+    changed_.notify_all();
+  }
+  // Nothing at the deadline, or when the agent has ended.
+  template <typename T>
+  std::optional<T> wait(std::optional<T>& place, Clock::time_point deadline) {
+    const auto is_over = [&] { return place || failure_; };
+    std::unique_lock lock(mutex_);
+    for (std::chrono::milliseconds sleep{1}; sleep.count() > 0 && !changed_.wait_for(lock, sleep, is_over);) {
+      sleep = next_sleep(deadline);
+    }
+    return std::exchange(place, std::nullopt);
+  }
+
+  void fail(const Error& error) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = error;
+    }
+    changed_.notify_all();
+  }
+  void expect_no_failure() const {
+    const std::lock_guard lock(mutex_);
+    if (failure_) throw Error(*failure_);
+  }
+  bool has_failed() const {
+    const std::lock_guard lock(mutex_);
+    return failure_.has_value();
+  }
+
+ private:
+  mutable std::mutex mutex_;  // protects the answers and failure_
+  std::condition_variable changed_;
+  std::optional<Error> failure_;
+};
+
 // The transport's side of TransportConnections.
 class LaneConnector : public Connector {
  public:
@@ -93,7 +156,11 @@ class LaneConnector : public Connector {
   ~LaneConnector() override {
     // A fork may have copied the mailbox while it was locked.
     if (getpid() != pid_) return;
-    mailbox_->post([&connections = connections_, communicator = communicator_] { connections.close(communicator); });
+    try {
+      mailbox_->post([&connections = connections_, communicator = communicator_] { connections.close(communicator); });
+    } catch (...) {
+      BANYAN_LOG(warning) << "connections stay open until the process leaves: " << current_error().what();
+    }
   }
 
   void request(uint32_t peer, uint32_t lane, const Path& path) override {
@@ -105,7 +172,15 @@ class LaneConnector : public Connector {
     answers_->put({.peer = peer,
                    .lane = lane,
                    .socket = {},
+                   .keys = {},
                    .failure = Error(ErrorCode::peer_lost, "this process has left the world of the communicator")});
+  }
+  void know(uint32_t peer, const Path& path) override {
+    CHECK(peer < size_) << "peer=" << peer << " of " << size_;
+    if (getpid() != pid_) return;
+    mailbox_->post([&connections = connections_, communicator = communicator_, peer, path] {
+      connections.know(communicator, peer, path);
+    });
   }
   std::vector<Answer> take() override { return answers_->take(); }
   int event_fd() const override { return answers_->event_fd(); }
@@ -171,14 +246,18 @@ class Agent::Impl {
                .heartbeat = options.heartbeat,
                .silent_after = options.silent_after,
                .lost_after = options.lost_after},
-              {.joined = [this] { joined_.set_value(); },
+              {.joined = [this] { answers_.give(joined_, true); },
                .changed = [this](uint32_t rank) { connections_.changed(rank); }}),
         connections_(
             reactor_, connects_, core_.liveness(), world_name_, targets_of(world_),
             [this](uint32_t rank, const Path& path) { dialer_.learn(rank, path.local_address, path.peer_address); }),
+        looks_(reactor_, world_.rank, visible_processes_of(world_),
+               [this](StateQueries::Done done) {
+                 core_.queries().ask(kWholeProcess, reactor_.now() + kLookTime, std::move(done));
+               }),
         acceptor_(reactor_, std::move(listener), secret,
                   {.stranger_time = options.stranger_time, .stranger_limit = options.stranger_limit},
-                  [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); }) {}
+                  [this](const Greeting& greeting, Admitted& connection) { return admit(greeting, connection); }) {}
 
   ~Impl() {
     StopsAtExit::instance().remove(this);
@@ -193,8 +272,7 @@ class Agent::Impl {
   }
 
   // True when the hub is connected, or there is none but this rank.
-  bool start(Clock::time_point deadline) {
-    std::future<void> joined = joined_.get_future();
+  bool start(const Deadline& deadline) {
     const Member& own = world_.members[world_.rank];
     for (uint32_t rank = 0; rank < world_.members.size(); ++rank) {
       const Member& member = world_.members[rank];
@@ -204,7 +282,12 @@ class Agent::Impl {
     }
     core_.start();
     run();
-    return is_ready_before(joined, deadline);
+    do {
+      // Not until the deadline: it may be stopped.
+      if (answers_.wait(joined_, Clock::now() + deadline.next_sleep())) return true;
+      answers_.expect_no_failure();
+    } while (!deadline.has_passed());
+    return false;
   }
 
   // Locks and threads that a fork has copied are of no use.
@@ -220,6 +303,16 @@ class Agent::Impl {
     check_process();
     reactor_.mailbox()->post(std::move(task));
   }
+  // Runs `ask` on the agent's thread, which gives it the function to answer by; nothing when there is no answer at the
+  // deadline, or no agent.
+  template <typename T, typename Ask>
+  std::optional<T> ask(Ask ask, Clock::time_point deadline) {
+    const auto place = std::make_shared<std::optional<T>>();
+    post([this, ask = std::move(ask), place] {
+      ask([this, place](T answer) { answers_.give(*place, std::move(answer)); });
+    });
+    return answers_.wait(*place, deadline);
+  }
 
   const World& world() const { return world_; }
   AgentCore& core() { return core_; }
@@ -228,22 +321,42 @@ class Agent::Impl {
   const Acceptor& acceptor() const { return acceptor_; }
   const std::shared_ptr<Mailbox>& mailbox() const { return reactor_.mailbox(); }
   const std::shared_ptr<std::atomic<uint32_t>>& expectations() const { return expectations_; }
+  const Answers& answers() const { return answers_; }
 
  private:
   void run() {
-    // Signals are for the threads of the application.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] {
-      pthread_setname_np(pthread_self(), "banyan-agent");
-      reactor_.run();
-    });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = start_thread("banyan-agent", [this] { reactor_.run([this](const Error& error) { fail(error); }); });
     StopsAtExit::instance().add(this, [this] { stop(); });
   }
 
-  std::optional<std::string> admit(const Greeting& greeting, FileDescriptor& socket) {
+  // What the thread was about is half done, so that this process can be a member no longer. Its communicators fail, and
+  // its peers, who are hung up on, take it for dead.
+  void fail(const Error& error) noexcept {
+    if (answers_.has_failed()) return;
+    const Error why = as_end(error);
+    answers_.fail(why);
+    acceptor_.close();
+    looks_.close();
+    core_.fail(why);
+    reactor_.stop();
+    BANYAN_LOG(warning) << why.what();
+  }
+
+  static Error as_end(const Error& error) noexcept {
+    try {
+      return Error(error.code(),
+                   "this process can take part no longer, since its agent had to end: " + error.message());
+    } catch (...) {
+      return error;
+    }
+  }
+
+  std::optional<std::string> admit(const Greeting& greeting, Admitted& connection) {
+    if (greeting.purpose == kLookPurpose) {
+      auto stream = std::make_unique<SocketStream>(reactor_, std::move(connection.socket), stream_lost_after_);
+      looks_.admit(std::make_unique<SealedStream>(std::move(stream), connection.keys));
+      return {};
+    }
     if (greeting.purpose != kAgentPurpose && greeting.purpose != "lane") {
       return "a process called for '" + greeting.purpose.substr(0, 32) + "', which is not served here";
     }
@@ -251,12 +364,13 @@ class Agent::Impl {
     if (payload.text() != world_name_ || payload.number<uint32_t>() != world_.rank) {
       return "a process called that takes this one for another; its group is not ours";
     }
-    if (greeting.purpose == "lane") return connections_.admit(payload, socket);
+    if (greeting.purpose == "lane") return connections_.admit(payload, connection);
     const uint32_t rank = payload.number<uint32_t>();
     payload.end();
     if (rank >= core_.liveness().size() || rank == world_.rank)
       return "a process called that says to be a rank there is not";
-    if (!core_.adopt(rank, std::make_unique<SocketStream>(reactor_, std::move(socket), stream_lost_after_))) {
+    auto stream = std::make_unique<SocketStream>(reactor_, std::move(connection.socket), stream_lost_after_);
+    if (!core_.adopt(rank, std::make_unique<SealedStream>(std::move(stream), connection.keys))) {
       return "rank " + std::to_string(rank) + " called, though it was given up: " + core_.liveness().why(rank);
     }
     return {};
@@ -268,7 +382,8 @@ class Agent::Impl {
   std::string world_name_;
   std::shared_ptr<std::atomic<uint32_t>> expectations_ =
       std::make_shared<std::atomic<uint32_t>>(0);  // with their holders
-  std::promise<void> joined_;
+  Answers answers_;
+  std::optional<bool> joined_;
   Reactor reactor_;
   OutgoingConnects connects_;
   SocketDialer dialer_;
@@ -276,11 +391,12 @@ class Agent::Impl {
   ProcessWatch watch_;
   AgentCore core_;
   TransportConnections connections_;
+  Looks looks_;
   Acceptor acceptor_;
   std::thread thread_;
 };
 
-Agent::Agent(Listener listener, Secret secret, World world, Options options, Clock::time_point deadline) {
+Agent::Agent(Listener listener, Secret secret, World world, Options options, const Deadline& deadline) {
   CHECK(world.rank < world.members.size()) << "rank=" << world.rank << " of " << world.members.size();
   impl_ = std::make_unique<Impl>(std::move(listener), secret, std::move(world), options);
   if (impl_->start(deadline)) return;
@@ -310,26 +426,27 @@ Agent::Expectation Agent::expect() {
   };
   if (impl_->expectations()->fetch_add(1) == 0) impl_->post([adjust] { adjust(); });
   return Expectation(std::shared_ptr<void>(nullptr, [adjust, pid = getpid(), count = impl_->expectations()](void*) {
-    if (pid == getpid() && count->fetch_sub(1) == 1) adjust();
+    if (pid != getpid() || count->fetch_sub(1) != 1) return;
+    try {
+      adjust();
+    } catch (...) {  // then the agents go on asking each other for signs of life, which costs messages and no more
+    }
   }));
 }
 
 void Agent::leave(Clock::time_point deadline) {
   if (!impl_->is_of_this_process()) return;
-  const auto left = std::make_shared<std::promise<void>>();
-  std::future<void> heard = left->get_future();
-  impl_->post([&hub = impl_->core().hub(), left] {
-    hub.leave([left, is_told = false]() mutable {
-      if (!std::exchange(is_told, true)) left->set_value();
-    });
-  });
-  is_ready_before(heard, deadline);
+  const auto ask = [&hub = impl_->core().hub()](const std::function<void(bool)>& answer) {
+    hub.leave([answer] { answer(true); });
+  };
+  impl_->ask<bool>(ask, deadline);
 }
 
 std::unique_ptr<Connector> Agent::connector(uint64_t communicator, std::vector<uint32_t> members, uint32_t own,
                                             std::chrono::milliseconds at_most) {
   CHECK(own < members.size() && members[own] == rank()) << "own=" << own << " of " << members.size();
   impl_->check_process();
+  impl_->answers().expect_no_failure();
   return std::make_unique<LaneConnector>(
       impl_->mailbox(), impl_->connections(),
       ConnectionGroup{.communicator = communicator, .members = std::move(members), .own = own, .at_most = at_most});
@@ -341,14 +458,12 @@ HookRegistration Agent::attach(uint64_t communicator, CommunicatorHooks hooks) {
 }
 
 std::vector<PeerReport> Agent::ask_states(uint64_t communicator, Clock::time_point deadline) {
-  const auto promise = std::make_shared<std::promise<std::vector<PeerReport>>>();
-  std::future<std::vector<PeerReport>> reports = promise->get_future();
-  impl_->post([&queries = impl_->core().queries(), communicator, deadline, promise] {
-    queries.ask(communicator, deadline,
-                [promise](std::vector<PeerReport> found) { promise->set_value(std::move(found)); });
-  });
-  if (is_ready_before(reports, deadline + kPatienceWithThread)) return reports.get();
-  return std::vector<PeerReport>(liveness().size());
+  using Reports = std::vector<PeerReport>;
+  const auto ask = [&queries = impl_->core().queries(), communicator, deadline](std::function<void(Reports)> answer) {
+    queries.ask(communicator, deadline, std::move(answer));
+  };
+  std::optional<Reports> reports = impl_->ask<Reports>(ask, deadline + kPatienceWithThread);
+  return reports ? std::move(*reports) : Reports(liveness().size());
 }
 
 void Agent::tell(uint64_t communicator, const std::string& reason) {
@@ -362,17 +477,17 @@ Survivors Agent::agree(const SurvivorQuestion& question) {
   CHECK(is_ascending && !candidates.empty() && candidates.back() < liveness().size() &&
         std::binary_search(candidates.begin(), candidates.end(), rank()))
       << "candidates=" << candidates.size() << " of " << liveness().size();
-  const auto promise = std::make_shared<std::promise<Membership::Outcome>>();
-  std::future<Membership::Outcome> outcome = promise->get_future();
-  impl_->post([&membership = impl_->core().membership(), question, promise] {
-    membership.agree(question, [promise](Membership::Outcome found) { promise->set_value(std::move(found)); });
-  });
-  if (!is_ready_before(outcome, question.deadline + kPatienceWithThread)) {
+  using Outcome = Membership::Outcome;
+  const auto ask = [&membership = impl_->core().membership(), question](std::function<void(Outcome)> answer) {
+    membership.agree(question, std::move(answer));
+  };
+  std::optional<Outcome> found = impl_->ask<Outcome>(ask, question.deadline + kPatienceWithThread);
+  if (!found) {
+    impl_->answers().expect_no_failure();
     throw Error(ErrorCode::timed_out, "the survivors did not agree in time: this process was not given time to run");
   }
-  Membership::Outcome found = outcome.get();
-  if (found.failure) throw Error(*found.failure);
-  return std::move(*found.survivors);
+  if (found->failure) throw Error(*found->failure);
+  return std::move(*found->survivors);
 }
 
 Agent::Refusals Agent::refusals() const {

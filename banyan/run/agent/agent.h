@@ -13,6 +13,10 @@
 // somebody waits (expect), the hub asks for a sign of life every Options::heartbeat: who gives none for
 // Options::silent_after is silent.
 //
+// Whatever the agent's thread meets that it cannot go on with, such as a want of memory, ends this process's part in
+// the world: its communicators are told why by their `failed` hook, calls of the agent throw the same, and its peers
+// are hung up on.
+//
 // Threads: every function may be called from any thread, unless it says otherwise; hooks are called by the agent's
 // thread and must not block, nor call the agent (but liveness() is free). After fork(), the child's calls throw
 // Error{unsupported}; destroying the object there does nothing.
@@ -27,6 +31,7 @@
 #include "banyan/run/agent/hooks.h"
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/agent/survivors.h"
+#include "banyan/run/join/deadline.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/run/join/world.h"
@@ -49,7 +54,7 @@ class Agent {
 
   // Starts the thread and, unless this rank is the lowest, connects to the hub. Throws Error{timed_out} naming the hub
   // that did not answer until `deadline`, Error{io}.
-  Agent(Listener listener, Secret secret, World world, Options options, Clock::time_point deadline);
+  Agent(Listener listener, Secret secret, World world, Options options, const Deadline& deadline);
   // Hangs up and joins the thread. To peers that were not told by leave(), this rank is dead.
   ~Agent();
   Agent(const Agent&) = delete;

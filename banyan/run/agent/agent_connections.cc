@@ -100,13 +100,9 @@ void AgentConnections::flush(Connection& connection) {
 
 // ---- Several ways ----
 
-bool AgentConnections::has_choice(uint32_t rank) const {
-  return entries_[rank].connections.size() > 1 || dialer_.paths(rank) > 1;
-}
-
 void AgentConnections::watch_confirmations(uint32_t rank) {
   Entry& entry = entries_[rank];
-  if (entry.resend || entry.unconfirmed.empty() || !has_choice(rank)) return;
+  if (entry.resend || entry.unconfirmed.empty()) return;
   entry.next_resend = kResendAfter;
   entry.resend = timers_.after(kResendAfter, [this, rank, first = entry.first_unconfirmed] { resend(rank, first); });
 }
@@ -120,6 +116,7 @@ void AgentConnections::resend(uint32_t rank, uint64_t first) {
   if (entry.connections.size() > 1) {
     std::rotate(entry.connections.begin(), entry.connections.begin() + 1, entry.connections.end());
   }
+  entry.is_stalled = entry.next_resend > kResendAfter;
   start_calls(rank);
   entry.next_resend = std::min(2 * entry.next_resend, kLongestResend);
   entry.resend = timers_.after(entry.next_resend, [this, rank, first] { resend(rank, first); });
@@ -129,7 +126,7 @@ void AgentConnections::resend(uint32_t rank, uint64_t first) {
 void AgentConnections::confirm_later(uint32_t rank, const std::shared_ptr<Connection>& connection, bool came_twice) {
   Entry& entry = entries_[rank];
   entry.confirms_over_all = entry.confirms_over_all || came_twice;
-  if (entry.confirmation || !has_choice(rank)) return;
+  if (entry.confirmation) return;
   entry.confirmation = timers_.after(kConfirmAfter, [this, rank, weak = std::weak_ptr(connection)] {
     Entry& own = entries_[rank];
     own.confirmation.reset();
@@ -159,13 +156,13 @@ bool AgentConnections::has_path(const Entry& entry, uint32_t path) const {
                      [path](const auto& connection) { return connection->path == path; });
 }
 
-// Over all paths over which there is no connection.
+// Over all paths over which there is no connection that works.
 void AgentConnections::start_calls(uint32_t rank) {
   Entry& entry = entries_[rank];
   const uint32_t paths = dialer_.paths(rank);
   milliseconds delay{0};
   for (uint32_t path = 0; path < paths; ++path) {
-    if (has_path(entry, path)) continue;
+    if (has_path(entry, path) && !entry.is_stalled) continue;
     Attempts& attempts = entry.attempts[path];
     if (attempts.call || attempts.pause) continue;
     const milliseconds longest = entry.is_closed ? kLongestReminderPause : kLongestPause;
@@ -231,9 +228,18 @@ void AgentConnections::call_again(uint32_t rank, uint32_t path) {
   if (entry.will_end && entry.connections.empty()) return lose(rank, "it cannot be reached (" + entry.trouble + ")");
   Attempts& attempts = entry.attempts[path];
   if (attempts.call || attempts.pause) return;
-  if (!entry.connections.empty() && attempts.failures >= kSpareTries) return;
+  if (!entry.connections.empty() && !entry.is_stalled && attempts.failures >= kSpareTries) return;
   attempts.next_pause = std::min(attempts.next_pause, entry.is_closed ? kLongestReminderPause : kLongestPause);
   attempts.pause = timers_.after(attempts.next_pause, [this, rank, path] { call_now(rank, path); });
+}
+
+// Those over the same path.
+void AgentConnections::replace_others(Entry& entry, const std::shared_ptr<Connection>& connection) {
+  std::erase_if(entry.connections, [&](const std::shared_ptr<Connection>& other) {
+    if (other == connection || other->path != connection->path) return false;
+    other->stream.reset();
+    return true;
+  });
 }
 
 bool AgentConnections::adopt(uint32_t rank, std::unique_ptr<ByteStream> stream) {
@@ -249,6 +255,7 @@ bool AgentConnections::add(uint32_t rank, std::unique_ptr<ByteStream> stream, st
   connection->stream->watch([this, rank, weak = std::weak_ptr(connection)](bool may_receive, bool may_send) {
     if (const auto served = weak.lock()) serve(rank, served, may_receive, may_send);
   });
+  const bool is_first = entry.connections.empty();
   entry.connections.push_back(connection);
   if (entry.is_closed) {
     write(entry, *connection, 0, {.kind = kNotice, .body = entry.notice});
@@ -261,8 +268,13 @@ bool AgentConnections::add(uint32_t rank, std::unique_ptr<ByteStream> stream, st
   }
   // Besides, it says that this rank knows the peer.
   confirm(entry, *connection);
+  if (path) replace_others(entry, connection);
+  if (std::exchange(entry.is_stalled, false)) {  // until this one has had its time, too
+    std::rotate(entry.connections.begin(), entry.connections.end() - 1, entry.connections.end());
+    catch_up(entry, *connection);
+  }
   if (path && dialer_.paths(rank) > 1 && options_.size <= kMostWithSpares) start_calls(rank);
-  if (entry.connections.size() > 1) return true;
+  if (!is_first) return true;
   entry.is_told = false;
   catch_up(entry, *connection);
   watch_confirmations(rank);
@@ -281,6 +293,13 @@ void AgentConnections::close(uint32_t rank, std::string notice) {
   for (const std::shared_ptr<Connection>& connection : connections) {
     write(entry, *connection, 0, {.kind = kNotice, .body = entry.notice});
     flush(*connection);
+  }
+}
+
+void AgentConnections::close_all() noexcept {
+  for (Entry& entry : entries_) {
+    entry.is_closed = true;
+    drop(entry);
   }
 }
 
@@ -330,6 +349,7 @@ std::optional<AgentConnections::Ending> AgentConnections::deliver(uint32_t rank,
     try {
       take_frame(rank, connection, number, confirmed, std::move(message));
     } catch (const Error& error) {
+      if (error.code() != ErrorCode::invalid_input) throw;  // it is not to blame
       broken = Ending{.why = "it sends nonsense (" + error.message() + ")"};
       break;
     }
@@ -361,6 +381,7 @@ void AgentConnections::forget_confirmed(Entry& entry, uint64_t up_to) {
   if (up_to >= entry.first_unconfirmed + entry.unconfirmed.size()) {
     throw Error(ErrorCode::invalid_input, "it confirms what was not sent");
   }
+  if (entry.first_unconfirmed <= up_to) entry.is_stalled = false;
   for (; entry.first_unconfirmed <= up_to; ++entry.first_unconfirmed) {
     entry.unconfirmed_bytes -= entry.unconfirmed.front().body.size();
     entry.unconfirmed.pop_front();
@@ -398,12 +419,12 @@ void AgentConnections::lose(uint32_t rank, const std::string& why) {
   events_.lost(rank, why);
 }
 
-void AgentConnections::end_timer(std::optional<Timers::Timer>& timer) {
+void AgentConnections::end_timer(std::optional<Timers::Timer>& timer) noexcept {
   if (timer) timers_.cancel(*timer);
   timer.reset();
 }
 
-void AgentConnections::drop(Entry& entry) {
+void AgentConnections::drop(Entry& entry) noexcept {
   for (const std::shared_ptr<Connection>& connection : entry.connections) connection->stream.reset();
   entry.connections.clear();
   entry.unconfirmed.clear();

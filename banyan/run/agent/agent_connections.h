@@ -10,9 +10,13 @@
 // messages go over the first connection; when the peer has confirmed nothing for 0.3 s, they go over all of them, and
 // the next connection becomes the first. So a path that loses everything, in one direction or both, costs 0.3 s, once.
 //
+// When nothing was confirmed for a second, the peer is called anew over every path, and a connection that comes about
+// takes the place of the one before. Else a path that is whole again after some seconds would be used again only when
+// the kernel sends again, after as many more.
+//
 // Messages are numbered for each peer and direction. On every connection they are written in their order and without
 // gaps, beginning with the first that was unconfirmed; a receiver drops those that it has. It confirms with every frame
-// it sends, after 64 messages, and, where there are several ways, after 50 ms.
+// it sends, after 64 messages, and after 50 ms.
 //
 // The closed. A rank that was closed with a notice is told of it by every connection that there is or that it makes,
 // and can say nothing any more but notices of its own; remind() calls it until it has heard.
@@ -80,6 +84,8 @@ class AgentConnections {
   void expect_end(uint32_t rank) { entries_[rank].will_end = true; }
   // For ever. The rank hears `notice`, if it is not empty, whenever there is a connection.
   void close(uint32_t rank, std::string notice);
+  // All, for ever, and without a word to anybody here.
+  void close_all() noexcept;
   // Calls a rank that was closed with a notice, again and again with growing pauses, until it has heard it or its host
   // says that it is no more.
   void remind(uint32_t rank);
@@ -112,6 +118,7 @@ class AgentConnections {
     uint64_t received = 0, confirmed = 0;  // numbers of the last message from the peer; and that it knows of
     std::optional<Timers::Timer> confirmation, resend;
     std::chrono::milliseconds next_resend{};
+    bool is_stalled = false;  // nothing was confirmed for about a second
     bool confirms_over_all = false;
     std::map<uint32_t, Attempts> attempts;  // by path
     std::string trouble;                    // of the last call that failed
@@ -127,6 +134,7 @@ class AgentConnections {
   void call_again(uint32_t rank, uint32_t path);
   void judge(uint32_t rank, const Dialer::Outcome& outcome);
   bool has_path(const Entry& entry, uint32_t path) const;
+  static void replace_others(Entry& entry, const std::shared_ptr<Connection>& connection);
   bool add(uint32_t rank, std::unique_ptr<ByteStream> stream, std::optional<uint32_t> path);
   // Sending
   void write(Entry& entry, Connection& connection, uint64_t number, const Message& message);
@@ -136,7 +144,6 @@ class AgentConnections {
   void watch_confirmations(uint32_t rank);
   void resend(uint32_t rank, uint64_t first);
   void flush(Connection& connection);
-  bool has_choice(uint32_t rank) const;
   // Receiving
   void serve(uint32_t rank, const std::shared_ptr<Connection>& connection, bool may_receive, bool may_send);
   struct Ending {
@@ -151,8 +158,8 @@ class AgentConnections {
   void forget_confirmed(Entry& entry, uint64_t up_to);
   void connection_broke(uint32_t rank, const std::shared_ptr<Connection>& connection, const Ending& ending);
   void lose(uint32_t rank, const std::string& why);
-  void end_timer(std::optional<Timers::Timer>& timer);
-  void drop(Entry& entry);
+  void end_timer(std::optional<Timers::Timer>& timer) noexcept;
+  void drop(Entry& entry) noexcept;
 
   Timers& timers_;
   Dialer& dialer_;

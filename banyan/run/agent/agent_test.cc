@@ -401,7 +401,7 @@ TEST(Agent, GivesUpOnAHubThatDoesNotAnswer) {
                              .port = listener->port()});
   }
   try {
-    const Agent agent(std::move(own), Secret(), world, quick(), Clock::now() + milliseconds(200));
+    const Agent agent(std::move(own), Secret(), world, quick(), Deadline::after(milliseconds(200)));
     FAIL() << "nobody answered";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::timed_out);
@@ -421,10 +421,10 @@ TEST(Agent, SaysThatItKnowsAnotherSecret) {
                              .addresses = {"127.0.0.1"},
                              .port = listener->port()});
   }
-  const Agent first(std::move(hub), Secret("the one secret"), world, quick(), soon());
+  const Agent first(std::move(hub), Secret::random(), world, quick(), Deadline::after(kLong));
   world.rank = 1;
   try {
-    const Agent second(std::move(own), Secret("the other secret"), world, quick(), Clock::now() + milliseconds(300));
+    const Agent second(std::move(own), Secret::random(), world, quick(), Deadline::after(milliseconds(300)));
     FAIL() << "it was let in";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("could not be joined: 127.0.0.1:"));

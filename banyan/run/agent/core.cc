@@ -1,8 +1,11 @@
 #include "banyan/run/agent/core.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/run/join/network.h"
 
 namespace banyan::run {
 
@@ -19,6 +22,7 @@ std::vector<uint32_t> hosts_of(const AgentCore::Options& options) {
 AgentCore::AgentCore(Timers& timers, Dialer& dialer, ProcessObserver& processes, Options options, Events events)
     : processes_(processes),
       events_(std::move(events)),
+      own_(options.own),
       liveness_(static_cast<uint32_t>(options.names.size())),
       connections_(timers, dialer, {.own = options.own, .size = liveness_.size()}, connection_events()),
       suspicion_(timers, connections_, liveness_,
@@ -44,7 +48,9 @@ AgentCore::AgentCore(Timers& timers, Dialer& dialer, ProcessObserver& processes,
                   return suspicion_.hears(rank) || (connections_.is_connected(rank) && !suspicion_.is_suspect(rank));
                 }}),
       queries_(timers, connections_, hub_, liveness_, *hooks_, options.own),
-      membership_(timers, connections_, liveness_, options.own) {}
+      membership_(timers, connections_, liveness_, options.own) {
+  hooks_->show_by([this](std::vector<CommunicatorView> communicators) { return show(std::move(communicators)); });
+}
 
 // Called only when all are made.
 AgentConnections::Events AgentCore::connection_events() {
@@ -65,6 +71,29 @@ AgentConnections::Events AgentCore::connection_events() {
 void AgentCore::start() {
   hub_.start();
   check_joined();
+}
+
+void AgentCore::fail(const Error& error) noexcept {
+  hooks_->fail(error);
+  connections_.close_all();
+}
+
+std::string AgentCore::show(std::vector<CommunicatorView> communicators) const {
+  ProcessView view{.rank = own_,
+                   .size = liveness_.size(),
+                   .host = host_name(),
+                   .pid = getpid(),
+                   .communicators = std::move(communicators),
+                   .doubts = {}};
+  for (uint32_t rank = 0; rank < view.size; ++rank) {
+    const Health health = liveness_.state(rank);
+    if (rank == own_ || (health == Health::alive && !suspicion_.is_suspect(rank))) continue;
+    view.doubts.push_back(
+        {.rank = rank,
+         .health = health,
+         .why = suspicion_.is_suspect(rank) ? "suspected: " + suspicion_.why(rank) : liveness_.why(rank)});
+  }
+  return view_to_json(std::move(view));
 }
 
 void AgentCore::check_joined() {

@@ -44,6 +44,8 @@ class AgentCore {
   // A peer has called. False when it was given up before.
   bool adopt(uint32_t rank, std::unique_ptr<ByteStream> stream) { return connections_.adopt(rank, std::move(stream)); }
   void process_ended(uint32_t rank) { hub_.process_ended(rank); }
+  // This rank cannot go on: its communicators end with this error, and its peers are hung up on.
+  void fail(const Error& error) noexcept;
 
   const Liveness& liveness() const { return liveness_; }
   const std::shared_ptr<HookBoard>& hooks() const { return hooks_; }
@@ -57,9 +59,11 @@ class AgentCore {
   void check_joined();
   void received(uint32_t rank, const Message& message);
   void changed(uint32_t rank);
+  std::string show(std::vector<CommunicatorView> communicators) const;
 
   ProcessObserver& processes_;
   const Events events_;
+  const uint32_t own_;
   bool is_joined_ = false;
   // In the order in which they need each other.
   Liveness liveness_;

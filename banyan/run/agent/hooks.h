@@ -10,17 +10,23 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "banyan/base/error.h"
+#include "banyan/run/agent/process_view.h"
 #include "banyan/run/record/health.h"
 
 namespace banyan::run {
 
 // Called on the agent's thread; they must not block, nor call the agent or destroy their registration. All may be
-// empty.
+// empty. What one of them throws is told to `failed` of the same communicator, and to nobody else.
 struct CommunicatorHooks {
   std::function<std::string()> state;                      // its answer to a state query; at most 64 KiB
   std::function<void(const std::string& text)> broadcast;  // a text of any rank to all ranks, the sender included
   std::function<void()> liveness_changed;                  // after Liveness::changes() has grown
+  // The communicator can hear of others no more: a hook has thrown this, or the agent has ended. Throws nothing.
+  std::function<void(const Error& error)> failed = {};
+  std::function<CommunicatorView()> look = {};  // for who looks in from outside
 };
 
 // How a rank replied to a question.
@@ -41,23 +47,35 @@ class [[nodiscard]] HookRegistration {
   std::shared_ptr<void> held_;
 };
 
+// The number of no communicator: a state query about it is answered by a view of the whole process.
+constexpr uint64_t kWholeProcess = 0;
+
 // All hooks of a process. Any thread.
 class HookBoard : public std::enable_shared_from_this<HookBoard> {
  public:
   // One set for each communicator. Broadcasts that came before are delivered now, on this thread: other ranks may be
-  // ahead of this one.
+  // ahead of this one. Throws what fail() was told.
   HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
+
+  // What makes the answer to queries about the whole process, of what its communicators say. On the agent's thread.
+  using ShowProcess = std::function<std::string(std::vector<CommunicatorView> communicators)>;
+  void show_by(ShowProcess show);
 
   // Nothing when the communicator is not known here.
   std::optional<std::string> state(uint64_t communicator);
   void broadcast(uint64_t communicator, const std::string& reason);
   void liveness_changed();
+  // Calls the `failed` hook of all. From then on attach() throws this error.
+  void fail(const Error& error) noexcept;
 
  private:
   void detach(uint64_t communicator);
+  std::string show() const;
 
   // Held while a hook runs, so that detach() waits for it.
   std::mutex mutex_;
+  std::optional<Error> failure_;
+  ShowProcess show_;
   std::map<uint64_t, CommunicatorHooks> hooks_;
   std::deque<std::pair<uint64_t, std::string>>
       unheard_;  // broadcasts to communicators that are not attached; the last ones

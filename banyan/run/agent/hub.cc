@@ -98,8 +98,27 @@ std::vector<uint32_t> Hub::own_side() const {
   return side;
 }
 
+// Adds those who will hear of the conclusion from this hub, since they hold to it, too.
+void Hub::add_own_side(std::vector<uint32_t>& side, uint32_t gone) const {
+  const std::vector<uint32_t> own = own_side();
+  std::set<uint32_t> all(side.begin(), side.end());
+  all.insert(own.begin(), own.end());
+  all.erase(gone);
+  side.assign(all.begin(), all.end());
+}
+
 std::string Hub::notice_of(const Conclusion& conclusion) const {
   return WireWriter().ranks(conclusion.side).text(format_timeout(options_.lost_after)).take();
+}
+
+// Those of own_side() who are not on `side`, which is the side of `rank`. None when they are fewer: then `side` stays.
+std::vector<uint32_t> Hub::larger_own_side(uint32_t rank, const std::vector<uint32_t>& side) const {
+  std::vector<uint32_t> own = own_side();
+  std::erase_if(own, [&](uint32_t each) {
+    return each != options_.own && (each == rank || std::find(side.begin(), side.end(), each) != side.end());
+  });
+  const bool is_smaller = own.size() != side.size() ? own.size() < side.size() : own.front() > side.front();
+  return is_smaller ? std::vector<uint32_t>() : own;
 }
 
 // `rank` has concluded that this one is dead. The larger side stays.
@@ -110,17 +129,17 @@ void Hub::noticed(uint32_t rank, const std::string& notice) {
   const std::string time = reader.text();
   reader.end();
   if (side.empty()) throw Error(ErrorCode::invalid_input, "a fence that nobody has put up");
-  std::vector<uint32_t> own = own_side();
-  std::erase_if(own, [&](uint32_t each) {
-    return each != options_.own && (each == rank || std::find(side.begin(), side.end(), each) != side.end());
-  });
-  const bool is_smaller = own.size() != side.size() ? own.size() < side.size() : own.front() > side.front();
-  if (is_smaller) return be_fenced(rank, side, time);
+  std::vector<uint32_t> own = larger_own_side(rank, side);
+  if (own.empty()) return be_fenced(rank, side, time);
+  put_up_fence(rank, "this rank", std::move(own));
+}
+
+void Hub::put_up_fence(uint32_t rank, const std::string& taken_for_dead, std::vector<uint32_t> side) {
   if (liveness_.is_gone(rank)) return;
   conclude(rank,
-           {.why = names_[rank] + " was cut off, has taken this rank for dead, and is on the smaller side",
+           {.why = names_[rank] + " was cut off, has taken " + taken_for_dead + " for dead, and is on the smaller side",
             .is_certain = false,
-            .side = own},
+            .side = std::move(side)},
            {});
 }
 
@@ -128,13 +147,10 @@ void Hub::be_fenced(uint32_t by, const std::vector<uint32_t>& side, const std::s
   liveness_.set_fence("this rank was taken for dead by " + list_ranks(side) + " (not heard of for " + time +
                       ") and is fenced out");
   const Conclusion end{.why = names_[options_.own] + " was fenced out by " + list_ranks(side)};
+  // Those on that side, too: they may not know, or have put up a fence against `by` meanwhile.
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
-    if (rank == options_.own || liveness_.is_gone(rank)) continue;
-    if (rank == by || std::find(side.begin(), side.end(), rank) != side.end()) {
-      connections_.close(rank, "");
-    } else {
-      connections_.send(rank, gone_message(options_.own, end));
-    }
+    if (rank == options_.own || rank == by || liveness_.is_gone(rank)) continue;
+    connections_.send(rank, gone_message(options_.own, end));
   }
   connections_.close(by, "");
   events_.changed(options_.own);
@@ -312,6 +328,15 @@ void Hub::received_gone(uint32_t rank, const Message& message) {
   conclusion.is_certain = reader.number<uint8_t>() != 0;
   conclusion.side = reader.ranks();
   for (const uint32_t each : conclusion.side) static_cast<void>(checked(each));
+  const bool is_fence = health == Health::dead && !conclusion.is_certain && !conclusion.side.empty();
+  if (is_fence && is_own() && !is_leaving() && gone != options_.own && !liveness_.is_gone(gone)) {
+    // The hub may know better.
+    if (events_.seems_to_live(gone)) {
+      std::vector<uint32_t> own = larger_own_side(rank, conclusion.side);
+      if (!own.empty()) return put_up_fence(rank, names_[gone], std::move(own));
+    }
+    add_own_side(conclusion.side, gone);
+  }
   conclude(gone, conclusion, rank);
   if (gone == rank) {
     relay_leave(gone);

@@ -11,6 +11,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/words.h"
+#include "banyan/run/seal/sealed_stream.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -44,7 +45,7 @@ std::string why_broken(int error, std::chrono::milliseconds lost_after) {
 
 SocketStream::SocketStream(Reactor& reactor, FileDescriptor socket, std::chrono::milliseconds lost_after)
     : reactor_(reactor), socket_(std::move(socket)), lost_after_(lost_after) {
-  notice_loss(socket_, lost_after);
+  if (lost_after.count() > 0) notice_loss(socket_, lost_after);
 }
 
 SocketStream::~SocketStream() { reactor_.forget(socket_.get()); }
@@ -109,7 +110,8 @@ uint64_t SocketDialer::dial(uint32_t peer, uint32_t path, Done done) {
                      .somebody_listens = outcome.somebody_listens};
         try {
           if (outcome.socket.is_open()) {
-            made.stream = std::make_unique<SocketStream>(reactor_, std::move(outcome.socket), lost_after_);
+            auto stream = std::make_unique<SocketStream>(reactor_, std::move(outcome.socket), lost_after_);
+            made.stream = std::make_unique<SealedStream>(std::move(stream), outcome.keys);
           }
         } catch (const Error& error) {  // it was reset already
           made.failure = error.what();

@@ -1,4 +1,5 @@
-// SocketDialer and SocketStream: ByteStreams between agents over TCP, shaken hands with.
+// SocketDialer and SocketStream: ByteStreams between agents over TCP, shaken hands with. The dialer's are sealed
+// (seal/sealed_stream.h); who adopts a call does the same to a SocketStream.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,8 @@ namespace banyan::run {
 // On the reactor's thread.
 class SocketStream final : public ByteStream {
  public:
-  // The peer's host is given up when it has acknowledged nothing for `lost_after`. Throws Error{io}: it was reset.
+  // The peer's host is given up when it has acknowledged nothing for `lost_after`; 0: never, for connections within a
+  // host. Throws Error{io}: it was reset.
   SocketStream(Reactor& reactor, FileDescriptor socket, std::chrono::milliseconds lost_after);
   ~SocketStream() override;
 

@@ -11,6 +11,9 @@ namespace {
 
 // Others are asked in the first round, and each time after so many; so many of them.
 constexpr uint32_t kAskEvery = 5, kAskedAtOnce = 16;
+// Between two refusals, where all calls are refused: they are made twice as often. After more, something else has come
+// of a call, or nothing yet.
+constexpr std::chrono::milliseconds kBetweenRefusals{1000};
 
 }  // namespace
 
@@ -46,7 +49,9 @@ void Suspicion::refused(uint32_t rank) {
   const auto found = suspects_.find(rank);
   if (found == suspects_.end()) return;
   Suspect& suspect = found->second;
-  if (!suspect.refused_in) suspect.refused_in = suspect.rounds;
+  const TimeSource::TimePoint now = timers_.now();
+  if (!suspect.refused_in || now - suspect.refused_at > kBetweenRefusals) suspect.refused_in = suspect.rounds;
+  suspect.refused_at = now;
   if (suspect.is_orderly) return conclude(rank, Ground::ended);
   if (suspect.rounds - *suspect.refused_in >= kRefusedRounds && events_.matters(rank) && !events_.is_watched(rank)) {
     conclude(rank, Ground::refused);

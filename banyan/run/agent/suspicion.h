@@ -76,6 +76,8 @@ class Suspicion {
   // Something came from it, or from its kernel, not longer ago than `lost_after`.
   bool hears(uint32_t rank) const;
   bool is_suspect(uint32_t rank) const { return suspects_.contains(rank); }
+  // Of a suspect.
+  const std::string& why(uint32_t rank) const { return suspects_.at(rank).why; }
 
   static constexpr uint32_t kUnheardRounds = 150, kRefusedRounds = 10;
 
@@ -86,6 +88,7 @@ class Suspicion {
     bool was_heard = false;              // in this round
     uint32_t rounds = 0, unheard = 0;    // in all; since it was heard
     std::optional<uint32_t> refused_in;  // in which round its host began to say that nobody listens
+    TimeSource::TimePoint refused_at;    // when it said so the last time
     uint32_t asked = 0;                  // so many of all, beginning with the next one
     Timers::Timer timer;
   };

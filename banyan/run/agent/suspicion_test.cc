@@ -250,7 +250,9 @@ class Watcher {
     const bool was_refused = liveness.why(other).find("its port is closed") != std::string::npos;
     if (liveness.is_certain(other) && !was_refused) complaints += text + "; it was certain\n";
     if (liveness.why(other).find("smaller side") != std::string::npos) return;
-    if (world_.time().now() - last_[rank][other] < kLostAfter / 3) complaints += text + "; it could be reached\n";
+    // The rule wants a fifteenth of a host that refuses all that time.
+    const milliseconds least = was_refused ? kLostAfter / 15 - 2 * kTick : kLostAfter / 3;
+    if (world_.time().now() - last_[rank][other] < least) complaints += text + "; it could be reached\n";
   }
 
   SimulatedWorld& world_;

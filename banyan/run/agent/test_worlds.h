@@ -173,7 +173,8 @@ inline Agent::Options quick() {
 }
 
 inline std::unique_ptr<Agent> start_agent(ForkedWorld::Member& member, Agent::Options options = quick()) {
-  return std::make_unique<Agent>(std::move(member.listener), Secret(), member.world, options, soon());
+  return std::make_unique<Agent>(std::move(member.listener), Secret(), member.world, options,
+                                 Deadline::after(ForkedWorld::kLong));
 }
 
 // False when it does not come to that.
@@ -207,7 +208,8 @@ class LocalWorld {
     }
     for (uint32_t rank = 0; rank < size; ++rank) {
       world.rank = rank;
-      agents_.push_back(std::make_unique<Agent>(std::move(listeners[rank]), Secret(), world, options, soon()));
+      agents_.push_back(std::make_unique<Agent>(std::move(listeners[rank]), Secret(), world, options,
+                                                Deadline::after(ForkedWorld::kLong)));
     }
   }
   Agent& operator[](uint32_t rank) { return *agents_[rank]; }

@@ -1,9 +1,6 @@
 #include "banyan/run/agent/transport_connections.h"
 
-#include <sys/eventfd.h>
-
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -22,24 +19,16 @@ std::string name_of(uint32_t peer) { return "rank " + std::to_string(peer); }
 
 }  // namespace
 
-AnswerQueue::AnswerQueue() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!event_.is_open()) throw system_error("cannot make an event descriptor");
-}
-
 void AnswerQueue::put(Connector::Answer answer) {
   const std::lock_guard lock(mutex_);
   answers_.push_back(std::move(answer));
-  const uint64_t one = 1;
-  const ssize_t written = write(event_.get(), &one, sizeof one);
-  CHECK(written == sizeof one || errno == EAGAIN) << "eventfd: " << std::strerror(errno);  // EAGAIN: it is set already
+  if (!event_.set()) throw system_error("cannot wake a thread");
 }
 
 std::vector<Connector::Answer> AnswerQueue::take() {
   const std::lock_guard lock(mutex_);
   if (answers_.empty()) return {};
-  uint64_t count = 0;
-  const ssize_t got = read(event_.get(), &count, sizeof count);
-  CHECK_EQ(got, static_cast<ssize_t>(sizeof count)) << "eventfd: " << std::strerror(errno);
+  if (!event_.clear()) throw system_error("cannot read an event");
   return std::exchange(answers_, {});
 }
 
@@ -82,13 +71,19 @@ void TransportConnections::request(uint64_t communicator, uint32_t peer, uint32_
   request.next_pause = kFirstPause;
   request.end = timers_.after(group.group.at_most, [this, key] { time_out(key); });
   // Even of a peer that is gone: what it sent before is in there.
-  if (FileDescriptor socket = unpark(key); socket.is_open()) {
-    succeed(key, std::move(socket));
+  if (Admitted parked = unpark(key); parked.socket.is_open()) {
+    succeed(key, std::move(parked));
   } else if (liveness_.is_gone(world_rank)) {
     fail(key, loss_of(group, peer));
   } else if (group.group.own < peer) {
     call(key);
+  } else {
+    CHECK(lane < Connector::kFirstTrial) << "rank " << group.group.own << " tries whether it can be called";
   }
+}
+
+void TransportConnections::know(uint64_t communicator, uint32_t peer, const Path& path) {
+  uses_(groups_.at(communicator).group.members[peer], path);
 }
 
 void TransportConnections::call(const Key& key) {
@@ -113,7 +108,7 @@ void TransportConnections::call_ended(const Key& key, OutgoingConnects::Outcome 
   Request& request = groups_.at(key.communicator).requests.at(key);
   request.call.reset();
   if (outcome.socket.is_open()) {
-    succeed(key, std::move(outcome.socket));
+    succeed(key, {.socket = std::move(outcome.socket), .keys = std::move(outcome.keys)});
     return;
   }
   // Even where nobody listens: whether the peer lives, others know better.
@@ -132,16 +127,20 @@ std::map<TransportConnections::Key, TransportConnections::Request>::node_type Tr
   return node;
 }
 
-void TransportConnections::succeed(const Key& key, FileDescriptor socket) {
+void TransportConnections::succeed(const Key& key, Admitted connection) {
   take_request(key);
   groups_.at(key.communicator)
-      .answers->put({.peer = key.peer, .lane = key.lane, .socket = std::move(socket), .failure = {}});
+      .answers->put({.peer = key.peer,
+                     .lane = key.lane,
+                     .socket = std::move(connection.socket),
+                     .keys = std::move(connection.keys),
+                     .failure = {}});
 }
 
 void TransportConnections::fail(const Key& key, Error failure) {
   take_request(key);
   groups_.at(key.communicator)
-      .answers->put({.peer = key.peer, .lane = key.lane, .socket = {}, .failure = std::move(failure)});
+      .answers->put({.peer = key.peer, .lane = key.lane, .socket = {}, .keys = {}, .failure = std::move(failure)});
 }
 
 void TransportConnections::time_out(const Key& key) {
@@ -171,7 +170,7 @@ void TransportConnections::changed(uint32_t world_rank) {
   }
 }
 
-std::optional<std::string> TransportConnections::admit(WireReader payload, FileDescriptor& socket) {
+std::optional<std::string> TransportConnections::admit(WireReader payload, Admitted& connection) {
   Key key;
   key.communicator = payload.number<uint64_t>();
   key.peer = payload.number<uint32_t>();
@@ -182,8 +181,9 @@ std::optional<std::string> TransportConnections::admit(WireReader payload, FileD
     return name_of(key.peer) + " called for a communicator that this rank has closed";
   }
   const auto found = groups_.find(key.communicator);
+  if (key.lane >= Connector::kFirstTrial) return {};  // that it came was all
   if (found == groups_.end()) {
-    park(key, std::move(socket));
+    park(key, std::move(connection));
     return {};
   }
   const Group& group = found->second;
@@ -196,26 +196,26 @@ std::optional<std::string> TransportConnections::admit(WireReader payload, FileD
     return name_of(key.peer) + " called for a lane, though it is fenced out: " + liveness_.why(caller);
   }
   if (group.requests.contains(key)) {
-    succeed(key, std::move(socket));
+    succeed(key, std::move(connection));
   } else {
-    park(key, std::move(socket));
+    park(key, std::move(connection));
   }
   return {};
 }
 
-void TransportConnections::park(const Key& key, FileDescriptor socket) {
+void TransportConnections::park(const Key& key, Admitted connection) {
   unpark(key);  // who calls twice has given up the first
   if (parked_.size() >= kMaxParked) {
     const auto oldest = std::min_element(
         parked_.begin(), parked_.end(), [](const auto& a, const auto& b) { return a.second.number < b.second.number; });
     unpark(Key(oldest->first));
   }
-  parked_.emplace(key, Parked{std::move(socket), ++next_number_});
+  parked_.emplace(key, Parked{std::move(connection), ++next_number_});
 }
 
-FileDescriptor TransportConnections::unpark(const Key& key) {
+Admitted TransportConnections::unpark(const Key& key) {
   auto node = parked_.extract(key);
-  return node.empty() ? FileDescriptor() : std::move(node.mapped().socket);
+  return node.empty() ? Admitted() : std::move(node.mapped().connection);
 }
 
 }  // namespace banyan::run

@@ -14,6 +14,7 @@
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/join/wire.h"
+#include "banyan/run/system/event.h"
 #include "banyan/run/system/timers.h"
 #include "banyan/run/transport/connector.h"
 
@@ -22,13 +23,13 @@ namespace banyan::run {
 // Where the agent's thread leaves answers for that of a transport.
 class AnswerQueue {
  public:
-  AnswerQueue();  // throws Error{io}
+  AnswerQueue() = default;  // throws Error{io}
   void put(Connector::Answer answer);
   std::vector<Connector::Answer> take();
-  int event_fd() const { return event_.get(); }
+  int event_fd() const { return event_.fd(); }
 
  private:
-  FileDescriptor event_;
+  Event event_;
   std::mutex mutex_;  // protects answers_
   std::vector<Connector::Answer> answers_;
 };
@@ -43,8 +44,8 @@ struct ConnectionGroup {
 // On the thread of the timers.
 class TransportConnections {
  public:
-  // `targets` and `world` (its name) are for calls, `targets` by world rank. `uses` is told of the paths that are asked
-  // for, by world rank.
+  // `targets` and `world` (its name) are for calls, `targets` by world rank. `uses` is told of the paths that are
+  // known, by world rank.
   using Uses = std::function<void(uint32_t world_rank, const Path& path)>;
   TransportConnections(Timers& timers, OutgoingConnects& calls, const Liveness& liveness, std::string world,
                        std::vector<ConnectTarget> targets, Uses uses)
@@ -61,10 +62,11 @@ class TransportConnections {
   void open(ConnectionGroup group, std::shared_ptr<AnswerQueue> answers);
   void close(uint64_t communicator);
   void request(uint64_t communicator, uint32_t peer, uint32_t lane, const Path& path);
+  void know(uint64_t communicator, uint32_t peer, const Path& path);
 
   // A caller that has proved itself; `payload` is what its greeting says after the name of the world. Why it is not let
   // in, if so. Throws Error{invalid_input}.
-  std::optional<std::string> admit(WireReader payload, FileDescriptor& socket);
+  std::optional<std::string> admit(WireReader payload, Admitted& connection);
   // The state of a rank has changed.
   void changed(uint32_t world_rank);
 
@@ -91,7 +93,7 @@ class TransportConnections {
     std::map<Key, Request> requests;
   };
   struct Parked {
-    FileDescriptor socket;
+    Admitted connection;
     uint64_t number = 0;  // grows
   };
 
@@ -99,11 +101,11 @@ class TransportConnections {
   void call_ended(const Key& key, OutgoingConnects::Outcome outcome);
   void fail(const Key& key, Error failure);
   void time_out(const Key& key);
-  void succeed(const Key& key, FileDescriptor socket);
+  void succeed(const Key& key, Admitted connection);
   std::map<Key, Request>::node_type take_request(const Key& key);
   Error loss_of(const Group& group, uint32_t peer) const;
-  void park(const Key& key, FileDescriptor socket);
-  FileDescriptor unpark(const Key& key);
+  void park(const Key& key, Admitted connection);
+  Admitted unpark(const Key& key);
 
   Timers& timers_;
   OutgoingConnects& connects_;

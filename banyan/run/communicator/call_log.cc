@@ -46,7 +46,9 @@ const CallNumbers& CallLog::begin(const Call& call) {
   return begun.numbers;
 }
 
+// None is under way where the call failed before it was noted.
 void CallLog::end_oldest(OperationState state) {
+  if (under_way_ == 0) return;
   UnderWay& call = calls_[oldest_];
   const int64_t took = call.entry.finish(state);
   if (took != Recorder::kUntimed || call.has_waited()) count_time(call, took);
@@ -74,25 +76,32 @@ std::string CallLog::describe_oldest() const {
 
 RankNews CallLog::news() const { return RankNews::read(memory(), RecorderClock::system().exact()); }
 
+RankDump CallLog::make_dump(DumpReason reason, const std::string& why) const {
+  RankDump dump = begin_dump(memory());
+  dump.communicator = options_.communicator;
+  dump.id = options_.id;
+  dump.rank = options_.rank;
+  dump.size = options_.size;
+  dump.reason = reason;
+  dump.message = why;
+  for (uint32_t rank = 0; rank < dump.size; ++rank) {
+    if (rank != dump.rank) dump.peers.push_back({.rank = rank, .health = options_.health(rank), .sequence = 0});
+  }
+  return dump;
+}
+
+RankDump CallLog::look() const { return make_dump(DumpReason::asked, "somebody looked"); }
+
 // What cannot be written is lost: it must not hide the error that it is about.
 void CallLog::write(DumpReason reason, const std::string& why) {
   const std::lock_guard lock(mutex_);
   written_at_ = time_.now();
   try {
-    RankDump dump = begin_dump(memory());
+    RankDump dump = make_dump(reason, why);
     const int64_t noticed_at = noticed_at_.load(std::memory_order_acquire);
     if (noticed_at != 0) dump.time = noticed_at;
-    dump.communicator = options_.communicator;
-    dump.id = options_.id;
-    dump.rank = options_.rank;
-    dump.size = options_.size;
-    dump.reason = reason;
-    dump.message = why;
     // A failure makes peers leave. So a later record of it tells of them as they were when it was noticed.
     if (peers_at_failure_.empty()) {
-      for (uint32_t rank = 0; rank < dump.size; ++rank) {
-        if (rank != dump.rank) dump.peers.push_back({.rank = rank, .health = options_.health(rank), .sequence = 0});
-      }
       if (has_failure()) peers_at_failure_ = dump.peers;
     } else {
       dump.peers = peers_at_failure_;

@@ -63,6 +63,9 @@ class CallLog {
   // "allreduce #17 of 1024 float32 sum": the oldest.
   std::string describe_oldest() const;
 
+  // What a record would say now. It is written nowhere.
+  RankDump look() const;
+
   // The last calls, for peers that ask.
   RankNews news() const;
 
@@ -88,6 +91,7 @@ class CallLog {
  private:
   void count_time(const UnderWay& call, int64_t nanoseconds);
   void write(DumpReason reason, const std::string& why);
+  RankDump make_dump(DumpReason reason, const std::string& why) const;
   std::span<const std::byte> memory() const { return {pages_.data(), Recorder::kMemoryBytes}; }
 
   const Options options_;

@@ -30,12 +30,20 @@ Communicator::Communicator(std::shared_ptr<JoinedProcesses> job, uint64_t id, st
     : impl_(std::make_shared<Impl>(std::move(job), id, std::move(members), std::move(options))) {}
 
 Communicator Communicator::join(RegionPool& pool, const JoinedProcesses::Invitation& invitation, Options options) {
-  options.joins_by = Deadline::after(options.join_timeout).later(kLastSteps);
-  std::shared_ptr<JoinedProcesses> job =
-      JoinedProcesses::join(pool, invitation, Secret::from_environment(), options.join_timeout);
-  std::vector<uint32_t> members(invitation.size);
-  std::iota(members.begin(), members.end(), 0u);
-  return {std::move(job), 1, std::move(members), std::move(options)};
+  JoinedProcesses::Invitation complete = invitation;
+  complete.sealing = options.sealing;
+  complete.has_routes = options.has_routes;
+  const Deadline deadline = Deadline::after(options.join_timeout).unless(options.stop);
+  options.joins_by = deadline.later(kLastSteps);
+  try {
+    std::shared_ptr<JoinedProcesses> job = JoinedProcesses::join(pool, complete, Secret::from_environment(), deadline);
+    std::vector<uint32_t> members(invitation.size);
+    std::iota(members.begin(), members.end(), 0u);
+    return {std::move(job), 1, std::move(members), std::move(options)};
+  } catch (const Error& error) {
+    if (!deadline.is_stopped() || error.code() != ErrorCode::timed_out) throw;
+    throw Error(ErrorCode::aborted, "rank " + std::to_string(invitation.rank) + " gave up joining, as it was told to");
+  }
 }
 
 Communicator Communicator::join(RegionPool& pool, Options options) {
@@ -72,6 +80,7 @@ Communicator::~Communicator() {
 uint32_t Communicator::rank() const { return impl_->rank(); }
 uint32_t Communicator::size() const { return static_cast<uint32_t>(impl_->members().size()); }
 const std::string& Communicator::name() const { return impl_->name(); }
+const Communicator::Options& Communicator::options() const { return impl_->options(); }
 const JoinedProcesses& Communicator::job() const { return *impl_->job(); }
 const std::shared_ptr<JoinedProcesses>& Communicator::shared_job() const { return impl_->job(); }
 bool Communicator::is_on_one_host() const { return impl_->is_on_one_host(); }
@@ -84,6 +93,7 @@ Request Communicator::start(const Call& call) { return Request(std::move(impl_->
 
 std::vector<Request> Communicator::start_group(std::span<const Call> calls) {
   std::vector<Request> requests;
+  requests.reserve(calls.size());  // once they are under way, nothing may fail
   for (std::shared_ptr<Operation>& operation : impl_->start(calls)) requests.push_back(Request(std::move(operation)));
   return requests;
 }
@@ -123,8 +133,6 @@ Communicator::Agreed Communicator::agree(int32_t flag, std::chrono::milliseconds
 void Communicator::finalize() { impl_->finalize(); }
 
 bool Communicator::has_failed_operations() const { return impl_->has_failed_operations(); }
-
-const Communicator::Options& Communicator::options() const { return impl_->options(); }
 
 void Communicator::drain(std::chrono::milliseconds at_most) { impl_->drain(at_most); }
 

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,8 @@ class Communicator {
     std::string name = "world";                  // in messages
     std::chrono::milliseconds timeout{300'000};  // without a move, while somebody waits (patience.h)
     std::chrono::milliseconds join_timeout{300'000};
+    // Ends joining when it is requested, soon, with Error{aborted}: on this rank, and on those that have come and wait.
+    std::stop_token stop = {};
     // When joining is over, where it has begun before the communicator is made. None: join_timeout from then on.
     std::optional<Deadline> joins_by = {};
     Progress progress = Progress::at_once;
@@ -85,6 +88,11 @@ class Communicator {
     bool follows_plans = false;
     // Bytes that links carry by TCP are checked against what was sent. The same on all ranks.
     bool checksums = false;
+    // What goes by TCP is authenticated, or encrypted: see transport/sealed_connection.h. Chosen when processes join,
+    // the same on all of them, and for all communicators of theirs; ignored later.
+    std::optional<Sealing> sealing = {};
+    // Whether peers may call any address of this host, and not only those of BANYAN_ADDRESS. At joining.
+    bool has_routes = false;
     // TCP sends long pieces out of the buffers themselves where the kernel can: see transport/tcp_connection.h.
     bool zero_copy = false;
     // TCP connections with each peer that what has no route of its own is dealt out among, 1 to 16. The same on all
@@ -122,6 +130,7 @@ class Communicator {
   uint32_t rank() const;
   uint32_t size() const;
   const std::string& name() const;
+  const Options& options() const;  // as it was made with
   const JoinedProcesses& job() const;
   const std::shared_ptr<JoinedProcesses>& shared_job() const;
   // Whether the ranks exchange through shared memory, all being on one host.
@@ -163,8 +172,6 @@ class Communicator {
   void finalize();
   // Whether an operation has ended with an error. Any thread.
   bool has_failed_operations() const;
-  // As it was made with.
-  const Options& options() const;
   // Waits until no call under way is for all ranks, or for so long at most. Throws nothing: it may have failed.
   void drain(std::chrono::milliseconds at_most);
   // Ends it as the destructor does: calls under way fail with Error{aborted}, at the other ranks, too; messages only

@@ -44,14 +44,17 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
                                        patience_, peers_, *log_, first_error_);
   executor_ = make_executor();
   driver_ = std::make_unique<Driver>(*executor_, *this, time, patience_, options_.progress);
-  hooks_ = job_->agent().attach(id_, {.state = [this] { return log_->news().encode(); },
-                                      .broadcast = [this](const std::string& text) { hear(text); },
-                                      .liveness_changed =
-                                          [this] {
-                                            look_for_fence();
-                                            executor_->wake();
-                                            first_error_.announce_news();
-                                          }});
+  hooks_ = job_->agent().attach(
+      id_, {.state = [this] { return log_->news().encode(); },
+            .broadcast = [this](const std::string& text) { hear(text); },
+            .liveness_changed =
+                [this] {
+                  look_for_fence();
+                  executor_->wake();
+                  first_error_.announce_news();
+                },
+            .failed = [this](const Error& error) { fail_without_agent(error); },
+            .look = [this] { return CommunicatorView{.record = log_->look(), .lanes = executor_->lane_bytes()}; }});
   look_for_fence();
   signal_ = on_dump_signal([this] { dump("a signal asked for it"); });
   statistics_ = StatisticsBoard::of_process().enter(options_.name, place(), [this] { return statistics(); });
@@ -158,10 +161,13 @@ void Communicator::Impl::dump(const std::string& why) {
 
 // ---- Errors ----
 
+void Communicator::Impl::expect_own_process() const {
+  if (!fork_guard_.is_in_child()) return;
+  throw Error(ErrorCode::invalid_usage, "a communicator cannot be used after fork(); join anew in the child process");
+}
+
 void Communicator::Impl::expect_usable() {
-  if (fork_guard_.is_in_child()) {
-    throw Error(ErrorCode::invalid_usage, "a communicator cannot be used after fork(); join anew in the child process");
-  }
+  expect_own_process();
   if (!first_error_.is_set()) return;
   // An error of another rank, which this rank knew before the call, fails the call.
   if (!log_->has_failed_call()) log_->write_failure(DumpReason::error, first_error_.get());
@@ -224,7 +230,7 @@ void Communicator::Impl::end(const Error& error) {
 }
 
 // The communicator has failed once the error is noted, even where the rest is impossible for want of memory.
-void Communicator::Impl::fail(const Error& error) {
+void Communicator::Impl::fail(const Error& error) noexcept {
   log_->notice_failure();
   try {
     if (!break_with(error)) {
@@ -237,10 +243,16 @@ void Communicator::Impl::fail(const Error& error) {
     // The ranks that are late are in no call in which they could notice.
     if (is_timeout) tell_of_failure(error);
     log_->write_failure(is_timeout ? DumpReason::timeout : DumpReason::error, error);
-  } catch (const std::exception& thrown) {
+  } catch (...) {
     BANYAN_LOG(warning) << "not all could be told that communicator '" << options_.name
-                        << "' has failed: " << thrown.what();
+                        << "' has failed: " << current_error().what();
   }
+}
+
+// What this rank hears of others is lost from now on.
+void Communicator::Impl::fail_without_agent(const Error& error) noexcept {
+  fail(error);
+  driver_->wake();
 }
 
 // ---- The end ----
@@ -252,30 +264,42 @@ Communicator::Impl::~Impl() {
 }
 
 void Communicator::Impl::abort(const std::string& why) {
-  fail(Error(ErrorCode::aborted, peers_.name_of(rank_) + " aborted: " + why));
+  expect_own_process();
+  try {
+    fail(Error(ErrorCode::aborted, peers_.name_of(rank_) + " aborted: " + why));
+  } catch (...) {  // there is no memory for the text; the communicator fails all the same
+    fail(current_error());
+  }
   driver_->wake();
 }
 
 // Requests may outlive the communicator, and find their operations ended.
-void Communicator::Impl::close() {
+void Communicator::Impl::close() noexcept {
   if (fork_guard_.is_in_child()) return driver_->forget_threads();  // they and the peers belong to the parent
   driver_->stop_threads();
   statistics_ = {};
   hooks_ = {};
   signal_ = {};
-  // A rank that has only looked at the error of another one, in no call of its own, has written no record of it yet.
-  const std::optional<Error> why = executor_->broken();
-  if (why && first_error_.note(*why) && why->code() != ErrorCode::aborted) {
-    log_->write_failure(DumpReason::asked, *why);
-  }
-  const Error closed(ErrorCode::aborted, peers_.name_of(rank_) + " closed the communicator");
-  driver_->end_all([&](bool has_calls) {
+  driver_->end_all([this](bool has_calls) { end_as_closed(has_calls); });
+}
+
+// The operations that are under way need an error to end with, be it that there is no memory for one.
+void Communicator::Impl::end_as_closed(bool has_calls) noexcept {
+  try {
+    // A rank that has only looked at the error of another one, in no call of its own, has written no record of it yet.
+    const std::optional<Error> why = executor_->broken();
+    if (why && first_error_.note(*why) && why->code() != ErrorCode::aborted) {
+      log_->write_failure(DumpReason::asked, *why);
+    }
+    const Error closed(ErrorCode::aborted, peers_.name_of(rank_) + " closed the communicator");
     if (has_calls) {
       end(closed);
     } else if (first_error_.note(closed)) {
       log_->expect_no_failure();
     }
-  });
+  } catch (...) {
+    fail(current_error());
+  }
 }
 
 Communicator::Agreed Communicator::Impl::agree(int32_t flag, std::chrono::milliseconds at_most) {
@@ -321,6 +345,7 @@ Communicator::Agreed Communicator::Impl::agree(int32_t flag, std::chrono::millis
 
 Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience,
                                         Options options) {
+  expect_own_process();
   const Deadline deadline = Deadline::after(2 * patience + std::chrono::seconds(10));
   const Error shrinks(ErrorCode::aborted,
                       "rank " + std::to_string(rank_) + " shrinks the communicator '" + options_.name + "'");

@@ -47,7 +47,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   bool has_failed_operations() const { return driver_->has_failed(); }
   void drain(std::chrono::milliseconds at_most) { driver_->wait_for_calls(at_most); }
   void abort(const std::string& why);
-  void close();
+  void close() noexcept;
   void dump(const std::string& why);
   std::optional<Error> first_error() const;
   uint32_t reroutes() const;
@@ -68,7 +68,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   void waiting_for(uint32_t rank) override;
   void woke() override { watch_->woke(); }
   Error cause_of(const Error& error) override;
-  void fail(const Error& error) override;
+  void fail(const Error& error) noexcept override;
   const Error& error() const override { return first_error_.get(); }
   std::shared_ptr<void> keep() override { return shared_from_this(); }
 
@@ -77,11 +77,14 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   void tell_of_failure(const Error& error);
   void hear(const std::string& text);
   void hear_of_failure(const std::string& reason);
+  void fail_without_agent(const Error& error) noexcept;
   void hear_error(const Error& error);
   void look_for_fence();
   void end(const Error& error);
+  void end_as_closed(bool has_calls) noexcept;
   bool break_with(const Error& error);
   void expect_usable();
+  void expect_own_process() const;
 
   const std::shared_ptr<JoinedProcesses> job_;  // shared with the other communicators of the process
   const uint64_t id_;

@@ -36,6 +36,11 @@ ExecutorFactory::Made DefaultExecutors::make(ExecutorSite site) {
   const bool all_here = here == std::ssize(site.members);
   switch (options_.transports) {
     case Transports::ucx:
+      if (job_->sealing()) {
+        throw Error(ErrorCode::unsupported,
+                    "UCX neither authenticates nor encrypts what it carries, as BANYAN_ENCRYPTION asks for; use "
+                    "transport tcp or auto, or BANYAN_ENCRYPTION=off");
+      }
       return {.executor = make_net_executor(site), .means = "UCX"};
     case Transports::tcp:
       return {.executor = make_net_executor(site), .means = "TCP"};
@@ -55,8 +60,7 @@ ExecutorFactory::Made DefaultExecutors::make(ExecutorSite site) {
                 "the ranks of '" + site.name + "' are on several hosts, which shared memory does not join; use tcp");
   }
   const Deadline deadline = options_.joins_by.value_or(Deadline::after(options_.join_timeout));
-  return {.executor =
-              std::make_unique<HostExecutor>(job_->meet_on_host(site.id, site.members, deadline.at()), job_->pool()),
+  return {.executor = std::make_unique<HostExecutor>(job_->meet_on_host(site.id, site.members, deadline), job_->pool()),
           .means = "shared memory",
           .is_on_one_host = true};
 }
@@ -76,7 +80,8 @@ std::unique_ptr<Executor> DefaultExecutors::make_net_executor(const ExecutorSite
                                  .ranks = size,
                                  .path = std::move(path),
                                  .zero_copy = options_.zero_copy,
-                                 .checksums = options_.checksums};
+                                 .checksums = options_.checksums,
+                                 .sealing = job_->sealing()};
     if (options_.transports == Communicator::Transports::automatic) {
       lanes.shares_memory = [job = job_, members = site.members](uint32_t peer) { return job->is_here(members[peer]); };
     }

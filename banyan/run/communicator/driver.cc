@@ -1,24 +1,11 @@
 #include "banyan/run/communicator/driver.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "banyan/base/check.h"
 
 namespace banyan::run {
-namespace {
-
-Error as_error(const std::exception& thrown) {
-  if (const auto* const error = dynamic_cast<const Error*>(&thrown)) return *error;
-  if (dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr) {
-    return Error(ErrorCode::io, "there is not enough memory");
-  }
-  return Error(ErrorCode::io, thrown.what());
-}
-
-}  // namespace
-
 Driver::Driver(Executor& executor, Owner& owner, const TimeSource& time, Patience& patience, Progress progress)
     : executor_(executor),
       owner_(owner),
@@ -37,8 +24,8 @@ void Driver::run(const Call& call) {
     executor_.finish(owner_);
     --started_;
     owner_.end_oldest(OperationState::done);
-  } catch (const std::exception& thrown) {
-    fail_run(as_error(thrown));
+  } catch (...) {
+    fail_run(current_error());
   }
   let_go();
   if (pending_.load(std::memory_order_relaxed) != 0) wake();
@@ -58,10 +45,13 @@ void Driver::fail_run(const Error& error) {
 std::vector<std::shared_ptr<Operation>> Driver::start(std::span<const Call> calls) {
   const std::shared_ptr<Driver> self(owner_.keep(), this);
   std::vector<std::shared_ptr<Operation>> operations;
+  operations.reserve(calls.size());
   for (const Call& call : calls) operations.push_back(std::make_shared<Operation>(call, self));
+  if (progress_ != Progress::by_nobody) threads_.expect_one();
+  // From here on nothing throws: whoever has got an error may free the buffers of the calls.
   {
     const std::lock_guard lock(mutex_);
-    queue_.insert(queue_.end(), operations.begin(), operations.end());
+    for (const std::shared_ptr<Operation>& operation : operations) queue_.push_back(operation);
     for (const Call& call : calls) pending_messages_.fetch_add(is_message(call.kind) ? 1 : 0);
     begun_.fetch_add(operations.size());
     pending_.fetch_add(operations.size());
@@ -99,51 +89,48 @@ bool Driver::step() {
   if (calls_.empty()) return moved;
   const uint64_t steps = executor_.steps();
   while (started_ < std::min({calls_.size(), executor_.depth(), kMostUnderWay})) {
-    owner_.begin(calls_[started_++]->call());
+    owner_.begin(calls_.at(started_++).call());
   }
   if (executor_.advance()) {
     --started_;
     owner_.end_oldest(OperationState::done);
-    complete(calls_.front());
-    calls_.pop_front();
+    complete(calls_.pop_front());
     return true;
   }
   return moved || executor_.steps() != steps;
 }
 
-// Messages go to the executor at once, calls when it is their turn.
+// Messages go to the executor at once, calls when it is their turn. One that fails to begin is among those that end.
 void Driver::take_started() {
   const std::lock_guard lock(mutex_);
-  for (std::shared_ptr<Operation>& operation : queue_) {
-    if (is_message(operation->call().kind)) {
-      operation->ticket = executor_.start_message(operation->call());
-      if (messages_.empty() && started_ == 0) owner_.restart_watch();
-      messages_.push_back(std::move(operation));
-    } else {
-      calls_.push_back(std::move(operation));
+  while (!queue_.empty()) {
+    Operation& operation = *queue_.front();
+    if (!is_message(operation.call().kind)) {
+      calls_.push_back(queue_.pop_front());
+      continue;
     }
+    operation.ticket = executor_.start_message(operation.call());
+    if (messages_.empty() && started_ == 0) owner_.restart_watch();
+    messages_.push_back(queue_.pop_front());
   }
-  queue_.clear();
 }
 
 void Driver::finish_messages() {
   for (const Executor::MessageDone& done : messages_done_) {
-    const auto found = std::find_if(messages_.begin(), messages_.end(),
-                                    [&](const auto& operation) { return operation->ticket == done.ticket; });
-    CHECK(found != messages_.end()) << "message " << done.ticket << " was never started";
-    const std::shared_ptr<Operation> operation = *found;
-    messages_.erase(found);
+    std::shared_ptr<Operation> operation =
+        messages_.take([&](const Operation& message) { return message.ticket == done.ticket; });
+    CHECK(operation != nullptr) << "message " << done.ticket << " was never started";
     operation->peer = done.peer;
     owner_.end_message(operation->call());
-    complete(operation);
+    complete(std::move(operation));
   }
   messages_done_.clear();
 }
 
-void Driver::complete(const std::shared_ptr<Operation>& operation) {
+void Driver::complete(std::shared_ptr<Operation> operation) noexcept {
   if (is_message(operation->call().kind)) pending_messages_.fetch_sub(1);
   pending_.fetch_sub(1);
-  if (operation->finish(std::nullopt)) called_back_.push_back(operation);
+  if (operation->finish(std::nullopt)) called_back_.push_back(std::move(operation));
   lock_.announce();
 }
 
@@ -154,9 +141,10 @@ void Driver::let_go() {
 }
 
 void Driver::call_back() {
-  const std::vector<std::shared_ptr<Operation>> over = std::exchange(called_back_, {});
+  OperationList over;
+  over.append(called_back_);
   lock_.give_back();
-  for (const std::shared_ptr<Operation>& operation : over) operation->call_back();
+  while (!over.empty()) over.pop_front()->call_back();
 }
 
 // One round of waiting, when step() moved nothing.
@@ -185,11 +173,11 @@ void Driver::drive_until(IsEnough is_enough, BackOff back_off) {
 
 std::chrono::milliseconds Driver::message_timeout(std::chrono::milliseconds usual) const {
   std::optional<std::chrono::milliseconds> shortest;
-  for (const std::shared_ptr<Operation>& message : messages_) {
-    const std::chrono::milliseconds given = message->call().timeout;
+  messages_.for_each([&](const Operation& message) {
+    const std::chrono::milliseconds given = message.call().timeout;
     const std::chrono::milliseconds timeout = given.count() > 0 ? given : usual;
     shortest = shortest ? std::min(*shortest, timeout) : timeout;
-  }
+  });
   return shortest.value_or(usual);
 }
 
@@ -200,8 +188,8 @@ template <typename Body>
 void Driver::guard(Body body) noexcept {
   try {
     body();
-  } catch (const std::exception& thrown) {
-    fail_all(as_error(thrown));
+  } catch (...) {
+    fail_all(current_error());
   }
 }
 
@@ -209,7 +197,7 @@ void Driver::guard(Body body) noexcept {
 Error Driver::cause_of(const Error& error) noexcept {
   try {
     return owner_.cause_of(error);
-  } catch (const std::exception&) {
+  } catch (...) {
     return error;
   }
 }
@@ -221,35 +209,33 @@ void Driver::fail_all(const Error& error) noexcept {
   drop_all();
 }
 
-void Driver::end_under_way(OperationState state) {
+void Driver::end_under_way(OperationState state) noexcept {
   for (; started_ > 0; --started_) owner_.end_oldest(state);
 }
 
 // After a failure.
-void Driver::drop_all() {
+void Driver::drop_all() noexcept {
   {
     const std::lock_guard lock(mutex_);
-    calls_.insert(calls_.end(), queue_.begin(), queue_.end());
-    queue_.clear();
+    calls_.append(queue_);
   }
   end_under_way(OperationState::failed);
-  calls_.insert(calls_.end(), messages_.begin(), messages_.end());
-  messages_.clear();
+  calls_.append(messages_);
+  messages_done_.clear();
   pending_messages_.store(0);
   pending_.fetch_sub(calls_.size());
   if (!calls_.empty()) has_failed_.store(true, std::memory_order_release);
-  for (const std::shared_ptr<Operation>& operation : calls_) {
-    if (operation->finish(owner_.error())) called_back_.push_back(operation);
+  while (!calls_.empty()) {
+    std::shared_ptr<Operation> operation = calls_.pop_front();
+    if (operation->finish(owner_.error())) called_back_.push_back(std::move(operation));
   }
-  calls_.clear();
   lock_.announce();
 }
 
 bool Driver::has_calls() {
   const std::lock_guard lock(mutex_);
-  return !calls_.empty() || std::any_of(queue_.begin(), queue_.end(), [](const std::shared_ptr<Operation>& operation) {
-    return !is_message(operation->call().kind);
-  });
+  return !calls_.empty() ||
+         queue_.contains([](const Operation& operation) { return !is_message(operation.call().kind); });
 }
 
 // ---- Waiting ----
@@ -342,7 +328,7 @@ void Driver::wait_for_calls(std::chrono::milliseconds at_most) {
 }
 
 // Once whoever drives has given the lock back, which it does soon after the communicator has failed.
-void Driver::take() {
+void Driver::take() noexcept {
   const DriveLock::Waiter waiter(lock_);
   while (!lock_.try_take()) {
     executor_.wake();
@@ -360,12 +346,12 @@ void Driver::drive(bool is_attended, const std::atomic<bool>& stops) {
               progress_ == Progress::soon ? back_off.modest() : back_off);
 }
 
-void Driver::wake() {
+void Driver::wake() noexcept {
   executor_.wake();
   if (progress_ != Progress::by_nobody) threads_.wake();
 }
 
-void Driver::attend() {
+void Driver::attend() noexcept {
   threads_.ask_for_attention();
   if (progress_ != Progress::by_nobody) threads_.wake();
 }

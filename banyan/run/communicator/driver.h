@@ -14,7 +14,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,8 +50,8 @@ class Driver : private ProgressThreads::Work {
     virtual void restart_watch() = 0;
     // The error to fail with: what is known elsewhere of the cause of this one.
     virtual Error cause_of(const Error& error) = 0;
-    // The communicator fails with this error, unless it has failed before. Throws nothing.
-    virtual void fail(const Error& error) = 0;
+    // The communicator fails with this error, unless it has failed before.
+    virtual void fail(const Error& error) noexcept = 0;
     // The first error; there is one after fail().
     virtual const Error& error() const = 0;
     // Keeps the owner, and so the driver, alive.
@@ -83,9 +82,9 @@ class Driver : private ProgressThreads::Work {
   // Has a progress thread see to what is under way at once.
   void progress_at_once() { threads_.look_at_once(); }
   // Something has changed that the driver should look at, or a progress thread where nobody drives.
-  void wake();
+  void wake() noexcept;
   // The executor has heard something from another rank, while this one may be in no call.
-  void attend();
+  void attend() noexcept;
 
   bool is_busy() const { return lock_.is_taken() || pending_.load(std::memory_order_acquire) > 0; }
   // Whether an operation has ended with an error.
@@ -100,7 +99,7 @@ class Driver : private ProgressThreads::Work {
   // Once nobody else drives: has `fail` note an error, and ends all operations with it. `has_calls`: calls for all
   // ranks are among them.
   template <typename Fail>
-  void end_all(Fail fail);
+  void end_all(Fail fail) noexcept;
 
  private:
   // ProgressThreads::Work
@@ -121,17 +120,17 @@ class Driver : private ProgressThreads::Work {
   void drive_or_wait(IsEnough is_enough, std::optional<TimePoint> end = {});
   template <typename IsEnough>
   void wait_until(IsEnough is_enough);
-  void take();
+  void take() noexcept;
   bool step();
   void take_started();
   void finish_messages();
   void rest(BackOff& back_off);
   void call_back();
-  void complete(const std::shared_ptr<Operation>& operation);
-  void end_under_way(OperationState state);
+  void complete(std::shared_ptr<Operation> operation) noexcept;
+  void end_under_way(OperationState state) noexcept;
   Error cause_of(const Error& error) noexcept;
   void fail_all(const Error& error) noexcept;
-  void drop_all();
+  void drop_all() noexcept;
   bool has_calls();
   void begin_soon();
 
@@ -143,23 +142,23 @@ class Driver : private ProgressThreads::Work {
   DriveLock lock_;
   ProgressThreads threads_;
 
-  std::atomic<size_t> pending_{0};                // operations that were started and are not over
-  std::atomic<size_t> pending_messages_{0};       // those between two
-  std::atomic<uint64_t> begun_{0};                // operations in all
-  std::atomic<bool> has_failed_{false};           // one of them
-  std::mutex mutex_;                              // protects queue_
-  std::deque<std::shared_ptr<Operation>> queue_;  // started, and not taken by who drives
+  std::atomic<size_t> pending_{0};           // operations that were started and are not over
+  std::atomic<size_t> pending_messages_{0};  // those between two
+  std::atomic<uint64_t> begun_{0};           // operations in all
+  std::atomic<bool> has_failed_{false};      // one of them
+  std::mutex mutex_;                         // protects queue_
+  OperationList queue_;                      // started, and not taken by who drives
 
   // Of the thread that drives.
-  std::deque<std::shared_ptr<Operation>> calls_;      // for all ranks, in order; the first `started_` are under way
-  size_t started_ = 0;                                // calls that the executor has: of calls_, or the one of run()
-  std::vector<std::shared_ptr<Operation>> messages_;  // between two
+  OperationList calls_;     // for all ranks, in order; the first `started_` are under way
+  size_t started_ = 0;      // calls that the executor has: of calls_, or the one of run()
+  OperationList messages_;  // between two
   std::vector<Executor::MessageDone> messages_done_;
-  std::vector<std::shared_ptr<Operation>> called_back_;  // over, and to be called back when nobody drives
+  OperationList called_back_;  // over, and to be called back when nobody drives
 };
 
 template <typename Fail>
-void Driver::end_all(Fail fail) {
+void Driver::end_all(Fail fail) noexcept {
   take();
   fail(has_calls());
   drop_all();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <deque>
 #include <future>
 #include <new>
 #include <string>
@@ -124,7 +125,7 @@ class FakeOwner : public Driver::Owner, public std::enable_shared_from_this<Fake
     on_cause();
     return has_failed_ ? *error_ : error;
   }
-  void fail(const Error& error) override {
+  void fail(const Error& error) noexcept override {
     const std::lock_guard lock(mutex_);
     if (!has_failed_) error_ = error;
     has_failed_ = true;

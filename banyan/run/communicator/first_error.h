@@ -17,7 +17,7 @@ namespace banyan::run {
 class FirstError {
  public:
   // False when there was one before.
-  bool note(const Error& error) {
+  bool note(const Error& error) noexcept {
     {
       const std::lock_guard lock(mutex_);
       if (is_set()) return false;

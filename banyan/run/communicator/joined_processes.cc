@@ -16,6 +16,7 @@
 #include "banyan/base/words.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/rendezvous.h"
+#include "banyan/run/record/log.h"
 #include "banyan/run/system/back_off.h"
 
 namespace banyan::run {
@@ -27,6 +28,7 @@ constexpr std::chrono::milliseconds kGoodBye{500};
 // Of the extras of a card.
 constexpr const char* kRegions = "regions";
 constexpr const char* kSecretMark = "secret";
+constexpr const char* kEncryption = "encryption";
 
 // Staging for few ranks should fill no cache, and for many not the memory.
 Segment::Options segment_options(uint32_t ranks) {
@@ -37,7 +39,7 @@ Segment::Options segment_options(uint32_t ranks) {
 // Of processes that come together as a group: looks again and again, with growing pauses, until they are there.
 class Wait {
  public:
-  Wait(const JoinedProcesses& job, const std::vector<uint32_t>& ranks, Clock::time_point deadline)
+  Wait(const JoinedProcesses& job, const std::vector<uint32_t>& ranks, const Deadline& deadline)
       : job_(job), ranks_(ranks), deadline_(deadline) {}
 
   // Throws naming who is missing. `missing` are ranks of the job; empty when they are there.
@@ -45,7 +47,7 @@ class Wait {
     for (std::chrono::microseconds pause{20}; !missing().empty();
          pause = std::min<std::chrono::microseconds>(2 * pause, kMost)) {
       expect_nobody_gone();
-      if (Clock::now() >= deadline_) throw late(missing());
+      if (deadline_.has_passed()) throw late(missing());
       std::this_thread::sleep_for(pause);
     }
   }
@@ -55,7 +57,7 @@ class Wait {
 
   Error late(const std::vector<uint32_t>& missing) const {
     if (missing.empty()) return Error(ErrorCode::timed_out, purpose() + " came together too late");
-    const auto time = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - begin_);
+    const auto time = std::chrono::ceil<std::chrono::milliseconds>(deadline_.at() - begin_);
     std::string text = list_ranks(missing) + agree(missing, " have", " has") + " not come to " + purpose() +
                        " within " + format_timeout(time);
     const std::string why = job_.agent().liveness().why(missing.front());
@@ -95,7 +97,21 @@ class Wait {
 
   const JoinedProcesses& job_;
   const std::vector<uint32_t>& ranks_;
-  const Clock::time_point begin_ = Clock::now(), deadline_;
+  const Clock::time_point begin_ = Clock::now();
+  const Deadline deadline_;
+};
+
+// Says to other processes of this host where the memory of a group is, until all have come, or some do not.
+class Announcement {
+ public:
+  Announcement(RegionPool& pool, uint64_t key, int fd) : pool_(pool), key_(key) { pool_.announce(key, fd); }
+  ~Announcement() { pool_.withdraw(key_); }
+  Announcement(const Announcement&) = delete;
+  Announcement& operator=(const Announcement&) = delete;
+
+ private:
+  RegionPool& pool_;
+  const uint64_t key_;
 };
 
 // Equal for equal secrets, and tells nothing else of them.
@@ -105,21 +121,32 @@ std::string mark_of(const Secret& secret) {
   return std::to_string(mark);
 }
 
-EndpointRecord record_of_endpoint(const RegionPool& pool, uint32_t rank, const Listener& listener, const Secret& secret,
-                                  std::vector<std::string> addresses) {
-  EndpointRecord card{
-      .rank = rank, .member = describe_self(listener.port(), std::move(addresses)), .cores = own_cores(), .extras = {}};
+// As BANYAN_ENCRYPTION says it.
+std::string name_of_sealing(std::optional<Sealing> sealing) {
+  if (!sealing) return "off";
+  return *sealing == Sealing::encrypted ? "full" : "auth";
+}
+
+EndpointRecord record_of_endpoint(const RegionPool& pool, const JoinedProcesses::Invitation& invitation,
+                                  const Listener& listener, const Secret& secret, std::vector<std::string> addresses) {
+  EndpointRecord card{.rank = invitation.rank,
+                      .member = describe_self(listener.port(), std::move(addresses)),
+                      .cores = own_cores(),
+                      .extras = {}};
   card.extras[kRegions] = std::to_string(pool.directory_fd());
   card.extras[kSecretMark] = mark_of(secret);
+  card.extras[kEncryption] = name_of_sealing(invitation.sealing);
   return card;
 }
 
-// A folder lets everybody in who may write to it. All see the same cards, and throw the same.
-void expect_one_secret(const std::vector<EndpointRecord>& cards) {
-  std::map<std::string, std::vector<uint32_t>> parties;  // by mark
+// All see the same cards, and throw the same. Who differs from most is odd.
+void expect_one(const std::vector<EndpointRecord>& cards, const char* extra,
+                const std::function<std::string(const std::string& of_odd, const std::string& of_usual,
+                                                const std::string& usual)>& complaint) {
+  std::map<std::string, std::vector<uint32_t>> parties;  // by what they say
   for (const EndpointRecord& card : cards) {
-    const auto mark = card.extras.find(kSecretMark);
-    parties[mark == card.extras.end() ? "" : mark->second].push_back(card.rank);
+    const auto said = card.extras.find(extra);
+    parties[said == card.extras.end() ? "" : said->second].push_back(card.rank);
   }
   if (parties.size() < 2) return;
   // The most; of as many, those with the lowest rank.
@@ -127,15 +154,30 @@ void expect_one_secret(const std::vector<EndpointRecord>& cards) {
     return std::pair(a.second.size(), b.second) < std::pair(b.second.size(), a.second);
   });
   std::vector<uint32_t> odd;
-  for (const auto& [mark, ranks] : parties) {
-    if (mark != usual->first) odd.insert(odd.end(), ranks.begin(), ranks.end());
+  std::string of_odd;
+  for (const auto& [said, ranks] : parties) {
+    if (said == usual->first) continue;
+    odd.insert(odd.end(), ranks.begin(), ranks.end());
+    of_odd += (of_odd.empty() ? "" : " or ") + said;
   }
   std::sort(odd.begin(), odd.end());
   const std::string first = odd.size() == 1 ? "" : "the first is ";
   throw Error(ErrorCode::mismatch, list_ranks(odd) + " (" + first + cards[odd.front()].described() + ")" +
-                                       agree(odd, " have", " has") + " another secret than " +
-                                       list_ranks(usual->second) +
-                                       ", or none (set BANYAN_SECRET or BANYAN_SECRET_FILE to the same on all hosts)");
+                                       agree(odd, " have ", " has ") +
+                                       complaint(of_odd, usual->first, list_ranks(usual->second)));
+}
+
+void expect_one_secret(const std::vector<EndpointRecord>& cards) {  // a folder lets everybody in who may write to it
+  expect_one(cards, kSecretMark, [](const std::string&, const std::string&, const std::string& usual) {
+    return "another secret than " + usual +
+           ", or none (set BANYAN_SECRET or BANYAN_SECRET_FILE to the same on all hosts)";
+  });
+}
+
+void expect_one_encryption(const std::vector<EndpointRecord>& cards) {
+  expect_one(cards, kEncryption, [](const std::string& odd, const std::string& of_usual, const std::string& usual) {
+    return "BANYAN_ENCRYPTION=" + odd + ", and " + usual + " " + of_usual + " (set it to the same on all ranks)";
+  });
 }
 
 int directory_of(const EndpointRecord& card) {
@@ -149,47 +191,50 @@ int directory_of(const EndpointRecord& card) {
   throw Error(ErrorCode::mismatch, card.described() + " did not say where its shared memory is");
 }
 
+// Peers that choose a path call the address at its end, which may be any of this host.
+Listener listen_for(const JoinedProcesses::Invitation& invitation, const std::string& address) {
+  return Listener::on(invitation.has_routes && !is_loopback(address) ? any_address_like({address}) : address);
+}
+
 std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, const std::vector<EndpointRecord>& cards,
-                                            Listener listener, uint32_t rank, const Secret& secret,
-                                            const Deadline& deadline) {
+                                            Listener listener, const JoinedProcesses::Invitation& invitation,
+                                            const Secret& secret, const Deadline& deadline) {
   std::vector<Process> processes;
-  World world{.rank = rank, .members = {}};
+  World world{.rank = invitation.rank, .members = {}};
   expect_one_secret(cards);
+  expect_one_encryption(cards);
   for (const EndpointRecord& card : cards) {
     processes.push_back({.member = card.member, .directory_fd = directory_of(card), .cores = card.cores});
     world.members.push_back(card.member);
   }
-  auto agent = std::make_unique<Agent>(std::move(listener), secret, std::move(world), Agent::Options(), deadline.at());
-  return std::make_shared<JoinedProcesses>(pool, std::move(processes), std::move(agent));
+  auto agent = std::make_unique<Agent>(std::move(listener), secret, std::move(world), Agent::Options(), deadline);
+  return std::make_shared<JoinedProcesses>(pool, std::move(processes), std::move(agent), invitation.sealing);
 }
 
 }  // namespace
 
 std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const Invitation& invitation,
-                                                       const Secret& secret, std::chrono::milliseconds at_most) {
-  const Deadline deadline = Deadline::after(at_most);
+                                                       const Secret& secret, const Deadline& deadline) {
   Rendezvous rendezvous(Place::parse(invitation.url), secret, {.rank = invitation.rank, .job = invitation.name},
                         deadline);
-  // Peers that choose a path call the address at its end, which may be any of this host.
-  const std::string address = rendezvous.listening_address();
-  const bool is_loopback = address.starts_with("127.") || address == "::1";
-  Listener listener = Listener::on(is_loopback ? address : address.find(':') == std::string::npos ? "0.0.0.0" : "::");
+  Listener listener = listen_for(invitation, rendezvous.listening_address());
   const EndpointRecord own =
-      record_of_endpoint(pool, invitation.rank, listener, rendezvous.secret(), rendezvous.own_addresses());
-  return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation.rank,
+      record_of_endpoint(pool, invitation, listener, rendezvous.secret(), rendezvous.own_addresses());
+  return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation,
                     rendezvous.secret(), deadline);
 }
 
 std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& store, const Invitation& invitation,
-                                                       const Secret& secret, std::chrono::milliseconds at_most) {
-  const Deadline deadline = Deadline::after(at_most);
-  Listener listener = Listener::on(secret.is_empty() ? "127.0.0.1" : "0.0.0.0");
+                                                       const Secret& secret, const Deadline& deadline) {
   std::vector<std::string> addresses = given_addresses();
+  const bool is_one_given = addresses.size() == 1;
   if (addresses.empty() && !secret.is_empty()) addresses = outward_addresses();
   if (secret.is_empty()) addresses = {"127.0.0.1"};
-  const EndpointRecord own = record_of_endpoint(pool, invitation.rank, listener, secret, std::move(addresses));
-  return from_cards(pool, meet(store, own, invitation.size, deadline, invitation.name), std::move(listener),
-                    invitation.rank, secret, deadline);
+  Listener listener =
+      listen_for(invitation, is_one_given || secret.is_empty() ? addresses.front() : any_address_like(addresses));
+  const EndpointRecord own = record_of_endpoint(pool, invitation, listener, secret, std::move(addresses));
+  return from_cards(pool, meet(store, own, invitation.size, deadline, invitation.name), std::move(listener), invitation,
+                    secret, deadline);
 }
 
 bool JoinedProcesses::are_cores_short() const {
@@ -200,7 +245,14 @@ bool JoinedProcesses::are_cores_short() const {
   return are_oversubscribed(here);
 }
 
-JoinedProcesses::~JoinedProcesses() { agent_->leave(Clock::now() + kGoodBye); }
+// Without memory to say good-bye, peers take this process for dead, as they do when it ends.
+JoinedProcesses::~JoinedProcesses() {
+  try {
+    agent_->leave(Clock::now() + kGoodBye);
+  } catch (...) {
+    BANYAN_LOG(warning) << "left without a good-bye: " << current_error().what();
+  }
+}
 
 std::string JoinedProcesses::name_of(const std::vector<uint32_t>& members, uint32_t rank) const {
   const std::string name = "rank " + std::to_string(rank);
@@ -220,7 +272,7 @@ std::shared_ptr<const SharedMemory> JoinedProcesses::directory_of(uint32_t rank)
 }
 
 std::unique_ptr<HostGroup> JoinedProcesses::meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
-                                                         Clock::time_point deadline) const {
+                                                         const Deadline& deadline) const {
   Wait wait(*this, ranks, deadline);
   const auto own = static_cast<uint32_t>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
   CHECK(own < ranks.size()) << "process " << rank() << " is not in the group";
@@ -235,9 +287,10 @@ std::unique_ptr<HostGroup> JoinedProcesses::meet_on_host(uint64_t key, const std
   }
   const Segment::Options layout = segment_options(static_cast<uint32_t>(ranks.size()));
   Segment segment;
+  std::optional<Announcement> announcement;
   if (own == 0) {
     segment = Segment::make(layout);
-    pool_.announce(key, segment.fd());
+    announcement.emplace(pool_, key, segment.fd());
   } else {
     std::optional<int> fd;
     wait.until([&] {
@@ -247,20 +300,15 @@ std::unique_ptr<HostGroup> JoinedProcesses::meet_on_host(uint64_t key, const std
     segment = Segment::attach(process(ranks[0]).member.pid, *fd, layout);
   }
   segment.say_here(own, can_attach, !is_oversubscribed_);
-  try {
-    wait.until([&] {
-      std::vector<uint32_t> missing;
-      for (uint32_t i = 0; i < ranks.size() && segment.here() < ranks.size(); ++i) {
-        if (!segment.is_here(i)) missing.push_back(ranks[i]);
-      }
-      std::sort(missing.begin(), missing.end());
-      return missing;
-    });
-  } catch (...) {
-    if (own == 0) pool_.withdraw(key);
-    throw;
-  }
-  if (own == 0) pool_.withdraw(key);
+  wait.until([&] {
+    std::vector<uint32_t> missing;
+    for (uint32_t i = 0; i < ranks.size() && segment.here() < ranks.size(); ++i) {
+      if (!segment.is_here(i)) missing.push_back(ranks[i]);
+    }
+    std::sort(missing.begin(), missing.end());
+    return missing;
+  });
+  announcement.reset();
   segment.settle();
   options.may_attach = segment.can_attach() == ranks.size();
   return std::make_unique<HostGroup>(std::move(segment), std::move(options), is_oversubscribed_);

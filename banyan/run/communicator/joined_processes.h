@@ -8,15 +8,18 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "banyan/run/agent/agent.h"
 #include "banyan/run/host/host_group.h"
 #include "banyan/run/host/regions.h"
+#include "banyan/run/join/deadline.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/run/join/store.h"
+#include "banyan/run/seal/seal.h"
 
 namespace banyan::run {
 
@@ -30,25 +33,32 @@ struct Process {
 class JoinedProcesses {
  public:
   // `pool` belongs to this process and outlives the job.
-  JoinedProcesses(RegionPool& pool, std::vector<Process> processes, std::unique_ptr<Agent> agent)
+  JoinedProcesses(RegionPool& pool, std::vector<Process> processes, std::unique_ptr<Agent> agent,
+                  std::optional<Sealing> sealing = {})
       : pool_(pool),
         processes_(std::move(processes)),
+        sealing_(sealing),
         agent_(std::move(agent)),
         is_oversubscribed_(are_cores_short()),
         directories_(processes_.size()) {}
   struct Invitation {
     std::string url;  // see join/rendezvous.h
     uint32_t rank = 0, size = 1;
-    std::string name;  // tells meetings at one place apart; may be empty
+    std::string name;                     // tells meetings at one place apart; may be empty
+    std::optional<Sealing> sealing = {};  // of all that goes by TCP; the same on all
+    // Whether peers may call other addresses of this host than the one that BANYAN_ADDRESS names: it is listened on
+    // all.
+    bool has_routes = false;
   };
   // Collective over `invitation.size` processes: finds the others and watches over them from then on. Throws
-  // Error{timed_out} naming who has not come, Error{mismatch}, Error{invalid_input}, Error{io}.
+  // Error{timed_out} naming who has not come, also when the deadline is stopped before all have met, Error{aborted}
+  // when another rank's is, Error{mismatch}, Error{invalid_input}, Error{io}.
   static std::shared_ptr<JoinedProcesses> join(RegionPool& pool, const Invitation& invitation, const Secret& secret,
-                                               std::chrono::milliseconds at_most);
-  // The same in a store that the processes share already, under keys that begin with `prefix`. Listens on the addresses
-  // by which this host is reached (BANYAN_ADDRESS), or on the loopback without a secret.
+                                               const Deadline& deadline);
+  // The same in a store that the processes share already, under keys that begin with the invitation's name. Listens on
+  // the address that BANYAN_ADDRESS names, on all, or on the loopback without a secret.
   static std::shared_ptr<JoinedProcesses> join(RegionPool& pool, Store& store, const Invitation& invitation,
-                                               const Secret& secret, std::chrono::milliseconds at_most);
+                                               const Secret& secret, const Deadline& deadline);
 
   ~JoinedProcesses();
   JoinedProcesses(const JoinedProcesses&) = delete;
@@ -62,6 +72,8 @@ class JoinedProcesses {
   }
   // Whether the processes of this host have to share its cores.
   bool is_oversubscribed() const { return is_oversubscribed_; }
+  // How what goes by TCP between them is sealed, if it is.
+  std::optional<Sealing> sealing() const { return sealing_; }
   Agent& agent() const { return *agent_; }
   RegionPool& pool() const { return pool_; }
 
@@ -73,7 +85,7 @@ class JoinedProcesses {
   // called by all of them, with the same list and the same `key`, which is used once. Throws Error{timed_out} naming
   // who has not come, Error{peer_lost} when one dies meanwhile, Error{io}.
   std::unique_ptr<HostGroup> meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
-                                          AwakeClock::time_point deadline) const;
+                                          const Deadline& deadline) const;
 
  private:
   bool are_cores_short() const;
@@ -81,6 +93,7 @@ class JoinedProcesses {
 
   RegionPool& pool_;
   const std::vector<Process> processes_;
+  const std::optional<Sealing> sealing_;
   const std::unique_ptr<Agent> agent_;
   const bool is_oversubscribed_;
   mutable std::mutex mutex_;  // protects directories_

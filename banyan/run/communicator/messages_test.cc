@@ -28,6 +28,7 @@ class NoPlans : public PlanSource {
  public:
   Answer plan(const Question&) override { throw Error(ErrorCode::unsupported, "there are no plans here"); }
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
+  std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
   bool knows_ways() const override { return false; }
   std::string cable_name(uint32_t) const override { return {}; }
   void revise(const FabricUpdate&) override {}
@@ -39,6 +40,7 @@ struct By {
   Communicator::Transports transports;
   uint32_t hosts = 1;  // that the ranks are spread over, as they believe
   bool checksums = false;
+  std::optional<Sealing> sealing = {};
 };
 
 class Messages : public ::testing::TestWithParam<By> {
@@ -69,6 +71,7 @@ class Messages : public ::testing::TestWithParam<By> {
                                               .join_timeout = seconds(60),
                                               .transports = GetParam().transports,
                                               .checksums = GetParam().checksums,
+                                              .sealing = GetParam().sealing,
                                               .plans = [](const RankLayout&) { return std::make_shared<NoPlans>(); }});
       return body(comm);
     });
@@ -84,13 +87,17 @@ class Messages : public ::testing::TestWithParam<By> {
   std::string folder_;
   int meetings_ = 0;
 };
-INSTANTIATE_TEST_SUITE_P(By, Messages,
-                         ::testing::Values(By{"SharedMemory", Communicator::Transports::shared_memory},
-                                           By{"Tcp", Communicator::Transports::tcp},
-                                           By{"CheckedTcp", Communicator::Transports::tcp, 1, true},
-                                           By{"TwoHosts", Communicator::Transports::automatic, 2},
-                                           By{"Ucx", Communicator::Transports::ucx}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    By, Messages,
+    ::testing::Values(By{"SharedMemory", Communicator::Transports::shared_memory},
+                      By{"Tcp", Communicator::Transports::tcp},
+                      By{"CheckedTcp", Communicator::Transports::tcp, 1, true},
+                      By{"AuthenticatedTcp", Communicator::Transports::tcp, 1, false, Sealing::authenticated},
+                      By{"EncryptedTcp", Communicator::Transports::tcp, 1, false, Sealing::encrypted},
+                      By{"TwoHosts", Communicator::Transports::automatic, 2},
+                      By{"TwoHostsEncrypted", Communicator::Transports::automatic, 2, false, Sealing::encrypted},
+                      By{"Ucx", Communicator::Transports::ucx}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 // Words that tell who sent them, to whom, with which tag, as the how manieth.
 std::vector<uint64_t> words(uint64_t from, uint64_t to, uint64_t tag, uint64_t number, size_t count) {

@@ -15,7 +15,7 @@ Operation::Operation(const Call& call, std::shared_ptr<Driver> driver) : call_(c
   }
 }
 
-bool Operation::finish(const std::optional<Error>& error) {
+bool Operation::finish(const std::optional<Error>& error) noexcept {
   error_ = error;
   const std::lock_guard lock(mutex_);
   is_over_.store(true, std::memory_order_seq_cst);
@@ -37,6 +37,32 @@ void Operation::on_done(std::function<void()> callback) {
     }
   }
   callback();
+}
+
+Operation& OperationList::at(size_t place) const {
+  Operation* found = first_.get();
+  for (; place > 0; --place) found = found->next_.get();
+  return *found;
+}
+
+void OperationList::push_back(std::shared_ptr<Operation> operation) noexcept {
+  Operation* const added = operation.get();
+  (last_ == nullptr ? first_ : last_->next_) = std::move(operation);
+  last_ = added;
+  ++size_;
+}
+
+std::shared_ptr<Operation> OperationList::pop_front() noexcept {
+  return take([](const Operation&) { return true; });
+}
+
+void OperationList::append(OperationList& others) noexcept {
+  while (!others.empty()) push_back(others.pop_front());
+}
+
+// One after the other, since a list that ends by itself would need as much stack as it is long.
+void OperationList::clear() noexcept {
+  while (!empty()) pop_front();
 }
 
 }  // namespace banyan::run

@@ -1,11 +1,16 @@
 // Operation: a call under way in the background, shared by who waits for it and by who carries it out.
+//
+// OperationList: operations in the order in which they came. An operation is in one list at a time, and carries the
+// link itself: so that moving it from list to list, as it begins, ends or fails, takes no memory and throws nothing.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "banyan/base/error.h"
@@ -27,7 +32,7 @@ class Operation {
   // Its error, once it is over.
   const std::optional<Error>& error() const { return error_; }
   // By the driver, once. True when somebody is to be called back, by call_back().
-  bool finish(const std::optional<Error>& error);
+  bool finish(const std::optional<Error>& error) noexcept;
   void call_back();
   // Once it is over: see Request.
   void on_done(std::function<void()> callback);
@@ -37,6 +42,8 @@ class Operation {
   uint32_t peer = 0;  // once it is over
 
  private:
+  friend class OperationList;
+  std::shared_ptr<Operation> next_;  // in the list
   Call call_;
   const std::shared_ptr<Driver> driver_;  // shared with the communicator, whose requests may outlive it
   std::vector<size_t> counts_[4];
@@ -45,5 +52,66 @@ class Operation {
   std::mutex mutex_;  // protects callbacks_
   std::vector<std::function<void()>> callbacks_;
 };
+
+class OperationList {
+ public:
+  OperationList() = default;
+  OperationList(const OperationList&) = delete;
+  OperationList& operator=(const OperationList&) = delete;
+  ~OperationList() { clear(); }
+
+  bool empty() const { return first_ == nullptr; }
+  size_t size() const { return size_; }
+  const std::shared_ptr<Operation>& front() const { return first_; }
+  // From 0; `place` < size().
+  Operation& at(size_t place) const;
+  void push_back(std::shared_ptr<Operation> operation) noexcept;
+  std::shared_ptr<Operation> pop_front() noexcept;
+  // All of the other list, behind what is here.
+  void append(OperationList& others) noexcept;
+  // Takes the first out for which the test holds; null when there is none.
+  template <typename Test>
+  std::shared_ptr<Operation> take(Test test) noexcept;
+  template <typename Test>
+  bool contains(Test test) const noexcept;
+  template <typename Visit>
+  void for_each(Visit visit) const;
+  void clear() noexcept;
+
+ private:
+  std::shared_ptr<Operation> first_;
+  Operation* last_ = nullptr;
+  size_t size_ = 0;
+};
+
+template <typename Test>
+std::shared_ptr<Operation> OperationList::take(Test test) noexcept {
+  Operation* before = nullptr;
+  for (std::shared_ptr<Operation>* link = &first_; *link != nullptr; link = &(*link)->next_) {
+    if (!test(**link)) {
+      before = link->get();
+      continue;
+    }
+    std::shared_ptr<Operation> taken = std::move(*link);
+    *link = std::move(taken->next_);
+    if (last_ == taken.get()) last_ = before;
+    --size_;
+    return taken;
+  }
+  return nullptr;
+}
+
+template <typename Test>
+bool OperationList::contains(Test test) const noexcept {
+  for (const Operation* each = first_.get(); each != nullptr; each = each->next_.get()) {
+    if (test(*each)) return true;
+  }
+  return false;
+}
+
+template <typename Visit>
+void OperationList::for_each(Visit visit) const {
+  for (const Operation* each = first_.get(); each != nullptr; each = each->next_.get()) visit(*each);
+}
 
 }  // namespace banyan::run

@@ -3,21 +3,40 @@
 #include <algorithm>
 #include <utility>
 
+#include "banyan/base/error.h"
+#include "banyan/run/record/log.h"
+#include "banyan/run/system/thread.h"
+
 namespace banyan::run {
 
 // Under mutex_.
 void ProgressThreads::add_thread() {
-  threads_.emplace_back([this, kept = keep_()] { run(); });
+  threads_.reserve(kMostThreads);
+  threads_.push_back(start_thread("banyan-progress", [this, kept = keep_()] { run(); }));
 }
 
-void ProgressThreads::wake() {
+// Who waits for an operation drives it too, so that it ends without this thread.
+void ProgressThreads::try_to_add_thread() noexcept {
+  try {
+    add_thread();
+  } catch (...) {
+    BANYAN_LOG(info) << current_error().what();
+  }
+}
+
+void ProgressThreads::expect_one() {
   const std::lock_guard lock(mutex_);
   if (threads_.empty() && !stops_) add_thread();
+}
+
+void ProgressThreads::wake() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (threads_.empty() && !stops_) try_to_add_thread();
   const bool looks_soon = progress_ == Progress::soon && is_looking_ && !looks_at_once_ && !attention_;
   if (!looks_soon) wakes_.notify_one();
 }
 
-void ProgressThreads::look_at_once() {
+void ProgressThreads::look_at_once() noexcept {
   if (progress_ != Progress::soon || work_.pending() == 0) return;
   looks_at_once_.store(true, std::memory_order_release);
   wake();
@@ -106,8 +125,8 @@ void ProgressThreads::run() {
 }
 
 // Before this thread calls somebody back: another one makes progress meanwhile. Under mutex_.
-void ProgressThreads::make_understudy() {
-  if (asleep_ == 0 && !is_looking_ && threads_.size() < kMostThreads && !stops_) add_thread();
+void ProgressThreads::make_understudy() noexcept {
+  if (asleep_ == 0 && !is_looking_ && threads_.size() < kMostThreads && !stops_) try_to_add_thread();
   if (work_.pending() > 0) wakes_.notify_one();
 }
 

@@ -50,10 +50,12 @@ class ProgressThreads {
   ProgressThreads(const ProgressThreads&) = delete;
   ProgressThreads& operator=(const ProgressThreads&) = delete;
 
-  // There is something to drive. Makes the first thread. Any thread.
-  void wake();
+  // Makes the first thread, unless there is one. Throws Error{io}.
+  void expect_one();
+  // There is something to drive. Makes the first thread if that is possible. Any thread.
+  void wake() noexcept;
   // What is under way should not wait for the next look.
-  void look_at_once();
+  void look_at_once() noexcept;
   // The executor has heard something, or somebody is to be called back: whatever is under way.
   void ask_for_attention() { attention_.store(true, std::memory_order_release); }
   // Ends the threads, by joining them; `wake_driver` ends the sleep of one that drives. A thread that calls this
@@ -69,12 +71,13 @@ class ProgressThreads {
 
   using Lock = std::unique_lock<std::mutex>;
   void add_thread();
+  void try_to_add_thread() noexcept;
   void run();
   bool is_left_alone();
   void sleep(Lock& lock, uint32_t& looks);
   void look_again_in(Lock& lock, uint32_t& looks, std::chrono::microseconds time);
   bool is_for_driving(Lock& lock, uint32_t& looks);
-  void make_understudy();
+  void make_understudy() noexcept;
 
   const Progress progress_;
   Work& work_;

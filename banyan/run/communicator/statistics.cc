@@ -3,6 +3,8 @@
 #include <atomic>
 #include <utility>
 
+#include "banyan/run/record/log.h"
+
 namespace banyan::run {
 namespace {
 
@@ -50,18 +52,26 @@ StatisticsBoard::Entry StatisticsBoard::enter(const std::string& name, const Job
   return entry;
 }
 
-void StatisticsBoard::leave(std::list<Living>::iterator living) {
+void StatisticsBoard::leave(std::list<Living>::iterator living) noexcept {
   if (fork_guard_.is_in_child()) return;
   {
     const std::lock_guard lock(mutex_);
-    Statistics last = living->read();
-    last.living = 0;
-    const bool is_known = ended_.contains(living->name) || ended_.size() < kMostNames;
-    const auto [sum, is_new] = ended_.try_emplace(is_known ? living->name : kOthers, last);
-    if (!is_new) sum->second += last;
+    try {
+      add_to_ended(living->name, living->read());
+    } catch (...) {  // the sums lack it
+      BANYAN_LOG(info) << "the statistics of communicator '" << living->name << "' are lost";
+    }
     living_.erase(living);
   }
   if (Listener* const listener = board_listener.load()) listener->ended();
+}
+
+// Under the mutex.
+void StatisticsBoard::add_to_ended(const std::string& name, Statistics last) {
+  last.living = 0;
+  const bool is_known = ended_.contains(name) || ended_.size() < kMostNames;
+  const auto [sum, is_new] = ended_.try_emplace(is_known ? name : kOthers, last);
+  if (!is_new) sum->second += last;
 }
 
 std::map<std::string, Statistics> StatisticsBoard::read() const {

@@ -87,7 +87,8 @@ class StatisticsBoard {
     std::string name;
     std::function<Statistics()> read;
   };
-  void leave(std::list<Living>::iterator living);
+  void leave(std::list<Living>::iterator living) noexcept;
+  void add_to_ended(const std::string& name, Statistics last);
 
   const ForkGuard fork_guard_;
   mutable std::mutex mutex_;  // protects what follows; held while communicators are read

@@ -21,18 +21,23 @@ SlotPool::~SlotPool() {
 
 std::byte* SlotPool::take(size_t bytes) {
   const size_t k = exponent(bytes), size = size_t{1} << k;
-  taken_bytes_ += size;
   std::vector<std::byte*>& blocks = free_[k];
   if (!blocks.empty()) {
     std::byte* const block = blocks.back();
     blocks.pop_back();
+    taken_bytes_ += size;
     return block;
   }
+  // Room for all that can come back, so that giving back needs no memory.
+  if (blocks.capacity() <= made_[k]) blocks.reserve(2 * made_[k] + 4);
+  auto* const block = static_cast<std::byte*>(::operator new(size, kLine));
+  ++made_[k];
   held_bytes_ += size;
-  return static_cast<std::byte*>(::operator new(size, kLine));
+  taken_bytes_ += size;
+  return block;
 }
 
-void SlotPool::give_back(std::byte* block, size_t bytes) {
+void SlotPool::give_back(std::byte* block, size_t bytes) noexcept {
   const size_t k = exponent(bytes);
   taken_bytes_ -= size_t{1} << k;
   free_[k].push_back(block);
@@ -42,7 +47,8 @@ void SlotPool::trim() {
   for (size_t k = 0; k < kClasses; ++k) {
     held_bytes_ -= free_[k].size() << k;
     for (std::byte* const block : free_[k]) ::operator delete(block, kLine);
-    free_[k] = {};
+    made_[k] -= free_[k].size();
+    free_[k].clear();  // and keeps its room for those that are taken
   }
 }
 

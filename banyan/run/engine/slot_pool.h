@@ -20,7 +20,7 @@ class SlotPool {
   // At least so many bytes, in cache lines of their own. Blocks are of 2^k bytes.
   std::byte* take(size_t bytes);
   // `bytes` as it was asked for.
-  void give_back(std::byte* block, size_t bytes);
+  void give_back(std::byte* block, size_t bytes) noexcept;
   // Frees what nobody has taken.
   void trim();
 
@@ -32,6 +32,7 @@ class SlotPool {
   static constexpr size_t kClasses = 64;
 
   std::array<std::vector<std::byte*>, kClasses> free_{};  // by the exponent of the size
+  size_t made_[kClasses] = {};                            // blocks that there are, taken or free
   size_t held_bytes_ = 0, taken_bytes_ = 0;
 };
 

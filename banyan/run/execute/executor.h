@@ -148,6 +148,8 @@ class Executor : public CallExecutor,
   virtual EventSource* events() = 0;
   // Bytes that its transport took. Any thread.
   virtual SentBytes sent_bytes() const { return {}; }
+  // And by which lanes, where it has them. Any thread.
+  virtual std::vector<LaneBytes> lane_bytes() const { return {}; }
 };
 
 }  // namespace banyan::run

@@ -9,6 +9,11 @@ namespace {
 // No update of a sane peer has more.
 constexpr size_t kMostEntries = 1 << 20, kMostPlanBytes = 64 << 20;
 
+void write(std::ostream& stream, const std::set<uint32_t>& cables) {
+  stream << cables.size();
+  for (const uint32_t cable : cables) stream << ' ' << cable;
+}
+
 // How many of something follow.
 size_t read_count(std::istream& stream, size_t most) {
   size_t count = 0;
@@ -16,18 +21,34 @@ size_t read_count(std::istream& stream, size_t most) {
   return stream ? count : 0;
 }
 
+void read(std::istream& stream, std::set<uint32_t>& cables) {
+  for (size_t left = read_count(stream, kMostEntries); stream && left > 0; --left) {
+    uint32_t cable = 0;
+    if (stream >> cable) cables.insert(cable);
+  }
+}
+
 }  // namespace
 
 void FabricUpdate::add(const FabricUpdate& later) {
-  lost_cables.insert(later.lost_cables.begin(), later.lost_cables.end());
+  for (const uint32_t cable : later.mended_cables) {
+    if (lost_cables.erase(cable) == 0) mended_cables.insert(cable);
+  }
+  for (const uint32_t cable : later.lost_cables) {
+    mended_cables.erase(cable);
+    lost_cables.insert(cable);
+  }
   for (const auto& [cable, bandwidth] : later.bytes_per_second) bytes_per_second[cable] = bandwidth;
   if (!later.plan.empty()) plan = later.plan;
 }
 
-// generation, how many cables and these, how many bandwidths and these, how many bytes of plan and these.
+// generation, how many lost cables and these, how many mended ones and these, how many bandwidths and these, how many
+// bytes of plan and these.
 std::ostream& operator<<(std::ostream& stream, const FabricUpdate& update) {
-  stream << update.generation << ' ' << update.lost_cables.size();
-  for (const uint32_t cable : update.lost_cables) stream << ' ' << cable;
+  stream << update.generation << ' ';
+  write(stream, update.lost_cables);
+  stream << ' ';
+  write(stream, update.mended_cables);
   stream << ' ' << update.bytes_per_second.size();
   for (const auto& [cable, bandwidth] : update.bytes_per_second) stream << ' ' << cable << ' ' << bandwidth;
   return stream << ' ' << update.plan.size() << ' ' << update.plan;
@@ -36,10 +57,8 @@ std::ostream& operator<<(std::ostream& stream, const FabricUpdate& update) {
 std::istream& operator>>(std::istream& stream, FabricUpdate& update) {
   update = {};
   stream >> update.generation;
-  for (size_t left = read_count(stream, kMostEntries); stream && left > 0; --left) {
-    uint32_t cable = 0;
-    if (stream >> cable) update.lost_cables.insert(cable);
-  }
+  read(stream, update.lost_cables);
+  read(stream, update.mended_cables);
   for (size_t left = read_count(stream, kMostEntries); stream && left > 0; --left) {
     uint32_t cable = 0;
     uint64_t bandwidth = 0;

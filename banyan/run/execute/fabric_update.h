@@ -15,12 +15,15 @@ struct FabricUpdate {
   uint32_t generation = 0;  // 0: of the network as it was given
   // Cables by the numbers of the PlanSource.
   std::set<uint32_t> lost_cables = {};                 // carry nothing any more
+  std::set<uint32_t> mended_cables = {};               // of a wish: were lost, and carry again
   std::map<uint32_t, uint64_t> bytes_per_second = {};  // of cables whose bandwidth has changed, each way
   std::string plan = {};                               // for its collective: a schedule, as schedule_file.h reads it
 
   // Whether it changes anything.
-  bool is_empty() const { return lost_cables.empty() && bytes_per_second.empty() && plan.empty(); }
-  // Adds what `later` says. Its bandwidths and its plan count where both have some.
+  bool is_empty() const {
+    return lost_cables.empty() && mended_cables.empty() && bytes_per_second.empty() && plan.empty();
+  }
+  // Adds what `later` says. Its bandwidths and its plan count where both have some; a cable is as it says.
   void add(const FabricUpdate& later);
   bool operator==(const FabricUpdate&) const = default;
 };

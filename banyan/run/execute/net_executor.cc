@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -14,6 +15,13 @@ namespace {
 
 constexpr uint64_t kSliceBytes = 64 << 10;  // of plans that do not say
 constexpr std::chrono::milliseconds kLongestNap{50}, kLookAfter{250};
+// Rounds of new plans that followed no loss which could be told, one after the other: so many at once, the next ones
+// after pauses that double.
+constexpr uint32_t kQuickRounds = 3;
+constexpr std::chrono::milliseconds kFirstRest{100}, kLongestRest{2000};
+
+// Whether new plans were needed because something was lost.
+bool is_reroute(const RevisionDecision& decision) { return !decision.losses.empty() || !decision.has_wishes; }
 
 }  // namespace
 
@@ -36,7 +44,12 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
                                   return transport_->channel(use.peer, plans_.transport_lane(use.lane));
                                 },
                             .gate = can_choose_ways() ? &pacer_ : nullptr}),  // others have no rates
-      talk_(rank_, ranks_, options_.tell) {}
+      talk_(rank_, ranks_, options_.tell) {
+  // What the ranks say about lost links goes these ways, too: also between two that exchange no data.
+  for (uint32_t peer = 0; peer < ranks_ && lanes_ != nullptr; ++peer) {
+    for (const Path& path : plans_.separate_paths(peer)) lanes_->tell_path(peer, path);
+  }
+}
 
 void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
   CHECK(flights_.size() < kDepth) << "too many calls are under way";
@@ -118,7 +131,7 @@ bool NetExecutor::move() {
                                  record_of(error.others().signature, error.others().sequence)));
   } catch (const Error& error) {
     // A connection was broken off. Whether its peer is dead, the agents tell all; where it lives, others are made.
-    if (error.code() != ErrorCode::peer_lost || !plans_.may_revise()) throw;
+    if (error.code() != ErrorCode::peer_lost || !can_make_lanes_again()) throw;
     BANYAN_LOG(info) << error.what();
     stop_for(talk_.generation() + 1);
     return true;
@@ -170,13 +183,14 @@ void NetExecutor::sleep(const std::function<bool()>& try_again) {
 
 void NetExecutor::prepare(WaitSet& set) {
   transport_->prepare(set);
-  if (can_choose_ways() && !is_revising()) set.wake_at(looked_at_ + kLookAfter);
+  if (agreement_) set.wake_at(restart_at_);
+  if (can_make_lanes_again() && !is_revising()) set.wake_at(looked_at_ + kLookAfter);
 }
 
 bool NetExecutor::react(std::span<const pollfd> polled) {
   const bool may_move = transport_->react(polled), was_revising = is_revising();
   look_after_lanes();
-  return may_move || is_revising() != was_revising;
+  return may_move || is_revising() != was_revising || agreement_.has_value();
 }
 
 // ---- When plans are revised ----
@@ -200,20 +214,37 @@ void NetExecutor::answer_call() {
 }
 
 void NetExecutor::look_after_lanes() {
-  if (!can_choose_ways() || is_revising()) return;
+  if (!can_make_lanes_again() || is_revising()) return;
   const Clock::time_point now = Clock::now();
   if (now - looked_at_ < kLookAfter) return;
   looked_at_ = now;
+  try_lost_ways(now);
   const std::vector<LaneHealth> lanes = lanes_->health();
+  // A peer may never have got what was reset here before anybody used it, and wait for a call.
   const bool is_lost = std::any_of(lanes.begin(), lanes.end(), [&](const LaneHealth& lane) {
-    return lane.is_lost && !plans_.cables(lane.peer, lane.lane).empty();
+    if (lane.lane == NetPlans::kMessageLane) return false;
+    return lane.is_broken || (lane.is_lost && !plans_.cables(lane.peer, lane.lane).empty());
   });
   if (is_lost) stop_for(talk_.generation() + 1);
+}
+
+// What plans do without is used again when it carries again.
+void NetExecutor::try_lost_ways(Clock::time_point now) {
+  if (lost_ways_.empty()) return;
+  for (const LostWays::Way& way : lost_ways_.due(now)) lanes_->try_path(way.peer, way.path);
+  for (const LaneControl::Tried& tried : lanes_->tried()) {
+    if (!tried.works) {
+      lost_ways_.failed(tried.peer, tried.path, now);
+    } else if (std::set<uint32_t> cables = lost_ways_.worked(tried.peer, tried.path); !cables.empty()) {
+      talk_.propose({.mended_cables = std::move(cables)});
+    }
+  }
 }
 
 // Nothing moves any more until all have agreed on this generation.
 void NetExecutor::stop_for(uint32_t generation) {
   if (!plans_.may_revise()) return;
+  agreement_.reset();
   if (suspended_.empty()) suspended_ = engine_.suspend();
   BANYAN_LOG(info) << "plans are revised: generation " << generation << ", " << suspended_.size()
                    << (suspended_.size() == 1 ? " call waits" : " calls wait");
@@ -235,7 +266,8 @@ RevisionReport NetExecutor::report(uint32_t generation) {
   for (const LaneHealth& lane : health()) {
     std::vector<uint32_t> cables = plans_.cables(lane.peer, lane.lane);
     if (cables.empty()) continue;
-    report.lanes.push_back({.cables = std::move(cables),
+    report.lanes.push_back({.peer = lane.peer,
+                            .cables = std::move(cables),
                             .is_lost = lane.is_lost,
                             .silent_ms = static_cast<uint64_t>(lane.silent.count())});
   }
@@ -245,30 +277,39 @@ RevisionReport NetExecutor::report(uint32_t generation) {
 bool NetExecutor::go_on_revising() {
   const bool moved = talk_.has_news();
   steps_ += moved ? 1 : 0;
-  const auto agreement = talk_.agreement([this](const FabricUpdate& update) { plans_.expect_possible(update); });
-  if (!agreement) return moved;
-  restart(agreement->decision, agreement->update);
+  if (!agreement_) {
+    agreement_ = talk_.agreement([this](const FabricUpdate& update) { plans_.expect_possible(update); });
+    if (!agreement_) return moved;
+    pace_rounds(agreement_->decision);
+  }
+  if (Clock::now() < restart_at_) return moved;
+  const RevisionTalk::Agreement agreement = *std::exchange(agreement_, std::nullopt);
+  restart(agreement.decision, agreement.update);
   return true;
 }
 
-// What was made again without knowing why may fail again for the same reason; equally on all ranks.
-void NetExecutor::count_vain_rounds(const RevisionDecision& decision) {
-  rounds_in_vain_ = decision.has_losses || decision.has_wishes ? 0 : rounds_in_vain_ + 1;
-  if (rounds_in_vain_ <= kMostRoundsInVain) return;
-  throw Error(ErrorCode::io, "connections were lost " + std::to_string(rounds_in_vain_) +
-                                 " times in one call, and no link that could be avoided is to blame");
+// What was made again without knowing why may fail again for the same reason, and at once.
+void NetExecutor::pace_rounds(const RevisionDecision& decision) {
+  const bool is_vain = decision.losses.empty() && !decision.has_wishes;
+  rounds_in_vain_ = is_vain ? rounds_in_vain_ + 1 : 0;
+  restart_at_ = Clock::now();
+  if (rounds_in_vain_ <= kQuickRounds) return;
+  restart_at_ += std::min(kLongestRest, kFirstRest * (1u << std::min(rounds_in_vain_ - kQuickRounds, 8u)));
 }
 
 void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& update) {
-  count_vain_rounds(decision);
   note_round();
   // All have stopped by now: nobody uses these connections any more.
   for (const LaneHealth& lane : health()) {
     if (lane.lane != NetPlans::kMessageLane) lanes_->drop(transport_->channel(lane.peer, lane.lane));
   }
   pacer_.forget_all();
-  const bool is_reroute = decision.has_losses || !decision.has_wishes;
-  tell_people(update, is_reroute);
+  tell_people(update, decision);
+  std::set<uint32_t> given_up;
+  std::set_difference(update.lost_cables.begin(), update.lost_cables.end(), plans_.adopted().lost_cables.begin(),
+                      plans_.adopted().lost_cables.end(), std::inserter(given_up, given_up.end()));
+  lost_ways_.lose(given_up, plans_.ways_across(given_up), Clock::now());
+  lost_ways_.keep(update.lost_cables);
   plans_.revise(update);
   for (const Engine::Suspended& suspended : suspended_) {
     if (decision.is_over(suspended.sequence)) {
@@ -285,24 +326,33 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
   for (Flight& flight : flights_) {
     if (!flight.ticket) begin(flight);
   }
-  if (is_reroute) reroutes_.fetch_add(1, std::memory_order_relaxed);
+  if (is_reroute(decision)) reroutes_.fetch_add(1, std::memory_order_relaxed);
   adopted_.store(plans_.generation(), std::memory_order_release);
   talk_.finish();
   ++steps_;
 }
 
-void NetExecutor::tell_people(const FabricUpdate& update, bool is_reroute) const {
+void NetExecutor::tell_people(const FabricUpdate& update, const RevisionDecision& decision) const {
   if (rank_ != 0) return;
-  if (!is_reroute) {
-    BANYAN_LOG(info) << "plans are revised as was asked: generation " << update.generation;
-    return;
+  const auto names_of = [&](const std::set<uint32_t>& cables, const std::set<uint32_t>& but) {
+    std::string names;
+    for (const uint32_t cable : cables) {
+      if (!but.contains(cable)) names += " " + plans_.cable_name(cable);
+    }
+    return names;
+  };
+  const std::set<uint32_t>& before = plans_.adopted().lost_cables;
+  const std::string lost = names_of(update.lost_cables, before), mended = names_of(before, update.lost_cables);
+  const std::string tried = names_of(decision.certain.lost_cables, update.lost_cables);
+  if (decision.has_wishes && decision.losses.empty()) {
+    BANYAN_LOG(info) << "plans are revised: generation " << update.generation
+                     << (mended.empty() ? "" : ", and use links again that carry again:" + mended);
+  } else if (!tried.empty() && !decision.has_wishes) {
+    BANYAN_LOG(warning) << "there is no way without lost links, so these are tried again:" << tried;
+  } else {
+    BANYAN_LOG(warning) << (lost.empty() ? "connections were lost and made again" : "went on without lost links:")
+                        << lost;
   }
-  std::string names;
-  for (const uint32_t cable : update.lost_cables) {
-    if (!plans_.adopted().lost_cables.contains(cable)) names += " " + plans_.cable_name(cable);
-  }
-  BANYAN_LOG(warning) << (names.empty() ? "connections were lost and made again" : "went on without lost links:")
-                      << names;
 }
 
 void NetExecutor::break_with(const Error& error) {

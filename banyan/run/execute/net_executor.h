@@ -17,6 +17,7 @@
 
 #include "banyan/run/engine/engine.h"
 #include "banyan/run/execute/executor.h"
+#include "banyan/run/execute/lost_ways.h"
 #include "banyan/run/execute/net_plans.h"
 #include "banyan/run/execute/pacer.h"
 #include "banyan/run/execute/revision_talk.h"
@@ -55,6 +56,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   void propose(const FabricUpdate& wish) override;
   uint32_t generation() const override { return adopted_.load(std::memory_order_acquire); }
   SentBytes sent_bytes() const override { return transport_->sent_bytes(); }
+  std::vector<LaneBytes> lane_bytes() const override { return transport_->lane_bytes(); }
   uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }
   void hear(const std::string& text) override;
   void attend() override;
@@ -79,6 +81,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   bool react(std::span<const pollfd> polled) override;
   void begin(Flight& flight);
   bool can_choose_ways() const { return lanes_ != nullptr && plans_.may_reroute(); }
+  bool can_make_lanes_again() const { return lanes_ != nullptr && plans_.may_revise(); }
   std::vector<LaneHealth> health() { return lanes_ == nullptr ? std::vector<LaneHealth>() : lanes_->health(); }
   bool is_revising() const { return talk_.generation() != plans_.generation(); }
   bool move();
@@ -90,8 +93,9 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   void note_end();
   void note_round();
   void restart(const RevisionDecision& decision, const FabricUpdate& update);
-  void count_vain_rounds(const RevisionDecision& decision);
-  void tell_people(const FabricUpdate& update, bool is_reroute) const;
+  void pace_rounds(const RevisionDecision& decision);
+  void try_lost_ways(Clock::time_point now);
+  void tell_people(const FabricUpdate& update, const RevisionDecision& decision) const;
 
   const uint32_t rank_, ranks_;
   const Options options_;
@@ -111,7 +115,9 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
 
   RevisionTalk talk_;
   std::vector<Engine::Suspended> suspended_;
-  static constexpr uint32_t kMostRoundsInVain = 3;
+  LostWays lost_ways_;
+  std::optional<RevisionTalk::Agreement> agreement_;  // to be carried out at restart_at_
+  Clock::time_point restart_at_;
   uint32_t rounds_in_vain_ = 0;  // one after the other, since a call was last done
   Clock::time_point looked_at_;
   std::atomic<uint32_t> adopted_{0};  // generation, of the plans

@@ -37,6 +37,7 @@ class TreesByGeneration : public PlanSource {
     return {.schedule = &*schedule_, .planner = "sample", .slice_bytes = 4096};
   }
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
+  std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
   bool knows_ways() const override { return false; }
   std::string cable_name(uint32_t cable) const override { return "cable" + std::to_string(cable); }
   void revise(const FabricUpdate& update) override {

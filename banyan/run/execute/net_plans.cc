@@ -17,6 +17,7 @@ namespace {
 // A receiver keeps so much of a stream, so that its sender need not wait for credit on a network with queues.
 constexpr uint64_t kWindowBytes = 512 << 10;
 constexpr uint32_t kLeastWindow = 4;
+constexpr size_t kSeparatePaths = 3;
 
 // The kind of the schedule that a call follows; nothing for those that follow none.
 std::optional<CollectiveKind> planned_kind(OperationKind kind) {
@@ -197,20 +198,62 @@ uint32_t NetPlans::lane_of(uint32_t peer, const PlanSource::Way& way) {
   return number;
 }
 
-const PlanSource::Way* NetPlans::way(uint32_t peer, uint32_t transport_lane) const {
+std::optional<PlanSource::Way> NetPlans::way(uint32_t peer, uint32_t transport_lane) const {
   const uint32_t lane = transport_lane % kLanes;
-  if (transport_lane / kLanes != generation() || lane < kFirstOwnLane || peer >= ways_.size()) return nullptr;
-  return lane - kFirstOwnLane < ways_[peer].size() ? &ways_[peer][lane - kFirstOwnLane] : nullptr;
+  if (!may_reroute_ || transport_lane / kLanes != generation() || transport_lane == kMessageLane) return std::nullopt;
+  const bool is_shared = lane < kFirstOwnLane || lane > kLanes - options_.shared_lanes;
+  if (is_shared) {
+    const std::vector<PlanSource::Way> ways = options_.source->ways_between(options_.rank, peer);
+    return ways.empty() ? std::nullopt : std::optional(ways.front());
+  }
+  if (peer >= ways_.size() || lane - kFirstOwnLane >= ways_[peer].size()) return std::nullopt;
+  return ways_[peer][lane - kFirstOwnLane];
 }
 
 Path NetPlans::path(uint32_t peer, uint32_t transport_lane) const {
-  const PlanSource::Way* const chosen = way(peer, transport_lane);
-  return chosen == nullptr ? Path() : chosen->path;
+  const std::optional<PlanSource::Way> way = this->way(peer, transport_lane);
+  return way ? way->path : Path();
 }
 
 std::vector<uint32_t> NetPlans::cables(uint32_t peer, uint32_t transport_lane) const {
-  const PlanSource::Way* const chosen = way(peer, transport_lane);
-  return chosen == nullptr ? std::vector<uint32_t>() : chosen->cables;
+  std::optional<PlanSource::Way> way = this->way(peer, transport_lane);
+  return way ? std::move(way->cables) : std::vector<uint32_t>();
+}
+
+std::vector<Path> NetPlans::separate_paths(uint32_t peer) const {
+  if (!may_reroute_ || peer == options_.rank) return {};
+  std::vector<PlanSource::Way> ways = options_.source->ways_between(options_.rank, peer);
+  std::vector<Path> paths;
+  std::map<uint32_t, uint32_t> crossed;  // how often each cable is
+  while (!ways.empty() && paths.size() < kSeparatePaths) {
+    const auto in_common = [&](const PlanSource::Way& way) {
+      uint32_t count = 0;
+      for (const uint32_t cable : way.cables) count += crossed[cable];
+      return count;
+    };
+    const auto best = std::min_element(ways.begin(), ways.end(),
+                                       [&](const auto& a, const auto& b) { return in_common(a) < in_common(b); });
+    for (const uint32_t cable : best->cables) ++crossed[cable];
+    paths.push_back(best->path);
+    ways.erase(best);
+  }
+  return paths;
+}
+
+std::vector<LostWays::Way> NetPlans::ways_across(const std::set<uint32_t>& cables) const {
+  std::vector<LostWays::Way> found;
+  const auto take = [&](uint32_t peer, const PlanSource::Way& way) {
+    const bool crosses =
+        std::any_of(way.cables.begin(), way.cables.end(), [&](uint32_t cable) { return cables.contains(cable); });
+    if (crosses) found.push_back({.peer = peer, .path = way.path, .cables = way.cables});
+  };
+  for (uint32_t peer = options_.rank + 1; peer < options_.ranks && !cables.empty(); ++peer) {
+    const std::vector<PlanSource::Way> direct = options_.source->ways_between(options_.rank, peer);
+    if (!direct.empty()) take(peer, direct.front());
+    if (peer >= ways_.size()) continue;
+    for (const PlanSource::Way& way : ways_[peer]) take(peer, way);
+  }
+  return found;
 }
 
 void NetPlans::revise(const FabricUpdate& update) {

@@ -4,18 +4,21 @@
 // their size; the others go straight from each rank to each. Plans are kept, since calls repeat.
 //
 // Connections. A lane of a plan for which the PlanSource knows addresses has a connection of its own, shared by all
-// plans that use this path; the rest share one, or a few, among which the streams of a plan are dealt out. Numbers are
-// given in order of first use, which is the same at both ends, since both make the same plans in the order of the
-// calls.
+// plans that use this path; the rest share one, or a few, among which the streams of a plan are dealt out, along a way
+// of their own where one is known. Messages share one that stays as it is in all generations. Numbers are given in
+// order of first use, which is the same at both ends, since both make the same plans in the order of the calls.
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "banyan/run/call/call.h"
 #include "banyan/run/engine/rank_plan.h"
+#include "banyan/run/execute/lost_ways.h"
 #include "banyan/run/execute/plan_source.h"
 #include "banyan/run/transport/connector.h"
 
@@ -60,6 +63,10 @@ class NetPlans {
   Path path(uint32_t peer, uint32_t transport_lane) const;
   // None of one that has no way of its own, or of another generation.
   std::vector<uint32_t> cables(uint32_t peer, uint32_t transport_lane) const;
+  // Some between this rank and another, of few cables in common with each other.
+  std::vector<Path> separate_paths(uint32_t peer) const;
+  // Those of this generation to ranks after this one (who call) that cross any of these cables.
+  std::vector<LostWays::Way> ways_across(const std::set<uint32_t>& cables) const;
 
  private:
   struct Kept {
@@ -77,7 +84,7 @@ class NetPlans {
   uint32_t shared_lane(const StreamEnd& end) const;
   void set_rates(RankPlan& plan, const Call& call, const PlanSource::Answer& answer) const;
   uint32_t lane_of(uint32_t peer, const PlanSource::Way& way);
-  const PlanSource::Way* way(uint32_t peer, uint32_t transport_lane) const;
+  std::optional<PlanSource::Way> way(uint32_t peer, uint32_t transport_lane) const;
 
   const Options options_;
   const bool may_reroute_;

@@ -21,6 +21,7 @@ class OnePlan : public PlanSource {
   explicit OnePlan(Schedule schedule) : schedule_(std::move(schedule)) {}
   Answer plan(const Question&) override { return {.schedule = &schedule_, .planner = "sample", .slice_bytes = 4096}; }
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
+  std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
   bool knows_ways() const override { return false; }
   std::string cable_name(uint32_t) const override { return ""; }
   void revise(const FabricUpdate&) override { FAIL() << "nothing changes"; }

@@ -50,7 +50,10 @@ class PlanSource {
   };
   // Nothing when the network offers no choice. The two ends of a lane get the same, turned round.
   virtual std::optional<Way> way(uint32_t own, const PlanLane& lane) const = 0;
-  // Whether way() may say anything at all.
+  // For what follows no plan: the ways between rank `own` and another that cross no lost cable, those of the fewest
+  // cables first. The two ends get the same, turned round.
+  virtual std::vector<Way> ways_between(uint32_t own, uint32_t peer) const = 0;
+  // Whether these may say anything at all.
   virtual bool knows_ways() const = 0;
   // By which it is known to people.
   virtual std::string cable_name(uint32_t cable) const = 0;

@@ -1,6 +1,7 @@
 #include "banyan/run/execute/revision.h"
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -24,7 +25,8 @@ std::istream& operator>>(std::istream& stream, RevisionReport& report) {
   for (size_t i = 0; stream && i < std::min(count, kMostNumbers); ++i) {
     LaneReport lane;
     size_t cables = 0;
-    stream >> lane.is_lost >> lane.silent_ms >> cables;
+    lane.rank = report.rank;
+    stream >> lane.peer >> lane.is_lost >> lane.silent_ms >> cables;
     for (size_t k = 0; stream && k < std::min(cables, kMostNumbers); ++k) {
       uint32_t cable = 0;
       stream >> cable;
@@ -37,15 +39,15 @@ std::istream& operator>>(std::istream& stream, RevisionReport& report) {
 
 }  // namespace
 
-// Words with spaces between: generation rank over, how many also_over and these, how many lanes and of each is_lost,
-// silent_ms, how many cables and these; the adopted update and the wish.
+// Words with spaces between: generation rank over, how many also_over and these, how many lanes and of each peer,
+// is_lost, silent_ms, how many cables and these; the adopted update and the wish.
 std::string RevisionReport::encode() const {
   std::ostringstream text;
   text << Revisions::kPrefix << kReport << ' ' << generation << ' ' << rank << ' ' << over << ' ' << also_over.size();
   for (const uint64_t call : also_over) text << ' ' << call;
   text << ' ' << lanes.size();
   for (const LaneReport& lane : lanes) {
-    text << ' ' << (lane.is_lost ? 1 : 0) << ' ' << lane.silent_ms << ' ' << lane.cables.size();
+    text << ' ' << lane.peer << ' ' << (lane.is_lost ? 1 : 0) << ' ' << lane.silent_ms << ' ' << lane.cables.size();
     for (const uint32_t cable : lane.cables) text << ' ' << cable;
   }
   text << ' ' << adopted << ' ' << wish;
@@ -96,17 +98,22 @@ std::optional<RevisionDecision> Revisions::decide(uint32_t generation) const {
     lanes.insert(lanes.end(), report.lanes.begin(), report.lanes.end());
     if (report.adopted.generation >= decision.certain.generation) decision.certain = report.adopted;
   }
-  for (const uint32_t cable : lost_cables(lanes)) {
-    decision.has_losses |= decision.certain.lost_cables.insert(cable).second;
-  }
+  const std::set<uint32_t> earlier = decision.certain.lost_cables, lost_now = lost_cables(lanes);
+  std::set_difference(lost_now.begin(), lost_now.end(), earlier.begin(), earlier.end(),
+                      std::inserter(decision.losses, decision.losses.end()));
+  decision.certain.lost_cables.insert(lost_now.begin(), lost_now.end());
   // Who asked for that plan did not know of the loss.
-  if (decision.has_losses) decision.certain.plan.clear();
+  if (!decision.losses.empty()) decision.certain.plan.clear();
   decision.certain.generation = generation;
   decision.wished = decision.certain;
   for (const auto& [rank, report] : found->second) {
-    decision.has_wishes |= !report.wish.is_empty();
-    decision.wished.add(report.wish);
+    FabricUpdate wish = report.wish;
+    std::erase_if(wish.mended_cables,
+                  [&](uint32_t cable) { return lost_now.contains(cable) || !earlier.contains(cable); });
+    decision.has_wishes |= !wish.is_empty();
+    decision.wished.add(wish);
   }
+  decision.wished.mended_cables.clear();  // once from each who has found it
   return decision;
 }
 

@@ -9,8 +9,12 @@
 //
 // Wishes are adopted by all ranks or by none: each rank tries whether it can plan for them, and tells all in a *vote*.
 // Where one refuses, the plans stay as they are, but for links that were lost. Losses alone need no vote, since every
-// rank must do without them. An update is the whole difference from the network as it was given, so that a rank which
-// went from one generation to the next but one has missed nothing: the reports say what others have adopted.
+// rank must do without them. Where the ranks cannot be joined without them, plans use again cables that
+// nothing can be done without; then what was lost earlier; and where not even that joins them, all of it: something may
+// be whole again, and if it is not, that is found out once more. So a call without a way ends at its deadline and not
+// before. A wish may also say that lost cables carry again (lost_ways.h). An update is the whole difference from the
+// network as it was given, so that a rank which went from one generation to the next but one has missed nothing: the
+// reports say what others have adopted.
 //
 // A call that is over at one rank is over at all, as their plans end with a confirmation (engine/direct_plan.h). All
 // others begin again, by the new plans.
@@ -52,7 +56,8 @@ struct RevisionVote {
 struct RevisionDecision {
   FabricUpdate certain;  // to be adopted whatever the votes: what any rank has adopted, without the lost links
   FabricUpdate wished;   // the same with all wishes
-  bool has_losses = false, has_wishes = false;
+  std::set<uint32_t> losses = {};  // cables that are lost, and that nobody has adopted as lost
+  bool has_wishes = false;
   uint64_t over = 0;
   std::set<uint64_t> also_over = {};
 

@@ -41,20 +41,64 @@ void RevisionTalk::report(RevisionReport report) {
   tell_(report.encode());
 }
 
+namespace {
+
+// The same on all ranks, since they plan for the same network.
+FabricUpdate with_a_way(const RevisionDecision& decision,
+                        const std::function<void(const FabricUpdate&)>& expect_possible) {
+  const auto joins_all = [&](const FabricUpdate& update) {
+    try {
+      expect_possible(update);
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::peer_lost) throw;
+      BANYAN_LOG(debug) << error.message();
+      return false;
+    }
+  };
+  FabricUpdate update = decision.certain;
+  if (update.lost_cables.empty() || joins_all(update)) return update;
+  // Cables that nothing can be done without, such as the only one of a rank: if it is one of these, there is nothing to
+  // be done but wait, and if not, it was blamed because nothing else crosses it.
+  const auto spare = [&](std::set<uint32_t> cables) {
+    std::erase_if(cables, [&](uint32_t cable) {
+      FabricUpdate one = update;
+      one.lost_cables = {cable};
+      return !joins_all(one);
+    });
+    return cables;
+  };
+  update.lost_cables = spare(decision.certain.lost_cables);
+  if (joins_all(update)) return update;
+  update.lost_cables = spare(decision.losses);
+  if (joins_all(update)) return update;
+  update.lost_cables.clear();
+  return update;
+}
+
+}  // namespace
+
 std::optional<RevisionTalk::Agreement> RevisionTalk::agreement(
     const std::function<void(const FabricUpdate&)>& expect_possible) {
   const std::optional<RevisionDecision> decision = revisions_.decide(generation_);
   if (!decision) return std::nullopt;
-  if (!decision->has_wishes) return Agreement{.update = decision->certain, .decision = *decision};
+  if (!decision->has_wishes) {
+    forget_wish();  // it is fulfilled
+    return Agreement{.update = with_a_way(*decision, expect_possible), .decision = *decision};
+  }
   vote(decision->wished, expect_possible);
   const std::optional<std::string> refusal = revisions_.refusal(generation_);
   if (!refusal) return std::nullopt;
   if (!refusal->empty()) BANYAN_LOG(warning) << "plans are not revised as was asked: " << *refusal;
-  {
-    const std::lock_guard lock(mutex_);
-    if (wish_ == reported_wish_) wish_ = {};
-  }
-  return Agreement{.update = refusal->empty() ? decision->wished : decision->certain, .decision = *decision};
+  forget_wish();
+  return Agreement{.update = refusal->empty() ? decision->wished : with_a_way(*decision, expect_possible),
+                   .decision = *decision};
+}
+
+// Unless it has changed since.
+void RevisionTalk::forget_wish() {
+  const std::lock_guard lock(mutex_);
+  if (wish_ == reported_wish_) wish_ = {};
 }
 
 void RevisionTalk::vote(const FabricUpdate& wished, const std::function<void(const FabricUpdate&)>& expect_possible) {

@@ -37,7 +37,8 @@ class RevisionTalk {
     FabricUpdate update;
     RevisionDecision decision;
   };
-  // Votes, when it is time to; `expect_possible` throws why this rank cannot adopt an update.
+  // Votes, when it is time to; `expect_possible` throws why this rank cannot adopt an update, Error{peer_lost} when
+  // there is no way without the lost cables: then some of them are used again.
   std::optional<Agreement> agreement(const std::function<void(const FabricUpdate&)>& expect_possible);
   // The agreement has been carried out.
   void finish();
@@ -49,6 +50,7 @@ class RevisionTalk {
 
  private:
   void vote(const FabricUpdate& wished, const std::function<void(const FabricUpdate&)>& expect_possible);
+  void forget_wish();
 
   const uint32_t rank_;
   const std::function<void(const std::string&)> tell_;

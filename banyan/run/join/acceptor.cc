@@ -19,16 +19,18 @@ Acceptor::Acceptor(Reactor& reactor, Listener listener, Secret secret, Options o
   listen();
 }
 
-Acceptor::~Acceptor() {
-  if (pause_) {
-    reactor_.cancel(*pause_);
-  } else {
-    reactor_.forget(listener_.fd());
-  }
+Acceptor::~Acceptor() { close(); }
+
+void Acceptor::close() noexcept {
+  if (pause_) reactor_.cancel(*pause_);
+  pause_.reset();
+  reactor_.forget(listener_.fd());
+  const Listener closed = std::move(listener_);
   for (Stranger& stranger : strangers_) {
     reactor_.cancel(stranger.timer);
     reactor_.forget(stranger.handshake.fd());
   }
+  strangers_.clear();
 }
 
 Acceptor::Refusals Acceptor::refusals() const {
@@ -62,55 +64,76 @@ void Acceptor::answer() {
     stranger->timer = reactor_.after(options_.stranger_time, [this, stranger] {
       dismiss(stranger, "a caller was hung up on, as it did not say who it is");
     });
-    reactor_.watch(fd, EPOLLIN, [this, stranger](uint32_t) { advance(stranger); });
-    advance(stranger);
-  } catch (const Error& error) {  // it hung up at once, or the kernel is short of memory
-    refuse(error.what());
+    reactor_.watch(fd, EPOLLIN, [this, stranger](uint32_t) { serve(stranger); });
+    serve(stranger);
+  } catch (...) {  // it hung up at once, or memory is short
+    refuse(current_error().what());
   }
 }
 
-void Acceptor::advance(Strangers::iterator stranger) {
+// A stranger of whom nothing can be made is hung up on.
+void Acceptor::serve(Strangers::iterator stranger) {
+  bool is_over = false;
+  try {
+    is_over = advance(stranger);
+  } catch (...) {
+    dismiss(stranger, current_error().what());
+    return;
+  }
+  if (is_over) let_in(stranger);
+}
+
+// True when the caller has proved itself.
+bool Acceptor::advance(Strangers::iterator stranger) {
   Handshake& handshake = stranger->handshake;
   switch (handshake.advance()) {
     case Handshake::State::wants_read:
       reactor_.change(handshake.fd(), EPOLLIN);
-      return;
+      return false;
     case Handshake::State::wants_write:
       reactor_.change(handshake.fd(), EPOLLOUT);
-      return;
+      return false;
     case Handshake::State::refused:
-      dismiss(stranger, handshake.refusal());
-      return;
-    case Handshake::State::done: {
-      reactor_.forget(handshake.fd());
-      reactor_.cancel(stranger->timer);
-      const Greeting greeting = handshake.greeting();
-      FileDescriptor socket = handshake.take_socket();
-      strangers_.erase(stranger);
-      std::optional<std::string> refusal;
-      try {
-        refusal = admit_(greeting, socket);
-      } catch (const Error& error) {  // a greeting that is cut short, or no descriptor left
-        refusal = error.what();
-      }
-      if (refusal) refuse(*refusal);
-      return;
-    }
+      throw Error(ErrorCode::invalid_input, handshake.refusal());
+    case Handshake::State::done:
+      return true;
   }
+  return false;
 }
 
-void Acceptor::dismiss(Strangers::iterator stranger, const std::string& why) {
+void Acceptor::let_in(Strangers::iterator stranger) {
+  reactor_.forget(stranger->handshake.fd());
+  reactor_.cancel(stranger->timer);
+  Strangers proved;
+  proved.splice(proved.begin(), strangers_, stranger);
+  const Greeting greeting = proved.front().handshake.greeting();
+  Admitted connection = proved.front().handshake.take();
+  std::optional<std::string> refusal;
+  try {
+    refusal = admit_(greeting, connection);
+  } catch (const Error& error) {  // a greeting that is cut short, or no descriptor left
+    refusal = error.what();
+  }
+  if (refusal) refuse(*refusal);
+}
+
+void Acceptor::dismiss(Strangers::iterator stranger, const std::string& why) noexcept {
   refuse(why);  // before it is hung up on, and before what may be its own text goes with it
   reactor_.cancel(stranger->timer);
   reactor_.forget(stranger->handshake.fd());
   strangers_.erase(stranger);
 }
 
-void Acceptor::refuse(const std::string& why) {
+// Without memory for its text it is counted only.
+void Acceptor::refuse(const std::string& why) noexcept {
   const std::lock_guard lock(mutex_);
   ++refusals_.count;
-  refusals_.last.push_back(why);
-  if (refusals_.last.size() > kRemembered) refusals_.last.pop_front();
+  try {
+    refusals_.last.push_back(why);
+    if (refusals_.last.size() > kRemembered) refusals_.last.pop_front();
+  } catch (...) {
+    refusals_.last.clear();
+  }
 }
 
 }  // namespace banyan::run

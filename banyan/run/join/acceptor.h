@@ -25,7 +25,7 @@ class Acceptor {
     uint32_t stranger_limit = 256;
   };
   // Takes the connection of a caller that has proved itself, or says why not.
-  using Admit = std::function<std::optional<std::string>(const Greeting& greeting, FileDescriptor& socket)>;
+  using Admit = std::function<std::optional<std::string>(const Greeting& greeting, Admitted& connection)>;
 
   Acceptor(Reactor& reactor, Listener listener, Secret secret, Options options, Admit admit);
   ~Acceptor();
@@ -38,6 +38,8 @@ class Acceptor {
   };
   // Any thread.
   Refusals refusals() const;
+  // Hangs up on all strangers, and is called no more.
+  void close() noexcept;
 
  private:
   struct Stranger {
@@ -48,9 +50,11 @@ class Acceptor {
 
   void listen();
   void answer();
-  void advance(Strangers::iterator stranger);
-  void dismiss(Strangers::iterator stranger, const std::string& why);
-  void refuse(const std::string& why);
+  void serve(Strangers::iterator stranger);
+  bool advance(Strangers::iterator stranger);
+  void let_in(Strangers::iterator stranger);
+  void dismiss(Strangers::iterator stranger, const std::string& why) noexcept;
+  void refuse(const std::string& why) noexcept;
 
   static constexpr size_t kRemembered = 16;
   Reactor& reactor_;

@@ -4,11 +4,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/base/json_line.h"
+#include "banyan/base/json_reader.h"
 #include "banyan/base/text.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/system/process_watch.h"
@@ -17,47 +18,50 @@
 namespace banyan::run {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr const char* kNamed = "id:";
 
 }  // namespace
 
 std::string EndpointRecord::encode() const {
-  const Json object = {{"version", kVersion},
-                       {"rank", rank},
-                       {"host_name", member.host_name},
-                       {"host_id", member.host_id},
-                       {"pid", member.pid},
-                       {"start_time", member.start_time},
-                       {"addresses", member.addresses},
-                       {"port", member.port},
-                       {"cores", cores},
-                       {"extras", extras}};
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  JsonLine others;
+  for (const auto& [name, value] : extras) others.add(name, value);
+  return JsonLine()
+      .add("version", kVersion)
+      .add("rank", rank)
+      .add("host_name", member.host_name)
+      .add("host_id", member.host_id)
+      .add("pid", member.pid)
+      .add("start_time", member.start_time)
+      .add("addresses", member.addresses)
+      .add("port", member.port)
+      .add("cores", cores)
+      .add("extras", std::move(others))
+      .take();
 }
 
 EndpointRecord EndpointRecord::decode(std::string_view text) {
   try {
-    const Json object = Json::parse(text);
-    const auto version = object.at("version").get<uint32_t>();
+    const JsonDocument document(text, {.name = "card"});
+    const JsonNode object = document.root();
+    const uint64_t version = object.at("version").whole();
     if (version != kVersion) {
       throw Error(ErrorCode::mismatch, "a card of version " + std::to_string(version) + ", and this process reads " +
                                            std::to_string(kVersion) + "; run the same Banyan everywhere");
     }
     EndpointRecord card;
-    object.at("rank").get_to(card.rank);
-    object.at("host_name").get_to(card.member.host_name);
-    object.at("host_id").get_to(card.member.host_id);
-    object.at("pid").get_to(card.member.pid);
-    object.at("start_time").get_to(card.member.start_time);
-    object.at("addresses").get_to(card.member.addresses);
-    object.at("port").get_to(card.member.port);
-    object.at("cores").get_to(card.cores);
-    object.at("extras").get_to(card.extras);
+    card.rank = static_cast<uint32_t>(object.at("rank").whole(0, UINT32_MAX));
+    card.member.host_name = object.at("host_name").text();
+    card.member.host_id = object.at("host_id").text();
+    card.member.pid = static_cast<int32_t>(object.at("pid").integer(INT32_MIN, INT32_MAX));
+    card.member.start_time = object.at("start_time").whole();
+    for (const JsonNode address : object.at("addresses").items()) card.member.addresses.push_back(address.text());
+    card.member.port = static_cast<uint16_t>(object.at("port").whole(0, UINT16_MAX));
+    card.cores = object.at("cores").small_numbers();
+    for (const auto& [name, value] : object.at("extras").members()) card.extras.emplace(name, value.text());
     return card;
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::invalid_input, std::string("no card of a process: ") + error.what());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_input) throw;
+    throw Error(ErrorCode::invalid_input, "no card of a process: " + error.message());
   }
 }
 

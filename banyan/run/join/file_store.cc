@@ -1,5 +1,6 @@
 #include "banyan/run/join/file_store.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,13 +10,15 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <filesystem>
+#include <exception>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/base/file_size_signal.h"
 #include "banyan/run/join/reminder.h"
 #include "banyan/run/join/secret.h"
 #include "banyan/run/join/wire.h"
@@ -24,11 +27,11 @@
 namespace banyan::run {
 namespace {
 
-namespace fs = std::filesystem;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kMeeting = "meeting-";
+constexpr const char *kLock = "lock", *kCurrent = "current", *kHostFile = "host", *kVisitorsFile = "visitors";
 // A visitor that waits looks for its host so often, and the host for the wills of those who have ended.
 constexpr milliseconds kHostCheck{100};
 constexpr std::string_view kWill = "w.";
@@ -65,14 +68,20 @@ std::string escaped(const std::string& key) {
   return name;
 }
 
-FileDescriptor open_file(const std::string& path, int flags) {
-  return FileDescriptor(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600));
+// A link of that name is not followed.
+FileDescriptor open_file(const FileDescriptor& folder, const std::string& name, int flags) {
+  return FileDescriptor(openat(folder.get(), name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600));
 }
 
-FileDescriptor make_file(const std::string& path) {
-  FileDescriptor file = open_file(path, O_RDWR | O_CREAT);
-  if (!file.is_open()) throw system_error("cannot make " + path);
+FileDescriptor make_file(const FileDescriptor& folder, const std::string& name) {
+  FileDescriptor file = open_file(folder, name, O_RDWR | O_CREAT);
+  if (!file.is_open()) throw system_error("cannot make " + name);
   return file;
+}
+
+// The folder itself, and nothing that a link of this name leads to. Not open, with errno, when there is none.
+FileDescriptor open_folder(int parent, const std::string& path) {
+  return FileDescriptor(openat(parent, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 // Never waits. False when somebody else has it.
@@ -102,6 +111,7 @@ std::string read_all(const FileDescriptor& file, const std::string& path) {
 }
 
 void write_all(const FileDescriptor& file, std::string_view text, const std::string& path) {
+  const FileSizeSignalHeld held;
   while (!text.empty()) {
     const ssize_t written = write(file.get(), text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -111,30 +121,74 @@ void write_all(const FileDescriptor& file, std::string_view text, const std::str
 }
 
 // Nothing when there is none.
-std::optional<std::string> read_if_there(const std::string& path) {
-  const FileDescriptor file = open_file(path, O_RDONLY);
+std::optional<std::string> read_if_there(const FileDescriptor& folder, const std::string& name) {
+  const FileDescriptor file = open_file(folder, name, O_RDONLY);
   if (!file.is_open() && (errno == ENOENT || errno == ESTALE)) return {};
-  if (!file.is_open()) throw system_error("cannot open " + path);
-  return read_all(file, path);
+  if (!file.is_open()) throw system_error("cannot open " + name);
+  return read_all(file, name);
 }
 
 // Over NFS, a name that was missed once is not looked for again until its folder is opened.
-void look_anew(const std::string& folder) { FileDescriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); }
+void look_anew(const FileDescriptor& folder) { open_folder(folder.get(), "."); }
 
-void check_owner(const std::string& folder) {
+// Of the folder that is open, whatever its name leads to by now.
+void check_owner(const FileDescriptor& folder, const std::string& path) {
   struct stat status {};
-  if (stat(folder.c_str(), &status) != 0) throw system_error("cannot look at " + folder);
-  if (!S_ISDIR(status.st_mode)) {
-    throw Error(ErrorCode::invalid_input, folder + " is a file; name a folder, which is made if it is not there");
-  }
+  if (fstat(folder.get(), &status) != 0) throw system_error("cannot look at " + path);
   if (status.st_uid != geteuid() && status.st_uid != 0) {
-    throw Error(ErrorCode::invalid_input, folder + " belongs to another user, who could pretend to be a rank");
+    throw Error(ErrorCode::invalid_input, path + " belongs to another user, who could pretend to be a rank");
   }
   if ((status.st_mode & S_IWOTH) != 0) {
-    throw Error(ErrorCode::invalid_input, "every user may write to " + folder +
-                                              " and pretend to be a rank; name a folder in it, such as " + folder +
+    throw Error(ErrorCode::invalid_input, "every user may write to " + path +
+                                              " and pretend to be a rank; name a folder in it, such as " + path +
                                               "/my-job");
   }
+}
+
+std::vector<std::string> names_in(const FileDescriptor& folder) {
+  FileDescriptor own = open_folder(folder.get(), ".");  // with a position of its own
+  DIR* const listing = own.is_open() ? fdopendir(own.get()) : nullptr;
+  if (listing == nullptr) throw system_error("cannot list the folder of the meeting");
+  own.release();  // the listing's now
+  struct Closing {
+    DIR* listing;
+    ~Closing() { closedir(listing); }
+  } const closing{listing};
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(listing)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  return names;
+}
+
+// Checked; not open when there is none.
+FileDescriptor open_place(const std::string& path) {
+  FileDescriptor folder = open_folder(AT_FDCWD, path);
+  if (folder.is_open()) {
+    check_owner(folder, path);
+    return folder;
+  }
+  const int error = errno;
+  if (error == ENOENT || error == ESTALE) return folder;
+  struct stat status {};
+  const bool is_link = lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+  if (is_link) {
+    throw Error(ErrorCode::invalid_input,
+                path + " is a symbolic link, which others may have put there; name the folder itself");
+  }
+  if (error == ENOTDIR) {
+    throw Error(ErrorCode::invalid_input, path + " is a file; name a folder, which is made if it is not there");
+  }
+  throw system_error("cannot open " + path, error);
+}
+
+// With all in it, where links are taken away and not followed. What cannot be removed stays: leftovers do no harm.
+void remove_meeting(const FileDescriptor& folder, const std::string& name) {
+  const FileDescriptor meeting = open_folder(folder.get(), name);
+  if (!meeting.is_open()) return;
+  for (const std::string& file : names_in(meeting)) unlinkat(meeting.get(), file.c_str(), 0);
+  unlinkat(folder.get(), name.c_str(), AT_REMOVEDIR);
 }
 
 bool is_meeting_name(const std::string& name) {
@@ -143,27 +197,31 @@ bool is_meeting_name(const std::string& name) {
 }
 
 // Who hosts there, if it lives.
-std::optional<std::string> living_host(const std::string& meeting) {
-  const std::string path = meeting + "/host";
-  const FileDescriptor file = open_file(path, O_RDONLY);
+std::optional<std::string> living_host(const FileDescriptor& meeting) {
+  const FileDescriptor file = open_file(meeting, kHostFile, O_RDONLY);
   if (!file.is_open() && (errno == ENOENT || errno == ESTALE)) return {};
-  if (!file.is_open()) throw system_error("cannot open " + path);
-  if (try_lock(file, LOCK_SH, path)) return {};  // shared, so that two that look do not see each other
-  return read_all(file, path);
+  if (!file.is_open()) throw system_error("cannot open the host's file");
+  if (try_lock(file, LOCK_SH, kHostFile)) return {};  // shared, so that two that look do not see each other
+  return read_all(file, kHostFile);
 }
 
 }  // namespace
 
-FileStore::FileStore(std::string folder, std::string meeting)
-    : folder_(std::move(folder)), place_("file://" + folder_), meeting_(std::move(meeting)), owner_(getpid()) {}
+FileStore::FileStore(std::string folder, FileDescriptor opened, std::string meeting)
+    : folder_(std::move(folder)),
+      place_("file://" + folder_),
+      meeting_(std::move(meeting)),
+      owner_(getpid()),
+      folder_file_(std::move(opened)) {}
 
 std::unique_ptr<FileStore> FileStore::host(const std::string& folder, const std::string& self) {
   while (true) {
     const bool made_folder = mkdir(folder.c_str(), 0700) == 0;
     if (!made_folder && errno != EEXIST) throw system_error("cannot make the folder " + folder);
-    check_owner(folder);
+    FileDescriptor opened = open_place(folder);
+    if (!opened.is_open()) continue;  // the last host has taken it away
     std::unique_ptr<FileStore> store(
-        new FileStore(folder, folder + "/" + std::string(kMeeting) + Secret::random().key().substr(0, 16)));
+        new FileStore(folder, std::move(opened), std::string(kMeeting) + Secret::random().key().substr(0, 16)));
     store->made_folder_ = made_folder;
     if (store->move_in(self)) return store;
   }
@@ -171,8 +229,8 @@ std::unique_ptr<FileStore> FileStore::host(const std::string& folder, const std:
 
 // False when the last host has taken the folder away meanwhile.
 bool FileStore::move_in(const std::string& self) {
-  const std::string lock_path = folder_ + "/lock";
-  const FileDescriptor lock = open_file(lock_path, O_RDWR | O_CREAT);
+  const std::string lock_path = folder_ + "/" + kLock;
+  const FileDescriptor lock = open_file(folder_file_, kLock, O_RDWR | O_CREAT);
   if (!lock.is_open() && errno == ENOENT) return false;
   if (!lock.is_open()) throw system_error("cannot make " + lock_path);
   Pauses pauses(Deadline::after(std::chrono::seconds(10)));
@@ -182,23 +240,28 @@ bool FileStore::move_in(const std::string& self) {
   struct stat status {};
   if (fstat(lock.get(), &status) != 0) throw system_error("cannot look at " + lock_path);
   if (status.st_nlink == 0) return false;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
-    if (!is_meeting_name(entry.path().filename().string())) continue;
-    if (const auto other = living_host(entry.path().string())) {
+  for (const std::string& name : names_in(folder_file_)) {
+    if (!is_meeting_name(name)) continue;
+    const FileDescriptor meeting = open_folder(folder_file_.get(), name);
+    if (!meeting.is_open()) continue;
+    if (const auto other = living_host(meeting)) {
       throw Error(ErrorCode::mismatch, *other + " is meeting others here already; give every job a folder of its own",
                   place_);
     }
-    std::error_code ignored;  // leftovers do no harm
-    fs::remove_all(entry.path(), ignored);
+    remove_meeting(folder_file_, name);
   }
-  if (mkdir(meeting_.c_str(), 0700) != 0) throw system_error("cannot make the folder " + meeting_);
+  if (mkdirat(folder_file_.get(), meeting_.c_str(), 0700) != 0) {
+    throw system_error("cannot make the folder " + folder_ + "/" + meeting_);
+  }
   is_host_ = true;
-  host_file_ = make_file(path("host"));
-  write_all(host_file_, self, path("host"));
-  visitors_file_ = make_file(path("visitors"));
-  const bool is_ours = try_lock(host_file_, LOCK_EX, path("host"));
+  meeting_file_ = open_folder(folder_file_.get(), meeting_);
+  if (!meeting_file_.is_open()) throw system_error("cannot open the folder " + folder_ + "/" + meeting_);
+  host_file_ = make_file(meeting_file_, kHostFile);
+  write_all(host_file_, self, kHostFile);
+  visitors_file_ = make_file(meeting_file_, kVisitorsFile);
+  const bool is_ours = try_lock(host_file_, LOCK_EX, kHostFile);
   CHECK(is_ours) << meeting_ << " has a host before anybody knows of it";
-  write_value(folder_ + "/current", meeting_.substr(folder_.size() + 1));
+  write_value(folder_file_, kCurrent, meeting_);
   unlock(lock);
   return true;
 }
@@ -208,14 +271,14 @@ std::unique_ptr<FileStore> FileStore::visit(const std::string& folder, const Dea
   Reminder reminder(deadline);
   do {
     if (reminder.is_due()) reminder.tell("rank 0 at file://" + folder);
-    look_anew(folder);
-    const std::optional<std::string> name = read_if_there(folder + "/current");
+    FileDescriptor opened = open_place(folder);
+    if (!opened.is_open()) continue;
+    const std::optional<std::string> name = read_if_there(opened, kCurrent);
     if (!name) continue;
-    check_owner(folder);
     if (!is_meeting_name(*name)) {
       throw Error(ErrorCode::invalid_input, folder + "/current was not written by banyan; name an empty folder");
     }
-    std::unique_ptr<FileStore> store(new FileStore(folder, folder + "/" + *name));
+    std::unique_ptr<FileStore> store(new FileStore(folder, std::move(opened), *name));
     if (store->enter()) return store;
   } while (pauses.pause());
   throw Error(ErrorCode::timed_out, "rank 0 has not come to file://" + folder + " within " + deadline.text());
@@ -223,39 +286,45 @@ std::unique_ptr<FileStore> FileStore::visit(const std::string& folder, const Dea
 
 // False when the host has gone, or is about to.
 bool FileStore::enter() {
-  host_file_ = open_file(path("host"), O_RDONLY);
-  visitors_file_ = open_file(path("visitors"), O_RDWR);
+  meeting_file_ = open_folder(folder_file_.get(), meeting_);
+  if (!meeting_file_.is_open()) return false;
+  host_file_ = open_file(meeting_file_, kHostFile, O_RDONLY);
+  visitors_file_ = open_file(meeting_file_, kVisitorsFile, O_RDWR);
   if (!host_file_.is_open() || !visitors_file_.is_open()) return false;
-  if (!try_lock(visitors_file_, LOCK_SH, path("visitors"))) return false;
-  if (!try_lock(host_file_, LOCK_SH, path("host"))) return true;
+  if (!try_lock(visitors_file_, LOCK_SH, kVisitorsFile)) return false;
+  if (!try_lock(host_file_, LOCK_SH, kHostFile)) return true;
   unlock(host_file_);
   return false;
 }
 
 FileStore::~FileStore() {
   if (getpid() != owner_) return;  // locks and files are the owner's
+  try {
+    leave();
+  } catch (...) {  // what is left is leftovers, which nobody believes; the locks go with their files
+  }
+}
+
+void FileStore::leave() {
   if (!is_host_) {
     if (will_file_.is_open()) unlock(will_file_);
     if (visitors_file_.is_open()) unlock(visitors_file_);
     return;
   }
-  // What cannot be taken away is leftovers, which nobody believes.
-  std::error_code ignored;
-  fs::remove(folder_ + "/current", ignored);  // now, since the next host may move in when the lock is free
+  unlinkat(folder_file_.get(), kCurrent, 0);  // now, since the next host may move in when the lock is free
   if (host_file_.is_open()) unlock(host_file_);
-  fs::remove_all(meeting_, ignored);
+  remove_meeting(folder_file_, meeting_);
   if (!made_folder_) return;
-  fs::remove(folder_ + "/lock", ignored);
-  fs::remove(folder_, ignored);  // unless somebody put something into it
+  unlinkat(folder_file_.get(), kLock, 0);
+  rmdir(folder_.c_str());  // unless somebody put something into it
 }
 
 bool FileStore::finish(const Deadline& deadline) {
   CHECK(is_host_) << "a visitor cannot end the meeting";
   if (getpid() != owner_) return true;
-  std::error_code ignored;  // visitors look whether we are there
-  fs::remove(folder_ + "/current", ignored);
+  unlinkat(folder_file_.get(), kCurrent, 0);  // visitors look whether we are there
   Pauses pauses(deadline);
-  while (!try_lock(visitors_file_, LOCK_EX, path("visitors"))) {
+  while (!try_lock(visitors_file_, LOCK_EX, kVisitorsFile)) {
     if (!pauses.pause()) return false;
   }
   return true;
@@ -264,7 +333,7 @@ bool FileStore::finish(const Deadline& deadline) {
 Error FileStore::gone() const { return Error(ErrorCode::peer_lost, "rank 0 has gone", place_); }
 
 void FileStore::check_host() const {
-  if (is_host_ || !try_lock(host_file_, LOCK_SH, path("host"))) return;
+  if (is_host_ || !try_lock(host_file_, LOCK_SH, kHostFile)) return;
   unlock(host_file_);
   throw gone();
 }
@@ -272,32 +341,32 @@ void FileStore::check_host() const {
 void FileStore::set(const std::string& key, const std::string& value, const Deadline& /*never waits*/) {
   CHECK(!key.empty() && key.size() <= kMaxKey) << "a key of " << key.size() << " bytes";
   CHECK(value.size() <= kMaxValue) << key << " has " << value.size() << " bytes";
-  write_value(path("v." + escaped(key)), value);
+  write_value(meeting_file_, "v." + escaped(key), value);
 }
 
-void FileStore::write_value(const std::string& name, const std::string& value) {
+void FileStore::write_value(const FileDescriptor& folder, const std::string& name, const std::string& value) {
   // No other has it: a lock or a process id would not tell hosts apart.
-  std::string temporary = path("t.XXXXXX");
-  const FileDescriptor file(mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.is_open()) throw errno == ENOENT ? gone() : system_error("cannot write to " + meeting_);
+  const std::string temporary = "t." + Secret::random().key();
+  const FileDescriptor file = open_file(meeting_file_, temporary, O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.is_open()) throw errno == ENOENT ? gone() : system_error("cannot write to " + folder_ + "/" + meeting_);
   try {
     write_all(file, value, temporary);
-    if (rename(temporary.c_str(), name.c_str()) != 0) {
+    if (renameat(meeting_file_.get(), temporary.c_str(), folder.get(), name.c_str()) != 0) {
       throw errno == ENOENT ? gone() : system_error("cannot make " + name);
     }
-  } catch (const Error&) {
-    unlink(temporary.c_str());
+  } catch (...) {
+    unlinkat(meeting_file_.get(), temporary.c_str(), 0);
     throw;
   }
 }
 
 std::optional<std::string> FileStore::read_value(const std::string& key) {
   CHECK(!key.empty() && key.size() <= kMaxKey) << "a key of " << key.size() << " bytes";
-  return read_if_there(path("v." + escaped(key)));
+  return read_if_there(meeting_file_, "v." + escaped(key));
 }
 
 std::optional<std::string> FileStore::try_get(const std::string& key, const Deadline& /*never waits*/) {
-  look_anew(meeting_);
+  look_anew(meeting_file_);
   std::optional<std::string> value = read_value(key);
   if (!value) check_host();
   return value;
@@ -307,7 +376,7 @@ std::string FileStore::get(const std::string& key, const Deadline& deadline) {
   Pauses pauses(deadline);
   auto checked = Deadline::Clock::now();
   while (true) {
-    look_anew(meeting_);
+    look_anew(meeting_file_);
     if (std::optional<std::string> value = read_value(key)) return *std::move(value);
     if (Deadline::Clock::now() - checked > kHostCheck) {
       is_host_ ? carry_out_wills(deadline) : check_host();
@@ -318,26 +387,25 @@ std::string FileStore::get(const std::string& key, const Deadline& deadline) {
 }
 
 void FileStore::leave_will(const LastWill& will, const Deadline& /*never waits*/) {
-  const std::string name = path(std::string(kWill) + Secret::random().key().substr(0, 16));
+  const std::string name = std::string(kWill) + Secret::random().key().substr(0, 16);
   const std::string hidden = name + ".new";  // until it is locked
-  will_file_ = make_file(hidden);
+  will_file_ = make_file(meeting_file_, hidden);
   write_all(will_file_, WireWriter().text(will.counter).text(will.key).text(will.value).take(), hidden);
   const bool is_ours = try_lock(will_file_, LOCK_EX, hidden);
   CHECK(is_ours) << hidden << " is known to nobody else";
-  if (rename(hidden.c_str(), name.c_str()) != 0) throw errno == ENOENT ? gone() : system_error("cannot make " + name);
+  if (renameat(meeting_file_.get(), hidden.c_str(), meeting_file_.get(), name.c_str()) == 0) return;
+  throw errno == ENOENT ? gone() : system_error("cannot make " + name);
 }
 
 // Whose lock is free has ended, or given up.
 void FileStore::carry_out_wills(const Deadline& deadline) {
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(meeting_, ignored)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : names_in(meeting_file_)) {
     if (!name.starts_with(kWill) || name.ends_with(".new")) continue;
-    const FileDescriptor file = open_file(entry.path().string(), O_RDWR);
-    if (!file.is_open() || !try_lock(file, LOCK_EX, entry.path().string())) continue;
-    unlink(entry.path().c_str());
+    const FileDescriptor file = open_file(meeting_file_, name, O_RDWR);
+    if (!file.is_open() || !try_lock(file, LOCK_EX, name)) continue;
+    unlinkat(meeting_file_.get(), name.c_str(), 0);
     try {
-      const std::string text = read_all(file, entry.path().string());
+      const std::string text = read_all(file, name);
       WireReader reader(text);
       const std::string counter = reader.text(), key = reader.text(), value = reader.text();
       if (add(counter, 1, deadline) == 1) set(key, value, deadline);
@@ -349,17 +417,17 @@ void FileStore::carry_out_wills(const Deadline& deadline) {
 }
 
 int64_t FileStore::add(const std::string& key, int64_t delta, const Deadline& deadline) {
-  const std::string lock_path = path("l." + escaped(key));
-  const FileDescriptor lock = open_file(lock_path, O_RDWR | O_CREAT);
-  if (!lock.is_open()) throw errno == ENOENT ? gone() : system_error("cannot make " + lock_path);
+  const std::string name = "l." + escaped(key);
+  const FileDescriptor lock = open_file(meeting_file_, name, O_RDWR | O_CREAT);
+  if (!lock.is_open()) throw errno == ENOENT ? gone() : system_error("cannot make " + name);
   Pauses pauses(deadline);
-  while (!try_lock(lock, LOCK_EX, lock_path)) {
+  while (!try_lock(lock, LOCK_EX, name)) {
     if (!pauses.pause()) throw Error(ErrorCode::timed_out, "no answer within " + deadline.text(), place_);
   }
   int64_t count = 0;
   try {
     const std::string text = add_to_counter(read_value(key), delta);
-    write_value(path("v." + escaped(key)), text);
+    write_value(meeting_file_, "v." + escaped(key), text);
     std::from_chars(text.data(), text.data() + text.size(), count);
   } catch (const Error& error) {
     unlock(lock);

@@ -15,7 +15,8 @@
 //
 // The file system must have locks: local ones, NFS, Lustre (mounted with -o flock) have. Secrets are not asked for: who
 // may write to the folder belongs to the job. It must therefore belong to this user, or root, and not be writable to
-// all.
+// all. It is opened once, without following a link of its name, and everything in it is reached from there, so that
+// nobody can put another folder in its place (or that of a link) after it was checked.
 #pragma once
 
 #include <sys/types.h>
@@ -59,20 +60,22 @@ class FileStore : public Store {
   bool finish(const Deadline& deadline);
 
  private:
-  FileStore(std::string folder, std::string meeting);
+  FileStore(std::string folder, FileDescriptor opened, std::string meeting);
+  void leave();
   bool enter();
   bool move_in(const std::string& self);
   std::optional<std::string> read_value(const std::string& key);
-  void write_value(const std::string& name, const std::string& value);
+  // A file of this name in `folder`, whole or not at all.
+  void write_value(const FileDescriptor& folder, const std::string& name, const std::string& value);
   void check_host() const;
   void carry_out_wills(const Deadline& deadline);
-  std::string path(const std::string& name) const { return meeting_ + "/" + name; }
   Error gone() const;
 
   std::string folder_, place_;
-  std::string meeting_;  // the subfolder
+  std::string meeting_;  // the name of the subfolder
   bool is_host_ = false, made_folder_ = false;
   pid_t owner_;
+  FileDescriptor folder_file_, meeting_file_;  // the folders themselves
   FileDescriptor host_file_, visitors_file_, will_file_;
 };
 

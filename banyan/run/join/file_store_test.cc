@@ -162,6 +162,52 @@ TEST_F(FileStoreTest, RefusesFoldersThatOthersMayWriteTo) {
               HasSubstr("every user may write to"));
 }
 
+// Somebody has put a link to a folder of ours at the place of a meeting. Nothing happens to what it leads to.
+TEST_F(FileStoreTest, FollowsNoLinks) {
+  const std::string victim = parent_ + "/precious";
+  fs::create_directory(victim);
+  std::ofstream(victim + "/current") << "mine";
+  fs::create_directory_symlink(victim, folder_);
+  EXPECT_THAT(testing::thrown_by([&] { FileStore::host(folder_, "rank 0"); }).what(),
+              HasSubstr(folder_ + " is a symbolic link, which others may have put there"));
+  EXPECT_THAT(testing::thrown_by([&] { FileStore::visit(folder_, kSoon); }).what(), HasSubstr("is a symbolic link"));
+  const auto entries = [&] { return std::distance(fs::directory_iterator(victim), fs::directory_iterator()); };
+  EXPECT_EQ(entries(), 1);
+  std::string text;
+  std::getline(std::ifstream(victim + "/current"), text);
+  EXPECT_EQ(text, "mine");
+
+  // Nor within a folder of our own: what the host writes and takes away is the link.
+  fs::remove(folder_);
+  fs::create_directory(folder_);
+  fs::create_symlink(victim + "/current", folder_ + "/current");
+  fs::create_directory_symlink(victim, folder_ + "/meeting-0123456789abcdef");
+  FileStore::host(folder_, "rank 0")->set("k", "v", kSoon);
+  EXPECT_EQ(entries(), 1);
+  std::getline(std::ifstream(victim + "/current"), text);
+  EXPECT_EQ(text, "mine");
+}
+
+// Its name may lead elsewhere by then.
+TEST_F(FileStoreTest, StaysInTheFolderThatItHasOpened) {
+  const auto host = FileStore::host(folder_, "rank 0");
+  const auto visitor = FileStore::visit(folder_, kSoon);
+  fs::rename(folder_, parent_ + "/moved");
+  fs::create_directory(folder_);
+  host->set("k", "v", kSoon);
+  EXPECT_EQ(visitor->get("k", kSoon), "v");
+  EXPECT_EQ(visitor->add("n", 3, kSoon), 3);
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(FileStoreTest, RefusesAFolderOfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  fs::create_directory(folder_);
+  ASSERT_EQ(chown(folder_.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(testing::thrown_by([&] { FileStore::host(folder_, "rank 0"); }).what(),
+              HasSubstr("belongs to another user"));
+}
+
 TEST_F(FileStoreTest, RefusesWhatIsNoFolder) {
   std::ofstream(folder_) << "x";
   EXPECT_THAT(testing::thrown_by([&] { FileStore::host(folder_, "rank 0"); }).what(),

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <openssl/rand.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -10,44 +9,41 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/join/peer_owner.h"
+#include "banyan/run/seal/password_exchange.h"
+#include "banyan/run/seal/primitives.h"
+#include "banyan/run/seal/seal.h"
 
 namespace banyan::run {
 namespace {
 
 // What goes over the wire, in this order:
 //
-//   caller  "banyan/1   \n", nonce       the version is readable by every version of the other side
-//   callee  "banyan/1   \n", nonce       only after a hello that could be one of ours: scanners hear nothing
-//   caller  kYes, proof                  HMAC("banyan caller", both hellos with their nonces)
-//   callee  kYes, proof                  or kNoSecret, kNotHere instead, then it hangs up
-//   caller  kYes, sizes, purpose, payload        or kNoSecret, then it hangs up
+//   caller  "banyan/2   \n", nonce, share         the version is readable by every version of the other side
+//   callee  "banyan/2   \n", nonce                only after a hello that could be one of ours: scanners hear nothing
+//   callee  kYes, share, proof                    or kNotHere or kOtherUser instead, then it hangs up
+//   caller  kYes, proof, size, sealed greeting    or kNoSecret, kNotHere, kOtherUser, then it hangs up
 //
-// A proof that is sent back to who made it is worth nothing, since it names the role.
+// A greeting is the size of its purpose in one byte, the purpose, and the payload.
 constexpr std::string_view kName = "banyan/";
-constexpr unsigned kVersion = 1;
-constexpr size_t kVersionSize = 12, kNonceSize = 16, kProofSize = 32;
-constexpr size_t kGreetingHead = 3;  // size of the purpose, size of the payload in two bytes
-constexpr char kYes = 'y', kNoSecret = 's', kNotHere = 'm';
+constexpr size_t kVersionSize = 12, kNonceSize = 16;
+constexpr size_t kShareSize = PasswordExchange::kShareSize, kProofSize = PasswordExchange::kProofSize;
+constexpr size_t kSizeBytes = 2, kLongestPurpose = 255;
+constexpr size_t kLongestGreeting = 1 + kLongestPurpose + Greeting::kMaxPayload;
+constexpr char kYes = 'y', kNoSecret = 's', kNotHere = 'm', kOtherUser = 'u';
 
 constexpr const char* kMend = " (set BANYAN_SECRET or BANYAN_SECRET_FILE to the same on all hosts)";
 
 std::string hello_version() {
-  std::string text = std::string(kName) + std::to_string(kVersion);
+  std::string text = std::string(kName) + std::to_string(Handshake::kVersion);
   text.resize(kVersionSize - 1, ' ');
   return text + '\n';
-}
-
-std::string fresh_nonce() {
-  std::string nonce(kNonceSize, '\0');
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), static_cast<int>(nonce.size())) != 1) {
-    throw Error(ErrorCode::io, "the system gives no random numbers");
-  }
-  return nonce;
 }
 
 // Whether more bytes could still make a hello of it; whole ones are read by version_of.
@@ -96,25 +92,26 @@ struct Address {
 
 class Handshake::Impl {
  public:
-  Impl(FileDescriptor socket, Secret secret, std::optional<Greeting> greeting)
+  Impl(FileDescriptor socket, const Secret& secret, std::optional<Greeting> greeting)
       : is_caller_(greeting.has_value()),
         socket_(std::move(socket)),
-        secret_(std::move(secret)),
-        own_hello_(hello_version() + fresh_nonce()) {
+        has_secret_(!secret.is_empty()),
+        exchange_(is_caller_, secret.password()),
+        own_hello_(hello_version() + random_bytes(kNonceSize)) {
     if (greeting) {
-      CHECK(greeting->purpose.size() <= 255 && greeting->payload.size() <= Greeting::kMaxPayload)
+      CHECK(greeting->purpose.size() <= kLongestPurpose && greeting->payload.size() <= Greeting::kMaxPayload)
           << greeting->purpose << " has a payload of " << greeting->payload.size() << " bytes";
       greeting_ = *std::move(greeting);
-      out_ = own_hello_;
+      out_ = own_hello_ + exchange_.share();
     }
     expect(kVersionSize, &Impl::read_version);
   }
 
   State advance();
   int fd() const { return socket_.get(); }
-  FileDescriptor take_socket() {
+  Admitted take() {
     CHECK(state_ == State::done);
-    return std::move(socket_);
+    return {.socket = std::move(socket_), .keys = std::move(keys_)};
   }
   const Greeting& greeting() const {
     CHECK(state_ == State::done);
@@ -144,26 +141,34 @@ class Handshake::Impl {
   }
   std::string peer() const;
   bool peer_is_here() const;
-  std::string message_of(bool by_caller) const {
-    const std::string& caller = is_caller_ ? own_hello_ : peer_hello_;
-    const std::string& callee = is_caller_ ? peer_hello_ : own_hello_;
-    return (by_caller ? "banyan caller" : "banyan callee") + caller + callee;
+  void refuse_for_our_user() {
+    refuse(peer() + " has no secret, and therefore trusts no process of another user" + kMend);
   }
-  void prove() { out_ += kYes + secret_.sign(message_of(is_caller_)); }
+  void refuse_garbage() { refuse(peer() + " sent something else than a greeting of banyan"); }
+  std::string context() const { return is_caller_ ? own_hello_ + peer_hello_ : peer_hello_ + own_hello_; }
+  // Without a secret: false when the peer is declined, as it is of another user.
+  bool is_owner_trusted();
+  std::string key_for(const char* use) const {
+    return hkdf_sha256(exchange_.key(), sha256(context()), std::string("banyan ") + use, kSessionKeySize);
+  }
+  void make_keys();
 
   void read_version();
   void read_nonce();
+  void read_share_of_caller();
   void read_answer();
-  void read_proof();
+  void read_share_and_proof();
   void read_greeting_answer();
-  void read_greeting_head();
+  void read_proof();
   void read_greeting();
 
   bool is_caller_;
   FileDescriptor socket_;
-  Secret secret_;
+  bool has_secret_;
+  PasswordExchange exchange_;
   std::string own_hello_, peer_hello_;
   Greeting greeting_;
+  SessionKeys keys_;
   std::string out_;  // not sent yet
   std::string in_;   // of what the next step wants
   size_t wanted_ = 0;
@@ -244,7 +249,7 @@ bool Handshake::Impl::receive_some() {
   if (count > 0) {
     in_.append(buffer, static_cast<size_t>(count));
     if (step_ == &Impl::read_version && !may_become_hello(in_)) {
-      refuse(peer() + " sent something else than a greeting of banyan");
+      refuse_garbage();
       return false;
     }
     return true;
@@ -264,7 +269,7 @@ bool Handshake::Impl::receive_some() {
 
 void Handshake::Impl::read_version() {
   const std::optional<unsigned> version = version_of(in_);
-  if (!version) return refuse(peer() + " sent something else than a greeting of banyan");
+  if (!version) return refuse_garbage();
   if (*version != kVersion) {
     if (!is_caller_) {  // so that it can say so, too
       out_ = own_hello_;
@@ -280,68 +285,105 @@ void Handshake::Impl::read_version() {
 void Handshake::Impl::read_nonce() {
   peer_hello_ += in_;
   if (!is_caller_) out_ = own_hello_;
-  if (secret_.is_empty() && !peer_is_here()) {
+  if (!has_secret_ && !peer_is_here()) {
     return decline(kNotHere, peer() + " is another machine, and without a secret only this one is trusted" + kMend);
   }
-  if (is_caller_) prove();
-  expect(1, &Impl::read_answer);
+  if (is_caller_) return expect(1, &Impl::read_answer);
+  expect(kShareSize, &Impl::read_share_of_caller);
+}
+
+void Handshake::Impl::read_share_of_caller() {
+  if (!exchange_.take(in_, context())) return refuse_garbage();
+  if (!is_owner_trusted()) return;  // now, while an honest caller waits for the answer and cannot have gone
+  out_ += kYes + exchange_.share() + exchange_.own_proof();
+  expect(1, &Impl::read_greeting_answer);
 }
 
 void Handshake::Impl::read_answer() {
   const char answer = in_[0];
-  if (answer == kYes) return expect(kProofSize, &Impl::read_proof);
-  if (answer == kNoSecret) {
-    return refuse(peer() +
-                  (secret_.is_empty() ? " wants a secret, and this process has none"
-                                      : " has another secret than this process, or none") +
-                  kMend);
-  }
+  if (answer == kYes) return expect(kShareSize + kProofSize, &Impl::read_share_and_proof);
   if (answer == kNotHere) {
     return refuse(peer() + " has no secret, and therefore trusts no other machine" + kMend);
   }
-  refuse(peer() + " sent something else than a greeting of banyan");
+  if (answer == kOtherUser) return refuse_for_our_user();
+  refuse_garbage();
 }
 
-void Handshake::Impl::read_proof() {
-  if (!secret_.is_signature(message_of(!is_caller_), in_)) {
-    return decline(kNoSecret,
-                   peer() +
-                       (secret_.is_empty() ? " has a secret, and this process has none" : " does not know the secret") +
-                       kMend);
+void Handshake::Impl::read_share_and_proof() {
+  const std::string_view said = in_;
+  if (!exchange_.take(said.substr(0, kShareSize), context())) return refuse_garbage();
+  if (!exchange_.is_proof_of_peer(said.substr(kShareSize))) {
+    return decline(kNoSecret, peer() +
+                                  (has_secret_ ? " has another secret than this process, or none"
+                                               : " wants a secret, and this process has none") +
+                                  kMend);
   }
-  if (!is_caller_) {
-    prove();
-    return expect(1, &Impl::read_greeting_answer);
-  }
-  const size_t size = greeting_.payload.size();
-  out_ += kYes;
-  out_ += static_cast<char>(greeting_.purpose.size());
-  out_ += static_cast<char>(size & 0xff);
-  out_ += static_cast<char>(size >> 8);
-  out_ += greeting_.purpose + greeting_.payload;
+  if (!is_owner_trusted()) return;
+  make_keys();
+  const std::string text = static_cast<char>(greeting_.purpose.size()) + greeting_.purpose + greeting_.payload;
+  std::string sealed(text.size() + kSealSize, '\0');
+  Sealer(key_for("greeting"), Sealing::encrypted)
+      .seal({}, {}, std::as_bytes(std::span(text)), reinterpret_cast<std::byte*>(sealed.data()));
+  out_ += kYes + exchange_.own_proof();
+  out_ += static_cast<char>(sealed.size() & 0xff);
+  out_ += static_cast<char>(sealed.size() >> 8);
+  out_ += sealed;
 }
 
 void Handshake::Impl::read_greeting_answer() {
-  if (in_[0] == kYes) return expect(kGreetingHead, &Impl::read_greeting_head);
-  refuse(peer() + " hung up, as this process did not prove that it knows the secret" + kMend);
+  switch (in_[0]) {
+    case kYes:
+      return expect(kProofSize + kSizeBytes, &Impl::read_proof);
+    case kNoSecret:
+      return refuse(peer() + (has_secret_ ? " does not know the secret" : " has a secret, and this process has none") +
+                    kMend);
+    case kNotHere:
+      return refuse(peer() + " has no secret, and therefore trusts no other machine" + kMend);
+    case kOtherUser:
+      return refuse_for_our_user();
+    default:
+      return refuse_garbage();
+  }
 }
 
-void Handshake::Impl::read_greeting_head() {
-  const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(in_[i])); };
-  const size_t purpose = byte(0), payload = byte(1) | byte(2) << 8;
-  if (payload > Greeting::kMaxPayload) {
-    return refuse(peer() + " announced a payload of " + std::to_string(payload) + " bytes; at most " +
-                  std::to_string(Greeting::kMaxPayload) + " are taken");
+void Handshake::Impl::read_proof() {
+  const std::string_view said = in_;
+  if (!exchange_.is_proof_of_peer(said.substr(0, kProofSize))) {
+    return refuse(peer() + " does not know the secret" + kMend);
   }
-  greeting_.purpose.resize(purpose);
-  greeting_.payload.resize(payload);
-  expect(purpose + payload, &Impl::read_greeting);
+  const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(said[kProofSize + i])); };
+  const size_t size = byte(0) | byte(1) << 8;
+  if (size < 1 + kSealSize || size > kLongestGreeting + kSealSize) {
+    return refuse(peer() + " announced a greeting of " + std::to_string(size) + " bytes; at most " +
+                  std::to_string(kLongestGreeting + kSealSize) + " are taken");
+  }
+  expect(size, &Impl::read_greeting);
 }
 
 void Handshake::Impl::read_greeting() {
-  const size_t purpose = greeting_.purpose.size();
-  greeting_.purpose = in_.substr(0, purpose);
-  greeting_.payload = in_.substr(purpose);
+  std::string text(in_.size() - kSealSize, '\0');
+  const bool is_right = Opener(key_for("greeting"), Sealing::encrypted)
+                            .open({}, std::as_bytes(std::span(in_)), reinterpret_cast<std::byte*>(text.data()));
+  const size_t purpose = static_cast<unsigned char>(text[0]);
+  if (!is_right || 1 + purpose > text.size() || text.size() - 1 - purpose > Greeting::kMaxPayload) {
+    return refuse(peer() + " sent a greeting that was changed on its way");
+  }
+  greeting_.purpose = text.substr(1, purpose);
+  greeting_.payload = text.substr(1 + purpose);
+  make_keys();
+}
+
+bool Handshake::Impl::is_owner_trusted() {
+  if (has_secret_) return true;
+  const std::optional<std::string> why = stranger_at(socket_.get());
+  if (!why) return true;
+  decline(kOtherUser, peer() + " " + *why + kMend);
+  return false;
+}
+
+void Handshake::Impl::make_keys() {
+  keys_ = {.sending = key_for("from caller"), .receiving = key_for("from callee")};
+  if (!is_caller_) std::swap(keys_.sending, keys_.receiving);
 }
 
 Handshake::Handshake(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -359,7 +401,7 @@ Handshake Handshake::callee(FileDescriptor socket, const Secret& secret) {
 Handshake::State Handshake::advance() { return impl_->advance(); }
 int Handshake::fd() const { return impl_->fd(); }
 const Greeting& Handshake::greeting() const { return impl_->greeting(); }
-FileDescriptor Handshake::take_socket() { return impl_->take_socket(); }
+Admitted Handshake::take() { return impl_->take(); }
 const std::string& Handshake::refusal() const { return impl_->refusal(); }
 bool Handshake::is_final() const { return impl_->is_final(); }
 

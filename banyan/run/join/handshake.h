@@ -1,12 +1,19 @@
-// Handshake: two processes make sure that they belong together before either believes a byte of the other.
+// Handshake: two processes make sure that they belong together before either believes a byte of the other, and agree on
+// keys for what follows.
 //
-// After "banyan/<protocol version>" and a fresh nonce from each side, each proves by HMAC-SHA256 over both nonces and
-// its role that it knows the shared secret, the caller first; then the caller says what it wants (Greeting). Without a
-// secret the proof is made with an empty key, and only callers on the same machine are served. A peer of another
-// version, garbage, silence or a wrong proof is refused, with a line that says which; the other side is told where that
-// is safe.
+// After "banyan/<protocol version>" and a fresh nonce from each side come the shares of a password-authenticated key
+// exchange by the secret (seal/password_exchange.h, which says why no simpler thing will do), and the proofs of both
+// that they know it, the callee's first; both cover all that was said before. Then the caller says what it wants
+// (Greeting: purpose, rank, world), sealed by a key of this exchange. So who stands between two honest processes, or
+// squats on a port, or calls, learns nothing to guess the secret by, and cannot turn one conversation into another: not
+// for another purpose or rank, not again later, not in an older version.
 //
-// A state machine over a non-blocking socket: whoever owns it polls the socket and calls advance(). One thread.
+// Without a secret both sides ask the kernel whose process the other one is (peer_owner.h): it must be of this machine,
+// and of this user or root. A peer of another version, garbage, silence or a wrong proof is refused, with a line that
+// says which; the other side is told where that is safe.
+//
+// A state machine over a non-blocking socket: whoever owns it polls the socket and calls advance(). One thread. Throws
+// Error{io} when memory or random numbers are short.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +21,7 @@
 #include <string>
 
 #include "banyan/run/join/secret.h"
+#include "banyan/run/seal/session_keys.h"
 #include "banyan/run/system/file_descriptor.h"
 
 namespace banyan::run {
@@ -24,8 +32,15 @@ struct Greeting {
   static constexpr size_t kMaxPayload = 16 * 1024;
 };
 
+// A connection whose two ends have shaken hands.
+struct Admitted {
+  FileDescriptor socket;  // nothing of what follows the handshake was read
+  SessionKeys keys;
+};
+
 class Handshake {
  public:
+  static constexpr unsigned kVersion = 2;
   enum class State : uint8_t { wants_read, wants_write, done, refused };
 
   // The socket is connected (or connecting), and non-blocking.
@@ -41,8 +56,8 @@ class Handshake {
 
   // Once done.
   const Greeting& greeting() const;
-  FileDescriptor take_socket();
-  // Once refused: "127.0.0.1:5123 speaks banyan/2, this is banyan/1", "... does not know the secret (set BANYAN_SECRET
+  Admitted take();
+  // Once refused: "127.0.0.1:5123 speaks banyan/3, this is banyan/2", "... does not know the secret (set BANYAN_SECRET
   // or BANYAN_SECRET_FILE to the same on all hosts)", "... sent something else than a greeting of banyan".
   const std::string& refusal() const;
   // Once refused: the peer has another version, another secret, or is none of ours, and will be so when asked again.

@@ -1,17 +1,16 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/base/json_line.h"
+#include "banyan/base/json_reader.h"
 #include "banyan/base/rank_list.h"
 #include "banyan/run/join/reminder.h"
 #include "banyan/run/join/rendezvous.h"
 
 namespace banyan::run {
 namespace {
-
-using Json = nlohmann::json;
 
 // How long the others are given to say what they have decided, after the deadline.
 constexpr std::chrono::milliseconds kGrace{2000};
@@ -40,6 +39,7 @@ class Meeting {
       return cards_of(await_verdict());
     } catch (const Error& error) {
       if (error.code() != ErrorCode::timed_out || is_verdict_) throw;
+      if (deadline_.is_stopped()) refuse(Error(ErrorCode::aborted, who(own_) + " gave up joining, as it was told to"));
       return decide_late();
     }
   }
@@ -58,13 +58,15 @@ class Meeting {
   std::string await_verdict();
   void remind(Reminder& reminder);
   std::vector<EndpointRecord> decide_late();
-  Json roster();
-  static Json failure(const Error& error) {
-    return {{"error", {{"code", static_cast<int>(error.code())}, {"message", error.message()}}}};
+  std::string roster();
+  static std::string failure(const Error& error) {
+    JsonLine what;
+    what.add("code", static_cast<int>(error.code())).add("message", error.message());
+    return JsonLine().add("error", std::move(what)).take();
   }
-  void close(const Json& verdict) {
+  void close(const std::string& verdict) {
     if (store_.add(key("closed"), 1, late()) != 1) return;  // another one has decided already
-    store_.set(key("verdict"), verdict.dump(-1, ' ', false, Json::error_handler_t::replace), late());
+    store_.set(key("verdict"), verdict, late());
   }
   [[noreturn]] void refuse(const Error& error) {
     close(failure(error));
@@ -72,7 +74,7 @@ class Meeting {
     is_verdict_ = true;
     throw error;
   }
-  Deadline late() const { return deadline_.later(kGrace); }
+  Deadline late() const { return deadline_.is_stopped() ? Deadline::after(kGrace) : deadline_.later(kGrace); }
   std::vector<EndpointRecord> cards_of(const std::string& verdict);
 
   Store& store_;
@@ -86,10 +88,7 @@ class Meeting {
 void Meeting::leave_will() {
   const Error gone(ErrorCode::peer_lost,
                    who(own_) + " has ended, or given up, before all had come to " + store_.place());
-  store_.leave_will({.counter = key("closed"),
-                     .key = key("verdict"),
-                     .value = failure(gone).dump(-1, ' ', false, Json::error_handler_t::replace),
-                     .process = own_.member},
+  store_.leave_will({.counter = key("closed"), .key = key("verdict"), .value = failure(gone), .process = own_.member},
                     deadline_);
 }
 
@@ -98,7 +97,7 @@ std::string Meeting::await(const std::string& name) {
   constexpr std::chrono::milliseconds kLookAfter{250};
   while (true) {
     try {
-      return store_.get(key(name), Deadline::after(std::min(deadline_.left(), kLookAfter)));
+      return store_.get(key(name), deadline_.within(kLookAfter));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::timed_out || deadline_.has_passed()) throw;
     }
@@ -107,19 +106,21 @@ std::string Meeting::await(const std::string& name) {
 }
 
 void Meeting::compare_terms() {
-  const Json own = {{"size", size_}, {"version", EndpointRecord::kVersion}, {"who", who(own_)}};
+  const std::string own =
+      JsonLine().add("size", size_).add("version", EndpointRecord::kVersion).add("who", who(own_)).take();
   const int64_t here = add("here");
-  if (here == 1) store_.set(key("terms"), own.dump(-1, ' ', false, Json::error_handler_t::replace), deadline_);
+  if (here == 1) store_.set(key("terms"), own, deadline_);
   const std::string terms = await("terms");
   uint32_t size = 0, version = 0;
   std::string first;
   try {
-    const Json object = Json::parse(terms);
-    object.at("size").get_to(size);
-    object.at("version").get_to(version);
-    object.at("who").get_to(first);
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::invalid_input, std::string("somebody wrote strange terms: ") + error.what(), store_.place());
+    const JsonDocument document(terms, {.name = "terms"});
+    const JsonNode object = document.root();
+    size = static_cast<uint32_t>(object.at("size").whole(0, UINT32_MAX));
+    version = static_cast<uint32_t>(object.at("version").whole(0, UINT32_MAX));
+    first = object.at("who").text();
+  } catch (const Error& error) {
+    throw Error(error.code(), "somebody wrote strange terms: " + error.message(), store_.place());
   }
   if (here == size) store_.set(key("all-here"), "", deadline_);
   if (version != EndpointRecord::kVersion) {
@@ -169,8 +170,8 @@ void Meeting::remind(Reminder& reminder) {
 }
 
 // What there is to say about those who are here. Absent ones make it an error.
-Json Meeting::roster() {
-  Json cards = Json::array();
+std::string Meeting::roster() {
+  std::vector<std::string> cards;
   std::vector<uint32_t> absent;
   for (uint32_t rank = 0; rank < size_; ++rank) {
     if (const auto card = store_.try_get(key("card-" + std::to_string(rank)), late())) {
@@ -179,13 +180,13 @@ Json Meeting::roster() {
       absent.push_back(rank);
     }
   }
-  if (absent.empty()) return {{"cards", std::move(cards)}};
+  if (absent.empty()) return JsonLine().add("cards", cards).take();
   return failure(Error(ErrorCode::timed_out, list_ranks(absent) + agree(absent, " have", " has") + " not come to " +
                                                  store_.place() + " within " + deadline_.text()));
 }
 
 std::vector<EndpointRecord> Meeting::decide_late() {
-  const Json verdict = roster();
+  const std::string verdict = roster();
   close(verdict);
   // Of whoever was first to decide; all read the same.
   return cards_of(store_.get(key("verdict"), late()));
@@ -194,19 +195,23 @@ std::vector<EndpointRecord> Meeting::decide_late() {
 std::vector<EndpointRecord> Meeting::cards_of(const std::string& verdict) {
   is_verdict_ = true;
   std::vector<EndpointRecord> cards;
+  std::vector<std::string> texts;
+  std::optional<Error> failure;
   try {
-    const Json object = Json::parse(verdict);
-    if (object.contains("error")) {
-      const auto code = static_cast<ErrorCode>(object.at("error").at("code").get<int>());
-      const bool is_known = code == ErrorCode::timed_out || code == ErrorCode::peer_lost;
-      throw Error(is_known ? code : ErrorCode::mismatch, object.at("error").at("message").get<std::string>());
+    const JsonDocument document(verdict, {.name = "verdict"});
+    const JsonNode object = document.root();
+    if (const std::optional<JsonNode> failed = object.find("error")) {
+      const auto code = static_cast<ErrorCode>(failed->at("code").integer(0, INT32_MAX));
+      const bool is_known = code == ErrorCode::timed_out || code == ErrorCode::peer_lost || code == ErrorCode::aborted;
+      failure = Error(is_known ? code : ErrorCode::mismatch, failed->at("message").text());
+    } else {
+      for (const JsonNode card : object.at("cards").items()) texts.push_back(card.text());
     }
-    for (const Json& card : object.at("cards"))
-      cards.push_back(EndpointRecord::decode(card.get_ref<const std::string&>()));
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::invalid_input, std::string("somebody wrote a strange verdict: ") + error.what(),
-                store_.place());
+  } catch (const Error& error) {
+    throw Error(error.code(), "somebody wrote a strange verdict: " + error.message(), store_.place());
   }
+  if (failure) throw Error(*failure);
+  for (const std::string& text : texts) cards.push_back(EndpointRecord::decode(text));
   for (uint32_t rank = 0; rank < cards.size(); ++rank) {
     if (cards[rank].rank != rank || cards.size() != size_) {
       throw Error(ErrorCode::invalid_input, "somebody wrote a strange verdict", store_.place());

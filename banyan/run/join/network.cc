@@ -35,6 +35,8 @@ std::string text_of(const sockaddr* address) {
   return text.data();
 }
 
+bool is_v6(const std::string& address) { return address.find(':') != std::string::npos; }
+
 void add_once(std::vector<std::string>& list, const std::string& text) {
   if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
 }
@@ -86,6 +88,23 @@ std::vector<std::string> addresses_of(const std::string& host) {
   return addresses;
 }
 
+std::vector<std::string> addresses_of_interface(const std::string& name) {
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) throw system_error("cannot list the network interfaces");
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(first, freeifaddrs);
+  std::vector<std::string> v4, v6;
+  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || name != entry->ifa_name) continue;
+    const std::string address = text_of(entry->ifa_addr);
+    if (!address.starts_with("fe80:")) add_once(is_v6(address) ? v6 : v4, address);
+  }
+  return v4.empty() ? v6 : v4;
+}
+
+std::string any_address_like(const std::vector<std::string>& addresses) {
+  return std::any_of(addresses.begin(), addresses.end(), is_v6) ? "::" : "0.0.0.0";
+}
+
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 bool is_own_address(const std::string& address) {
@@ -120,8 +139,7 @@ std::string host_name() {
 }
 
 std::string tcp_url(const std::string& host, uint16_t port) {
-  const bool is_v6 = host.find(':') != std::string::npos;
-  return "tcp://" + (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  return "tcp://" + (is_v6(host) ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 }  // namespace banyan::run

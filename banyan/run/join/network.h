@@ -13,7 +13,13 @@ namespace banyan::run {
 // Throws Error{not_found}.
 std::vector<std::string> addresses_of(const std::string& host);
 
+// Of an interface of this machine that is called so, but for those that are valid on one link only; the IPv4 ones if it
+// has any. Empty when there is none.
+std::vector<std::string> addresses_of_interface(const std::string& name);
+
 bool is_loopback(const std::string& address);
+// "::" when one of them is of IPv6, else "0.0.0.0": for all addresses of this machine.
+std::string any_address_like(const std::vector<std::string>& addresses);
 // Of this machine: the loopback, or one of its interfaces (in this network namespace).
 bool is_own_address(const std::string& address);
 

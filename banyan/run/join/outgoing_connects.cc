@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -66,17 +67,14 @@ void OutgoingConnects::try_next(uint64_t number) {
   if (call.next == call.target.addresses.size()) {
     if (call.failure.empty()) call.failure = "it has told no address";
     finish(number, {.socket = {},
+                    .keys = {},
                     .failure = call.failure,
                     .nobody_listens = call.next > 0 && call.refused == call.target.addresses.size(),
                     .somebody_listens = call.was_taken});
     return;
   }
   const std::string& address = call.target.addresses[call.next++];
-  call.timer = reactor_.after(time_each_, [this, number] {
-    Attempt& late = attempts_.at(number);
-    late.was_taken = late.was_taken || late.handshake != nullptr;
-    attempt_failed(number, "it does not answer");
-  });
+  give_time(number, std::min(time_each_, kConnectTime));
   try {
     const SocketAddress parsed = SocketAddress::parse(address, call.target.port);
     call.connecting = make_tcp_socket(parsed.family());
@@ -90,6 +88,14 @@ void OutgoingConnects::try_next(uint64_t number) {
   } catch (const Error& error) {  // too many descriptors, or no address
     attempt_failed(number, error.what());
   }
+}
+
+void OutgoingConnects::give_time(uint64_t number, std::chrono::milliseconds time) {
+  attempts_.at(number).timer = reactor_.after(time, [this, number] {
+    Attempt& late = attempts_.at(number);
+    late.was_taken = late.was_taken || late.handshake != nullptr;
+    attempt_failed(number, "it does not answer");
+  });
 }
 
 void OutgoingConnects::connected(uint64_t number) {
@@ -107,6 +113,8 @@ void OutgoingConnects::connected(uint64_t number) {
   try {
     send_at_once(call.connecting);
     reactor_.forget(fd);
+    reactor_.cancel(call.timer);
+    give_time(number, time_each_);
     call.handshake = std::make_unique<Handshake>(Handshake::caller(std::move(call.connecting), secret_, call.greeting));
     reactor_.watch(fd, EPOLLIN, [this, number](uint32_t) { advance(number); });
     advance(number);
@@ -128,11 +136,16 @@ void OutgoingConnects::advance(uint64_t number) {
     case Handshake::State::refused:
       give_up_address(number, handshake.refusal());  // which names the address
       return;
-    case Handshake::State::done:
+    case Handshake::State::done: {
       reactor_.forget(handshake.fd());
-      finish(number,
-             {.socket = handshake.take_socket(), .failure = {}, .nobody_listens = false, .somebody_listens = false});
+      Admitted made = handshake.take();
+      finish(number, {.socket = std::move(made.socket),
+                      .keys = std::move(made.keys),
+                      .failure = {},
+                      .nobody_listens = false,
+                      .somebody_listens = false});
       return;
+    }
   }
 }
 

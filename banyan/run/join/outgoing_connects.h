@@ -25,7 +25,8 @@ struct ConnectTarget {
 class OutgoingConnects {
  public:
   struct Outcome {
-    FileDescriptor socket;        // connected, greeted, not watched; closed when the call has failed
+    FileDescriptor socket;  // connected, greeted, not watched; closed when the call has failed
+    SessionKeys keys = {};
     std::string failure;          // then why
     bool nobody_listens = false;  // every address answered that the port is closed
     // A host has taken the call, and nothing came from the process until the time was over.
@@ -33,7 +34,10 @@ class OutgoingConnects {
   };
   using Done = std::function<void(Outcome)>;
 
-  // Each address is given `time_each` to connect and to shake hands.
+  // A host that is there takes a call within milliseconds, and where packets are lost a new call is sooner than the
+  // kernel's third try.
+  static constexpr std::chrono::milliseconds kConnectTime{1500};
+  // Each address is given `time_each` to shake hands, and not more than kConnectTime to connect.
   OutgoingConnects(Reactor& reactor, Secret secret, std::chrono::milliseconds time_each)
       : reactor_(reactor), secret_(std::move(secret)), time_each_(time_each) {}
   ~OutgoingConnects();
@@ -59,6 +63,7 @@ class OutgoingConnects {
     Reactor::Timer timer;
   };
   void try_next(uint64_t number);
+  void give_time(uint64_t number, std::chrono::milliseconds time);
   void connected(uint64_t number);
   void advance(uint64_t number);
   void attempt_failed(uint64_t number, const std::string& why);  // of the address that is tried

@@ -22,7 +22,7 @@ class Reminder {
   // Not beyond the deadline.
   Deadline until_next() const {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next() - Deadline::Clock::now());
-    return Deadline::after(std::clamp(left, std::chrono::milliseconds(0), deadline_.left()));
+    return deadline_.within(std::max(left, std::chrono::milliseconds(0)));
   }
   // A warning in the log: "still waiting for rank 0 at tcp://node0:29501, 10 s of 300 s".
   void tell(const std::string& whom);

@@ -15,6 +15,7 @@
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/tcp_store.h"
+#include "banyan/run/record/log.h"
 
 namespace banyan::run {
 namespace {
@@ -33,7 +34,7 @@ Listener listen_everywhere(uint16_t port) {
 // A port may be taken for a moment: by the last host that is about to go, or by a connection of a stranger to which the
 // kernel gave that number. An empty address stands for all.
 Listener listen_patiently(const std::string& address, uint16_t port, const Deadline& deadline) {
-  const Deadline patience = Deadline::after(std::min(deadline.left(), kPortPatience));
+  const Deadline patience = deadline.within(kPortPatience);
   while (true) {
     try {
       return address.empty() ? listen_everywhere(port) : Listener::on(address, port);
@@ -58,7 +59,8 @@ Place parse_tcp(std::string url) {
   if (const size_t mark = url.find('#'); mark != std::string::npos) {
     place.secret = Secret(url.substr(mark + 1));
     url.erase(mark);
-    if (place.secret->key().size() < 8) throw Error(ErrorCode::invalid_input, "the id " + url + "#... is cut short");
+    if (place.secret->key().size() < Secret::kShortest)
+      throw Error(ErrorCode::invalid_input, "the id " + url + "#... is cut short");
   }
   place.url = url;
   const std::string_view rest = std::string_view(url).substr(std::string_view("tcp://").size());
@@ -97,7 +99,10 @@ std::vector<std::string> given_addresses() {
     const size_t end = rest.find(',');
     const std::string name(rest.substr(0, end));
     try {
-      for (const std::string& address : addresses_of(name)) addresses.push_back(address);
+      const std::vector<std::string> of_interface = addresses_of_interface(name);
+      for (const std::string& address : of_interface.empty() ? addresses_of(name) : of_interface) {
+        addresses.push_back(address);
+      }
     } catch (const Error& error) {
       throw error.within("BANYAN_ADDRESS");
     }
@@ -128,6 +133,14 @@ Rendezvous::Rendezvous(const Place& place, const Secret& secret, const Options& 
 }
 
 Rendezvous::~Rendezvous() {
+  try {
+    leave();
+  } catch (...) {  // visitors notice that the place is gone
+    BANYAN_LOG(warning) << "the meeting ended without a good-bye: " << current_error().what();
+  }
+}
+
+void Rendezvous::leave() {
   const Deadline deadline = last_.left() > kFarewell ? last_ : Deadline::after(kFarewell);
   if (server_ != nullptr) {
     store_.reset();             // one of the visitors
@@ -161,9 +174,10 @@ void Rendezvous::open_tcp(const Options& options, const Deadline& deadline) {
   }
   if (hosts) {
     try {
-      const bool here_only = secret_.is_empty() || is_local();
-      if (!secret_.is_empty()) host.name = here_only ? addresses_of(place_.host).front() : "127.0.0.1";
-      Listener listener = listen_patiently(here_only ? host.name : "", place_.port, deadline);
+      // An address of this host that was named is listened on, and no other. A name may be another address elsewhere.
+      const bool is_named = is_local() || is_own_address(place_.host);
+      if (!secret_.is_empty()) host.name = is_named ? addresses_of(place_.host).front() : "127.0.0.1";
+      Listener listener = listen_patiently(secret_.is_empty() || is_named ? host.name : "", place_.port, deadline);
       server_ = std::make_unique<StoreServer>(std::move(listener), secret_, StoreServer::Options{.job = options.job});
     } catch (const Error& error) {
       throw error.within(place_.url);
@@ -203,9 +217,8 @@ std::vector<std::string> Rendezvous::own_addresses() const {
 
 std::string Rendezvous::listening_address() const {
   const std::vector<std::string> addresses = own_addresses();
-  if (addresses.size() == 1) return addresses.front();
-  const auto is_v6 = [](const std::string& address) { return address.find(':') != std::string::npos; };
-  return std::any_of(addresses.begin(), addresses.end(), is_v6) ? "::" : "0.0.0.0";
+  const bool is_named = given_addresses().size() == 1 || is_loopback(addresses.front());
+  return addresses.size() == 1 && is_named ? addresses.front() : any_address_like(addresses);
 }
 
 std::vector<EndpointRecord> Rendezvous::meet(const EndpointRecord& own, uint32_t size, const Deadline& deadline) {
@@ -216,7 +229,7 @@ std::vector<EndpointRecord> Rendezvous::meet(const EndpointRecord& own, uint32_t
   } catch (const Error& error) {
     if (is_host() && (error.code() == ErrorCode::mismatch || error.code() == ErrorCode::peer_lost)) {
       const auto patience = error.code() == ErrorCode::mismatch ? kLatecomers : kLatecomersOfDead;
-      await_latecomers(*store_, Deadline::after(std::min(deadline.left(), patience)));
+      await_latecomers(*store_, deadline.within(patience));
     }
     const Acceptor::Refusals refusals = server_ == nullptr ? Acceptor::Refusals{} : server_->refusals();
     if (refusals.last.empty()) throw;
@@ -241,7 +254,8 @@ std::vector<EndpointRecord> Rendezvous::meet(const EndpointRecord& own, uint32_t
 UniqueId make_unique_id() {
   const std::vector<std::string> given = given_addresses();
   const std::string address = given.empty() ? outward_addresses().front() : given.front();
-  Listener listener = is_loopback(address) ? Listener::on(address) : listen_everywhere(0);
+  const bool is_named = is_loopback(address) || given.size() == 1;
+  Listener listener = is_named ? Listener::on(address) : listen_everywhere(0);
   const Secret secret = Secret::random();
   UniqueId id;
   id.text = tcp_url(address, listener.port()) + "#" + secret.key();

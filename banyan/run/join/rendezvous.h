@@ -40,14 +40,16 @@ struct Place {
   static Place parse(const std::string& text);
 };
 
-// Those in BANYAN_ADDRESS: where others are to reach this process. None when it is not set. Throws Error{not_found}.
+// Those in BANYAN_ADDRESS, which has addresses, names of hosts or of interfaces: where others are to reach this
+// process. None when it is not set. Throws Error{not_found}.
 std::vector<std::string> given_addresses();
 
 // Tells all of `size` processes about each other. Keys begin with `prefix`, so that there may be several meetings in
 // one store. All throw the same Error when it fails: timed_out, "ranks 3, 5, 6, 7 have not come to tcp://node0:29501
 // within 30 s"; mismatch, naming both, when two processes have the same rank or see another number of ranks, or when a
-// card has another version; peer_lost, "rank 2 (process 4711 on node7) has ended, ...", within a second after one has
-// that was here (not through the store of torchrun, which cannot tell). By rank. Of size 1 to 2^24.
+// card has another version; aborted, "rank 2 (...) gave up joining", when the deadline of one was stopped; peer_lost,
+// "rank 2 (process 4711 on node7) has ended, ...", within a second after one has that was here (not through the store
+// of torchrun, which cannot tell). By rank. Of size 1 to 2^24.
 std::vector<EndpointRecord> meet(Store& store, const EndpointRecord& own, uint32_t size, const Deadline& deadline,
                                  const std::string& prefix = "");
 
@@ -81,7 +83,7 @@ class Rendezvous {
   // is set; the loopback, without a secret or when they meet on the loopback; else all by which this machine is
   // reached, with that which leads to the place in front.
   std::vector<std::string> own_addresses() const;
-  // Where to listen for that: the loopback, the one address, or all ("0.0.0.0", "::").
+  // Where to listen for that: the loopback, the one address that BANYAN_ADDRESS names, or all ("0.0.0.0", "::").
   std::string listening_address() const;
 
   // See above. The host of a meeting that failed early waits up to two seconds (half a second when a process has ended)
@@ -90,6 +92,7 @@ class Rendezvous {
   std::vector<EndpointRecord> meet(const EndpointRecord& own, uint32_t size, const Deadline& deadline);
 
  private:
+  void leave();
   bool is_local() const;
   bool is_host() const;
   void open_tcp(const Options& options, const Deadline& deadline);

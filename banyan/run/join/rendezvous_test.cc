@@ -25,7 +25,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-const Secret kSecret("the banyan grows down");
+const Secret kSecret("00112233445566778899aabbccddeeff");  // as a machine draws them: not stretched in each process
 
 // tcp: and file: places that nobody else has.
 class RendezvousTest : public ::testing::TestWithParam<const char*> {
@@ -276,6 +276,8 @@ TEST(Rendezvous, ListensWhereTheUserSays) {
   EXPECT_EQ(here.listening_address(), "0.0.0.0");
   setenv("BANYAN_ADDRESS", "127.0.0.9", 1);
   EXPECT_EQ(here.listening_address(), "127.0.0.9");
+  setenv("BANYAN_ADDRESS", "lo", 1);  // the interface
+  EXPECT_EQ(here.listening_address(), "127.0.0.1");
   setenv("BANYAN_ADDRESS", "no.such.host.invalid", 1);
   EXPECT_THROW(here.own_addresses(), Error);
   unsetenv("BANYAN_ADDRESS");

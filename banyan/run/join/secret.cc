@@ -1,30 +1,27 @@
 #include "banyan/run/join/secret.h"
 
 #include <fcntl.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <cctype>
 #include <cstdlib>
+#include <mutex>
+#include <set>
+#include <utility>
 
-#include "banyan/base/check.h"
 #include "banyan/base/error.h"
+#include "banyan/run/seal/primitives.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
 namespace {
 
-// The library would otherwise clear away its things at exit(), while the threads of communicators that nobody has
-// destroyed still use them.
-[[maybe_unused]] const bool is_kept_at_exit = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
-
-constexpr size_t kShortest = 8, kLongest = 64 * 1024;
-constexpr size_t kSignatureSize = 32;
+constexpr size_t kLongest = 64 * 1024;
+constexpr uint64_t kStretching = uint64_t{1} << 15;  // scrypt's N: 32 MiB
 
 // The permissions are those of the very file that is read, not of one that had the name before.
 std::string read_key(const std::string& path) {
@@ -50,16 +47,73 @@ std::string read_key(const std::string& path) {
 }
 
 Secret checked(std::string key, const std::string& source) {
-  if (key.size() < kShortest) {
-    throw Error(ErrorCode::invalid_input,
-                "the secret has " + std::to_string(key.size()) + " bytes; it needs at least " +
-                    std::to_string(kShortest) + ", better 32 that nobody can guess (openssl rand -hex 16)",
-                source);
+  const std::set<char> different(key.begin(), key.end());
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::invalid_input, why + ", which others can guess; make one: openssl rand -hex 16", source);
+  };
+  if (key.size() < Secret::kShortest) {
+    refuse("the secret has " + std::to_string(key.size()) + " characters of the " + std::to_string(Secret::kShortest) +
+           " that it needs");
+  }
+  if (different.size() < Secret::kFewest) {
+    refuse("the secret is made of " + std::to_string(different.size()) + " different characters, and needs " +
+           std::to_string(Secret::kFewest));
   }
   return Secret(std::move(key));
 }
 
+bool is_drawn_by_a_machine(std::string_view key) {
+  constexpr size_t kDigits = 32;
+  for (const char c : key) {
+    if (std::isxdigit(static_cast<unsigned char>(c)) == 0) return false;
+  }
+  return key.size() >= kDigits;
+}
+
+// Those that this process has stretched, of which there are few. Without a lock, which a fork might copy while it is
+// held: the worst that happens is that two threads stretch the same.
+struct Stretched {
+  std::string key, stretched;
+  const Stretched* next = nullptr;
+};
+std::atomic<const Stretched*> stretched_before = nullptr;
+
+std::string stretched(const std::string& key) {
+  if (key.empty() || is_drawn_by_a_machine(key)) return sha256(key);
+  for (const Stretched* known = stretched_before; known != nullptr; known = known->next) {
+    if (known->key == key) return known->stretched;
+  }
+  auto made = std::make_unique<Stretched>();
+  made->key = key;
+  made->stretched = scrypt(key, "banyan secret", kStretching, 32);
+  made->next = stretched_before;
+  while (!stretched_before.compare_exchange_weak(made->next, made.get())) {
+  }
+  return made.release()->stretched;  // kept for the life of the process
+}
+
 }  // namespace
+
+struct Secret::Derived {
+  std::once_flag once;
+  std::string key;
+  std::shared_ptr<const Password> password;
+};
+
+Secret::Secret() {
+  static const auto of_none = std::make_shared<Derived>();
+  derived_ = of_none;
+}
+
+Secret::Secret(std::string key) : key_(std::move(key)), derived_(std::make_shared<Derived>()) {}
+
+const Secret::Derived& Secret::derived() const {
+  std::call_once(derived_->once, [&] {
+    derived_->key = stretched(key_);
+    derived_->password = Password::from_key(hkdf_sha256(derived_->key, {}, "banyan password", 48));
+  });
+  return *derived_;
+}
 
 Secret Secret::from_environment() {
   const char* key = std::getenv("BANYAN_SECRET");
@@ -77,31 +131,16 @@ Secret Secret::from_environment() {
 }
 
 Secret Secret::random() {
-  std::array<unsigned char, 16> bits;
-  // It fails when the kernel gives no randomness; nothing that is secret can be made then.
-  if (RAND_bytes(bits.data(), static_cast<int>(bits.size())) != 1) {
-    throw Error(ErrorCode::io, "the system gives no random numbers");
-  }
   std::string key;
-  for (const unsigned char byte : bits) {
-    for (const int digit : {byte >> 4, byte & 15}) key += "0123456789abcdef"[digit];
+  for (const char byte : random_bytes(16)) {
+    const auto bits = static_cast<unsigned char>(byte);
+    for (const int digit : {bits >> 4, bits & 15}) key += "0123456789abcdef"[digit];
   }
   return Secret(std::move(key));
 }
 
-std::string Secret::sign(std::string_view message) const {
-  std::string signature(kSignatureSize, '\0');
-  unsigned int size = 0;
-  const unsigned char* made = HMAC(EVP_sha256(), key_.data(), static_cast<int>(key_.size()),
-                                   reinterpret_cast<const unsigned char*>(message.data()), message.size(),
-                                   reinterpret_cast<unsigned char*>(signature.data()), &size);
-  CHECK(made != nullptr && size == kSignatureSize) << "HMAC-SHA256 gave " << size << " bytes";
-  return signature;
-}
+std::string Secret::sign(std::string_view message) const { return hmac_sha256(derived().key, message); }
 
-bool Secret::is_signature(std::string_view message, std::string_view signature) const {
-  const std::string right = sign(message);
-  return signature.size() == right.size() && CRYPTO_memcmp(right.data(), signature.data(), right.size()) == 0;
-}
+const std::shared_ptr<const Password>& Secret::password() const { return derived().password; }
 
 }  // namespace banyan::run

@@ -1,6 +1,5 @@
 #include "banyan/run/join/store_server.h"
 
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,7 +16,10 @@
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/store_table.h"
 #include "banyan/run/join/wire.h"
+#include "banyan/run/record/log.h"
+#include "banyan/run/seal/seal.h"
 #include "banyan/run/system/process_watch.h"
+#include "banyan/run/system/thread.h"
 
 namespace banyan::run {
 namespace {
@@ -27,6 +29,7 @@ constexpr uint64_t kSelf = UINT64_MAX;
 // How long a process is waited for that has hung up, or whose connection has broken; and a process of this host, which
 // lives as the kernel says.
 constexpr std::chrono::milliseconds kAbsence{600}, kAbsenceOfLiving{5000}, kLookAfter{20};
+constexpr size_t kPiece = size_t{128} << 10;  // of a reply, sealed at once
 
 }  // namespace
 
@@ -44,10 +47,16 @@ class StoreServer::Impl {
 
  private:
   struct Visitor {
+    Visitor(FileDescriptor at, const SessionKeys& keys)
+        : socket(std::move(at)), opener(keys.receiving), sealer(keys.sending) {}
+
     FileDescriptor socket;
+    StreamOpener opener;
+    StreamSealer sealer;
     FrameReader requests;
     StoreTable::Reply reply;  // being sent
-    size_t sent = 0;
+    size_t sealed = 0;        // of its bytes
+    std::string out;          // those, not sent yet
     bool is_sending = false;
     uint32_t watched_for = EPOLLIN;
     bool is_leaving = false;  // it is hung up on when all is sent
@@ -65,8 +74,9 @@ class StoreServer::Impl {
     std::optional<Timers::Timer> look;
   };
 
-  std::optional<std::string> admit(const Greeting& greeting, FileDescriptor& socket);
+  std::optional<std::string> admit(const Greeting& greeting, Admitted& connection);
   void serve(uint64_t number, uint32_t events);
+  void serve(uint64_t number, Visitor& visitor, uint32_t events);
   // False when the visitor is gone.
   bool receive(uint64_t number, Visitor& visitor);
   bool send_reply(Visitor& visitor);
@@ -108,12 +118,10 @@ StoreServer::Impl::Impl(Listener listener, Secret secret, Options options)
              [this](uint64_t client, StoreTable::Reply answer) { reply(client, std::move(answer)); }),
       acceptor_(std::make_unique<Acceptor>(
           reactor_, std::move(listener), std::move(secret), options_.acceptor,
-          [this](const Greeting& greeting, FileDescriptor& socket) { return admit(greeting, socket); })) {
-  sigset_t all, before;  // signals are for the threads of the application
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { reactor_.run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+          [this](const Greeting& greeting, Admitted& connection) { return admit(greeting, connection); })) {
+  thread_ = start_thread("banyan-store", [this] {
+    reactor_.run([](const Error& error) { BANYAN_LOG(warning) << "the meeting point: " << error.what(); });
+  });
 }
 
 StoreServer::Impl::~Impl() {
@@ -144,12 +152,11 @@ Acceptor::Refusals StoreServer::Impl::refusals() const {
   return acceptor_ == nullptr ? refusals_ : acceptor_->refusals();
 }
 
-std::optional<std::string> StoreServer::Impl::admit(const Greeting& greeting, FileDescriptor& socket) {
+std::optional<std::string> StoreServer::Impl::admit(const Greeting& greeting, Admitted& connection) {
   if (greeting.purpose != "store") return "a caller wants '" + greeting.purpose + "', and this is a store";
   const uint64_t number = next_visitor_++;
-  const int fd = socket.get();
-  Visitor& visitor = visitors_[number];
-  visitor.socket = std::move(socket);
+  const int fd = connection.socket.get();
+  Visitor& visitor = visitors_.try_emplace(number, std::move(connection.socket), connection.keys).first->second;
   const bool is_ours = greeting.payload == options_.job;
   visitor.is_leaving = !is_ours;
   // Its number is that of no request.
@@ -165,7 +172,15 @@ std::optional<std::string> StoreServer::Impl::admit(const Greeting& greeting, Fi
 void StoreServer::Impl::serve(uint64_t number, uint32_t events) {
   const auto found = visitors_.find(number);
   if (found == visitors_.end()) return;
-  Visitor& visitor = found->second;
+  try {
+    serve(number, found->second, events);
+  } catch (...) {  // it is served no more, and says so itself
+    drop(number);
+    throw;
+  }
+}
+
+void StoreServer::Impl::serve(uint64_t number, Visitor& visitor, uint32_t events) {
   if ((events & EPOLLOUT) != 0 && visitor.is_sending && !send_reply(visitor)) return drop(number);
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !visitor.is_sending && !receive(number, visitor)) {
     return drop(number);
@@ -179,7 +194,14 @@ bool StoreServer::Impl::receive(uint64_t number, Visitor& visitor) {
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (count < 0) visitor.why_gone = std::strerror(errno);
   if (count <= 0) return false;
-  visitor.requests.append({buffer.data(), static_cast<size_t>(count)});
+  std::string opened;
+  try {
+    visitor.opener.open({buffer.data(), static_cast<size_t>(count)}, opened);
+  } catch (const Error& error) {  // somebody stands between, or memory is short
+    visitor.why_gone = error.what();
+    return false;
+  }
+  visitor.requests.append(opened);
   table_.forget(number);  // it says something new, or has begun to
   return true;
 }
@@ -215,7 +237,7 @@ void StoreServer::Impl::reply(uint64_t number, StoreTable::Reply reply) {
     guest->second.reply = reply;
   }
   visitor.reply = std::move(reply);
-  visitor.sent = 0;
+  visitor.sealed = 0;
   visitor.is_sending = true;
   if (!send_reply(visitor)) {
     // Not here: a table may be answering many.
@@ -236,17 +258,22 @@ bool StoreServer::Impl::send_reply(Visitor& visitor) {
   static const std::string kNothing;
   const std::string& head = visitor.reply.head;
   const std::string& value = visitor.reply.value == nullptr ? kNothing : *visitor.reply.value;
-  while (visitor.sent < head.size() + value.size()) {
-    const bool in_head = visitor.sent < head.size();
-    const std::string_view rest = in_head ? std::string_view(head).substr(visitor.sent)
-                                          : std::string_view(value).substr(visitor.sent - head.size());
-    const int more = in_head && !value.empty() ? MSG_MORE : 0;
-    const ssize_t sent = send(visitor.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL | more);
+  while (visitor.sealed < head.size() + value.size() || !visitor.out.empty()) {
+    // Piece by piece: a large value is sent to many at once, and each has keys of its own.
+    while (visitor.out.size() < kPiece && visitor.sealed < head.size() + value.size()) {
+      const bool in_head = visitor.sealed < head.size();
+      const std::string_view rest = in_head ? std::string_view(head).substr(visitor.sealed)
+                                            : std::string_view(value).substr(visitor.sealed - head.size());
+      const std::string_view piece = rest.substr(0, kPiece);
+      visitor.sealer.seal(piece, visitor.out);
+      visitor.sealed += piece.size();
+    }
+    const ssize_t sent = send(visitor.socket.get(), visitor.out.data(), visitor.out.size(), MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
       return errno == EAGAIN;
     }
-    visitor.sent += static_cast<size_t>(sent);
+    visitor.out.erase(0, static_cast<size_t>(sent));
   }
   visitor.reply = {};
   visitor.is_sending = false;

@@ -1,7 +1,8 @@
 // StoreServer: hosts the store of a job, in a thread of the process of rank 0.
 //
 // It answers on a port that others may know or guess: callers prove themselves (handshake.h, purpose "store") before a
-// byte of theirs is believed, and those that send garbage or nothing are hung up on. It sleeps when nobody asks.
+// byte of theirs is believed, and those that send garbage or nothing are hung up on. All that follows is encrypted by
+// keys of the handshake (seal/seal.h). It sleeps when nobody asks.
 #pragma once
 
 #include <cstdint>

@@ -29,10 +29,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAttempt{3000};
 constexpr milliseconds kFirstPause{1}, kLongestPause{50};
 
-Deadline earlier(const Deadline& deadline, milliseconds at_most) {
-  return Deadline::after(std::min(deadline.left(), at_most));
-}
-
 // False when it is too late.
 bool wait_for(int fd, short events, const Deadline& deadline) {
   while (true) {
@@ -104,7 +100,7 @@ std::optional<std::string> TcpStore::try_to_connect(const Deadline& deadline) {
 }
 
 std::optional<std::string> TcpStore::try_address(const SocketAddress& address, const Deadline& deadline) {
-  const Deadline soon = earlier(deadline, kAttempt);
+  const Deadline soon = deadline.within(kAttempt);
   FileDescriptor socket = make_tcp_socket(address.family());
   send_at_once(socket);
   if (const auto failure = connect_to(socket, address, soon)) return failure;
@@ -118,7 +114,10 @@ std::optional<std::string> TcpStore::try_address(const SocketAddress& address, c
     if (handshake.is_final()) throw Error(ErrorCode::mismatch, handshake.refusal(), host_.place);
     return handshake.refusal();
   }
-  socket_ = handshake.take_socket();
+  Admitted made = handshake.take();
+  socket_ = std::move(made.socket);
+  sealer_.emplace(made.keys.sending);
+  opener_.emplace(made.keys.receiving);
   replies_ = {};
   std::string why = "it hosts another job";
   try {
@@ -201,7 +200,7 @@ bool TcpStore::introduce(bool again, const Deadline& deadline) {
                                     .text(name_)
                                     .number(static_cast<uint8_t>(again))
                                     .take();
-    return converse(kNumber, request, earlier(deadline, kAttempt)).outcome == StoreOutcome::done;
+    return converse(kNumber, request, deadline.within(kAttempt)).outcome == StoreOutcome::done;
   } catch (const Error& error) {
     if (again || error.code() == ErrorCode::mismatch) throw;
     return false;
@@ -209,7 +208,7 @@ bool TcpStore::introduce(bool again, const Deadline& deadline) {
 }
 
 void TcpStore::call_again(const Error& why, const Deadline& deadline) {
-  const Deadline patience = earlier(deadline, kCallsAgain);
+  const Deadline patience = deadline.within(kCallsAgain);
   std::string trouble;
   for (milliseconds pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
     try {
@@ -231,8 +230,10 @@ void TcpStore::call_again(const Error& why, const Deadline& deadline) {
   }
 }
 
-void TcpStore::send_all(std::string_view bytes, const Deadline& deadline) {
-  while (!bytes.empty()) {
+void TcpStore::send_all(std::string_view request, const Deadline& deadline) {
+  std::string sealed;
+  sealer_->seal(request, sealed);
+  for (std::string_view bytes = sealed; !bytes.empty();) {
     const ssize_t sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<size_t>(sent));
@@ -253,7 +254,13 @@ TcpStore::Reply TcpStore::receive(const Deadline& deadline) {
     std::array<char, 64 * 1024> buffer;
     const ssize_t count = recv(socket_.get(), buffer.data(), buffer.size(), 0);
     if (count > 0) {
-      replies_.append({buffer.data(), static_cast<size_t>(count)});
+      std::string opened;
+      try {
+        opener_->open({buffer.data(), static_cast<size_t>(count)}, opened);
+      } catch (const Error& error) {
+        throw error.within(host_.place);
+      }
+      replies_.append(opened);
     } else if (count == 0) {
       throw Error(ErrorCode::peer_lost, "rank 0 hung up", host_.place);
     } else if (errno == EAGAIN) {

@@ -16,6 +16,7 @@
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/store.h"
 #include "banyan/run/join/store_table.h"
+#include "banyan/run/seal/seal.h"
 #include "banyan/run/system/file_descriptor.h"
 
 namespace banyan::run {
@@ -60,13 +61,15 @@ class TcpStore : public Store {
   // What follows the key is the verb's. Throws what the host answers in vain.
   Reply ask(StoreVerb verb, const std::string& key, std::string_view rest, const Deadline& deadline);
   Reply converse(uint32_t number, std::string_view request, const Deadline& deadline);
-  void send_all(std::string_view bytes, const Deadline& deadline);
+  void send_all(std::string_view request, const Deadline& deadline);
   Reply receive(const Deadline& deadline);
 
   const Host host_;
   const Secret secret_;
   const std::string job_, name_;  // the latter is used once in the world
   FileDescriptor socket_;
+  std::optional<StreamSealer> sealer_;
+  std::optional<StreamOpener> opener_;
   FrameReader replies_;
   uint32_t last_number_ = 0;
 };

@@ -18,6 +18,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/free_port.h"
+#include "banyan/run/join/handshake.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/store_server.h"
@@ -31,7 +32,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
 const Deadline kSoon = Deadline::after(std::chrono::minutes(2));
-const Secret kSecret("the banyan grows down");
+const Secret kSecret("00112233445566778899aabbccddeeff");  // as a machine draws them: not stretched in each process
 
 class StoreServerTest : public ::testing::Test {
  protected:
@@ -159,18 +160,29 @@ TEST_F(StoreServerTest, OutlivesScannersAndNonsense) {
   EXPECT_GE(server_->refusals().count, 20u);
 }
 
-// A member of the job whose requests are nonsense loses its connection; the others do not notice.
+// A member of the job whose requests are nonsense loses its connection, and so does who stands between a member and the
+// store and says something himself; the others do not notice.
 TEST_F(StoreServerTest, HangsUpOnMembersThatSendNonsense) {
   start();
-  FileDescriptor socket = call();
-  Handshake handshake = Handshake::caller(std::move(socket), kSecret, {.purpose = "store", .payload = "j"});
-  while (handshake.advance() != Handshake::State::done) ASSERT_NE(handshake.advance(), Handshake::State::refused);
-  const FileDescriptor member = handshake.take_socket();
-  std::string welcome(FrameReader::kHead + 5, '\0');
-  EXPECT_EQ(recv(member.get(), welcome.data(), welcome.size(), MSG_WAITALL), static_cast<ssize_t>(welcome.size()));
-  const std::string nonsense = frame_head(3) + "abc";
-  EXPECT_EQ(send(member.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 7);
-  EXPECT_TRUE(is_hung_up(member));
+  for (const bool is_sealed : {true, false}) {
+    Handshake handshake = Handshake::caller(call(), kSecret, {.purpose = "store", .payload = "j"});
+    while (handshake.advance() != Handshake::State::done) ASSERT_NE(handshake.advance(), Handshake::State::refused);
+    const Admitted member = handshake.take();
+    std::string welcome(4 + FrameReader::kHead + 5 + kSealSize, '\0'), opened;
+    EXPECT_EQ(recv(member.socket.get(), welcome.data(), welcome.size(), MSG_WAITALL),
+              static_cast<ssize_t>(welcome.size()));
+    StreamOpener(member.keys.receiving).open(welcome, opened);
+    EXPECT_EQ(opened, frame_head(5) + std::string(5, '\0'));
+    std::string nonsense;
+    if (is_sealed) {
+      StreamSealer(member.keys.sending).seal(frame_head(3) + "abc", nonsense);
+    } else {
+      nonsense = frame_head(3) + "abc" + std::string(kSealSize, 'x');
+    }
+    EXPECT_EQ(send(member.socket.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(nonsense.size()));
+    EXPECT_TRUE(is_hung_up(member.socket));
+  }
   EXPECT_EQ(visit()->add("n", 1, kSoon), 1);
 }
 

@@ -1,5 +1,6 @@
 #include "banyan/run/record/dump.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,12 +13,12 @@
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
 #include "banyan/run/record/recorder.h"
+#include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
@@ -60,25 +61,50 @@ void make_private_folder(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) throw system_error("cannot make it").within(folder);
 }
 
-// The folder of temporary files is everybody's: somebody else may have put this name there first.
-void check_is_ours(const std::string& folder) {
+std::string default_folder() {
+  const char* temporary = std::getenv("TMPDIR");
+  const std::string parent = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
+  return parent + "/banyan-recorder-" + std::to_string(geteuid());
+}
+
+// The folder of temporary files is everybody's: somebody else may have put the name of ours there first, or a link. It
+// is checked when it is open, since its name may lead elsewhere later. A folder that the user has named is his
+// business.
+FileDescriptor open_folder(const std::string& folder) {
+  const bool is_named = folder != default_folder();
+  FileDescriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (is_named ? 0 : O_NOFOLLOW)));
+  if (!opened.is_open() && (is_named || errno != ENOTDIR)) throw system_error("cannot open it").within(folder);
+  if (is_named) return opened;
   struct stat info {};
-  if (lstat(folder.c_str(), &info) != 0) throw system_error("cannot look at it").within(folder);
-  if (S_ISDIR(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 022) == 0) return;
+  if (opened.is_open() && fstat(opened.get(), &info) != 0) throw system_error("cannot look at it").within(folder);
+  if (opened.is_open() && info.st_uid == geteuid() && (info.st_mode & 022) == 0) return opened;
   throw Error(ErrorCode::invalid_usage,
               "is no folder of this user that others cannot write to; remove it, or set BANYAN_RECORDER_DIR", folder);
 }
 
+bool write_all(const FileDescriptor& file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(file.get(), text.data(), text.size());
+    if (written < 0 && errno != EINTR) return false;
+    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
 // Whole or not at all, but without waiting for the disk: the failed operation returns only afterwards, and its caller
-// may be expected by the other ranks.
-void replace_file(const std::string& path, const std::string& contents) {
-  const std::string temporary = path + ".tmp." + std::to_string(getpid());
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file << contents;
-  file.close();
-  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return;
-  Error error = system_error("cannot write it").within(path);
-  unlink(temporary.c_str());
+// may be expected by the other ranks. A link that has one of the names already is replaced, and not followed.
+void replace_file(const std::string& directory, const std::string& name, const std::string& contents) {
+  const FileDescriptor folder = open_folder(directory);
+  const std::string temporary = name + ".tmp." + std::to_string(getpid());
+  unlinkat(folder.get(), temporary.c_str(), 0);  // of a process that had the same number
+  constexpr int kFresh = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const FileDescriptor file(openat(folder.get(), temporary.c_str(), kFresh, 0666));
+  if (file.is_open() && write_all(file, contents) &&
+      renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) == 0) {
+    return;
+  }
+  Error error = system_error("cannot write it").within(directory + "/" + name);
+  if (file.is_open()) unlinkat(folder.get(), temporary.c_str(), 0);
   throw error;
 }
 
@@ -133,11 +159,9 @@ std::string recorder_directory() {
     make_private_folder(given);
     return given;
   }
-  const char* temporary = std::getenv("TMPDIR");
-  const std::string parent = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
-  const std::string folder = parent + "/banyan-recorder-" + std::to_string(geteuid());
+  const std::string folder = default_folder();
   make_private_folder(folder);
-  check_is_ours(folder);
+  open_folder(folder);
   return folder;
 }
 
@@ -148,7 +172,7 @@ std::string dump_file_name(const RankDump& dump) {
 
 std::string write_dump(const RankDump& dump, const std::string& directory) {
   const std::string path = directory + "/" + dump_file_name(dump);
-  replace_file(path, dump_to_json(dump));
+  replace_file(directory, dump_file_name(dump), dump_to_json(dump));
   forget_the_oldest(path);
   return path;
 }

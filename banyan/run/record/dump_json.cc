@@ -1,16 +1,17 @@
 // A dump as JSON, and back.
 #include <array>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/base/json_line.h"
 #include "banyan/base/json_reader.h"
 #include "banyan/run/record/dump.h"
 
 namespace banyan::run {
 namespace {
-using OrderedJson = nlohmann::ordered_json;
 
 constexpr JsonForm kForm{.name = "flight record", .format = "flight-recorder/1", .depth = 16};  // the format needs 3
 constexpr size_t kMaxText = 4096;       // bytes of a name or a message that is read
@@ -24,21 +25,18 @@ std::string as_hex(uint64_t value) {
   return text.data();
 }
 
-OrderedJson operation_json(const OperationRecord& record) {
-  OrderedJson json = {{"ticket", record.ticket}, {"sequence", record.sequence}, {"kind", to_string(record.kind)}};
-  if (has_elements(record.kind)) {
-    json["type"] = to_string(record.type);
-    json["count"] = record.count;
-  }
-  if (reduces(record.kind)) json["op"] = to_string(record.op);
-  if (record.counts_hash != 0) json["counts_hash"] = as_hex(record.counts_hash);
-  if (record.other != kNoRank) json[is_message(record.kind) ? "peer" : "root"] = record.other;
-  json["state"] = to_string(record.state);
-  json["step"] = record.step;
-  if (record.waits_for != kNoRank) json["waits_for"] = record.waits_for;
-  json["begin_ns"] = record.begin;
-  if (record.end != 0) json["end_ns"] = record.end;
-  return json;
+std::string operation_json(const OperationRecord& record) {
+  JsonLine json;
+  json.add("ticket", record.ticket).add("sequence", record.sequence).add("kind", to_string(record.kind));
+  if (has_elements(record.kind)) json.add("type", to_string(record.type)).add("count", record.count);
+  if (reduces(record.kind)) json.add("op", to_string(record.op));
+  if (record.counts_hash != 0) json.add("counts_hash", as_hex(record.counts_hash));
+  if (record.other != kNoRank) json.add(is_message(record.kind) ? "peer" : "root", record.other);
+  json.add("state", to_string(record.state)).add("step", record.step);
+  if (record.waits_for != kNoRank) json.add("waits_for", record.waits_for);
+  json.add("begin_ns", record.begin);
+  if (record.end != 0) json.add("end_ns", record.end);
+  return json.take();
 }
 
 std::string text_of(JsonNode node) {
@@ -149,29 +147,43 @@ RankDump read_document(JsonNode root) {
 }  // namespace
 
 std::string dump_to_json(const RankDump& dump) {
-  const auto line = [](const OrderedJson& json) {
-    return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  const auto cut = [](const std::string& text) { return std::string_view(text).substr(0, kCutText); };
+  std::string text = "{\"banyan\": \"" + std::string(kForm.format) + "\"";
+  const auto field = [&](const char* name, const std::string& value) {
+    text += std::string(",\n\"") + name + "\": " + value;
   };
-  const auto cut = [](const std::string& text) { return text.substr(0, kCutText); };
-  std::string text = "{\"banyan\": \"" + std::string(kForm.format) + "\",\n";
-  text += "\"communicator\": " +
-          line({{"name", cut(dump.communicator)}, {"id", cut(dump.id)}, {"rank", dump.rank}, {"size", dump.size}});
-  text += ",\n\"process\": " +
-          line({{"host", cut(dump.host)}, {"program", cut(dump.program)}, {"pid", dump.pid}, {"thread", dump.thread}});
-  text += ",\n\"written\": " + line({{"monotonic_ns", dump.time},
-                                     {"wall_offset_ns", dump.wall_offset},
-                                     {"reason", to_string(dump.reason)},
-                                     {"message", cut(dump.message)}});
-  if (dump.waits_for != kNoRank) text += ",\n\"waits_for\": " + std::to_string(dump.waits_for);
-  text += ",\n\"begun\": " + std::to_string(dump.begun) + ",\n\"torn\": " + std::to_string(dump.torn);
-  text += ",\n\"peers\": [";
+  field("communicator", JsonLine()
+                            .add("name", cut(dump.communicator))
+                            .add("id", cut(dump.id))
+                            .add("rank", dump.rank)
+                            .add("size", dump.size)
+                            .take());
+  field("process", JsonLine()
+                       .add("host", cut(dump.host))
+                       .add("program", cut(dump.program))
+                       .add("pid", dump.pid)
+                       .add("thread", dump.thread)
+                       .take());
+  field("written", JsonLine()
+                       .add("monotonic_ns", dump.time)
+                       .add("wall_offset_ns", dump.wall_offset)
+                       .add("reason", to_string(dump.reason))
+                       .add("message", cut(dump.message))
+                       .take());
+  if (dump.waits_for != kNoRank) field("waits_for", std::to_string(dump.waits_for));
+  field("begun", std::to_string(dump.begun));
+  field("torn", std::to_string(dump.torn));
+  field("peers", "[");
   for (const PeerNote& peer : dump.peers) {
-    text += (&peer == dump.peers.data() ? "\n" : ",\n") +
-            line({{"rank", peer.rank}, {"health", to_string(peer.health)}, {"sequence", peer.sequence}});
+    text += &peer == dump.peers.data() ? "\n" : ",\n";
+    text +=
+        JsonLine().add("rank", peer.rank).add("health", to_string(peer.health)).add("sequence", peer.sequence).take();
   }
-  text += "],\n\"operations\": [";
+  text += "]";
+  field("operations", "[");
   for (const OperationRecord& record : dump.operations) {
-    text += (&record == dump.operations.data() ? "\n" : ",\n") + line(operation_json(record));
+    text += &record == dump.operations.data() ? "\n" : ",\n";
+    text += operation_json(record);
   }
   return text + "]}\n";
 }

@@ -1,6 +1,6 @@
 #include "banyan/run/record/dump_signal.h"
 
-#include <pthread.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -11,10 +11,10 @@
 #include <list>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "banyan/base/error.h"
 #include "banyan/run/system/system_error.h"
+#include "banyan/run/system/thread.h"
 
 namespace banyan::run {
 namespace {
@@ -51,20 +51,6 @@ void wake(int) {
   }
 }
 
-// With all signals blocked, so that those of the program are handled by its own threads.
-void start_thread() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread(serve).detach();
-  } catch (const std::system_error& error) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw Error(ErrorCode::io, std::string("cannot start a thread for the dump signal: ") + error.what());
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
 }  // namespace
 
 std::optional<int> dump_signal_from_environment() {
@@ -92,7 +78,7 @@ void start_dump_signal(std::optional<int> signal) {
   const int fd = eventfd(0, EFD_CLOEXEC);
   if (fd < 0) throw system_error("cannot make an eventfd");
   wake_fd = fd;
-  start_thread();
+  start_thread("banyan-dump", serve).detach();
   owner = getpid();
   struct sigaction ours {};
   ours.sa_handler = wake;

@@ -150,6 +150,19 @@ TEST_F(DumpTest, TheDefaultFolderMustBeOurs) {
   EXPECT_THAT(error_of([] { recorder_directory(); }), HasSubstr("set BANYAN_RECORDER_DIR"));
 }
 
+// In a folder of the user's choice that others may write to, such as /tmp.
+TEST_F(DumpTest, FollowsNoLinkThatSomebodyHasPutAtItsName) {
+  const RankDump dump = sample();
+  const std::string victim = path("precious"), name = path(dump_file_name(dump));
+  write_file(victim, "mine");
+  fs::create_symlink(victim, name);
+  fs::create_symlink(victim, name + ".tmp." + std::to_string(getpid()));
+  EXPECT_EQ(write_dump(dump, folder_), name);
+  EXPECT_EQ(read_file(victim), "mine");
+  EXPECT_FALSE(fs::is_symlink(name));
+  EXPECT_EQ(read_dumps(folder_).size(), 1u);
+}
+
 TEST_F(DumpTest, AFolderThatCannotBeMadeIsAnError) {
   write_file(path("file"), "");
   setenv("BANYAN_RECORDER_DIR", path("file/x").c_str(), 1);

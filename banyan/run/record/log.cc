@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "banyan/base/error.h"
+#include "banyan/base/file_size_signal.h"
 #include "banyan/base/nearest.h"
 #include "banyan/run/record/operation.h"
 #include "banyan/run/system/file_descriptor.h"
@@ -143,6 +144,13 @@ void set_log_rank(uint32_t rank) {
 }
 
 internal::LogLine::~LogLine() {
+  try {
+    write_line();
+  } catch (...) {  // lost for want of memory, as the header says
+  }
+}
+
+void internal::LogLine::write_line() const {
   const std::string_view level = kLevelNames[static_cast<size_t>(level_)];
   std::string line = time_text() + " " + host_name() + ":" + std::to_string(getpid()) + " rank " + rank_name() + " " +
                      std::string(level) + ": " + text_.str();
@@ -150,6 +158,7 @@ internal::LogLine::~LogLine() {
       line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   line += '\n';
   std::string_view rest = line;
+  const FileSizeSignalHeld held;
   while (!rest.empty()) {
     const ssize_t written = write(g_output.load(std::memory_order_relaxed), rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;

@@ -57,6 +57,8 @@ class LogLine {
   std::ostream& stream() { return text_; }
 
  private:
+  void write_line() const;
+
   LogLevel level_;
   std::ostringstream text_;
 };

@@ -20,6 +20,8 @@ class FileDescriptor {
 
   int get() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
+  // For whoever closes it from now on.
+  int release() { return std::exchange(fd_, -1); }
   void reset() {
     if (is_open()) close(std::exchange(fd_, -1));
   }

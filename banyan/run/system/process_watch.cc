@@ -45,7 +45,9 @@ void ProcessWatch::watch(uint32_t rank, int32_t pid, uint64_t start_time) {
   // First the descriptor, then the time: the process that had the time has not ended in between.
   FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));  // closes on exec by itself
   const bool does_not_exist = !process.is_open() && errno == ESRCH;
-  if (does_not_exist || (process.is_open() && start_time_of(pid) != start_time)) {
+  // Unknown where there are no descriptors left to read it by, too, or the process has just ended, which is told later.
+  const std::optional<uint64_t> started = process.is_open() ? start_time_of(pid) : std::nullopt;
+  if (does_not_exist || (started && *started != start_time)) {
     endings_[rank] = reactor_.after({}, [this, rank] { end(rank); });
     return;
   }

@@ -1,15 +1,27 @@
 #include "banyan/run/system/reactor.h"
 
 #include <pthread.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "banyan/base/check.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {
+namespace {
+
+template <typename Failed, typename Body>
+void guard(const Failed& failed, const Body& body) noexcept {
+  try {
+    body();
+  } catch (...) {
+    failed(current_error());
+  }
+}
+
+}  // namespace
 
 // All reactors of the process. One object for the process, since pthread_atfork(3) knows nothing smaller.
 class ReactorsAtFork {
@@ -56,37 +68,36 @@ class ReactorsAtFork {
   std::vector<Reactor*> reactors_;
 };
 
-Mailbox::Mailbox() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!event_.is_open()) throw system_error("cannot make an event descriptor");
-}
-
 bool Mailbox::post(Task task) {
   const std::lock_guard lock(mutex_);
   if (is_closed_) return false;
   tasks_.push_back(std::move(task));
-  if (tasks_.size() == 1) {
-    const uint64_t one = 1;
-    const ssize_t written = write(event_.get(), &one, sizeof one);
-    CHECK(written == sizeof one || errno == EAGAIN)
-        << "eventfd: " << std::strerror(errno);  // EAGAIN: it is set already
-  }
-  return true;
+  if (tasks_.size() > 1 || event_.set()) return true;
+  tasks_.pop_back();
+  throw system_error("cannot wake a thread");
 }
 
 std::vector<Mailbox::Task> Mailbox::take() {
   const std::lock_guard lock(mutex_);
-  uint64_t count = 0;
-  const ssize_t got = read(event_.get(), &count, sizeof count);
-  CHECK(got == sizeof count || errno == EAGAIN || errno == EINTR) << "eventfd: " << std::strerror(errno);
+  if (!event_.clear()) throw system_error("cannot read an event");
   return std::exchange(tasks_, {});
+}
+
+void Mailbox::ask_to_stop() noexcept {
+  shall_stop_.store(true, std::memory_order_release);
+  event_.set();
+}
+
+void Mailbox::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+  tasks_.clear();
 }
 
 Reactor::Reactor(const TimeSource& time)
     : time_(time), epoll_(epoll_create1(EPOLL_CLOEXEC)), mailbox_(std::make_shared<Mailbox>()) {
   if (!epoll_.is_open()) throw system_error("cannot make an epoll descriptor");
-  watch(mailbox_->event_.get(), EPOLLIN, [this](uint32_t) {
-    for (const Mailbox::Task& task : mailbox_->take()) task();
-  });
+  watch(mailbox_->event_.fd(), EPOLLIN, [this](uint32_t) { run_tasks(); });
   ReactorsAtFork::instance().add(this);
 }
 
@@ -97,9 +108,12 @@ void Reactor::watch(int fd, uint32_t events, Handler handler) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = entry->number << 32 | static_cast<uint32_t>(fd);
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw system_error("cannot watch a descriptor");
   const std::lock_guard lock(fork_mutex_);
   watches_[fd] = std::move(entry);
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return;
+  const int error = errno;
+  watches_.erase(fd);
+  throw system_error("cannot watch a descriptor", error);
 }
 
 void Reactor::change(int fd, uint32_t events) {
@@ -116,8 +130,9 @@ void Reactor::forget(int fd) {
     const std::lock_guard lock(fork_mutex_);
     if (watches_.erase(fd) == 0) return;
   }
+  // Whatever else there is, the descriptor is closed soon, and is served no more.
   const int rc = epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  CHECK_EQ(rc, 0) << "descriptor " << fd << " was closed before it was forgotten";
+  CHECK(rc == 0 || errno != EBADF) << "descriptor " << fd << " was closed before it was forgotten";
 }
 
 Reactor::Timer Reactor::at(TimePoint when, std::function<void()> task) {
@@ -126,21 +141,29 @@ Reactor::Timer Reactor::at(TimePoint when, std::function<void()> task) {
   return timer;
 }
 
-void Reactor::run() {
-  std::array<epoll_event, 64> events;
-  while (!is_stopped_) {
-    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleep_time());
-    CHECK(count >= 0 || errno == EINTR) << "epoll_wait: " << std::strerror(errno);
-    for (int i = 0; i < count; ++i) serve(events[static_cast<size_t>(i)]);
-    run_timers();
-  }
-  const std::lock_guard lock(mailbox_->mutex_);
-  mailbox_->is_closed_ = true;
-  mailbox_->tasks_.clear();
+void Reactor::run(const Failed& failed) noexcept {
+  while (!mailbox_->shall_stop_.load(std::memory_order_acquire)) run_once(failed);
+  // What was posted before.
+  guard(failed, [this] { run_tasks(); });
+  mailbox_->close();
 }
 
-void Reactor::stop() {
-  mailbox_->post([this] { is_stopped_ = true; });
+void Reactor::run_once(const Failed& failed) {
+  std::array<epoll_event, 64> events;
+  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleep_time());
+  if (count < 0 && errno != EINTR) failed(system_error("cannot wait for events"));
+  for (int i = 0; i < count; ++i) guard(failed, [&] { serve(events[static_cast<size_t>(i)]); });
+  const TimePoint now = this->now();
+  while (!timers_.empty() && timers_.begin()->first.first <= now) guard(failed, [this] { run_timer(); });
+}
+
+// One that throws takes no other with it.
+void Reactor::run_tasks() {
+  std::optional<Error> first;
+  for (const Mailbox::Task& task : mailbox_->take()) {
+    guard([&](const Error& error) { first = first ? first : error; }, task);
+  }
+  if (first) throw Error(*first);
 }
 
 void Reactor::serve(const epoll_event& event) {
@@ -151,13 +174,10 @@ void Reactor::serve(const epoll_event& event) {
   entry->handler(event.events);
 }
 
-void Reactor::run_timers() {
-  if (timers_.empty()) return;
-  const TimePoint now = this->now();
-  while (!timers_.empty() && timers_.begin()->first.first <= now) {
-    const auto node = timers_.extract(timers_.begin());
-    node.mapped()();
-  }
+// The next one. It is gone before it runs, whatever it throws.
+void Reactor::run_timer() {
+  const auto node = timers_.extract(timers_.begin());
+  node.mapped()();
 }
 
 int Reactor::sleep_time() const {

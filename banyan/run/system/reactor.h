@@ -2,11 +2,13 @@
 //
 // Descriptors, moments and messages from other threads; each is answered by a function, one after the other. It sleeps
 // in epoll when there is nothing to do. While it has timers it looks at the clock every AwakeTime::kLongestSleep, so
-// that time in which the process was stopped brings no moment nearer.
+// that time in which the process was stopped brings no moment nearer. What such a function throws is told to the owner;
+// the others are served on.
 #pragma once
 
 #include <sys/epoll.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -16,7 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "banyan/base/error.h"
 #include "banyan/run/system/awake_time.h"
+#include "banyan/run/system/event.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/timers.h"
 
@@ -27,18 +31,21 @@ class Mailbox {
  public:
   using Task = std::function<void()>;
 
-  Mailbox();  // throws Error{io}
-  // False when the reactor has ended, and `task` will not run.
+  Mailbox() = default;  // throws Error{io}
+  // False when the reactor has ended, and `task` will not run. Throws Error{io} when the reactor cannot be woken.
   bool post(Task task);
 
  private:
   friend class Reactor;
   std::vector<Task> take();
+  void ask_to_stop() noexcept;
+  void close() noexcept;
 
-  FileDescriptor event_;
+  Event event_;
   std::mutex mutex_;  // protects what follows
   std::vector<Task> tasks_;
   bool is_closed_ = false;
+  std::atomic<bool> shall_stop_{false};
 };
 
 // All but mailbox() and stop() belong to the thread that calls run(), or to the owner before that.
@@ -65,9 +72,12 @@ class Reactor final : public Timers {
   void cancel(const Timer& timer) override { timers_.erase(timer); }
 
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
-  void run();
+  // Until stop(). `failed` gets what a handler, a timer or a posted task has thrown, or the refusal of epoll; it throws
+  // nothing itself.
+  using Failed = std::function<void(const Error& error)>;
+  void run(const Failed& failed) noexcept;
   // Any thread. Work that was posted before is done; what is posted later is not.
-  void stop();
+  void stop() noexcept { mailbox_->ask_to_stop(); }
 
  private:
   friend class ReactorsAtFork;
@@ -75,8 +85,10 @@ class Reactor final : public Timers {
     uint64_t number = 0;  // tells a descriptor from its predecessor of the same number
     Handler handler;
   };
+  void run_once(const Failed& failed);
   void serve(const epoll_event& event);
-  void run_timers();
+  void run_timer();
+  void run_tasks();
   int sleep_time() const;
 
   const TimeSource& time_;
@@ -86,7 +98,6 @@ class Reactor final : public Timers {
   std::unordered_map<int, std::shared_ptr<Watch>> watches_;  // a handler may forget itself while it runs
   std::map<Timer, std::function<void()>> timers_;
   uint64_t next_number_ = 0;
-  bool is_stopped_ = false;
 };
 
 }  // namespace banyan::run

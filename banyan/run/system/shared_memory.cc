@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "banyan/base/file_size_signal.h"
 #include "banyan/run/system/available_memory.h"
 #include "banyan/run/system/system_error.h"
 
@@ -19,9 +20,19 @@ std::string purpose(size_t size) {
   return "cannot share " + std::to_string(size) + " bytes of memory between processes";
 }
 
+Error refused(size_t size) {
+  const int error = errno;
+  const char* const limit = error == EFBIG  // files in memory count, too
+                                ? " (see 'ulimit -f')"
+                                : " (the limit is this machine's memory, or that of the container or control group)";
+  return Error(ErrorCode::io, system_error(purpose(size), error).message() + limit);
+}
+
 FileDescriptor make_file(size_t size) {
+  const FileSizeSignalHeld held;
   FileDescriptor fd(memfd_create("banyan", MFD_CLOEXEC));
-  if (!fd.is_open() || ftruncate(fd.get(), static_cast<off_t>(size)) != 0) throw system_error(purpose(size));
+  if (!fd.is_open()) throw system_error(purpose(size));
+  if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) throw refused(size);
   return fd;
 }
 
@@ -40,12 +51,8 @@ void expect_available(size_t size) {
                                  " bytes are available on this machine, or in its container or control group");
 }
 
-Error refused(size_t size) {
-  return Error(ErrorCode::io, system_error(purpose(size)).message() +
-                                  " (the limit is this machine's memory, or that of the container or control group)");
-}
-
 void take_pages(const FileDescriptor& fd, size_t size) {
+  const FileSizeSignalHeld held;
   int rc;
   do {
     rc = fallocate(fd.get(), 0, 0, static_cast<off_t>(size));

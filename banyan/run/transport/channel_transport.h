@@ -11,16 +11,19 @@
 
 #include "banyan/run/system/event_source.h"
 #include "banyan/run/system/waiter.h"
+#include "banyan/run/transport/connector.h"
 #include "banyan/run/transport/transport.h"
 
 namespace banyan::run {
 
-// How a lane that has a path of its own does.
+// How a lane over TCP does.
 struct LaneHealth {
   uint32_t peer = 0, lane = 0;
   // What was sent has not arrived for long, or the connection could not be made in time, although the process at the
   // other end may be well.
   bool is_lost = false;
+  // The connection was reset, which may not have been its way's fault.
+  bool is_broken = false;
   std::chrono::milliseconds silent{0};  // since the other end was last heard of
 };
 
@@ -33,6 +36,18 @@ class LaneControl {
   virtual std::vector<LaneHealth> health() = 0;
   // Closes a channel for good, with the bytes in flight.
   virtual void drop(uint32_t channel) = 0;
+  // There is this way to a peer.
+  virtual void tell_path(uint32_t peer, const Path& path) = 0;
+  // Finds out whether a connection along this path is possible, with a peer of a higher number. Tries as long as for
+  // any other connection; tried() says what came of it.
+  virtual void try_path(uint32_t peer, const Path& path) = 0;
+  struct Tried {
+    uint32_t peer = 0;
+    Path path;
+    bool works = false;
+  };
+  // Those that have ended since this was asked last.
+  virtual std::vector<Tried> tried() = 0;
 
  protected:
   ~LaneControl() = default;
@@ -41,6 +56,12 @@ class LaneControl {
 // Bytes that were handed over for peers, with the headers of the engine.
 struct SentBytes {
   uint64_t tcp = 0, shared_memory = 0, ucx = 0;
+};
+
+// Bytes that a lane has carried for its communicator, both ways, since it was connected.
+struct LaneBytes {
+  uint32_t peer = 0, lane = 0;
+  uint64_t sent = 0, received = 0;
 };
 
 class ChannelTransport : public Transport, public EventSource {
@@ -56,6 +77,8 @@ class ChannelTransport : public Transport, public EventSource {
   virtual LaneControl* lane_control() = 0;
   // Since its beginning. Any thread.
   virtual SentBytes sent_bytes() const { return {}; }
+  // Of lanes that were ever connected; none where the transport does not tell. Any thread.
+  virtual std::vector<LaneBytes> lane_bytes() const { return {}; }
 };
 
 }  // namespace banyan::run

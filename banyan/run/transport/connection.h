@@ -1,5 +1,6 @@
 // Connection: one ordered stream of bytes each way with one peer. Implementations: tcp_connection.h (a socket),
-// shared_connection.h (memory that both share, beside a socket), checked_connection.h (another one, with checksums).
+// shared_connection.h (memory that both share, beside a socket), checked_connection.h (another one, with checksums),
+// sealed_connection.h (another one, authenticated or encrypted).
 //
 // One thread. No function blocks. All throw connection_error() when the other end is gone.
 #pragma once

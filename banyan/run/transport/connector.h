@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/run/seal/session_keys.h"
 #include "banyan/run/system/file_descriptor.h"
 
 namespace banyan::run {
@@ -34,10 +35,17 @@ class Connector {
   // Asks for the connection of this rank with `peer` (numbers as in the communicator). Once for each lane, unless it
   // failed.
   virtual void request(uint32_t peer, uint32_t lane, const Path& path) = 0;
+  // Lanes from this number on are only to see whether they could be made. The rank of the lower number asks, the other
+  // one does not, and neither uses what comes of it.
+  static constexpr uint32_t kFirstTrial = 1u << 31;
+
+  // There is this way to `peer`, whether it is asked for or not.
+  virtual void know(uint32_t /*peer*/, const Path& /*path*/) {}
 
   struct Answer {
     uint32_t peer = 0, lane = 0;
     FileDescriptor socket;         // connected, non-blocking, nothing sent or received but the greeting
+    SessionKeys keys = {};         // of this connection; empty where nobody has shaken hands
     std::optional<Error> failure;  // or why there is none: peer_lost, timed_out, io
   };
   // Those that have come since the last call. Never blocks.

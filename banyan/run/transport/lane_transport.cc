@@ -12,7 +12,9 @@
 
 #include "banyan/base/check.h"
 #include "banyan/run/system/system_error.h"
+#include "banyan/run/system/tcp_state.h"
 #include "banyan/run/transport/checked_connection.h"
+#include "banyan/run/transport/sealed_connection.h"
 #include "banyan/run/transport/shared_connection.h"
 #include "banyan/run/transport/tcp_connection.h"
 
@@ -42,6 +44,11 @@ void set_rate(int socket, uint64_t bytes_per_second) {
   if (setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate) != 0) {
     throw system_error("cannot pace a connection");
   }
+}
+
+// By the only thread that writes it.
+void add_to(std::atomic<uint64_t>& counter, size_t count) {
+  counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -94,6 +101,13 @@ void LaneTransport::request(uint32_t channel) {
 void LaneTransport::take_answers() {
   if (pending_ == 0) return;
   for (Connector::Answer& answer : connector_->take()) {
+    if (answer.lane >= Connector::kFirstTrial) {
+      --pending_;
+      tried_.push_back({.peer = answer.peer,
+                        .path = std::move(trials_.extract(answer.lane).mapped()),
+                        .works = answer.socket.is_open()});
+      continue;
+    }
     const uint32_t channel = this->channel(answer.peer, answer.lane);
     Stream& stream = streams_.at(channel);
     CHECK(stream.is_requested && !stream.connection) << "nobody asked for " << channel;
@@ -110,6 +124,7 @@ void LaneTransport::take_answers() {
     tune(answer.socket);
     stream.connection = connection_of(std::move(answer));
     if (stream.rate > 0 && stream.connection->uses_links()) set_rate(stream.connection->fd(), stream.rate);
+    stream.counter = new_counter(channel);
     used_.push_back(channel);
   }
 }
@@ -119,6 +134,9 @@ std::unique_ptr<Connection> LaneTransport::connection_of(Connector::Answer answe
     return std::make_unique<SharedConnection>(answer.peer, std::move(answer.socket), options_.rank < answer.peer);
   }
   auto plain = std::make_unique<TcpConnection>(answer.peer, std::move(answer.socket), options_.zero_copy);
+  if (options_.sealing) {
+    return std::make_unique<SealedConnection>(answer.peer, std::move(plain), answer.keys, *options_.sealing);
+  }
   if (!options_.checksums) return plain;
   return std::make_unique<CheckedConnection>(answer.peer, std::move(plain));
 }
@@ -127,27 +145,55 @@ std::vector<LaneHealth> LaneTransport::health() {
   std::vector<LaneHealth> all;
   const Clock::time_point now = Clock::now();
   for (uint32_t channel = 0; channel < streams_.size(); ++channel) {
-    const Stream& stream = streams_[channel];
-    if (!stream.is_requested || stream.is_dropped) continue;
-    LaneHealth health{.peer = channel % options_.ranks, .lane = channel / options_.ranks};
-    if (stream.connection) {
-      if (!stream.connection->uses_links()) continue;
-      tcp_info info{};
-      socklen_t size = sizeof info;
-      if (getsockopt(stream.connection->fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
-      health.silent = std::chrono::milliseconds(info.tcpi_last_ack_recv);
-      health.is_lost = info.tcpi_unacked > 0 && info.tcpi_retransmits >= 2 && health.silent >= kPatience;
-    } else if (stream.failure) {
-      health.is_lost = stream.failure->code() != ErrorCode::peer_lost;
-    } else if (options_.rank < health.peer) {
-      health.silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - stream.requested_at);
-      health.is_lost = health.silent >= kPatience;
-    } else {
-      continue;  // who has not been called knows nothing of the way
-    }
-    all.push_back(health);
+    if (const std::optional<LaneHealth> health = health_of(channel, now)) all.push_back(*health);
   }
   return all;
+}
+
+// None of a lane that is not in use, or of whose way nothing is known.
+std::optional<LaneHealth> LaneTransport::health_of(uint32_t channel, Clock::time_point now) {
+  Stream& stream = streams_[channel];
+  if (!stream.is_requested || stream.is_dropped) return std::nullopt;
+  LaneHealth health{.peer = channel % options_.ranks, .lane = channel / options_.ranks};
+  const auto since = [&](Clock::time_point then) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now - then);
+  };
+  if (stream.connection) {
+    if (!stream.connection->uses_links()) return std::nullopt;
+    const std::optional<TcpState> tcp = tcp_state(stream.connection->fd());
+    if (!tcp) return std::nullopt;
+    // The peer's questions arrive, with old acknowledgements, also where it gets nothing from here.
+    if (tcp->unacknowledged == 0) {
+      stream.standstill.reset();
+    } else if (!stream.standstill || stream.standstill->acknowledged != tcp->bytes_acknowledged) {
+      stream.standstill = Standstill{.acknowledged = tcp->bytes_acknowledged, .since = now};
+    }
+    const auto stands = stream.standstill ? since(stream.standstill->since) : std::chrono::milliseconds(0);
+    health.silent = tcp->heard_ago;
+    health.is_broken = tcp->is_broken;
+    if (tcp->unacknowledged > 0 && tcp->retransmits >= 2) health.silent = std::max(health.silent, stands);
+    health.is_lost = tcp->unacknowledged > 0 && tcp->retransmits >= 2 && health.silent >= kPatience;
+  } else if (stream.failure) {
+    health.is_lost = stream.failure->code() != ErrorCode::peer_lost;
+  } else if (options_.rank < health.peer) {
+    health.silent = since(stream.requested_at);
+    health.is_lost = health.silent >= kPatience;
+  } else {
+    return std::nullopt;  // who has not been called knows nothing of the way
+  }
+  return health;
+}
+
+void LaneTransport::try_path(uint32_t peer, const Path& path) {
+  CHECK(options_.rank < peer) << "rank " << options_.rank << " is called by " << peer;
+  connector_->request(peer, next_trial_, path);
+  trials_.emplace(next_trial_++, path);
+  ++pending_;
+}
+
+std::vector<LaneControl::Tried> LaneTransport::tried() {
+  take_answers();
+  return std::exchange(tried_, {});
 }
 
 void LaneTransport::drop(uint32_t channel) {
@@ -160,19 +206,38 @@ void LaneTransport::drop(uint32_t channel) {
 
 size_t LaneTransport::write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) {
   Connection* const connection = connected(channel);
-  return connection == nullptr ? 0 : count(*connection, connection->write(head, body));
+  return connection == nullptr ? 0 : count_sent(streams_[channel], connection->write(head, body));
 }
 
 size_t LaneTransport::write_lasting(uint32_t channel, std::span<const std::byte> head,
                                     std::span<const std::byte> body) {
   Connection* const connection = connected(channel);
-  return connection == nullptr ? 0 : count(*connection, connection->write_lasting(head, body));
+  return connection == nullptr ? 0 : count_sent(streams_[channel], connection->write_lasting(head, body));
 }
 
-size_t LaneTransport::count(const Connection& connection, size_t taken) {
-  std::atomic<uint64_t>& sent = connection.uses_links() ? sent_by_tcp_ : sent_by_memory_;
-  sent.store(sent.load(std::memory_order_relaxed) + taken, std::memory_order_relaxed);
+size_t LaneTransport::count_sent(const Stream& stream, size_t taken) {
+  add_to(stream.connection->uses_links() ? sent_by_tcp_ : sent_by_memory_, taken);
+  add_to(stream.counter->sent, taken);
   return taken;
+}
+
+LaneTransport::Counter* LaneTransport::new_counter(uint32_t channel) {
+  const std::lock_guard lock(mutex_);
+  Counter& counter = counters_.emplace_back();
+  counter.channel = channel;
+  return &counter;
+}
+
+std::vector<LaneBytes> LaneTransport::lane_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<LaneBytes> lanes;
+  for (const Counter& counter : counters_) {
+    lanes.push_back({.peer = counter.channel % options_.ranks,
+                     .lane = counter.channel / options_.ranks,
+                     .sent = counter.sent.load(std::memory_order_relaxed),
+                     .received = counter.received.load(std::memory_order_relaxed)});
+  }
+  return lanes;
 }
 
 SentBytes LaneTransport::sent_bytes() const {
@@ -186,12 +251,17 @@ std::span<const std::byte> LaneTransport::peek(uint32_t channel) {
 }
 
 void LaneTransport::consume(uint32_t channel, size_t count) {
-  if (count > 0) streams_[channel].connection->consume(count);
+  if (count == 0) return;
+  streams_[channel].connection->consume(count);
+  add_to(streams_[channel].counter->received, count);
 }
 
 size_t LaneTransport::read(uint32_t channel, std::span<std::byte> into) {
   Connection* const connection = connected(channel);
-  return connection == nullptr ? 0 : connection->read(into);
+  if (connection == nullptr) return 0;
+  const size_t count = connection->read(into);
+  add_to(streams_[channel].counter->received, count);
+  return count;
 }
 
 void LaneTransport::prepare(WaitSet& set) {

@@ -4,11 +4,15 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "banyan/run/seal/seal.h"
 #include "banyan/run/system/awake_time.h"
 #include "banyan/run/transport/channel_transport.h"
 #include "banyan/run/transport/connection.h"
@@ -23,6 +27,9 @@ class LaneTransport : public ChannelTransport, public LaneControl {
     std::function<Path(uint32_t peer, uint32_t lane)> path = {};  // asked when a lane is first used; empty: any
     bool zero_copy = false;                                       // when TCP sends: see TcpConnection
     bool checksums = false;  // of what links carry (checked_connection.h); the same on all ranks
+    // Of what links carry (sealed_connection.h), by the keys that the connector gives; the same on all ranks. Finds all
+    // that checksums would, which there are none of then.
+    std::optional<Sealing> sealing = {};
     std::function<bool(uint32_t peer)> shares_memory = {};  // whether it may be tried; empty: with nobody
   };
   LaneTransport(std::unique_ptr<Connector> connector, Options options);
@@ -44,41 +51,65 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   bool has_unsent_beside(uint32_t lane) override;
   LaneControl* lane_control() override { return this; }
   SentBytes sent_bytes() const override;
+  std::vector<LaneBytes> lane_bytes() const override;
 
   void pace(uint32_t channel, uint64_t bytes_per_second) override;
-  // Lost: acknowledgements have been missing for kPatience; or the peer could not be called so long.
+  // Lost: what was sent more than once has not been acknowledged for kPatience; or the peer could not be called so
+  // long.
   static constexpr std::chrono::milliseconds kPatience{2000};
   std::vector<LaneHealth> health() override;
   void drop(uint32_t channel) override;
+  void tell_path(uint32_t peer, const Path& path) override { connector_->know(peer, path); }
+  void try_path(uint32_t peer, const Path& path) override;
+  std::vector<Tried> tried() override;
   void wake() override;
 
  private:
   using Clock = AwakeClock;
+  // Of a lane; one thread writes.
+  struct Counter {
+    uint32_t channel = 0;
+    std::atomic<uint64_t> sent{0}, received{0};
+  };
+  // Bytes wait for their acknowledgement, and none has come.
+  struct Standstill {
+    uint64_t acknowledged = 0;
+    Clock::time_point since;
+  };
   struct Stream {
     std::unique_ptr<Connection> connection;
+    Counter* counter = nullptr;  // of a lane that is connected
     bool is_requested = false, is_dropped = false;
     bool is_needed = false;   // and not only listened to
     bool is_patient = false;  // the request: made when it was not needed
     Clock::time_point requested_at;
     uint64_t rate = 0;     // bytes per second; 0: any
     short unanswered = 0;  // events that were waited for, and that have not happened
+    std::optional<Standstill> standstill = {};
     std::optional<Error> failure;
   };
 
-  size_t count(const Connection& connection, size_t taken);
+  size_t count_sent(const Stream& stream, size_t taken);
+  Counter* new_counter(uint32_t channel);
   // The connection, once it stands; asks for it at first.
   Connection* connected(uint32_t channel);
   void request(uint32_t channel);
+  std::optional<LaneHealth> health_of(uint32_t channel, Clock::time_point now);
   std::unique_ptr<Connection> connection_of(Connector::Answer answer) const;
   void take_answers();
   Stream& stream(uint32_t channel);
 
   const std::unique_ptr<Connector> connector_;
   const Options options_;
-  std::vector<Stream> streams_;  // by channel
-  size_t pending_ = 0;           // requested and not answered
+  std::vector<Stream> streams_;      // by channel
+  size_t pending_ = 0;               // requested and not answered
+  std::map<uint32_t, Path> trials_;  // of those, by lane
+  std::vector<Tried> tried_;
+  uint32_t next_trial_ = Connector::kFirstTrial;
   // Bytes that connections took; one thread writes.
   std::atomic<uint64_t> sent_by_tcp_{0}, sent_by_memory_{0};
+  mutable std::mutex mutex_;  // protects that there are more and more of these
+  std::deque<Counter> counters_;
   FileDescriptor wakes_;           // an eventfd
   std::vector<uint32_t> used_;     // channels that are connected
   std::vector<uint32_t> watched_;  // channels whose descriptors are the last that prepare() added

@@ -109,6 +109,7 @@ class OnlyPlan : public PlanSource {
     return {.schedule = &schedule_, .planner = "the plan", .slice_bytes = slice_bytes_};
   }
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
+  std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
   bool knows_ways() const override { return false; }
   std::string cable_name(uint32_t) const override { return ""; }
   void revise(const FabricUpdate& update) override { expect_possible(update); }
@@ -172,7 +173,7 @@ class Runner {
     Communicator::Options options = this->options();
     auto processes =
         JoinedProcesses::join(pool, {.url = task_.place, .rank = plan_.rank, .size = plan_.ranks, .name = {}},
-                              task_.secret, options.join_timeout);
+                              task_.secret, Deadline::after(options.join_timeout));
     Communicator communicator(std::move(processes), 1, std::move(everybody), std::move(options));
     const Call call = this->call();
     data_.spoil(output_);

@@ -33,6 +33,25 @@ inline bool enters(Nanoseconds cost = kCall) {
 inline bool is_simulated_here() { return world != nullptr && Scheduler::current() != nullptr; }
 inline bool enters(int fd) { return Kernel::is_simulated(fd) && enters(); }
 
+// A call, from its beginning to its end: what is allocated in between is the world's. False for one that should go to
+// the real function.
+class Entry {
+ public:
+  explicit Entry(Nanoseconds cost) : is_inside_(enters(cost)) { count(); }
+  explicit Entry(int fd) : is_inside_(enters(fd)) { count(); }
+  explicit operator bool() const { return is_inside_; }
+  // Whether this is the call that is to fail.
+  bool fails() const { return world->own().fails_call(); }
+
+ private:
+  void count() const {
+    if (is_inside_ && ++world->own().calls == world->own().dies_at) world->end(world->own());
+  }
+
+  const Unfailing scope_;
+  const bool is_inside_;
+};
+
 inline Nanoseconds nanoseconds(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
 inline Nanoseconds end_after(const timespec* time) {
   return time == nullptr ? kNever : world->scheduler().now() + nanoseconds(*time);

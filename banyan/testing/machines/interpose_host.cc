@@ -1,4 +1,4 @@
-// Processes, memory, names of hosts, files, chance.
+// Processes and their memory, names of hosts, files, chance.
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -78,7 +79,8 @@ extern "C" {
 pid_t getpid() noexcept { return is_simulated_here() ? world->own().pid : real_calls().getpid(); }
 
 int kill(pid_t pid, int signal) noexcept {
-  if (!enters()) return real_calls().kill(pid, signal);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().kill(pid, signal);
   Process* const process = world->process_of(pid);
   if (process == nullptr || process->is_over || process->host != world->own().host) return fail(ESRCH);
   if (signal == SIGKILL) world->end(*process);
@@ -87,13 +89,19 @@ int kill(pid_t pid, int signal) noexcept {
 
 ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long locals, const iovec* remote,
                          unsigned long remotes, unsigned long flags) noexcept {
-  if (!enters()) return real_calls().process_vm_readv(pid, local, locals, remote, remotes, flags);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().process_vm_readv(pid, local, locals, remote, remotes, flags);
   const Process* const process = world->process_of(pid);
   if (process == nullptr || process->is_over || process->host != world->own().host) return fail(ESRCH);
   return real_calls().process_vm_readv(real_calls().getpid(), local, locals, remote, remotes, flags);
 }
 
 void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) noexcept {
+  const Unfailing scope;
+  if (is_simulated_here() && world->own().fails_call()) {
+    errno = ENOMEM;
+    return MAP_FAILED;
+  }
   void* const mapped = real_calls().mmap(at, size, protection, flags, fd, offset);
   if (mapped != MAP_FAILED && (flags & MAP_SHARED) != 0 && fd >= 0 && is_simulated_here()) {
     world->note_mapping(mapped, size, fd, offset);
@@ -102,6 +110,7 @@ void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offse
 }
 
 int munmap(void* at, size_t size) noexcept {
+  const Unfailing scope;
   if (is_simulated_here()) world->forget_mapping(at);
   return real_calls().munmap(at, size);
 }
@@ -109,13 +118,15 @@ int munmap(void* at, size_t size) noexcept {
 // ---- Names of hosts ----
 
 int gethostname(char* name, size_t size) noexcept {
-  if (!enters()) return real_calls().gethostname(name, size);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().gethostname(name, size);
   std::snprintf(name, size, "%s", world->host(world->own().host).name.c_str());
   return 0;
 }
 
 int getifaddrs(ifaddrs** first) noexcept {
-  if (!enters()) return real_calls().getifaddrs(first);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().getifaddrs(first);
   static char name[] = "eth";
   *first = nullptr;
   const std::vector<uint32_t>& own = world->host(world->own().host).addresses;
@@ -145,7 +156,8 @@ void freeifaddrs(ifaddrs* first) noexcept {
 }
 
 int getaddrinfo(const char* name, const char* service, const addrinfo* hints, addrinfo** found) {
-  if (!enters()) return real_calls().getaddrinfo(name, service, hints, found);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().getaddrinfo(name, service, hints, found);
   in_addr numeric{};
   uint32_t ip = 0;
   if (inet_pton(AF_INET, name, &numeric) == 1) {
@@ -180,7 +192,8 @@ int open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const auto mode = static_cast<mode_t>(va_arg(arguments, int));
   va_end(arguments);
-  return enters() ? open_file(path, flags, mode) : real_calls().open(path, flags, mode);
+  const Entry inside(kCall);
+  return inside ? open_file(path, flags, mode) : real_calls().open(path, flags, mode);
 }
 
 int open64(const char* path, int flags, ...) {
@@ -188,15 +201,18 @@ int open64(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const auto mode = static_cast<mode_t>(va_arg(arguments, int));
   va_end(arguments);
-  return enters() ? open_file(path, flags, mode) : real_calls().open(path, flags, mode);
+  const Entry inside(kCall);
+  return inside ? open_file(path, flags, mode) : real_calls().open(path, flags, mode);
 }
 
 FILE* fopen(const char* path, const char* mode) {
-  return enters() ? open_stream(path, mode) : real_calls().fopen(path, mode);
+  const Entry inside(kCall);
+  return inside ? open_stream(path, mode) : real_calls().fopen(path, mode);
 }
 
 FILE* fopen64(const char* path, const char* mode) {
-  return enters() ? open_stream(path, mode) : real_calls().fopen(path, mode);
+  const Entry inside(kCall);
+  return inside ? open_stream(path, mode) : real_calls().fopen(path, mode);
 }
 
 // ---- Chance ----
@@ -212,3 +228,40 @@ int RAND_bytes(unsigned char* into, int size) {
 }
 
 }  // extern "C"
+
+// ---- Memory of processes ----
+
+namespace {
+
+void* allocate(size_t size, size_t alignment) {
+  if (is_simulated_here() && !Unfailing::is_here() && world->own().fails_allocation()) return nullptr;
+  // A size of zero has an address of its own, too.
+  return alignment == 0 ? std::malloc(size == 0 ? 1 : size)
+                        : std::aligned_alloc(alignment, (size + alignment) / alignment * alignment);
+}
+void* allocate_or_throw(size_t size, size_t alignment) {
+  void* const memory = allocate(size, alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t size) { return allocate_or_throw(size, 0); }
+void* operator new[](size_t size) { return allocate_or_throw(size, 0); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return allocate(size, 0); }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return allocate(size, 0); }
+void* operator new(size_t size, std::align_val_t alignment) {
+  return allocate_or_throw(size, static_cast<size_t>(alignment));
+}
+void* operator new[](size_t size, std::align_val_t alignment) {
+  return allocate_or_throw(size, static_cast<size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }

@@ -1,7 +1,7 @@
 // Sockets, and whatever else has a descriptor.
 #include <fcntl.h>
+#include <linux/tcp.h>  // has more of TCP_INFO than the header of the C library
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <sys/epoll.h>
@@ -82,7 +82,9 @@ extern "C" {
 // ---- Sockets ----
 
 int socket(int family, int type, int protocol) noexcept {
-  if (!enters()) return real_calls().socket(family, type, protocol);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().socket(family, type, protocol);
+  if (inside.fails()) return fail(EMFILE);
   if (family != AF_INET) return fail(EAFNOSUPPORT);
   const bool is_nonblocking = (type & SOCK_NONBLOCK) != 0;
   if ((type & 0xf) == SOCK_DGRAM) return world->add(std::make_shared<DatagramSocket>(), is_nonblocking);
@@ -90,19 +92,25 @@ int socket(int family, int type, int protocol) noexcept {
 }
 
 int bind(int fd, const sockaddr* address, socklen_t size) noexcept {
-  if (!enters(fd)) return real_calls().bind(fd, address, size);
+  const Entry inside(fd);
+  if (!inside) return real_calls().bind(fd, address, size);
+  if (inside.fails()) return fail(EADDRINUSE);
   const auto socket = tcp(fd);
   return socket == nullptr ? fail(ENOTSOCK) : socket->bind(address_of(address));
 }
 
 int listen(int fd, int backlog) noexcept {
-  if (!enters(fd)) return real_calls().listen(fd, backlog);
+  const Entry inside(fd);
+  if (!inside) return real_calls().listen(fd, backlog);
+  if (inside.fails()) return fail(ENOBUFS);
   const auto socket = tcp(fd);
   return socket == nullptr ? fail(ENOTSOCK) : socket->listen();
 }
 
 int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
-  if (!enters(fd)) return real_calls().accept4(fd, address, size, flags);
+  const Entry inside(fd);
+  if (!inside) return real_calls().accept4(fd, address, size, flags);
+  if (inside.fails()) return fail(EMFILE);
   const auto listener = tcp(fd);
   if (listener == nullptr) return fail(ENOTSOCK);
   std::shared_ptr<TcpSocket> caller;
@@ -115,7 +123,9 @@ int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
 }
 
 int connect(int fd, const sockaddr* address, socklen_t size) {
-  if (!enters(fd)) return real_calls().connect(fd, address, size);
+  const Entry inside(fd);
+  if (!inside) return real_calls().connect(fd, address, size);
+  if (inside.fails()) return fail(ENOBUFS);
   const std::shared_ptr<Object> object = world->find(fd);
   if (const auto datagrams = std::dynamic_pointer_cast<DatagramSocket>(object)) {
     datagrams->local = {.ip = world->address_towards(world->own().host, address_of(address).ip), .port = 40'000};
@@ -131,14 +141,16 @@ int connect(int fd, const sockaddr* address, socklen_t size) {
 }
 
 int shutdown(int fd, int how) noexcept {
-  if (!enters(fd)) return real_calls().shutdown(fd, how);
+  const Entry inside(fd);
+  if (!inside) return real_calls().shutdown(fd, how);
   const auto socket = tcp(fd);
   if (socket == nullptr) return fail(ENOTSOCK);
   return how == SHUT_RD ? 0 : socket->shut_down_sending();
 }
 
 int getsockname(int fd, sockaddr* address, socklen_t* size) noexcept {
-  if (!enters(fd)) return real_calls().getsockname(fd, address, size);
+  const Entry inside(fd);
+  if (!inside) return real_calls().getsockname(fd, address, size);
   const auto datagrams = std::dynamic_pointer_cast<DatagramSocket>(world->find(fd));
   const auto socket = tcp(fd);
   if (datagrams == nullptr && socket == nullptr) return fail(ENOTSOCK);
@@ -147,7 +159,8 @@ int getsockname(int fd, sockaddr* address, socklen_t* size) noexcept {
 }
 
 int getpeername(int fd, sockaddr* address, socklen_t* size) noexcept {
-  if (!enters(fd)) return real_calls().getpeername(fd, address, size);
+  const Entry inside(fd);
+  if (!inside) return real_calls().getpeername(fd, address, size);
   const auto socket = tcp(fd);
   if (socket == nullptr) return fail(ENOTSOCK);
   if (!socket->is_connected()) return fail(ENOTCONN);
@@ -156,7 +169,8 @@ int getpeername(int fd, sockaddr* address, socklen_t* size) noexcept {
 }
 
 int getsockopt(int fd, int level, int name, void* value, socklen_t* size) noexcept {
-  if (!enters(fd)) return real_calls().getsockopt(fd, level, name, value, size);
+  const Entry inside(fd);
+  if (!inside) return real_calls().getsockopt(fd, level, name, value, size);
   const auto socket = tcp(fd);
   if (socket == nullptr) return fail(ENOTSOCK);
   if (level == SOL_SOCKET && name == SO_ERROR) {
@@ -167,6 +181,8 @@ int getsockopt(int fd, int level, int name, void* value, socklen_t* size) noexce
   if (level != IPPROTO_TCP || name != TCP_INFO) return fail(ENOPROTOOPT);
   const TcpSocket::Info told = socket->info();
   tcp_info info{};
+  info.tcpi_state = told.is_broken ? 7 : 1;  // closed, established
+  info.tcpi_bytes_acked = told.acknowledged;
   info.tcpi_unacked = static_cast<uint32_t>((told.unacknowledged + 1447) / 1448);
   info.tcpi_retransmits = static_cast<uint8_t>(std::min<uint64_t>(told.retransmits, 255));
   info.tcpi_last_ack_recv = static_cast<uint32_t>(told.last_heard.count());
@@ -175,7 +191,9 @@ int getsockopt(int fd, int level, int name, void* value, socklen_t* size) noexce
 }
 
 int setsockopt(int fd, int level, int name, const void* value, socklen_t size) noexcept {
-  if (!enters(fd)) return real_calls().setsockopt(fd, level, name, value, size);
+  const Entry inside(fd);
+  if (!inside) return real_calls().setsockopt(fd, level, name, value, size);
+  if (inside.fails()) return fail(ENOBUFS);
   const auto socket = tcp(fd);
   if (socket == nullptr) return fail(ENOTSOCK);
   int number = 0;
@@ -186,12 +204,16 @@ int setsockopt(int fd, int level, int name, const void* value, socklen_t size) n
 }
 
 ssize_t send(int fd, const void* from, size_t size, int flags) {
-  if (!enters(fd)) return real_calls().send(fd, from, size, flags);
+  const Entry inside(fd);
+  if (!inside) return real_calls().send(fd, from, size, flags);
+  if (inside.fails()) return fail(ENOBUFS);
   return moved(fd, flags, POLLOUT, [&](Object& object) { return object.write(from, size); });
 }
 
 ssize_t sendmsg(int fd, const msghdr* message, int flags) {
-  if (!enters(fd)) return real_calls().sendmsg(fd, message, flags);
+  const Entry inside(fd);
+  if (!inside) return real_calls().sendmsg(fd, message, flags);
+  if (inside.fails()) return fail(ENOBUFS);
   std::string bytes;
   for (size_t i = 0; i < message->msg_iovlen; ++i) {
     bytes.append(static_cast<const char*>(message->msg_iov[i].iov_base), message->msg_iov[i].iov_len);
@@ -200,12 +222,16 @@ ssize_t sendmsg(int fd, const msghdr* message, int flags) {
 }
 
 ssize_t recv(int fd, void* into, size_t size, int flags) {
-  if (!enters(fd)) return real_calls().recv(fd, into, size, flags);
+  const Entry inside(fd);
+  if (!inside) return real_calls().recv(fd, into, size, flags);
+  if (inside.fails()) return fail(ENOMEM);
   return moved(fd, flags, POLLIN, [&](Object& object) { return object.read(into, size); });
 }
 
 ssize_t recvmsg(int fd, msghdr* message, int flags) {
-  if (!enters(fd)) return real_calls().recvmsg(fd, message, flags);
+  const Entry inside(fd);
+  if (!inside) return real_calls().recvmsg(fd, message, flags);
+  if (inside.fails()) return fail(ENOMEM);
   if ((flags & MSG_ERRQUEUE) != 0) return fail(EAGAIN);
   return moved(fd, flags, POLLIN,
                [&](Object& object) { return object.read(message->msg_iov[0].iov_base, message->msg_iov[0].iov_len); });
@@ -214,17 +240,20 @@ ssize_t recvmsg(int fd, msghdr* message, int flags) {
 // ---- Descriptors ----
 
 ssize_t read(int fd, void* into, size_t size) {
-  if (!enters(fd)) return real_calls().read(fd, into, size);
+  const Entry inside(fd);
+  if (!inside) return real_calls().read(fd, into, size);
   return moved(fd, 0, POLLIN, [&](Object& object) { return object.read(into, size); });
 }
 
 ssize_t write(int fd, const void* from, size_t size) {
-  if (!enters(fd)) return real_calls().write(fd, from, size);
+  const Entry inside(fd);
+  if (!inside) return real_calls().write(fd, from, size);
   return moved(fd, 0, POLLOUT, [&](Object& object) { return object.write(from, size); });
 }
 
 int close(int fd) {
-  if (!enters(fd)) return real_calls().close(fd);
+  const Entry inside(fd);
+  if (!inside) return real_calls().close(fd);
   return world->close(fd);
 }
 
@@ -233,7 +262,8 @@ int fcntl(int fd, int command, ...) {
   va_start(arguments, command);
   const long argument = va_arg(arguments, long);
   va_end(arguments);
-  if (!enters(fd)) return real_calls().fcntl(fd, command, argument);
+  const Entry inside(fd);
+  if (!inside) return real_calls().fcntl(fd, command, argument);
   const std::shared_ptr<Object> object = world->find(fd);
   if (object == nullptr) return fail(EBADF);
   if (command == F_GETFL) return O_RDWR | (object->is_nonblocking ? O_NONBLOCK : 0);
@@ -242,28 +272,37 @@ int fcntl(int fd, int command, ...) {
 }
 
 int poll(pollfd* polled, nfds_t count, int time) {
-  if (!enters()) return real_calls().poll(polled, count, time);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().poll(polled, count, time);
+  if (inside.fails()) return fail(ENOMEM);
   return poll_until(polled, count, end_after_ms(time));
 }
 
 int ppoll(pollfd* polled, nfds_t count, const timespec* time, const sigset_t* mask) {
-  if (!enters()) return real_calls().ppoll(polled, count, time, mask);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().ppoll(polled, count, time, mask);
+  if (inside.fails()) return fail(ENOMEM);
   return poll_until(polled, count, end_after(time));
 }
 
 int epoll_create1(int flags) noexcept {
-  if (!enters()) return real_calls().epoll_create1(flags);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().epoll_create1(flags);
+  if (inside.fails()) return fail(EMFILE);
   return world->add(std::make_shared<EventPoll>(*world), false);
 }
 
 int epoll_ctl(int poll, int operation, int fd, epoll_event* event) noexcept {
-  if (!enters(poll)) return real_calls().epoll_ctl(poll, operation, fd, event);
+  const Entry inside(poll);
+  if (!inside) return real_calls().epoll_ctl(poll, operation, fd, event);
+  if (inside.fails()) return fail(ENOMEM);
   const auto found = std::dynamic_pointer_cast<EventPoll>(world->find(poll));
   return found == nullptr ? fail(EBADF) : found->control(operation, fd, event);
 }
 
 int epoll_wait(int poll, epoll_event* events, int most, int time) {
-  if (!enters(poll)) return real_calls().epoll_wait(poll, events, most, time);
+  const Entry inside(poll);
+  if (!inside) return real_calls().epoll_wait(poll, events, most, time);
   const auto found = std::dynamic_pointer_cast<EventPoll>(world->find(poll));
   if (found == nullptr) return fail(EBADF);
   world->scheduler().wait(
@@ -272,7 +311,9 @@ int epoll_wait(int poll, epoll_event* events, int most, int time) {
 }
 
 int eventfd(unsigned count, int flags) noexcept {
-  if (!enters()) return real_calls().eventfd(count, flags);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().eventfd(count, flags);
+  if (inside.fails()) return fail(EMFILE);
   return world->add(std::make_shared<EventCounter>(count), (flags & EFD_NONBLOCK) != 0);
 }
 

@@ -94,7 +94,8 @@ extern "C" {
 // ---- Time ----
 
 int clock_gettime(clockid_t clock, timespec* time) noexcept {
-  if (!enters(kLook)) return real_calls().clock_gettime(clock, time);
+  const Entry inside(kLook);
+  if (!inside) return real_calls().clock_gettime(clock, time);
   const bool is_calendar = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
   const Nanoseconds now = world->scheduler().now() + (is_calendar ? kEpoch : kUptime);
   *time = {.tv_sec = now / kSecond, .tv_nsec = now % kSecond};
@@ -102,14 +103,16 @@ int clock_gettime(clockid_t clock, timespec* time) noexcept {
 }
 
 int nanosleep(const timespec* time, timespec* rest) {
-  if (!enters()) return real_calls().nanosleep(time, rest);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().nanosleep(time, rest);
   world->scheduler().wait(
       "a moment", [] { return false; }, end_after(time));
   return 0;
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* rest) {
-  if (!enters()) return real_calls().clock_nanosleep(clock, flags, time, rest);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().clock_nanosleep(clock, flags, time, rest);
   const Nanoseconds end = (flags & TIMER_ABSTIME) != 0 ? end_at(clock, *time) : end_after(time);
   world->scheduler().wait(
       "a moment", [] { return false; }, end);
@@ -117,6 +120,7 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* 
 }
 
 int sched_yield() noexcept {
+  const Unfailing scope;
   if (!is_simulated_here()) return real_calls().sched_yield();
   world->scheduler().spend(1000);
   world->scheduler().yield();
@@ -126,13 +130,16 @@ int sched_yield() noexcept {
 // ---- Threads and locks ----
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
-  if (!enters()) return real_calls().pthread_create(thread, attributes, body, argument);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().pthread_create(thread, attributes, body, argument);
+  if (inside.fails()) return EAGAIN;
   *thread = world->scheduler().start(world->own(), [body, argument] { body(argument); }).handle;
   return 0;
 }
 
 int pthread_join(pthread_t thread, void** result) {
-  if (!enters()) return real_calls().pthread_join(thread, result);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().pthread_join(thread, result);
   const Scheduler::Thread* const found = world->scheduler().find(thread);
   if (found == nullptr) return ESRCH;
   world->scheduler().wait("the end of a thread", [found] { return found->is_over; });
@@ -147,18 +154,23 @@ int pthread_once(pthread_once_t* once, void (*body)()) {
     return real_calls().pthread_once(once, body);
   }
   world->scheduler().wait("a first call", [once] { return !world->running_once.contains(once); });
-  world->running_once.insert(once);
+  {
+    const Unfailing scope;
+    world->running_once.insert(once);
+  }
   const int rc = real_calls().pthread_once(once, body);
   world->running_once.erase(once);
   return rc;
 }
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
-  if (!enters(kLook)) return real_calls().pthread_mutex_lock(mutex);
+  const Entry inside(kLook);
+  if (!inside) return real_calls().pthread_mutex_lock(mutex);
   return lock(mutex);
 }
 
 int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
+  const Unfailing scope;
   const int rc = real_calls().pthread_mutex_trylock(mutex);
   if (rc == 0 && is_simulated_here()) world->held[mutex] = Scheduler::current();
   return rc;
@@ -170,28 +182,33 @@ int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
 }
 
 int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
-  if (!enters()) return real_calls().pthread_cond_wait(condition, mutex);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().pthread_cond_wait(condition, mutex);
   return wait_for_signal(condition, mutex, kNever);
 }
 
 int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* end) {
-  if (!enters()) return real_calls().pthread_cond_timedwait(condition, mutex, end);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().pthread_cond_timedwait(condition, mutex, end);
   return wait_for_signal(condition, mutex, end_at(CLOCK_REALTIME, *end));
 }
 
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* end) {
-  if (!enters()) return real_calls().pthread_cond_clockwait(condition, mutex, clock, end);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().pthread_cond_clockwait(condition, mutex, clock, end);
   return wait_for_signal(condition, mutex, end_at(clock, *end));
 }
 
 int pthread_cond_signal(pthread_cond_t* condition) noexcept {
-  if (!enters()) return real_calls().pthread_cond_signal(condition);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().pthread_cond_signal(condition);
   signal_waiters(condition, 1);
   return 0;
 }
 
 int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
-  if (!enters()) return real_calls().pthread_cond_broadcast(condition);
+  const Entry inside(kCall);
+  if (!inside) return real_calls().pthread_cond_broadcast(condition);
   signal_waiters(condition, SIZE_MAX);
   return 0;
 }
@@ -212,6 +229,7 @@ int pthread_rwlock_wrlock(pthread_rwlock_t* lock) noexcept {
 }
 
 long syscall(long number, ...) noexcept {
+  const Unfailing scope;
   va_list arguments;
   va_start(arguments, number);
   long result = 0;

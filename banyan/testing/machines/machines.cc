@@ -53,6 +53,7 @@ uint32_t Machines::add_process(uint32_t host, std::function<void()> main) {
   Process& process = kernel_->add_process(host);
   kernel_->scheduler().start(process, [kernel = kernel_.get(), &process, main = std::move(main)] {
     main();
+    const Unfailing scope;
     kernel->end(process);
   });
   return static_cast<uint32_t>(kernel_->process_count() - 1);
@@ -69,6 +70,12 @@ uint64_t Machines::draw(uint64_t n) const { return kernel_->scheduler().draw(n);
 void Machines::after(std::chrono::nanoseconds delay, std::function<void()> event) {
   kernel_->scheduler().after(delay.count(), std::move(event));
 }
+
+void Machines::kill_at_call(uint32_t process, uint64_t nth) { kernel_->process(process).dies_at = nth; }
+uint64_t Machines::calls(uint32_t process) const { return kernel_->process(process).calls; }
+
+void Machines::fail_call(uint32_t process, uint64_t nth) { kernel_->process(process).calls_left = nth; }
+void Machines::fail_allocation(uint32_t process, uint64_t nth) { kernel_->process(process).allocations_left = nth; }
 
 void Machines::kill(uint32_t process) {
   if (is_alive(process)) kernel_->end(kernel_->process(process));

@@ -66,6 +66,14 @@ class Machines {
 
   // Whether what host `from` sends to `to` arrives, in the network `network` ("10.3"), or in all of them ("").
   void set_way(uint32_t from, uint32_t to, const std::string& network, bool is_open);
+  // Kills a process when it makes its nth system call. How many it has made. Locks, clocks and threads count, too.
+  void kill_at_call(uint32_t process, uint64_t nth);
+  uint64_t calls(uint32_t process) const;
+  // The system call of a process that is the nth from now on fails, or the nth of its allocations. Calls that can fail
+  // for want of memory or descriptors are counted.
+  void fail_call(uint32_t process, uint64_t nth);
+  void fail_allocation(uint32_t process, uint64_t nth);
+
   // Breaks all connections between two processes, as by an RST that comes out of nowhere.
   void reset(uint32_t a, uint32_t b);
 
@@ -74,6 +82,19 @@ class Machines {
 
  private:
   std::unique_ptr<Kernel> kernel_;
+};
+
+// While it lives, nothing that its thread allocates or calls is counted by fail_call() and fail_allocation().
+class Unfailing {
+ public:
+  Unfailing() { ++depth_; }
+  ~Unfailing() { --depth_; }
+  Unfailing(const Unfailing&) = delete;
+  Unfailing& operator=(const Unfailing&) = delete;
+  static bool is_here() { return depth_ > 0; }
+
+ private:
+  static inline thread_local uint32_t depth_ = 0;
 };
 
 // Forks, has `body` make a world and run it, and gives what it returns: "" when all is well. Otherwise the text says

@@ -32,6 +32,13 @@ struct Process {
   uint32_t host = 0;
   bool is_over = false;     // has ended, or was killed: its threads never run again
   bool is_stopped = false;  // as by SIGSTOP
+
+  // System calls so far, and at which of them it is killed; 0: at none.
+  uint64_t calls = 0, dies_at = 0;
+  // How many more there are until one fails; 0: none does.
+  uint64_t calls_left = 0, allocations_left = 0;
+  bool fails_call() { return calls_left > 0 && --calls_left == 0; }
+  bool fails_allocation() { return allocations_left > 0 && --allocations_left == 0; }
 };
 
 class Scheduler {

@@ -179,7 +179,9 @@ void TcpSocket::break_off(int error) {
 
 TcpSocket::Info TcpSocket::info() const {
   const auto silence = std::chrono::nanoseconds(kernel_.scheduler().now() - last_heard_);
-  return {.unacknowledged = sent_ - acked_,
+  return {.is_broken = state_ == State::broken,
+          .unacknowledged = sent_ - acked_,
+          .acknowledged = acked_,
           .retransmits = retransmits_,
           .last_heard = std::chrono::duration_cast<std::chrono::milliseconds>(silence)};
 }
@@ -268,9 +270,10 @@ void TcpSocket::keep_alive_for(std::chrono::seconds after) {
 void TcpSocket::probe() {
   if (is_closed_ || state_ != State::connected) return;
   const Nanoseconds now = scheduler().now(), lost_after = std::chrono::nanoseconds(alive_for_).count();
-  if (reaches_peer() && hears_peer()) {
-    if (peer_->state_ == State::broken) return break_off(ECONNRESET);
-    last_heard_ = now;
+  if (reaches_peer()) {
+    if (hears_peer() && peer_->state_ == State::broken) return break_off(ECONNRESET);
+    peer_->last_heard_ = now;  // of the question, whether the answer gets back or not
+    if (hears_peer()) last_heard_ = now;
   }
   if (now - last_heard_ >= lost_after) return break_off(ETIMEDOUT);
   scheduler().after(lost_after / 6, [self = shared_from_this()] { self->probe(); });

@@ -42,7 +42,8 @@ class TcpSocket final : public Object, public std::enable_shared_from_this<TcpSo
   void keep_alive_for(std::chrono::seconds after);
 
   struct Info {
-    uint64_t unacknowledged = 0, retransmits = 0;
+    bool is_broken = false;
+    uint64_t unacknowledged = 0, acknowledged = 0, retransmits = 0;
     std::chrono::milliseconds last_heard{0};  // ago
   };
   Info info() const;

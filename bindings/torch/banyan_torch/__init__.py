@@ -85,6 +85,8 @@ class Options:
     checksums:    check what travels over TCP (BANYAN_CHECKSUMS)
     zero_copy:    let the kernel send out of tensors themselves (BANYAN_ZERO_COPY)
     connections:  TCP connections with each peer, 1 to 16 (BANYAN_CONNECTIONS)
+    encryption:   "off", "auth" or "full", of what travels over TCP; that of the default group holds for all
+                  (BANYAN_ENCRYPTION)
     """
 
     fabric: Optional[str] = None
@@ -96,6 +98,7 @@ class Options:
     checksums: Optional[bool] = None
     zero_copy: Optional[bool] = None
     connections: Optional[int] = None
+    encryption: Optional[str] = None
 
 
 def _seconds(time: Seconds) -> float:

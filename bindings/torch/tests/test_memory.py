@@ -2,6 +2,7 @@
 
 import gc
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -139,10 +140,22 @@ class Groups(RankTest):
             sizes = {line.split(":")[0]: 1024 * int(line.split()[1]) for line in file if line.startswith("Rss")}
         return sizes["RssShmem"], sizes["RssAnon"], len(os.listdir("/proc/self/fd"))
 
+    def wait_for_agents(self):
+        """Until they have connected with each other over every address, which they do in the background."""
+        end, seen = time.monotonic() + 5, None
+        while time.monotonic() < end:
+            now = len(os.listdir("/proc/self/fd"))
+            if now == seen:
+                break
+            seen = now
+            time.sleep(0.3)
+        dist.barrier()
+
     def check(self, shared_bytes, descriptors):
         count = 20
         warm = dist.new_group()
         dist.all_reduce(torch.ones(100), group=warm)
+        self.wait_for_agents()
         before = self.holdings()
         groups = [dist.new_group() for _ in range(count)]
         for group in groups:

@@ -168,7 +168,7 @@ Transport::Transport(std::unique_ptr<Connector> connector, const Options& option
 Transport::~Transport() {
   try {
     part();
-  } catch (const Error&) {
+  } catch (...) {
     // Nobody is left to be told: what this end still owed is lost, which its peers notice.
   }
 }
@@ -281,7 +281,7 @@ void Transport::meet(uint32_t rank) {
 void Transport::fail(uint32_t rank, Error error) {
   Peer& peer = peers_[rank];
   if (peer.socket.is_open()) {
-    watch(peer.socket.get(), rank, 0, EPOLL_CTL_DEL);  // closing does not do where a forked process has it too
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);  // a forked process may have it, too
     peer.socket.reset();
   }
   if (peer.failure) return;

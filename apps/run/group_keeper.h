@@ -1,0 +1,33 @@
+// GroupKeeper: a process beside the launcher, which ends what ranks have started when the launcher is killed.
+//
+// The ranks themselves die with the launcher (child.h). What they have started does not, and nobody is left to end it:
+// so the keeper, which sees the launcher's end, kills the process groups of the ranks that still ran.
+#pragma once
+
+#include <sys/types.h>
+
+#include "banyan/run/system/file_descriptor.h"
+
+namespace banyan::app {
+
+class GroupKeeper {
+ public:
+  // Before threads are made. Throws Error{io}.
+  GroupKeeper();
+  // The keeper ends, and leaves all groups alone.
+  ~GroupKeeper();
+  GroupKeeper(const GroupKeeper&) = delete;
+  GroupKeeper& operator=(const GroupKeeper&) = delete;
+
+  void watch(pid_t group) const { tell(group); }
+  // Its first process was reaped: its number may mean another group soon.
+  void forget(pid_t group) const { tell(-group); }
+
+ private:
+  void tell(pid_t what) const;
+
+  pid_t pid_ = -1;
+  run::FileDescriptor socket_;
+};
+
+}  // namespace banyan::app

@@ -1,0 +1,195 @@
+#include "banyan/run/agent/job_view.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/base/json_reader.h"
+#include "banyan/run/agent/looks.h"
+#include "banyan/run/join/handshake.h"
+#include "banyan/run/join/network.h"
+#include "banyan/run/join/peer_owner.h"
+#include "banyan/run/join/socket_address.h"
+#include "banyan/run/join/wire.h"
+#include "banyan/run/seal/seal.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan::run {
+namespace {
+
+constexpr JsonForm kForm{.name = "answer", .format = "look/1", .depth = 4};
+constexpr size_t kMostBytes = size_t{256} << 20;
+
+void wait_for(int fd, short events, const Deadline& deadline, const std::string& place) {
+  while (true) {
+    pollfd polled{.fd = fd, .events = events, .revents = 0};
+    const int rc = poll(&polled, 1, static_cast<int>(deadline.next_sleep().count()));
+    if (rc > 0) return;
+    if (rc < 0 && errno != EINTR) throw system_error("cannot wait for " + place);
+    if (deadline.has_passed()) {
+      throw Error(ErrorCode::timed_out, place + " has not answered within " + deadline.text());
+    }
+  }
+}
+
+// The document that a process sends. `open` makes plain bytes of those that came.
+std::string receive_document(const FileDescriptor& socket, const Deadline& deadline, const std::string& place,
+                             const std::function<void(std::string_view, std::string&)>& open) {
+  std::string text;
+  std::array<char, 64 * 1024> buffer;
+  while (true) {
+    if (text.size() >= sizeof(uint64_t)) {
+      const auto size = WireReader(std::string_view(text).substr(0, sizeof(uint64_t))).number<uint64_t>();
+      if (size > kMostBytes) throw Error(ErrorCode::invalid_input, place + " answers nonsense");
+      if (text.size() - sizeof(uint64_t) >= size) return text.substr(sizeof(uint64_t), size);
+    }
+    wait_for(socket.get(), POLLIN, deadline, place);
+    const ssize_t count = recv(socket.get(), buffer.data(), buffer.size(), 0);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count < 0) throw system_error("cannot hear " + place);
+    if (count == 0) throw Error(ErrorCode::peer_lost, place + " has hung up");
+    open({buffer.data(), static_cast<size_t>(count)}, text);
+  }
+}
+
+JobView view_of(const std::string& text) {
+  const JsonDocument document(text, kForm);
+  const JsonNode root = document.root();
+  root.with_keys({"banyan", "asked", "ranks"});
+  const JsonNode ranks = root.at("ranks");
+  JobView view;
+  view.asked = root.at("asked").number_of(ranks.size(), "ranks");
+  for (const JsonNode object : ranks.items()) {
+    object.with_keys({"rank", "process", "place", "health", "text"});
+    if (object.at("rank").whole() != view.ranks.size()) throw object.error("is not of the rank whose turn it is");
+    JobView::Rank rank{.process = object.at("process").text(),
+                       .place = object.at("place").text(),
+                       .health = object.at("health").parsed(parse_health),
+                       .view = {},
+                       .why = {}};
+    if (rank.health != Health::alive) {
+      rank.why = object.at("text").text();
+    } else {
+      try {
+        rank.view = parse_view(object.at("text").text());
+      } catch (const Error& error) {  // it is of another version, or lies
+        rank.health = Health::unknown;
+        rank.why = error.what();
+      }
+    }
+    view.ranks.push_back(std::move(rank));
+  }
+  return view;
+}
+
+// Doors of a process, in the order of their making.
+std::vector<std::string> doors_of(int64_t pid) {
+  const std::string prefix = "@" + door_prefix(pid);
+  std::vector<std::pair<uint64_t, std::string>> doors;
+  std::ifstream table("/proc/" + std::to_string(pid) + "/net/unix");
+  for (std::string line; std::getline(table, line);) {
+    const size_t place = line.find(prefix);
+    if (place == std::string::npos) continue;
+    uint64_t number = 0;
+    const char* const end = line.data() + line.size();
+    const auto [rest, error] = std::from_chars(line.data() + place + prefix.size(), end, number);
+    const bool is_listed =
+        std::any_of(doors.begin(), doors.end(), [&](const auto& door) { return door.first == number; });
+    if (error == std::errc() && rest == end && !is_listed) doors.emplace_back(number, line.substr(place + 1));
+  }
+  std::sort(doors.begin(), doors.end());
+  std::vector<std::string> names;
+  for (auto& [number, name] : doors) names.push_back(std::move(name));
+  return names;
+}
+
+JobView look_through(const std::string& door, const std::string& place, const Deadline& deadline) {
+  const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket.is_open()) throw system_error("cannot make a socket");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, door.data(), std::min(door.size(), sizeof address.sun_path - 1));
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + door.size());
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    throw system_error("cannot look at " + place);
+  }
+  if (const auto stranger = stranger_at(socket.get())) throw Error(ErrorCode::io, place + " " + *stranger);
+  try {
+    return view_of(receive_document(socket, deadline, place,
+                                    [](std::string_view bytes, std::string& text) { text.append(bytes); }));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::peer_lost) throw;
+    throw Error(ErrorCode::io, place + " lets nobody look but its own user and root");
+  }
+}
+
+Admitted shake_hands(const std::string& host, uint16_t port, const std::string& place, const Secret& secret,
+                     const Deadline& deadline) {
+  const std::string address = addresses_of(host).front();
+  const SocketAddress target = SocketAddress::parse(address, port);
+  FileDescriptor socket = make_tcp_socket(target.family());
+  send_at_once(socket);
+  if (connect(socket.get(), target.get(), target.size) != 0 && errno != EINPROGRESS) {
+    throw system_error("cannot call " + place);
+  }
+  wait_for(socket.get(), POLLOUT, deadline, place);
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
+    throw system_error("cannot call " + place, error);
+  }
+  Handshake handshake = Handshake::caller(std::move(socket), secret, {.purpose = kLookPurpose, .payload = {}});
+  Handshake::State state;
+  while ((state = handshake.advance()) == Handshake::State::wants_read || state == Handshake::State::wants_write) {
+    wait_for(handshake.fd(), state == Handshake::State::wants_read ? POLLIN : POLLOUT, deadline, place);
+  }
+  if (state == Handshake::State::refused) throw Error(ErrorCode::mismatch, handshake.refusal(), place);
+  return handshake.take();
+}
+
+}  // namespace
+
+std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline) {
+  const std::string place = "process " + std::to_string(pid);
+  if (!std::filesystem::exists("/proc/" + std::to_string(pid))) {
+    throw Error(ErrorCode::not_found, "there is no " + place + " on this host");
+  }
+  std::vector<JobView> views;
+  for (const std::string& door : doors_of(pid)) views.push_back(look_through(door, place, deadline));
+  if (views.empty()) {
+    throw Error(ErrorCode::not_found,
+                place + " has joined no job by this version of Banyan, or is still joining, or is in another network");
+  }
+  return views;
+}
+
+JobView look_at(const std::string& place, const Secret& secret, const Deadline& deadline) {
+  const size_t colon = place.rfind(':');
+  uint16_t port = 0;
+  if (colon != std::string::npos) {
+    const char* const end = place.data() + place.size();
+    const auto [rest, error] = std::from_chars(place.data() + colon + 1, end, port);
+    if (error != std::errc() || rest != end) port = 0;
+  }
+  if (port == 0) throw Error(ErrorCode::invalid_input, "'" + place + "' is no place; write host:port or a process id");
+  std::string host = place.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const Admitted made = shake_hands(host, port, place, secret, deadline);
+  StreamOpener opener(made.keys.receiving);
+  return view_of(receive_document(made.socket, deadline, place,
+                                  [&](std::string_view bytes, std::string& text) { opener.open(bytes, text); }));
+}
+
+}  // namespace banyan::run

@@ -1,0 +1,36 @@
+// JobView: what all processes of a running job know, asked of one of them. For programs outside the job.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/run/agent/process_view.h"
+#include "banyan/run/join/deadline.h"
+#include "banyan/run/join/secret.h"
+
+namespace banyan::run {
+
+struct JobView {
+  struct Rank {
+    std::string process, place;       // "process 4711 on node7"; "10.1.2.3:40123", where it can be asked, too
+    Health health = Health::unknown;  // silent, left, dead: then it has not answered, and `why`, if that is known
+    std::optional<ProcessView> view;
+    std::string why;
+  };
+  uint32_t asked = 0;       // the rank that was asked
+  std::vector<Rank> ranks;  // of the world
+};
+
+// Asks a process of this host, by the kernel's word that it is this user's (or one is root): all worlds that it is in,
+// the oldest first. Throws Error{not_found} when there is no such process or it has joined nothing, Error{io} when it
+// is another user's, Error{timed_out}.
+std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline);
+
+// Asks the process that listens at "host:port", which must know the secret. Throws Error{mismatch} when it does not, or
+// is none of ours, Error{invalid_input} for no such place, Error{io}, Error{timed_out}.
+JobView look_at(const std::string& place, const Secret& secret, const Deadline& deadline);
+
+}  // namespace banyan::run

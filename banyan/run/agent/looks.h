@@ -1,0 +1,76 @@
+// Looks: answers those who look in from outside while a job runs (banyan doctor --live), without stopping anything.
+//
+// They come by a TCP connection that has shaken hands for the purpose "look", or by the *door* of the process, an
+// abstract socket of this host that only this user and root are let in by. Who has come says nothing more, is sent what
+// all ranks of the world say (ask_all), and is hung up on.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/run/agent/hooks.h"
+#include "banyan/run/system/byte_stream.h"
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/reactor.h"
+
+namespace banyan::run {
+
+// Why a caller shakes hands that wants to look.
+constexpr const char* kLookPurpose = "look";
+// How long the ranks are given to answer.
+constexpr std::chrono::milliseconds kLookTime{700};
+
+// Names of doors, as /proc/net/unix shows them with an '@' in front: this and the process id, '-' and a number, since a
+// process may be in several worlds.
+std::string door_prefix(int64_t pid);
+
+// On the reactor's thread.
+class Looks {
+ public:
+  using AskAll = std::function<void(std::function<void(std::vector<PeerReport> by_rank)> done)>;
+  // A member of the world.
+  struct Process {
+    std::string name;   // "process 4711 on node7"
+    std::string place;  // "10.1.2.3:40123", where it can be asked, too
+  };
+  // Without a door where there can be none: it is one way of several. `rank`: this process's; `processes`: by rank.
+  Looks(Reactor& reactor, uint32_t rank, std::vector<Process> processes, AskAll ask_all);
+  ~Looks();
+  Looks(const Looks&) = delete;
+  Looks& operator=(const Looks&) = delete;
+
+  void admit(std::unique_ptr<ByteStream> stream);
+  // Hangs up on all, and lets nobody in any more.
+  void close() noexcept;
+
+ private:
+  struct Visitor {
+    std::unique_ptr<ByteStream> stream;
+    std::string answer;
+    size_t sent = 0;
+    Reactor::Timer timer{};
+  };
+  using Visitors = std::list<Visitor>;
+
+  void open_door();
+  void answer_door();
+  void answer(const std::vector<PeerReport>& reports);
+  std::string document_of(const std::vector<PeerReport>& reports) const;
+  void send(Visitors::iterator visitor);
+  void drop(Visitors::iterator visitor) noexcept;
+
+  Reactor& reactor_;
+  const uint32_t rank_;
+  const std::vector<Process> processes_;
+  const AskAll ask_all_;
+  FileDescriptor door_;
+  Visitors visitors_;
+  bool is_asking_ = false;
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,120 @@
+// Looking in from outside, at agents of this process.
+#include "banyan/run/agent/looks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/agent/job_view.h"
+#include "banyan/run/agent/test_worlds.h"
+#include "banyan/run/record/sample_dumps.h"
+#include "banyan/testing/thrown.h"
+
+namespace banyan::run {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+Deadline soon_over() { return Deadline::after(std::chrono::seconds(20)); }
+
+CommunicatorHooks hooks_of(uint32_t rank, uint32_t size) {
+  return {.state = {}, .broadcast = {}, .liveness_changed = {}, .failed = {}, .look = [=] {
+            return CommunicatorView{.record = SampleDump("world", rank, size).add_done(rank + 1, 99).get(),
+                                    .lanes = {{.peer = 0, .lane = 0, .sent = 100 * rank, .received = 0}}};
+          }};
+}
+
+std::string place_of(Agent& agent) { return "127.0.0.1:" + std::to_string(agent.members()[agent.rank()].port); }
+
+TEST(Looks, ShowWhatAllRanksAreDoing) {
+  LocalWorld world(3);
+  std::vector<HookRegistration> hooks;
+  for (uint32_t rank = 0; rank < 3; ++rank) hooks.push_back(world[rank].attach(1, hooks_of(rank, 3)));
+  const JobView job = look_at(place_of(world[1]), Secret(), soon_over());
+  EXPECT_EQ(job.asked, 1u);
+  ASSERT_THAT(job.ranks, SizeIs(3));
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ASSERT_TRUE(job.ranks[rank].view) << rank << ": " << job.ranks[rank].why;
+    const ProcessView& view = *job.ranks[rank].view;
+    EXPECT_EQ(view.rank, rank);
+    EXPECT_EQ(view.pid, getpid());
+    ASSERT_THAT(view.communicators, SizeIs(1));
+    EXPECT_EQ(view.communicators[0].record.begun, rank + 1);
+    EXPECT_EQ(view.communicators[0].lanes.at(0).sent, 100 * rank);
+  }
+}
+
+// By the door of a process, which is in as many worlds as there are agents.
+TEST(Looks, NeedNoSecretFromTheUserOfTheProcess) {
+  LocalWorld world(2);
+  const std::vector<JobView> jobs = look_at_process(getpid(), soon_over());
+  ASSERT_THAT(jobs, SizeIs(2));
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(jobs[rank].asked, rank);
+    ASSERT_THAT(jobs[rank].ranks, SizeIs(2));
+    for (const JobView::Rank& each : jobs[rank].ranks) EXPECT_TRUE(each.view) << each.why;
+  }
+}
+
+TEST(Looks, SayWhoIsGoneAndWhy) {
+  LocalWorld world(3);
+  world.end(2);  // without a word: it is dead to the others
+  ASSERT_TRUE(wait_for_state(world[0], 2, Health::dead));
+  ASSERT_TRUE(wait_for_state(world[1], 2, Health::dead));
+  const JobView job = look_at(place_of(world[0]), Secret(), soon_over());
+  EXPECT_FALSE(job.ranks.at(2).view);
+  EXPECT_EQ(job.ranks[2].health, Health::dead);
+  EXPECT_NE(job.ranks[2].why, "");
+  ASSERT_TRUE(job.ranks[1].view);
+  ASSERT_THAT(job.ranks[1].view->doubts, SizeIs(1));
+  EXPECT_EQ(job.ranks[1].view->doubts[0].rank, 2u);
+  EXPECT_EQ(job.ranks[1].view->doubts[0].health, Health::dead);
+}
+
+TEST(Looks, AreForNobodyWithoutTheSecret) {
+  LocalWorld world(2);
+  const Error error =
+      testing::thrown_by([&] { look_at(place_of(world[0]), Secret("a secret of other people"), soon_over()); });
+  EXPECT_EQ(error.code(), ErrorCode::mismatch) << error.what();
+}
+
+TEST(Looks, NameWhatIsNoPlace) {
+  EXPECT_THAT(testing::error_of([] { look_at("node7", Secret(), soon_over()); }), HasSubstr("write host:port"));
+  EXPECT_THAT(testing::error_of([] { look_at("node7:0x1", Secret(), soon_over()); }), HasSubstr("write host:port"));
+  EXPECT_THAT(testing::error_of([] { look_at_process(0x7fffffff, soon_over()); }), HasSubstr("there is no process"));
+  EXPECT_THAT(testing::error_of([] { look_at_process(getpid(), soon_over()); }), HasSubstr("has joined no job"));
+}
+
+// Who says nothing, reads nothing or hangs up at once costs the agent nothing.
+TEST(Looks, OutliveVisitorsOfAllKinds) {
+  LocalWorld world(2);
+  std::vector<FileDescriptor> silent;
+  const std::string door = door_prefix(getpid());
+  for (int i = 0; i < 40; ++i) {
+    // Doors are numbered on through the tests of this program.
+    for (int number = 0; number < 64; ++number) {
+      FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      const std::string name = door + std::to_string(number);
+      name.copy(address.sun_path + 1, name.size());
+      const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+      if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) continue;
+      if (i % 2 == 0) silent.push_back(std::move(socket));
+    }
+  }
+  EXPECT_FALSE(silent.empty());
+  EXPECT_THAT(look_at_process(getpid(), soon_over()), SizeIs(2));
+}
+
+}  // namespace
+}  // namespace banyan::run

@@ -1,0 +1,151 @@
+#include "banyan/run/seal/seal.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/testing/thrown.h"
+
+namespace banyan::run {
+namespace {
+
+const std::string kKey(kSessionKeySize, 'k');
+
+using Bytes = std::vector<std::byte>;
+
+Bytes bytes_of(const std::string& text) {
+  Bytes bytes(text.size());
+  for (size_t i = 0; i < text.size(); ++i) bytes[i] = static_cast<std::byte>(text[i]);
+  return bytes;
+}
+
+Bytes sealed(Sealer& sealer, const std::string& beside, const std::string& text) {
+  Bytes frame(text.size() + kSealSize);
+  const size_t half = text.size() / 2;
+  sealer.seal(bytes_of(beside), bytes_of(text.substr(0, half)), bytes_of(text.substr(half)), frame.data());
+  return frame;
+}
+
+bool opens(Opener& opener, const std::string& beside, const Bytes& frame, const std::string& text) {
+  Bytes out(frame.size());
+  if (!opener.open(bytes_of(beside), frame, out.data())) return false;
+  out.resize(frame.size() - kSealSize);
+  EXPECT_EQ(out, bytes_of(text));
+  return true;
+}
+
+class SealTest : public ::testing::TestWithParam<Sealing> {};
+INSTANTIATE_TEST_SUITE_P(Ways, SealTest, ::testing::Values(Sealing::authenticated, Sealing::encrypted),
+                         [](const auto& tested) {
+                           return std::string(tested.param == Sealing::encrypted ? "encrypted" : "authenticated");
+                         });
+
+TEST_P(SealTest, OpensWhatWasSealedInItsOrder) {
+  Sealer sealer(kKey, GetParam(), 5);  // so that keys change on the way
+  Opener opener(kKey, GetParam(), 5);
+  for (size_t i = 0; i < 23; ++i) {
+    std::string text(i * 131, '\0');
+    for (size_t at = 0; at < text.size(); ++at) text[at] = static_cast<char>(at * 7 + i);
+    const Bytes frame = sealed(sealer, "beside", text);
+    const bool is_readable = i > 0 && Bytes(frame.begin(), frame.end() - kSealSize) == bytes_of(text);
+    EXPECT_EQ(is_readable, i > 0 && GetParam() == Sealing::authenticated);
+    EXPECT_TRUE(opens(opener, "beside", frame, text)) << i;
+  }
+}
+
+TEST_P(SealTest, OpensInPlace) {
+  Sealer sealer(kKey, GetParam());
+  Opener opener(kKey, GetParam());
+  Bytes frame = sealed(sealer, "", "in its own place");
+  ASSERT_TRUE(opener.open({}, frame, frame.data()));
+  frame.resize(16);
+  EXPECT_EQ(frame, bytes_of("in its own place"));
+}
+
+TEST_P(SealTest, NoticesEveryChangedBit) {
+  constexpr uint64_t kSeed = 21;
+  SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
+  std::mt19937_64 random(kSeed);
+  for (int round = 0; round < 500; ++round) {
+    Sealer sealer(kKey, GetParam());
+    Opener opener(kKey, GetParam());
+    const std::string text(1 + random() % 100, 't');
+    Bytes frame = sealed(sealer, "beside", text);
+    frame[random() % frame.size()] ^= std::byte{static_cast<unsigned char>(1u << random() % 8)};
+    EXPECT_FALSE(opens(opener, "beside", frame, text));
+  }
+}
+
+TEST_P(SealTest, NoticesFramesThatAreLostDoubledSwappedOrCut) {
+  Sealer sealer(kKey, GetParam());
+  const Bytes first = sealed(sealer, "", "first"), second = sealed(sealer, "", "second");
+  const auto opened_after_first = [&](const Bytes& frame) {
+    Opener opener(kKey, GetParam());
+    EXPECT_TRUE(opens(opener, "", first, "first"));
+    Bytes out(100);
+    return opener.open({}, frame, out.data());
+  };
+  EXPECT_TRUE(opened_after_first(second));
+  EXPECT_FALSE(opened_after_first(first));  // doubled
+  EXPECT_FALSE(opened_after_first(Bytes(second.begin(), second.end() - 1)));
+  EXPECT_FALSE(opened_after_first(Bytes(3)));
+  Opener opener(kKey, GetParam());
+  EXPECT_FALSE(opens(opener, "", second, "second"));  // before the first
+}
+
+TEST_P(SealTest, IsBoundToItsKeyItsWayAndWhatStandsBeside) {
+  Sealer sealer(kKey, GetParam());
+  const Bytes frame = sealed(sealer, "beside", "text");
+  Opener other_key(std::string(kSessionKeySize, 'o'), GetParam()), other_beside(kKey, GetParam()),
+      right(kKey, GetParam()),
+      other_way(kKey, GetParam() == Sealing::encrypted ? Sealing::authenticated : Sealing::encrypted);
+  EXPECT_FALSE(opens(other_key, "beside", frame, "text"));
+  EXPECT_FALSE(opens(other_beside, "Beside", frame, "text"));
+  EXPECT_FALSE(opens(other_way, "beside", frame, "text"));
+  EXPECT_TRUE(opens(right, "beside", frame, "text"));
+}
+
+TEST(StreamSeals, CarryAnyBytesInAnyPieces) {
+  constexpr uint64_t kSeed = 5;
+  SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
+  std::mt19937_64 random(kSeed);
+  StreamSealer sealer(kKey);
+  StreamOpener opener(kKey);
+  std::string sent, received;
+  for (int i = 0; i < 40; ++i) {
+    std::string said(random() % 100'000, '\0');
+    for (char& c : said) c = static_cast<char>(random());
+    sent += said;
+    std::string out;
+    sealer.seal(said, out);
+    for (size_t at = 0; at < out.size();) {
+      const size_t piece = std::min<size_t>(1 + random() % 50'000, out.size() - at);
+      opener.open(std::string_view(out).substr(at, piece), received);
+      at += piece;
+    }
+  }
+  EXPECT_TRUE(sent == received);
+}
+
+TEST(StreamSeals, RefuseWhatIsNotOfThePeer) {
+  for (const std::string& garbage :
+       {std::string("GET / HTTP/1.1\r\n"), std::string(8, '\0'), std::string("\5\0\0\0", 4) + std::string(21, 'x')}) {
+    StreamOpener opener(kKey);
+    std::string out;
+    EXPECT_EQ(testing::thrown_by([&] { opener.open(garbage, out); }).code(), ErrorCode::io);
+    EXPECT_EQ(out, "");
+  }
+  StreamSealer sealer(kKey);
+  StreamOpener opener(kKey);
+  std::string frame, out;
+  sealer.seal("once", frame);
+  opener.open(frame, out);
+  EXPECT_EQ(out, "once");
+  EXPECT_EQ(testing::thrown_by([&] { opener.open(frame, out); }).code(), ErrorCode::io) << "said twice";
+}
+
+}  // namespace
+}  // namespace banyan::run

@@ -1,0 +1,28 @@
+#include "banyan/run/system/tcp_state.h"
+
+// The kernel's own header: that of the C library lacks the newer numbers, and excludes this one.
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstddef>
+
+namespace banyan::run {
+namespace {
+
+constexpr uint8_t kClosed = 7;  // TCP_CLOSE of the kernel, which its header does not name
+
+}  // namespace
+
+std::optional<TcpState> tcp_state(int socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  return TcpState{.is_broken = info.tcpi_state == kClosed,
+                  .unacknowledged = info.tcpi_unacked,
+                  .retransmits = info.tcpi_retransmits,
+                  .bytes_acknowledged = info.tcpi_bytes_acked,
+                  .heard_ago = std::chrono::milliseconds(info.tcpi_last_ack_recv)};
+}
+
+}  // namespace banyan::run

@@ -1,0 +1,21 @@
+// What the kernel knows of a TCP connection.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace banyan::run {
+
+struct TcpState {
+  bool is_broken = false;                  // by a reset, or after too many repetitions
+  uint32_t unacknowledged = 0;             // packets that were sent
+  uint32_t retransmits = 0;                // of the first of them
+  uint64_t bytes_acknowledged = 0;         // since the beginning
+  std::chrono::milliseconds heard_ago{0};  // since the last packet with an acknowledgement, which all have
+};
+
+// None of what is no TCP connection. Any thread.
+std::optional<TcpState> tcp_state(int socket);
+
+}  // namespace banyan::run

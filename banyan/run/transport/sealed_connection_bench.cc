@@ -1,0 +1,116 @@
+// What seals cost: one message of each size after the other, from one process of this machine to another by TCP over
+// the loopback; plain, authenticated and encrypted in turns. Counters: bytes per second, and nanoseconds of processor
+// time that each end spends on a byte, the kernel's included.
+#include <benchmark/benchmark.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/system/processes.h"
+#include "banyan/run/transport/sealed_connection.h"
+#include "banyan/run/transport/tcp_connection.h"
+#include "banyan/run/transport/test_exchange.h"
+#include "banyan/run/transport/test_sockets.h"
+
+namespace banyan::run {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+enum Way : int64_t { kPlain, kAuthenticated, kEncrypted };
+
+void wait_for(Connection& connection) {
+  const short events = connection.before_sleep();
+  if (events == 0 || events == Connection::kNoSleep) return;
+  pollfd polled{.fd = connection.fd(), .events = events, .revents = 0};
+  poll(&polled, 1, 10'000);
+  connection.after_sleep();
+}
+
+std::unique_ptr<Connection> connection_of(MeetingPoint& place, uint32_t rank, Way way) {
+  auto tcp = std::make_unique<TcpConnection>(1 - rank, std::move(place.connect(rank)[1 - rank]));
+  if (way == kPlain) return tcp;
+  const std::string there(kSessionKeySize, 't'), back(kSessionKeySize, 'b');
+  const SessionKeys keys{.sending = rank == 0 ? there : back, .receiving = rank == 0 ? back : there};
+  return std::make_unique<SealedConnection>(1 - rank, std::move(tcp), keys,
+                                            way == kEncrypted ? Sealing::encrypted : Sealing::authenticated);
+}
+
+double cpu_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+// "<seconds> <seconds of processor time>"
+std::string carry(Connection& connection, uint32_t rank, size_t size, size_t rounds) {
+  const std::vector<std::byte> bytes = bytes_from(0, size);
+  std::vector<std::byte> into(size);
+  Clock::time_point begin = Clock::now();
+  double cpu = cpu_seconds();
+  for (size_t round = 0; round <= rounds; ++round) {
+    if (round == 1) {  // the first one counts for nothing
+      begin = Clock::now();
+      cpu = cpu_seconds();
+    }
+    for (size_t done = 0; done < size;) {
+      const size_t count = rank == 0 ? connection.write({}, std::span(bytes).subspan(done))
+                                     : connection.read(std::span(into).subspan(done));
+      done += count;
+      if (count == 0) wait_for(connection);
+    }
+  }
+  while (rank == 0 && connection.has_unsent()) wait_for(connection);
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  cpu = cpu_seconds() - cpu;
+  if (rank == 1 && count_wrong(0, into) > 0) throw Error(ErrorCode::io, "wrong bytes arrived");
+  return std::to_string(took.count()) + " " + std::to_string(cpu);
+}
+
+void stream(benchmark::State& state) {
+  const auto size = static_cast<size_t>(state.range(0));
+  const auto way = static_cast<Way>(state.range(1));
+  const size_t rounds = (size_t{1} << 30) / size;
+  double cpu[2] = {0, 0}, all = 0, bytes = 0;
+  for (auto _ : state) {
+    MeetingPoint place(2);
+    const auto reports = run_processes(2, std::chrono::minutes(5), [&](uint32_t rank) {
+      const auto connection = connection_of(place, rank, way);
+      return carry(*connection, rank, size, rounds);
+    });
+    double took = 0;
+    for (const uint32_t rank : {0, 1}) {
+      double used = 0;
+      if (std::sscanf(reports[rank].c_str(), "%lf %lf", &took, &used) != 2) throw Error(ErrorCode::io, reports[rank]);
+      cpu[rank] += used;
+    }
+    state.SetIterationTime(took);
+    all += took;
+    bytes += static_cast<double>(size * rounds);
+  }
+  state.counters["B/s"] = bytes / all;
+  state.counters["sender ns/B"] = 1e9 * cpu[0] / bytes;
+  state.counters["receiver ns/B"] = 1e9 * cpu[1] / bytes;
+  state.SetLabel(way == kPlain ? "plain" : way == kEncrypted ? "full" : "auth");
+}
+
+BENCHMARK(stream)
+    ->ArgsProduct({{64 << 10, 4 << 20, 64 << 20}, {kPlain, kAuthenticated, kEncrypted}})
+    ->UseManualTime()
+    ->Iterations(1)
+    ->Repetitions(3)
+    ->ReportAggregatesOnly(false);
+
+}  // namespace
+}  // namespace banyan::run
+
+BENCHMARK_MAIN();
