@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -225,26 +226,34 @@ TEST(EndOfACommunicator, TellsTheErrorOfWhatNobodyWaitedFor) {
 
 // ---- Time in which the process did not run ----
 
-std::string sum_for_ever(banyan_comm_t comm, int rank) {
+// Counts one when it has begun, so that whoever stops ranks does not stop them while they join.
+std::string sum_for_ever(banyan_comm_t comm, int rank, std::atomic<int>& begun) {
   for (int64_t round = 0;; ++round) {
     int64_t values[3] = {rank + 1, round, rank * round}, sums[3] = {};
     const banyan_result_t result = banyan_all_reduce(values, sums, 3, BANYAN_INT64, BANYAN_SUM, comm, nullptr);
     if (result != BANYAN_SUCCESS) return outcome("sum", result) + banyan_last_error(comm);
     if (sums[0] != 10 || sums[1] != 4 * round || sums[2] != 6 * round) return "a wrong sum";
+    if (round == 0) ++begun;
   }
+}
+
+// Four ranks, all of which have summed once when this returns.
+Processes start_summing(const std::string& url, const banyan_config_t& config) {
+  std::atomic<int>& begun = shared_counter();
+  Processes ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.push_back(start_rank(url, 4, rank, config,
+                               [rank, &begun](banyan_comm_t comm) { return sum_for_ever(comm, rank, begun); }));
+  }
+  wait_until(begun, 4);
+  return ranks;
 }
 
 TEST(JobThatIsStopped, GoesOnAfterALongerTimeThanItsTimeout) {
   const char* const wish = std::getenv("BANYAN_TEST_SUSPENSIONS");
   const int rounds = wish != nullptr ? std::atoi(wish) : 20;
   const MeetingPlace place;
-  const banyan_config_t config = config_with(0.9, 60);
-  Processes ranks;
-  for (int rank = 0; rank < 4; ++rank) {
-    ranks.push_back(
-        start_rank(place.url(), 4, rank, config, [=](banyan_comm_t comm) { return sum_for_ever(comm, rank); }));
-  }
-  std::this_thread::sleep_for(seconds(1));
+  const Processes ranks = start_summing(place.url(), config_with(0.9, 60));
   for (int round = 0; round < rounds; ++round) {
     for (const auto& rank : ranks) rank->signal(SIGSTOP);
     std::this_thread::sleep_for(milliseconds(1000));
@@ -258,13 +267,7 @@ TEST(JobThatIsStopped, GoesOnAfterALongerTimeThanItsTimeout) {
 
 TEST(RankThatIsStopped, IsNamedByTheOthers) {
   const MeetingPlace place;
-  const banyan_config_t config = config_with(1.5, 60);
-  Processes ranks;
-  for (int rank = 0; rank < 4; ++rank) {
-    ranks.push_back(
-        start_rank(place.url(), 4, rank, config, [=](banyan_comm_t comm) { return sum_for_ever(comm, rank); }));
-  }
-  std::this_thread::sleep_for(seconds(1));
+  const Processes ranks = start_summing(place.url(), config_with(1.5, 60));
   ranks[2]->signal(SIGSTOP);
   for (const int rank : {0, 1, 3}) {
     EXPECT_THAT(ranks[rank]->await(milliseconds(3500) + kBusy),

@@ -251,16 +251,28 @@ std::vector<EndpointRecord> Rendezvous::meet(const EndpointRecord& own, uint32_t
   return cards;
 }
 
-UniqueId make_unique_id() {
-  const std::vector<std::string> given = given_addresses();
-  const std::string address = given.empty() ? outward_addresses().front() : given.front();
-  const bool is_named = is_loopback(address) || given.size() == 1;
-  Listener listener = is_named ? Listener::on(address) : listen_everywhere(0);
+namespace {
+
+UniqueId make_id(const std::string& address, Listener listener) {
   const Secret secret = Secret::random();
   UniqueId id;
   id.text = tcp_url(address, listener.port()) + "#" + secret.key();
   id.server = std::make_unique<StoreServer>(std::move(listener), secret, StoreServer::Options{});
   return id;
+}
+
+}  // namespace
+
+UniqueId make_unique_id() {
+  const std::vector<std::string> given = given_addresses();
+  const std::string address = given.empty() ? outward_addresses().front() : given.front();
+  const bool is_named = is_loopback(address) || given.size() == 1;
+  return make_id(address, is_named ? Listener::on(address) : listen_everywhere(0));
+}
+
+UniqueId make_local_id() {
+  const std::string address = "127.0.0.1";
+  return make_id(address, Listener::on(address));
 }
 
 }  // namespace banyan::run

@@ -116,5 +116,7 @@ struct UniqueId {
 // On the loopback when this process has no other address; else where the host is reached, or at BANYAN_ADDRESS. Throws
 // Error{io}.
 UniqueId make_unique_id();
+// On the loopback, for processes of this machine.
+UniqueId make_local_id();
 
 }  // namespace banyan::run

@@ -15,7 +15,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/nearest.h"
 #include "banyan/run/engine/sample_data.h"
-#include "banyan/run/join/free_port.h"
+#include "banyan/run/join/rendezvous.h"
 #include "banyan/run/system/futex.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/run/system/shared_memory.h"
@@ -154,8 +154,7 @@ class Runner {
     uint64_t slice_bytes;
     Communicator::Transports transport;
     std::chrono::milliseconds timeout;
-    std::string place;  // where the ranks meet
-    Secret secret;
+    std::string place;  // where the ranks meet, with its secret
   };
   Runner(const Task& task, const RankPlan& plan, const SampleData& data)
       : task_(task),
@@ -173,7 +172,7 @@ class Runner {
     Communicator::Options options = this->options();
     auto processes =
         JoinedProcesses::join(pool, {.url = task_.place, .rank = plan_.rank, .size = plan_.ranks, .name = {}},
-                              task_.secret, Deadline::after(options.join_timeout));
+                              Secret(), Deadline::after(options.join_timeout));
     Communicator communicator(std::move(processes), 1, std::move(everybody), std::move(options));
     const Call call = this->call();
     data_.spoil(output_);
@@ -374,14 +373,14 @@ LocalRunReport run_locally(const Schedule& schedule, const LocalRunOptions& opti
   if (elements == 0)
     throw Error(ErrorCode::invalid_input, "a total of " + options.total.to_string() + " holds no element of " +
                                               std::string(to_string(options.type)));
+  const UniqueId meeting = make_local_id();
   const Runner::Task task{.schedule = schedule,
                           .elements = elements,
                           .reduction = {.type = options.type, .op = options.op},
                           .slice_bytes = slice_bytes(options),
                           .transport = options.transport,
                           .timeout = options.timeout,
-                          .place = "tcp://127.0.0.1:" + std::to_string(free_port()),
-                          .secret = Secret::random()};
+                          .place = meeting.text};
   expect_reducible(options.type, options.op);
   const std::vector<RankPlan> plans = make_rank_plans(schedule, elements);
   expect_memory_for(plans, size_of(options.type));

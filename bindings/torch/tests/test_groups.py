@@ -109,8 +109,8 @@ class Subgroups(RankTest):
             dist.all_reduce(mine, group=group)
             self.same(mine, reduced([tensor_of(rank, 10) for rank in (0, 1)]))
 
-    # Nobody leaves: on PyTorch 2.6 the destruction of the groups has hung, about once in 13 runs. A program with two Gloo
-    # groups and without Banyan hangs in the same place; that Gloo is the cause here, too, is likely, not proven.
+    # Nobody leaves: on PyTorch 2.6 the destruction of the groups has hung, about once in 13 runs. A program with two
+    # Gloo groups and without Banyan hangs in the same place; that Gloo is the cause here, too, is likely, not proven.
     @on_ranks(2, leaves=False)
     def test_groups_of_two_backends_live_side_by_side(self):
         gloo = dist.new_group(backend="gloo")
