@@ -34,6 +34,9 @@ namespace {
 // How much later than its deadline a call returns at most, should the agent's thread not come to run.
 constexpr std::chrono::seconds kPatienceWithThread{1};
 
+// How long a thread waits at most for what it tells to be on its way.
+constexpr std::chrono::milliseconds kTimeToTell{200};
+
 // Why an agent calls another one: to exchange messages.
 constexpr const char* kAgentPurpose = "agent";
 
@@ -290,6 +293,7 @@ class Agent::Impl {
     return false;
   }
 
+  bool is_on_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
   // Locks and threads that a fork has copied are of no use.
   bool is_of_this_process() const { return pid_ == getpid(); }
   // Runs `task` on the agent's thread, some time.
@@ -468,6 +472,15 @@ std::vector<PeerReport> Agent::ask_states(uint64_t communicator, Clock::time_poi
 
 void Agent::tell(uint64_t communicator, const std::string& reason) {
   impl_->post([&queries = impl_->core().queries(), communicator, reason] { queries.tell(communicator, reason); });
+}
+
+void Agent::tell_now(uint64_t communicator, const std::string& reason) {
+  const auto ask = [&queries = impl_->core().queries(), communicator, reason](const std::function<void(bool)>& answer) {
+    queries.tell(communicator, reason);
+    answer(true);
+  };
+  if (impl_->is_on_thread()) return ask([](bool) {});
+  impl_->ask<bool>(ask, Clock::now() + kTimeToTell);
 }
 
 Survivors Agent::agree(const SurvivorQuestion& question) {

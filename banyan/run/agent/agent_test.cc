@@ -303,6 +303,30 @@ TEST(Agent, HasAllWriteDownWhatTheyKnow) {
   EXPECT_THAT(reasons, ::testing::Each("rank 1 is late"));
 }
 
+TEST(Agent, HasToldWhyBeforeItsProcessEnds) {
+  for (int round = 0; round < 10; ++round) {
+    ForkedWorld world({"a", "a"}, [](Member& member) -> std::string {
+      const auto agent = start_agent(member);
+      std::promise<std::string> told;
+      CommunicatorHooks hooks = state_of("");
+      hooks.broadcast = [&](const std::string& reason) { told.set_value(reason); };
+      const HookRegistration registration = agent->attach(kGroup, hooks);
+      member.say(1);
+      member.wait_for_test(2);
+      if (member.rank() == 0) {
+        agent->tell_now(kGroup, "rank 1 is late");
+        _exit(0);
+      }
+      std::future<std::string> reason = told.get_future();
+      const bool is_told = reason.wait_for(milliseconds(1000)) == std::future_status::ready;
+      return is_told ? reason.get() : "nothing was told";
+    });
+    ASSERT_TRUE(world.all_say(1));
+    world.say(2);
+    ASSERT_EQ(world.report(1), "rank 1 is late") << "round " << round;
+  }
+}
+
 // ---- Robustness
 
 FileDescriptor call(uint16_t port) {

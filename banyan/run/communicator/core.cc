@@ -84,9 +84,9 @@ std::unique_ptr<Executor> Communicator::Impl::make_executor() {
 
 // ---- News of other ranks ----
 
-// A failure goes round as "failed <code> <text>".
+// A failure goes round as "failed <code> <text>", before the call returns that has failed: then the process may end.
 void Communicator::Impl::tell_of_failure(const Error& error) {
-  job_->agent().tell(id_, kFailure + std::to_string(static_cast<int>(error.code())) + " " + error.what());
+  job_->agent().tell_now(id_, kFailure + std::to_string(static_cast<int>(error.code())) + " " + error.what());
 }
 
 void Communicator::Impl::hear(const std::string& text) {
