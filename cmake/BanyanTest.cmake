@@ -25,11 +25,27 @@ function(banyan_test target)
   target_link_libraries(${target} PRIVATE ${T_LIBRARIES} banyan_warnings banyan_test_main)
 endfunction()
 
-# banyan_test_cases(TARGET PREFIX ...): every gtest case of TARGET as a ctest case PREFIX.SUITE.CASE. The rest is passed
-# on to gtest_discover_tests. Names are those of the tests only: what a parameter looks like in memory differs from
-# build to build.
+# banyan_test_cases(TARGET PREFIX [TEST_FILTER FILTER] [PROPERTIES NAME VALUE ...] [ENVIRONMENT NAME=VALUE ...]): every
+# gtest case of TARGET, or every one that the filter lets through, as a ctest case PREFIX.SUITE.CASE. Names are those of
+# the tests only: what a parameter looks like in memory differs from build to build.
 function(banyan_test_cases target prefix)
-  gtest_discover_tests(${target} TEST_PREFIX "${prefix}." DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES ${ARGN})
+  cmake_parse_arguments(T "" "TEST_FILTER" "PROPERTIES;ENVIRONMENT" ${ARGN})
+  get_property(calls GLOBAL PROPERTY banyan_test_cases_calls)
+  math(EXPR calls "${calls} + 1")
+  set_property(GLOBAL PROPERTY banyan_test_cases_calls ${calls})
+  set(cases ${target}_cases_${calls})
+  gtest_discover_tests(${target} TEST_PREFIX "${prefix}." TEST_LIST ${cases} TEST_FILTER "${T_TEST_FILTER}"
+    DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES PROPERTIES ${T_PROPERTIES})
+  if(T_ENVIRONMENT)
+    # Not among the properties: of a list, gtest_discover_tests passes on the first element only.
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/${cases}.cmake)
+    file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
+foreach(case IN LISTS @cases@)
+  set_tests_properties("${case}" PROPERTIES ENVIRONMENT "@T_ENVIRONMENT@")
+endforeach()
+]])
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
+  endif()
 endfunction()
 
 # The tests, fuzzers and benchmarks of a module: called by banyan_module, whose arguments it reads.

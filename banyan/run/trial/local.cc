@@ -171,8 +171,8 @@ class Runner {
     std::iota(everybody.begin(), everybody.end(), 0u);
     Communicator::Options options = this->options();
     auto processes =
-        JoinedProcesses::join(pool, {.url = task_.place, .rank = plan_.rank, .size = plan_.ranks, .name = {}},
-                              Secret(), Deadline::after(options.join_timeout));
+        JoinedProcesses::join(pool, {.url = task_.place, .rank = plan_.rank, .size = plan_.ranks, .name = {}}, Secret(),
+                              Deadline::after(options.join_timeout));
     Communicator communicator(std::move(processes), 1, std::move(everybody), std::move(options));
     const Call call = this->call();
     data_.spoil(output_);
