@@ -1,9 +1,9 @@
 // LostWays: the ways between ranks that a communicator has given up because cables of theirs were lost, and when it is
 // time to try whether they carry again.
 //
-// They are tried while calls wait, since only then somebody looks after connections. A cable that was lost for the first
-// time is tried after kFirstPause, and the pause doubles each time that it is lost again, so that one which comes and
-// goes does not stop the calls every few seconds. One thread.
+// They are tried while calls wait, since only then somebody looks after connections. A cable that was lost for the
+// first time is tried after kFirstPause, and the pause doubles each time that it is lost again, so that one which comes
+// and goes does not stop the calls every few seconds. One thread.
 #pragma once
 
 #include <chrono>
