@@ -1,6 +1,6 @@
-// WithheldTime: for how long processes of a test were not let run, by the host of a virtual machine that gives its cores
-// to others, or by whatever else keeps a machine busy. A test that measures how long something took adds it to its
-// bound, which stays what it is on a quiet machine.
+// WithheldTime: for how long processes of a test were not let run, by the host of a virtual machine that gives its
+// cores to others, or by whatever else keeps a machine busy. A test that measures how long something took adds it to
+// its bound, which stays what it is on a quiet machine.
 #pragma once
 
 #include <atomic>
