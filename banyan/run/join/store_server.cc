@@ -85,6 +85,8 @@ class StoreServer::Impl {
   void reply(uint64_t number, StoreTable::Reply reply);
   void drop(uint64_t number);
   void tell_when_empty();
+  void close_door();
+  void forget(std::unordered_map<std::string, Guest>::iterator guest);
   // True when the request is none of the table's.
   bool is_for_guest(uint64_t number, const std::string& frame);
   void call(uint64_t number, WireReader& reader);
@@ -104,7 +106,7 @@ class StoreServer::Impl {
   std::unordered_map<std::string, Guest> guests_;  // by name
   const std::string host_id_ = own_host_id();
   std::string own_answer_;                     // of the table, to a request of the server itself
-  std::shared_ptr<std::promise<void>> empty_;  // asked for by finish(), which may have given up since
+  std::shared_ptr<std::promise<void>> empty_;  // there when finish() has asked for it; it may have given up since
   mutable std::mutex mutex_;                   // protects what follows, while it lives and when it ends
   std::unique_ptr<Acceptor> acceptor_;
   Acceptor::Refusals refusals_;  // when there is no acceptor any more
@@ -134,14 +136,11 @@ bool StoreServer::Impl::finish(const Deadline& deadline) {
   const auto empty = std::make_shared<std::promise<void>>();
   std::future<void> done = empty->get_future();
   reactor_.mailbox()->post([this, empty] {
-    const std::lock_guard lock(mutex_);
-    if (acceptor_ != nullptr) refusals_ = acceptor_->refusals();
-    acceptor_.reset();
-    for (const auto& [name, guest] : guests_) {  // they may go now
-      if (guest.look) reactor_.cancel(*guest.look);
-    }
-    guests_.clear();
     empty_ = empty;
+    for (auto next = guests_.begin(); next != guests_.end();) {
+      const auto guest = next++;
+      if (!guest->second.visitor && guest->second.has_hung_up) forget(guest);
+    }
     tell_when_empty();
   });
   return is_ready_before(done, deadline.at());
@@ -291,7 +290,11 @@ void StoreServer::Impl::drop(uint64_t number) {
     guest->second.visitor.reset();
     guest->second.has_hung_up = gone.why_gone.empty();
     guest->second.end = Deadline::after(kAbsence);
-    miss(gone.name);
+    if (empty_ != nullptr && guest->second.has_hung_up) {
+      forget(guest);
+    } else {
+      miss(gone.name);
+    }
   }
   tell_when_empty();
 }
@@ -324,7 +327,8 @@ void StoreServer::Impl::call(uint64_t number, WireReader& reader) {
   const bool is_known = reader.number<uint8_t>() != 0;
   reader.end();
   const auto found = guests_.find(name);
-  const bool is_stranger = is_known && found == guests_.end();  // this is not the host that it knew
+  // It knew another host, or comes when this one goes.
+  const bool is_stranger = found == guests_.end() && (is_known || empty_ != nullptr);
   if (name.empty() || is_stranger) return answer(number, 0, StoreOutcome::absent);
   answer(number, 0, StoreOutcome::done);  // before it has a name: this is no reply to keep
   Guest& guest = guests_[name];
@@ -365,6 +369,7 @@ void StoreServer::Impl::miss(const std::string& name) {
   const std::optional<LastWill> will = std::move(guest.will);
   guests_.erase(name);
   if (will) carry_out(*will);
+  tell_when_empty();
 }
 
 // A broken connection is no end. Of processes of this host the kernel knows; of others, that they do not call again.
@@ -386,10 +391,23 @@ void StoreServer::Impl::carry_out(const LastWill& will) {
   }
 }
 
+// A guest whose connection broke may have still to read something: it calls again, unless it has ended.
 void StoreServer::Impl::tell_when_empty() {
-  if (empty_ == nullptr || !visitors_.empty()) return;
+  if (empty_ == nullptr || !visitors_.empty() || !guests_.empty()) return;
+  close_door();
   empty_->set_value();
   empty_ = nullptr;
+}
+
+void StoreServer::Impl::close_door() {
+  const std::lock_guard lock(mutex_);
+  if (acceptor_ != nullptr) refusals_ = acceptor_->refusals();
+  acceptor_.reset();
+}
+
+void StoreServer::Impl::forget(std::unordered_map<std::string, Guest>::iterator guest) {
+  if (guest->second.look) reactor_.cancel(*guest->second.look);
+  guests_.erase(guest);
 }
 
 StoreServer::StoreServer(Listener listener, Secret secret, Options options)

@@ -33,7 +33,8 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
 
   uint16_t port() const;
-  // Answers no more callers, and returns when all visitors have hung up; false when some have not until the deadline.
+  // Answers no new callers, and returns when all visitors have hung up, those too whose connection has broken and who
+  // call again; false when some have not until the deadline.
   bool finish(const Deadline& deadline);
   // Callers that were not let in.
   Acceptor::Refusals refusals() const;

@@ -218,6 +218,19 @@ TEST_F(StoreServerTest, CarriesOutEachRequestOnceThoughConnectionsBreak) {
   EXPECT_GT(count, kResets);
 }
 
+TEST_F(StoreServerTest, WaitsAtItsEndForAVisitorWhoseConnectionBroke) {
+  start();
+  auto store = visit();
+  store->set("k", "v", kSoon);
+  reset_connections_to(server_->port());
+  auto finished = std::async(std::launch::async, [&] { return server_->finish(kSoon); });
+  EXPECT_EQ(finished.wait_for(milliseconds(50)), std::future_status::timeout);
+  EXPECT_THROW(visit("j", kSecret, Deadline::after(milliseconds(50))), Error) << "others come too late";
+  EXPECT_EQ(store->get("k", kSoon), "v");
+  store.reset();
+  EXPECT_TRUE(finished.get());
+}
+
 TEST_F(StoreServerTest, CarriesOutTheLastWillOfAProcessThatIsKilled) {
   start();
   int ends[2];
