@@ -69,9 +69,9 @@ std::string FabricOption::described() const {
 }
 
 fabric::FabricSource FabricOption::source() const {
-  fabric::FabricSource source{.fabric = text_, .edits = edits_in_order(), .gpu = gpu_};
-  if (!boxes_.empty()) source.boxes = static_cast<uint32_t>(parse_count(boxes_, "--boxes", {.most = kMaxBoxes}));
-  if (!nic_.empty()) source.nic = parse_option("--nic", [&] { return Bandwidth::parse(nic_); });
+  fabric::FabricSource source{.fabric = text_, .edits = edits_in_order(), .box = {.gpu = gpu_}};
+  if (!boxes_.empty()) source.box.boxes = static_cast<uint32_t>(parse_count(boxes_, "--boxes", {.most = kMaxBoxes}));
+  if (!nic_.empty()) source.box.nic = parse_option("--nic", [&] { return Bandwidth::parse(nic_); });
   return source;
 }
 

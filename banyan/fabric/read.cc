@@ -52,7 +52,8 @@ Format format_of(std::string_view contents, const std::string& path) {
 
 // Everything but the description of one server says by itself how many boxes there are and what is in them.
 void refuse_box_options(const FabricSource& source) {
-  const char* option = source.boxes != 1 ? "--boxes" : !source.gpu.empty() ? "--gpu" : source.nic ? "--nic" : nullptr;
+  const BoxOptions& box = source.box;
+  const char* option = box.boxes != 1 ? "--boxes" : !box.gpu.empty() ? "--gpu" : box.nic ? "--nic" : nullptr;
   if (option == nullptr) return;
   throw Error(ErrorCode::invalid_input,
               std::string(option) +
@@ -105,7 +106,7 @@ Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::
   const std::string& path = file.path;
   const std::string contents = read_file(path, FabricSource::kMaxFileBytes);
   const Format format = format_of(contents, path);
-  const BoxOptions box{.boxes = source.boxes, .gpu = source.gpu, .nic = source.nic};
+  const BoxOptions& box = source.box;
   if (format == Format::hwloc) return parse_hwloc_xml(contents, box, file.bandwidth, path, notes);
   if (format == Format::gpu_matrix) return parse_gpu_matrix(contents, box, file.bandwidth, path, notes);
   if (format != Format::nccl) refuse_box_options(source);

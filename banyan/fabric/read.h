@@ -10,11 +10,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "banyan/base/units.h"
+#include "banyan/fabric/box_options.h"
 #include "banyan/fabric/edit.h"
 #include "banyan/fabric/fabric.h"
 #include "banyan/fabric/warnings.h"
@@ -27,11 +26,7 @@ struct FabricSource {
 
   std::string fabric;  // path, spec or text
   std::vector<FabricEdit> edits = {};
-  // For files that describe one server (NCCL's and hwloc's XML, nvidia-smi): the number of boxes joined by one switch,
-  // and figures that such a file does not hold.
-  uint32_t boxes = 1;
-  std::string gpu = {};               // a name of the device table, such as "h100"
-  std::optional<Bandwidth> nic = {};  // of each NIC
+  BoxOptions box = {};  // for files that describe one server: NCCL's and hwloc's XML, nvidia-smi
 };
 
 // Throws Error naming file, line, value and mend; nothing else whatever the bytes are. What was assumed, since a file

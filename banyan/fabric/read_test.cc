@@ -125,7 +125,7 @@ TEST_F(ReadFabric, KnowsTheFilesOfSitesByTheirContents) {
   EXPECT_TRUE(load_fabric({.fabric = copy("slurm/tree.conf") + "@400Gb/s"}).find("tux08"));
   EXPECT_TRUE(load_fabric({.fabric = copy("slurm/blocks.conf") + "@50GB/s"}).find("rack1"));
   EXPECT_TRUE(load_fabric({.fabric = copy("ib/two_leaves.txt")}).find("node10/mlx5_0"));
-  EXPECT_TRUE(load_fabric({.fabric = copy("hwloc/two_gpus.xml"), .gpu = "h100"}).find("nvsw0"));
+  EXPECT_TRUE(load_fabric({.fabric = copy("hwloc/two_gpus.xml"), .box = {.gpu = "h100"}}).find("nvsw0"));
   EXPECT_TRUE(load_fabric({.fabric = copy("gpu_matrix/hgx_h100.txt") + "@48GB/s"}).find("nvsw0"));
   EXPECT_TRUE(load_fabric({.fabric = copy("gpu_matrix/pcie.txt") + "@24GB/s"}).find("pci1"));
   EXPECT_TRUE(load_fabric({.fabric = copy("nccl/h100_dump.xml")}).find("nvsw0"));
@@ -140,14 +140,14 @@ TEST_F(ReadFabric, TakesABandwidthBehindTheNameOfAFileThatNeedsOne) {
   EXPECT_THAT(error_of({.fabric = tree}), HasSubstr(tree + "@400Gb/s"));
   EXPECT_THAT(error_of({.fabric = tree + "@quick"}), AllOf(StartsWith(tree + "@quick"), HasSubstr("bandwidth")));
   EXPECT_THAT(error_of({.fabric = text + "@100Gb/s"}), HasSubstr("says itself how fast its links are; leave '@"));
-  EXPECT_THAT(error_of({.fabric = tree + "@100Gb/s", .boxes = 2}), HasSubstr("--boxes is for"));
+  EXPECT_THAT(error_of({.fabric = tree + "@100Gb/s", .box = {.boxes = 2}}), HasSubstr("--boxes is for"));
   EXPECT_EQ(load_fabric({.fabric = file("a@100Gbps", kTriangle)}).ranks().size(), 3u) << "a file of that name wins";
 }
 
 TEST_F(ReadFabric, RefusesOptionsOfOneServerOnOtherFormats) {
-  EXPECT_THAT(error_of({.fabric = "ring:4", .boxes = 2}), HasSubstr("--boxes is for descriptions of one server only"));
-  EXPECT_THAT(error_of({.fabric = kTriangle, .gpu = "h100"}), HasSubstr("--gpu is for"));
-  EXPECT_THAT(error_of({.fabric = file("f.txt", kTriangle), .nic = Bandwidth::gigabits_per_second(400)}),
+  EXPECT_THAT(error_of({.fabric = "ring:4", .box = {.boxes = 2}}), HasSubstr("--boxes is for descriptions of one server only"));
+  EXPECT_THAT(error_of({.fabric = kTriangle, .box = {.gpu = "h100"}}), HasSubstr("--gpu is for"));
+  EXPECT_THAT(error_of({.fabric = file("f.txt", kTriangle), .box = {.nic = Bandwidth::gigabits_per_second(400)}}),
               HasSubstr("--nic is for"));
 }
 

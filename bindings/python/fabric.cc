@@ -17,8 +17,8 @@ namespace py = pybind11;
 using fabric::FabricEdit;
 
 Fabric load(const std::string& text, uint32_t boxes, const std::string& gpu, const std::string& nic) {
-  fabric::FabricSource source{.fabric = text, .boxes = boxes, .gpu = gpu};
-  if (!nic.empty()) source.nic = Bandwidth::parse(nic);
+  fabric::FabricSource source{.fabric = text, .box = {.boxes = boxes, .gpu = gpu}};
+  if (!nic.empty()) source.box.nic = Bandwidth::parse(nic);
   return fabric::load_fabric(source);
 }
 

@@ -73,6 +73,10 @@ answer::JobEntry read_step(const std::string& path) {
     throw Error(ErrorCode::invalid_input, "has more than one training step, or a trace; 'banyan predict job' takes it",
                 path);
   }
+  if (jobs.front().start.count() != 0) {
+    throw Error(ErrorCode::invalid_input, "has a step with a start, which counts among several jobs only; leave it out",
+                path);
+  }
   return std::move(jobs.front());
 }
 

@@ -225,7 +225,8 @@ def predict_step(model: Optional[Model], fabric: AnyFabric, *, layers: Optional[
     model
         A name such as "gpt3-175b" ('banyan predict --list' shows them), or None for a GPT of `layers` and `hidden`. Or
         a dict of options, as "train" of a file of jobs has them, or the path of such a file with one training step,
-        where "ranks", "placement" and "seed" count, too. Arguments win over what these say.
+        where "ranks", "placement" and "seed" count, too; a name, a tenant, a weight and a priority make no difference
+        to a step that is alone. Arguments win over what these say.
     fabric
         A Fabric, or what Fabric() reads.
     layers, hidden, heads, kv_heads, ffn, seq, vocab, pad_vocab, experts, top_k

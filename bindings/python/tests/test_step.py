@@ -82,6 +82,14 @@ class LikeTheCommandLine(unittest.TestCase):
         self.assertEqual([rank.compute for rank in step.ranks],
                          [rank["compute_ps"] / 1e12 for rank in told["ranks"]])
 
+    def test_a_start_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "jobs.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"banyan": "jobs/1", "jobs": [{"start": "1ms", "train": {"layers": 4, "hidden": 512}}]}, file)
+            with self.assertRaisesRegex(banyan.Error, "has a step with a start"):
+                banyan.predict_step(path, "dgx-a100:2")
+
 
 class Figures(unittest.TestCase):
     def setUp(self):
