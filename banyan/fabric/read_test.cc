@@ -145,7 +145,8 @@ TEST_F(ReadFabric, TakesABandwidthBehindTheNameOfAFileThatNeedsOne) {
 }
 
 TEST_F(ReadFabric, RefusesOptionsOfOneServerOnOtherFormats) {
-  EXPECT_THAT(error_of({.fabric = "ring:4", .box = {.boxes = 2}}), HasSubstr("--boxes is for descriptions of one server only"));
+  EXPECT_THAT(error_of({.fabric = "ring:4", .box = {.boxes = 2}}),
+              HasSubstr("--boxes is for descriptions of one server only"));
   EXPECT_THAT(error_of({.fabric = kTriangle, .box = {.gpu = "h100"}}), HasSubstr("--gpu is for"));
   EXPECT_THAT(error_of({.fabric = file("f.txt", kTriangle), .box = {.nic = Bandwidth::gigabits_per_second(400)}}),
               HasSubstr("--nic is for"));

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "banyan/fabric/generate.h"
+#include "banyan/fabric/text.h"
 
 namespace banyan::picture {
 namespace {
@@ -171,6 +172,18 @@ TEST(Drawing, KeepsTheRoutersOfADragonflyGroupTogetherWithRoomBetweenThem) {
   }
 }
 
+TEST(Drawing, ShowsTheGroupsOfADragonflyWithOneHostAtEachRouter) {
+  const Drawing small = draw(fabric::generate_fabric("dragonfly:groups=4,routers=4,hosts=1"));
+  EXPECT_EQ(small.panels.size(), 4u);
+  const Drawing large = draw(fabric::generate_fabric("dragonfly:groups=9,routers=8,hosts=1"));
+  EXPECT_EQ(large.units.size(), 9u);
+  // Pairs of neighbours on a ring are no groups.
+  EXPECT_TRUE(
+      draw(fabric::parse_fabric_text("a <-> swa 1GB/s; b <-> swb 1GB/s; c <-> swc 1GB/s; d <-> swd 1GB/s;"
+                                     "swa <-> swb 1GB/s; swb <-> swc 1GB/s; swc <-> swd 1GB/s; swd <-> swa 1GB/s"))
+          .panels.empty());
+}
+
 // Straight cables that pass behind a node that they do not end at.
 size_t hidden_cables(const Drawing& drawing) {
   size_t found = 0;
@@ -195,12 +208,13 @@ size_t hidden_cables(const Drawing& drawing) {
 }
 
 TEST(Drawing, HidesNoCableBehindANode) {
-  for (const char* spec : {"dragonfly:groups=3,routers=4,hosts=2", "dragonfly:groups=5,routers=4,hosts=2",
-                           "dragonfly:groups=8,routers=4,hosts=2", "dragonfly:groups=10,routers=3,hosts=2",
-                           "dragonfly:groups=4,routers=4,hosts=4", "dragonfly:groups=7,routers=4,hosts=2",
-                           "dragonfly:groups=5,routers=6,hosts=2", "dragonfly:groups=2,routers=4,hosts=4", "mi300x:2",
-                           "random:n=12,links=20", "hypercube:3", "hypercube:4", "kautz:n=24,d=3", "mi250:1",
-                           "dgx1-v100:1", "circulant:12,1,3"}) {
+  for (const char* spec :
+       {"dragonfly:groups=3,routers=4,hosts=2", "dragonfly:groups=5,routers=4,hosts=2",
+        "dragonfly:groups=8,routers=4,hosts=2", "dragonfly:groups=10,routers=3,hosts=2",
+        "dragonfly:groups=4,routers=4,hosts=4", "dragonfly:groups=7,routers=4,hosts=2",
+        "dragonfly:groups=5,routers=6,hosts=2", "dragonfly:groups=2,routers=4,hosts=4", "mi300x:2",
+        "dragonfly:groups=4,routers=4,hosts=1", "dragonfly:groups=8,routers=4,hosts=1", "random:n=12,links=20",
+        "hypercube:3", "hypercube:4", "kautz:n=24,d=3", "mi250:1", "dgx1-v100:1", "circulant:12,1,3"}) {
     EXPECT_EQ(hidden_cables(draw(fabric::generate_fabric(spec))), 0u) << spec;
   }
 }

@@ -63,6 +63,32 @@ std::vector<std::vector<uint32_t>> cliques_of(size_t count, const Pairs& pairs) 
   return cliques;
 }
 
+fabric::Boxes boxes_to_draw(const Fabric& fabric) {
+  fabric::Boxes boxes = find_boxes(fabric);
+  if (boxes.count() > 1) return boxes;
+  fabric::Boxes hubs;  // a box for each switch
+  hubs.box_of.resize(fabric.nodes().size(), fabric::Boxes::kNone);
+  for (const NodeId rank : fabric.ranks()) {
+    for (const LinkId id : fabric.out_links(rank)) {
+      const NodeId hub = fabric.link(id).to;
+      uint32_t& box = hubs.box_of[index(hub)];
+      if (fabric.is_rank(hub)) return boxes;
+      if (box == fabric::Boxes::kNone) {
+        box = static_cast<uint32_t>(hubs.count());
+        hubs.ranks.emplace_back();
+      }
+      uint32_t& own = hubs.box_of[index(rank)];
+      if (own == box) continue;
+      if (own != fabric::Boxes::kNone) return boxes;
+      own = box;
+      hubs.ranks[box].push_back(rank);
+    }
+  }
+  const auto groups = groups_of_boxes(fabric, hubs);
+  const bool are_large = std::all_of(groups.begin(), groups.end(), [](const auto& group) { return group.size() > 2; });
+  return groups.size() > 1 && are_large ? hubs : boxes;
+}
+
 std::vector<std::vector<uint32_t>> groups_of_boxes(const Fabric& fabric, const fabric::Boxes& boxes) {
   if (boxes.count() < 2) return {};
   Pairs pairs;

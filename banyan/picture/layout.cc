@@ -21,7 +21,7 @@ constexpr size_t kMaxNameShown = 14;  // characters
 
 class LayoutMaker {
  public:
-  explicit LayoutMaker(const Fabric& fabric) : fabric_(fabric), boxes_(find_boxes(fabric)) {
+  explicit LayoutMaker(const Fabric& fabric) : fabric_(fabric), boxes_(boxes_to_draw(fabric)) {
     drawing_.ranks = fabric.ranks().size();
     labelled_ = fabric.ranks().size() <= Drawing::kMaxDetailed;
     detour_.resize(fabric.nodes().size());

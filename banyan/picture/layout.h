@@ -14,6 +14,9 @@ Drawing lay_out_tiles(const Fabric& fabric);  // tiles.cc
 // Parts things 0 .. count - 1 into cliques: each thing goes to the first clique of which it knows every member. `pairs`
 // are in any order and direction.
 std::vector<std::vector<uint32_t>> cliques_of(size_t count, const std::vector<std::pair<uint32_t, uint32_t>>& pairs);
+// The boxes of the fabric (fabric/boxes.h). Where it is one and its switches, each with ranks of its own, are joined in
+// several cliques of three and more, as the routers of a dragonfly with a host each, every switch is a box.
+fabric::Boxes boxes_to_draw(const Fabric& fabric);
 // Boxes by cliques of their own switches, where cables between these are all that joins boxes; else empty.
 std::vector<std::vector<uint32_t>> groups_of_boxes(const Fabric& fabric, const fabric::Boxes& boxes);
 // The ranks of one package each: those joined by the widest cables, where these make groups of two to four; else empty.

@@ -48,7 +48,7 @@ Grid grid_of(size_t count, double width, double height, size_t lanes, double asp
 
 class TileMaker {
  public:
-  explicit TileMaker(const Fabric& fabric) : fabric_(fabric), boxes_(find_boxes(fabric)) {}
+  explicit TileMaker(const Fabric& fabric) : fabric_(fabric), boxes_(boxes_to_draw(fabric)) {}
 
   Drawing make() && {
     gather_tiles();

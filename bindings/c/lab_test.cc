@@ -69,8 +69,8 @@ class OnLab : public ::testing::Test {
     return texts;
   }
 
-  // All have gone round lost links so often. Links that are whole may seem lost, too, to ranks that the machine does not
-  // let run.
+  // All have gone round lost links so often. Links that are whole may seem lost, too, to ranks that the machine does
+  // not let run.
   void expect_lost(size_t times) {
     for (const std::string& report : reports()) {
       if (withheld_ == 0) {
