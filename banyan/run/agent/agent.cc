@@ -479,7 +479,7 @@ void Agent::tell_now(uint64_t communicator, const std::string& reason) {
     queries.tell(communicator, reason);
     answer(true);
   };
-  if (impl_->is_on_thread()) return ask([](bool) {});
+  if (impl_->is_on_thread()) return tell(communicator, reason);  // a hook may call this, and hooks run one by one
   impl_->ask<bool>(ask, Clock::now() + kTimeToTell);
 }
 

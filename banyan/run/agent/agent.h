@@ -89,7 +89,7 @@ class Agent {
   // Runs the `told` hook of `communicator` on every rank that can be reached, this one too. Does not wait for them.
   void tell(uint64_t communicator, const std::string& reason);
   // The same, and returns when it is on its way, or after a fifth of a second: who ends its process upon a failure has
-  // told the others why.
+  // told the others why. On the agent's thread it does not wait.
   void tell_now(uint64_t communicator, const std::string& reason);
 
   // See survivors.h. Throws Error{peer_lost}: "this rank was left out of the new group (ranks 0, 2-7)";

@@ -34,9 +34,8 @@ HookRegistration HookBoard::attach(uint64_t communicator, CommunicatorHooks hook
   const auto [place, is_new] = hooks_.emplace(communicator, std::move(hooks));
   CHECK(is_new) << "communicator " << communicator << " is attached twice";
   const CommunicatorHooks& own = place->second;
-  for (const auto& [known, text] : unheard_) {
-    if (known != communicator || !own.broadcast) continue;
-    guard(own, [&own, &text = text] { own.broadcast(text); });
+  for (const auto& unheard : unheard_) {
+    if (unheard.first == communicator && own.broadcast) guard(own, [&] { own.broadcast(unheard.second); });
   }
   std::erase_if(unheard_, [&](const auto& each) { return each.first == communicator; });
   return registration;
@@ -49,8 +48,9 @@ void HookBoard::show_by(ShowProcess show) {
 
 std::string HookBoard::show() const {
   std::vector<CommunicatorView> communicators;
-  for (const auto& [communicator, hooks] : hooks_) {
-    if (hooks.look) guard(hooks, [&, &hooks = hooks] { communicators.push_back(hooks.look()); });
+  for (const auto& each : hooks_) {
+    const CommunicatorHooks& hooks = each.second;
+    if (hooks.look) guard(hooks, [&] { communicators.push_back(hooks.look()); });
   }
   return show_(std::move(communicators));
 }

@@ -17,9 +17,9 @@ void link_threads() {}
 namespace {
 
 // One that a process held when it was killed is free: each process has its own.
-bool is_free(const void* lock) {
-  const auto found = world->held.find(lock);
-  return found == world->held.end() || found->second->process->is_over;
+bool is_free(const std::map<const void*, Scheduler::Thread*>& held, const void* lock) {
+  const auto found = held.find(lock);
+  return found == held.end() || found->second->process->is_over;
 }
 
 int lock(pthread_mutex_t* mutex) {
@@ -36,7 +36,7 @@ int lock(pthread_mutex_t* mutex) {
       world->held.erase(found);
       continue;
     }
-    world->scheduler().wait("a lock", [mutex] { return is_free(mutex); });
+    world->scheduler().wait("a lock", [mutex] { return is_free(world->held, mutex); });
   }
 }
 
@@ -55,6 +55,22 @@ int wait_for_signal(pthread_cond_t* condition, pthread_mutex_t* mutex, Nanosecon
   lock(mutex);
   return is_signalled ? 0 : ETIMEDOUT;
 }
+
+// From its beginning to its end, which may be an exception. One in which a process was killed begins anew.
+class FirstCall {
+ public:
+  explicit FirstCall(pthread_once_t* once) : once_(once) {
+    const Unfailing scope;
+    if (world->first_calls.contains(once)) *once = PTHREAD_ONCE_INIT;
+    world->first_calls[once] = Scheduler::current();
+  }
+  ~FirstCall() { world->first_calls.erase(once_); }
+  FirstCall(const FirstCall&) = delete;
+  FirstCall& operator=(const FirstCall&) = delete;
+
+ private:
+  pthread_once_t* const once_;
+};
 
 void signal_waiters(pthread_cond_t* condition, size_t most) {
   const auto found = world->waiters.find(condition);
@@ -153,14 +169,9 @@ int pthread_once(pthread_once_t* once, void (*body)()) {
   if (!is_simulated_here() || __atomic_load_n(once, __ATOMIC_ACQUIRE) == kDone) {
     return real_calls().pthread_once(once, body);
   }
-  world->scheduler().wait("a first call", [once] { return !world->running_once.contains(once); });
-  {
-    const Unfailing scope;
-    world->running_once.insert(once);
-  }
-  const int rc = real_calls().pthread_once(once, body);
-  world->running_once.erase(once);
-  return rc;
+  world->scheduler().wait("a first call", [once] { return is_free(world->first_calls, once); });
+  const FirstCall call(once);
+  return real_calls().pthread_once(once, body);
 }
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {

@@ -112,7 +112,7 @@ class Kernel {
     bool is_signalled = false;
   };
   std::map<const void*, std::vector<std::shared_ptr<CondWaiter>>> waiters;
-  std::set<const void*> running_once;
+  std::map<const void*, Scheduler::Thread*> first_calls;  // that run, by their pthread_once_t
 
  private:
   using WordName = std::pair<uint64_t, uint64_t>;
