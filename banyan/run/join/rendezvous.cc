@@ -20,6 +20,7 @@
 namespace banyan::run {
 namespace {
 
+constexpr const char* kLoopback = "127.0.0.1";
 constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{2000}, kLatecomersOfDead{500}, kPortPatience{1000};
 
 // All addresses, in whichever family this machine has.
@@ -43,6 +44,10 @@ Listener listen_patiently(const std::string& address, uint16_t port, const Deadl
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+}
+
+std::string id_text(const std::string& address, const Listener& listener, const Secret& secret) {
+  return tcp_url(address, listener.port()) + "#" + secret.key();
 }
 
 uint16_t parse_port(std::string_view text, const std::string& url) {
@@ -251,28 +256,23 @@ std::vector<EndpointRecord> Rendezvous::meet(const EndpointRecord& own, uint32_t
   return cards;
 }
 
-namespace {
-
-UniqueId make_id(const std::string& address, Listener listener) {
-  const Secret secret = Secret::random();
-  UniqueId id;
-  id.text = tcp_url(address, listener.port()) + "#" + secret.key();
-  id.server = std::make_unique<StoreServer>(std::move(listener), secret, StoreServer::Options{});
-  return id;
-}
-
-}  // namespace
-
 UniqueId make_unique_id() {
   const std::vector<std::string> given = given_addresses();
   const std::string address = given.empty() ? outward_addresses().front() : given.front();
   const bool is_named = is_loopback(address) || given.size() == 1;
-  return make_id(address, is_named ? Listener::on(address) : listen_everywhere(0));
+  Listener listener = is_named ? Listener::on(address) : listen_everywhere(0);
+  const Secret secret = Secret::random();
+  UniqueId id;
+  id.text = id_text(address, listener, secret);
+  id.server = std::make_unique<StoreServer>(std::move(listener), secret, StoreServer::Options{});
+  return id;
 }
 
-UniqueId make_local_id() {
-  const std::string address = "127.0.0.1";
-  return make_id(address, Listener::on(address));
+ForkedMeeting::ForkedMeeting()
+    : secret_(Secret::random()), listener_(Listener::on(kLoopback)), url_(id_text(kLoopback, listener_, secret_)) {}
+
+std::unique_ptr<StoreServer> ForkedMeeting::serve() {
+  return std::make_unique<StoreServer>(std::move(listener_), secret_, StoreServer::Options{});
 }
 
 }  // namespace banyan::run

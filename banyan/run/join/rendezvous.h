@@ -116,7 +116,22 @@ struct UniqueId {
 // On the loopback when this process has no other address; else where the host is reached, or at BANYAN_ADDRESS. Throws
 // Error{io}.
 UniqueId make_unique_id();
-// On the loopback, for processes of this machine.
-UniqueId make_local_id();
+
+// A place on the loopback for processes that are forked when it has been made. Calls wait until one of them serves it:
+// a thread that answered here would have locks at times, and a process that is forked then has them for ever.
+class ForkedMeeting {
+ public:
+  // Throws Error{io}.
+  ForkedMeeting();
+
+  const std::string& url() const { return url_; }  // with its secret
+  // Answers calls from now on, also those that wait already. In one process and once; to be kept until all have met.
+  std::unique_ptr<StoreServer> serve();
+
+ private:
+  Secret secret_;
+  Listener listener_;
+  std::string url_;
+};
 
 }  // namespace banyan::run

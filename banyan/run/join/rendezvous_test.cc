@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <future>
+#include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "banyan/base/error.h"
@@ -203,6 +205,32 @@ TEST(UniqueId, BringsProcessesTogether) {
   }
   for (auto& rank : ranks) EXPECT_EQ(rank.get(), 3u);
   EXPECT_TRUE(id.server->finish(deadline));
+}
+
+TEST(ForkedMeeting, HasNoThreadBeforeTheForkAndAnswersThoseWhoCalledEarly) {
+  const auto threads = [] {
+    const std::filesystem::directory_iterator all("/proc/self/task");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = threads();
+  ForkedMeeting meeting;
+  EXPECT_EQ(threads(), before);
+  const Place place = Place::parse(meeting.url());
+  const Deadline deadline = Deadline::after(std::chrono::minutes(1));
+  const auto words = run_processes(3, std::chrono::minutes(1), [&](uint32_t rank) {
+    if (rank == 0) std::this_thread::sleep_for(milliseconds(50));
+    const std::unique_ptr<StoreServer> server = rank == 0 ? meeting.serve() : nullptr;
+    std::optional<Rendezvous> rendezvous;
+    rendezvous.emplace(place, Secret(), Rendezvous::Options{.rank = rank}, deadline);
+    EndpointRecord card;
+    card.rank = rank;
+    card.member = describe_self(1, rendezvous->own_addresses());
+    const size_t met = rendezvous->meet(card, 3, deadline).size();
+    rendezvous.reset();
+    const bool have_all_gone = server == nullptr || server->finish(deadline);
+    return std::to_string(met) + (have_all_gone ? "" : ", but somebody stayed");
+  });
+  EXPECT_THAT(words, ::testing::ElementsAre("3", "3", "3"));
 }
 
 // Such as a loader of data that was forked, and ends by exit().

@@ -154,7 +154,7 @@ class Runner {
     uint64_t slice_bytes;
     Communicator::Transports transport;
     std::chrono::milliseconds timeout;
-    std::string place;  // where the ranks meet, with its secret
+    ForkedMeeting& meeting;
   };
   Runner(const Task& task, const RankPlan& plan, const SampleData& data)
       : task_(task),
@@ -170,9 +170,10 @@ class Runner {
     std::vector<uint32_t> everybody(plan_.ranks);
     std::iota(everybody.begin(), everybody.end(), 0u);
     Communicator::Options options = this->options();
+    const std::unique_ptr<StoreServer> server = plan_.rank == 0 ? task_.meeting.serve() : nullptr;
     auto processes =
-        JoinedProcesses::join(pool, {.url = task_.place, .rank = plan_.rank, .size = plan_.ranks, .name = {}}, Secret(),
-                              Deadline::after(options.join_timeout));
+        JoinedProcesses::join(pool, {.url = task_.meeting.url(), .rank = plan_.rank, .size = plan_.ranks, .name = {}},
+                              Secret(), Deadline::after(options.join_timeout));
     Communicator communicator(std::move(processes), 1, std::move(everybody), std::move(options));
     const Call call = this->call();
     data_.spoil(output_);
@@ -373,14 +374,14 @@ LocalRunReport run_locally(const Schedule& schedule, const LocalRunOptions& opti
   if (elements == 0)
     throw Error(ErrorCode::invalid_input, "a total of " + options.total.to_string() + " holds no element of " +
                                               std::string(to_string(options.type)));
-  const UniqueId meeting = make_local_id();
+  ForkedMeeting meeting;
   const Runner::Task task{.schedule = schedule,
                           .elements = elements,
                           .reduction = {.type = options.type, .op = options.op},
                           .slice_bytes = slice_bytes(options),
                           .transport = options.transport,
                           .timeout = options.timeout,
-                          .place = meeting.text};
+                          .meeting = meeting};
   expect_reducible(options.type, options.op);
   const std::vector<RankPlan> plans = make_rank_plans(schedule, elements);
   expect_memory_for(plans, size_of(options.type));
