@@ -57,7 +57,8 @@ bool ends(pid_t pid) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (kill(pid, 0) == 0) {
     std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-    const std::string text((std::istreambuf_iterator<char>(stat)), {});
+    std::string text;
+    if (!std::getline(stat, text)) continue;                  // it has just gone
     if (text.find(") Z ") != std::string::npos) return true;  // nobody reaps it here, but it has ended
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::yield();

@@ -185,8 +185,9 @@ inline bool wait_for_state(Agent& agent, uint32_t rank, Health state) {
   const Agent::Clock::time_point deadline = soon();
   for (;;) {
     const uint32_t seen = changes;
+    const bool is_last_look = Agent::Clock::now() > deadline || agent.liveness().is_gone(rank);
     if (agent.liveness().state(rank) == state) return true;
-    if (Agent::Clock::now() > deadline || agent.liveness().is_gone(rank)) return false;
+    if (is_last_look) return false;
     futex_wait(changes, seen, std::chrono::milliseconds(1000));
   }
 }
