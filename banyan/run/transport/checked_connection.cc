@@ -25,11 +25,7 @@ CheckedConnection::CheckedConnection(uint32_t peer, std::unique_ptr<Connection> 
     : peer_(peer),
       inner_(std::move(inner)),
       out_(std::make_unique_for_overwrite<Frame>()),
-      in_(std::make_unique_for_overwrite<Frame>()) {
-  out_->header = {.size = kGreetingSize, .digest = kGreetingDigest};
-  out_size_ = sizeof(Header);
-  flush();
-}
+      in_(std::make_unique_for_overwrite<Frame>()) {}
 
 // Whether all that was taken is on its way.
 bool CheckedConnection::flush() {
@@ -42,6 +38,10 @@ bool CheckedConnection::flush() {
 
 size_t CheckedConnection::write(std::span<const std::byte> head, std::span<const std::byte> body) {
   size_t taken = 0;
+  if (out_size_ == 0 && head.size() + body.size() > 0) {
+    out_->header = {.size = kGreetingSize, .digest = kGreetingDigest};
+    out_size_ = sizeof(Header);
+  }
   while (taken < head.size() + body.size() && flush()) {
     const std::span<const std::byte> head_left = head.subspan(std::min(taken, head.size()));
     const std::span<const std::byte> body_left = body.subspan(taken - std::min(taken, head.size()));

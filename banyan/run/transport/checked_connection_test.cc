@@ -1,5 +1,6 @@
 #include "banyan/run/transport/checked_connection.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "banyan/run/system/processes.h"
@@ -68,6 +70,34 @@ TEST(CheckedConnection, CarriesMuchBetweenProcesses) {
     return result;
   };
   EXPECT_THAT(run_processes(2, seconds(60), body), Each("0 wrong"));
+}
+
+// Rank 0 never reads, and closes its socket while bytes wait there for room at rank 1.
+TEST(CheckedConnection, BringsWhatWasSentBeforeTheSocketWasClosed) {
+  constexpr size_t kAll = 400'000;
+  constexpr int kRoom = 1 << 20;
+  MeetingPoint place(2);
+  const auto body = [&](uint32_t rank) -> std::string {
+    FileDescriptor socket = std::move(place.connect(rank)[1 - rank]);
+    fcntl(socket.get(), F_SETFL, O_NONBLOCK);
+    setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &kRoom, sizeof kRoom);
+    CheckedConnection connection(1 - rank, std::make_unique<TcpConnection>(1 - rank, std::move(socket)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(rank == 0 ? 20 : 100));
+    if (rank == 0) {
+      const auto bytes = bytes_from(0, kAll);
+      for (size_t sent = 0; sent < kAll;) sent += connection.write({}, std::span(bytes).subspan(sent));
+      return connection.has_unsent() ? "the socket has no room" : "sent";
+    }
+    size_t came = 0, wrong = 0;
+    while (came < kAll) {
+      const std::span<const std::byte> seen = connection.peek();
+      wrong += count_wrong(came, seen);
+      came += seen.size();
+      connection.consume(seen.size());
+    }
+    return std::to_string(wrong) + " wrong";
+  };
+  EXPECT_THAT(run_processes(2, seconds(60), body), ::testing::ElementsAre("sent", "0 wrong"));
 }
 
 TEST(CheckedConnection, KeepsWhatTheSocketDoesNotTake) {
