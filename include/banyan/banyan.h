@@ -206,8 +206,9 @@ const char* banyan_last_error(banyan_comm_t comm);
 /* Bytes of an element; 0 for a type that does not exist. Time: at once. */
 size_t banyan_type_size(banyan_type_t type);
 
-/* Opens a meeting point in this process; it stays until the communicator has been joined, or the process ends. Time:
- * at once, but for the time in which name servers are asked for BANYAN_ADDRESS. */
+/* Opens a meeting point in this process; it stays until the communicator has been joined, or the process ends. Ranks
+ * may be forked from this process afterwards; then it has to live until they have joined. Time: at once, but for the
+ * time in which name servers are asked for BANYAN_ADDRESS. */
 banyan_result_t banyan_get_unique_id(banyan_unique_id_t* id);
 /* Collective: joins `size` ranks that hold the same id. Time: join_timeout.
  *

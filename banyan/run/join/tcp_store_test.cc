@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -257,6 +258,40 @@ TEST_F(StoreServerTest, CarriesOutTheLastWillOfAProcessThatIsKilled) {
   waitpid(child, &status, 0);
   close(ends[0]);
   close(ends[1]);
+}
+
+// Runs `live` in a forked process.
+pid_t start(const std::function<void()>& live) {
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  alarm(20);
+  live();
+  _exit(0);
+}
+
+int status_of(pid_t pid) {
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return status;
+}
+
+// A lock of libcrypto that the server's thread has while its process is forked would be locked in the child for ever;
+// it has some for long when it uses the library for the first time.
+TEST(StoreServer, LetsItsProcessForkAtAnyTime) {
+  for (int i = 0; i < 100; ++i) {
+    const pid_t parent = start([] {
+      const StoreServer server(Listener::on("127.0.0.1"), kSecret, {.job = "j"});
+      const TcpStore::Host host{.place = "here", .name = "127.0.0.1", .port = server.port()};
+      std::vector<pid_t> visitors;
+      for (int k = 0; k < 5; ++k) {
+        visitors.push_back(start([&] { TcpStore(host, kSecret, "j", kSoon).set("k", "v", kSoon); }));
+      }
+      for (const pid_t visitor : visitors) {
+        if (status_of(visitor) != 0) _exit(1);
+      }
+    });
+    ASSERT_EQ(status_of(parent), 0) << "round " << i;
+  }
 }
 
 TEST(TcpStore, WaitsForAHostThatComesLate) {

@@ -45,12 +45,20 @@ class ReactorsAtFork {
         pthread_atfork([] { instance().prepare(); }, [] { instance().go_on(); }, [] { instance().close_all(); });
     CHECK_EQ(rc, 0) << "pthread_atfork";
   }
+  // Who serves may have a lock of libcrypto, of the allocator or of ours, which would stay locked in the child: it is
+  // waited for, but not for ever, as it may want a lock of the thread that forks.
   void prepare() {
     mutex_.lock();
+    const auto patience = std::chrono::steady_clock::now() + kPatience;
+    for (Reactor* reactor : reactors_) {
+      if (reactor->serving_mutex_.try_lock_until(patience)) idle_.push_back(reactor);
+    }
     for (Reactor* reactor : reactors_) reactor->fork_mutex_.lock();
   }
   void go_on() {
     for (Reactor* reactor : reactors_) reactor->fork_mutex_.unlock();
+    for (Reactor* reactor : idle_) reactor->serving_mutex_.unlock();
+    idle_.clear();
     mutex_.unlock();
   }
   // In the child, which uses none of them any more.
@@ -58,14 +66,15 @@ class ReactorsAtFork {
     for (Reactor* reactor : reactors_) {
       for (const auto& [fd, watch] : reactor->watches_) close(fd);
       close(reactor->epoll_.get());
-      reactor->fork_mutex_.unlock();
     }
+    go_on();
     reactors_.clear();
-    mutex_.unlock();
   }
 
-  std::mutex mutex_;  // protects reactors_
+  static constexpr std::chrono::seconds kPatience{1};
+  std::mutex mutex_;  // protects the two
   std::vector<Reactor*> reactors_;
+  std::vector<Reactor*> idle_;  // while the process is forked
 };
 
 bool Mailbox::post(Task task) {
@@ -151,6 +160,7 @@ void Reactor::run(const Failed& failed) noexcept {
 void Reactor::run_once(const Failed& failed) {
   std::array<epoll_event, 64> events;
   const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleep_time());
+  const std::lock_guard lock(serving_mutex_);
   if (count < 0 && errno != EINTR) failed(system_error("cannot wait for events"));
   for (int i = 0; i < count; ++i) guard(failed, [&] { serve(events[static_cast<size_t>(i)]); });
   const TimePoint now = this->now();

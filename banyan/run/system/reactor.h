@@ -51,7 +51,8 @@ class Mailbox {
 // All but mailbox() and stop() belong to the thread that calls run(), or to the owner before that.
 //
 // A child that the process forks gets no copy of the descriptors that are watched at that moment: it would keep
-// connections open, and doors, when its parent has died.
+// connections open, and doors, when its parent has died. A fork waits, for a second at most, until the reactor has
+// served what it is about to serve.
 class Reactor final : public Timers {
  public:
   using Handler = std::function<void(uint32_t events)>;
@@ -94,6 +95,7 @@ class Reactor final : public Timers {
   const TimeSource& time_;
   FileDescriptor epoll_;
   std::mutex fork_mutex_;                                    // held by a fork, and while watches_ changes
+  std::timed_mutex serving_mutex_;                           // held by a fork, and while anything is served
   std::shared_ptr<Mailbox> mailbox_;                         // shared with those who post
   std::unordered_map<int, std::shared_ptr<Watch>> watches_;  // a handler may forget itself while it runs
   std::map<Timer, std::function<void()>> timers_;

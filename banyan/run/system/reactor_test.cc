@@ -2,9 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
 #include <new>
 #include <stdexcept>
+#include <thread>
 
 namespace banyan::run {
 namespace {
@@ -38,6 +45,44 @@ TEST(Reactor, DoesWhatWasPostedBeforeItWasStoppedAndNothingLater) {
   reactor.run([](const Error& error) { ADD_FAILURE() << error.what(); });
   EXPECT_TRUE(is_done);
   EXPECT_FALSE(reactor.mailbox()->post([] {}));
+}
+
+// The exit status of a child that is forked while a reactor serves `handler`, which can see whether that is over.
+int exit_status_of_fork(const std::function<void(const std::atomic<bool>& has_forked)>& handler,
+                        const std::function<bool()>& is_well_in_child) {
+  Reactor reactor;
+  std::promise<void> begun;
+  std::atomic<bool> has_forked{false};
+  reactor.mailbox()->post([&] {
+    begun.set_value();
+    handler(has_forked);
+  });
+  std::thread thread([&] { reactor.run([](const Error& error) { ADD_FAILURE() << error.what(); }); });
+  begun.get_future().wait();
+  const pid_t child = fork();
+  if (child == 0) _exit(is_well_in_child() ? 0 : 1);
+  has_forked = true;
+  reactor.stop();
+  int status = -1;
+  waitpid(child, &status, 0);
+  thread.join();
+  return status;
+}
+
+TEST(Reactor, IsNotForkedInTheMiddleOfWhatItServes) {
+  std::atomic<bool> is_served{false};
+  const auto handler = [&](const std::atomic<bool>&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    is_served = true;
+  };
+  EXPECT_EQ(exit_status_of_fork(handler, [&] { return is_served.load(); }), 0);
+}
+
+TEST(Reactor, HoldsNoForkForEver) {
+  const auto handler = [](const std::atomic<bool>& has_forked) {
+    while (!has_forked) std::this_thread::yield();
+  };
+  EXPECT_EQ(exit_status_of_fork(handler, [] { return true; }), 0);
 }
 
 }  // namespace
