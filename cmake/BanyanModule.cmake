@@ -18,7 +18,7 @@ add_library(banyan_warnings INTERFACE)
 target_compile_options(banyan_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
 # g++ 12 sees overlaps and overruns in "literal" + std::string that are not there (gcc bug 105651 and its like).
 target_compile_options(banyan_warnings INTERFACE
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
 if(BANYAN_UNITY)
   # A type of our own file may have members of types without a name outside; this warning takes it for a header.
   target_compile_options(banyan_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
