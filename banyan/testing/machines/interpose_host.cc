@@ -24,6 +24,12 @@ namespace banyan::testing::machines {
 
 void link_host() {}
 
+bool is_in_libcrypto(const void* address) {
+  Dl_info found{};
+  return dladdr(address, &found) != 0 && found.dli_fname != nullptr &&
+         std::string_view(found.dli_fname).find("/libcrypto.") != std::string_view::npos;
+}
+
 namespace {
 
 // Files of /proc that are another process's, or the host's, in place of what Linux would tell.
