@@ -79,6 +79,7 @@ deb:
 # The package banyan_torch, to where BANYAN_PYTHON finds it, or to DEST=folder.
 install-torch:
 	@tools/deps torch
+	@BANYAN_PYTHON=$(BANYAN_PYTHON) tools/install-torch --check $(DEST)
 	$(call build,-DBANYAN_TESTS=OFF -DBANYAN_TORCH=ON,banyan_torch_package)
 	BANYAN_PYTHON=$(BANYAN_PYTHON) tools/install-torch $(BUILD)/python/banyan_torch $(DEST)
 

@@ -18,6 +18,7 @@ class CollectiveOption {
   Collective make(const Fabric& fabric, size_t first_ranks = 0) const;
 
   CollectiveKind kind() const;
+  const std::string& text() const { return kind_; }  // as it was given
   // Whether the options say more than the kind; a plan file has its own answer to them.
   bool any_shape() const { return !ranks_.empty() || !root_.empty() || !weights_.empty(); }
   bool names_ranks() const { return !ranks_.empty(); }

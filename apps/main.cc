@@ -56,16 +56,13 @@ class Program {
   }
 
   ExitCode run(std::vector<std::string> words, const Terminal& terminal) {
-    // The words after "--" are a program of the user with options of its own.
-    const auto end = std::find(words.begin(), words.end(), "--");
-    const std::vector<std::string> own(words.begin(), end);
-    const Parsed parsed = parse_command_line(syntax_, own);
+    const Parsed parsed = parse_command_line(syntax_, std::move(words));
     if (parsed.wants_help) return show_help(*parsed.command, terminal);
     if (wants_version_ || version_->was_chosen()) return show_version(terminal);
     if (help_->was_chosen()) return show_help(command_to_explain(), terminal);
     for (const Entry& entry : entries_) {
       if (!entry.syntax->was_chosen()) continue;
-      if (end != words.end()) entry.command->take_program({end + 1, words.end()});
+      if (parsed.program) entry.command->take_program(*parsed.program);
       return entry.command->run(terminal);
     }
     throw Error(ErrorCode::invalid_input, "no command given; see 'banyan --help'");

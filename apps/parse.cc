@@ -40,7 +40,8 @@ void expect_no_mistyped_command(const CommandSyntax& command, const std::vector<
 // One command as CLI11 sees it. CLI11 takes the words apart; requirements and all texts are ours.
 class Parser {
  public:
-  explicit Parser(CommandSyntax& command) : command_(command) {
+  Parser(CommandSyntax& command, const CommandSyntax& all, bool has_program)
+      : command_(command), all_(all), has_program_(has_program) {
     app_.set_help_flag();
     app_.allow_extras();
     app_.add_flag("-h,--help", wants_help_);
@@ -99,15 +100,30 @@ class Parser {
     const auto is_option = [](const std::string& word) { return word.size() > 1 && word.front() == '-'; };
     const auto culprit = std::find_if(left.begin(), left.end(), is_option);
     if (culprit == left.end()) {
-      throw refused(command_, in_quotes(left.front()) + " is one word too many for '" + command_.name() + "'");
+      throw refused(command_, in_quotes(left.front()) + " is one word too many for '" + command_.name() + "'" +
+                                  where_programs_go());
     }
     const std::string name = culprit->substr(0, culprit->find('='));
+    throw refused(command_, "unknown option " + in_quotes(name) + what_was_meant(name) + where_programs_go());
+  }
+
+  // The nearest name, or the command that has the option. Letters are all near to each other.
+  std::string what_was_meant(const std::string& name) const {
+    if (!name.starts_with("--")) return "";
+    for (const CommandSyntax& other : all_.commands()) {
+      if (other.find(name) != nullptr && !other.is_hidden()) return " ('" + other.name() + "' has it)";
+    }
     NearestName meant(name);
     for (const OptionSyntax& option : command_.options()) {
       if (option.is_word()) continue;
       for (const std::string& known : option.all_names()) meant.offer(known);
     }
-    throw refused(command_, "unknown option " + in_quotes(name) + meant.hint());
+    return meant.hint();
+  }
+
+  std::string where_programs_go() const {
+    if (!command_.has_program() || has_program_) return "";
+    return "; a program and its options go after '--': " + command_.name() + " [OPTIONS] -- PROGRAM";
   }
 
   void expect_fits(const OptionSyntax& option) const {
@@ -129,6 +145,8 @@ class Parser {
   }
 
   CommandSyntax& command_;
+  const CommandSyntax& all_;
+  const bool has_program_;  // after "--"
   CLI::App app_;
   std::map<const CLI::Option*, OptionSyntax*> options_;
   std::deque<std::pair<const OptionSyntax*, std::string>> texts_;  // of options with a Setter
@@ -144,6 +162,11 @@ Error unknown_command(const CommandSyntax& command, const std::string& word) {
 Parsed parse_command_line(CommandSyntax& program, std::vector<std::string> words) {
   CommandSyntax* command = &program;
   command->choose();
+  std::optional<std::vector<std::string>> users;
+  if (const auto end = std::find(words.begin(), words.end(), "--"); end != words.end()) {
+    users.emplace(end + 1, words.end());
+    words.erase(end, words.end());
+  }
   while (!words.empty()) {
     CommandSyntax* const next = command->find_command(words.front());
     if (next == nullptr) break;
@@ -152,13 +175,13 @@ Parsed parse_command_line(CommandSyntax& program, std::vector<std::string> words
     words.erase(words.begin());
   }
   expect_no_mistyped_command(*command, words);
-  const bool wants_help = Parser(*command).parse(std::move(words));
+  const bool wants_help = Parser(*command, program, users.has_value()).parse(std::move(words));
   if (!wants_help && !command->commands().empty() && !command->takes_words() && command != &program) {
     std::string verbs;
     for (const CommandSyntax& each : command->commands()) verbs += (verbs.empty() ? "" : ", ") + each.verb();
     throw refused(*command, "'" + command->name() + "' needs a command: " + verbs);
   }
-  return {.command = command, .wants_help = wants_help};
+  return {.command = command, .wants_help = wants_help, .program = std::move(users)};
 }
 
 }  // namespace banyan::app

@@ -260,6 +260,10 @@ class PlanCommand : public Command {
 
   Planned make_plan(plan::ForestOptions options, Progress& progress) const {
     std::vector<Size> wanted = texts_.compare ? sizes() : std::vector<Size>();
+    if (find_collective_kind(fabric_.text()) && !find_collective_kind(collective_.text())) {
+      throw Error(ErrorCode::invalid_input, "the collective comes before the fabric: banyan plan " + fabric_.text() +
+                                                " " + harmless(collective_.text()));
+    }
     collective_.kind();  // a misspelt collective is told before a large fabric is read
     Fabric fabric = fabric_.load();
     Collective collective = collective_.make(fabric);

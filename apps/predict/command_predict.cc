@@ -161,7 +161,7 @@ class PredictCommand : public Command {
       terminal.print(list_models_and_devices(terminal, job_texts_.json ? ListForm::json : ListForm::text));
       return ExitCode::success;
     }
-    answer::TrainSetup setup = make_train_setup(train_options_);
+    answer::TrainSetup setup = make_train_setup(train_options_, job_texts_.fabric);
     if (job_texts_.fabric.empty()) {
       throw Error(ErrorCode::invalid_input, "is required: a fabric such as dgx-a100:64", "--fabric");
     }
@@ -234,6 +234,10 @@ class PredictCommand : public Command {
             {std::move(candidate.planner), std::make_shared<const Schedule>(std::move(candidate.schedule))});
       }
       return plans;
+    }
+    if (texts_.what.size() == 2 && collective_named(texts_.what[1])) {
+      throw Error(ErrorCode::invalid_input, "the collective comes before the fabric: banyan predict " + texts_.what[1] +
+                                                " " + harmless(texts_.what[0]));
     }
     for (const std::string& path : texts_.what) {
       expect_plan_file(path);

@@ -137,12 +137,12 @@ struct JobsFile {
 };
 
 // `place` is told the number of ranks before a step is generated, which may take memory by the gigabyte.
-Job make_job(const answer::JobEntry& entry, const TracedJobTexts& traced, JobsFile& file,
+Job make_job(const answer::JobEntry& entry, const TracedJobTexts& traced, std::string_view fabric, JobsFile& file,
              const std::function<void(uint32_t ranks)>& place) {
   if (entry.train) {
     answer::TrainOptions train = *entry.train;
     if (train.devices.empty()) train.devices = traced.devices;
-    const answer::TrainSetup setup = make_train_setup(train);
+    const answer::TrainSetup setup = make_train_setup(train, fabric);
     const predict::MemoryReport memory = predict::memory_report(setup.config, setup.device);
     if (!memory.fits && !train.ignore_memory) throw Error(ErrorCode::unsupported, misfit(setup, memory));
     if (traced.gpu.empty()) file.links = setup.device.links;
@@ -168,7 +168,7 @@ JobsFile read_jobs(const std::string& path, const Fabric& fabric, const TracedJo
     const auto add = [&] {
       std::vector<NodeId> nodes;
       const auto place = [&](uint32_t ranks) { nodes = take_places(placement, fabric, ranks, entry.place, texts); };
-      const Job& job = file.jobs.emplace_back(make_job(entry, traced, file, place));
+      const Job& job = file.jobs.emplace_back(make_job(entry, traced, texts.fabric, file, place));
       if (!entry.train && !traced.no_check) expect_sound(job, eager_of(texts), "");
       file.placed.push_back({.job = &job,
                              .nodes = std::move(nodes),

@@ -161,7 +161,14 @@ TEST(Launch, RefusesOptionsThatBelongElsewhere) {
     return outcome.err;
   };
   EXPECT_THAT(refusal({"run", "-n", "2", "--bytes", "4", "--", "true"}), HasSubstr("--bytes: is for a collective"));
-  EXPECT_THAT(refusal({"run", "allreduce", "-n", "2", "--", "true"}), HasSubstr("COLLECTIVE: is for a collective"));
+  EXPECT_THAT(refusal({"run", "allreduce", "-n", "2", "--", "true"}), HasSubstr("'allreduce' is one word too many"));
+  EXPECT_THAT(refusal({"run", "-np", "4", "--", "true"}), HasSubstr("-n: 'p' is not a whole number"));
+  for (const std::vector<std::string>& words : {{"run", "-n", "2", "./program"},
+                                                {"run", "python3", "train.py"},
+                                                {"run", "-n", "2", "python3", "-c", "0"},
+                                                std::vector<std::string>{"lab", "run", "true"}}) {
+    EXPECT_THAT(refusal(words), HasSubstr("a program and its options go after '--'"));
+  }
   EXPECT_THAT(refusal({"run", "allreduce", "--prefix"}), HasSubstr("--prefix: is for a program"));
   EXPECT_THAT(refusal({"run", "-n", "2", "--"}), HasSubstr("no program after '--'"));
   EXPECT_THAT(refusal({"run", "--", "true"}), HasSubstr("Give -n, or --hosts"));

@@ -88,7 +88,7 @@ TEST_P(RunShape, PutsEveryElementWhereItBelongs) {
 TEST(RunText, SaysWhatWasCheckedAndHowFastItWas) {
   const Outcome outcome = run_banyan({"run", "allreduce", "-n", "2", "--bytes", "1MiB"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("of 1MiB float32 (sum) on 2 processes over shm"));
+  EXPECT_THAT(outcome.out, HasSubstr("of 1MiB of float32 (sum) on 2 processes over shm"));
   EXPECT_THAT(outcome.out, HasSubstr("every element is right on every rank"));
   EXPECT_THAT(outcome.out, HasSubstr("busbw"));
 }
@@ -147,6 +147,9 @@ TEST(RunPlan, RefusesWhatThePlanIsNotFor) {
   EXPECT_THAT(refusal({"run", "allgather", "-n", "3"}), HasSubstr("3 processes"));
   EXPECT_THAT(refusal({"run", "allgather", "--ranks", "0-1"}), HasSubstr("--plan"));
   EXPECT_EQ(run_banyan({"run", "allgather", "-n", "4", "--bytes", "4KiB", "--plan", plan}).exit_code, 0);
+  const Outcome unnamed = run_banyan({"run", "--bytes", "4096", "--plan", plan});
+  EXPECT_EQ(unnamed.exit_code, 0) << unnamed.err;
+  EXPECT_THAT(unnamed.out, HasSubstr("allgather  of 4096 bytes of float32 on 4 processes"));
 }
 
 }  // namespace

@@ -52,7 +52,8 @@ class RunCommand : public Command {
                 "int8 to int64, uint8 to uint64, float16, bfloat16, float32 or float64 (default float32)")
         .values = element_types();
     command
-        .option("--op", &texts_.op, "OP", "sum, prod, min, max, avg; of integers also band, bor or bxor (default sum)")
+        .option("--op", &texts_.op, "OP",
+                "sum, prod, min, max, avg, premul_sum; of integers also band, bor or bxor (default sum)")
         .values = reductions();
     command.option("--transport", &texts_.transport, "KIND", "shm or tcp (default shm)").values = {"shm", "tcp"};
     command.option("--slice", &texts_.slice, "SIZE", "piece that moves at once along a tree (default 128KiB)");
@@ -69,7 +70,7 @@ class RunCommand : public Command {
     command.examples({"banyan run allreduce -n 4 --bytes 16MiB",
                       "banyan run allgather --fabric dgx-h100:1 --bytes 64MB --transport tcp",
                       "banyan run broadcast --fabric torus:3x3 --root 4 --type float64 --repeat 20 --json",
-                      "banyan run reduce-scatter --plan plan.json --bytes 4MiB --op max",
+                      "banyan run --plan plan.json --bytes 4MiB --op max",
                       "banyan run allreduce --fabric torus:3x3 --predict --alpha 2us",
                       "banyan run -n 4 -- ./program --its-option",
                       "banyan run --hosts node0:2,node1:2 --prefix -- python3 train.py"});
@@ -88,6 +89,10 @@ class RunCommand : public Command {
   }
 
   void take_program(std::vector<std::string> words) override {
+    processes(1);  // of '-np 4' it says more than what follows
+    if (syntax_->is_given("COLLECTIVE")) {
+      throw Error(ErrorCode::invalid_input, in_quotes(collective_.text()) + " is one word too many before '--'");
+    }
     for (const OptionSyntax& option : syntax_->options()) {
       const bool is_ours =
           option.group == LaunchOption::kGroup || option.name() == "--processes" || option.name() == "--json";
@@ -103,9 +108,7 @@ class RunCommand : public Command {
       if (!option.is_given() || option.group != LaunchOption::kGroup) continue;
       throw Error(ErrorCode::invalid_input, "is for a program, and there is none after '--'", option.name());
     }
-    if (!syntax_->is_given("COLLECTIVE")) {
-      throw Error(ErrorCode::invalid_input, "COLLECTIVE is required, or a program after '--'; see 'banyan run --help'");
-    }
+    expect_collective();
     const run::LocalRunOptions options = run_options();
     const Picoseconds alpha = texts_.alpha.empty()
                                   ? answer::TimingOptions().alpha
@@ -132,6 +135,20 @@ class RunCommand : public Command {
   }
 
  private:
+  // A plan says which it is for.
+  void expect_collective() const {
+    if (syntax_->is_given("COLLECTIVE")) {
+      try {
+        collective_.kind();
+      } catch (const Error& error) {
+        throw Error(error.code(),
+                    error.message() + "; a program and its options go after '--': banyan run -n 4 -- PROGRAM");
+      }
+    } else if (texts_.plan.empty()) {
+      throw Error(ErrorCode::invalid_input, "COLLECTIVE is required, or a program after '--'; see 'banyan run --help'");
+    }
+  }
+
   run::LocalRunOptions run_options() const {
     run::LocalRunOptions options;
     options.type = parse_option("--type", [&] { return element::parse_data_type(texts_.type); });
@@ -178,7 +195,6 @@ class RunCommand : public Command {
   }
 
   Prepared plan_here(Progress& progress) {
-    collective_.kind();
     const size_t wanted = processes();
     if (!fabric_.given()) {
       if (fabric_.any_edit())
@@ -213,15 +229,14 @@ class RunCommand : public Command {
                   "the plan has its ranks, root and weights already; leave --ranks, --root and --weights out",
                   "--plan");
     }
-    const CollectiveKind asked = collective_.kind();
     const size_t wanted = processes();
     schedule::ScheduleFile file = answer::read_valid_plan(texts_.plan);
     const Collective& planned = file.schedule.collective();
-    if (planned.kind() != asked) {
-      throw Error(
-          ErrorCode::mismatch,
-          "is a plan for " + std::string(to_string(planned.kind())) + ", not for " + std::string(to_string(asked)),
-          texts_.plan);
+    if (syntax_->is_given("COLLECTIVE") && planned.kind() != collective_.kind()) {
+      throw Error(ErrorCode::mismatch,
+                  "is a plan for " + std::string(to_string(planned.kind())) + ", not for " +
+                      std::string(to_string(collective_.kind())),
+                  texts_.plan);
     }
     if (wanted != 0 && wanted != planned.participants().size()) {
       throw Error(ErrorCode::mismatch,
@@ -240,7 +255,8 @@ class RunCommand : public Command {
   // As the user wrote it, unless it was rounded down to whole elements.
   std::string shown_bytes(const run::LocalRunOptions& options, const run::LocalRunReport& report) const {
     const uint64_t bytes = bytes_moved(options, report);
-    return bytes == options.total.count() ? texts_.bytes : std::to_string(bytes) + " bytes";
+    const bool has_unit = texts_.bytes.find_first_not_of("0123456789") != std::string::npos;
+    return bytes == options.total.count() && has_unit ? texts_.bytes : std::to_string(bytes) + " bytes";
   }
 
   static double algbw(const run::LocalRunOptions& options, const run::LocalRunReport& report) {
@@ -284,7 +300,7 @@ class RunCommand : public Command {
     const Collective& collective = prepared.schedule.collective();
     const size_t ranks = collective.participants().size();
     const bool right = report.wrong_elements == 0;
-    std::string what = "of " + shown_bytes(options, report) + " " + std::string(to_string(options.type));
+    std::string what = "of " + shown_bytes(options, report) + " of " + std::string(to_string(options.type));
     if (collective.reduces()) what += " (" + std::string(to_string(options.op)) + ")";
     what += " on " + plural(ranks, "process") + " over " + std::string(to_string(options.transport));
     std::string text = labelled(terminal, std::string(to_string(collective.kind())), what);

@@ -12,6 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::string_view kDefaultDevice = "a100-80g";
+
 // A named model, parts of which options change, or a GPT of free shape.
 predict::TrainModel make_model(const TrainOptions& options) {
   predict::TrainModel model;
@@ -54,6 +56,17 @@ uint64_t make_global_batch(const TrainOptions& options, const predict::TrainConf
   return all;
 }
 
+// That which the name of a generated fabric has in it, as "dgx-h100:64" has h100; null when it has none.
+const predict::Device* device_of(std::string_view fabric, const predict::DeviceTable& devices) {
+  std::string_view box = fabric.substr(0, fabric.find_first_of(":@"));
+  if (box.starts_with("dgx-")) box.remove_prefix(4);
+  for (const predict::Device& device : devices.devices()) {
+    const std::vector<std::string>& aliases = device.aliases;
+    if (device.name == box || std::find(aliases.begin(), aliases.end(), box) != aliases.end()) return &device;
+  }
+  return nullptr;
+}
+
 std::string mends_in_words(const predict::MemoryReport& memory) {
   constexpr size_t kMostShown = 6;
   std::string text;
@@ -71,10 +84,19 @@ predict::DeviceTable load_devices(const std::string& path) {
   });
 }
 
-TrainSetup make_train_setup(const TrainOptions& options) {
+TrainSetup make_train_setup(const TrainOptions& options, std::string_view fabric) {
   TrainSetup setup;
   const predict::DeviceTable devices = load_devices(options.devices);
-  setup.device = parse_option("--gpu", [&] { return devices.at(options.gpu); });
+  if (!options.gpu.empty()) {
+    setup.device = parse_option("--gpu", [&] { return devices.at(options.gpu); });
+  } else if (const predict::Device* const of_fabric = device_of(fabric, devices)) {
+    setup.device = *of_fabric;
+  } else {
+    setup.device = devices.at(kDefaultDevice);
+    if (!fabric.empty()) {
+      setup.notes.push_back("the device is " + setup.device.name + ", as nothing says another one; see --gpu");
+    }
+  }
   predict::TrainConfig& config = setup.config;
   config.model = make_model(options);
   config.tp = options.tp, config.pp = options.pp, config.dp = options.dp;

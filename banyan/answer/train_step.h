@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,8 +21,9 @@ struct TrainSetup {
   std::vector<std::string> notes = {};  // what a person should know, a line each
 };
 
-// Throws Error that names the option where some do not go together.
-TrainSetup make_train_setup(const TrainOptions& options);
+// `fabric` as the user names it; without an option for it, "dgx-h100:64" says the device. Throws Error that names the
+// option where some do not go together.
+TrainSetup make_train_setup(const TrainOptions& options, std::string_view fabric = {});
 
 // The table that is compiled in, with what the file at `path` changes; an empty path is no file.
 predict::DeviceTable load_devices(const std::string& path);

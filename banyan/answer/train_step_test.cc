@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "banyan/predict/train/generate.h"
 #include "banyan/predict/train/model.h"
@@ -25,6 +26,22 @@ TrainOptions gpt3() {
   options.tp = options.pp = options.dp = 8;
   options.global_batch = 1536;
   return options;
+}
+
+TEST(TrainStep, TakesTheDeviceOfTheFabricsNameWhenNoneIsGiven) {
+  TrainOptions options = gpt3();
+  const auto device_on = [&](std::string_view fabric) { return make_train_setup(options, fabric).device.name; };
+  EXPECT_EQ(device_on("dgx-h100:64"), "h100");
+  EXPECT_EQ(device_on("dgx-a100:64@400Gb/s"), "a100-80g");
+  EXPECT_EQ(device_on("mi250:32"), "mi250");
+  for (const std::string_view fabric : {"dgx-b200:64", "torus:8x8x8", "cluster.json"}) {
+    const TrainSetup setup = make_train_setup(options, fabric);
+    EXPECT_EQ(setup.device.name, "a100-80g") << fabric;
+    EXPECT_THAT(setup.notes, ::testing::Contains(HasSubstr("the device is a100-80g"))) << fabric;
+  }
+  options.gpu = "v100";
+  options.recompute = predict::Recompute::full;
+  EXPECT_EQ(device_on("dgx-h100:64"), "v100");
 }
 
 TEST(TrainStep, MakesAConfigurationOfTheOptions) {

@@ -62,9 +62,12 @@ void refuse_box_options(const FabricSource& source) {
               source.fabric.substr(0, 200));
 }
 
-// A file that is not there was perhaps meant to be a spec.
+// A file that is not there was perhaps meant to be a spec, unless its name is that of a file.
 Error no_such_fabric(const std::string& fabric) {
   const std::string_view name = std::string_view(fabric).substr(0, fabric.find(':'));
+  if (name.find_first_of("./") != std::string_view::npos) {
+    return Error(ErrorCode::not_found, "no such file", fabric.substr(0, 200));
+  }
   NearestName nearest(name);
   std::string names;
   for (const GeneratorHelp& generator : fabric_generators()) {
@@ -112,6 +115,12 @@ Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::
   if (format != Format::nccl) refuse_box_options(source);
   if (format == Format::slurm) return parse_slurm_topology(contents, file.bandwidth, path, notes);
   if (format == Format::ib) return parse_ib_topology(contents, file.bandwidth, path, notes);
+  if (format == Format::text && contents.find("->") == std::string::npos) {
+    throw Error(ErrorCode::invalid_input,
+                "does not describe a fabric as any format does that is known (JSON or text of Banyan, NCCL or hwloc "
+                "XML, nvidia-smi topo -m, ibnetdiscover, Slurm's topology.conf)",
+                path);
+  }
   refuse_bandwidth(file);
   if (format == Format::nccl) return parse_nccl_xml(contents, box, path);
   return format == Format::json ? parse_fabric_json(contents, path) : parse_fabric_text(contents, path);

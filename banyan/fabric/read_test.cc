@@ -84,8 +84,10 @@ TEST_F(ReadFabric, PrefersAFileToASpec) {
 TEST_F(ReadFabric, SaysWhatItCouldHaveMeant) {
   EXPECT_THAT(error_of({.fabric = "torsu:4x4"}),
               StartsWith("torsu:4x4: no such file, nor a generator of that name (did you mean 'torus'?)"));
-  EXPECT_THAT(error_of({.fabric = path("gone.json")}),
-              AllOf(StartsWith(path("gone.json")), HasSubstr("generators: "), HasSubstr("dgx-h100")));
+  EXPECT_THAT(error_of({.fabric = "nothing-like-it"}), AllOf(HasSubstr("generators: "), HasSubstr("dgx-h100")));
+  EXPECT_EQ(error_of({.fabric = path("gone.json")}), path("gone.json") + ": no such file") << "no spec has a dot";
+  EXPECT_THAT(error_of({.fabric = file("passwd", "root:x:0:0:root:/root:/bin/bash\n")}),
+              AllOf(HasSubstr("passwd: does not describe a fabric"), HasSubstr("topology.conf")));
   EXPECT_THAT(error_of({.fabric = ""}), HasSubstr("name is empty"));
   EXPECT_THAT(error_of({.fabric = path("")}), HasSubstr("Is a directory"));
   EXPECT_THAT(error_of({.fabric = std::string(100'000, 'x')}), HasSubstr("no such file"));

@@ -89,7 +89,7 @@ PredictedStep predict_step(const Fabric& fabric, const std::string& fabric_name,
   if (!jobs_file.empty()) entry = read_step(jobs_file);
   answer::TrainOptions train = entry.train.value_or(answer::TrainOptions());
   for (const auto& [name, text] : options) set_train_option(train, name, text);
-  answer::StepAnswer step = answer::predict_step({.setup = make_train_setup(train),
+  answer::StepAnswer step = answer::predict_step({.setup = make_train_setup(train, fabric_name),
                                                   .ignore_memory = train.ignore_memory,
                                                   .fabric = fabric,
                                                   .fabric_name = fabric_name,

@@ -98,7 +98,7 @@ Error unknown_device(std::string_view name, std::span<const Device> known) {
     list += (list.empty() ? "" : ", ") + device.name;
   }
   return Error(ErrorCode::not_found, "device '" + std::string(name.substr(0, 60)) + "' is not known" + nearest.hint() +
-                                         "; known are " + list);
+                                         "; known are " + list + "; --devices FILE adds others");
 }
 
 Device read_device(JsonNode object, std::span<const Device> known) {

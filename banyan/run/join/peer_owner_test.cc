@@ -37,8 +37,9 @@ FileDescriptor answer(const Listener& listener) {
 }
 
 TEST(PeerOwner, IsOursAtBothEndsOfAConnectionOfOurOwn) {
-  for (const auto& [listens, calls] : {std::pair("127.0.0.1", "127.0.0.1"), std::pair("0.0.0.0", "127.0.0.5"),
-                                       std::pair("::1", "::1"), std::pair("::", "127.0.0.1")}) {
+  for (const auto& each : {std::pair("127.0.0.1", "127.0.0.1"), std::pair("0.0.0.0", "127.0.0.5"),
+                           std::pair("::1", "::1"), std::pair("::", "127.0.0.1")}) {
+    const char *const listens = each.first, *const calls = each.second;
     SCOPED_TRACE(listens);
     const Listener listener = [&] {
       try {

@@ -361,6 +361,10 @@ Communicator::Transports parse_transport(std::string_view text) {
     if (to_string(transport) == text) return transport;
     nearest.offer(to_string(transport));
   }
+  if (text == "ucx") {
+    throw Error(ErrorCode::invalid_input,
+                "'ucx' is for programs: BANYAN_TRANSPORT=ucx banyan run -n 4 -- PROGRAM; here shm or tcp");
+  }
   throw Error(ErrorCode::invalid_input,
               "unknown transport '" + std::string(text.substr(0, 60)) + "'" + nearest.hint() + "; known are shm, tcp");
 }

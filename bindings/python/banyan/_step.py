@@ -232,7 +232,8 @@ def predict_step(model: Optional[Model], fabric: AnyFabric, *, layers: Optional[
     layers, hidden, heads, kv_heads, ffn, seq, vocab, pad_vocab, experts, top_k
         The shape of the model: what a named model has otherwise, or a model of free shape.
     gpu, devices
-        The device, by default "a100-80g"; a file of devices that adds to those built in.
+        The device, by default that in the fabric's name, as h100 in "dgx-h100:8", or "a100-80g"; a file of devices that
+        adds to those built in.
     tp, pp, dp, ep, interleave, sequence_parallel
         How the model is spread over ranks: tensor, pipeline, data and expert parallel; model chunks per stage.
     micro_batch, global_batch, accumulate
