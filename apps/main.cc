@@ -48,7 +48,11 @@ class Program {
         {"'banyan COMMAND --help' shows the options and examples of a command.",
          "Sizes: 64KiB, 1MiB, 1GiB, or as nccl-tests takes them 64K, 1M, 1G, are powers of 1024; 64kB, 1MB, 1GB "
          "are powers of 1000. FILE of -o may be -, which is standard output."});
-    syntax_.exit_codes({{"0", "success"}, {"1", "the answer is no"}, {"2", "bad input"}});
+    syntax_.exit_codes({{"0", "success"},
+                        {"1", "the answer is no"},
+                        {"2", "bad input"},
+                        {"130", "ended by Ctrl-C"},
+                        {"N", "of commands that start a program: the program's own"}});
     syntax_.environment(
         {{"NO_COLOR", "when it is set and not empty, nothing is coloured"},
          {"TERM", "dumb: nothing is coloured"},

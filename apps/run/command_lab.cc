@@ -30,7 +30,7 @@ class LabCommand : public Command {
                       "banyan lab fail leaf0-spine0", "banyan lab check", "banyan lab down"});
     command.notes(
         {"Every rank and switch becomes a host with a network of its own. Every cable becomes a pair of "
-         "interfaces with the rate of the cable. Needs root. All commands take --name and --json."});
+         "interfaces with the rate of the cable. Needs root. Commands about one lab take --name; all take --json."});
     command.files({{"/run/banyan/labs/NAME/", "a lab that is up"}});
     up_ = &add(command, "up", "Set up a fabric.");
     fabric_.declare(*up_, "FABRIC", FabricOption::Place::required);

@@ -52,7 +52,7 @@ class AgentConnections {
   struct Events {
     std::function<void(uint32_t rank, Message message)> received;
     std::function<void(uint32_t rank)> connected;  // by a first connection, or again after none was left
-    // A sign of life: a frame of the rank, or its kernel's word that somebody listens at its port.
+    // A sign of life: a frame of the rank, or its kernel's answer that somebody listens at its port.
     std::function<void(uint32_t rank)> heard;
     // No connection is left, or a first call has failed. `is_orderly`: the last one was closed, not broken.
     std::function<void(uint32_t rank, std::string why, bool is_orderly)> unreachable;

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 // For the hub to say whether who has ended had left before.
 constexpr milliseconds kHubAnswerTime{200};
-// For the other half of an ending: a connection that broke, or the kernel's word that the process is no more.
+// For the other half of an ending: a connection that broke, or the kernel's report that the process is no more.
 constexpr milliseconds kOtherSignTime{20};
 // After that, the hub calls those who have not called it.
 constexpr milliseconds kRollCall{1000};

@@ -24,7 +24,7 @@ struct JobView {
   std::vector<Rank> ranks;  // of the world
 };
 
-// Asks a process of this host, by the kernel's word that it is this user's (or one is root): all worlds that it is in,
+// Asks a process of this host, which the kernel must report as this user's (or one is root): all worlds that it is in,
 // the oldest first. Throws Error{not_found} when there is no such process or it has joined nothing, Error{io} when it
 // is another user's, Error{timed_out}.
 std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline);

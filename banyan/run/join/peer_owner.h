@@ -1,4 +1,4 @@
-// PeerOwner: which user a connection on this host is of, by the kernel's word.
+// PeerOwner: which user a connection on this host is of, as the kernel reports it.
 //
 // The owner of a TCP socket is the user whose process made it, or accepted it; the kernel tells it of any socket of our
 // network namespace (sock_diag(7), and /proc/net/tcp where that is not to be had). A socket whose process has closed it
