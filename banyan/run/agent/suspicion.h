@@ -2,8 +2,8 @@
 //
 // A broken connection is no death. The rule:
 //
-// 1. On one host what the kernel reports is true in both directions (a pidfd): a process that it says has ended is dead,
-//    at once; one that it says runs is never dead, whatever happens to connections.
+// 1. On one host what the kernel reports is true in both directions (a pidfd): a process that has ended by its report is
+//    dead, at once; one that runs is never dead, whatever happens to connections.
 // 2. A rank whose connection was *closed* (not reset, not timed out), and whose port is closed then by the word of its
 //    host, has ended: only a kernel that clears away after a process says both. Milliseconds.
 // 3. Else it is a suspicion. This rank calls again, over every path (agent_connections.h), and asks others whether they

@@ -130,6 +130,10 @@ void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
   if (call.kind == OperationKind::reduce_scatter_v || call.kind == OperationKind::all_to_all_v) {
     expect_counts(call.send_counts, call.send_displacements);
   }
+  if (call.kind == OperationKind::all_to_all_v && call.send_counts[rank] != call.recv_counts[rank]) {
+    refuse("this rank, " + std::to_string(rank) + ", sends itself " + std::to_string(call.send_counts[rank]) +
+           " elements and receives " + std::to_string(call.recv_counts[rank]) + " from itself");
+  }
   expect_in_memory(call.count, "a count of ");
   if (call.send == nullptr && call.send_elements(rank, size) > 0) refuse("the send buffer is missing");
   if (call.recv == nullptr && call.recv_elements(rank, size) > 0) refuse("the receive buffer is missing");

@@ -58,6 +58,19 @@ void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
   flight.call = call;
   flight.numbers = numbers;
   flight.number = ++begun_;
+  try {
+    keep_inputs(flight);
+    if (!is_revising()) begin(flight);  // or else when it is known by which plan
+  } catch (...) {                       // as if it had not been called
+    flights_.pop_back();
+    --begun_;
+    throw;
+  }
+}
+
+// Of what the caller may change or free before the call is over: what is scaled, and counts.
+void NetExecutor::keep_inputs(Flight& flight) {
+  const Call& call = flight.call;
   if (call.op == element::ReduceOp::premul_sum && reduces(call.kind)) {
     const uint64_t elements = call.send_elements(rank_, ranks_);
     flight.scaled.resize(elements * size_of(call.type));
@@ -72,7 +85,6 @@ void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
       *spans[i] = flight.counts[i];
     }
   }
-  if (!is_revising()) begin(flight);  // or else when it is known by which plan
 }
 
 void NetExecutor::begin(Flight& flight) {
@@ -95,9 +107,14 @@ bool NetExecutor::advance() {
   }
   // What is on its way only while this rank sees to it must have gone before the caller turns to other things. Messages
   // may have to wait for receives that the caller has still to post.
-  if (transport_->has_unsent_beside(NetPlans::kMessageLane)) {
-    waiter_.wait(std::chrono::milliseconds(0));
-    if (transport_->has_unsent_beside(NetPlans::kMessageLane)) return false;
+  try {
+    if (transport_->has_unsent_beside(NetPlans::kMessageLane)) {
+      waiter_.wait(std::chrono::milliseconds(0));
+      if (transport_->has_unsent_beside(NetPlans::kMessageLane)) return false;
+    }
+  } catch (const Error& error) {
+    if (!makes_lanes_again(error)) throw;
+    return false;
   }
   pacer_.end(flights_.front().number);
   flights_.pop_front();
@@ -130,12 +147,17 @@ bool NetExecutor::move() {
                 mismatch_message(rank_, record_of(error.own().signature, error.own().sequence), error.peer(),
                                  record_of(error.others().signature, error.others().sequence)));
   } catch (const Error& error) {
-    // A connection was broken off. Whether its peer is dead, the agents tell all; where it lives, others are made.
-    if (error.code() != ErrorCode::peer_lost || !can_make_lanes_again()) throw;
-    BANYAN_LOG(info) << error.what();
-    stop_for(talk_.generation() + 1);
+    if (!makes_lanes_again(error)) throw;
     return true;
   }
+}
+
+// When a connection was broken off. Whether its peer is dead, the agents tell all; where it lives, others are made.
+bool NetExecutor::makes_lanes_again(const Error& error) {
+  if (error.code() != ErrorCode::peer_lost || !can_make_lanes_again()) return false;
+  BANYAN_LOG(info) << error.what();
+  if (!is_revising()) stop_for(talk_.generation() + 1);
+  return true;
 }
 
 void NetExecutor::finish(Watch& watch) {

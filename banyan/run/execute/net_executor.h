@@ -79,12 +79,14 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
 
   void prepare(WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
+  void keep_inputs(Flight& flight);
   void begin(Flight& flight);
   bool can_choose_ways() const { return lanes_ != nullptr && plans_.may_reroute(); }
   bool can_make_lanes_again() const { return lanes_ != nullptr && plans_.may_revise(); }
   std::vector<LaneHealth> health() { return lanes_ == nullptr ? std::vector<LaneHealth>() : lanes_->health(); }
   bool is_revising() const { return talk_.generation() != plans_.generation(); }
   bool move();
+  bool makes_lanes_again(const Error& error);
   void answer_call();
   void look_after_lanes();
   void stop_for(uint32_t generation);

@@ -74,6 +74,7 @@ void LaneTransport::pace(uint32_t channel, uint64_t bytes_per_second) {
 
 Connection* LaneTransport::connected(uint32_t channel) {
   Stream& stream = this->stream(channel);
+  if (stream.failure) throw Error(*stream.failure);
   if (stream.connection) return stream.connection.get();
   stream.is_needed = true;
   return listen(channel) ? stream.connection.get() : nullptr;
@@ -264,6 +265,17 @@ size_t LaneTransport::read(uint32_t channel, std::span<std::byte> into) {
   return count;
 }
 
+// What breaks while nobody uses the stream is told to who does so next, and can then make its lane again.
+template <typename Body>
+void LaneTransport::attempt(Stream& stream, const Body& body) {
+  if (stream.failure) return;
+  try {
+    body();
+  } catch (const Error& error) {
+    stream.failure = error;
+  }
+}
+
 void LaneTransport::prepare(WaitSet& set) {
   set.watch(wakes_.get(), POLLIN);
   if (pending_ > 0) set.watch(connector_->event_fd(), POLLIN);
@@ -271,7 +283,9 @@ void LaneTransport::prepare(WaitSet& set) {
   for (const uint32_t channel : used_) {
     // Only for what was tried in vain: bytes may have arrived that nobody is ready to read.
     Stream& stream = streams_[channel];
-    const short events = stream.connection->before_sleep();
+    short events = 0;
+    attempt(stream, [&] { events = stream.connection->before_sleep(); });
+    if (stream.failure) continue;
     if (events == Connection::kNoSleep) {
       set.work_now();
     } else if ((stream.unanswered |= events) != 0) {
@@ -288,7 +302,7 @@ bool LaneTransport::react(std::span<const pollfd> polled) {
     if (!has_happened(of_streams[i])) continue;
     Stream& stream = streams_[watched_[i]];
     stream.unanswered = 0;
-    stream.connection->after_sleep();
+    attempt(stream, [&] { stream.connection->after_sleep(); });
   }
   if (has_happened(polled.front())) {
     eventfd_t count = 0;
@@ -300,13 +314,14 @@ bool LaneTransport::react(std::span<const pollfd> polled) {
 
 bool LaneTransport::has_unsent(uint32_t channel) {
   const Stream& stream = this->stream(channel);
-  return stream.connection && stream.connection->has_unsent();
+  if (!stream.connection) return false;
+  if (stream.failure) throw Error(*stream.failure);
+  return stream.connection->has_unsent();
 }
 
 bool LaneTransport::has_unsent_beside(uint32_t lane) {
-  return std::any_of(used_.begin(), used_.end(), [&](uint32_t channel) {
-    return channel / options_.ranks != lane && streams_[channel].connection->has_unsent();
-  });
+  return std::any_of(used_.begin(), used_.end(),
+                     [&](uint32_t channel) { return channel / options_.ranks != lane && has_unsent(channel); });
 }
 
 void LaneTransport::wake() { eventfd_write(wakes_.get(), 1); }

@@ -89,6 +89,8 @@ class LaneTransport : public ChannelTransport, public LaneControl {
     std::optional<Error> failure;
   };
 
+  template <typename Body>
+  static void attempt(Stream& stream, const Body& body);
   size_t count_sent(const Stream& stream, size_t taken);
   Counter* new_counter(uint32_t channel);
   // The connection, once it stands; asks for it at first.

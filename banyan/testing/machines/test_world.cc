@@ -196,6 +196,7 @@ Communicator::Options World::communicator_options() const {
   Communicator::Options options;
   options.timeout = options.join_timeout = kTimeout;
   options.revises_plans = options_.revises_plans;
+  options.checksums = options_.has_checksums;
   options.has_routes = options_.has_routes;
   options.survivors = run::SurvivorRule::parse(options_.survivors);
   options.plans = [planner = compose::PlannerOptions{.fabric = fabric_, .routes = routes_}](
