@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -222,6 +223,12 @@ TEST(Calls, RefuseWhatNoRankCouldDo) {
     if (banyan_group_end() != BANYAN_INVALID_USAGE) return "group";
     if (banyan_all_reduce(&value, &value, SIZE_MAX, BANYAN_INT32, sum, comm, nullptr) != BANYAN_INVALID_ARGUMENT)
       return "count";
+    // As many elements of itself as for itself.
+    const size_t counts[] = {1, 1}, more[] = {2, 2};
+    int32_t two[2] = {1, 1}, four[4] = {};
+    if (banyan_all_to_all_v(two, counts, nullptr, four, more, nullptr, BANYAN_INT32, comm, nullptr) !=
+        BANYAN_INVALID_ARGUMENT)
+      return "own counts";
     return sum_of_ranks(comm);  // nothing has been spoilt
   };
   EXPECT_THAT(run_ranks(2, body), Each("3"));
@@ -489,6 +496,41 @@ TEST(Fork, TheChildIsRefused) {
     return sum_of_ranks(comm);
   };
   EXPECT_THAT(run_ranks(2, body), Each("3"));
+}
+
+// What a child destroys and frees, be it as it exits, is its parent's still.
+TEST(Fork, TheChildTakesNothingFromItsParent) {
+  const auto body = [](banyan_comm_t comm, int rank) -> std::string {
+    constexpr size_t kCount = 300'000;
+    void* shared = nullptr;
+    if (banyan_mem_alloc(&shared, kCount * sizeof(double)) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
+    auto* const values = static_cast<double*>(shared);
+    const auto sum = [&]() -> std::string {
+      for (size_t i = 0; i < kCount; ++i) values[i] = rank + static_cast<double>(i % 1000);
+      if (banyan_all_reduce(values, values, kCount, BANYAN_FLOAT64, BANYAN_SUM, comm, nullptr) != BANYAN_SUCCESS) {
+        return banyan_last_error(comm);
+      }
+      for (size_t i = 0; i < kCount; ++i) {
+        if (values[i] != 1 + 2 * static_cast<double>(i % 1000)) return "wrong at " + std::to_string(i);
+      }
+      return "";
+    };
+    std::string wrong = sum();
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      const bool is_freed = banyan_mem_free(shared) == BANYAN_SUCCESS;
+      banyan_comm_destroy(comm);
+      _exit(is_freed ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    if (status != 0) wrong += " the child ended with " + std::to_string(status);
+    for (int i = 0; i < 3; ++i) wrong += sum();
+    banyan_mem_free(shared);
+    return wrong;
+  };
+  EXPECT_THAT(run_ranks(2, body), Each(""));
 }
 
 }  // namespace

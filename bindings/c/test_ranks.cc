@@ -99,9 +99,9 @@ std::atomic<int>& shared_counter() {
 }
 
 void wait_until(const std::atomic<int>& counter, int value) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point end = Clock::now() + std::chrono::minutes(1);
-  while (counter < value && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (counter < value && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace banyan::c

@@ -73,7 +73,10 @@ bool RegionPool::free(void* memory) {
   const std::unique_lock lock(mutex_);
   const auto found = regions_.find(static_cast<const std::byte*>(memory));
   if (found == regions_.end()) return false;
-  directory().entries[found->second.id % kMaxRegions].id.store(0, std::memory_order_release);
+  // The directory is shared with the process that this one was forked from, which has the region still.
+  if (!found->second.fork_guard.is_in_child()) {
+    directory().entries[found->second.id % kMaxRegions].id.store(0, std::memory_order_release);
+  }
   version_.store(next_version(), std::memory_order_release);
   regions_.erase(found);
   return true;

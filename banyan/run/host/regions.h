@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "banyan/base/error.h"
+#include "banyan/run/system/fork_guard.h"
 #include "banyan/run/system/shared_memory.h"
 
 namespace banyan::run {
@@ -80,6 +81,7 @@ class RegionPool {
   struct Region {
     SharedMemory memory;
     RegionId id = 0;
+    ForkGuard fork_guard = {};
   };
 
   std::atomic<uint64_t> version_;  // changes with every allocate and free, so that remembered answers expire

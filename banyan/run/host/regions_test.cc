@@ -45,6 +45,17 @@ TEST(RegionPool, NeverGivesTheSameIdTwice) {
   }
 }
 
+TEST(RegionPool, LosesNothingToAForkedProcessThatFrees) {
+  RegionPool pool;
+  std::byte* const data = pool.allocate(100);
+  const RegionPlace place = pool.find(data, 100);
+  const auto words =
+      run_processes(1, seconds(20), [&](uint32_t) { return std::string(pool.free(data) ? "freed" : "unknown"); });
+  EXPECT_THAT(words, ::testing::ElementsAre("freed"));
+  PeerRegions peer(getpid(), pool.directory_fd());
+  EXPECT_NO_THROW(peer.at(place.region, place.offset, 100));
+}
+
 TEST(PeerRegions, ReadAndWriteTheMemoryOfAnotherProcess) {
   RegionPool pool;
   std::byte* const data = pool.allocate(5000);

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "banyan/base/check.h"
+#include "banyan/run/system/fork_guard.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/run/system/waiter.h"
 #include "banyan/run/transport/arrival_ring.h"
@@ -150,7 +152,8 @@ class Transport final : public ChannelTransport, private WorkerListener {
   bool is_armed_ = false;       // UCX wakes this sleep when it has something to do
   uint32_t restless_ = 0;       // sleeps in a row in which it could not be armed
   // The last, since its end may still report to us.
-  Worker worker_{*this};
+  const ForkGuard fork_guard_;
+  std::unique_ptr<Worker> worker_{new Worker(*this)};
 };
 
 Transport::Transport(std::unique_ptr<Connector> connector, const Options& options)
@@ -162,10 +165,14 @@ Transport::Transport(std::unique_ptr<Connector> connector, const Options& option
   if (!wakes_.is_open() || !epoll_.is_open()) throw system_error("cannot make file descriptors to wait on");
   watch(wakes_.get(), kWakes, EPOLLIN, EPOLL_CTL_ADD);
   watch(connector_->event_fd(), kAnswers, EPOLLIN, EPOLL_CTL_ADD);
-  watch(worker_.event_fd(), kUcx, EPOLLIN, EPOLL_CTL_ADD);
+  watch(worker_->event_fd(), kUcx, EPOLLIN, EPOLL_CTL_ADD);
 }
 
 Transport::~Transport() {
+  if (fork_guard_.is_in_child()) {  // what is shared with the parent goes on there
+    static_cast<void>(worker_.release());
+    return;
+  }
   try {
     part();
   } catch (...) {
@@ -227,7 +234,7 @@ void Transport::adopt(Connector::Answer answer) {
   while (peer.ticket == 0) peer.ticket = uint64_t{random_()} << 32 | random_();
   watch(peer.socket.get(), rank, EPOLLIN, EPOLL_CTL_ADD);
   post(rank, to_bytes(Greeting{
-                 .lanes = options_.lanes, .your_rank = rank, .ticket = peer.ticket, .address = worker_.address()}));
+                 .lanes = options_.lanes, .your_rank = rank, .ticket = peer.ticket, .address = worker_->address()}));
 }
 
 void Transport::post(uint32_t rank, const std::vector<std::byte>& message) {
@@ -270,7 +277,7 @@ void Transport::receive_control(uint32_t rank) {
 }
 
 void Transport::meet(uint32_t rank) {
-  worker_.connect(rank, peers_[rank].control->greeting()->address);
+  worker_->connect(rank, peers_[rank].control->greeting()->address);
   peers_[rank].is_met = true;
   has_news_ = true;
   send_consumed(channel(rank, 0));
@@ -314,12 +321,12 @@ void Transport::give_receipt(uint32_t rank) {
 // UCX may not notice for long that a peer is gone, and would go on trying to send to it.
 void Transport::drop_lost_peers() {
   if (gone_.empty()) return;
-  while (worker_.progress()) {
+  while (worker_->progress()) {
   }
   std::erase_if(gone_, [this](uint32_t rank) {
     if (is_awaited(rank)) return false;
     peers_[rank].is_broken = true;
-    worker_.cut(rank, peers_[rank].is_settled);
+    worker_->cut(rank, peers_[rank].is_settled);
     return true;
   });
 }
@@ -337,7 +344,7 @@ size_t Transport::write(uint32_t channel, std::span<const std::byte> head, std::
   if (room() == 0) look();
   size_t count = 0;
   while (!peer.failure && count < head.size() + body.size() && room() > 0) {
-    Parcel& parcel = worker_.take_parcel();
+    Parcel& parcel = worker_->take_parcel();
     const auto into = std::span(parcel.bytes).first(std::min<uint64_t>(room(), Parcel::kBytes));
     const size_t size =
         count < head.size() ? copy(head.subspan(count), body, into) : copy({}, body.subspan(count - head.size()), into);
@@ -362,13 +369,13 @@ void Transport::send_parcel(uint32_t channel, Parcel& parcel) {
                    .lane = channel / options_.ranks};
   of.sent += parcel.size;
   sent_bytes_.store(sent_bytes_.load(std::memory_order_relaxed) + parcel.size, std::memory_order_relaxed);
-  if (!worker_.send(rank, parcel)) return;
+  if (!worker_->send(rank, parcel)) return;
   ++of.in_flight;
   ++unsent_[channel / options_.ranks];
 }
 
 void Transport::send_consumed(uint32_t channel) {
-  Parcel& parcel = worker_.take_parcel();
+  Parcel& parcel = worker_->take_parcel();
   parcel.size = 0;
   send_parcel(channel, parcel);
 }
@@ -470,7 +477,7 @@ void Transport::failed(uint32_t rank, const std::string& why) {
 // ---- Waiting ----
 
 void Transport::look() {
-  worker_.progress();
+  worker_->progress();
   if (++looks_ % kLooksPerSocketLook == 0) look_at_sockets();
 }
 
@@ -499,9 +506,9 @@ void Transport::look_at_sockets() {
 void Transport::prepare(WaitSet& set) {
   drop_lost_peers();
   do {
-    while (!has_news_ && worker_.progress()) continue;
-    is_armed_ = has_news_ || worker_.arm();
-  } while (!is_armed_ && worker_.progress());
+    while (!has_news_ && worker_->progress()) continue;
+    is_armed_ = has_news_ || worker_->arm();
+  } while (!is_armed_ && worker_->progress());
   set.watch(epoll_.get(), POLLIN);
   restless_ = is_armed_ ? 0 : restless_ + 1;
   if (has_news_) {
@@ -521,7 +528,7 @@ bool Transport::react(std::span<const pollfd> polled) {
 
 void Transport::linger(Clock::time_point end, const std::function<bool()>& is_over) {
   while (!is_over() && Clock::now() < end) {
-    if (!worker_.progress()) wait_for(*this, milliseconds(1));
+    if (!worker_->progress()) wait_for(*this, milliseconds(1));
   }
 }
 
@@ -552,10 +559,10 @@ void Transport::part() {
   }
   linger(std::min(end, Clock::now() + kReceiptLinger), [this] { return is_everything_received(); });
   for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
-    if (peers_[rank].failure) worker_.cut(rank, peers_[rank].is_settled);
+    if (peers_[rank].failure) worker_->cut(rank, peers_[rank].is_settled);
   }
-  worker_.flush();
-  linger(end, [this] { return worker_.has_finished(); });
+  worker_->flush();
+  linger(end, [this] { return worker_->has_finished(); });
 }
 
 }  // namespace
