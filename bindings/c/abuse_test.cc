@@ -330,6 +330,17 @@ TEST(Meeting, AnIdIsNotForASecondMeeting) {
   EXPECT_THAT(reports, Each(::testing::EndsWith("; still one of 2")));
 }
 
+// Rank 0, which keeps the place, has failed by then.
+TEST(Meeting, WhoComesLateByAnIdLearnsWhyItFailed) {
+  IdNote note;
+  const auto reports = run_processes(3, [&](int rank) -> std::string {
+    const banyan_unique_id_t id = rank == 0 ? note.make() : note.wait();
+    if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return join(id, rank == 1 ? 4 : 3, rank, 30);
+  });
+  EXPECT_THAT(reports, Each(AllOf(HasSubstr("rank 1"), HasSubstr("4"), ::testing::Not(HasSubstr("has not come")))));
+}
+
 TEST(Meeting, WhatIsNoIdIsRefused) {
   banyan_unique_id_t id{};
   banyan_comm_t comm = nullptr;

@@ -130,11 +130,17 @@ Communicator join_by_id(const banyan_unique_id_t& id, int size, int rank, const 
   // Its maker keeps the meeting point until all have met.
   const std::unique_ptr<banyan::run::StoreServer> server = open_ids().take(id.text);
   constexpr std::chrono::seconds kFarewell{1};
-  const Deadline deadline = Deadline::after(options.join_timeout);
-  Communicator joined = join_at(
-      {.url = id.text, .rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .name = {}}, options);
-  if (server != nullptr) server->finish(deadline.later(kFarewell));
-  return joined;
+  const Deadline deadline = Deadline::after(options.join_timeout).unless(options.stop);
+  try {
+    Communicator joined =
+        join_at({.url = id.text, .rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .name = {}},
+                options);
+    if (server != nullptr) server->finish(deadline.later(kFarewell));
+    return joined;
+  } catch (...) {
+    if (server != nullptr) server->finish(Deadline::after(kFarewell));  // the others have still to read why
+    throw;
+  }
 }
 
 // For functions that join: BANYAN_IN_PROGRESS where it goes on in the background.

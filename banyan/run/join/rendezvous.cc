@@ -148,8 +148,9 @@ Rendezvous::~Rendezvous() {
 void Rendezvous::leave() {
   const Deadline deadline = last_.left() > kFarewell ? last_ : Deadline::after(kFarewell);
   if (server_ != nullptr) {
-    store_.reset();             // one of the visitors
-    server_->finish(deadline);  // those that have not gone by then are told that we have
+    store_.reset();                                    // one of the visitors
+    const bool have_gone = server_->finish(deadline);  // those that have not are told that we have
+    if (!have_gone && deadline.is_stopped()) server_->finish(Deadline::after(kFarewell));
   } else if (auto* files = dynamic_cast<FileStore*>(store_.get()); files != nullptr && files->is_host()) {
     files->finish(deadline);
   }
@@ -232,7 +233,9 @@ std::vector<EndpointRecord> Rendezvous::meet(const EndpointRecord& own, uint32_t
   try {
     cards = banyan::run::meet(*store_, own, size, deadline);
   } catch (const Error& error) {
-    if (is_host() && (error.code() == ErrorCode::mismatch || error.code() == ErrorCode::peer_lost)) {
+    // The store of an id is kept by its maker, which is rank 0 as a rule, until this has thrown.
+    const bool keeps_store = is_host() || (place_.secret && own.rank == 0);
+    if (keeps_store && (error.code() == ErrorCode::mismatch || error.code() == ErrorCode::peer_lost)) {
       const auto patience = error.code() == ErrorCode::mismatch ? kLatecomers : kLatecomersOfDead;
       await_latecomers(*store_, deadline.within(patience));
     }

@@ -143,7 +143,10 @@ bool StoreServer::Impl::finish(const Deadline& deadline) {
     }
     tell_when_empty();
   });
-  return is_ready_before(done, deadline.at());
+  while (done.wait_for(deadline.next_sleep()) != std::future_status::ready) {
+    if (deadline.has_passed()) return false;
+  }
+  return true;
 }
 
 Acceptor::Refusals StoreServer::Impl::refusals() const {
@@ -329,7 +332,10 @@ void StoreServer::Impl::call(uint64_t number, WireReader& reader) {
   const auto found = guests_.find(name);
   // It knew another host, or comes when this one goes.
   const bool is_stranger = found == guests_.end() && (is_known || empty_ != nullptr);
-  if (name.empty() || is_stranger) return answer(number, 0, StoreOutcome::absent);
+  if (name.empty() || is_stranger) {
+    visitors_.at(number).is_leaving = true;
+    return answer(number, 0, StoreOutcome::absent);
+  }
   answer(number, 0, StoreOutcome::done);  // before it has a name: this is no reply to keep
   Guest& guest = guests_[name];
   if (guest.look) reactor_.cancel(*guest.look);
@@ -391,9 +397,10 @@ void StoreServer::Impl::carry_out(const LastWill& will) {
   }
 }
 
-// A guest whose connection broke may have still to read something: it calls again, unless it has ended.
+// A guest whose connection broke may have still to read something: it calls again, unless it has ended. Visitors that
+// are no guests come too late, and would keep the server for as long as they like.
 void StoreServer::Impl::tell_when_empty() {
-  if (empty_ == nullptr || !visitors_.empty() || !guests_.empty()) return;
+  if (empty_ == nullptr || !guests_.empty()) return;
   close_door();
   empty_->set_value();
   empty_ = nullptr;

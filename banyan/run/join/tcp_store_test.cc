@@ -12,6 +12,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +31,7 @@ namespace banyan::run {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 using ::testing::HasSubstr;
 
 const Deadline kSoon = Deadline::after(std::chrono::minutes(2));
@@ -230,6 +232,28 @@ TEST_F(StoreServerTest, WaitsAtItsEndForAVisitorWhoseConnectionBroke) {
   EXPECT_EQ(store->get("k", kSoon), "v");
   store.reset();
   EXPECT_TRUE(finished.get());
+}
+
+TEST_F(StoreServerTest, IsNotHeldByThoseWhoComeTooLate) {
+  start();
+  auto store = visit();
+  auto finished = std::async(std::launch::async, [&] { return server_->finish(kSoon); });
+  auto late = std::async(std::launch::async,
+                         [&] { EXPECT_THROW(visit("j", kSecret, Deadline::after(milliseconds(3000))), Error); });
+  EXPECT_EQ(finished.wait_for(milliseconds(200)), std::future_status::timeout);
+  store.reset();
+  EXPECT_EQ(finished.wait_for(milliseconds(1500)), std::future_status::ready) << "somebody still calls";
+}
+
+TEST_F(StoreServerTest, WaitsForNobodyOnceItIsToStop) {
+  start();
+  const auto store = visit();
+  std::stop_source stop;
+  auto finished = std::async(std::launch::async, [&] { return server_->finish(kSoon.unless(stop.get_token())); });
+  EXPECT_EQ(finished.wait_for(milliseconds(50)), std::future_status::timeout);
+  stop.request_stop();
+  EXPECT_EQ(finished.wait_for(seconds(2)), std::future_status::ready);
+  EXPECT_FALSE(finished.get());
 }
 
 TEST_F(StoreServerTest, CarriesOutTheLastWillOfAProcessThatIsKilled) {
