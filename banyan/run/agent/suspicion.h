@@ -2,7 +2,7 @@
 //
 // A broken connection is no death. The rule:
 //
-// 1. On one host what the kernel reports is true in both directions (a pidfd): a process that has ended by its report is
+// 1. On one host what the kernel reports is true both ways (a pidfd): a process that has ended by its report is
 //    dead, at once; one that runs is never dead, whatever happens to connections.
 // 2. A rank whose connection was *closed* (not reset, not timed out), and whose port is closed then by the word of its
 //    host, has ended: only a kernel that clears away after a process says both. Milliseconds.
