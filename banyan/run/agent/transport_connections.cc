@@ -205,7 +205,7 @@ std::optional<std::string> TransportConnections::admit(WireReader payload, Admit
 
 void TransportConnections::park(const Key& key, Admitted connection) {
   unpark(key);  // who calls twice has given up the first
-  if (parked_.size() >= kMaxParked) {
+  if (parked_.size() >= std::max(kMaxParked, kMaxParkedOfRank * liveness_.size())) {
     const auto oldest = std::min_element(
         parked_.begin(), parked_.end(), [](const auto& a, const auto& b) { return a.second.number < b.second.number; });
     unpark(Key(oldest->first));

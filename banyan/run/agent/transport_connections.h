@@ -70,7 +70,9 @@ class TransportConnections {
   // The state of a rank has changed.
   void changed(uint32_t world_rank);
 
-  static constexpr size_t kMaxParked = 1024;
+  // Of lanes that were called for before they are asked for here, by ranks that may be ahead: at least so many in all,
+  // and for each rank of the world.
+  static constexpr size_t kMaxParked = 1024, kMaxParkedOfRank = 64;
 
  private:
   using TimePoint = TimeSource::TimePoint;

@@ -36,27 +36,48 @@ inline bool enters(int fd) { return Kernel::is_simulated(fd) && enters(); }
 // Whether code at `address` is libcrypto's.
 bool is_in_libcrypto(const void* address);
 
+// While it lives, the thread is in a call that code at `caller` makes. A process that dies within libcrypto takes its
+// locks along; here all processes share them, so it does not die there.
+class CallOf {
+ public:
+  explicit CallOf(const void* caller)
+      : process_(is_simulated_here() && is_in_libcrypto(caller) ? &world->own() : nullptr) {
+    if (process_ != nullptr) ++process_->in_libcrypto;
+  }
+  ~CallOf() {
+    if (process_ != nullptr) --process_->in_libcrypto;
+  }
+  CallOf(const CallOf&) = delete;
+  CallOf& operator=(const CallOf&) = delete;
+
+ private:
+  Process* const process_;
+};
+
 // A call, from its beginning to its end: what is allocated in between is the world's. False for one that should go to
 // the real function. Made in a function that stands in place of libc's, whose caller it looks at.
 class Entry {
  public:
-  [[gnu::always_inline]] explicit Entry(Nanoseconds cost) : is_inside_(enters(cost)) {
-    count(__builtin_return_address(0));
+  [[gnu::always_inline]] explicit Entry(Nanoseconds cost)
+      : call_(__builtin_return_address(0)), is_inside_(enters(cost)) {
+    count();
   }
-  [[gnu::always_inline]] explicit Entry(int fd) : is_inside_(enters(fd)) { count(__builtin_return_address(0)); }
+  [[gnu::always_inline]] explicit Entry(int fd) : call_(__builtin_return_address(0)), is_inside_(enters(fd)) {
+    count();
+  }
   explicit operator bool() const { return is_inside_; }
   // Whether this is the call that is to fail.
   bool fails() const { return world->own().fails_call(); }
 
  private:
-  // A process that dies within libcrypto takes its locks along. Here all share them, so it dies a little later.
-  void count(const void* caller) const {
+  void count() const {
     if (!is_inside_) return;
     Process& own = world->own();
-    if (++own.calls >= own.dies_at && own.dies_at > 0 && !is_in_libcrypto(caller)) world->end(own);
+    if (++own.calls >= own.dies_at && own.dies_at > 0 && own.in_libcrypto == 0) world->end(own);
   }
 
   const Unfailing scope_;
+  const CallOf call_;
   const bool is_inside_;
 };
 

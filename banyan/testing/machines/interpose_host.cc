@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <link.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -25,9 +26,26 @@ namespace banyan::testing::machines {
 void link_host() {}
 
 bool is_in_libcrypto(const void* address) {
-  Dl_info found{};
-  return dladdr(address, &found) != 0 && found.dli_fname != nullptr &&
-         std::string_view(found.dli_fname).find("/libcrypto.") != std::string_view::npos;
+  struct Range {
+    uintptr_t begin = 0, end = 0;
+  };
+  static const Range code = [] {
+    Range range;
+    const auto look = [](dl_phdr_info* library, size_t, void* found) {
+      if (std::string_view(library->dlpi_name).find("/libcrypto.") == std::string_view::npos) return 0;
+      for (int i = 0; i < library->dlpi_phnum; ++i) {
+        const auto& part = library->dlpi_phdr[i];
+        if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
+        *static_cast<Range*>(found) = {library->dlpi_addr + part.p_vaddr,
+                                       library->dlpi_addr + part.p_vaddr + part.p_memsz};
+      }
+      return 1;
+    };
+    dl_iterate_phdr(look, &range);
+    return range;
+  }();
+  const auto place = reinterpret_cast<uintptr_t>(address);
+  return place >= code.begin && place < code.end;
 }
 
 namespace {

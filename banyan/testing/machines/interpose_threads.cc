@@ -227,6 +227,7 @@ int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
 // Whoever holds one is soon done: nothing of a world is waited for under it.
 int pthread_rwlock_rdlock(pthread_rwlock_t* lock) noexcept {
   if (!is_simulated_here()) return real_calls().pthread_rwlock_rdlock(lock);
+  const CallOf call(__builtin_return_address(0));
   int rc;
   while ((rc = pthread_rwlock_tryrdlock(lock)) == EBUSY) sched_yield();
   return rc;
@@ -234,6 +235,7 @@ int pthread_rwlock_rdlock(pthread_rwlock_t* lock) noexcept {
 
 int pthread_rwlock_wrlock(pthread_rwlock_t* lock) noexcept {
   if (!is_simulated_here()) return real_calls().pthread_rwlock_wrlock(lock);
+  const CallOf call(__builtin_return_address(0));
   int rc;
   while ((rc = pthread_rwlock_trywrlock(lock)) == EBUSY) sched_yield();
   return rc;

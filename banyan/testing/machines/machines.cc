@@ -78,7 +78,9 @@ void Machines::fail_call(uint32_t process, uint64_t nth) { kernel_->process(proc
 void Machines::fail_allocation(uint32_t process, uint64_t nth) { kernel_->process(process).allocations_left = nth; }
 
 void Machines::kill(uint32_t process) {
-  if (is_alive(process)) kernel_->end(kernel_->process(process));
+  Process& victim = kernel_->process(process);
+  if (victim.in_libcrypto > 0) victim.dies_at = 1;  // at its next call that is not of libcrypto
+  if (is_alive(process) && victim.in_libcrypto == 0) kernel_->end(victim);
 }
 
 void Machines::stop(uint32_t process) { kernel_->process(process).is_stopped = true; }

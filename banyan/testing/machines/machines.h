@@ -66,8 +66,8 @@ class Machines {
 
   // Whether what host `from` sends to `to` arrives, in the network `network` ("10.3"), or in all of them ("").
   void set_way(uint32_t from, uint32_t to, const std::string& network, bool is_open);
-  // Kills a process when it makes its nth system call, or the first behind that which libcrypto does not make. How many
-  // it has made. Locks, clocks and threads count, too.
+  // Kills a process when it makes its nth system call, or the first behind that at which none of its threads is in
+  // libcrypto, as kill() does, too. How many it has made. Locks, clocks and threads count, too.
   void kill_at_call(uint32_t process, uint64_t nth);
   uint64_t calls(uint32_t process) const;
   // The system call of a process that is the nth from now on fails, or the nth of its allocations. Calls that can fail

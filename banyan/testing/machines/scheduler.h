@@ -35,6 +35,7 @@ struct Process {
 
   // System calls so far, and at which of them it is killed; 0: at none.
   uint64_t calls = 0, dies_at = 0;
+  uint32_t in_libcrypto = 0;  // threads that are in a call of libcrypto
   // How many more there are until one fails; 0: none does.
   uint64_t calls_left = 0, allocations_left = 0;
   bool fails_call() { return calls_left > 0 && --calls_left == 0; }
