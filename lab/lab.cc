@@ -234,12 +234,19 @@ Lab Lab::open(const std::string& name) {
 }
 
 std::vector<Lab> Lab::all() {
+  constexpr int kTries = 5;
+  constexpr std::chrono::milliseconds kPause{20};
   std::vector<Lab> labs;
   for (const std::string& name : names()) {
-    try {
-      labs.push_back(open(name));
-    } catch (const Error&) {  // it has gone, or another one of the name is there by now, or it is broken
-      if (std::filesystem::exists(description_of(name))) labs.push_back(open(name));
+    for (int tries = 1;; ++tries) {
+      try {
+        labs.push_back(open(name));
+        break;
+      } catch (const Error&) {  // it goes, or has gone and another one of the name comes, or it is broken
+        if (!std::filesystem::exists(description_of(name))) break;
+        if (tries == kTries) throw;
+      }
+      std::this_thread::sleep_for(kPause);
     }
   }
   return labs;
