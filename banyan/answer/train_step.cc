@@ -56,15 +56,11 @@ uint64_t make_global_batch(const TrainOptions& options, const predict::TrainConf
   return all;
 }
 
-// That which the name of a generated fabric has in it, as "dgx-h100:64" has h100; null when it has none.
+// The device in the name of a generated fabric, as h100 in "dgx-h100:64"; null when there is none.
 const predict::Device* device_of(std::string_view fabric, const predict::DeviceTable& devices) {
   std::string_view box = fabric.substr(0, fabric.find_first_of(":@"));
   if (box.starts_with("dgx-")) box.remove_prefix(4);
-  for (const predict::Device& device : devices.devices()) {
-    const std::vector<std::string>& aliases = device.aliases;
-    if (device.name == box || std::find(aliases.begin(), aliases.end(), box) != aliases.end()) return &device;
-  }
-  return nullptr;
+  return devices.find(box);
 }
 
 std::string mends_in_words(const predict::MemoryReport& memory) {

@@ -116,10 +116,11 @@ Fabric read_fabric_file(const FabricSource& source, const NamedFile& file, std::
   if (format == Format::slurm) return parse_slurm_topology(contents, file.bandwidth, path, notes);
   if (format == Format::ib) return parse_ib_topology(contents, file.bandwidth, path, notes);
   if (format == Format::text && contents.find("->") == std::string::npos) {
-    throw Error(ErrorCode::invalid_input,
-                "does not describe a fabric as any format does that is known (JSON or text of Banyan, NCCL or hwloc "
-                "XML, nvidia-smi topo -m, ibnetdiscover, Slurm's topology.conf)",
-                path);
+    throw Error(
+        ErrorCode::invalid_input,
+        "does not describe a fabric in a known format (JSON or text of Banyan, NCCL or hwloc XML, nvidia-smi topo "
+        "-m, ibnetdiscover, Slurm's topology.conf)",
+        path);
   }
   refuse_bandwidth(file);
   if (format == Format::nccl) return parse_nccl_xml(contents, box, path);

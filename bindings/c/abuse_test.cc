@@ -330,6 +330,12 @@ TEST(Meeting, AnIdIsNotForASecondMeeting) {
   EXPECT_THAT(reports, Each(::testing::EndsWith("; still one of 2")));
 }
 
+TEST(Meeting, RanksMayBeForkedFromWhoeverMadeTheId) {
+  banyan_unique_id_t id{};
+  ASSERT_EQ(banyan_get_unique_id(&id), BANYAN_SUCCESS);
+  EXPECT_THAT(run_processes(3, [&](int rank) { return join(id, 3, rank, 30); }), Each("one of 3"));
+}
+
 // Rank 0, which keeps the place, has failed by then.
 TEST(Meeting, WhoComesLateByAnIdLearnsWhyItFailed) {
   IdNote note;

@@ -76,7 +76,7 @@ std::vector<std::string> texts(JsonNode list) {
 }
 
 // By name before by alias.
-std::optional<size_t> find(std::span<const Device> devices, std::string_view name) {
+std::optional<size_t> number_of(std::span<const Device> devices, std::string_view name) {
   const std::string wanted = lower(name);
   for (size_t i = 0; i < devices.size(); ++i) {
     if (lower(devices[i].name) == wanted) return i;
@@ -108,7 +108,7 @@ Device read_device(JsonNode object, std::span<const Device> known) {
   const std::string name = object.at("name").text();
   if (name.empty() || name.size() > 60) throw object.at("name").error("is empty or longer than 60 bytes");
   if (const auto like = object.find("like")) {
-    const std::optional<size_t> number = find(known, like->text());
+    const std::optional<size_t> number = number_of(known, like->text());
     if (!number) throw unknown_device(like->text(), known).within(like->place());
     device = known[*number];
     if (lower(device.name) != lower(name)) {
@@ -168,7 +168,7 @@ DeviceTable DeviceTable::parse(std::string_view json, const DeviceTable& base) {
   DeviceTable table = base;
   for (const JsonNode entry : root.at("devices").items()) {
     Device device = read_device(entry, table.devices_);
-    const std::optional<size_t> known = find(table.devices_, device.name);
+    const std::optional<size_t> known = number_of(table.devices_, device.name);
     if (known && lower(table.devices_[*known].name) == lower(device.name)) {
       table.devices_[*known] = std::move(device);
     } else {
@@ -186,10 +186,15 @@ DeviceTable DeviceTable::read(const std::string& path, const DeviceTable& base) 
   }
 }
 
+const Device* DeviceTable::find(std::string_view name) const {
+  const std::optional<size_t> found = number_of(devices_, name);
+  return found ? &devices_[*found] : nullptr;
+}
+
 const Device& DeviceTable::at(std::string_view name) const {
-  const std::optional<size_t> found = find(devices_, name);
-  if (!found) throw unknown_device(name, devices_);
-  return devices_[*found];
+  const Device* const found = find(name);
+  if (found == nullptr) throw unknown_device(name, devices_);
+  return *found;
 }
 
 std::string borrowed_figures(const Device& device) {

@@ -81,7 +81,9 @@ class DeviceTable {
   static DeviceTable read(const std::string& path, const DeviceTable& base);  // throws also Error{not_found, io}
 
   std::span<const Device> devices() const { return devices_; }
-  // By name or alias, without regard to case. Throws Error{not_found} with the nearest and all known names.
+  // By name or alias, without regard to case; null when there is none.
+  const Device* find(std::string_view name) const;
+  // The same. Throws Error{not_found} with the nearest and all known names.
   const Device& at(std::string_view name) const;
 
  private:

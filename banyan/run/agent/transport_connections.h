@@ -70,8 +70,8 @@ class TransportConnections {
   // The state of a rank has changed.
   void changed(uint32_t world_rank);
 
-  // Of lanes that were called for before they are asked for here, by ranks that may be ahead: at least so many in all,
-  // and for each rank of the world.
+  // A rank that is ahead calls for lanes before this one asks for them; they are parked until then. When more are
+  // parked than kMaxParked, and than kMaxParkedOfRank for each rank of the world, the oldest is hung up on.
   static constexpr size_t kMaxParked = 1024, kMaxParkedOfRank = 64;
 
  private:

@@ -131,8 +131,9 @@ void expect_possible(const Call& call, uint32_t rank, uint32_t size) {
     expect_counts(call.send_counts, call.send_displacements);
   }
   if (call.kind == OperationKind::all_to_all_v && call.send_counts[rank] != call.recv_counts[rank]) {
-    refuse("this rank, " + std::to_string(rank) + ", sends itself " + std::to_string(call.send_counts[rank]) +
-           " elements and receives " + std::to_string(call.recv_counts[rank]) + " from itself");
+    refuse("rank " + std::to_string(rank) + " sends " + std::to_string(call.send_counts[rank]) +
+           " elements to itself, but receives " + std::to_string(call.recv_counts[rank]) +
+           " from itself; both counts must be equal");
   }
   expect_in_memory(call.count, "a count of ");
   if (call.send == nullptr && call.send_elements(rank, size) > 0) refuse("the send buffer is missing");

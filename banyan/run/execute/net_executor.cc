@@ -61,7 +61,8 @@ void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
   try {
     keep_inputs(flight);
     if (!is_revising()) begin(flight);  // or else when it is known by which plan
-  } catch (...) {                       // as if it had not been called
+  } catch (...) {
+    // As if the call had not been made: the next one must not find it.
     flights_.pop_back();
     --begun_;
     throw;

@@ -117,15 +117,22 @@ struct UniqueId {
 // Error{io}.
 UniqueId make_unique_id();
 
-// A place on the loopback for processes that are forked when it has been made. Calls wait until one of them serves it:
-// a thread that answered here would have locks at times, and a process that is forked then has them for ever.
+// A place on the loopback for processes that are forked after it was made. It has a socket and no thread, as
+// run_processes() wants it: calls wait until one of the processes serves them.
+//
+//   ForkedMeeting meeting;
+//   run_processes(4, timeout, [&](uint32_t rank) {
+//     const auto server = rank == 0 ? meeting.serve() : nullptr;
+//     Rendezvous rendezvous(Place::parse(meeting.url()), Secret(), {.rank = rank}, deadline);
+//     ...
 class ForkedMeeting {
  public:
-  // Throws Error{io}.
+  // Throws Error{io} when no socket can be had.
   ForkedMeeting();
 
   const std::string& url() const { return url_; }  // with its secret
-  // Answers calls from now on, also those that wait already. In one process and once; to be kept until all have met.
+  // Answers calls from now on, also those that wait already. To be called once, by one of the processes, which keeps
+  // the server until all have met.
   std::unique_ptr<StoreServer> serve();
 
  private:

@@ -32,6 +32,7 @@ class ReactorsAtFork {
   }
   void add(Reactor* reactor) {
     const std::lock_guard lock(mutex_);
+    idle_.reserve(reactors_.size() + 1);  // a fork allocates nothing
     reactors_.push_back(reactor);
   }
   void remove(Reactor* reactor) {
@@ -45,8 +46,8 @@ class ReactorsAtFork {
         pthread_atfork([] { instance().prepare(); }, [] { instance().go_on(); }, [] { instance().close_all(); });
     CHECK_EQ(rc, 0) << "pthread_atfork";
   }
-  // Who serves may have a lock of libcrypto, of the allocator or of ours, which would stay locked in the child: it is
-  // waited for, but not for ever, as it may want a lock of the thread that forks.
+  // A reactor that serves something may hold a lock of libcrypto or of ours. In the child nobody would ever unlock it,
+  // so the fork waits. Not for ever: the reactor may itself wait for a lock that the forking thread holds.
   void prepare() {
     mutex_.lock();
     const auto patience = std::chrono::steady_clock::now() + kPatience;

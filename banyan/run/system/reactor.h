@@ -51,8 +51,8 @@ class Mailbox {
 // All but mailbox() and stop() belong to the thread that calls run(), or to the owner before that.
 //
 // A child that the process forks gets no copy of the descriptors that are watched at that moment: it would keep
-// connections open, and doors, when its parent has died. A fork waits, for a second at most, until the reactor has
-// served what it is about to serve.
+// connections open, and doors, when its parent has died. While a reactor runs handlers, a fork waits for their end, but
+// all reactors together hold it up for a second at most.
 class Reactor final : public Timers {
  public:
   using Handler = std::function<void(uint32_t events)>;

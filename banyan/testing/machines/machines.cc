@@ -79,8 +79,12 @@ void Machines::fail_allocation(uint32_t process, uint64_t nth) { kernel_->proces
 
 void Machines::kill(uint32_t process) {
   Process& victim = kernel_->process(process);
-  if (victim.in_libcrypto > 0) victim.dies_at = 1;  // at its next call that is not of libcrypto
-  if (is_alive(process) && victim.in_libcrypto == 0) kernel_->end(victim);
+  if (victim.is_over) return;
+  if (victim.in_libcrypto > 0) {
+    victim.dies_at = 1;  // so it does at its next call outside of libcrypto
+  } else {
+    kernel_->end(victim);
+  }
 }
 
 void Machines::stop(uint32_t process) { kernel_->process(process).is_stopped = true; }

@@ -58,7 +58,8 @@ class Machines {
   // What happens at such a moment makes no calls that wait.
   void after(std::chrono::nanoseconds delay, std::function<void()> event);
 
-  // As by kill -9, by SIGSTOP and by SIGCONT.
+  // As by kill -9, by SIGSTOP and by SIGCONT. Processes share the locks of libcrypto here: while a thread of a process
+  // is in that library, its death waits for the next call at which none is. So it does with kill_at_call().
   void kill(uint32_t process);
   void stop(uint32_t process);
   void go_on(uint32_t process);
@@ -66,8 +67,8 @@ class Machines {
 
   // Whether what host `from` sends to `to` arrives, in the network `network` ("10.3"), or in all of them ("").
   void set_way(uint32_t from, uint32_t to, const std::string& network, bool is_open);
-  // Kills a process when it makes its nth system call, or the first behind that at which none of its threads is in
-  // libcrypto, as kill() does, too. How many it has made. Locks, clocks and threads count, too.
+  // Kills a process when it makes its nth system call. Calls for locks, clocks and threads count, too. calls() says how
+  // many it has made.
   void kill_at_call(uint32_t process, uint64_t nth);
   uint64_t calls(uint32_t process) const;
   // The system call of a process that is the nth from now on fails, or the nth of its allocations. Calls that can fail
