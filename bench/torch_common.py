@@ -87,7 +87,8 @@ def seconds_per_call(call, calls, group):
 
 
 def be_rank(rank, worker, series, ranks, meet, arguments):
-    """Is one of the processes of run_ranks; rank 0 leaves what `worker` returned in the folder `meet`, as "result"."""
+    """Is one of the processes of run_ranks, and ends it; rank 0 leaves what `worker` returned in the folder `meet`, as
+    "result"."""
     torch.set_num_threads(1)
     groups = Groups(series, rank, ranks, meet, arguments.timeout)
     result = worker(groups, series, arguments)
