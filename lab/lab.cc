@@ -196,7 +196,13 @@ Lab Lab::up(const std::string& name, const Fabric& fabric, const Scale& scale) {
     for (uint32_t cable = 0; cable < lab.plan_.cables().all().size(); ++cable) lab.set_rates(cable);
     lab.set_routes();
   } catch (...) {
-    remove(name);
+    const Error cause = current_error();
+    try {
+      remove(name);
+    } catch (...) {  // which must not hide why
+      throw Error(cause.code(), cause.message() + "; and what was set up could not be removed: " +
+                                    current_error().message() + "; 'banyan lab down --name " + name + "' tries again");
+    }
     throw;
   }
   return lab;
