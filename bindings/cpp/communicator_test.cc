@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -84,6 +85,33 @@ std::vector<T> numbers(size_t count, T first) {
   std::vector<T> made(count);
   std::iota(made.begin(), made.end(), first);
   return made;
+}
+
+// Ends as a program whose communicator is a global variable. Its status is 0 when exit() took little time.
+[[noreturn]] void end_with_a_global_communicator(const std::string& url, int rank) {
+  alarm(100);
+  static std::chrono::steady_clock::time_point begin;
+  std::atexit([] { _exit(std::chrono::steady_clock::now() - begin < 500ms ? 0 : 3); });
+  static std::optional<Communicator> global;  // its destructor runs before that, and behind what the library does there
+  global = Communicator::join(url, 2, rank, {});
+  global->barrier();
+  begin = std::chrono::steady_clock::now();
+  std::exit(0);
+}
+
+TEST(Lifetime, AGlobalCommunicatorDoesNotHoldUpTheEndOfItsProcess) {
+  std::string folder = std::filesystem::temp_directory_path() / "ranks-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::array<pid_t, 2> processes{};
+  for (int rank = 0; rank < 2; ++rank) {
+    pid_t& process = processes[static_cast<size_t>(rank)];
+    if ((process = fork()) == 0) end_with_a_global_communicator("file://" + folder + "/meeting", rank);
+  }
+  for (const pid_t process : processes) {
+    int status = 0;
+    ASSERT_EQ(waitpid(process, &status, 0), process);
+    EXPECT_EQ(status, 0);
+  }
 }
 
 TEST(Collectives, MoveWhatTheirNamesSay) {

@@ -261,8 +261,10 @@ banyan_result_t banyan_comm_grow(banyan_comm_t comm, int size, banyan_unique_id_
  * error, it returns that. The communicator can then only be destroyed. Time: timeout. */
 banyan_result_t banyan_comm_finalize(banyan_comm_t comm);
 /* Finalizes if need be, and frees, also when it returns an error: that of an operation that has ended with one, of
- * which no function has told. Requests that were not waited for are ended with BANYAN_ABORTED. NULL is allowed. Time:
- * timeout, and a second for the good-bye; three with UCX, and while it joins. */
+ * which no function has told. Requests that were not waited for are ended with BANYAN_ABORTED. NULL is allowed. To be
+ * called before main() returns: later, as by the destructor of a global variable, there is no good-bye any more, and
+ * the peers take this rank for dead. Time: timeout, and a second for the good-bye; three with UCX, and while it joins.
+ */
 banyan_result_t banyan_comm_destroy(banyan_comm_t comm);
 /* Ends all operations of this rank at once with BANYAN_ABORTED, from any thread; peers learn that this rank is gone.
  * Ends joining (config.blocking). Time: at once. */

@@ -449,7 +449,8 @@ class Communicator : public Calls<Communicator, void> {
     return *this;
   }
   // Waits for what is under way, as finalize() does, and forgets errors; by an exception, aborts, so that the other
-  // ranks do not wait for this one.
+  // ranks do not wait for this one. To be run before main() returns: a communicator that is a global variable leaves no
+  // good-bye, so that the other ranks take this one for dead.
   ~Communicator() {
     if (handle_ == nullptr) return;
     if (std::uncaught_exceptions() > exceptions_) banyan_comm_abort(handle_);

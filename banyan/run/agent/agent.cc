@@ -202,8 +202,14 @@ class LaneConnector : public Connector {
 // maybe by somebody else (secret.cc keeps it from that when it can).
 class StopsAtExit {
  public:
+  // A forked process has its own: the threads of its parent's agents, and maybe the lock, are the parent's.
   static StopsAtExit& instance() {
-    static auto* const stops = new StopsAtExit();
+    static std::atomic<StopsAtExit*> current{nullptr};
+    StopsAtExit* stops = current.load(std::memory_order_acquire);
+    while (stops == nullptr || stops->fork_guard_.is_in_child()) {
+      auto fresh = std::make_unique<StopsAtExit>();
+      if (current.compare_exchange_strong(stops, fresh.get())) return *fresh.release();
+    }
     return *stops;
   }
   void add(const void* agent, std::function<void()> stop) {
@@ -220,7 +226,6 @@ class StopsAtExit {
 
  private:
   void stop_all() {
-    if (fork_guard_.is_in_child()) return;  // the threads, and maybe the lock, are the parent's
     const std::lock_guard lock(mutex_);
     for (const auto& [agent, stop] : stops_) stop();
   }
@@ -303,18 +308,20 @@ class Agent::Impl {
                                             std::to_string(pid_) +
                                             ", which had joined; a forked process has to join anew");
   }
-  void post(std::function<void()> task) {
+  // False when it never will, since the thread has ended.
+  bool post(std::function<void()> task) {
     check_process();
-    reactor_.mailbox()->post(std::move(task));
+    return reactor_.mailbox()->post(std::move(task));
   }
   // Runs `ask` on the agent's thread, which gives it the function to answer by; nothing when there is no answer at the
   // deadline, or no agent.
   template <typename T, typename Ask>
   std::optional<T> ask(Ask ask, Clock::time_point deadline) {
     const auto place = std::make_shared<std::optional<T>>();
-    post([this, ask = std::move(ask), place] {
+    const bool is_posted = post([this, ask = std::move(ask), place] {
       ask([this, place](T answer) { answers_.give(*place, std::move(answer)); });
     });
+    if (!is_posted) return std::nullopt;
     return answers_.wait(*place, deadline);
   }
 

@@ -44,7 +44,8 @@ class CallWatch {
     uint32_t rank = 0;   // that it waits for
     uint64_t steps = 0;  // a number that grows whenever something comes nearer to its end
     std::chrono::milliseconds timeout{0};
-    bool can_do_without = false;  // what is under way can end without `rank`, if that has left
+    bool can_do_without = false;      // what is under way can end without `rank`, if that has left
+    bool notices_last_bytes = false;  // the executor fails by itself when nothing more can come from it
   };
   // Throws the Error with which waiting ends.
   void look(const Look& look);

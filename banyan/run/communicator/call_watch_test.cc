@@ -252,6 +252,15 @@ TEST_F(CallWatchOf, WaitsForTheLastBytesOfARankThatHasLeft) {
   EXPECT_THAT(stand_still(milliseconds(100)), HasSubstr("rank 1 has left"));
 }
 
+TEST_F(CallWatchOf, WaitsForTheLastBytesAsLongAsTheirConnectionStands) {
+  look_.notices_last_bytes = true;
+  EXPECT_EQ(stand_still(milliseconds(50)), "");
+  peers_.set(1, Health::left);
+  EXPECT_EQ(stand_still(milliseconds(1000)), "");
+  look_.notices_last_bytes = false;
+  EXPECT_THAT(stand_still(milliseconds(100)), HasSubstr("rank 1 has left"));
+}
+
 TEST_F(CallWatchOf, FindsOutSoonThatTheCallsDiffer) {
   for (uint32_t rank = 0; rank < 5; ++rank) peers_.tells(rank, 1, rank == 4 ? 3 : rank + 1, rank == 2 ? 5 : 4);
   EXPECT_THAT(stand_still(seconds(3)), HasSubstr("rank 2 called allreduce #1 of 5 float32 sum"));

@@ -148,7 +148,8 @@ void Communicator::Impl::waiting_for(uint32_t rank) {
   watch_->look({.rank = rank,
                 .steps = executor_->progress(),
                 .timeout = has_calls ? log_->oldest().timeout : driver_->message_timeout(options_.timeout),
-                .can_do_without = executor_->can_do_without(rank)});
+                .can_do_without = executor_->can_do_without(rank),
+                .notices_last_bytes = executor_->notices_last_bytes()});
 }
 
 void Communicator::Impl::dump(const std::string& why) {

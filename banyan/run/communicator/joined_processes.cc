@@ -127,7 +127,7 @@ std::string name_of_sealing(std::optional<Sealing> sealing) {
   return *sealing == Sealing::encrypted ? "full" : "auth";
 }
 
-EndpointRecord record_of_endpoint(const RegionPool& pool, const JoinedProcesses::Invitation& invitation,
+EndpointRecord record_of_endpoint(RegionPool& pool, const JoinedProcesses::Invitation& invitation,
                                   const Listener& listener, const Secret& secret, std::vector<std::string> addresses) {
   EndpointRecord card{.rank = invitation.rank,
                       .member = describe_self(listener.port(), std::move(addresses)),

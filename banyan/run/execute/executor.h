@@ -82,6 +82,9 @@ class ProgressView : public ExecutorPart {
   virtual uint32_t waiting_for() const = 0;
   // Whether the work in flight can end without this rank, which has left: when only receives from any rank wait for it.
   virtual bool can_do_without(uint32_t rank) const = 0;
+  // Whether advance() fails once nothing more can come from a rank that has left, because the connections with it end.
+  // Otherwise only its good-bye tells.
+  virtual bool notices_last_bytes() const { return false; }
 
  protected:
   ~ProgressView() = default;

@@ -51,6 +51,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   BackOff back_off() const override { return BackOff(options_.is_oversubscribed, BackOff::Look::dear); }
   uint32_t waiting_for() const override;
   bool can_do_without(uint32_t rank) const override { return flights_.empty() && messages_.can_do_without(rank); }
+  bool notices_last_bytes() const override { return lanes_ != nullptr && !is_revising(); }
   uint64_t steps() const override { return steps_ + engine_.steps(); }
   uint64_t progress() const override { return ended_calls_ + std::max(farthest_, engine_.steps() - round_begin_); }
   void propose(const FabricUpdate& wish) override;

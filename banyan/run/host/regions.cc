@@ -40,12 +40,37 @@ auto attach(pid_t owner, const std::string& name, const Attach& body) {
 
 }  // namespace
 
-RegionPool::RegionPool() : version_(next_version()), directory_(SharedMemory::with_pages(sizeof(Directory))) {
-  new (directory_.data()) Directory;
-  directory().self.store(reinterpret_cast<uintptr_t>(directory_.data()), std::memory_order_release);
-}
+RegionPool::RegionPool() : version_(next_version()), directory_(make_directory()) {}
 
 RegionPool::~RegionPool() = default;
+
+SharedMemory RegionPool::make_directory() {
+  SharedMemory memory = SharedMemory::with_pages(sizeof(Directory));
+  auto* const directory = new (memory.data()) Directory;
+  directory->self.store(reinterpret_cast<uintptr_t>(memory.data()), std::memory_order_release);
+  return memory;
+}
+
+// Descriptors have the same numbers as in the parent, so its regions can be had from here, too.
+void RegionPool::own_directory() {
+  if (!fork_guard_.is_in_child()) return;
+  directory_ = make_directory();
+  fork_guard_ = ForkGuard();
+  for (const auto& [begin, region] : regions_) enter(region);
+}
+
+void RegionPool::enter(const Region& region) {
+  Entry& entry = directory().entries[region.id % kMaxRegions];
+  entry.fd.store(region.memory.fd(), std::memory_order_relaxed);
+  entry.size.store(region.memory.size(), std::memory_order_relaxed);
+  entry.id.store(region.id, std::memory_order_release);
+}
+
+int RegionPool::directory_fd() {
+  const std::unique_lock lock(mutex_);
+  own_directory();
+  return directory_.fd();
+}
 
 std::byte* RegionPool::allocate(size_t bytes) {
   if (bytes > SIZE_MAX / 2) {
@@ -53,16 +78,14 @@ std::byte* RegionPool::allocate(size_t bytes) {
   }
   Region region{.memory = SharedMemory::with_pages((std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage)};
   const std::unique_lock lock(mutex_);
+  own_directory();
   if (regions_.size() == kMaxRegions) {
     throw Error(ErrorCode::unsupported, "at most " + std::to_string(kMaxRegions) +
                                             " pieces of shared memory at a time; allocate fewer and larger ones");
   }
   while (directory().entries[next_ % kMaxRegions].id.load(std::memory_order_relaxed) != 0) ++next_;
   region.id = next_++;
-  Entry& entry = directory().entries[region.id % kMaxRegions];
-  entry.fd.store(region.memory.fd(), std::memory_order_relaxed);
-  entry.size.store(region.memory.size(), std::memory_order_relaxed);
-  entry.id.store(region.id, std::memory_order_release);
+  enter(region);
   std::byte* const data = region.memory.data();
   regions_.emplace(data, std::move(region));
   version_.store(next_version(), std::memory_order_release);
@@ -73,8 +96,8 @@ bool RegionPool::free(void* memory) {
   const std::unique_lock lock(mutex_);
   const auto found = regions_.find(static_cast<const std::byte*>(memory));
   if (found == regions_.end()) return false;
-  // The directory is shared with the process that this one was forked from, which has the region still.
-  if (!found->second.fork_guard.is_in_child()) {
+  // Or else the directory is that of the process that this one was forked from, which has the region still.
+  if (!fork_guard_.is_in_child()) {
     directory().entries[found->second.id % kMaxRegions].id.store(0, std::memory_order_release);
   }
   version_.store(next_version(), std::memory_order_release);
@@ -84,6 +107,7 @@ bool RegionPool::free(void* memory) {
 
 void RegionPool::announce(uint64_t key, int fd) {
   const std::unique_lock lock(mutex_);
+  own_directory();
   for (Announcement& announcement : directory().announcements) {
     if (announcement.key.load(std::memory_order_relaxed) != 0) continue;
     announcement.fd.store(fd, std::memory_order_relaxed);
@@ -96,6 +120,7 @@ void RegionPool::announce(uint64_t key, int fd) {
 
 void RegionPool::withdraw(uint64_t key) {
   const std::unique_lock lock(mutex_);
+  if (fork_guard_.is_in_child()) return;  // what was announced is the parent's
   for (Announcement& announcement : directory().announcements) {
     if (announcement.key.load(std::memory_order_relaxed) == key) announcement.key.store(0, std::memory_order_release);
   }

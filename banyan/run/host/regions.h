@@ -4,6 +4,8 @@
 // a region can be named to a peer as (region id, offset); the peer looks the region up in the directory, maps it when
 // it meets it first, and keeps the mapping until its owner has freed it.
 //
+// A forked process has its parent's regions too, and from its first call on a directory of its own.
+//
 // RegionPool: any thread. PeerRegions: one thread.
 #pragma once
 
@@ -51,11 +53,11 @@ class RegionPool {
   // Where [begin, begin + bytes) lies. A few nanoseconds: the last answer is remembered by each thread.
   RegionPlace find(const void* begin, size_t bytes) const;
 
-  // For other processes of the host: PeerRegions.
-  int directory_fd() const { return directory_.fd(); }
+  // For other processes of the host: PeerRegions. Throws Error{io}.
+  int directory_fd();
 
   // Tells those who ask for `key` that this process holds open as `fd` what they look for, until it is withdrawn.
-  // Throws Error{unsupported} when there are too many at a time.
+  // Throws Error{unsupported} when there are too many at a time, Error{io}.
   void announce(uint64_t key, int fd);
   void withdraw(uint64_t key);
 
@@ -81,12 +83,16 @@ class RegionPool {
   struct Region {
     SharedMemory memory;
     RegionId id = 0;
-    ForkGuard fork_guard = {};
   };
+  static SharedMemory make_directory();
+  // Under the mutex, as is enter(). In a process that was forked meanwhile it makes another directory.
+  void own_directory();
+  void enter(const Region& region);
 
-  std::atomic<uint64_t> version_;  // changes with every allocate and free, so that remembered answers expire
+  std::atomic<uint64_t> version_;    // changes with every allocate and free, so that remembered answers expire
+  mutable std::shared_mutex mutex_;  // protects what follows
   SharedMemory directory_;
-  mutable std::shared_mutex mutex_;             // protects regions_ and next_
+  ForkGuard fork_guard_;                        // as old as the directory
   std::map<const std::byte*, Region> regions_;  // by where they begin
   uint64_t next_ = 1;
 };

@@ -56,14 +56,37 @@ TEST(RegionPool, LosesNothingToAForkedProcessThatFrees) {
   EXPECT_NO_THROW(peer.at(place.region, place.offset, 100));
 }
 
+TEST(RegionPool, IsEachForkedProcesssOwn) {
+  RegionPool pool;
+  std::byte* const data = pool.allocate(100);
+  data[0] = std::byte{5};
+  const RegionPlace place = pool.find(data, 100);
+  const auto words = run_processes(3, seconds(20), [&](uint32_t rank) -> std::string {
+    const auto mine = static_cast<std::byte>(rank + 10);
+    std::byte* const own = pool.allocate(100);
+    own[0] = mine;
+    pool.announce(7, static_cast<int>(rank));
+    const RegionPlace own_place = pool.find(own, 100);
+    PeerRegions peer(getpid(), pool.directory_fd());
+    if (*peer.at(own_place.region, own_place.offset, 1) != mine) return "its own region is another's";
+    if (*peer.at(place.region, place.offset, 1) != std::byte{5}) return "its parent's region is not there";
+    if (peer.find(7) != static_cast<int>(rank)) return "what it announced is another's";
+    return "region " + std::to_string(own_place.region);
+  });
+  std::byte* const next = pool.allocate(100);
+  EXPECT_THAT(words, ::testing::Each("region " + std::to_string(pool.find(next, 100).region)));
+  EXPECT_EQ(PeerRegions(getpid(), pool.directory_fd()).find(7), std::nullopt);
+}
+
 TEST(PeerRegions, ReadAndWriteTheMemoryOfAnotherProcess) {
   RegionPool pool;
   std::byte* const data = pool.allocate(5000);
   data[4321] = std::byte{7};
   const RegionPlace place = pool.find(data, 5000);
   const pid_t owner = getpid();
+  const int directory = pool.directory_fd();
   run_processes(1, seconds(20), [&](uint32_t) -> std::string {
-    PeerRegions peer(owner, pool.directory_fd());
+    PeerRegions peer(owner, directory);
     if (*peer.at(place.region, place.offset + 4321, 1) != std::byte{7}) return "wrong";
     *peer.at(place.region, place.offset + 1, 4999) = std::byte{8};
     return "";

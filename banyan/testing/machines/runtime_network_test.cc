@@ -66,6 +66,22 @@ TEST(RuntimeNetwork, WaitsOutWhatIsMendedInTime) {
   });
 }
 
+// What ranks send last is lost on one way, and sent again when they have long said good-bye on the other.
+TEST(RuntimeNetwork, BringsTheLastBytesOfWhoHasLeft) {
+  for_each_seed(40, [](uint64_t seed) {
+    World world(seed, {.has_routes = true, .rounds = 1, .messages = 3});
+    Machines& machines = world.machines();
+    world.some_time_within(milliseconds(100), [&] {
+      const auto host = static_cast<uint32_t>(machines.draw(world.hosts()));
+      const std::string network = World::kNetworks[machines.draw(2)];
+      world.set_port(host, network, false, true);
+      machines.after(milliseconds(300 + machines.draw(1200)),
+                     [&world, host, network] { world.set_port(host, network, true, true); });
+    });
+    return expect_all_well(world, expects_no_error);
+  });
+}
+
 // Longer than anybody waits. Of the two sides at most one goes on, under the rule that it must be more than half.
 TEST(RuntimeNetwork, LetsNoTwoSidesOfAPartitionGoOn) {
   constexpr seconds kShrink{60};

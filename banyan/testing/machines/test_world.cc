@@ -55,6 +55,25 @@ class Program {
     }
   }
 
+  void pass_messages(uint32_t count) {
+    const uint32_t rank = communicator_.rank(), size = communicator_.size(), before = (rank + size - 1) % size;
+    for (uint32_t number = 0; number < count; ++number) {
+      std::this_thread::sleep_for(std::chrono::microseconds(machines_.draw(40'000)));
+      const uint64_t mine = value(rank, number, 0);
+      uint64_t came = 0;
+      const run::Call calls[] = {{.kind = run::OperationKind::send,
+                                  .other = (rank + 1) % size,
+                                  .send = reinterpret_cast<const std::byte*>(&mine),
+                                  .count = sizeof mine},
+                                 {.kind = run::OperationKind::recv,
+                                  .other = before,
+                                  .recv = reinterpret_cast<std::byte*>(&came),
+                                  .count = sizeof came}};
+      for (run::Request& request : communicator_.start_group(calls)) request.wait();
+      expect(came == value(before, number, 0), "a message", number, 0);
+    }
+  }
+
  private:
   void round(uint32_t number) {
     const size_t count = size_t{1} << number % 14;
@@ -223,6 +242,7 @@ void World::live(uint32_t rank) {
           return close(std::move(communicator), story);
         }
         program.rounds_until(options_.rounds, story);
+        program.pass_messages(options_.messages);
         communicator.finalize();
       } catch (const Error& error) {
         note_error(story, error);
