@@ -268,7 +268,7 @@ class Agent::Impl {
                   [this](const Greeting& greeting, Admitted& connection) { return admit(greeting, connection); }) {}
 
   ~Impl() {
-    StopsAtExit::instance().remove(this);
+    stops_.remove(this);
     stop();
   }
 
@@ -337,7 +337,7 @@ class Agent::Impl {
  private:
   void run() {
     thread_ = start_thread("banyan-agent", [this] { reactor_.run([this](const Error& error) { fail(error); }); });
-    StopsAtExit::instance().add(this, [this] { stop(); });
+    stops_.add(this, [this] { stop(); });
   }
 
   // What the thread was about is half done, so that this process can be a member no longer. Its communicators fail, and
@@ -389,6 +389,7 @@ class Agent::Impl {
 
   // In the order in which they need each other.
   pid_t pid_ = getpid();
+  StopsAtExit& stops_ = StopsAtExit::instance();  // made here, where that may fail
   World world_;
   std::string world_name_;
   std::shared_ptr<std::atomic<uint32_t>> expectations_ =
