@@ -115,9 +115,22 @@ void Sealer::seal(std::span<const std::byte> beside, std::span<const std::byte> 
     }
     end += part.size();
   }
+  finish(end);
+}
+
+void Sealer::sign(std::span<const std::byte> beside, std::span<const std::byte> head, std::span<const std::byte> body,
+                  std::byte* out) {
+  CHECK(chain_.sealing() == Sealing::authenticated);
+  chain_.begin_frame();
+  for (const std::span<const std::byte> part : {beside, head, body}) chain_.cipher().note(part);
+  finish(out);
+}
+
+void Sealer::finish(std::byte* seal) {
+  EVP_CIPHER_CTX* const context = chain_.cipher().context.get();
   int count = 0;
-  demand(EVP_EncryptFinal_ex(cipher.context.get(), octets(end), &count));
-  demand(EVP_CIPHER_CTX_ctrl(cipher.context.get(), EVP_CTRL_AEAD_GET_TAG, kSealSize, end));
+  demand(EVP_EncryptFinal_ex(context, octets(seal), &count));
+  demand(EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, kSealSize, seal));
 }
 
 bool Opener::open(std::span<const std::byte> beside, std::span<const std::byte> frame, std::byte* out) {

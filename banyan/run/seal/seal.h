@@ -62,8 +62,13 @@ class Sealer {
   // them and not part of it.
   void seal(std::span<const std::byte> beside, std::span<const std::byte> head, std::span<const std::byte> body,
             std::byte* out);
+  // The same frame left where it is: only its seal goes to `out`. Of what is only authenticated.
+  void sign(std::span<const std::byte> beside, std::span<const std::byte> head, std::span<const std::byte> body,
+            std::byte* out);
 
  private:
+  void finish(std::byte* seal);
+
   seal_internal::KeyChain chain_;
 };
 

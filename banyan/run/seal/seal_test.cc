@@ -56,6 +56,18 @@ TEST_P(SealTest, OpensWhatWasSealedInItsOrder) {
   }
 }
 
+TEST(Sealing, OfAFrameThatStaysWhereItIsIsTheSame) {
+  Sealer copies(kKey, Sealing::authenticated, 5), signs(kKey, Sealing::authenticated, 5);
+  for (size_t i = 0; i < 23; ++i) {
+    const std::string head(i, 'h'), body(i * 131, static_cast<char>('a' + i));
+    const Bytes beside = bytes_of("beside"), frame_head = bytes_of(head), frame_body = bytes_of(body);
+    Bytes frame(head.size() + body.size() + kSealSize), seal(kSealSize);
+    copies.seal(beside, frame_head, frame_body, frame.data());
+    signs.sign(beside, frame_head, frame_body, seal.data());
+    EXPECT_EQ(Bytes(frame.end() - kSealSize, frame.end()), seal) << i;
+  }
+}
+
 TEST_P(SealTest, OpensInPlace) {
   Sealer sealer(kKey, GetParam());
   Opener opener(kKey, GetParam());

@@ -9,10 +9,21 @@
 #include "banyan/base/check.h"
 
 namespace banyan::run {
+namespace {
 
-SealedConnection::SealedConnection(uint32_t peer, std::unique_ptr<Connection> inner, const SessionKeys& keys,
+constexpr size_t kSizeBytes = 4;
+
+// In front of a frame, least significant byte first.
+void write_size(size_t size, std::byte* at) {
+  for (size_t i = 0; i < kSizeBytes; ++i) at[i] = static_cast<std::byte>(size >> (8 * i));
+}
+
+}  // namespace
+
+SealedConnection::SealedConnection(uint32_t peer, std::unique_ptr<TcpConnection> inner, const SessionKeys& keys,
                                    Sealing sealing, uint64_t frames_per_key)
     : peer_(peer),
+      sealing_(sealing),
       inner_(std::move(inner)),
       sealer_(keys.sending, sealing, frames_per_key),
       opener_(keys.receiving, sealing, frames_per_key),
@@ -27,26 +38,70 @@ bool SealedConnection::flush() {
   return true;
 }
 
+SealedConnection::Part SealedConnection::next_part(std::span<const std::byte> head, std::span<const std::byte> body,
+                                                   size_t taken) {
+  const std::span<const std::byte> head_left = head.subspan(std::min(taken, head.size()));
+  const std::span<const std::byte> body_left = body.subspan(taken - std::min(taken, head.size()));
+  const size_t of_head = std::min(head_left.size(), kFrameBytes);
+  return {.head = head_left.first(of_head), .body = body_left.first(std::min(body_left.size(), kFrameBytes - of_head))};
+}
+
 size_t SealedConnection::write(std::span<const std::byte> head, std::span<const std::byte> body) {
+  return sealing_ == Sealing::encrypted ? write_encrypted(head, body) : write_signed(head, body);
+}
+
+size_t SealedConnection::write_encrypted(std::span<const std::byte> head, std::span<const std::byte> body) {
   const size_t all = head.size() + body.size();
   size_t taken = 0;
   while (taken < all && flush()) {
     while (taken < all && out_size_ + kSealedBytes <= kBufferBytes) {
-      const std::span<const std::byte> head_left = head.subspan(std::min(taken, head.size()));
-      const std::span<const std::byte> body_left = body.subspan(taken - std::min(taken, head.size()));
-      const std::span<const std::byte> of_head = head_left.first(std::min(head_left.size(), kFrameBytes));
-      const std::span<const std::byte> of_body =
-          body_left.first(std::min(body_left.size(), kFrameBytes - of_head.size()));
-      const size_t size = of_head.size() + of_body.size();
+      const Part part = next_part(head, body, taken);
       std::byte* const frame = out_.get() + out_size_;
-      for (size_t i = 0; i < kHeadBytes; ++i) frame[i] = static_cast<std::byte>(size >> (8 * i));
-      sealer_.seal({frame, kHeadBytes}, of_head, of_body, frame + kHeadBytes);
-      out_size_ += kHeadBytes + size + kSealSize;
-      taken += size;
+      write_size(part.size(), frame);
+      sealer_.seal({frame, kHeadBytes}, part.head, part.body, frame + kHeadBytes);
+      out_size_ += kHeadBytes + part.size() + kSealSize;
+      taken += part.size();
     }
     flush();
   }
   return taken;
+}
+
+// The bytes are sent from where they are. Only what the socket does not take is kept.
+size_t SealedConnection::write_signed(std::span<const std::byte> head, std::span<const std::byte> body) {
+  const size_t all = head.size() + body.size();
+  size_t taken = 0;
+  while (taken < all && flush()) {
+    std::array<std::array<std::byte, kHeadBytes + kSealSize>, kFramesAtOnce> trims;
+    std::array<std::span<const std::byte>, 4 * kFramesAtOnce> pieces;
+    static_assert(pieces.size() <= TcpConnection::kMostPieces);
+    size_t count = 0;
+    for (std::span<std::byte> trim : trims) {
+      if (taken == all) break;
+      const Part part = next_part(head, body, taken);
+      const std::span<std::byte> size = trim.first(kHeadBytes), seal = trim.last(kSealSize);
+      write_size(part.size(), size.data());
+      sealer_.sign(size, part.head, part.body, seal.data());
+      for (const std::span<const std::byte> piece :
+           {std::span<const std::byte>(size), part.head, part.body, std::span<const std::byte>(seal)}) {
+        pieces[count++] = piece;
+      }
+      taken += part.size();
+    }
+    keep_rest(std::span(pieces).first(count), inner_->write_pieces(std::span(pieces).first(count)));
+  }
+  return taken;
+}
+
+// But for the first bytes, which are on their way.
+void SealedConnection::keep_rest(std::span<const std::span<const std::byte>> pieces, size_t sent) {
+  for (std::span<const std::byte> piece : pieces) {
+    const size_t gone = std::min(sent, piece.size());
+    sent -= gone;
+    piece = piece.subspan(gone);
+    if (!piece.empty()) std::memcpy(out_.get() + out_size_, piece.data(), piece.size());
+    out_size_ += piece.size();
+  }
 }
 
 // Gives up only when there is nothing to read, since only then the inner connection knows that it is waited for.

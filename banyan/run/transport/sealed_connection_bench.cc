@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "banyan/base/error.h"
+#include "banyan/run/system/back_off.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/run/transport/sealed_connection.h"
 #include "banyan/run/transport/tcp_connection.h"
@@ -25,12 +26,15 @@ using Clock = std::chrono::steady_clock;
 
 enum Way : int64_t { kPlain, kAuthenticated, kEncrypted };
 
-void wait_for(Connection& connection) {
+// As a thread does that drives calls (BackOff): it looks again for a while before it sleeps.
+void wait_for(Connection& connection, BackOff& back_off) {
+  if (back_off.pause()) return;
   const short events = connection.before_sleep();
   if (events == 0 || events == Connection::kNoSleep) return;
   pollfd polled{.fd = connection.fd(), .events = events, .revents = 0};
   poll(&polled, 1, 10'000);
   connection.after_sleep();
+  back_off.slept();
 }
 
 std::unique_ptr<Connection> connection_of(MeetingPoint& place, uint32_t rank, Way way) {
@@ -55,6 +59,7 @@ double cpu_seconds() {
 std::string carry(Connection& connection, uint32_t rank, size_t size, size_t rounds) {
   const std::vector<std::byte> bytes = bytes_from(0, size);
   std::vector<std::byte> into(size);
+  BackOff back_off(false, BackOff::Look::dear);
   Clock::time_point begin = Clock::now();
   double cpu = cpu_seconds();
   for (size_t round = 0; round <= rounds; ++round) {
@@ -66,10 +71,11 @@ std::string carry(Connection& connection, uint32_t rank, size_t size, size_t rou
       const size_t count = rank == 0 ? connection.write({}, std::span(bytes).subspan(done))
                                      : connection.read(std::span(into).subspan(done));
       done += count;
-      if (count == 0) wait_for(connection);
+      if (count > 0) back_off.end();
+      if (count == 0) wait_for(connection, back_off);
     }
   }
-  while (rank == 0 && connection.has_unsent()) wait_for(connection);
+  while (rank == 0 && connection.has_unsent()) wait_for(connection, back_off);
   const std::chrono::duration<double> took = Clock::now() - begin;
   cpu = cpu_seconds() - cpu;
   if (rank == 1 && count_wrong(0, into) > 0) throw Error(ErrorCode::io, "wrong bytes arrived");
@@ -107,7 +113,7 @@ BENCHMARK(stream)
     ->ArgsProduct({{64 << 10, 4 << 20, 64 << 20}, {kPlain, kAuthenticated, kEncrypted}})
     ->UseManualTime()
     ->Iterations(1)
-    ->Repetitions(3)
+    ->Repetitions(7)
     ->ReportAggregatesOnly(false);
 
 }  // namespace

@@ -52,12 +52,15 @@ TcpConnection::TcpConnection(uint32_t peer, FileDescriptor socket, bool zero_cop
 }
 
 // 0 too when the kernel has no room to be lent anything.
-size_t TcpConnection::send(std::span<const std::byte> head, std::span<const std::byte> body, int flags) {
-  std::array<iovec, 2> parts = {iovec{const_cast<std::byte*>(head.data()), head.size()},
-                                iovec{const_cast<std::byte*>(body.data()), body.size()}};
+size_t TcpConnection::send(std::span<const std::span<const std::byte>> pieces, int flags) {
+  CHECK(pieces.size() <= kMostPieces) << pieces.size();
+  std::array<iovec, kMostPieces> parts;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    parts[i] = {.iov_base = const_cast<std::byte*>(pieces[i].data()), .iov_len = pieces[i].size()};
+  }
   msghdr message{};
   message.msg_iov = parts.data();
-  message.msg_iovlen = parts.size();
+  message.msg_iovlen = pieces.size();
   const ssize_t sent = retried([&] { return sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags); });
   if (sent >= 0) return static_cast<size_t>(sent);
   const bool has_no_room = (flags & MSG_ZEROCOPY) != 0 && errno == ENOBUFS;
@@ -66,8 +69,14 @@ size_t TcpConnection::send(std::span<const std::byte> head, std::span<const std:
 }
 
 size_t TcpConnection::write(std::span<const std::byte> head, std::span<const std::byte> body) {
-  const size_t count = send(head, body, 0);
-  if (count < head.size() + body.size()) awaited_ |= POLLOUT;
+  return write_pieces(std::array{head, body});
+}
+
+size_t TcpConnection::write_pieces(std::span<const std::span<const std::byte>> pieces) {
+  size_t all = 0;
+  for (const std::span<const std::byte> piece : pieces) all += piece.size();
+  const size_t count = send(pieces, 0);
+  if (count < all) awaited_ |= POLLOUT;
   return count;
 }
 
@@ -75,11 +84,11 @@ size_t TcpConnection::write_lasting(std::span<const std::byte> head, std::span<c
   if (!zero_copy_ || body.size() < kLeastLent) return write(head, body);
   if (!head.empty()) {
     // Heads do not last.
-    const size_t count = send(head, {}, MSG_MORE);
+    const size_t count = send({&head, 1}, MSG_MORE);
     if (count < head.size()) awaited_ |= POLLOUT;
     if (count < head.size()) return count;
   }
-  const size_t count = send({}, body, MSG_ZEROCOPY);
+  const size_t count = send({&body, 1}, MSG_ZEROCOPY);
   if (count == 0) return head.size() + write({}, body);
   ++lent_;
   if (count < body.size()) awaited_ |= POLLOUT;

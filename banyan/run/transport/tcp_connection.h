@@ -22,6 +22,9 @@ class TcpConnection : public Connection {
 
   size_t write(std::span<const std::byte> head, std::span<const std::byte> body) override;
   size_t write_lasting(std::span<const std::byte> head, std::span<const std::byte> body) override;
+  // As write(), of several pieces, at most kMostPieces.
+  static constexpr size_t kMostPieces = 16;
+  size_t write_pieces(std::span<const std::span<const std::byte>> pieces);
   std::span<const std::byte> peek() override;
   void consume(size_t count) override;
   size_t read(std::span<std::byte> into) override;
@@ -35,7 +38,7 @@ class TcpConnection : public Connection {
   uint64_t lent() const { return lent_; }
 
  private:
-  size_t send(std::span<const std::byte> head, std::span<const std::byte> body, int flags);
+  size_t send(std::span<const std::span<const std::byte>> pieces, int flags);
   size_t receive(std::span<std::byte> into);
   void take_releases();
 
