@@ -197,6 +197,50 @@ TEST_F(LiveDoctor, NamesTheRankThatIsLateAndStopsNobody) {
   for (const pid_t rank : ranks_) EXPECT_EQ(kill(rank, 0), 0) << "it has ended";
 }
 
+TEST_F(LiveDoctor, FindsAJobByThePlaceWhereItsRanksHaveMet) {
+  const Outcome outcome = run_banyan({"doctor", "--live", "file://" + folder_.path("meeting")});
+  EXPECT_THAT(outcome.out, HasSubstr("world: 2 ranks")) << outcome.err;
+  const Outcome nobody = run_banyan({"doctor", "--live", "file://" + folder_.path("nothing")});
+  EXPECT_EQ(nobody.exit_code, 2);
+  EXPECT_THAT(nobody.err, HasSubstr("no meeting at file://"));
+}
+
+// Three are expected, and rank 1 does not come.
+TEST(DoctorOfAMeeting, SaysWhoHasNotCome) {
+  const TemporaryFolder folder;
+  const std::string url = "file://" + folder.path("meeting");
+  std::vector<pid_t> ranks;
+  for (const int rank : {0, 2}) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      alarm(100);
+      banyan_comm_t comm = nullptr;
+      banyan_comm_init_url(&comm, url.c_str(), 3, rank, nullptr);
+      _exit(0);
+    }
+    ranks.push_back(pid);
+  }
+  Json json;
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    const Outcome outcome = run_banyan({"doctor", "--live", url, "--json"});
+    if (outcome.exit_code != 1) continue;  // rank 0 has still to come
+    json = Json::parse(outcome.out);
+    if (json["meeting"]["here"].size() == 2) break;
+  }
+  EXPECT_EQ(json["meeting"]["size"], 3);
+  EXPECT_EQ(json["meeting"]["absent"], Json::array({1}));
+  EXPECT_EQ(json["meeting"]["here"][1]["rank"], 2);
+  const Outcome outcome = run_banyan({"doctor", "--live", url});
+  EXPECT_THAT(outcome.out, HasSubstr("joining    2 of 3 ranks have come to file://"));
+  EXPECT_THAT(outcome.out, HasSubstr("rank 2: process " + std::to_string(ranks[1]) + " on "));
+  EXPECT_THAT(outcome.out, HasSubstr("missing    rank 1"));
+  for (const pid_t pid : ranks) {
+    EXPECT_EQ(kill(pid, 0), 0) << "it has ended";
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+}
+
 TEST_F(LiveDoctor, SaysWhoIsDead) {
   kill(ranks_[1], SIGKILL);
   waitpid(ranks_[1], nullptr, 0);

@@ -9,9 +9,11 @@
 #include "apps/lists.h"
 #include "apps/report.h"
 #include "apps/run/live_report.h"
+#include "banyan/base/rank_list.h"
 #include "banyan/base/text.h"
 #include "banyan/base/words.h"
 #include "banyan/run/agent/job_view.h"
+#include "banyan/run/join/rendezvous.h"
 #include "banyan/run/record/ask.h"
 #include "banyan/run/record/diagnosis.h"
 
@@ -152,6 +154,30 @@ std::string as_text(const Terminal& terminal, const LiveReport& report) {
   return text;
 }
 
+Json as_json(const run::MeetingView& meeting, const std::string& url) {
+  Json here = Json::array();
+  for (const run::EndpointRecord& card : meeting.here) {
+    here.push_back({{"rank", card.rank}, {"process", card.described()}});
+  }
+  return {{"url", url}, {"size", meeting.size}, {"here", std::move(here)}, {"absent", meeting.absent}};
+}
+
+std::string as_text(const Terminal& terminal, const run::MeetingView& meeting, const std::string& url) {
+  if (meeting.size == 0) return labelled(terminal, "joining", "nobody has come to " + url + " but its host");
+  std::string words = std::to_string(meeting.here.size()) + " of " + plural(meeting.size, "rank") +
+                      (meeting.here.size() == 1 ? " has" : " have") + " come to " + url;
+  const size_t shown = std::min(kMaxRanksShown, meeting.here.size());
+  for (size_t i = 0; i < shown; ++i) {
+    words += "\nrank " + std::to_string(meeting.here[i].rank) + ": " + harmless(meeting.here[i].described());
+  }
+  if (shown < meeting.here.size()) {
+    words += "\nand " + plural(meeting.here.size() - shown, "rank") + " more (see --json)";
+  }
+  std::string text = labelled(terminal, "joining", words);
+  if (!meeting.absent.empty()) text += labelled(terminal, "missing", list_ranks(meeting.absent));
+  return text;
+}
+
 class DoctorCommand : public Command {
  public:
   CommandSyntax& declare(CommandSyntax& program) override {
@@ -159,10 +185,11 @@ class DoctorCommand : public Command {
         program.command("doctor", "Say which rank is late at which call, from the flight records of a run.");
     command.word("DIR", &folder_, "the folder with the records of all ranks").paths = OptionSyntax::Paths::folders;
     command.option("--ask", &asked_, "PID", "ask a running process of the job on this host to write its records");
-    command.option("--live", &live_, "PID|HOST:PORT", "look at a running job from outside, for a second");
+    command.option("--live", &live_, "PID|HOST:PORT|URL", "look at a running job from outside, for a second");
     command.flag("--json", json_, "print one JSON object");
     command.examples({"banyan doctor /tmp/banyan-recorder-1000", "banyan doctor records --json",
-                      "banyan doctor --ask 4711", "banyan doctor --live 4711"});
+                      "banyan doctor --ask 4711", "banyan doctor --live 4711",
+                      "banyan doctor --live tcp://node0:29501"});
     command.notes(
         {"DIR is the folder to which the ranks wrote their flight records: BANYAN_RECORDER_DIR, by default "
          "/tmp/banyan-recorder-<user number>. Copy the records of several hosts into one folder first.",
@@ -174,7 +201,10 @@ class DoctorCommand : public Command {
          "waits for whom, who is suspected, and how fast lanes are. Nothing is stopped, and nothing written. A process "
          "of this host lets its own user and root look. At a port, the secret of "
          "the "
-         "job is asked for; --json says where each rank listens."});
+         "job is asked for; --json says where each rank listens.",
+         "A URL is where the ranks meet (BANYAN_RENDEZVOUS, a launcher's MASTER_ADDR and the port after MASTER_PORT). "
+         "When ranks of this host have met there, one of them is asked. While they are still meeting, it says who has "
+         "come and who has not, on whichever host."});
     command.exit_codes({{"0", "nothing is wrong"},
                         {"1", "something is wrong (it is printed)"},
                         {"2", "no such folder, no record in it, or a broken record"}});
@@ -203,10 +233,16 @@ class DoctorCommand : public Command {
  private:
   static constexpr uint64_t kLargestPid = 1 << 22;  // of Linux
 
-  // Of each job that the process is in.
+  bool is_url() const { return live_.find("://") != std::string::npos; }
+
+  // Of each job that the process is in; none where nobody of this host has met at a url.
   std::vector<run::JobView> look_once() const {
     constexpr std::chrono::seconds kPatience{5};
     const run::Deadline deadline = run::Deadline::after(kPatience);
+    if (is_url()) {
+      std::optional<run::JobView> job = run::look_at_job_that_met(live_.substr(0, live_.find('#')), deadline);
+      return job ? std::vector{std::move(*job)} : std::vector<run::JobView>();
+    }
     const bool is_process = live_.find_first_not_of("0123456789") == std::string::npos;
     if (!is_process) return {run::look_at(live_, run::Secret::from_environment(), deadline)};
     return run::look_at_process(static_cast<int64_t>(parse_count(live_, "--live", {.most = kLargestPid})), deadline);
@@ -215,6 +251,7 @@ class DoctorCommand : public Command {
   ExitCode look(const Terminal& terminal) const {
     constexpr std::chrono::milliseconds kBetween{300};
     const std::vector<run::JobView> first = look_once();
+    if (first.empty()) return look_at_meeting(terminal);
     std::this_thread::sleep_for(kBetween);
     const std::vector<run::JobView> second = look_once();
     bool is_healthy = true;
@@ -229,6 +266,27 @@ class DoctorCommand : public Command {
     terminal.print(json_ ? format_json({{"banyan", "live/1"}, {"healthy", is_healthy}, {"jobs", std::move(jobs)}})
                          : text);
     return is_healthy ? ExitCode::success : ExitCode::answer_is_no;
+  }
+
+  // Of a job that is still joining, as far as this can be told.
+  ExitCode look_at_meeting(const Terminal& terminal) const {
+    constexpr std::chrono::seconds kPatience{5};
+    const run::Place place = run::Place::parse(live_);
+    const std::optional<run::MeetingView> meeting =
+        run::look_at_meeting(place, run::Secret::from_environment(), run::Deadline::after(kPatience));
+    if (!meeting) {
+      throw Error(
+          ErrorCode::not_found,
+          "no meeting at " + place.url +
+              " answers now, and no process of this host that lets you look has met there (--live PID on another "
+              "host, or HOST:PORT of any rank)");
+    }
+    terminal.print(json_ ? format_json({{"banyan", "live/1"},
+                                        {"healthy", false},
+                                        {"jobs", Json::array()},
+                                        {"meeting", as_json(*meeting, place.url)}})
+                         : as_text(terminal, *meeting, place.url));
+    return ExitCode::answer_is_no;
   }
 
   std::string folder_, asked_, live_;

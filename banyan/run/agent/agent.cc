@@ -259,7 +259,7 @@ class Agent::Impl {
         connections_(
             reactor_, connects_, core_.liveness(), world_name_, targets_of(world_),
             [this](uint32_t rank, const Path& path) { dialer_.learn(rank, path.local_address, path.peer_address); }),
-        looks_(reactor_, world_.rank, visible_processes_of(world_),
+        looks_(reactor_, {.rank = world_.rank, .processes = visible_processes_of(world_), .met = world_.place},
                [this](StateQueries::Done done) {
                  core_.queries().ask(kWholeProcess, reactor_.now() + kLookTime, std::move(done));
                }),

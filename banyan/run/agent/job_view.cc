@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -29,7 +31,7 @@
 namespace banyan::run {
 namespace {
 
-constexpr JsonForm kForm{.name = "answer", .format = "look/1", .depth = 4};
+constexpr JsonForm kForm{.name = "answer", .format = "look/2", .depth = 4};
 constexpr size_t kMostBytes = size_t{256} << 20;
 
 void wait_for(int fd, short events, const Deadline& deadline, const std::string& place) {
@@ -67,10 +69,11 @@ std::string receive_document(const FileDescriptor& socket, const Deadline& deadl
 JobView view_of(const std::string& text) {
   const JsonDocument document(text, kForm);
   const JsonNode root = document.root();
-  root.with_keys({"banyan", "asked", "ranks"});
+  root.with_keys({"banyan", "asked", "met", "ranks"});
   const JsonNode ranks = root.at("ranks");
   JobView view;
   view.asked = root.at("asked").number_of(ranks.size(), "ranks");
+  view.met = root.at("met").text();
   for (const JsonNode object : ranks.items()) {
     object.with_keys({"rank", "process", "place", "health", "text"});
     if (object.at("rank").whole() != view.ranks.size()) throw object.error("is not of the rank whose turn it is");
@@ -94,25 +97,31 @@ JobView view_of(const std::string& text) {
   return view;
 }
 
-// Doors of a process, in the order of their making.
-std::vector<std::string> doors_of(int64_t pid) {
-  const std::string prefix = "@" + door_prefix(pid);
-  std::vector<std::pair<uint64_t, std::string>> doors;
-  std::ifstream table("/proc/" + std::to_string(pid) + "/net/unix");
+// The number at the front of a text, which is cut off; none when there is none.
+std::optional<int64_t> take_number(std::string_view& text) {
+  int64_t number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(rest - text.data()));
+  return number;
+}
+
+// Doors in the network of a process: by process id, those of each in the order of their making.
+std::map<int64_t, std::map<int64_t, std::string>> doors_beside(const std::string& process) {
+  std::map<int64_t, std::map<int64_t, std::string>> doors;
+  std::ifstream table("/proc/" + process + "/net/unix");
+  const std::string prefix = std::string("@") + kDoorPrefix;
   for (std::string line; std::getline(table, line);) {
     const size_t place = line.find(prefix);
     if (place == std::string::npos) continue;
-    uint64_t number = 0;
-    const char* const end = line.data() + line.size();
-    const auto [rest, error] = std::from_chars(line.data() + place + prefix.size(), end, number);
-    const bool is_listed =
-        std::any_of(doors.begin(), doors.end(), [&](const auto& door) { return door.first == number; });
-    if (error == std::errc() && rest == end && !is_listed) doors.emplace_back(number, line.substr(place + 1));
+    std::string_view rest = std::string_view(line).substr(place + prefix.size());
+    const std::optional<int64_t> pid = take_number(rest);
+    if (!pid || !rest.starts_with('-')) continue;
+    rest.remove_prefix(1);
+    const std::optional<int64_t> number = take_number(rest);
+    if (number && rest.empty()) doors[*pid].emplace(*number, line.substr(place + 1));
   }
-  std::sort(doors.begin(), doors.end());
-  std::vector<std::string> names;
-  for (auto& [number, name] : doors) names.push_back(std::move(name));
-  return names;
+  return doors;
 }
 
 JobView look_through(const std::string& door, const std::string& place, const Deadline& deadline) {
@@ -167,12 +176,35 @@ std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline) {
     throw Error(ErrorCode::not_found, "there is no " + place + " on this host");
   }
   std::vector<JobView> views;
-  for (const std::string& door : doors_of(pid)) views.push_back(look_through(door, place, deadline));
+  const std::map<int64_t, std::map<int64_t, std::string>> doors = doors_beside(std::to_string(pid));
+  if (const auto own = doors.find(pid); own != doors.end()) {
+    for (const auto& [number, door] : own->second) views.push_back(look_through(door, place, deadline));
+  }
   if (views.empty()) {
     throw Error(ErrorCode::not_found,
                 place + " has joined no job by this version of Banyan, or is still joining, or is in another network");
   }
   return views;
+}
+
+// One process of each job is enough.
+std::optional<JobView> look_at_job_that_met(const std::string& url, const Deadline& deadline) {
+  std::set<std::string> known;  // processes whose job was seen
+  const std::map<int64_t, std::map<int64_t, std::string>> all = doors_beside("self");
+  for (const auto& [pid, doors] : all) {
+    const std::string name = "process " + std::to_string(pid) + " on " + host_name();
+    if (known.contains(name)) continue;
+    for (const auto& [number, door] : doors) {
+      try {
+        JobView view = look_through(door, name, deadline);
+        if (view.met == url) return view;
+        for (const JobView::Rank& rank : view.ranks) known.insert(rank.process);
+      } catch (const Error& error) {  // another user's, or it has just ended, or is of another version
+        if (error.code() == ErrorCode::timed_out && deadline.has_passed()) throw;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 JobView look_at(const std::string& place, const Secret& secret, const Deadline& deadline) {

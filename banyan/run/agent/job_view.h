@@ -21,6 +21,7 @@ struct JobView {
     std::string why;
   };
   uint32_t asked = 0;       // the rank that was asked
+  std::string met;          // where they did: "tcp://node7:29501"
   std::vector<Rank> ranks;  // of the world
 };
 
@@ -28,6 +29,10 @@ struct JobView {
 // the oldest first. Throws Error{not_found} when there is no such process or it has joined nothing, Error{io} when it
 // is another user's, Error{timed_out}.
 std::vector<JobView> look_at_process(int64_t pid, const Deadline& deadline);
+
+// Asks a process of this host that has met others there (JobView::met), likewise. None when there is none that lets
+// this user look. Throws Error{timed_out}.
+std::optional<JobView> look_at_job_that_met(const std::string& url, const Deadline& deadline);
 
 // Asks the process that listens at "host:port", which must know the secret. Throws Error{mismatch} when it does not, or
 // is none of ours, Error{invalid_input} for no such place, Error{io}, Error{timed_out}.

@@ -30,10 +30,10 @@ std::string next_door() {
 
 }  // namespace
 
-std::string door_prefix(int64_t pid) { return "banyan-" + std::to_string(pid) + "-"; }
+std::string door_prefix(int64_t pid) { return kDoorPrefix + std::to_string(pid) + "-"; }
 
-Looks::Looks(Reactor& reactor, uint32_t rank, std::vector<Process> processes, AskAll ask_all)
-    : reactor_(reactor), rank_(rank), processes_(std::move(processes)), ask_all_(std::move(ask_all)) {
+Looks::Looks(Reactor& reactor, Job job, AskAll ask_all)
+    : reactor_(reactor), job_(std::move(job)), ask_all_(std::move(ask_all)) {
   open_door();
 }
 
@@ -100,21 +100,23 @@ void Looks::answer(const std::vector<PeerReport>& reports) {
   }
 }
 
-// A length, and what all ranks say: {"asked": 0, "ranks": [{"rank": 0, "health": "alive", "text": "..."}]}. The texts
-// are views of processes, and quoted, so that nobody's nonsense spoils what others say.
+// A length, and what all ranks say: {"asked": 0, "met": "tcp://...", "ranks": [{"rank": 0, "health": "alive", "text":
+// "..."}]}. The texts are views of processes, and quoted, so that nobody's nonsense spoils what others say.
 std::string Looks::document_of(const std::vector<PeerReport>& reports) const {
   std::string ranks;
   for (uint32_t rank = 0; rank < reports.size(); ++rank) {
     if (rank > 0) ranks += ',';
     ranks += JsonLine()
                  .add("rank", rank)
-                 .add("process", processes_[rank].name)
-                 .add("place", processes_[rank].place)
+                 .add("process", job_.processes[rank].name)
+                 .add("place", job_.processes[rank].place)
                  .add("health", to_string(reports[rank].health))
                  .add("text", reports[rank].text)
                  .take();
   }
-  const std::string text = R"({"banyan":"look/1","asked":)" + std::to_string(rank_) + R"(,"ranks":[)" + ranks + "]}";
+  std::string text = JsonLine().add("banyan", "look/2").add("asked", job_.rank).add("met", job_.met).take();
+  text.back() = ',';
+  text += R"("ranks":[)" + ranks + "]}";
   return WireWriter().number(static_cast<uint64_t>(text.size())).take() + text;
 }
 

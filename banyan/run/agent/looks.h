@@ -25,8 +25,9 @@ constexpr const char* kLookPurpose = "look";
 // How long the ranks are given to answer.
 constexpr std::chrono::milliseconds kLookTime{700};
 
-// Names of doors, as /proc/net/unix shows them with an '@' in front: this and the process id, '-' and a number, since a
+// Names of doors, as /proc/net/unix shows them with an '@' in front: this, the process id, '-' and a number, since a
 // process may be in several worlds.
+constexpr const char* kDoorPrefix = "banyan-";
 std::string door_prefix(int64_t pid);
 
 // On the reactor's thread.
@@ -38,8 +39,13 @@ class Looks {
     std::string name;   // "process 4711 on node7"
     std::string place;  // "10.1.2.3:40123", where it can be asked, too
   };
-  // Without a door where there can be none: it is one way of several. `rank`: this process's; `processes`: by rank.
-  Looks(Reactor& reactor, uint32_t rank, std::vector<Process> processes, AskAll ask_all);
+  struct Job {
+    uint32_t rank = 0;               // this process
+    std::vector<Process> processes;  // by rank
+    std::string met;                 // where they did: "tcp://node7:29501"
+  };
+  // Without a door where there can be none: it is one way of several.
+  Looks(Reactor& reactor, Job job, AskAll ask_all);
   ~Looks();
   Looks(const Looks&) = delete;
   Looks& operator=(const Looks&) = delete;
@@ -65,8 +71,7 @@ class Looks {
   void drop(Visitors::iterator visitor) noexcept;
 
   Reactor& reactor_;
-  const uint32_t rank_;
-  const std::vector<Process> processes_;
+  const Job job_;
   const AskAll ask_all_;
   FileDescriptor door_;
   Visitors visitors_;

@@ -198,9 +198,9 @@ Listener listen_for(const JoinedProcesses::Invitation& invitation, const std::st
 
 std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, const std::vector<EndpointRecord>& cards,
                                             Listener listener, const JoinedProcesses::Invitation& invitation,
-                                            const Secret& secret, const Deadline& deadline) {
+                                            const std::string& place, const Secret& secret, const Deadline& deadline) {
   std::vector<Process> processes;
-  World world{.rank = invitation.rank, .members = {}};
+  World world{.rank = invitation.rank, .members = {}, .place = place};
   expect_one_secret(cards);
   expect_one_encryption(cards);
   for (const EndpointRecord& card : cards) {
@@ -215,12 +215,12 @@ std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, const std::vector<
 
 std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const Invitation& invitation,
                                                        const Secret& secret, const Deadline& deadline) {
-  Rendezvous rendezvous(Place::parse(invitation.url), secret, {.rank = invitation.rank, .job = invitation.name},
-                        deadline);
+  const Place place = Place::parse(invitation.url);
+  Rendezvous rendezvous(place, secret, {.rank = invitation.rank, .job = invitation.name}, deadline);
   Listener listener = listen_for(invitation, rendezvous.listening_address());
   const EndpointRecord own =
       record_of_endpoint(pool, invitation, listener, rendezvous.secret(), rendezvous.own_addresses());
-  return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation,
+  return from_cards(pool, rendezvous.meet(own, invitation.size, deadline), std::move(listener), invitation, place.url,
                     rendezvous.secret(), deadline);
 }
 
@@ -234,7 +234,7 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& 
       listen_for(invitation, is_one_given || secret.is_empty() ? addresses.front() : any_address_like(addresses));
   const EndpointRecord own = record_of_endpoint(pool, invitation, listener, secret, std::move(addresses));
   return from_cards(pool, meet(store, own, invitation.size, deadline, invitation.name), std::move(listener), invitation,
-                    secret, deadline);
+                    store.place(), secret, deadline);
 }
 
 bool JoinedProcesses::are_cores_short() const {

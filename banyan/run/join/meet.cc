@@ -228,6 +228,23 @@ std::vector<EndpointRecord> meet(Store& store, const EndpointRecord& own, uint32
   return Meeting(store, own, size, deadline, prefix).hold();
 }
 
+MeetingView look_at_meeting(Store& store, const Deadline& deadline, const std::string& prefix) {
+  MeetingView view;
+  view.is_over = store.try_get(prefix + "verdict", deadline).has_value();
+  const std::optional<std::string> terms = store.try_get(prefix + "terms", deadline);
+  if (!terms) return view;
+  const JsonDocument document(*terms, {.name = "terms"});
+  view.size = static_cast<uint32_t>(document.root().at("size").whole(0, UINT32_MAX));
+  for (uint32_t rank = 0; rank < view.size; ++rank) {
+    if (const auto card = store.try_get(prefix + "card-" + std::to_string(rank), deadline)) {
+      view.here.push_back(EndpointRecord::decode(*card));
+    } else {
+      view.absent.push_back(rank);
+    }
+  }
+  return view;
+}
+
 void await_latecomers(Store& store, const Deadline& deadline, const std::string& prefix) {
   try {
     store.get(prefix + "all-here", deadline);

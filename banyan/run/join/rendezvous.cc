@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
+#include <set>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -21,7 +23,8 @@ namespace banyan::run {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
-constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{2000}, kLatecomersOfDead{500}, kPortPatience{1000};
+constexpr std::chrono::milliseconds kFarewell{1000}, kLatecomers{2000}, kLatecomersOfDead{500}, kPortPatience{1000},
+    kFirstAnswer{500};
 
 // All addresses, in whichever family this machine has.
 Listener listen_everywhere(uint16_t port) {
@@ -93,7 +96,71 @@ Place parse_file(const std::string& url) {
   return place;
 }
 
+// Beside each other, not within: rank 0 makes one folder only.
+std::string folder_of_job(std::string folder, const std::string& job) {
+  folder += "-";
+  for (const char c : job) folder += c == '/' ? '.' : c;
+  return folder;
+}
+
+// Whom to call at a place of tcp.
+TcpStore::Host host_at(const Place& place, const Secret& secret) {
+  TcpStore::Host host{.place = place.url, .name = place.host, .port = place.port};
+  if (!secret.is_empty()) return host;
+  const std::vector<std::string> addresses = addresses_of(place.host);
+  if (std::none_of(addresses.begin(), addresses.end(), is_own_address)) {
+    throw Error(ErrorCode::invalid_input,
+                place.url +
+                    " is on another machine, and without a secret only this one is trusted (set BANYAN_SECRET "
+                    "or BANYAN_SECRET_FILE to the same on all hosts)");
+  }
+  host.name = addresses.front() == "::1" ? "::1" : "127.0.0.1";
+  return host;
+}
+
+// What a host that was asked whether it is there is given to answer.
+Deadline soon(const Deadline& deadline) { return deadline.within(kFirstAnswer); }
+
+// A store that somebody hosts; null when nobody does.
+template <typename Visit>
+std::unique_ptr<Store> hosted(Visit visit) {
+  try {
+    return visit();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::timed_out) return nullptr;
+    throw;
+  }
+}
+
+// Of the job without a name, or of another one.
+std::unique_ptr<Store> visit_folder(const std::string& folder, const Deadline& deadline) {
+  const std::filesystem::path path(folder);
+  std::set<std::string> folders{folder};
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), error)) {
+    if (entry.path().filename().string().starts_with(folder_of_job(path.filename(), ""))) folders.insert(entry.path());
+  }
+  for (const std::string& each : folders) {
+    if (!std::filesystem::exists(each, error)) continue;
+    if (auto store = hosted([&] { return FileStore::visit(each, soon(deadline)); })) return store;
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Store> visit(const Place& place, const Secret& secret, const Deadline& deadline) {
+  if (!place.folder.empty()) return visit_folder(place.folder, deadline);
+  const Secret& known = place.secret ? *place.secret : secret;
+  TcpStore::Host host = host_at(place, known);
+  host.is_any_job = true;
+  return hosted([&] { return std::make_unique<TcpStore>(host, known, "", soon(deadline)); });
+}
+
 }  // namespace
+
+std::optional<MeetingView> look_at_meeting(const Place& place, const Secret& secret, const Deadline& deadline) {
+  const std::unique_ptr<Store> store = visit(place, secret, deadline);
+  return store == nullptr ? std::nullopt : std::optional(look_at_meeting(*store, deadline));
+}
 
 std::vector<std::string> given_addresses() {
   std::vector<std::string> addresses;
@@ -167,17 +234,7 @@ bool Rendezvous::is_local() const { return place_.host == "localhost" || is_loop
 
 void Rendezvous::open_tcp(const Options& options, const Deadline& deadline) {
   const bool hosts = options.rank == 0 && !place_.secret;
-  TcpStore::Host host{.place = place_.url, .name = place_.host, .port = place_.port};
-  if (secret_.is_empty()) {
-    const std::vector<std::string> addresses = addresses_of(place_.host);
-    if (std::none_of(addresses.begin(), addresses.end(), is_own_address)) {
-      throw Error(ErrorCode::invalid_input,
-                  place_.url +
-                      " is on another machine, and without a secret only this one is trusted (set BANYAN_SECRET "
-                      "or BANYAN_SECRET_FILE to the same on all hosts)");
-    }
-    host.name = addresses.front() == "::1" ? "::1" : "127.0.0.1";
-  }
+  TcpStore::Host host = host_at(place_, secret_);
   if (hosts) {
     try {
       // An address of this host that was named is listened on, and no other. A name may be another address elsewhere.
@@ -193,11 +250,7 @@ void Rendezvous::open_tcp(const Options& options, const Deadline& deadline) {
 }
 
 void Rendezvous::open_folder(const Options& options, const Deadline& deadline) {
-  std::string folder = place_.folder;
-  if (!options.job.empty()) {  // beside each other, not within: rank 0 makes one folder only
-    folder += "-";
-    for (const char c : options.job) folder += c == '/' ? '.' : c;
-  }
+  const std::string folder = options.job.empty() ? place_.folder : folder_of_job(place_.folder, options.job);
   if (options.rank == 0) {
     store_ = FileStore::host(folder, "process " + std::to_string(getpid()) + " on " + host_name());
   } else {

@@ -53,8 +53,22 @@ std::vector<std::string> given_addresses();
 std::vector<EndpointRecord> meet(Store& store, const EndpointRecord& own, uint32_t size, const Deadline& deadline,
                                  const std::string& prefix = "");
 
+// How far a meeting has come, for who takes no part in it.
+struct MeetingView {
+  uint32_t size = 0;                 // ranks that are expected; 0: nobody has come far enough to say
+  std::vector<EndpointRecord> here;  // by rank
+  std::vector<uint32_t> absent;
+  bool is_over = false;  // all have come, or it has failed
+};
+// Asks for each card, one after the other. Throws what the store throws.
+MeetingView look_at_meeting(Store& store, const Deadline& deadline, const std::string& prefix = "");
+
 // After a meeting that failed: returns when as many as were expected have come and may read why, or at the deadline.
 void await_latecomers(Store& store, const Deadline& deadline, const std::string& prefix = "");
+
+// The meeting that is held at a place now, of whatever job. None when no host answers there at once. Throws
+// Error{mismatch} with another secret, Error{invalid_input} as Rendezvous.
+std::optional<MeetingView> look_at_meeting(const Place& place, const Secret& secret, const Deadline& deadline);
 
 // One at a time for each place and job. One thread at a time.
 class Rendezvous {

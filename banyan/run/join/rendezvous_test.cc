@@ -186,6 +186,27 @@ TEST_P(RendezvousTest, NamesThoseWhoDiedOnTheWay) {
   EXPECT_EQ(words[1], words[0]);
 }
 
+// Two of three have come; who looks takes no part, whatever the job is called.
+TEST_P(RendezvousTest, CanBeLookedAtFromOutside) {
+  const Place place = Place::parse(url_);
+  EXPECT_FALSE(look_at_meeting(place, kSecret, Deadline::after(std::chrono::seconds(10)))) << "nobody is there";
+  const auto body = [&](uint32_t i) -> std::string {
+    if (i < 2) {
+      meet_as(i == 0 ? 0 : 2, 3);
+      return "met";
+    }
+    const Deadline deadline = Deadline::after(std::chrono::seconds(30));
+    std::optional<MeetingView> view;
+    while (!view || view->here.size() < 2) view = look_at_meeting(place, kSecret, deadline);
+    const std::string seen = std::to_string(view->size) + ": " + std::to_string(view->here[0].rank) + " " +
+                             std::to_string(view->here[1].rank) + ", not " + std::to_string(view->absent.at(0)) +
+                             (view->is_over ? ", over" : "");
+    meet_as(1, 3);
+    return seen;
+  };
+  EXPECT_THAT(run_processes(3, std::chrono::minutes(1), body), ::testing::ElementsAre("met", "met", "3: 0 2, not 1"));
+}
+
 TEST(UniqueId, BringsProcessesTogether) {
   UniqueId id = make_unique_id();
   EXPECT_LE(id.text.size(), 255u);

@@ -155,11 +155,12 @@ Acceptor::Refusals StoreServer::Impl::refusals() const {
 }
 
 std::optional<std::string> StoreServer::Impl::admit(const Greeting& greeting, Admitted& connection) {
-  if (greeting.purpose != "store") return "a caller wants '" + greeting.purpose + "', and this is a store";
+  const bool looks = greeting.purpose == "look";
+  if (greeting.purpose != "store" && !looks) return "a caller wants '" + greeting.purpose + "', and this is a store";
   const uint64_t number = next_visitor_++;
   const int fd = connection.socket.get();
   Visitor& visitor = visitors_.try_emplace(number, std::move(connection.socket), connection.keys).first->second;
-  const bool is_ours = greeting.payload == options_.job;
+  const bool is_ours = looks || greeting.payload == options_.job;
   visitor.is_leaving = !is_ours;
   // Its number is that of no request.
   constexpr size_t kWelcome = sizeof(uint32_t) + sizeof(StoreOutcome);

@@ -27,6 +27,7 @@ class TcpStore : public Store {
     std::string place;  // "tcp://node7:29501", for messages
     std::string name;   // a host name or an address
     uint16_t port = 0;
+    bool is_any_job = false;  // for who only looks at what is there
   };
 
   static constexpr std::chrono::milliseconds kCallsAgain{700};

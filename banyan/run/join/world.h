@@ -20,6 +20,7 @@ struct Member {
 struct World {
   uint32_t rank = 0;  // this process
   std::vector<Member> members;
+  std::string place = {};  // where they met: "tcp://node7:29501"
 };
 
 }  // namespace banyan::run
