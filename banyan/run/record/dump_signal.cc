@@ -89,8 +89,12 @@ void start_dump_signal(std::optional<int> signal) {
 
 DumpRegistration on_dump_signal(std::function<void()> write) {
   Listeners& all = listeners();
-  const std::lock_guard lock(all.mutex);
-  const auto place = all.writes.insert(all.writes.end(), std::move(write));
+  std::list<std::function<void()>>::iterator place;
+  {
+    const std::lock_guard lock(all.mutex);
+    place = all.writes.insert(all.writes.end(), std::move(write));
+  }
+  // Where there is no memory for this, it erases at once, under the lock.
   return DumpRegistration(std::shared_ptr<void>(nullptr, [&all, place](void*) {
     const std::lock_guard end(all.mutex);
     all.writes.erase(place);
