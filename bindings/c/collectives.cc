@@ -403,19 +403,19 @@ banyan_result_t pbanyan_wait_for(banyan_request_t* request, double seconds) {
 }
 
 banyan_result_t pbanyan_wait_any(banyan_request_t* requests, int count, int* index) {
-  std::vector<int> places;
-  std::vector<Request> waited;
   const banyan_result_t result = guarded(nullptr, [&] {
     expect_pointer(index, "index");
     *index = -1;
+    std::vector<int> places;
+    std::vector<Request> waited;
     for (int i = 0; i < count; ++i) {
       if (requests[i] == nullptr) continue;
       places.push_back(i);
       waited.push_back(requests[i]->request);
     }
+    if (!waited.empty()) *index = places[Request::wait_for_any(waited)];
   });
-  if (result != BANYAN_SUCCESS || waited.empty()) return result;
-  *index = places[Request::wait_for_any(waited)];
+  if (result != BANYAN_SUCCESS || *index < 0) return result;
   return pbanyan_wait(&requests[*index]);
 }
 
