@@ -101,6 +101,8 @@ std::unique_ptr<Executor> DefaultExecutors::make_net_executor(const ExecutorSite
       NetExecutor::Options{.is_oversubscribed = job_->is_oversubscribed(),
                            .tell_peers = site.tell_failure,
                            .tell = site.tell_text,
+                           .is_gone = [job = job_, members = site.members](
+                                          uint32_t rank) { return job->agent().liveness().is_gone(members[rank]); },
                            .transport = make_transport});
 }
 

@@ -204,6 +204,7 @@ Error Driver::cause_of(const Error& error) noexcept {
 
 void Driver::fail_all(const Error& error) noexcept {
   const Error cause = cause_of(error);
+  is_over_ = true;
   end_under_way(OperationState::failed);
   owner_.fail(cause);
   drop_all();
@@ -342,7 +343,10 @@ void Driver::drive(bool is_attended, const std::atomic<bool>& stops) {
   PlanReviser* const reviser = executor_.reviser();
   if (is_attended && reviser != nullptr) guard([&] { reviser->attend(); });
   const BackOff back_off = executor_.back_off();
-  drive_until([&] { return pending_.load() == 0 || lock_.has_waiters() || stops.load(std::memory_order_acquire); },
+  const auto has_nothing = [&] {
+    return pending_.load() == 0 && (is_over_ || reviser == nullptr || !reviser->is_unsettled());
+  };
+  drive_until([&] { return has_nothing() || lock_.has_waiters() || stops.load(std::memory_order_acquire); },
               progress_ == Progress::soon ? back_off.modest() : back_off);
 }
 

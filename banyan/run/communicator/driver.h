@@ -155,6 +155,7 @@ class Driver : private ProgressThreads::Work {
   OperationList messages_;  // between two
   std::vector<Executor::MessageDone> messages_done_;
   OperationList called_back_;  // over, and to be called back when nobody drives
+  bool is_over_ = false;       // all has failed
 };
 
 template <typename Fail>

@@ -125,6 +125,8 @@ class PlanReviser : public ExecutorPart {
   virtual void hear(const std::string& text) = 0;
   // Answers the texts that were heard, for when no call is in flight whose advance() would.
   virtual void attend() = 0;
+  // Whether connections are made again for what peers have still to get, though this rank may wait for nothing.
+  virtual bool is_unsettled() const { return false; }
   // Asks all ranks to plan for this, too (its generation does not count). Returns at once; they agree while calls are
   // made, and adopt it all or not at all. Any thread.
   virtual void propose(const FabricUpdate& wish) = 0;

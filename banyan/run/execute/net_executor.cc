@@ -31,11 +31,16 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
       options_(std::move(options)),
       plans_(std::move(plans)),
       transport_(options_.transport([this](uint32_t peer, uint32_t lane) { return plans_.path(peer, lane); })),
-      messages_(*transport_,
-                {.rank = rank_,
-                 .ranks = ranks_,
-                 .channel = [this](uint32_t peer) { return transport_->channel(peer, NetPlans::kMessageLane); }}),
       lanes_(transport_->lane_control()),
+      streams_(*transport_, {.rank = rank_,
+                             .ranks = ranks_,
+                             .channel =
+                                 [this](uint32_t peer) {
+                                   return transport_->channel(peer, plans_.transport_lane(NetPlans::kMessageLane));
+                                 },
+                             .control = can_make_lanes_again() ? lanes_ : nullptr,
+                             .is_gone = options_.is_gone}),
+      messages_(streams_, {.rank = rank_, .ranks = ranks_}),
       pacer_([this](uint32_t channel, uint64_t bytes_per_second) { lanes_->pace(channel, bytes_per_second); }),
       engine_(*transport_, {.slice_bytes = kSliceBytes,
                             .can_rewind = plans_.may_revise(),
@@ -109,9 +114,9 @@ bool NetExecutor::advance() {
   // What is on its way only while this rank sees to it must have gone before the caller turns to other things. Messages
   // may have to wait for receives that the caller has still to post.
   try {
-    if (transport_->has_unsent_beside(NetPlans::kMessageLane)) {
+    if (transport_->has_unsent_but(NetPlans::is_for_messages)) {
       waiter_.wait(std::chrono::milliseconds(0));
-      if (transport_->has_unsent_beside(NetPlans::kMessageLane)) return false;
+      if (transport_->has_unsent_but(NetPlans::is_for_messages)) return false;
     }
   } catch (const Error& error) {
     if (!makes_lanes_again(error)) throw;
@@ -139,10 +144,12 @@ void NetExecutor::note_round() {
 // False when nothing could be moved.
 bool NetExecutor::move() {
   answer_call();
+  if (broken_since_ && !is_revising()) look_after_messages();
   if (is_revising()) return go_on_revising();
   pacer_.look_at_clock();
+  const bool moved = streams_.advance();  // who waits for messages may not come to this call before it has them
   try {
-    return engine_.progress();
+    return engine_.progress() || moved;
   } catch (const MismatchError& error) {
     throw Error(ErrorCode::mismatch,
                 mismatch_message(rank_, record_of(error.own().signature, error.own().sequence), error.peer(),
@@ -190,12 +197,33 @@ uint64_t NetExecutor::start_message(const Call& call) {
 }
 
 bool NetExecutor::advance_messages(std::vector<MessageDone>& done) {
-  const bool moved = messages_.advance(ended_);
+  const bool moved = move_messages();
   steps_ += moved ? 1 : 0;
   ended_calls_ += moved ? 1 : 0;
   for (const MessageEnd& end : ended_) done.push_back({.ticket = end.ticket, .peer = end.peer});
   ended_.clear();
   return moved;
+}
+
+bool NetExecutor::move_messages() {
+  answer_call();
+  if (is_revising()) return flights_.empty() && go_on_revising();  // else advance() does
+  const bool moved = streams_.advance();
+  const bool have_moved = messages_.advance(ended_);
+  look_after_messages();
+  return moved || have_moved;
+}
+
+// Whoever leaves may reset connections, and says so over another one a little later.
+void NetExecutor::look_after_messages() {
+  constexpr std::chrono::milliseconds kGoodBye{50};
+  if (!streams_.needs_renewal()) return broken_since_.reset();
+  const Clock::time_point now = Clock::now();
+  if (!broken_since_) broken_since_ = now;
+  if (now - *broken_since_ < kGoodBye) return;
+  broken_since_.reset();
+  BANYAN_LOG(info) << "a connection that carries messages was lost";
+  stop_for(talk_.generation() + 1);
 }
 
 void NetExecutor::sleep(const std::function<bool()>& try_again) {
@@ -245,7 +273,7 @@ void NetExecutor::look_after_lanes() {
   const std::vector<LaneHealth> lanes = lanes_->health();
   // A peer may never have got what was reset here before anybody used it, and wait for a call.
   const bool is_lost = std::any_of(lanes.begin(), lanes.end(), [&](const LaneHealth& lane) {
-    if (lane.lane == NetPlans::kMessageLane) return false;
+    if (is_gone(lane.peer)) return false;
     return lane.is_broken || (lane.is_lost && !plans_.cables(lane.peer, lane.lane).empty());
   });
   if (is_lost) stop_for(talk_.generation() + 1);
@@ -269,6 +297,7 @@ void NetExecutor::stop_for(uint32_t generation) {
   if (!plans_.may_revise()) return;
   agreement_.reset();
   if (suspended_.empty()) suspended_ = engine_.suspend();
+  streams_.stop();
   BANYAN_LOG(info) << "plans are revised: generation " << generation << ", " << suspended_.size()
                    << (suspended_.size() == 1 ? " call waits" : " calls wait");
   ++steps_;
@@ -324,7 +353,7 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
   note_round();
   // All have stopped by now: nobody uses these connections any more.
   for (const LaneHealth& lane : health()) {
-    if (lane.lane != NetPlans::kMessageLane) lanes_->drop(transport_->channel(lane.peer, lane.lane));
+    if (!NetPlans::is_for_messages(lane.lane)) lanes_->drop(transport_->channel(lane.peer, lane.lane));
   }
   pacer_.forget_all();
   tell_people(update, decision);
@@ -334,6 +363,7 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
   lost_ways_.lose(given_up, plans_.ways_across(given_up), Clock::now());
   lost_ways_.keep(update.lost_cables);
   plans_.revise(update);
+  streams_.renew();
   for (const Engine::Suspended& suspended : suspended_) {
     if (decision.is_over(suspended.sequence)) {
       engine_.complete(suspended.ticket);

@@ -21,6 +21,7 @@
 #include "banyan/run/execute/net_plans.h"
 #include "banyan/run/execute/pacer.h"
 #include "banyan/run/execute/revision_talk.h"
+#include "banyan/run/net/message_streams.h"
 #include "banyan/run/net/messenger.h"
 #include "banyan/run/system/waiter.h"
 #include "banyan/run/transport/channel_transport.h"
@@ -34,7 +35,8 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   struct Options {
     bool is_oversubscribed = false;
     std::function<void(const Error&)> tell_peers;
-    std::function<void(const std::string&)> tell;  // a text to all ranks, this one too: to their hear()
+    std::function<void(const std::string&)> tell;     // a text to all ranks, this one too: to their hear()
+    std::function<bool(uint32_t rank)> is_gone = {};  // dead, or has left; empty: nobody is
     // Makes the transport; `path` says which way a lane of it takes.
     std::function<std::unique_ptr<ChannelTransport>(std::function<Path(uint32_t peer, uint32_t lane)> path)> transport;
   };
@@ -50,7 +52,9 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   void wake() override { transport_->wake(); }
   BackOff back_off() const override { return BackOff(options_.is_oversubscribed, BackOff::Look::dear); }
   uint32_t waiting_for() const override;
-  bool can_do_without(uint32_t rank) const override { return flights_.empty() && messages_.can_do_without(rank); }
+  bool can_do_without(uint32_t rank) const override {
+    return flights_.empty() && !is_revising() && messages_.can_do_without(rank);
+  }
   bool notices_last_bytes() const override { return lanes_ != nullptr && !is_revising(); }
   uint64_t steps() const override { return steps_ + engine_.steps(); }
   uint64_t progress() const override { return ended_calls_ + std::max(farthest_, engine_.steps() - round_begin_); }
@@ -61,6 +65,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }
   void hear(const std::string& text) override;
   void attend() override;
+  bool is_unsettled() const override { return streams_.is_renewing(); }
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override { return std::nullopt; }
   PlanReviser* reviser() override { return plans_.may_revise() ? this : nullptr; }
@@ -84,10 +89,13 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   void begin(Flight& flight);
   bool can_choose_ways() const { return lanes_ != nullptr && plans_.may_reroute(); }
   bool can_make_lanes_again() const { return lanes_ != nullptr && plans_.may_revise(); }
+  bool move_messages();
   std::vector<LaneHealth> health() { return lanes_ == nullptr ? std::vector<LaneHealth>() : lanes_->health(); }
   bool is_revising() const { return talk_.generation() != plans_.generation(); }
   bool move();
   bool makes_lanes_again(const Error& error);
+  bool is_gone(uint32_t rank) const { return options_.is_gone && options_.is_gone(rank); }
+  void look_after_messages();
   void answer_call();
   void look_after_lanes();
   void stop_for(uint32_t generation);
@@ -104,9 +112,10 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   const Options options_;
   NetPlans plans_;
   const std::unique_ptr<ChannelTransport> transport_;
-  Waiter waiter_{*this};  // when this executor has a thread for itself
-  Messenger messages_;
+  Waiter waiter_{*this};      // when this executor has a thread for itself
   LaneControl* const lanes_;  // of the transport; none where it chooses ways itself
+  MessageStreams streams_;
+  Messenger messages_;
   Pacer pacer_;
   Engine engine_;
   std::deque<Flight> flights_;      // the oldest first
@@ -123,7 +132,8 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   Clock::time_point restart_at_;
   uint32_t rounds_in_vain_ = 0;  // one after the other, since a call was last done
   Clock::time_point looked_at_;
-  std::atomic<uint32_t> adopted_{0};  // generation, of the plans
+  std::optional<Clock::time_point> broken_since_;  // a connection that carries messages
+  std::atomic<uint32_t> adopted_{0};               // generation, of the plans
   std::atomic<uint32_t> reroutes_{0};
 };
 

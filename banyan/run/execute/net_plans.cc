@@ -200,7 +200,7 @@ uint32_t NetPlans::lane_of(uint32_t peer, const PlanSource::Way& way) {
 
 std::optional<PlanSource::Way> NetPlans::way(uint32_t peer, uint32_t transport_lane) const {
   const uint32_t lane = transport_lane % kLanes;
-  if (!may_reroute_ || transport_lane / kLanes != generation() || transport_lane == kMessageLane) return std::nullopt;
+  if (!may_reroute_ || transport_lane / kLanes != generation()) return std::nullopt;
   const bool is_shared = lane < kFirstOwnLane || lane > kLanes - options_.shared_lanes;
   if (is_shared) {
     const std::vector<PlanSource::Way> ways = options_.source->ways_between(options_.rank, peer);

@@ -5,8 +5,8 @@
 //
 // Connections. A lane of a plan for which the PlanSource knows addresses has a connection of its own, shared by all
 // plans that use this path; the rest share one, or a few, among which the streams of a plan are dealt out, along a way
-// of their own where one is known. Messages share one that stays as it is in all generations. Numbers are given in
-// order of first use, which is the same at both ends, since both make the same plans in the order of the calls.
+// of their own where one is known. Messages share one, and another one in each generation. Numbers are given in order
+// of first use, which is the same at both ends, since both make the same plans in the order of the calls.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class NetPlans {
  public:
   // Lanes of plans.
   static constexpr uint32_t kSharedLane = 0, kFirstOwnLane = 2, kLanes = 64;
-  // Of the transport, for messages; in all generations.
+  // Of plans they are none: for messages.
   static constexpr uint32_t kMessageLane = 1;
   // Shared lanes besides the first have the numbers from the end.
   static constexpr uint32_t kMostShared = 16;
@@ -59,6 +59,8 @@ class NetPlans {
 
   // The lane of the transport for one of a plan of this generation.
   uint32_t transport_lane(uint32_t lane) const { return generation() * kLanes + lane; }
+  // Whether a lane of the transport is for messages.
+  static bool is_for_messages(uint32_t transport_lane) { return transport_lane % kLanes == kMessageLane; }
   // Of a lane of the transport of this generation.
   Path path(uint32_t peer, uint32_t transport_lane) const;
   // None of one that has no way of its own, or of another generation.

@@ -12,16 +12,12 @@ constexpr uint32_t kMagic = 0x326c'6e62;  // "bnl2", the 2 being the version
 
 }  // namespace
 
-Messenger::Messenger(Transport& transport, const Options& options)
-    : transport_(transport),
+Messenger::Messenger(MessageStreams& streams, const Options& options)
+    : streams_(streams),
       rank_(options.rank),
       out_(options.ranks),
       in_(options.ranks),
-      matcher_({.rank = options.rank, .ranks = options.ranks}) {
-  for (uint32_t peer = 0; peer < options.ranks; ++peer) {
-    channels_.push_back(options.channel && peer != options.rank ? options.channel(peer) : peer);
-  }
-}
+      matcher_({.rank = options.rank, .ranks = options.ranks}) {}
 
 Messenger::Ticket Messenger::send(const MessageToSend& message) {
   CHECK(message.to < out_.size()) << message.to;
@@ -72,11 +68,10 @@ bool Messenger::write(uint32_t peer, std::vector<MessageEnd>& ended) {
   const size_t size = header.size() + message.bytes.size(), before = message.done;
   if (before < size) {
     const size_t of_header = std::min(before, header.size());
-    message.done +=
-        transport_.write(channels_[peer], header.subspan(of_header), message.bytes.subspan(before - of_header));
+    message.done += streams_.write(peer, header.subspan(of_header), message.bytes.subspan(before - of_header));
   }
   const bool moved = message.done > before;
-  if (message.done < size || transport_.has_unsent(channels_[peer])) return moved;
+  if (message.done < size || streams_.has_unsent(peer)) return moved;
   ended.push_back({.ticket = message.ticket, .peer = peer});
   line.pop();
   --sends_;
@@ -93,7 +88,7 @@ bool Messenger::receive_from(uint32_t peer) {
   if (is_engaged(peer) || matcher_.names(peer)) return read(peer);
   if (!matcher_.awaits(peer)) return false;
   try {
-    return transport_.listen(channels_[peer]) && read(peer);
+    return streams_.listen(peer) && read(peer);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::peer_lost || is_engaged(peer)) throw;
     matcher_.lose(peer, error);
@@ -108,8 +103,7 @@ bool Messenger::read(uint32_t peer) {
   if (arrival == nullptr) return coming.read > before;
   size_t count = coming.read - before;
   if (arrival->taken < arrival->size) {
-    const size_t of_body =
-        transport_.read(channels_[peer], {arrival->bytes + arrival->taken, arrival->size - arrival->taken});
+    const size_t of_body = streams_.read(peer, {arrival->bytes + arrival->taken, arrival->size - arrival->taken});
     arrival->taken += of_body;
     count += of_body;
   }
@@ -126,7 +120,7 @@ TagMatcher::Arrival* Messenger::read_header(uint32_t peer) {
   Coming& coming = in_[peer];
   const auto header = std::as_writable_bytes(std::span(&coming.header, 1));
   if (!matcher_.awaits(peer)) return nullptr;
-  coming.read += transport_.read(channels_[peer], header.subspan(coming.read));
+  coming.read += streams_.read(peer, header.subspan(coming.read));
   if (coming.read < header.size()) return nullptr;
   if (coming.header.magic != kMagic) {
     throw Error(ErrorCode::mismatch,

@@ -1,17 +1,16 @@
-// Messenger: messages between this rank and its peers over streams of a transport. Which receive takes which message,
-// message/tag_matcher.h says. A message is read when its receive is posted, or when it blocks one that a receive may be
-// waiting for; until then it stays in its stream, which holds few bytes.
+// Messenger: messages between this rank and its peers, over streams (message_streams.h). Which receive takes which
+// message, message/tag_matcher.h says. A message is read when its receive is posted, or when it blocks one that a
+// receive may be waiting for; until then it stays in its stream, which holds few bytes.
 //
-// A message is a 16-byte header and its bytes. One stream with each peer carries messages and nothing else. A receive
-// from any peer listens to all of them (Transport::listen): a lost peer is then one sender less, and an error only when
-// it was lost in the middle of a message, or when no peer is left.
+// A message is a 16-byte header and its bytes. A receive from any peer listens to all streams (Transport::listen): a
+// lost peer is then one sender less, and an error only when it was lost in the middle of a message, or when no peer is
+// left.
 //
 // One thread. Nothing waits: advance() is called again and again. It looks at each peer, and takes time for what moves.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -19,7 +18,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/message/queue.h"
 #include "banyan/run/message/tag_matcher.h"
-#include "banyan/run/transport/transport.h"
+#include "banyan/run/net/message_streams.h"
 
 namespace banyan::run {
 
@@ -27,9 +26,8 @@ class Messenger {
  public:
   struct Options {
     uint32_t rank = 0, ranks = 0;
-    std::function<uint32_t(uint32_t peer)> channel = {};  // of the transport, for messages; empty: the peer's number
   };
-  Messenger(Transport& transport, const Options& options);
+  Messenger(MessageStreams& streams, const Options& options);
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
@@ -38,9 +36,9 @@ class Messenger {
   Ticket receive(const MessageToReceive& message);
 
   // Moves what can be moved; true when something was. Appends the messages that are over: received, or sent so far that
-  // they arrive whatever this rank does next (Transport::has_unsent). The next message to the same peer begins after
-  // that, so that none waits for those behind it. Throws what TagMatcher and the transport throw, and Error{mismatch}
-  // when a peer sends bytes that are no message.
+  // they arrive whatever this rank does next (MessageStreams::has_unsent). The next message to the same peer begins
+  // after that, so that none waits for those behind it. Throws what TagMatcher and the streams throw, and
+  // Error{mismatch} when a peer sends bytes that are no message.
   bool advance(std::vector<MessageEnd>& ended);
   bool is_idle() const { return sends_ == 0 && matcher_.is_idle(); }
   // A rank whose sign is missing, when there is something open.
@@ -72,11 +70,10 @@ class Messenger {
   bool read(uint32_t peer);
   TagMatcher::Arrival* read_header(uint32_t peer);
 
-  Transport& transport_;
+  MessageStreams& streams_;
   const uint32_t rank_;
-  std::vector<uint32_t> channels_;   // by peer, as all that follow
-  std::vector<Queue<Sending>> out_;  // the first is on its way
-  std::vector<Coming> in_;
+  std::vector<Queue<Sending>> out_;  // by peer; the first is on its way
+  std::vector<Coming> in_;           // by peer
   TagMatcher matcher_;
 
   uint32_t first_ = 0;  // peer to look at

@@ -98,8 +98,10 @@ class MessengerWorld {
   explicit MessengerWorld(const testing::SimulatedWorld::Options& options)
       : ranks_(options.ranks), world_(options), streams_(world_, ranks_), ended_(ranks_) {
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
+      message_streams_.push_back(std::make_unique<MessageStreams>(
+          streams_.transport(rank), MessageStreams::Options{.rank = rank, .ranks = ranks_}));
       messengers_.push_back(
-          std::make_unique<Messenger>(streams_.transport(rank), Messenger::Options{.rank = rank, .ranks = ranks_}));
+          std::make_unique<Messenger>(*message_streams_[rank], Messenger::Options{.rank = rank, .ranks = ranks_}));
     }
   }
   Messenger& operator[](uint32_t rank) { return *messengers_[rank]; }
@@ -124,6 +126,7 @@ class MessengerWorld {
   const uint32_t ranks_;
   testing::SimulatedWorld world_;
   ShyStreams streams_;
+  std::vector<std::unique_ptr<MessageStreams>> message_streams_;
   std::vector<std::unique_ptr<Messenger>> messengers_;
   std::vector<std::vector<MessageEnd>> ended_;
   std::set<uint32_t> silent_;

@@ -36,6 +36,12 @@ class LaneControl {
   virtual std::vector<LaneHealth> health() = 0;
   // Closes a channel for good, with the bytes in flight.
   virtual void drop(uint32_t channel) = 0;
+  // The same; returns what had come and was not read, also where the connection was reset.
+  virtual std::vector<std::byte> drain(uint32_t channel) = 0;
+  // Of what write() has taken no more than so many of the last bytes are still to reach the host of the peer.
+  virtual size_t in_flight(uint32_t channel) = 0;
+  // Whether the connection was reset, or has been given up by the kernel; not when its other end was closed.
+  virtual bool was_reset(uint32_t channel) = 0;
   // There is this way to a peer.
   virtual void tell_path(uint32_t peer, const Path& path) = 0;
   // Finds out whether a connection along this path is possible, with a peer of a higher number. Tries as long as for
@@ -71,8 +77,10 @@ class ChannelTransport : public Transport, public EventSource {
   void wait(std::chrono::milliseconds at_most) final { wait_for(*this, at_most); }
   // Ends the sleep of who waits for it, or keeps the next one from beginning. Any thread.
   virtual void wake() = 0;
-  // Whether has_unsent() of any channel, but for those of one lane, which may wait for long until their peers read.
-  virtual bool has_unsent_beside(uint32_t lane) = 0;
+  // Whether has_unsent() of any channel, but for lanes that are left out, which may wait for long until their peers
+  // read.
+  using LaneChoice = bool (*)(uint32_t lane);
+  virtual bool has_unsent_but(LaneChoice leaves_out) = 0;
   // Null for transports that choose the ways of their bytes themselves. Lives as long as the transport.
   virtual LaneControl* lane_control() = 0;
   // Since its beginning. Any thread.

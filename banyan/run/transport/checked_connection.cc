@@ -36,13 +36,22 @@ bool CheckedConnection::flush() {
   return out_sent_ == out_size_;
 }
 
+// For who has taken bytes, and cannot say so by an error. What is wrong, the next call finds out.
+bool CheckedConnection::try_to_flush() {
+  try {
+    return flush();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 size_t CheckedConnection::write(std::span<const std::byte> head, std::span<const std::byte> body) {
   size_t taken = 0;
   if (out_size_ == 0 && head.size() + body.size() > 0) {
     out_->header = {.size = kGreetingSize, .digest = kGreetingDigest};
     out_size_ = sizeof(Header);
   }
-  while (taken < head.size() + body.size() && flush()) {
+  while (taken < head.size() + body.size() && (taken == 0 ? flush() : try_to_flush())) {
     const std::span<const std::byte> head_left = head.subspan(std::min(taken, head.size()));
     const std::span<const std::byte> body_left = body.subspan(taken - std::min(taken, head.size()));
     const size_t of_head = std::min(head_left.size(), kFrameBytes);
@@ -54,7 +63,7 @@ size_t CheckedConnection::write(std::span<const std::byte> head, std::span<const
     out_size_ = sizeof(Header) + size;
     out_sent_ = 0;
     taken += size;
-    flush();
+    try_to_flush();
   }
   return taken;
 }
@@ -116,6 +125,14 @@ size_t CheckedConnection::read(std::span<std::byte> into) {
   if (count > 0) std::memcpy(into.data(), arrived.data(), count);
   consume(count);
   return count;
+}
+
+// Part of a frame is of no use.
+size_t CheckedConnection::in_flight() const {
+  const size_t of_frames = inner_->in_flight();
+  if (of_frames > SIZE_MAX / 2) return of_frames;
+  const size_t all = of_frames + out_size_ - out_sent_;
+  return all == 0 ? 0 : all + kFrameBytes;
 }
 
 bool CheckedConnection::has_unsent() { return !flush(); }

@@ -30,6 +30,7 @@ class CheckedConnection final : public Connection {
   void after_sleep() override;
   bool uses_links() const override { return inner_->uses_links(); }
   bool has_unsent() override;
+  size_t in_flight() const override;
 
  private:
   struct Header {
@@ -41,6 +42,7 @@ class CheckedConnection final : public Connection {
   };
 
   bool flush();
+  bool try_to_flush();
   bool receive(std::byte* into, size_t from, size_t size);
 
   const uint32_t peer_;

@@ -24,7 +24,7 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
   virtual ~Connection() = default;
 
-  // As in Transport.
+  // As in Transport. Throws only where it has taken nothing: what was taken may have arrived.
   virtual size_t write(std::span<const std::byte> head, std::span<const std::byte> body) = 0;
   virtual size_t write_lasting(std::span<const std::byte> head, std::span<const std::byte> body) {
     return write(head, body);
@@ -45,6 +45,8 @@ class Connection {
   // Whether bytes that write() took are still here, or those of write_lasting() are still read. The functions for
   // sleeps send them on and find out, and so does this one.
   virtual bool has_unsent() { return false; }
+  // Of what write() has taken no more than so many of the last bytes are still to reach the host of the peer.
+  virtual size_t in_flight() const { return SIZE_MAX; }
 };
 
 }  // namespace banyan::run

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -205,6 +206,39 @@ void LaneTransport::drop(uint32_t channel) {
   std::erase(used_, channel);
 }
 
+std::vector<std::byte> LaneTransport::drain(uint32_t channel) {
+  take_answers();
+  Stream& stream = this->stream(channel);
+  std::vector<std::byte> rest;
+  const auto read_all = [&] {
+    std::array<std::byte, size_t{64} << 10> buffer;
+    while (const size_t count = stream.connection->read(buffer)) {
+      rest.insert(rest.end(), buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(count));
+      add_to(stream.counter->received, count);
+    }
+  };
+  if (stream.connection) {
+    try {
+      read_all();
+    } catch (const Error&) {  // it has ended; this was all
+    }
+  }
+  drop(channel);
+  return rest;
+}
+
+size_t LaneTransport::in_flight(uint32_t channel) {
+  const Stream& stream = this->stream(channel);
+  return stream.connection ? stream.connection->in_flight() : 0;
+}
+
+bool LaneTransport::was_reset(uint32_t channel) {
+  const Stream& stream = this->stream(channel);
+  if (!stream.connection) return false;
+  const std::optional<TcpState> tcp = tcp_state(stream.connection->fd());
+  return tcp && tcp->is_broken;
+}
+
 size_t LaneTransport::write(uint32_t channel, std::span<const std::byte> head, std::span<const std::byte> body) {
   Connection* const connection = connected(channel);
   return connection == nullptr ? 0 : count_sent(streams_[channel], connection->write(head, body));
@@ -319,9 +353,9 @@ bool LaneTransport::has_unsent(uint32_t channel) {
   return stream.connection->has_unsent();
 }
 
-bool LaneTransport::has_unsent_beside(uint32_t lane) {
+bool LaneTransport::has_unsent_but(LaneChoice leaves_out) {
   return std::any_of(used_.begin(), used_.end(),
-                     [&](uint32_t channel) { return channel / options_.ranks != lane && has_unsent(channel); });
+                     [&](uint32_t channel) { return !leaves_out(channel / options_.ranks) && has_unsent(channel); });
 }
 
 void LaneTransport::wake() { eventfd_write(wakes_.get(), 1); }

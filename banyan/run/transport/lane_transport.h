@@ -48,7 +48,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   void prepare(WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
   bool has_unsent(uint32_t channel) override;
-  bool has_unsent_beside(uint32_t lane) override;
+  bool has_unsent_but(LaneChoice leaves_out) override;
   LaneControl* lane_control() override { return this; }
   SentBytes sent_bytes() const override;
   std::vector<LaneBytes> lane_bytes() const override;
@@ -59,6 +59,9 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   static constexpr std::chrono::milliseconds kPatience{2000};
   std::vector<LaneHealth> health() override;
   void drop(uint32_t channel) override;
+  std::vector<std::byte> drain(uint32_t channel) override;
+  size_t in_flight(uint32_t channel) override;
+  bool was_reset(uint32_t channel) override;
   void tell_path(uint32_t peer, const Path& path) override { connector_->know(peer, path); }
   void try_path(uint32_t peer, const Path& path) override;
   std::vector<Tried> tried() override;

@@ -38,6 +38,15 @@ bool SealedConnection::flush() {
   return true;
 }
 
+// For who has taken bytes, and cannot say so by an error. What is wrong, the next call finds out.
+bool SealedConnection::try_to_flush() {
+  try {
+    return flush();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 SealedConnection::Part SealedConnection::next_part(std::span<const std::byte> head, std::span<const std::byte> body,
                                                    size_t taken) {
   const std::span<const std::byte> head_left = head.subspan(std::min(taken, head.size()));
@@ -53,7 +62,7 @@ size_t SealedConnection::write(std::span<const std::byte> head, std::span<const 
 size_t SealedConnection::write_encrypted(std::span<const std::byte> head, std::span<const std::byte> body) {
   const size_t all = head.size() + body.size();
   size_t taken = 0;
-  while (taken < all && flush()) {
+  while (taken < all && (taken == 0 ? flush() : try_to_flush())) {
     while (taken < all && out_size_ + kSealedBytes <= kBufferBytes) {
       const Part part = next_part(head, body, taken);
       std::byte* const frame = out_.get() + out_size_;
@@ -62,7 +71,7 @@ size_t SealedConnection::write_encrypted(std::span<const std::byte> head, std::s
       out_size_ += kHeadBytes + part.size() + kSealSize;
       taken += part.size();
     }
-    flush();
+    try_to_flush();
   }
   return taken;
 }
@@ -71,7 +80,7 @@ size_t SealedConnection::write_encrypted(std::span<const std::byte> head, std::s
 size_t SealedConnection::write_signed(std::span<const std::byte> head, std::span<const std::byte> body) {
   const size_t all = head.size() + body.size();
   size_t taken = 0;
-  while (taken < all && flush()) {
+  while (taken < all && (taken == 0 ? flush() : try_to_flush())) {
     std::array<std::array<std::byte, kHeadBytes + kSealSize>, kFramesAtOnce> trims;
     std::array<std::span<const std::byte>, 4 * kFramesAtOnce> pieces;
     static_assert(pieces.size() <= TcpConnection::kMostPieces);
@@ -88,7 +97,13 @@ size_t SealedConnection::write_signed(std::span<const std::byte> head, std::span
       }
       taken += part.size();
     }
-    keep_rest(std::span(pieces).first(count), inner_->write_pieces(std::span(pieces).first(count)));
+    const auto frames = std::span(pieces).first(count);
+    size_t sent = 0;
+    try {
+      sent = inner_->write_pieces(frames);
+    } catch (const Error&) {  // the next call finds out
+    }
+    keep_rest(frames, sent);
   }
   return taken;
 }
@@ -169,6 +184,14 @@ size_t SealedConnection::read(std::span<std::byte> into) {
   if (count > 0) std::memcpy(into.data(), arrived.data(), count);
   consume(count);
   return count;
+}
+
+// Part of a frame is of no use.
+size_t SealedConnection::in_flight() const {
+  const size_t of_frames = inner_->in_flight();
+  if (of_frames > SIZE_MAX / 2) return of_frames;
+  const size_t all = of_frames + out_size_ - out_sent_;
+  return all == 0 ? 0 : all + kFrameBytes;
 }
 
 bool SealedConnection::has_unsent() { return !flush(); }

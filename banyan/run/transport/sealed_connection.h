@@ -32,6 +32,7 @@ class SealedConnection final : public Connection {
   void after_sleep() override;
   bool uses_links() const override { return inner_->uses_links(); }
   bool has_unsent() override;
+  size_t in_flight() const override;
 
  private:
   static constexpr size_t kHeadBytes = 4;
@@ -50,6 +51,7 @@ class SealedConnection final : public Connection {
   size_t write_signed(std::span<const std::byte> head, std::span<const std::byte> body);
   void keep_rest(std::span<const std::span<const std::byte>> pieces, size_t sent);
   bool flush();
+  bool try_to_flush();
   // The next frame, without its head, once it has come as a whole; empty before.
   std::span<std::byte> next_frame();
   void open(std::span<std::byte> frame, std::byte* into);

@@ -189,6 +189,9 @@ short SharedConnection::before_sleep() {
   return has_news ? kNoSleep : POLLIN;
 }
 
+// A socket that is closed with bytes unread resets its connection, and these are no more than bells.
+SharedConnection::~SharedConnection() { after_sleep(); }
+
 void SharedConnection::after_sleep() {
   if (state_ != State::shared) return;
   std::array<std::byte, 64> bells;

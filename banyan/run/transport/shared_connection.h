@@ -21,6 +21,7 @@ class SharedConnection final : public Connection {
 
   // `offers`: true at one end, false at the other. Throws Error{io} when there is no memory for the rings.
   SharedConnection(uint32_t peer, FileDescriptor socket, bool offers, size_t ring_bytes = kRingBytes);
+  ~SharedConnection() override;
 
   size_t write(std::span<const std::byte> head, std::span<const std::byte> body) override;
   std::span<const std::byte> peek() override;
@@ -30,6 +31,7 @@ class SharedConnection final : public Connection {
   short before_sleep() override;
   void after_sleep() override;
   bool uses_links() const override { return state_ == State::refused; }
+  size_t in_flight() const override { return state_ == State::refused ? socket_.in_flight() : 0; }
 
   bool is_shared() const { return state_ == State::shared; }
 

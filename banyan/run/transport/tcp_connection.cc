@@ -1,7 +1,9 @@
 #include "banyan/run/transport/tcp_connection.h"
 
 #include <linux/errqueue.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -106,6 +108,11 @@ short TcpConnection::before_sleep() {
   return static_cast<short>(std::exchange(awaited_, short{0}) | lent);
 }
 
+size_t TcpConnection::in_flight() const {
+  int count = 0;  // not acknowledged, also of a connection that was reset
+  return ioctl(socket_.get(), SIOCOUTQ, &count) == 0 ? static_cast<size_t>(count) : SIZE_MAX;
+}
+
 bool TcpConnection::has_unsent() {
   take_releases();
   return lent_ > released_;
@@ -135,7 +142,7 @@ void TcpConnection::take_releases() {
 
 std::span<const std::byte> TcpConnection::peek() {
   if (begin_ == end_) {
-    begin_ = 0;
+    begin_ = end_ = 0;
     end_ = receive({buffer_.get(), kBufferBytes});
   }
   return {buffer_.get() + begin_, end_ - begin_};

@@ -33,6 +33,7 @@ class TcpConnection : public Connection {
   void after_sleep() override { take_releases(); }
   bool uses_links() const override { return true; }
   bool has_unsent() override;
+  size_t in_flight() const override;
 
   // Bodies that were lent to the kernel so far. For tests.
   uint64_t lent() const { return lent_; }

@@ -1,11 +1,13 @@
 // For tests of transports that take their sockets from a Connector.
 #pragma once
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,9 +53,34 @@ class ReadyConnector : public Connector {
   FileDescriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
 };
 
+// Two connected sockets, by TCP on this machine.
+inline std::array<FileDescriptor, 2> make_tcp_pair() {
+  const FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  std::array<FileDescriptor, 2> ends;
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof here;
+  ends[0] = FileDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0 ||
+      listen(listener.get(), 1) != 0 || getsockname(listener.get(), reinterpret_cast<sockaddr*>(&here), &size) != 0 ||
+      connect(ends[0].get(), reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0) {
+    throw system_error("cannot connect the ranks of a test");
+  }
+  ends[1] = FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const int flags = fcntl(ends[0].get(), F_GETFL);
+  if (!ends[1].is_open() || fcntl(ends[0].get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+    throw system_error("cannot connect the ranks of a test");
+  }
+  return ends;
+}
+
 // Joins ranks that live in one process, any lane of any two, by pairs of sockets. Any thread.
 class Switchboard {
  public:
+  enum class Way : uint8_t { local, tcp };
+  explicit Switchboard(Way way = Way::local) : way_(way) {}
+
   std::unique_ptr<Connector> connector(uint32_t rank) { return std::make_unique<Cord>(*this, rank); }
 
  private:
@@ -87,14 +114,19 @@ class Switchboard {
       waiting_.erase(found);
       return end;
     }
+    std::array<FileDescriptor, 2> ends = way_ == Way::tcp ? make_tcp_pair() : make_local_pair();
+    waiting_.emplace(key, std::move(ends[1]));
+    return std::move(ends[0]);
+  }
+  static std::array<FileDescriptor, 2> make_local_pair() {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
       throw system_error("cannot connect the ranks of a test");
     }
-    waiting_.emplace(key, FileDescriptor(ends[1]));
-    return FileDescriptor(ends[0]);
+    return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
   }
 
+  const Way way_;
   std::mutex mutex_;                                                            // protects waiting_
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, FileDescriptor> waiting_;  // by the ranks and the lane
 };

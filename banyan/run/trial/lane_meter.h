@@ -35,7 +35,7 @@ class LaneMeter : public ChannelTransport {
 
   uint32_t channel(uint32_t peer, uint32_t lane) const override { return transport_->channel(peer, lane); }
   bool has_unsent(uint32_t channel) override { return transport_->has_unsent(channel); }
-  bool has_unsent_beside(uint32_t lane) override { return transport_->has_unsent_beside(lane); }
+  bool has_unsent_but(LaneChoice leaves_out) override { return transport_->has_unsent_but(leaves_out); }
   std::span<const std::byte> peek(uint32_t channel) override { return transport_->peek(channel); }
   void consume(uint32_t channel, size_t count) override { transport_->consume(channel, count); }
   size_t read(uint32_t channel, std::span<std::byte> into) override { return transport_->read(channel, into); }

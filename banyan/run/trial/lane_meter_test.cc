@@ -27,7 +27,7 @@ class SlowTransport : public ChannelTransport {
   size_t read(uint32_t, std::span<std::byte>) override { return 0; }
   uint32_t channel(uint32_t peer, uint32_t lane) const override { return 3 * lane + peer; }
   void wake() override {}
-  bool has_unsent_beside(uint32_t) override { return false; }
+  bool has_unsent_but(LaneChoice) override { return false; }
   LaneControl* lane_control() override { return nullptr; }
   void prepare(WaitSet&) override {}
   bool react(std::span<const pollfd>) override { return false; }

@@ -1,11 +1,13 @@
 // Sockets, and whatever else has a descriptor.
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>  // has more of TCP_INFO than the header of the C library
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -269,6 +271,20 @@ int fcntl(int fd, int command, ...) {
   if (command == F_GETFL) return O_RDWR | (object->is_nonblocking ? O_NONBLOCK : 0);
   if (command == F_SETFL) object->is_nonblocking = (argument & O_NONBLOCK) != 0;
   return command == F_GETFD ? FD_CLOEXEC : 0;
+}
+
+int ioctl(int fd, unsigned long request, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, request);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  const Entry inside(fd);
+  if (!inside) return real_calls().ioctl(fd, request, argument);
+  const auto socket = tcp(fd);
+  if (socket == nullptr || request != SIOCOUTQ) return fail(ENOTTY);
+  const auto count = static_cast<int>(socket->info().unacknowledged);
+  std::memcpy(argument, &count, sizeof count);
+  return 0;
 }
 
 int poll(pollfd* polled, nfds_t count, int time) {

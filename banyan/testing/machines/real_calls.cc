@@ -66,6 +66,7 @@ RealCalls look_up_all() {
   LOOK_UP(write);
   LOOK_UP(close);
   LOOK_UP(fcntl);
+  LOOK_UP(ioctl);
   LOOK_UP(poll);
   LOOK_UP(ppoll);
   LOOK_UP(epoll_create1);

@@ -61,6 +61,7 @@ struct RealCalls {
   ssize_t (*write)(int, const void*, size_t);
   int (*close)(int);
   int (*fcntl)(int, int, ...);
+  int (*ioctl)(int, unsigned long, ...);
   int (*poll)(pollfd*, nfds_t, int);
   int (*ppoll)(pollfd*, nfds_t, const timespec*, const sigset_t*);
   int (*epoll_create1)(int);

@@ -39,13 +39,28 @@ TEST(Runtime, GoesOnWithoutTheDeadWheneverTheyDie) {
 // All connections between two processes break, again and again: those of agents, and the lanes of calls under way.
 TEST(Runtime, CarriesOutAllCallsThoughConnectionsAreReset) {
   for_each_seed(60, [](uint64_t seed) -> std::string {
-    World world(seed, {.least_ranks = 3, .revises_plans = true, .has_checksums = seed % 2 == 0});
+    World world(
+        seed,
+        {.least_ranks = 3, .passes_messages = seed % 3 > 0, .revises_plans = true, .has_checksums = seed % 2 == 0});
     Machines& machines = world.machines();
     for (int resets = 0; resets < 10; ++resets) {
       world.some_time_within(milliseconds(600), [&] {
         machines.reset(static_cast<uint32_t>(machines.draw(world.size())),
                        static_cast<uint32_t>(machines.draw(world.size())));
       });
+    }
+    return expect_all_well(world, expects_no_error);
+  });
+}
+
+// Whoever has sent a message needs to make no call for it to come, though the connections are reset meanwhile.
+TEST(Runtime, BringsMessagesWhoseSenderIsIdle) {
+  for_each_seed(40, [](uint64_t seed) -> std::string {
+    World world(seed, {.rounds = 1, .idles = true, .revises_plans = true});
+    Machines& machines = world.machines();
+    for (int resets = 0; resets < 4; ++resets) {
+      world.some_time_within(milliseconds(1900), [&] { machines.reset(0, 1); });
+      world.some_time_within(milliseconds(1900), [&] { machines.reset(1, 0); });
     }
     return expect_all_well(world, expects_no_error);
   });

@@ -43,8 +43,8 @@ class Longest {
 // Rounds of collectives whose results are known. Throws banyan::Error, or std::runtime_error for a wrong result.
 class Program {
  public:
-  Program(Machines& machines, Communicator& communicator, uint32_t world_rank)
-      : machines_(machines), communicator_(communicator), own_(world_rank) {}
+  Program(Machines& machines, Communicator& communicator, uint32_t world_rank, bool passes_messages)
+      : machines_(machines), communicator_(communicator), own_(world_rank), passes_messages_(passes_messages) {}
 
   void rounds_until(uint32_t end, Story& story) {
     while (story.rounds < end) {
@@ -56,25 +56,57 @@ class Program {
   }
 
   void pass_messages(uint32_t count) {
-    const uint32_t rank = communicator_.rank(), size = communicator_.size(), before = (rank + size - 1) % size;
     for (uint32_t number = 0; number < count; ++number) {
       std::this_thread::sleep_for(std::chrono::microseconds(machines_.draw(40'000)));
-      const uint64_t mine = value(rank, number, 0);
-      uint64_t came = 0;
-      const run::Call calls[] = {{.kind = run::OperationKind::send,
-                                  .other = (rank + 1) % size,
-                                  .send = reinterpret_cast<const std::byte*>(&mine),
-                                  .count = sizeof mine},
-                                 {.kind = run::OperationKind::recv,
-                                  .other = before,
-                                  .recv = reinterpret_cast<std::byte*>(&came),
-                                  .count = sizeof came}};
-      for (run::Request& request : communicator_.start_group(calls)) request.wait();
-      expect(came == value(before, number, 0), "a message", number, 0);
+      pass_message(number, 1, true);
     }
   }
 
+  // Rank 1 takes the messages of rank 0 while that is idle.
+  void send_and_idle() {
+    constexpr size_t kMessages = 20;
+    std::vector<uint64_t> values(kMessages);
+    std::vector<run::Call> calls;
+    for (size_t i = 0; i < kMessages; ++i) {
+      auto* const at = reinterpret_cast<std::byte*>(&values[i]);
+      if (own_ == 0) values[i] = value(0, 7, i);
+      calls.push_back({.kind = own_ == 0 ? run::OperationKind::send : run::OperationKind::recv,
+                       .other = 1 - own_,
+                       .send = at,
+                       .recv = at,
+                       .count = sizeof values[i]});
+    }
+    if (own_ == 0) wait_for(calls);
+    const nanoseconds begin = machines_.now();
+    if (own_ == 1) std::this_thread::sleep_for(kIdle / 4);
+    if (own_ == 1) wait_for(calls);
+    for (size_t i = 0; i < kMessages && own_ == 1; ++i) expect(values[i] == value(0, 7, i), "a message", 7, i);
+    if (machines_.now() - begin > kIdle / 2) throw std::runtime_error("messages came late");
+    std::this_thread::sleep_for(begin + kIdle - machines_.now());
+  }
+
  private:
+  static constexpr std::chrono::seconds kIdle{8};
+
+  void wait_for(std::span<const run::Call> calls) {
+    for (run::Request& request : communicator_.start_group(calls)) request.wait();
+  }
+  void pass_message(uint32_t number, size_t count, bool is_upwards) {
+    const uint32_t rank = communicator_.rank(), size = communicator_.size();
+    const uint32_t above = (rank + 1) % size, below = (rank + size - 1) % size, from = is_upwards ? below : above;
+    std::vector<uint64_t> mine(count), came(count);
+    for (size_t i = 0; i < count; ++i) mine[i] = value(rank, number, i);
+    const run::Call calls[] = {{.kind = run::OperationKind::send,
+                                .other = is_upwards ? above : below,
+                                .send = reinterpret_cast<const std::byte*>(mine.data()),
+                                .count = count * sizeof mine[0]},
+                               {.kind = run::OperationKind::recv,
+                                .other = from,
+                                .recv = reinterpret_cast<std::byte*>(came.data()),
+                                .count = count * sizeof came[0]}};
+    wait_for(calls);
+    for (size_t i = 0; i < count; ++i) expect(came[i] == value(from, number, i), "a message", number, i);
+  }
   void round(uint32_t number) {
     const size_t count = size_t{1} << number % 14;
     std::vector<uint64_t> mine(count), sums(count);
@@ -90,6 +122,8 @@ class Program {
     for (uint32_t rank = 0; rank < all.size(); ++rank) {
       expect(all[rank] == value(rank, number, 0), "all_gather", number, rank);
     }
+    for (uint32_t i = 0; passes_messages_ && i < 3; ++i)
+      pass_message(number + i, size_t{1} << (number + i) % 14, i > 0);
   }
   static uint64_t value(uint32_t rank, uint32_t number, size_t i) { return (rank + 1) * 1'000'003 + number * 101 + i; }
   void expect(bool is_right, const char* what, uint32_t number, size_t i) const {
@@ -101,6 +135,7 @@ class Program {
   Machines& machines_;
   Communicator& communicator_;
   const uint32_t own_;
+  const bool passes_messages_;
 };
 
 // The agent stays, as that of a process with other communicators does.
@@ -236,13 +271,14 @@ void World::live(uint32_t rank) {
     while (story.rounds < options_.rounds) {
       try {
         if (std::exchange(is_new, false)) story.rounds = least(communicator, story.rounds);
-        Program program(machines_, communicator, rank);
+        Program program(machines_, communicator, rank, options_.passes_messages);
         if (rank == 1 && options_.closes_in_round < options_.rounds) {
           program.rounds_until(options_.closes_in_round, story);
           return close(std::move(communicator), story);
         }
         program.rounds_until(options_.rounds, story);
         program.pass_messages(options_.messages);
+        if (options_.idles) program.send_and_idle();
         communicator.finalize();
       } catch (const Error& error) {
         note_error(story, error);

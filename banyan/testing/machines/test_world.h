@@ -34,7 +34,9 @@ class World {
     uint32_t least_ranks = 2, most_ranks = 0;  // 0: three more
     bool has_routes = false;
     uint32_t rounds = 30;
-    uint32_t messages = 0;  // behind the rounds, of each rank to the next one; then it leaves
+    bool passes_messages = false;  // in each round, from each rank to the next one, or to the one before
+    uint32_t messages = 0;         // behind the rounds, likewise; then it leaves
+    bool idles = false;  // behind the rounds, rank 0 sends messages, and then all but rank 1 make no call for a while
     bool revises_plans = false, has_checksums = false;
     uint32_t closes_in_round = UINT32_MAX;  // rank 1: closes its communicator then, and lives on with its agent
     std::string survivors = "any";          // who may shrink

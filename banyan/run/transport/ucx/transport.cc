@@ -13,7 +13,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <random>
 #include <string>
@@ -75,7 +74,7 @@ class Transport final : public ChannelTransport, private WorkerListener {
   bool react(std::span<const pollfd> polled) override;
   void wake() override { eventfd_write(wakes_.get(), 1); }
   bool has_unsent(uint32_t channel) override;
-  bool has_unsent_beside(uint32_t lane) override;
+  bool has_unsent_but(LaneChoice leaves_out) override;
   LaneControl* lane_control() override { return nullptr; }
   SentBytes sent_bytes() const override { return {.ucx = sent_bytes_.load(std::memory_order_relaxed)}; }
 
@@ -424,8 +423,11 @@ bool Transport::has_unsent(uint32_t channel) {
   return streams_[channel].in_flight > 0;
 }
 
-bool Transport::has_unsent_beside(uint32_t lane) {
-  return std::accumulate(unsent_.begin(), unsent_.end(), size_t{0}) > unsent_[lane];
+bool Transport::has_unsent_but(LaneChoice leaves_out) {
+  for (uint32_t lane = 0; lane < unsent_.size(); ++lane) {
+    if (unsent_[lane] > 0 && !leaves_out(lane)) return true;
+  }
+  return false;
 }
 
 // What there is to know else, read() finds out.
