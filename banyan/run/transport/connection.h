@@ -13,7 +13,8 @@
 
 namespace banyan::run {
 
-// Error{peer_lost} for what happens when a process is gone, Error{io} else; names the peer.
+// Error{peer_lost} for what happens when a process is gone or somebody breaks the connection off, Error{io} else; names
+// the peer.
 Error connection_error(uint32_t peer, int error);
 
 class Connection {

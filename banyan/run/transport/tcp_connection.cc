@@ -26,7 +26,12 @@ constexpr size_t kDirectRead = size_t{4} << 10;
 constexpr size_t kLeastLent = size_t{16} << 10;
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
-bool is_lost(int error) { return error == ECONNRESET || error == EPIPE || error == ECONNREFUSED || error == ETIMEDOUT; }
+// By the peer, by this host (`ss -K`, an operator who clears away connections), or by the network, whose last complaint
+// the kernel reports in place of ETIMEDOUT.
+bool is_lost(int error) {
+  constexpr std::array kLost{ECONNRESET, EPIPE, ECONNREFUSED, ETIMEDOUT, ECONNABORTED, EHOSTUNREACH, ENETUNREACH};
+  return std::find(kLost.begin(), kLost.end(), error) != kLost.end();
+}
 
 template <typename Call>
 ssize_t retried(Call call) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <cerrno>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -40,6 +41,13 @@ std::string lend(TcpConnection& connection, uint64_t total) {
   while (connection.has_unsent()) sleep();
   // On the loopback the kernel copies all the same, and the connection learns it from the first that it lent.
   return connection.lent() == 0 ? "nothing was lent" : "sent";
+}
+
+TEST(TcpConnection, WhoeverBreaksItOffThePeerIsLost) {
+  for (const int error : {ECONNRESET, EPIPE, ECONNREFUSED, ETIMEDOUT, ECONNABORTED, EHOSTUNREACH, ENETUNREACH}) {
+    EXPECT_EQ(connection_error(3, error).code(), ErrorCode::peer_lost) << error;
+  }
+  EXPECT_EQ(connection_error(3, ENOMEM).code(), ErrorCode::io);
 }
 
 TEST(TcpConnection, LendsLongBodiesAndGetsThemBack) {
