@@ -33,6 +33,11 @@ void notice_loss(const FileDescriptor& socket, std::chrono::milliseconds after) 
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
+// An error of send() after which the stream carries nothing more, and which is not due to the peer's closing it.
+bool is_broken_by(int error) {
+  return error != EAGAIN && error != EWOULDBLOCK && error != ENOBUFS && error != ENOMEM && error != EPIPE;
+}
+
 std::string why_broken(int error, std::chrono::milliseconds lost_after) {
   if (error == 0 || error == ECONNRESET || error == EPIPE) return "it has closed its connection";
   if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
@@ -62,7 +67,9 @@ size_t SocketStream::send(std::string_view bytes) {
   for (;;) {
     const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) return static_cast<size_t>(sent);
-    if (errno != EINTR) return 0;
+    if (errno == EINTR) continue;
+    if (broken_by_ == 0 && is_broken_by(errno)) broken_by_ = errno;
+    return 0;
   }
 }
 
@@ -72,8 +79,8 @@ ByteStream::Received SocketStream::receive(std::span<char> buffer) {
     if (count > 0) return {.count = static_cast<size_t>(count), .is_over = false, .why = ""};
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
-    return {
-        .count = 0, .is_over = true, .is_orderly = count == 0, .why = why_broken(count == 0 ? 0 : errno, lost_after_)};
+    const int error = count < 0 ? errno : broken_by_;
+    return {.count = 0, .is_over = true, .is_orderly = error == 0, .why = why_broken(error, lost_after_)};
   }
 }
 

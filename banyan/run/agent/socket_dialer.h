@@ -32,6 +32,7 @@ class SocketStream final : public ByteStream {
   Reactor& reactor_;
   const FileDescriptor socket_;
   const std::chrono::milliseconds lost_after_;
+  int broken_by_ = 0;  // an error that send() met; the kernel tells it once, and then calls the stream closed
 };
 
 class SocketDialer final : public Dialer {
