@@ -11,7 +11,7 @@
 namespace banyan::c {
 namespace {
 
-constexpr size_t kLarge = 100'000, kExchanged = 5'000, kSmall = 8;
+constexpr size_t kLarge = 100'000, kExchanged = 5'000, kSmall = 8, kPassed = 50'000;
 // So that several labs at a time leave each other room.
 constexpr std::chrono::milliseconds kPause{10};
 
@@ -36,7 +36,10 @@ class Calls {
 
   void run() {
     while (!report_.is_over) {
-      if (!reduces(kLarge, false) || !reduces(kLarge, true) || !exchanges() || !hears_whether_over()) return;
+      if (!reduces(kLarge, false) || !reduces(kLarge, true) || !exchanges() || !passes(kSmall) || !passes(kPassed) ||
+          !hears_whether_over()) {
+        return;
+      }
       std::this_thread::sleep_for(kPause);
     }
   }
@@ -66,6 +69,23 @@ class Calls {
       if (received_[i] != word_of(i / kExchanged, rank_, call_, i % kExchanged)) {
         return is_wrong("all-to-all", i % kExchanged, i / kExchanged);
       }
+    }
+    return is_right();
+  }
+
+  // A message to the next rank, and one from the rank before.
+  bool passes(size_t count) {
+    const size_t next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
+    std::vector<uint32_t> sent(count), received(count);
+    for (size_t i = 0; i < count; ++i) sent[i] = word_of(rank_, next, call_, i);
+    banyan_request_t request = nullptr;
+    const int to = static_cast<int>(next), from = static_cast<int>(before);
+    if (!is_fine(banyan_send(sent.data(), count, BANYAN_UINT32, to, comm_, &request))) return false;
+    const bool is_received = is_fine(banyan_recv(received.data(), count, BANYAN_UINT32, from, comm_, nullptr));
+    const banyan_result_t is_sent = banyan_wait(&request);
+    if (!is_received || !is_fine(is_sent)) return false;
+    for (size_t i = 0; i < count; ++i) {
+      if (received[i] != word_of(before, rank_, call_, i)) return is_wrong("message", i, before);
     }
     return is_right();
   }
