@@ -53,7 +53,8 @@ __thread bool is_foreign __attribute__((tls_model("initial-exec"))) = false;  //
 enum class Caller : uintptr_t { numbered = 1, left_out = 2, libc = 3 };
 
 Caller look_up(void* address) {
-  static const char* const names[] = {"libuc", "libib", "librdma", "libnl", "libmlx", "ld-linux"};
+  // libnuma, which UCX brings, calls exit() where it has no memory.
+  static const char* const names[] = {"libuc", "libib", "librdma", "libnl", "libmlx", "libnuma", "ld-linux"};
   Dl_info info;
   if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return Caller::left_out;
   const char* const slash = strrchr(info.dli_fname, '/');

@@ -185,6 +185,8 @@ void Worker::tell(Tell tell) {
 
 Parcel& Worker::take_parcel() {
   if (free_.empty()) {
+    // on_sent() must not throw, so there is room for all of them to come back.
+    if (free_.capacity() <= parcels_.size()) free_.reserve(2 * parcels_.size() + 1);
     // Not zeroed: most of it may never be used.
     parcels_.push_back(std::make_unique_for_overwrite<Parcel>());
     return *parcels_.back();
