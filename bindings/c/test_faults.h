@@ -6,8 +6,8 @@
 //
 // Numbered are calls that come from Banyan, the C++ library and libcrypto, and those of libc on their behalf. Left out,
 // by the address they return to: calls of UCX and of the libraries that it loads (libuc*, libib*, librdma*, libnl*,
-// libmlx*, libnuma: they end the process when memory is short, and Banyan cannot help it), of the dynamic linker, and of
-// the program itself. Threads that UCX makes are left out as a whole, and what OpenSSL does when it is used for the
+// libmlx*, libnuma: they end the process when memory is short, and Banyan cannot help it), of the dynamic linker, and
+// of the program itself. Threads that UCX makes are left out as a whole, and what OpenSSL does when it is used for the
 // first time. Calls that only give something back (close, munmap, free, futex wakes) never fail.
 #pragma once
 
