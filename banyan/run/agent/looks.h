@@ -20,8 +20,6 @@
 
 namespace banyan::run {
 
-// Why a caller shakes hands that wants to look.
-constexpr const char* kLookPurpose = "look";
 // How long the ranks are given to answer.
 constexpr std::chrono::milliseconds kLookTime{700};
 

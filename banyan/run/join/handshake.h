@@ -26,8 +26,11 @@
 
 namespace banyan::run {
 
+// Of who comes from outside the job to see how it does.
+constexpr const char* kLookPurpose = "look";
+
 struct Greeting {
-  std::string purpose;  // "store", "hub", "lane"
+  std::string purpose;  // "store", "agent", "lane", kLookPurpose
   std::string payload;  // as the purpose wants it; at most kMaxPayload bytes
   static constexpr size_t kMaxPayload = 16 * 1024;
 };

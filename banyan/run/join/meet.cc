@@ -230,7 +230,6 @@ std::vector<EndpointRecord> meet(Store& store, const EndpointRecord& own, uint32
 
 MeetingView look_at_meeting(Store& store, const Deadline& deadline, const std::string& prefix) {
   MeetingView view;
-  view.is_over = store.try_get(prefix + "verdict", deadline).has_value();
   const std::optional<std::string> terms = store.try_get(prefix + "terms", deadline);
   if (!terms) return view;
   const JsonDocument document(*terms, {.name = "terms"});

@@ -58,7 +58,6 @@ struct MeetingView {
   uint32_t size = 0;                 // ranks that are expected; 0: nobody has come far enough to say
   std::vector<EndpointRecord> here;  // by rank
   std::vector<uint32_t> absent;
-  bool is_over = false;  // all have come, or it has failed
 };
 // Asks for each card, one after the other. Throws what the store throws.
 MeetingView look_at_meeting(Store& store, const Deadline& deadline, const std::string& prefix = "");

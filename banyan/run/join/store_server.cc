@@ -155,7 +155,7 @@ Acceptor::Refusals StoreServer::Impl::refusals() const {
 }
 
 std::optional<std::string> StoreServer::Impl::admit(const Greeting& greeting, Admitted& connection) {
-  const bool looks = greeting.purpose == "look";
+  const bool looks = greeting.purpose == kLookPurpose;
   if (greeting.purpose != "store" && !looks) return "a caller wants '" + greeting.purpose + "', and this is a store";
   const uint64_t number = next_visitor_++;
   const int fd = connection.socket.get();

@@ -105,8 +105,8 @@ std::optional<std::string> TcpStore::try_address(const SocketAddress& address, c
   send_at_once(socket);
   if (const auto failure = connect_to(socket, address, soon)) return failure;
   if (is_connected_to_itself(socket)) return std::strerror(ECONNREFUSED);
-  Handshake handshake =
-      Handshake::caller(std::move(socket), secret_, {.purpose = host_.is_any_job ? "look" : "store", .payload = job_});
+  Handshake handshake = Handshake::caller(std::move(socket), secret_,
+                                          {.purpose = host_.is_any_job ? kLookPurpose : "store", .payload = job_});
   Handshake::State state;
   while ((state = handshake.advance()) == Handshake::State::wants_read || state == Handshake::State::wants_write) {
     if (!wait_for(handshake.fd(), state == Handshake::State::wants_read ? POLLIN : POLLOUT, soon)) return "no answer";

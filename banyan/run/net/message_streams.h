@@ -12,6 +12,9 @@
 // dropped here that is not there. Bytes of a message that is under way are kept where they are, and copied only when
 // the message is over while they are still on their way.
 //
+// A connection that the peer made a moment before the network broke, and this rank's agent has not got to see, may have
+// taken acknowledged bytes with it. Then the peer gets Error{peer_lost} that says which.
+//
 // One thread. Nothing waits. Functions throw what the transport throws, but for the loss of a connection that is to be
 // renewed: then the stream stands still, and needs_renewal().
 #pragma once
@@ -50,7 +53,7 @@ class MessageStreams {
 
   // A connection was broken off, by none that is known to be gone.
   bool needs_renewal() const;
-  // Nothing moves from now on. What peers have sent first is fetched, where this rank had not asked for it.
+  // Nothing moves until renew(). Connections that peers have made and this rank has not asked for yet are asked for.
   void stop();
   // All have stopped. `channel` gives other numbers now; the old ones are not used any more.
   void renew();

@@ -2,9 +2,9 @@
 // message, message/tag_matcher.h says. A message is read when its receive is posted, or when it blocks one that a
 // receive may be waiting for; until then it stays in its stream, which holds few bytes.
 //
-// A message is a 16-byte header and its bytes. A receive from any peer listens to all streams (Transport::listen): a
-// lost peer is then one sender less, and an error only when it was lost in the middle of a message, or when no peer is
-// left.
+// A message is a 16-byte header and its bytes. A receive from any peer listens to all streams (MessageStreams::listen):
+// a lost peer is then one sender less, and an error only when it was lost in the middle of a message, or when no peer
+// is left.
 //
 // One thread. Nothing waits: advance() is called again and again. It looks at each peer, and takes time for what moves.
 #pragma once

@@ -45,7 +45,8 @@ class Connection {
   // Whether bytes that write() took are still here, or those of write_lasting() are still read. The functions for
   // sleeps send them on and find out, and so does this one.
   virtual bool has_unsent() { return false; }
-  // Of what write() has taken no more than so many of the last bytes are still to reach the host of the peer.
+  // Of what write() has taken no more than so many of the last bytes are still to reach the host of the peer. SIZE_MAX:
+  // nothing is known.
   virtual size_t in_flight() const { return SIZE_MAX; }
 };
 

@@ -220,7 +220,7 @@ std::vector<std::byte> LaneTransport::drain(uint32_t channel) {
   if (stream.connection) {
     try {
       read_all();
-    } catch (const Error&) {  // it has ended; this was all
+    } catch (const Error&) {  // it has ended, or what follows is damaged: the peer is told how much was good
     }
   }
   drop(channel);
