@@ -6,7 +6,8 @@
 //       [--thread main|agent|progress|other] [--after] [--from N] [--to N] [--sample COUNT] [--seed S] [--show]
 //
 // Without --kind or --thread all of them, one after the other. --after: all calls after it fail as well. --sample takes
-// so many of the numbers, by chance. --show prints where the call failed.
+// so many of the numbers, by chance. --show prints where the call failed. Where gdb is installed, it prints to stderr
+// where a rank hangs.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -273,6 +274,12 @@ class Reports {
   Report* reports_;
 };
 
+void show_stacks(pid_t process) {
+  const std::string command = "command -v gdb > /dev/null && env -u LD_PRELOAD gdb -p " + std::to_string(process) +
+                              " -batch -ex 'thread apply all backtrace' >&2";
+  if (system(command.c_str()) != 0) fprintf(stderr, "process %d: gdb could not be asked\n", process);
+}
+
 Outcome run_once(const Setup& setup, const FaultPlan& plan) {
   const MeetingPlace place;
   const std::string url = place.url();
@@ -306,6 +313,10 @@ Outcome run_once(const Setup& setup, const FaultPlan& plan) {
     is_late = true;
     for (const auto& [process, rank] : running) {
       outcome.trouble += "rank " + std::to_string(rank) + " hangs; ";
+      kill(process, SIGSTOP);
+    }
+    for (const auto& [process, rank] : running) {
+      show_stacks(process);
       kill(process, SIGKILL);
     }
   }
