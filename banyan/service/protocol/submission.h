@@ -1,0 +1,63 @@
+// Submission and Completion: what a client and the daemon of its host tell each other about calls, in memory that both
+// see (rings.h).
+//
+// A submission is a Call (run/call/call.h) whose buffers are *named* instead of pointed to: region, generation, offset.
+// Regions are memory of the client, which the daemon has mapped (region_table.h). Whatever a client writes may be
+// wrong, hostile, or change while it is read: the daemon copies a submission once, and looks at the copy only
+// (validate.h).
+//
+// The layout is fixed: a client and a daemon of different builds understand each other, or one refuses the other's
+// version when they meet. Numbers are of the host's byte order. Bytes that are said to be zero are refused otherwise, so
+// that they can get a meaning later.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace banyan::service {
+
+constexpr uint8_t kProtocolVersion = 1;
+
+// Bytes of a region, beginning at `offset`. How many there are follows from the call.
+struct BufferName {
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  uint32_t region = kNone;  // its place in the table of the connection; kNone: the call has no such buffer
+  uint32_t generation = 0;  // of that place, which grows whenever another region takes it
+  uint64_t offset = 0;
+};
+
+enum class SubmissionFlag : uint32_t {
+  // `counts` names 64-bit numbers, one for each rank and list: the lists that the kind has (call.h), in the order
+  // send_counts, send_displacements, recv_counts, recv_displacements. This flag: the displacements are among them.
+  has_displacements = 1,
+};
+
+struct alignas(64) Submission {
+  uint8_t version = kProtocolVersion;
+  uint8_t kind = 0, type = 0, op = 0;  // OperationKind, element::DataType, element::ReduceOp
+  uint32_t flags = 0;
+  uint64_t sequence = 0;  // of this session: the last one and 1
+  uint64_t count = 0;     // elements
+  BufferName send, recv, counts;
+  uint32_t other = 0;         // root or peer; kAnyRank of a recv
+  uint32_t tag = 0;           // of messages
+  uint32_t milliseconds = 0;  // without progress; 0: as the session was opened with
+  uint32_t zero = 0;
+  double factor = 1;  // of premul_sum
+  uint8_t zeros[24] = {};
+};
+static_assert(sizeof(Submission) == 128 && std::is_trivially_copyable_v<Submission>);
+
+enum class CompletionState : uint32_t { done = 1, failed = 2 };
+
+// Calls for all ranks are completed in their order, messages whenever they are done. When one has failed, the session
+// has: nothing else is completed after it. Why it failed is said by the control connection (messages.h).
+struct Completion {
+  uint64_t sequence = 0;  // of the submission
+  CompletionState state = CompletionState::done;
+  uint32_t peer = 0;  // of a message: its receiver, or its sender
+};
+static_assert(sizeof(Completion) == 16 && std::is_trivially_copyable_v<Completion>);
+
+}  // namespace banyan::service
