@@ -14,6 +14,7 @@
 
 #include "banyan/base/check.h"
 #include "banyan/run/agent/core.h"
+#include "banyan/run/agent/lane_connector.h"
 #include "banyan/run/agent/looks.h"
 #include "banyan/run/agent/socket_dialer.h"
 #include "banyan/run/agent/transport_connections.h"
@@ -143,58 +144,6 @@ class Answers {
   mutable std::mutex mutex_;  // protects the answers and failure_
   std::condition_variable changed_;
   std::optional<Error> failure_;
-};
-
-// The transport's side of TransportConnections.
-class LaneConnector : public Connector {
- public:
-  LaneConnector(std::shared_ptr<Mailbox> mailbox, TransportConnections& connections, ConnectionGroup group)
-      : mailbox_(std::move(mailbox)),
-        connections_(connections),
-        communicator_(group.communicator),
-        size_(group.members.size()),
-        answers_(std::make_shared<AnswerQueue>()) {
-    mailbox_->post([&connections, group = std::move(group), answers = answers_] { connections.open(group, answers); });
-  }
-  ~LaneConnector() override {
-    // A fork may have copied the mailbox while it was locked.
-    if (getpid() != pid_) return;
-    try {
-      mailbox_->post([&connections = connections_, communicator = communicator_] { connections.close(communicator); });
-    } catch (...) {
-      BANYAN_LOG(warning) << "connections stay open until the process leaves: " << current_error().what();
-    }
-  }
-
-  void request(uint32_t peer, uint32_t lane, const Path& path) override {
-    CHECK(peer < size_) << "peer=" << peer << " of " << size_;
-    if (getpid() != pid_) throw Error(ErrorCode::unsupported, "a forked process cannot use its parent's connections");
-    const bool is_posted = mailbox_->post([&connections = connections_, communicator = communicator_, peer, lane,
-                                           path] { connections.request(communicator, peer, lane, path); });
-    if (is_posted) return;
-    answers_->put({.peer = peer,
-                   .lane = lane,
-                   .socket = {},
-                   .keys = {},
-                   .failure = Error(ErrorCode::peer_lost, "this process has left the world of the communicator")});
-  }
-  void know(uint32_t peer, const Path& path) override {
-    CHECK(peer < size_) << "peer=" << peer << " of " << size_;
-    if (getpid() != pid_) return;
-    mailbox_->post([&connections = connections_, communicator = communicator_, peer, path] {
-      connections.know(communicator, peer, path);
-    });
-  }
-  std::vector<Answer> take() override { return answers_->take(); }
-  int event_fd() const override { return answers_->event_fd(); }
-
- private:
-  pid_t pid_ = getpid();
-  std::shared_ptr<Mailbox> mailbox_;   // shared with the reactor
-  TransportConnections& connections_;  // used on the reactor's thread only, so not when there is none
-  uint64_t communicator_;
-  size_t size_;
-  std::shared_ptr<AnswerQueue> answers_;  // shared with TransportConnections
 };
 
 // The agents of this process, whose threads end when exit() is called: behind its back, libraries that they use clear

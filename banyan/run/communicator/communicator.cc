@@ -33,6 +33,7 @@ Communicator Communicator::join(RegionPool& pool, const JoinedProcesses::Invitat
   JoinedProcesses::Invitation complete = invitation;
   complete.sealing = options.sealing;
   complete.has_routes = options.has_routes;
+  complete.extras = options.extras;
   const Deadline deadline = Deadline::after(options.join_timeout).unless(options.stop);
   options.joins_by = deadline.later(kLastSteps);
   try {

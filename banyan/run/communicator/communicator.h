@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -102,9 +103,11 @@ class Communicator {
     SurvivorRule survivors = {};
     // Makes the source of plans for a communicator over connections.
     std::function<std::shared_ptr<PlanSource>(const RankLayout& layout)> plans = {};
-    // Makes the executors, of this communicator and of those that are made with the same options, which share it with
-    // the caller. None: by the transports that the options name (default_executors.h).
-    std::shared_ptr<ExecutorFactory> executors = {};
+    // Makes what makes the executor of a communicator with these options. None: DefaultExecutors.
+    std::function<std::unique_ptr<ExecutorFactory>(std::shared_ptr<JoinedProcesses> job, const Options& options)>
+        executors = {};
+    // What the other processes are told of this one when they meet (JoinedProcesses::Invitation). At joining.
+    std::map<std::string, std::string> extras = {};
     // Calls between hosts keep what revise() needs to repeat them by other plans, which costs a confirmation at the end
     // of each. Always so where routes are known. The same on all ranks.
     bool revises_plans = false;

@@ -67,7 +67,8 @@ JobPlace Communicator::Impl::place() const {
 }
 
 std::unique_ptr<Executor> Communicator::Impl::make_executor() {
-  const auto factory = options_.executors ? options_.executors : std::make_shared<DefaultExecutors>(job_, options_);
+  const std::unique_ptr<ExecutorFactory> factory =
+      options_.executors ? options_.executors(job_, options_) : std::make_unique<DefaultExecutors>(job_, options_);
   ExecutorFactory::Made made =
       factory->make({.id = id_,
                      .name = options_.name,

@@ -109,6 +109,10 @@ class ExecutorFactories : public ::testing::Test {
   }
   ~ExecutorFactories() override { std::filesystem::remove_all(folder_); }
 
+  decltype(Communicator::Options::executors) fakes() {
+    return [script = script_](const auto&, const auto&) { return std::make_unique<FakeFactory>(script); };
+  }
+
   // One rank, alone.
   Communicator join(Communicator::Options options) {
     return Communicator::join(pool_, {.url = "file://" + folder_ + "/meeting", .rank = 0, .size = 1, .name = {}},
@@ -117,7 +121,7 @@ class ExecutorFactories : public ::testing::Test {
   Communicator join_with_fake() {
     return join({.name = "fake",
                  .progress = Communicator::Progress::by_nobody,
-                 .executors = std::make_shared<FakeFactory>(script_)});
+                 .executors = fakes()});
   }
 
   const std::shared_ptr<Script> script_ = std::make_shared<Script>();  // shared with the fakes
@@ -189,7 +193,7 @@ TEST_F(ExecutorFactories, HaveTheErrorOfTheirExecutorsToldToPeersOnce) {
 TEST_F(ExecutorFactories, AreSharedWithCommunicatorsThatAreSplitOff) {
   Communicator comm = join_with_fake();
   const uint64_t id = script_->site.id;
-  Communicator::Options options{.name = "part", .executors = std::make_shared<FakeFactory>(script_)};
+  Communicator::Options options{.name = "part", .executors = fakes()};
   const std::optional<Communicator> part = comm.split(0, 0, options);
   ASSERT_TRUE(part);
   EXPECT_EQ(script_->site.name, "part");

@@ -132,7 +132,7 @@ EndpointRecord record_of_endpoint(RegionPool& pool, const JoinedProcesses::Invit
   EndpointRecord card{.rank = invitation.rank,
                       .member = describe_self(listener.port(), std::move(addresses)),
                       .cores = own_cores(),
-                      .extras = {}};
+                      .extras = invitation.extras};
   card.extras[kRegions] = std::to_string(pool.directory_fd());
   card.extras[kSecretMark] = mark_of(secret);
   card.extras[kEncryption] = name_of_sealing(invitation.sealing);
@@ -204,7 +204,10 @@ std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, const std::vector<
   expect_one_secret(cards);
   expect_one_encryption(cards);
   for (const EndpointRecord& card : cards) {
-    processes.push_back({.member = card.member, .directory_fd = directory_of(card), .cores = card.cores});
+    processes.push_back({.member = card.member,
+                         .directory_fd = directory_of(card),
+                         .cores = card.cores,
+                         .extras = card.extras});
     world.members.push_back(card.member);
   }
   auto agent = std::make_unique<Agent>(std::move(listener), secret, std::move(world), Agent::Options(), deadline);

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,6 +29,8 @@ struct Process {
   Member member;
   int directory_fd = -1;  // of its RegionPool
   Cores cores;            // that it may use
+  // What it has said besides, by who said it (Invitation::extras).
+  std::map<std::string, std::string> extras = {};
 };
 
 class JoinedProcesses {
@@ -49,6 +52,8 @@ class JoinedProcesses {
     // Whether peers may call other addresses of this host than the one that BANYAN_ADDRESS names: it is listened on
     // all.
     bool has_routes = false;
+    // What the others are told of this process besides, by names that nobody else uses: "service".
+    std::map<std::string, std::string> extras = {};
   };
   // Collective over `invitation.size` processes: finds the others and watches over them from then on. Throws
   // Error{timed_out} naming who has not come, also when the deadline is stopped before all have met, Error{aborted}

@@ -1,5 +1,6 @@
 #include "banyan/run/host/regions.h"
 
+#include <fcntl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -90,6 +91,17 @@ std::byte* RegionPool::allocate(size_t bytes) {
   regions_.emplace(data, std::move(region));
   version_.store(next_version(), std::memory_order_release);
   return data;
+}
+
+std::optional<RegionPool::File> RegionPool::file_of(RegionId region) const {
+  const std::shared_lock lock(mutex_);
+  for (const auto& [begin, candidate] : regions_) {
+    if (candidate.id != region) continue;
+    FileDescriptor fd(fcntl(candidate.memory.fd(), F_DUPFD_CLOEXEC, 0));
+    if (!fd.is_open()) throw system_error("cannot pass on shared memory");
+    return File{.fd = std::move(fd), .bytes = candidate.memory.size()};
+  }
+  return std::nullopt;
 }
 
 bool RegionPool::free(void* memory) {

@@ -53,6 +53,14 @@ class RegionPool {
   // Where [begin, begin + bytes) lies. A few nanoseconds: the last answer is remembered by each thread.
   RegionPlace find(const void* begin, size_t bytes) const;
 
+  // The memory of a region as a file, for a process that gets it by a socket. Nothing when the region has been freed.
+  // Throws Error{io}.
+  struct File {
+    FileDescriptor fd;  // another one of the same file, which nobody can make shorter
+    size_t bytes = 0;
+  };
+  std::optional<File> file_of(RegionId region) const;
+
   // For other processes of the host: PeerRegions. Throws Error{io}.
   int directory_fd();
 

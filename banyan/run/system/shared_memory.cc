@@ -30,7 +30,7 @@ Error refused(size_t size) {
 
 FileDescriptor make_file(size_t size) {
   const FileSizeSignalHeld held;
-  FileDescriptor fd(memfd_create("banyan", MFD_CLOEXEC));
+  FileDescriptor fd(memfd_create("banyan", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.is_open()) throw system_error(purpose(size));
   if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) throw refused(size);
   return fd;
@@ -60,6 +60,10 @@ void take_pages(const FileDescriptor& fd, size_t size) {
   if (rc != 0) throw refused(size);
 }
 
+void keep_size(const FileDescriptor& fd, size_t size) {
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) throw system_error(purpose(size));
+}
+
 }  // namespace
 
 SharedMemory::SharedMemory(FileDescriptor fd, size_t size, bool populate) : size_(size), fd_(std::move(fd)) {
@@ -75,6 +79,7 @@ SharedMemory SharedMemory::with_pages(size_t size) {
   expect_available(size);
   FileDescriptor fd = make_file(size);
   take_pages(fd, size);
+  keep_size(fd, size);
   return {std::move(fd), size, true};
 }
 

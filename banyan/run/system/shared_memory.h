@@ -18,7 +18,8 @@ class SharedMemory {
   // Error{io}.
   explicit SharedMemory(size_t size);
   // Zeroed, and every page is there on return, so that no first touch is paid for later and a lack of memory is an
-  // Error{io} now, not a signal then. Other processes may attach while this object lives.
+  // Error{io} now, not a signal then. Other processes may attach while this object lives. Nobody can change its size,
+  // so nobody who has it mapped can be ended by a signal for it.
   static SharedMemory with_pages(size_t size);
   // The same, but only the first `ready` bytes are there; provide() brings the others. Refused when not all of it would
   // be available.

@@ -1,13 +1,18 @@
 // RegionTable: the memory that a client has offered to the daemon, mapped.
 //
-// A region is a memfd of the client, sealed so that it can neither shrink nor be unsealed: then no access to it can end
-// the daemon by SIGBUS, whatever the client does. Files and other memory have no such seals and are refused. Its pages
-// are charged to the client, who has touched them first.
+// A region is a memfd of the client, sealed so that it can never be made shorter: where the memfd once was, a touch
+// would end the daemon by SIGBUS. Files and other memory have no such seals and are refused, as are huge pages, which
+// can be missing when they are touched.
 //
-// A region that is withdrawn stays mapped while calls use it (they hold it by shared_ptr). Its place gets another
-// generation, so that later calls that name it are refused.
+// Its pages are charged to whoever touches them first. That is an honest client; but a client can leave pages out, and
+// punch them out again (FALLOC_FL_PUNCH_HOLE; the seal that forbids it would forbid the client's own mappings, too). So
+// the daemon's memory has to be limited to what its quotas allow, and where memory is not overcommitted
+// (vm.overcommit_memory = 2), a touch of what was punched out can still end it.
 //
-// One thread.
+// A region that is withdrawn stays mapped while calls use it (they hold it by shared_ptr), and counts to the quota as
+// long. Its place gets another generation, so that later calls that name it are refused.
+//
+// One thread; regions may be let go of in others.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +27,8 @@ namespace banyan::service {
 
 class Region {
  public:
-  // Maps all of it. Throws Error{invalid_input} for what is not sealed as above, not as long as `bytes`, or empty;
-  // Error{io}.
+  // Maps the first `bytes` of it. Throws Error{invalid_input} for what is not sealed as above (F_SEAL_SHRINK, and
+  // F_SEAL_SEAL, so that all seals are known), is shorter, cannot be written to, or empty; Error{io}.
   Region(const run::FileDescriptor& fd, uint64_t bytes);
   ~Region();
   Region(const Region&) = delete;
@@ -39,7 +44,7 @@ class Region {
 
 class RegionTable {
  public:
-  // How much one client may offer.
+  // How much of one client may be mapped.
   struct Quota {
     uint32_t regions = 1024;
     uint64_t bytes = uint64_t{1} << 40;  // of addresses; the pages are the client's
@@ -58,7 +63,13 @@ class RegionTable {
   // are not all in it.
   std::shared_ptr<const Region> find(const BufferName& name, uint64_t bytes) const;
 
-  uint64_t bytes() const { return bytes_; }
+  // Of the regions that are mapped: those offered, and those withdrawn that calls still use.
+  struct Usage {
+    uint32_t regions = 0;
+    uint64_t bytes = 0;
+  };
+  Usage usage() const;
+  uint64_t bytes() const { return usage().bytes; }
 
  private:
   struct Entry {
@@ -68,7 +79,7 @@ class RegionTable {
   const Quota quota_;
   std::vector<Entry> entries_;
   std::vector<uint32_t> free_;
-  uint64_t bytes_ = 0;
+  std::vector<std::weak_ptr<const Region>> withdrawn_;
 };
 
 }  // namespace banyan::service

@@ -7,19 +7,23 @@
 // page; a position of the other side that is impossible is Error{invalid_input}, and ends the connection, not the
 // process. So neither can be made to read outside the rings, nor to loop.
 //
-// Sleeping and waking. A side that finds nothing says in the page that it sleeps, looks once more, and then sleeps on
-// its descriptor; who writes something looks at that word afterwards, and sets the descriptor if it says so. The order
-// of store and look is kept by sequentially consistent operations (Dekker), so no wake-up is lost. A client that never
-// wakes the daemon only makes itself wait.
+// Sleeping and waking. A side that finds nothing, or no room, says in the page that it sleeps, looks once more, and
+// then sleeps on a descriptor (the daemon: one for all of its clients) or on the word itself (the client: a futex); who
+// writes something, or makes room, looks at that word afterwards, and wakes the other side if it says so. The order of
+// store and look is kept by sequentially consistent operations (Dekker), so no wake-up is lost. Who wakes the client
+// clears its word first, so that it does not fall asleep on it a moment later. A client that never wakes the daemon
+// only makes itself wait.
 //
 // One thread for each side.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
+#include "banyan/run/system/futex.h"
 #include "banyan/service/protocol/submission.h"
 
 namespace banyan::service {
@@ -42,10 +46,13 @@ struct SessionPage {
   // Written by the client.
   alignas(64) std::atomic<uint64_t> submitted;  // how many submissions were ever written
   std::atomic<uint64_t> taken;                  // how many completions the client has read
-  std::atomic<uint32_t> client_sleeps;          // 1: wants its descriptor set at the next completion
+  // 1: sleeps on this word, and wants to be woken at the next completion; 2: when there is room again, too. Cleared by
+  // who wakes it.
+  std::atomic<uint32_t> client_sleeps;
   // Written by the daemon.
   alignas(64) std::atomic<uint64_t> completed;  // how many completions were ever written
   std::atomic<uint64_t> consumed;               // how many submissions the daemon has copied
+  std::atomic<uint32_t> daemon_waits;           // 1: wants to be rung when there is room. Cleared by who rings.
   alignas(64) SessionStatus status;
   alignas(64) Submission submissions[kSubmissions];
   alignas(64) Completion completions[kCompletions];
@@ -57,23 +64,33 @@ class ClientRings {
  public:
   explicit ClientRings(SessionPage& page) : page_(&page) {}
 
-  // Whether submit() would find room: both in the ring and for the completion, which is thereby reserved. At most
-  // kSubmissions are under way.
-  bool has_room() const { return submitted_ - done_ < SessionPage::kSubmissions; }
-  // There is room, as CHECK demands. Gives it the next sequence, which it returns.
+  // Whether submit() would find room: the daemon has copied enough of what was submitted. Throws Error{invalid_input}
+  // when its position is impossible. (Completions need no room: the daemon keeps those that the ring cannot take, as
+  // many as it lets calls be under way.)
+  bool has_room();
+  // There is room, as has_room() has said and CHECK demands. Gives it the next sequence, which it returns.
   uint64_t submit(Submission submission);
-  // The next completion. Throws Error{invalid_input} when the daemon's position is impossible.
+  // The next completion. Throws Error{invalid_input} when the daemon's position is impossible, or the sequence is of no
+  // submission.
   std::optional<Completion> take();
   // Whether take() would give something.
   bool has_completion() const;
+  // Whether the daemon keeps completions that found no room, where take() has made some: then the doorbell is to be
+  // rung. After the last take().
+  bool is_awaited();
 
-  // Before sleeping; then has_completion() has to be asked once more.
-  void say_asleep();
-  void say_awake();
+  // Sleeps until there is a completion, or room where has_room() found none, wake() is called, or `at_most` is over.
+  // Calls `try_again` once no wake-up can be missed any more, and returns at once when that returns true. Throws as
+  // has_room().
+  template <typename TryAgain>
+  void sleep(const TryAgain& try_again, std::chrono::milliseconds at_most);
+  // Ends a sleep. Any thread of the client.
+  void wake();
 
  private:
   SessionPage* page_;
-  uint64_t submitted_ = 0, done_ = 0;
+  uint64_t submitted_ = 0, taken_ = 0;
+  uint64_t consumed_ = 0;  // by the daemon, when has_room() looked last
 };
 
 // The daemon's side.
@@ -84,14 +101,20 @@ class DaemonRings {
   // A copy of the next submission. Throws Error{invalid_input} when the client's position is impossible. Whether the
   // submission makes sense, validate.h says.
   std::optional<Submission> take();
-  // There is room for it as long as no more was completed than taken.
-  // Whether the client sleeps, so that its descriptor is to be set.
-  bool complete(const Completion& completion);
+  // Whether complete() would find room: the client has read enough of what was completed. Throws Error{invalid_input}
+  // when its position is impossible. The client rings when there is room again.
+  bool has_room();
+  // There is room, as has_room() has said and CHECK demands, whatever the client writes meanwhile. Wakes the client if
+  // it sleeps.
+  void complete(const Completion& completion);
   SessionStatus& status() { return page_->status; }
 
  private:
+  void look_for_room();
+
   SessionPage* page_;
   uint64_t consumed_ = 0, completed_ = 0;
+  uint64_t taken_ = 0;  // by the client, when has_room() looked last
 };
 
 // In memory of the client, one for all of its sessions: which of them have something for the daemon.
@@ -113,11 +136,21 @@ bool answer(DoorbellPage& page, const Rang& rang);
 
 // ---- Inside ----
 
+template <typename TryAgain>
+void ClientRings::sleep(const TryAgain& try_again, std::chrono::milliseconds at_most) {
+  const bool wants_room = submitted_ - consumed_ == SessionPage::kSubmissions;
+  const uint32_t sleeps = wants_room ? 2 : 1;
+  page_->client_sleeps.store(sleeps);
+  const bool has_woken = has_completion() || (wants_room && has_room()) || try_again();
+  if (!has_woken) run::futex_wait(page_->client_sleeps, sleeps, at_most);
+  page_->client_sleeps.store(0);
+}
+
 template <typename Rang>
 bool answer(DoorbellPage& page, const Rang& rang) {
-  uint64_t groups = page.groups.load(std::memory_order_relaxed);
-  if (groups == 0) return false;
-  groups = page.groups.exchange(0);
+  // Sequentially consistent, since the daemon asks after it has said that it sleeps.
+  if (page.groups.load() == 0) return false;
+  uint64_t groups = page.groups.exchange(0);
   for (; groups != 0; groups &= groups - 1) {
     const auto group = static_cast<uint32_t>(__builtin_ctzll(groups));
     uint64_t sessions = page.sessions[group].exchange(0);

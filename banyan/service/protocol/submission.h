@@ -18,7 +18,8 @@ namespace banyan::service {
 
 constexpr uint8_t kProtocolVersion = 1;
 
-// Bytes of a region, beginning at `offset`. How many there are follows from the call.
+// Bytes of a region, beginning at `offset`. How many there are follows from the call; where there are none, the name is
+// not looked at.
 struct BufferName {
   static constexpr uint32_t kNone = UINT32_MAX;
 
@@ -29,10 +30,12 @@ struct BufferName {
 
 enum class SubmissionFlag : uint32_t {
   // `counts` names 64-bit numbers, one for each rank and list: the lists that the kind has (call.h), in the order
-  // send_counts, send_displacements, recv_counts, recv_displacements. This flag: the displacements are among them.
+  // send_counts, send_displacements, recv_counts, recv_displacements. They begin at a multiple of 8 bytes. This flag:
+  // the displacements are among them, of both directions. A reduce-scatterv has none.
   has_displacements = 1,
 };
 
+// What a kind does not use is not looked at, but for version, flags and zeros.
 struct alignas(64) Submission {
   uint8_t version = kProtocolVersion;
   uint8_t kind = 0, type = 0, op = 0;  // OperationKind, element::DataType, element::ReduceOp
@@ -49,14 +52,12 @@ struct alignas(64) Submission {
 };
 static_assert(sizeof(Submission) == 128 && std::is_trivially_copyable_v<Submission>);
 
-enum class CompletionState : uint32_t { done = 1, failed = 2 };
-
-// Calls for all ranks are completed in their order, messages whenever they are done. When one has failed, the session
-// has: nothing else is completed after it. Why it failed is said by the control connection (messages.h).
+// Calls for all ranks are completed in their order, messages whenever they are done. A session that fails says so by the
+// control connection (messages.h), and completes nothing else.
 struct Completion {
   uint64_t sequence = 0;  // of the submission
-  CompletionState state = CompletionState::done;
   uint32_t peer = 0;  // of a message: its receiver, or its sender
+  uint32_t zero = 0;
 };
 static_assert(sizeof(Completion) == 16 && std::is_trivially_copyable_v<Completion>);
 

@@ -6,13 +6,28 @@
 //
 // The speeds are weighted max-min fair over dominant shares (DRF over links): with s the largest share of any link that a
 // call uses, max_l(x * u_l / capacity_l), all s / weight rise together, until a link is full or a call has reached its
-// cap; the calls that cross this link stay, the others rise on. Classes are strict: a higher class is filled first, but
-// no class gets less than `least` of each link as long as it can use it.
+// cap; the calls that cross this link stay, the others rise on.
 //
-// Guarantees, which tests hold against a simple water-filling and a linear program: no link carries more than its
-// capacity; no call could be faster without a slower one of its class (by s / weight) becoming slower still.
+// Classes are strict, above a floor. The *floor* of a call is the speed that it would have if the calls of its class were
+// alone in a network with `least` of each capacity; calls of the highest class in use have none. First all calls get
+// their floors. Then, class by class, highest first, what they get on top of their floors rises as above, by the same
+// weights, until a link is full or a call has reached its cap. A tenant's weight is divided among its calls of one
+// class, since calls of different classes do not compete: batches in the background take nothing from their owner's
+// urgent calls.
 //
-// Pure. allocate() takes time O(calls * links of their footprints * distinct bottlenecks).
+// Guarantees, which tests hold against definitions and a simple water-filling:
+// (1) No link carries more than its capacity, but for rounding.
+// (2) Nothing lies idle that somebody could use: each call is at its cap or crosses a full link.
+// (3) Within the highest class in use, no call could be faster without one that has no more (by s / weight) becoming
+//     slower, in a network less the floors of the others. Where there is one class, that is the whole network.
+// (4) Every other call has its floor. Hence each of them is at its cap, or crosses a link of which its class gets
+//     `least` of the capacity, if not more. What it gets above its floor is fair by (3) in the network less all floors
+//     and what higher classes take.
+// (5) A class does not feel what lower ones ask, beyond their floors.
+// What is fair below the highest class is two parts, not their sum: calls of one class and of equal weights on the same
+// full link may differ by what their floors differ there, which is less than `least` of it.
+//
+// Pure. Water is filled by predict/fluid/max_min.h, at most five times. A call is a flow there, its level s / weight.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +39,9 @@
 
 namespace banyan::service {
 
+// Capacities, bytes, weights and caps are from kLeastAmount to kMostAmount.
+inline constexpr double kLeastAmount = 1e-9, kMostAmount = 1e18;
+
 struct LinkUse {
   uint32_t link = 0;
   double bytes = 0;  // of one whole call
@@ -32,14 +50,15 @@ struct LinkUse {
 struct SharedCall {
   uint32_t tenant = 0;
   ShareClass share_class = ShareClass::normal;
-  std::vector<LinkUse> footprint;                          // each link once, bytes > 0; empty: it uses no link
-  double cap = std::numeric_limits<double>::infinity();  // bytes per second on any of its links
+  std::vector<LinkUse> footprint;                          // each link once; empty: it uses no link
+  double cap = std::numeric_limits<double>::infinity();  // bytes per second on any of its links; infinite: none
 };
 
 struct SharedNetwork {
-  std::vector<double> capacities;  // by link: bytes per second, > 0
-  std::vector<double> weights;     // by tenant, > 0
-  double least = 0.05;             // of each link, for classes that are not the highest one in use
+  static constexpr double kMostLeast = 1.0 / 3;  // so that the highest class has no less than what others are promised
+  std::vector<double> capacities;                // by link: bytes per second
+  std::vector<double> weights;                   // by tenant
+  double least = 0.05;  // of each link, for each class that is not the highest one in use; 0 to kMostLeast
 };
 
 // Calls per second, by call; infinity where a call uses no link. Throws Error{invalid_input} for numbers that are not as

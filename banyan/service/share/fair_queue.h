@@ -2,12 +2,21 @@
 //
 // Each client has a weight. A piece of work of cost c that is served to client k gets the start tag S = max(V, F_k) and
 // the finish tag F_k = S + c / weight_k; of all that wait, the client with the least start tag is served; V, the virtual
-// time, is the start tag of what is in service. So of two clients that always have work, what they got, each divided by
-// its weight, differs by no more than max_a / weight_a + max_b / weight_b, where max is the largest cost. Who was idle
-// neither saves up nor pays for it, since V went on. Weights may change at any time and count from the next piece on.
+// time, is the start tag of what was served last, and the largest finish tag when nobody waits.
 //
-// Costs may be bytes, seconds of a link or of a core. Ties go to the lower number. One thread. serve() takes time
-// O(log n).
+// So of two clients that both have work all through an interval, what they get in it, each divided by its weight,
+// differs by no more than max_a / weight_a + max_b / weight_b, where max is the largest cost (theorem 1 there). On a
+// link of constant rate, every piece ends no later than by a private fluid link of the client's part of the rate, plus
+// one largest piece of each other client and itself (theorem 4). Who was idle neither saves up nor pays for it, since V
+// went on. Weights may change at any time and count from the next piece on; then the first bound has the largest cost /
+// weight of any piece of each.
+//
+// The bound is of those who are served in their turn. While the next one is passed over, V stands still: it keeps its
+// claim, newcomers begin where it stands, and all of them come before those who were served instead. Who cannot use its
+// turn for long should cease to wait.
+//
+// Costs may be bytes, seconds of a link or of a core: tags are kept near zero, so that neither their unit nor the age
+// of the queue matters. Ties go to the lower number. One thread. serve() takes time O(log n).
 #pragma once
 
 #include <cstdint>
@@ -24,9 +33,10 @@ class FairQueue {
 
   // From now on; a new client begins at the virtual time. `weight` > 0.
   void set_weight(Client client, double weight);
-  // It leaves; what it got counts no more.
+  // It leaves; what it got counts no more. Nothing happens where there is none.
   void remove(Client client);
-  // Whether it has work. One that was idle begins at the virtual time, or at its own finish tag where that is later.
+  // Whether it has work; new clients have none. One that was idle begins at the virtual time, or at its own finish tag
+  // where that is later. The client is known by set_weight.
   void set_waiting(Client client, bool is_waiting);
   bool is_waiting(Client client) const;
 
@@ -36,20 +46,28 @@ class FairQueue {
   // somebody else (since the next one could not use it now) moves that client's own tags only.
   void serve(Client client, double cost);
 
-  double virtual_time() const { return virtual_time_; }
-  // How far this client is ahead of the virtual time, in cost per weight; negative: behind.
+  // Since the queue was made, in cost per weight.
+  double virtual_time() const { return passed_ + virtual_time_; }
+  // How far this client is ahead of the virtual time, in cost per weight; negative: so far did it go on while the client
+  // was idle.
   double lead(Client client) const;
 
  private:
   struct State {
-    double weight = 1, finish = 0;
+    double weight = 1;
+    double finish = 0;  // of one that waits: the start tag of its next piece
     bool is_waiting = false;
   };
-  double start_of(const State& state) const;
+  State& known(Client client);
+  void stop_waiting(Client client, const State& state);
+  void bring_tags_near_zero();
 
   std::map<Client, State> clients_;
-  std::set<std::pair<double, Client>> waiting_;  // by start tag
-  double virtual_time_ = 0;
+  std::set<std::pair<double, Client>> waiting_;  // by start tag; none is below the virtual time
+  double virtual_time_ = 0;                      // as tags are
+  double last_finish_ = 0;                       // the largest of all finish tags
+  double passed_ = 0;                            // that tags have been brought nearer to zero
+  uint32_t served_ = 0;                          // since then
 };
 
 }  // namespace banyan::service

@@ -4,7 +4,7 @@
 // read as a whole or not at all: a mistake is an Error{invalid_input} that says where it is and what would be right, and
 // the rules in force stay.
 //
-//   { "version": 7,                                // for people; reported back
+//   { "version": 7,                                // 1 or above, for people; reported back
 //     "rules": [
 //       { "name": "interactive",                   // unique
 //         "match": { "user": "alice", "communicator": "serve-*", "bytes": "..1MiB" },
@@ -12,19 +12,23 @@
 //       { "name": "batch", "match": { "cgroup": "/slurm/*" }, "then": { "weight": 1, "cap": "10GB/s", "log": true } },
 //       { "name": "nobody else", "match": {}, "then": { "deny": "this cluster is for alice" } } ] }
 //
-// What is matched: "tenant", "user" (name or number), "cgroup", "communicator" (its name), "kind" (of call: "allreduce",
-// or a list of kinds), "bytes" (of the larger buffer: "64KiB", "..1MiB", "1MiB..", "1MiB..2MiB"), "hosts" (all hosts of
-// the communicator are among these). Texts may hold * for any number of characters and ? for one. An empty match takes
-// everything. A rule that names a kind or bytes is asked for each call; all others when a communicator is opened.
+// What is matched: "tenant", "user" (name, or number: 1000 or "1000"), "cgroup", "communicator" (its name), "kind" (of
+// call: "allreduce", or a list of kinds), "bytes" (of the larger buffer: "64KiB" and no other size, or with both ends
+// "..1MiB", "1MiB..", "1MiB..2MiB"), "hosts" (a list: all hosts of the communicator are among these, and it has some).
+// Names may hold * for any number of characters and ? for one; upper and lower case differ. All that is named must
+// match; an empty match takes everything. A rule that names a kind or bytes is asked for each call; all others when a
+// communicator is opened.
 //
-// What is granted: "deny" (why), "weight" (1 to 1000), "class" ("high", "normal", "low"), "cap" (bytes per second on any
-// link), "plan" (planner's name), "transport" ("tcp", "auto"), "compression" (true, false), "log" (true, false).
+// What is granted: "deny" (why, and nothing else beside it), "weight" (1 to 1000), "class" ("high", "normal", "low"),
+// "cap" (bytes per second on any link), "plan" (planner's name), "transport" ("tcp", "auto"), "compression" (true,
+// false), "log" (true, false). What is left out is as in Grant below.
 //
 // Pure: no clock, no files. Any thread; a table does not change.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,7 +49,9 @@ struct Grant {
   std::string transport;        // the same
   bool may_compress = true;
   bool logs = false;
-  std::string rule;  // that granted it; "default"
+  std::string rule = "default";  // that granted it; no rule has this name
+
+  friend bool operator==(const Grant&, const Grant&) = default;
 };
 
 // Who asks, and for what.
@@ -62,12 +68,13 @@ struct AskedCall {
 class Rules {
  public:
   Rules() = default;  // everything is granted with weight 1
-  // Throws Error{invalid_input}; `name` is that of the file, for its words.
-  static Rules parse(std::string_view text, const std::string& name);
+  // Throws Error{invalid_input}; `name` is that of the file, for its words. Where `plans` are given, no "plan" may have
+  // another name.
+  static Rules parse(std::string_view text, const std::string& name, std::span<const std::string_view> plans = {});
 
   // What a communicator gets, whatever it calls.
   Grant grant(const Subject& subject) const;
-  // What one call of it gets: the first rule that matches both.
+  // What one call of it gets: the first rule that matches both, which may be one that does not look at calls.
   Grant grant(const Subject& subject, const AskedCall& call) const;
   // Whether any rule looks at calls, so that grant() of a communicator is not all.
   bool looks_at_calls() const;
@@ -75,11 +82,18 @@ class Rules {
   size_t size() const { return rules_.size(); }
 
  private:
+  class Reader;  // of a file
+
   struct Match {
     std::optional<std::string> tenant, user, cgroup, communicator;
+    std::optional<uint32_t> user_id;
     std::vector<run::OperationKind> kinds;  // empty: any
     uint64_t least_bytes = 0, most_bytes = UINT64_MAX;
     std::vector<std::string> hosts;  // empty: any
+
+    bool looks_at_calls() const { return !kinds.empty() || least_bytes > 0 || most_bytes < UINT64_MAX; }
+    bool takes(const Subject& subject) const;
+    bool takes(const AskedCall& call) const;
   };
   struct Rule {
     Match match;

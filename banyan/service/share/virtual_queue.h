@@ -4,11 +4,17 @@
 //
 //   may leave at max(now, T - burst / rate); then T = max(T, now) + bytes / rate
 //
-// T is when the private link has carried all that has left. Pure: the time comes from outside. One thread.
+// T is when the private link has carried all that has left. So in every interval of length t, what leaves at these
+// times is at most rate * t + burst and one piece more. Kept as AQ does, by the backlog g = rate * (T - now), as a
+// whole number of 10^-9 bytes: nothing is rounded but earliest(), up to a nanosecond, and no error adds up.
+//
+// Pure: the time comes from outside. One thread.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+
+#include "banyan/base/fraction.h"
 
 namespace banyan::service {
 
@@ -21,20 +27,24 @@ class VirtualQueue {
   // `rate` in bytes per second, kUnlimited: anything may leave at once; `burst` in bytes.
   VirtualQueue(uint64_t rate, uint64_t burst) : rate_(rate), burst_(burst) {}
 
-  // From now on. What has left already counts by the new rate: the backlog in bytes stays.
+  // From now on. What has left already counts by the new rate: the backlog in bytes stays. A link without a limit has
+  // none.
   void set_rate(uint64_t rate, Time now);
   uint64_t rate() const { return rate_; }
 
-  // When the next bytes may leave: `now`, or later.
+  // When the next bytes may leave: `now`, or later; Time::max() where that is too far away.
   Time earliest(Time now) const;
   // They leave now, whatever earliest() says.
   void leave(uint64_t bytes, Time now);
-  // Bytes that have left and that the private link has not carried yet.
+  // Bytes that have left and that the private link has not carried yet; one that it has carried in part counts.
   uint64_t backlog(Time now) const;
 
  private:
+  int128 left_over(Time now) const;  // of the backlog
+
   uint64_t rate_ = kUnlimited, burst_ = 0;
-  Time carried_at_{0};  // T
+  int128 backlog_ = 0;  // g at the time at_, in 10^-9 bytes: what a link of 1 B/s carries in a nanosecond
+  Time at_{0};
 };
 
 }  // namespace banyan::service

@@ -1,0 +1,89 @@
+// Attachment: what joins this process to the daemon of its host. One for each daemon, shared by all communicators.
+//
+// It has a thread that listens to the daemon, so that its end, and failures that it tells of, are known at once. A
+// forked process has no part in it: its calls throw Error{unsupported}.
+//
+// Any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "banyan/base/error.h"
+#include "banyan/run/host/regions.h"
+#include "banyan/run/join/deadline.h"
+#include "banyan/service/protocol/messages.h"
+#include "banyan/service/protocol/rings.h"
+
+namespace banyan::service {
+
+class Attachment {
+ public:
+  // `url`: "unix:/run/banyan/banyand.sock". `pool`, which outlives it, is where communicators have their memory. Throws
+  // Error{not_found} when nobody listens there, Error{timed_out}, Error{mismatch} for a daemon of another version,
+  // Error{invalid_input} for what is no url, Error{io}.
+  static std::shared_ptr<Attachment> to(const std::string& url, run::RegionPool& pool, const run::Deadline& deadline);
+  ~Attachment();
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+  const std::string& url() const;
+  const std::string& host() const;        // as the daemon calls it
+  const Capability& capability() const;  // see Welcome
+
+  // Memory of this process that the daemon has mapped; withdrawn when the last owner lets go.
+  class Offered;
+  // Of bytes within the pool: the name of where they begin, and who keeps the offer. Nothing where they are in no
+  // region. Quick where the region has been offered before. Throws what the daemon says, Error{peer_lost}.
+  struct Named {
+    BufferName name;
+    std::shared_ptr<const Offered> offer;
+  };
+  std::optional<Named> name(const void* begin, size_t bytes);
+  // New memory, all pages there and zeroed. Throws Error{io} and as name().
+  struct Memory {
+    std::byte* data = nullptr;
+    BufferName name;
+    std::shared_ptr<const Offered> offer;  // keeps it
+  };
+  Memory allocate(size_t bytes);
+
+  // What a session is told by the thread of this attachment. Must not block.
+  struct Hooks {
+    // By the daemon, or because it has gone: Error{peer_lost}, "the service has gone". Once.
+    std::function<void(const Error& error, bool tells_peers)> failed;
+  };
+  // Opened until its object is gone; then no hook is called any more.
+  class Session;
+  // `wish` without its number, session and page, which are given here. Waits until the daemon has opened it. Throws what
+  // the daemon says, Error{timed_out}, Error{peer_lost}.
+  std::unique_ptr<Session> open(OpenSession wish, Hooks hooks, const run::Deadline& deadline);
+
+ private:
+  class Impl;
+  explicit Attachment(std::shared_ptr<Impl> impl);
+  const std::shared_ptr<Impl> impl_;  // shared with sessions and offers
+};
+
+class Attachment::Session {
+ public:
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  SessionPage& page() const;
+  const std::string& means() const;
+  // The daemon finds something in the rings. Wakes it if it sleeps.
+  void ring();
+  void tell_gone(uint32_t rank);
+
+ private:
+  friend class Attachment;
+  class Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace banyan::service

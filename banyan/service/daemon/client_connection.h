@@ -1,0 +1,64 @@
+// ClientConnection: the control connection of one client of the daemon, and what belongs to the client.
+//
+// It reads what the client says (protocol/messages.h), in order, and keeps what is to be said until the socket takes
+// it. A client that says something wrong, reads nothing for long, or ends, is hung up on; `gone` is called then, once.
+//
+// On the reactor's thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/reactor.h"
+#include "banyan/service/protocol/messages.h"
+
+namespace banyan::service {
+
+// Who it is, by the kernel's word.
+struct ClientIdentity {
+  pid_t process = 0;
+  uid_t user = 0;
+  gid_t group = 0;
+};
+
+class ClientConnection {
+ public:
+  struct Hooks {
+    // What it throws hangs up.
+    std::function<void(const ClientMessage& message, std::optional<run::FileDescriptor> descriptor)> said;
+    std::function<void(const std::string& why)> gone;  // must not destroy this object at once
+  };
+  // Throws Error{io}.
+  ClientConnection(run::Reactor& reactor, run::FileDescriptor socket, Hooks hooks);
+  ~ClientConnection();
+  ClientConnection(const ClientConnection&) = delete;
+  ClientConnection& operator=(const ClientConnection&) = delete;
+
+  const ClientIdentity& identity() const { return identity_; }
+  void say(const DaemonMessage& message, int descriptor = -1);
+
+ private:
+  static constexpr size_t kMostUnsaid = 1024;
+  static constexpr int kParcelsAtOnce = 16;
+
+  void serve(uint32_t events);
+  void hear();
+  void say_on();
+  void hang_up(const std::string& why);
+
+  run::Reactor& reactor_;
+  const run::FileDescriptor socket_;
+  const Hooks hooks_;
+  ClientIdentity identity_;
+  run::FileDescriptor process_;  // a pidfd; none where the kernel gives none
+  std::deque<std::string> unsaid_;
+  bool is_over_ = false;
+};
+
+}  // namespace banyan::service

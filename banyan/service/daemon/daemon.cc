@@ -1,0 +1,399 @@
+#include "banyan/service/daemon/daemon.h"
+
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "banyan/base/check.h"
+#include "banyan/run/execute/net_executor.h"
+#include "banyan/run/join/acceptor.h"
+#include "banyan/run/join/endpoint_record.h"
+#include "banyan/run/join/network.h"
+#include "banyan/run/record/log.h"
+#include "banyan/run/system/reactor.h"
+#include "banyan/run/system/system_error.h"
+#include "banyan/run/transport/lane_transport.h"
+#include "banyan/service/daemon/client_connection.h"
+#include "banyan/service/daemon/host_directory.h"
+#include "banyan/service/daemon/lanes.h"
+#include "banyan/service/daemon/worker.h"
+
+namespace banyan::service {
+namespace {
+
+constexpr std::chrono::milliseconds kHandshakeTime{10'000};
+constexpr uint32_t kMostRanks = 65'536;
+constexpr int kWaitingClients = 128;
+// All sessions of a communicator say the same to each other's daemons.
+constexpr uint64_t kGroup = 1;
+
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    throw Error(ErrorCode::invalid_input, "'" + path + "' cannot be the path of a socket: it is empty or longer than " +
+                                              std::to_string(sizeof address.sun_path - 1) + " characters");
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+run::FileDescriptor new_socket() {
+  run::FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) throw run::system_error("cannot make a socket");
+  return socket;
+}
+
+void expect_nobody_listens(const std::string& path, const sockaddr_un& address) {
+  const run::FileDescriptor probe = new_socket();
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN) {
+    throw Error(ErrorCode::invalid_usage, "a daemon listens at " + path + " already");
+  }
+}
+
+run::FileDescriptor listen_at(const std::string& path) {
+  const sockaddr_un address = address_of(path);
+  expect_nobody_listens(path, address);
+  unlink(path.c_str());
+  run::FileDescriptor socket = new_socket();
+  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      listen(socket.get(), kWaitingClients) != 0) {
+    throw run::system_error("cannot listen at " + path);
+  }
+  return socket;
+}
+
+Capability new_capability() {
+  Capability capability;
+  const ssize_t got = getrandom(capability.data(), capability.size(), 0);
+  if (got != std::ssize(capability)) throw run::system_error("cannot get random numbers");
+  return capability;
+}
+
+// What is said of ranks and hosts fits together.
+void expect_possible(const OpenSession& open, const std::string& own_host) {
+  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_input, "a session: " + what); };
+  const size_t size = open.members.size();
+  if (size < 1 || size > kMostRanks) refuse(std::to_string(size) + " ranks");
+  if (open.rank >= size) refuse("rank " + std::to_string(open.rank) + " of " + std::to_string(size));
+  if (open.host_of_rank.size() != size) refuse("one host for each rank is needed");
+  for (const uint32_t host : open.host_of_rank) {
+    if (host >= open.hosts.size()) refuse("host " + std::to_string(host) + " does not exist");
+  }
+  for (const uint32_t member : open.members) {
+    if (member >= open.job_size) refuse("process " + std::to_string(member) + " does not exist");
+  }
+  if (open.hosts[open.host_of_rank[open.rank]] != own_host) refuse("its rank is on another host");
+  if (open.session >= DoorbellPage::kSessions) refuse("number " + std::to_string(open.session) + " is too large");
+}
+
+}  // namespace
+
+class Daemon::Impl {
+ public:
+  explicit Impl(Options options);
+  ~Impl();
+
+  void run();
+  void stop() { reactor_.stop(); }
+
+ private:
+  struct Client {
+    std::unique_ptr<ClientConnection> connection;
+    std::shared_ptr<WorkerClient> memory;             // shared with the worker; null before its hello
+    std::map<uint32_t, Lanes::Key> sessions;          // by number
+  };
+
+  void welcome();
+  void heard(uint64_t number, const ClientMessage& message, std::optional<run::FileDescriptor> descriptor);
+  void drop(uint64_t number, const std::string& why);
+  Client& greeted(uint64_t number);
+
+  void act(uint64_t number, const Hello& hello, std::optional<run::FileDescriptor> descriptor);
+  void act(uint64_t number, const OfferRegion& offer, std::optional<run::FileDescriptor> descriptor);
+  void act(uint64_t number, const WithdrawRegion& withdraw, const std::optional<run::FileDescriptor>& descriptor);
+  void act(uint64_t number, const OpenSession& open, const std::optional<run::FileDescriptor>& descriptor);
+  void act(uint64_t number, const CloseSession& close, const std::optional<run::FileDescriptor>& descriptor);
+  void act(uint64_t number, const RankGone& gone, const std::optional<run::FileDescriptor>& descriptor);
+
+  std::vector<run::ConnectTarget> targets_of(const OpenSession& open);
+  std::unique_ptr<run::Executor> make_executor(const OpenSession& open, const std::shared_ptr<SessionLanes>& lanes,
+                                               std::unique_ptr<run::Connector> connector,
+                                               std::function<void(const Error&)> tell_peers) const;
+  void open_on_worker(uint64_t number, const OpenSession& open, const std::shared_ptr<WorkerClient>& memory,
+                      const std::shared_ptr<SessionLanes>& lanes, std::unique_ptr<run::Connector> connector);
+  // From the worker's thread.
+  void say_later(uint64_t number, DaemonMessage message);
+
+  const Options options_;
+  const std::string host_;
+  const std::shared_ptr<const compose::PlannerFiles> files_;  // shared with plan sources
+  run::Reactor reactor_;
+  run::OutgoingConnects connects_;
+  Lanes lanes_;
+  const std::unique_ptr<HostDirectory> directory_;
+  const run::FileDescriptor door_;
+  std::unique_ptr<run::Acceptor> acceptor_;
+  std::map<uint64_t, Client> clients_;
+  uint64_t next_client_ = 1;
+  Worker worker_;  // the last, so that it ends first
+};
+
+Daemon::Impl::Impl(Options options)
+    : options_(std::move(options)),
+      host_(options_.host.empty() ? run::own_host_id() : options_.host),
+      files_(compose::read_files(options_.planner)),
+      connects_(reactor_, options_.secret, kHandshakeTime),
+      directory_(HostDirectory::at(options_.world)),
+      door_(listen_at(options_.socket)),
+      worker_(options_.is_oversubscribed) {
+  std::vector<std::string> addresses = {options_.address};
+  if (options_.address.empty()) {
+    addresses = options_.secret.is_empty() ? std::vector<std::string>{"127.0.0.1"} : run::outward_addresses();
+  }
+  run::Listener listener =
+      run::Listener::on(addresses.size() == 1 ? addresses.front() : run::any_address_like(addresses));
+  directory_->publish(
+      {.host = host_, .name = run::host_name(), .addresses = std::move(addresses), .port = listener.port()});
+  acceptor_ = std::make_unique<run::Acceptor>(
+      reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
+      [this](const run::Greeting& greeting, run::Admitted& admitted) { return lanes_.admit(greeting, admitted); });
+  reactor_.watch(door_.get(), EPOLLIN, [this](uint32_t) { welcome(); });
+}
+
+Daemon::Impl::~Impl() {
+  unlink(options_.socket.c_str());
+  reactor_.forget(door_.get());
+}
+
+void Daemon::Impl::run() {
+  reactor_.run([](const Error& error) { BANYAN_LOG(error) << "the service goes on after: " << error.what(); });
+}
+
+// ---- Clients come and go ----
+
+void Daemon::Impl::welcome() {
+  run::FileDescriptor socket(accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket.is_open()) return;  // it has gone again, or descriptors are short: epoll tells again
+  const uint64_t number = next_client_++;
+  Client& client = clients_[number];
+  client.connection = std::make_unique<ClientConnection>(
+      reactor_, std::move(socket),
+      ClientConnection::Hooks{.said =
+                                  [this, number](const ClientMessage& message,
+                                                 std::optional<run::FileDescriptor> descriptor) {
+                                    heard(number, message, std::move(descriptor));
+                                  },
+                              .gone = [this, number](const std::string& why) { drop(number, why); }});
+}
+
+void Daemon::Impl::drop(uint64_t number, const std::string& why) {
+  auto node = clients_.extract(number);
+  if (node.empty()) return;
+  Client& client = node.mapped();
+  BANYAN_LOG(info) << "process " << client.connection->identity().process << " has detached: " << why;
+  // Who calls this may be the connection.
+  reactor_.mailbox()->post([kept = std::shared_ptr<ClientConnection>(std::move(client.connection))] {});
+  if (!client.memory) return;
+  worker_.post([this, number, sessions = client.sessions] {
+    worker_.remove(number);
+    reactor_.mailbox()->post([this, sessions] {
+      for (const auto& [session, key] : sessions) lanes_.remove(key);
+    });
+  });
+}
+
+Daemon::Impl::Client& Daemon::Impl::greeted(uint64_t number) {
+  Client& client = clients_.at(number);
+  if (!client.memory) throw Error(ErrorCode::invalid_input, "it has not said hello");
+  return client;
+}
+
+void Daemon::Impl::heard(uint64_t number, const ClientMessage& message,
+                         std::optional<run::FileDescriptor> descriptor) {
+  std::visit([&](const auto& said) { act(number, said, std::move(descriptor)); }, message);
+}
+
+void Daemon::Impl::say_later(uint64_t number, DaemonMessage message) {
+  reactor_.mailbox()->post([this, number, message = std::move(message)] {
+    const auto found = clients_.find(number);
+    if (found != clients_.end()) found->second.connection->say(message);
+  });
+}
+
+// ---- What clients say ----
+
+void Daemon::Impl::act(uint64_t number, const Hello& hello, std::optional<run::FileDescriptor> descriptor) {
+  Client& client = clients_.at(number);
+  if (client.memory) throw Error(ErrorCode::invalid_input, "it says hello twice");
+  if (!descriptor) throw Error(ErrorCode::invalid_input, "it says hello without a doorbell");
+  if (hello.version == kProtocolVersion) {
+    client.memory = std::make_shared<WorkerClient>(*descriptor, RegionTable::Quota());
+    worker_.post([this, number, memory = client.memory] { worker_.add(number, memory); });
+  }
+  const ClientIdentity& who = client.connection->identity();
+  BANYAN_LOG(info) << "process " << who.process << " of user " << who.user << " has attached: " << hello.program;
+  // A client of another version reads which one this is.
+  client.connection->say(
+      Welcome{.version = kProtocolVersion, .host = host_, .capability = new_capability()},
+      client.memory ? client.memory->event_fd() : -1);
+}
+
+void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, std::optional<run::FileDescriptor> descriptor) {
+  const Client& client = greeted(number);
+  if (!descriptor) throw Error(ErrorCode::invalid_input, "it offers memory without a descriptor");
+  const auto file = std::make_shared<run::FileDescriptor>(std::move(*descriptor));
+  worker_.post([this, number, offer, file, memory = client.memory] {
+    try {
+      say_later(number, RegionPlaced{.wish = offer.wish, .place = memory->regions().offer(*file, offer.bytes)});
+    } catch (const Error& error) {
+      say_later(number, Refused{.wish = offer.wish, .error = error});
+    }
+  });
+}
+
+void Daemon::Impl::act(uint64_t number, const WithdrawRegion& withdraw, const std::optional<run::FileDescriptor>&) {
+  worker_.post([this, number, withdraw, memory = greeted(number).memory] {
+    try {
+      memory->regions().withdraw(withdraw.place);
+    } catch (const Error& error) {
+      reactor_.mailbox()->post([this, number, why = error.message()] { drop(number, why); });
+    }
+  });
+}
+
+void Daemon::Impl::act(uint64_t number, const CloseSession& close, const std::optional<run::FileDescriptor>&) {
+  Client& client = greeted(number);
+  const auto node = client.sessions.extract(close.session);
+  if (node.empty()) return;  // its opening was refused
+  worker_.post([this, close, key = node.mapped(), memory = client.memory] {
+    memory->remove(close.session);
+    reactor_.mailbox()->post([this, key] { lanes_.remove(key); });
+  });
+}
+
+void Daemon::Impl::act(uint64_t number, const RankGone& gone, const std::optional<run::FileDescriptor>&) {
+  const Client& client = greeted(number);
+  const auto session = client.sessions.find(gone.session);
+  if (session != client.sessions.end()) lanes_.lose(session->second, gone.rank);
+}
+
+// ---- Sessions ----
+
+std::vector<run::ConnectTarget> Daemon::Impl::targets_of(const OpenSession& open) {
+  std::vector<run::ConnectTarget> of_hosts;
+  for (const std::string& host : open.hosts) {
+    const std::optional<HostCard> card = directory_->find(host);
+    if (!card) throw Error(ErrorCode::not_found, "no daemon of host '" + host + "' has come to " + options_.world);
+    of_hosts.push_back({.addresses = card->addresses, .port = card->port, .local_address = ""});
+  }
+  std::vector<run::ConnectTarget> targets;
+  for (const uint32_t host : open.host_of_rank) targets.push_back(of_hosts[host]);
+  return targets;
+}
+
+void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::optional<run::FileDescriptor>&) {
+  Client& client = greeted(number);
+  const Lanes::Key key = Lanes::key_of(open);
+  try {
+    expect_possible(open, host_);
+    if (client.sessions.contains(open.session)) throw Error(ErrorCode::invalid_usage, "its session is open already");
+    const auto lanes = std::make_shared<SessionLanes>(reactor_, connects_, key.first, targets_of(open));
+    lanes_.add(key, lanes);
+    client.sessions.emplace(open.session, key);
+    std::vector<uint32_t> ranks(open.members.size());
+    std::iota(ranks.begin(), ranks.end(), 0u);
+    const auto connector = std::make_shared<std::unique_ptr<run::Connector>>(std::make_unique<run::LaneConnector>(
+        reactor_.mailbox(), lanes->connections(),
+        run::ConnectionGroup{.communicator = kGroup,
+                             .members = std::move(ranks),
+                             .own = open.rank,
+                             .at_most = std::chrono::milliseconds(std::min(open.timeout, open.join_timeout))}));
+    worker_.post([this, number, open, memory = client.memory, lanes, connector] {
+      open_on_worker(number, open, memory, lanes, std::move(*connector));
+    });
+  } catch (const Error& error) {
+    client.connection->say(Refused{.wish = open.wish, .error = error});
+  }
+}
+
+void Daemon::Impl::open_on_worker(uint64_t number, const OpenSession& open,
+                                  const std::shared_ptr<WorkerClient>& memory,
+                                  const std::shared_ptr<SessionLanes>& lanes,
+                                  std::unique_ptr<run::Connector> connector) {
+  const auto fail = [this, number, session = open.session](const Error& error, bool tells_peers) {
+    say_later(number, SessionFailed{.session = session, .tells_peers = tells_peers, .error = error});
+  };
+  try {
+    std::shared_ptr<const Region> region = memory->regions().find(open.page, sizeof(SessionPage));
+    if (!region || open.page.offset % alignof(SessionPage) != 0) {
+      throw Error(ErrorCode::invalid_input, "a session: its page is not in memory that was offered");
+    }
+    auto* const page = reinterpret_cast<SessionPage*>(region->data() + open.page.offset);
+    memory->add(open.session,
+                std::make_unique<Session>(Session::Options{
+                    .rules = {.rank = open.rank, .size = static_cast<uint32_t>(open.members.size())},
+                    .memory = std::move(region),
+                    .page = page,
+                    .regions = &memory->regions(),
+                    .executor = make_executor(open, lanes, std::move(connector),
+                                              [fail](const Error& error) { fail(error, true); }),
+                    .failed = fail}));
+    say_later(number, SessionOpened{.wish = open.wish, .means = "TCP"});
+  } catch (const Error& error) {
+    say_later(number, Refused{.wish = open.wish, .error = error});
+    reactor_.mailbox()->post([this, number, session = open.session] {
+      const auto client = clients_.find(number);
+      if (client == clients_.end()) return;
+      const auto node = client->second.sessions.extract(session);
+      if (!node.empty()) lanes_.remove(node.mapped());
+    });
+  }
+}
+
+std::unique_ptr<run::Executor> Daemon::Impl::make_executor(const OpenSession& open,
+                                                           const std::shared_ptr<SessionLanes>& lanes,
+                                                           std::unique_ptr<run::Connector> connector,
+                                                           std::function<void(const Error&)> tell_peers) const {
+  const auto size = static_cast<uint32_t>(open.members.size());
+  run::LaneTransport::Options options{
+      .rank = open.rank,
+      .ranks = size,
+      .checksums = open.checksums,
+      .shares_memory = [hosts = open.host_of_rank, own = open.host_of_rank[open.rank]](uint32_t peer) {
+        return hosts[peer] == own;
+      }};
+  const auto make_transport = [&](std::function<run::Path(uint32_t, uint32_t)> path) {
+    options.path = std::move(path);
+    return std::make_unique<run::LaneTransport>(std::move(connector), std::move(options));
+  };
+  return std::make_unique<run::NetExecutor>(
+      run::NetPlans::Options{
+          .rank = open.rank,
+          .ranks = size,
+          .source = compose::planner_from(
+              *files_, {.members = open.members, .job_size = open.job_size, .host_of_rank = open.host_of_rank})},
+      run::NetExecutor::Options{.is_oversubscribed = options_.is_oversubscribed,
+                                .tell_peers = std::move(tell_peers),
+                                .tell = [](const std::string&) {},  // plans of sessions are not revised
+                                .is_gone = [lanes](uint32_t rank) { return lanes->liveness().is_gone(rank); },
+                                .transport = make_transport});
+}
+
+// ---- The interface ----
+
+Daemon::Daemon(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Daemon::~Daemon() = default;
+void Daemon::run() { impl_->run(); }
+void Daemon::stop() { impl_->stop(); }
+
+}  // namespace banyan::service

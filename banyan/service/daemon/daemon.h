@@ -1,0 +1,47 @@
+// Daemon: banyand, without its command line. Carries out the calls of the processes of this host that have attached to
+// it, together with the daemons of the other hosts.
+//
+//   Daemon daemon({.socket = "/run/banyan/banyand.sock", .world = "file:///shared/banyan"});
+//   daemon.run();   // until another thread calls stop()
+//
+// Two threads: the one that calls run() does control (attaching, opening, connections between daemons), the worker
+// carries out calls. What a client does wrong costs it its session or its connection, and nobody else anything.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "banyan/compose/planner.h"
+#include "banyan/run/join/secret.h"
+
+namespace banyan::service {
+
+class Daemon {
+ public:
+  struct Options {
+    std::string socket;      // path of the unix socket at which tenants attach
+    std::string world = {};  // where the daemons of all hosts meet (host_directory.h); empty: this host is alone
+    std::string host = {};   // what it is called there; empty: own_host_id()
+    // Where other daemons reach this one; empty: the loopback without a secret, else all addresses of this host.
+    std::string address = {};
+    run::Secret secret = {};  // of the daemons; tenants never see it
+    compose::PlannerOptions planner = {};
+    bool is_oversubscribed = false;  // whether the worker has to share its core
+  };
+  // Listens at both doors and publishes itself. A socket that is left from a daemon that has ended is replaced; one at
+  // which a daemon listens is Error{invalid_usage}. Throws Error{io}, Error{invalid_input}, and what read_files throws.
+  explicit Daemon(Options options);
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  void run();
+  // Any thread, and signal handlers' threads.
+  void stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace banyan::service

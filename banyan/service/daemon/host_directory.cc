@@ -1,0 +1,95 @@
+#include "banyan/service/daemon/host_directory.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/base/file.h"
+#include "banyan/run/join/wire.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan::service {
+namespace {
+
+constexpr uint64_t kMaxCard = 16 * 1024;
+constexpr const char* kFolder = "file://";
+
+// A host may be called anything, also "../x".
+std::string file_name_of(const std::string& host) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string name = "host-";
+  for (const char letter : host) {
+    const auto byte = static_cast<uint8_t>(letter);
+    name += kDigits[byte >> 4];
+    name += kDigits[byte & 15];
+  }
+  return name;
+}
+
+class FolderDirectory : public HostDirectory {
+ public:
+  explicit FolderDirectory(std::string folder) : folder_(std::move(folder)) {
+    if (mkdir(folder_.c_str(), 0700) == 0 || errno == EEXIST) return;
+    throw run::system_error("cannot make the folder '" + folder_ + "'");
+  }
+
+  void publish(const HostCard& card) override { write_file(path_of(card.host), card.encode()); }
+  std::optional<HostCard> find(const std::string& host) override {
+    try {
+      return HostCard::decode(read_file(path_of(host), kMaxCard));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::not_found) throw;
+      return std::nullopt;
+    }
+  }
+
+ private:
+  std::string path_of(const std::string& host) const { return folder_ + "/" + file_name_of(host); }
+
+  const std::string folder_;
+};
+
+class OneHost : public HostDirectory {
+ public:
+  void publish(const HostCard& card) override { card_ = card; }
+  std::optional<HostCard> find(const std::string& host) override {
+    return card_ && card_->host == host ? card_ : std::nullopt;
+  }
+
+ private:
+  std::optional<HostCard> card_;
+};
+
+}  // namespace
+
+std::string HostCard::encode() const {
+  run::WireWriter writer;
+  writer.text(host).text(name).number(port).number(static_cast<uint32_t>(addresses.size()));
+  for (const std::string& address : addresses) writer.text(address);
+  return writer.take();
+}
+
+HostCard HostCard::decode(const std::string& text) {
+  run::WireReader reader(text);
+  HostCard card;
+  card.host = reader.text();
+  card.name = reader.text();
+  card.port = reader.number<uint16_t>();
+  card.addresses.resize(reader.count(sizeof(uint32_t)));
+  for (std::string& address : card.addresses) address = reader.text();
+  reader.end();
+  return card;
+}
+
+std::unique_ptr<HostDirectory> HostDirectory::at(const std::string& url) {
+  if (url.empty()) return std::make_unique<OneHost>();
+  if (url.starts_with(kFolder) && url.size() > std::string(kFolder).size()) {
+    return std::make_unique<FolderDirectory>(url.substr(std::string(kFolder).size()));
+  }
+  throw Error(ErrorCode::invalid_input, "'" + url + "' is no place where daemons meet (give file:///FOLDER)");
+}
+
+}  // namespace banyan::service

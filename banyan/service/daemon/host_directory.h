@@ -1,0 +1,43 @@
+// HostDirectory: where the daemons of a cluster find each other.
+//
+// Each daemon publishes a card of itself and looks others up when a communicator needs them; nobody has to come first,
+// and a daemon that has come back replaces its card. That a card is right is not believed: whoever answers at the
+// address has to know the secret of the daemons.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace banyan::service {
+
+struct HostCard {
+  std::string host;  // by which daemons and their clients know it; in a cluster once
+  std::string name;  // for people
+  std::vector<std::string> addresses;
+  uint16_t port = 0;
+
+  std::string encode() const;
+  // Throws Error{invalid_input}.
+  static HostCard decode(const std::string& text);
+};
+
+// One thread at a time.
+class HostDirectory {
+ public:
+  HostDirectory() = default;
+  HostDirectory(const HostDirectory&) = delete;
+  HostDirectory& operator=(const HostDirectory&) = delete;
+  virtual ~HostDirectory() = default;
+
+  // Both throw Error{io}, Error{invalid_input} for a card that cannot be read.
+  virtual void publish(const HostCard& card) = 0;
+  virtual std::optional<HostCard> find(const std::string& host) = 0;
+
+  // "file:///folder", which all daemons share. Empty: of one host alone. Throws Error{invalid_input}, Error{io}.
+  static std::unique_ptr<HostDirectory> at(const std::string& url);
+};
+
+}  // namespace banyan::service

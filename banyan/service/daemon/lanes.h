@@ -1,0 +1,63 @@
+// Lanes: the connections between the sessions of a communicator, which their daemons make for them.
+//
+// A session is named by the capability of its job, the number of the communicator and its rank. The daemon of the lower
+// rank calls that of the higher one, and says for which session; what belongs to a session that is not opened yet is
+// refused, and called again. Daemons shake hands by a secret of their own, which tenants never see.
+//
+// On the thread of the reactor, unless a function says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/run/agent/lane_connector.h"
+#include "banyan/run/agent/liveness.h"
+#include "banyan/run/agent/transport_connections.h"
+#include "banyan/run/join/handshake.h"
+#include "banyan/run/join/outgoing_connects.h"
+#include "banyan/service/protocol/messages.h"
+
+namespace banyan::service {
+
+// The lanes of one session. Shared by the daemon's control, which routes calls to it, and by the session's executor.
+class SessionLanes {
+ public:
+  SessionLanes(run::Timers& timers, run::OutgoingConnects& connects, std::string communicator,
+               std::vector<run::ConnectTarget> targets)
+      : liveness_(static_cast<uint32_t>(targets.size())),
+        connections_(timers, connects, liveness_, std::move(communicator), std::move(targets),
+                     [](uint32_t, const run::Path&) {}) {}
+
+  const run::Liveness& liveness() const { return liveness_; }  // any thread
+  run::TransportConnections& connections() { return connections_; }
+  void lose(uint32_t rank);
+
+ private:
+  run::Liveness liveness_;
+  run::TransportConnections connections_;
+};
+
+class Lanes {
+ public:
+  // Of a session: "<capability in hexadecimal>.<communicator>", and its rank.
+  using Key = std::pair<std::string, uint32_t>;
+  static Key key_of(const OpenSession& open);
+
+  // Throws Error{invalid_usage} when there is such a session already.
+  void add(const Key& key, std::shared_ptr<SessionLanes> lanes);
+  void remove(const Key& key) { sessions_.erase(key); }
+  // A rank of this session's communicator has ended. Unknown sessions and ranks are ignored.
+  void lose(const Key& key, uint32_t rank);
+  // Why a caller is not let in, if so. Throws Error{invalid_input}.
+  std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
+
+ private:
+  std::map<Key, std::shared_ptr<SessionLanes>> sessions_;  // shared with their executors
+};
+
+}  // namespace banyan::service

@@ -1,0 +1,135 @@
+#include "banyan/service/daemon/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/run/record/operation.h"
+
+namespace banyan::service {
+
+Session::Session(Options options)
+    : rules_(options.rules),
+      memory_(std::move(options.memory)),
+      rings_(*options.page),
+      regions_(*options.regions),
+      executor_(std::move(options.executor)),
+      failed_(std::move(options.failed)) {
+  show();
+}
+
+void Session::fail(const Error& error, bool tells_peers) {
+  if (std::exchange(has_failed_, true)) return;
+  executor_->break_with(error);
+  failed_(error, tells_peers);
+}
+
+bool Session::step(size_t most) {
+  if (has_failed_) return false;
+  try {
+    bool moved = take(most);
+    moved |= move();
+    moved |= say();
+    if (moved) show();
+    return moved;
+  } catch (const Error& error) {
+    fail(error, false);
+    return true;
+  }
+}
+
+bool Session::take(size_t most) {
+  bool moved = false;
+  for (size_t taken = 0; taken < most && messages_.size() < kMostMessages; ++taken) {
+    const std::optional<Submission> submission = rings_.take();
+    if (!submission) break;
+    moved = true;
+    std::variant<ValidCall, Refusal> checked = validate(*submission, rules_, regions_);
+    if (const Refusal* const refusal = std::get_if<Refusal>(&checked)) {
+      throw Error(ErrorCode::invalid_input, "the service refuses a call: " + refusal->words);
+    }
+    ++rules_.next_sequence;
+    begin(std::get<ValidCall>(std::move(checked)), submission->sequence);
+  }
+  return moved;
+}
+
+void Session::begin(ValidCall call, uint64_t sequence) {
+  if (run::is_message(call.call.kind)) {
+    Flight& flight = messages_.emplace_back(Flight{.sequence = sequence, .call = std::move(call)});
+    flight.ticket = executor_->start_message(flight.call.call);
+    return;
+  }
+  if (calls_.size() >= executor_->depth()) {
+    throw Error(ErrorCode::invalid_input,
+                "the service refuses a call: " + std::to_string(executor_->depth()) + " are under way already");
+  }
+  Flight& flight = calls_.emplace_back(Flight{.sequence = sequence, .call = std::move(call)});
+  executor_->start(flight.call.call, numbers_of(flight.call.call));
+}
+
+bool Session::move() {
+  const uint64_t steps = executor_->steps();
+  bool moved = false;
+  while (!calls_.empty() && executor_->advance()) {
+    complete(calls_.front().sequence, 0);
+    calls_.pop_front();
+    moved = true;
+  }
+  if (!messages_.empty()) {
+    done_.clear();
+    moved |= executor_->advance_messages(done_);
+    for (const auto& done : done_) {
+      const auto flight = std::find_if(messages_.begin(), messages_.end(),
+                                       [&](const Flight& candidate) { return candidate.ticket == done.ticket; });
+      CHECK(flight != messages_.end()) << "ticket " << done.ticket;
+      complete(flight->sequence, done.peer);
+      messages_.erase(flight);
+    }
+  }
+  return moved || executor_->steps() != steps;
+}
+
+void Session::complete(uint64_t sequence, uint32_t peer) { unsaid_.push_back({.sequence = sequence, .peer = peer}); }
+
+bool Session::say() {
+  bool moved = false;
+  for (; !unsaid_.empty() && rings_.has_room(); unsaid_.pop_front()) {
+    rings_.complete(unsaid_.front());
+    moved = true;
+  }
+  return moved;
+}
+
+void Session::prepare(run::WaitSet& set) {
+  try {
+    executor_->events()->prepare(set);
+  } catch (const Error& error) {
+    fail(error, false);
+    set.work_now();
+  }
+}
+
+bool Session::react(std::span<const pollfd> polled) {
+  if (has_failed_) return true;
+  try {
+    return executor_->events()->react(polled);
+  } catch (const Error& error) {
+    fail(error, false);
+    return true;
+  }
+}
+
+// What the client's watch sees.
+void Session::show() {
+  SessionStatus& status = rings_.status();
+  status.steps.store(executor_->steps(), std::memory_order_relaxed);
+  status.progress.store(executor_->progress(), std::memory_order_relaxed);
+  status.waiting_for.store(executor_->waiting_for(), std::memory_order_relaxed);
+  const run::SentBytes sent = executor_->sent_bytes();
+  status.sent_tcp.store(sent.tcp, std::memory_order_relaxed);
+  status.sent_shared_memory.store(sent.shared_memory, std::memory_order_relaxed);
+  status.flags.store(executor_->notices_last_bytes() ? SessionStatus::kNoticesLastBytes : 0, std::memory_order_relaxed);
+}
+
+}  // namespace banyan::service

@@ -1,0 +1,93 @@
+// Worker: the thread that carries out the calls of the clients of a daemon.
+//
+// One loop: it answers doorbells, gives every session that has work a step, and sleeps when nothing moves, until a
+// client rings or a peer sends. Sessions without work cost it nothing; a client has one doorbell and one descriptor,
+// whatever the number of its sessions.
+//
+// Other threads leave it tasks by post(). Everything else is for such tasks, on its thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/system/event.h"
+#include "banyan/run/system/event_source.h"
+#include "banyan/run/system/waiter.h"
+#include "banyan/service/daemon/session.h"
+#include "banyan/service/protocol/region_table.h"
+#include "banyan/service/protocol/rings.h"
+
+namespace banyan::service {
+
+// What the worker has of a client.
+class WorkerClient : public run::EventSource {
+ public:
+  // Throws Error{io}; Error{invalid_input} for memory that is no DoorbellPage.
+  WorkerClient(const run::FileDescriptor& doorbell, RegionTable::Quota quota);
+  ~WorkerClient() = default;
+
+  // To be set by the client when the worker sleeps. Any thread.
+  int event_fd() const { return event_.fd(); }
+  RegionTable& regions() { return regions_; }
+  DoorbellPage& doorbell() { return *page_; }
+
+  void add(uint32_t number, std::unique_ptr<Session> session);  // Error{invalid_usage} where there is one
+  void remove(uint32_t number);
+  Session* find(uint32_t number);
+  // Answers the doorbell, gives those that have work a step. Whether anything moved.
+  bool step();
+  bool has_rung() const { return page_->groups.load() != 0; }
+  const std::set<uint32_t>& busy() const { return busy_; }
+
+ private:
+  void prepare(run::WaitSet& set) override;
+  bool react(std::span<const pollfd> polled) override;
+
+  run::Event event_;
+  const Region memory_;  // of the page
+  DoorbellPage* const page_;
+  RegionTable regions_;
+  std::map<uint32_t, std::unique_ptr<Session>> sessions_;
+  std::set<uint32_t> busy_;
+};
+
+class Worker : private run::EventSource {
+ public:
+  explicit Worker(bool is_oversubscribed);
+  // Ends the thread, and all sessions.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  using Task = std::function<void()>;
+  // Any thread. What a task throws is our own bug.
+  void post(Task task);
+
+  // For tasks.
+  void add(uint64_t client, std::shared_ptr<WorkerClient> memory);
+  void remove(uint64_t client);
+
+ private:
+  void run();
+  bool do_tasks();
+  void sleep();
+  void prepare(run::WaitSet& set) override { set.watch(event_.fd(), POLLIN); }
+  bool react(std::span<const pollfd> polled) override;
+
+  const bool is_oversubscribed_;
+  run::Event event_;
+  std::mutex mutex_;  // protects tasks_ and stops_
+  std::vector<Task> tasks_;
+  bool stops_ = false;
+  std::map<uint64_t, std::shared_ptr<WorkerClient>> clients_;  // shared with their connections
+  std::thread thread_;
+};
+
+}  // namespace banyan::service

@@ -1,0 +1,117 @@
+// What a client and the daemon of its host say over their control connection: a unix socket that keeps messages apart
+// (SOCK_SEQPACKET). Calls do not go this way (rings.h).
+//
+// The client says hello and offers its doorbell; the daemon says welcome, with its own descriptor to be woken by. Then
+// the client offers memory, opens sessions and closes them. Each wish has a number, which its answer bears. Who says
+// something else, or in another order, is hung up on.
+//
+// Descriptors go beside the bytes of a message (SCM_RIGHTS): Hello one, the memory of the DoorbellPage; Welcome one, an
+// eventfd that the client sets when the daemon sleeps; OfferRegion one, a sealed memfd.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "banyan/base/error.h"
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/service/protocol/region_table.h"
+#include "banyan/service/protocol/submission.h"
+
+namespace banyan::service {
+
+constexpr size_t kMaxMessage = 256 * 1024;  // bytes
+
+// 128 random bits that a daemon has made. Who knows them may have ranks in the communicators of a job.
+using Capability = std::array<uint8_t, 16>;
+
+// ---- From the client ----
+
+struct Hello {
+  uint32_t version = kProtocolVersion;
+  std::string program;  // for people
+};
+struct OfferRegion {
+  uint64_t wish = 0, bytes = 0;
+};
+struct WithdrawRegion {
+  RegionTable::Place place;
+};
+struct OpenSession {
+  uint64_t wish = 0;
+  uint32_t session = 0;       // chosen by the client, below DoorbellPage::kSessions and not in use
+  BufferName page;            // of its SessionPage, which is zeroed
+  Capability capability = {};  // of the job
+  uint64_t communicator = 0;
+  std::string name;  // of the communicator
+  uint32_t rank = 0;
+  std::vector<uint32_t> members;  // rank i is process members[i] of the job
+  uint32_t job_size = 0;
+  std::vector<std::string> hosts;       // each once, as their daemons call themselves (Welcome::host)
+  std::vector<uint32_t> host_of_rank;   // index into hosts
+  uint32_t timeout = 0, join_timeout = 0;  // milliseconds
+  bool checksums = false;
+};
+struct CloseSession {
+  uint32_t session = 0;
+};
+// A rank has died, or has left.
+struct RankGone {
+  uint32_t session = 0, rank = 0;
+};
+
+// ---- From the daemon ----
+
+struct Welcome {
+  uint32_t version = kProtocolVersion;
+  std::string host;        // by which daemons know each other
+  Capability capability = {};  // a new one, for a job of which this process is the first
+};
+struct RegionPlaced {
+  uint64_t wish = 0;
+  RegionTable::Place place;
+};
+struct SessionOpened {
+  uint64_t wish = 0;
+  std::string means;  // for people: "TCP"
+};
+// The wish was not granted; nothing has changed.
+struct Refused {
+  uint64_t wish = 0;
+  Error error;
+};
+// Calls of this session fail with this error from now on. `tells_peers`: the other ranks are to be told, since they
+// cannot know.
+struct SessionFailed {
+  uint32_t session = 0;
+  bool tells_peers = false;
+  Error error;
+};
+
+using ClientMessage = std::variant<Hello, OfferRegion, WithdrawRegion, OpenSession, CloseSession, RankGone>;
+using DaemonMessage = std::variant<Welcome, RegionPlaced, SessionOpened, Refused, SessionFailed>;
+
+std::string encode(const ClientMessage& message);
+std::string encode(const DaemonMessage& message);
+// Throw Error{invalid_input} for what is no message. That the numbers make sense, the receiver sees to.
+ClientMessage decode_client_message(std::string_view bytes);
+DaemonMessage decode_daemon_message(std::string_view bytes);
+
+// ---- Over the socket ----
+
+struct Parcel {
+  std::string bytes;
+  std::optional<run::FileDescriptor> descriptor;
+};
+// Sends without waiting. False when the socket is full. Throws Error{peer_lost} when the other side has gone, Error{io}.
+bool send_parcel(int socket, std::string_view bytes, int descriptor = -1);
+// The next one, without waiting; nothing when there is none. Throws Error{peer_lost} when the other side has gone,
+// Error{invalid_input} for one that is longer than kMaxMessage or brings more than one descriptor (all are closed),
+// Error{io}.
+std::optional<Parcel> receive_parcel(int socket);
+
+}  // namespace banyan::service
