@@ -13,6 +13,7 @@
 #include "banyan/base/nearest.h"
 #include "banyan/base/units.h"
 #include "banyan/compose/planner.h"
+#include "banyan/compose/service.h"
 #include "banyan/element/isa.h"
 #include "banyan/run/execute/net_plans.h"
 #include "banyan/run/metrics/metrics.h"
@@ -21,6 +22,9 @@
 
 namespace banyan::compose {
 namespace {
+
+// A transport's name: the daemon of this host carries out what goes between hosts.
+constexpr std::string_view kByService = "service";
 
 constexpr double kLongest = 365.0 * 24 * 3600;
 
@@ -47,10 +51,12 @@ constexpr Variable kVariables[] = {
     {"BANYAN_ROUTES", "a file that says which pair of addresses takes which path through the fabric"},
     {"BANYAN_SECRET", "a text that processes of several hosts share, by which they believe each other"},
     {"BANYAN_SECRET_FILE", "a file with that text"},
+    {"BANYAN_SERVICE", "unix:PATH: the socket of banyand, which then carries out what goes between hosts"},
+    {"BANYAN_SERVICE_FALLBACK", "1: without the service where no daemon can be reached; on all ranks alike"},
     {"BANYAN_SLICE", "the piece that moves at once over connections, such as 64KiB; the same on all ranks"},
     {"BANYAN_SURVIVORS", "who may shrink a communicator: any (default), majority, or at least so many ranks"},
     {"BANYAN_TIMEOUT", "seconds that an operation may make no progress (default 300)"},
-    {"BANYAN_TRANSPORT", "auto (default), shm, tcp or ucx; the same on all ranks"},
+    {"BANYAN_TRANSPORT", "auto (default), shm, tcp, ucx or service; the same on all ranks"},
     {"BANYAN_ZERO_COPY", "1: TCP sends long pieces out of the buffers themselves"}};
 // Of our tests and scripts (Makefile, tools/), which a shell may have beside those of a run.
 constexpr std::string_view kOfTests = "BANYAN_TEST_";
@@ -111,7 +117,8 @@ run::Communicator::Transports transports_from(const std::string& name) {
   if (name == "shm") return run::Communicator::Transports::shared_memory;
   if (name == "tcp") return run::Communicator::Transports::tcp;
   if (name == "ucx") return run::Communicator::Transports::ucx;
-  throw Error(ErrorCode::invalid_input, "transport '" + name + "' is not known (known: auto, shm, tcp, ucx)");
+  if (name == kByService) return run::Communicator::Transports::automatic;
+  throw Error(ErrorCode::invalid_input, "transport '" + name + "' is not known (known: auto, shm, tcp, ucx, service)");
 }
 
 std::optional<run::Sealing> sealing_from(const std::optional<std::string>& field, const std::string& field_name) {
@@ -184,7 +191,8 @@ run::Communicator::Options options_from(const Settings& settings) {
     options.join_timeout = milliseconds_of(*settings.join_timeout, settings.where + "join_timeout");
   }
   options.progress = settings.progress;
-  options.transports = transports_from(text_from(settings.transport, "BANYAN_TRANSPORT"));
+  const std::string transport = text_from(settings.transport, "BANYAN_TRANSPORT");
+  options.transports = transports_from(transport);
   const PlannerOptions planner{.fabric = text_from(settings.fabric, "BANYAN_FABRIC"),
                                .plan = text_from(settings.plan, "BANYAN_PLAN"),
                                .routes = text_from(settings.routes, "BANYAN_ROUTES"),
@@ -197,6 +205,11 @@ run::Communicator::Options options_from(const Settings& settings) {
   options.survivors = survivors_from(settings.survivors, settings.where + "survivors");
   options.follows_plans = !planner.plan.empty();
   options.plans = [files = read_files(planner)](const run::RankLayout& layout) { return planner_from(*files, layout); };
+  const std::optional<std::string> service = variable("BANYAN_SERVICE");
+  const bool is_open = transport.empty() || transport == "auto";
+  if (transport == kByService || (service && is_open)) {
+    use_service(options, service.value_or(""), switch_from({}, "BANYAN_SERVICE_FALLBACK"));
+  }
   return options;
 }
 

@@ -19,7 +19,7 @@ struct Settings {
   std::optional<double> timeout;       // seconds; BANYAN_TIMEOUT
   std::optional<double> join_timeout;  // seconds; BANYAN_JOIN_TIMEOUT
   run::Communicator::Progress progress = run::Communicator::Progress::at_once;
-  std::optional<std::string> transport;   // auto, shm, tcp, ucx; BANYAN_TRANSPORT
+  std::optional<std::string> transport;   // auto, shm, tcp, ucx, service; BANYAN_TRANSPORT (and BANYAN_SERVICE)
   std::optional<std::string> fabric;      // a file or a generator's spec; BANYAN_FABRIC
   std::optional<std::string> plan;        // a file; BANYAN_PLAN
   std::optional<std::string> routes;      // a file; BANYAN_ROUTES

@@ -55,7 +55,8 @@ std::shared_ptr<run::JoinedProcesses> join(const c10::intrusive_ptr<c10d::Store>
                                          .size = static_cast<uint32_t>(members.size),
                                          .name = prefix,
                                          .sealing = options.sealing,
-                                         .has_routes = options.has_routes},
+                                         .has_routes = options.has_routes,
+                                         .extras = options.extras},
                                         secret, deadline);
   bool is_on_one_host = true;
   for (uint32_t other = 0; other < job->size(); ++other) is_on_one_host = is_on_one_host && job->is_here(other);

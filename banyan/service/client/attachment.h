@@ -1,14 +1,17 @@
 // Attachment: what joins this process to the daemon of its host. One for each daemon, shared by all communicators.
 //
-// It has a thread that listens to the daemon, so that its end, and failures that it tells of, are known at once. A
-// forked process has no part in it: its calls throw Error{unsupported}.
+// A thread listens to the daemon (control_connection.h), so that its end, and failures that it tells of, are known at
+// once. A forked process has no part in it: its calls throw Error{unsupported}, and what it destroys is the parent's
+// still.
 //
 // Any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "banyan/base/error.h"
@@ -23,20 +26,24 @@ class Attachment {
  public:
   // `url`: "unix:/run/banyan/banyand.sock". `pool`, which outlives it, is where communicators have their memory. Throws
   // Error{not_found} when nobody listens there, Error{timed_out}, Error{mismatch} for a daemon of another version,
-  // Error{invalid_input} for what is no url, Error{io}.
+  // Error{invalid_input} for what is no url, Error{peer_lost}, Error{io}.
   static std::shared_ptr<Attachment> to(const std::string& url, run::RegionPool& pool, const run::Deadline& deadline);
   ~Attachment();
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
   const std::string& url() const;
-  const std::string& host() const;        // as the daemon calls it
+  const std::string& host() const;       // as the daemon calls it
   const Capability& capability() const;  // see Welcome
 
-  // Memory of this process that the daemon has mapped; withdrawn when the last owner lets go.
+  bool has_gone() const;  // the daemon, or the connection to it
+
+  // Memory of this process that the daemon has mapped; withdrawn when the last owner lets go. Those of the pool are
+  // owned here, too, until a later name() finds that they have been freed.
   class Offered;
   // Of bytes within the pool: the name of where they begin, and who keeps the offer. Nothing where they are in no
-  // region. Quick where the region has been offered before. Throws what the daemon says, Error{peer_lost}.
+  // region. Where the region has been offered before, this is quick: no system call. Throws what the daemon says,
+  // Error{peer_lost}, and Error{timed_out} when it says nothing for half a minute.
   struct Named {
     BufferName name;
     std::shared_ptr<const Offered> offer;
@@ -50,21 +57,25 @@ class Attachment {
   };
   Memory allocate(size_t bytes);
 
-  // What a session is told by the thread of this attachment. Must not block.
+  // What a session is told by the thread of this attachment, maybe before open() has returned. `failed` throws nothing.
   struct Hooks {
-    // By the daemon, or because it has gone: Error{peer_lost}, "the service has gone". Once.
-    std::function<void(const Error& error, bool tells_peers)> failed;
+    // Its calls fail with this error from now on: by the word of the daemon, or because that has gone (Error{peer_lost},
+    // "the service has gone (unix:...)"). Once. Must not block.
+    std::function<void(const Error& error)> failed;
+    // The same error, where the other ranks cannot know of it. After all sessions have heard that they failed; later
+    // news wait for it.
+    std::function<void(const Error& error)> tell_peers;
   };
-  // Opened until its object is gone; then no hook is called any more.
+  // Open until its object is gone; then no hook is called any more.
   class Session;
   // `wish` without its number, session and page, which are given here. Waits until the daemon has opened it. Throws what
-  // the daemon says, Error{timed_out}, Error{peer_lost}.
+  // the daemon says, Error{timed_out}, Error{peer_lost}; Error{unsupported} when too many are open.
   std::unique_ptr<Session> open(OpenSession wish, Hooks hooks, const run::Deadline& deadline);
 
  private:
   class Impl;
   explicit Attachment(std::shared_ptr<Impl> impl);
-  const std::shared_ptr<Impl> impl_;  // shared with sessions and offers
+  const std::shared_ptr<Impl> impl_;  // shared with its sessions; offers know it while it is there
 };
 
 class Attachment::Session {
@@ -74,10 +85,12 @@ class Attachment::Session {
   Session& operator=(const Session&) = delete;
 
   SessionPage& page() const;
-  const std::string& means() const;
+  const std::string& means() const;  // SessionOpened
   // The daemon finds something in the rings. Wakes it if it sleeps.
   void ring();
   void tell_gone(uint32_t rank);
+  // Has the daemon end it, soon. The page stays, and so do the hooks.
+  void close();
 
  private:
   friend class Attachment;

@@ -1,0 +1,276 @@
+#include "banyan/service/client/service_executor.h"
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "banyan/base/check.h"
+
+namespace banyan::service {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestSleep{100};
+
+}  // namespace
+
+ServiceExecutor::ServiceExecutor(std::shared_ptr<Attachment> attachment, OpenSession wish, Options options,
+                                 const run::Deadline& deadline)
+    : options_(std::move(options)),
+      attachment_(std::move(attachment)),
+      staging_(*attachment_, options_.rank, options_.size),
+      back_off_(options_.is_oversubscribed),
+      messages_with_(options_.size),
+      is_told_gone_(options_.size),
+      session_(attachment_->open(std::move(wish),
+                                 {.failed = [this](const Error& error) { fail_here(error); },
+                                  .tell_peers =
+                                      [this](const Error& error) {
+                                        if (options_.tell_peers) options_.tell_peers(error);
+                                      }},
+                                 deadline)),
+      rings_(session_->page()) {
+  can_sleep_ = true;
+}
+
+// The session first: its hooks use the rest. And what the daemon has of the calls under way is withdrawn after it has
+// been told to leave off.
+ServiceExecutor::~ServiceExecutor() { session_.reset(); }
+
+// ---- Failing ----
+
+// Whether it is the first.
+bool ServiceExecutor::note(const Error& error) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (failure_) return false;
+  failure_ = error;
+  has_failed_ = true;
+  return true;
+}
+
+// By the attachment's thread.
+void ServiceExecutor::fail_here(const Error& error) noexcept {
+  note(error);
+  if (can_sleep_) wake();
+}
+
+// Also after a failure that the daemon has told of: the communicator knows its cause better, and tells it before its
+// process may end.
+void ServiceExecutor::break_with(const Error& error) {
+  if (is_broken_.exchange(true)) return;
+  note(error);
+  wake();
+  if (options_.tell_peers) options_.tell_peers(error);
+  // After the peers know why. What comes now may go to buffers that the caller has other uses for.
+  session_->close();
+}
+
+std::optional<Error> ServiceExecutor::broken() const {
+  if (!has_failed_) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void ServiceExecutor::expect_whole() const {
+  if (has_failed_) throw Error(*broken());
+}
+
+void ServiceExecutor::expect_own_process() const {
+  if (!fork_guard_.is_in_child()) return;
+  throw Error(ErrorCode::unsupported, "the service carries out no calls of a forked process; it has to attach anew");
+}
+
+// Runs what reads the page, which the daemon may have written nonsense to.
+template <typename Body>
+auto ServiceExecutor::guarded(Body body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_input) throw;
+    break_with(Error(ErrorCode::peer_lost, error.message() + " (" + attachment_->url() + ")"));
+  }
+  throw Error(*broken());
+}
+
+// ---- Calls and messages ----
+
+void ServiceExecutor::start(const run::Call& call, const run::CallNumbers& /*numbers*/) {
+  expect_own_process();
+  expect_whole();
+  CHECK(calls_.size() < kDepth) << "too many calls are under way";
+  Staging::Staged staged = staging_.stage(call);
+  calls_.push_back({.submission = staged.submission, .staged = std::move(staged.call)});
+  guarded([&] { return submit_waiting(); });
+}
+
+bool ServiceExecutor::advance() {
+  move();
+  if (calls_.empty()) return true;
+  if (done_calls_ == 0) {
+    expect_whole();
+    return false;
+  }
+  calls_.pop_front();
+  --done_calls_;
+  --submitted_;
+  return true;
+}
+
+// As HostGroup waits. What the daemon moves is no reason to stay awake: the daemon may need this very core.
+void ServiceExecutor::finish(run::Watch& watch) {
+  constexpr uint32_t kFirstQuestion = 64, kLooksBetweenQuestions = 256;
+  back_off_.begin();
+  uint32_t looks = 0;
+  bool is_known = false;  // to the watch
+  while (!advance()) {
+    const bool is_awake = back_off_.pause();
+    if (is_awake && ++looks != kFirstQuestion && looks % kLooksBetweenQuestions != 0) continue;
+    watch.waiting_for(waiting_for());
+    is_known = true;
+    if (is_awake) continue;
+    sleep([&] { return advance(); });
+    watch.woke();
+    back_off_.slept();
+  }
+  if (is_known) watch.woke();
+  back_off_.end();
+}
+
+uint64_t ServiceExecutor::start_message(const run::Call& call) {
+  expect_own_process();
+  expect_whole();
+  Staging::Staged staged = staging_.stage(call);
+  waiting_messages_.push_back({.ticket = ++tickets_,
+                               .peer = call.other,
+                               .submission = staged.submission,
+                               .staged = std::move(staged.call)});
+  if (call.other != run::kAnyRank) ++messages_with_.at(call.other);
+  guarded([&] { return submit_waiting(); });
+  return tickets_;
+}
+
+bool ServiceExecutor::advance_messages(std::vector<MessageDone>& done) {
+  if (messages_.empty() && waiting_messages_.empty() && done_messages_.empty()) return false;
+  const bool moved = move() || !done_messages_.empty();
+  if (!moved) expect_whole();
+  done.insert(done.end(), done_messages_.begin(), done_messages_.end());
+  done_messages_.clear();
+  return moved;
+}
+
+// Whether anything was.
+bool ServiceExecutor::move() {
+  expect_own_process();
+  const bool moved = guarded([&] {
+    const bool has_taken = take_completions();
+    return (!has_failed_ && submit_waiting()) || has_taken;
+  });
+  look_for_gone();
+  own_steps_ += moved ? 1 : 0;
+  return moved;
+}
+
+bool ServiceExecutor::take_completions() {
+  bool has_taken = false;
+  while (const std::optional<Completion> completion = rings_.take()) {
+    complete(*completion);
+    has_taken = true;
+  }
+  if (has_taken && rings_.is_awaited()) session_->ring();
+  return has_taken;
+}
+
+void ServiceExecutor::complete(const Completion& completion) {
+  if (done_calls_ < submitted_ && calls_[done_calls_].sequence == completion.sequence) {
+    staging_.finish(std::move(calls_[done_calls_++].staged), true);
+    return;
+  }
+  const auto message = messages_.find(completion.sequence);
+  if (message == messages_.end()) {
+    throw invalid("the service completes submission " + std::to_string(completion.sequence) +
+                  ", which is not under way or not the next");
+  }
+  Flight& flight = message->second;
+  const bool is_from_any = flight.peer == run::kAnyRank;
+  if (is_from_any ? completion.peer >= options_.size : completion.peer != flight.peer) {
+    throw invalid("the service completes a message with rank " + std::to_string(completion.peer) +
+                  ", which it was not for");
+  }
+  staging_.finish(std::move(flight.staged), true);
+  done_messages_.push_back({.ticket = flight.ticket, .peer = completion.peer});
+  if (!is_from_any) --messages_with_[flight.peer];
+  messages_.erase(message);
+}
+
+bool ServiceExecutor::submit_waiting() {
+  bool has_submitted = false;
+  for (; submitted_ < calls_.size() && rings_.has_room(); has_submitted = true) submit(calls_[submitted_++]);
+  for (; !waiting_messages_.empty() && rings_.has_room(); has_submitted = true) {
+    Flight flight = std::move(waiting_messages_.front());
+    waiting_messages_.pop_front();
+    const uint64_t sequence = submit(flight);
+    messages_.emplace(sequence, std::move(flight));
+  }
+  if (has_submitted) session_->ring();
+  return has_submitted;
+}
+
+uint64_t ServiceExecutor::submit(Flight& flight) { return flight.sequence = rings_.submit(flight.submission); }
+
+// ---- What a watcher sees ----
+
+uint64_t ServiceExecutor::steps() const { return status().steps.load(std::memory_order_relaxed) + own_steps_; }
+
+uint64_t ServiceExecutor::progress() const { return status().progress.load(std::memory_order_relaxed) + own_steps_; }
+
+uint32_t ServiceExecutor::waiting_for() const {
+  const uint32_t rank = status().waiting_for.load(std::memory_order_relaxed);
+  return rank < options_.size ? rank : options_.rank;
+}
+
+bool ServiceExecutor::can_do_without(uint32_t rank) const { return calls_.empty() && messages_with_.at(rank) == 0; }
+
+bool ServiceExecutor::notices_last_bytes() const {
+  return (status().flags.load(std::memory_order_relaxed) & SessionStatus::kNoticesLastBytes) != 0;
+}
+
+run::SentBytes ServiceExecutor::sent_bytes() const {
+  return {.tcp = status().sent_tcp.load(std::memory_order_relaxed),
+          .shared_memory = status().sent_shared_memory.load(std::memory_order_relaxed)};
+}
+
+// The daemon hears of the end of processes of its own host only, and not of those that leave.
+void ServiceExecutor::look_for_gone() {
+  if (options_.gone_changes == nullptr) return;
+  const uint32_t changes = options_.gone_changes->load(std::memory_order_acquire);
+  if (changes == gone_seen_) return;
+  gone_seen_ = changes;
+  for (uint32_t rank = 0; rank < options_.size; ++rank) {
+    if (rank == options_.rank || is_told_gone_[rank] || !options_.is_gone(rank)) continue;
+    is_told_gone_[rank] = true;
+    session_->tell_gone(rank);
+  }
+}
+
+// ---- Sleeping ----
+
+// What `try_again` throws is no nonsense of the daemon.
+void ServiceExecutor::sleep(const std::function<bool()>& try_again) {
+  std::exception_ptr thrown;
+  const auto has_woken = [&] {
+    try {
+      return is_woken_.exchange(false) || has_failed_ || try_again();
+    } catch (...) {
+      thrown = std::current_exception();
+      return true;
+    }
+  };
+  guarded([&] { rings_.sleep(has_woken, kLongestSleep); });
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+void ServiceExecutor::wake() {
+  is_woken_ = true;
+  rings_.wake();
+}
+
+}  // namespace banyan::service

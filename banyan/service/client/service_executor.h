@@ -1,12 +1,16 @@
 // ServiceExecutor: has the daemon of this host carry out the calls of a communicator.
 //
 // A call becomes a submission (protocol/submission.h). Buffers in memory of the process's RegionPool are named; others
-// are copied: what is sent, before the call, and what comes, when it is over, piece by piece where the call leaves gaps.
-// For that there is memory that the daemon has mapped (staging.h), taken when it is first needed and used again.
+// are copied (staging.h).
 //
-// Messages between two ranks may be more than the ring holds: they wait here until the daemon has taken others.
+// Messages between two ranks may be more than the ring holds: they wait here until the daemon has taken others. Calls
+// for all ranks are few, and go before them.
 //
-// One thread at a time, but for wake(), break_with() and broken().
+// The first error stays: the daemon has told of it, or has gone, or break_with() was called. Every call throws it from
+// then on; what was completed before is over all the same. The daemon is not believed: what it cannot mean fails the
+// communicator, not the process.
+//
+// One thread at a time, but for wake(), break_with(), broken() and sent_bytes().
 #pragma once
 
 #include <atomic>
@@ -16,9 +20,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "banyan/run/execute/executor.h"
+#include "banyan/run/system/fork_guard.h"
 #include "banyan/service/client/attachment.h"
 #include "banyan/service/client/staging.h"
 
@@ -29,8 +36,8 @@ class ServiceExecutor : public run::Executor {
   struct Options {
     uint32_t rank = 0, size = 1;
     bool is_oversubscribed = false;
-    std::function<void(const Error&)> tell_peers;         // of a failure that only this rank's daemon knows of
-    std::function<bool(uint32_t rank)> is_gone;           // dead, or has left
+    std::function<void(const Error&)> tell_peers = {};    // of a failure that they cannot know of
+    std::function<bool(uint32_t rank)> is_gone = {};      // dead, or has left
     const std::atomic<uint32_t>* gone_changes = nullptr;  // grows when is_gone() may say something else
   };
   // Opens a session; `wish` as Attachment::open wants it. Throws what that throws.
@@ -38,7 +45,7 @@ class ServiceExecutor : public run::Executor {
                   const run::Deadline& deadline);
   ~ServiceExecutor() override;
 
-  const std::string& means() const;
+  const std::string& means() const { return session_->means(); }
 
   size_t depth() const override { return kDepth; }
   void start(const run::Call& call, const run::CallNumbers& numbers) override;
@@ -62,31 +69,52 @@ class ServiceExecutor : public run::Executor {
 
  private:
   static constexpr size_t kDepth = 8;
-  // What becomes of a call's buffers when it is over.
   struct Flight {
-    uint64_t sequence = 0;
-    Submission submission;  // before it is submitted
-    bool is_message = false;
-    uint32_t peer = 0;  // of a message; kAnyRank: from any
+    uint64_t sequence = 0;  // once it is submitted
+    uint64_t ticket = 0;    // of a message
+    uint32_t peer = 0;      // of a message; kAnyRank: from any
+    Submission submission;
     StagedCall staged;
   };
 
-  void submit_waiting();
-  void take_completions();
+  bool note(const Error& error) noexcept;
+  void fail_here(const Error& error) noexcept;
+  void expect_own_process() const;
   void expect_whole() const;
+  template <typename Body>
+  auto guarded(Body body);
+  bool move();
+  bool take_completions();
+  void complete(const Completion& completion);
+  bool submit_waiting();
+  uint64_t submit(Flight& flight);
+  void look_for_gone();
+  const SessionStatus& status() const { return session_->page().status; }
 
   const Options options_;
+  const run::ForkGuard fork_guard_;
   const std::shared_ptr<Attachment> attachment_;  // shared with the other communicators of the process
   Staging staging_;
+  run::BackOff back_off_;  // of finish(): it learns
+  // The first `submitted_` of calls_ are under way, of which the first `done_calls_` are over and not asked for.
+  std::deque<Flight> calls_;
+  size_t submitted_ = 0, done_calls_ = 0;
+  std::deque<Flight> waiting_messages_;            // for room, in their order
+  std::unordered_map<uint64_t, Flight> messages_;  // under way, by their sequence
+  std::vector<uint32_t> messages_with_;            // by rank: those that need it
+  std::vector<MessageDone> done_messages_;         // not asked for
+  uint64_t tickets_ = 0, own_steps_ = 0;
+  uint32_t gone_seen_ = 0;
+  std::vector<bool> is_told_gone_;  // by rank
+
   mutable std::mutex mutex_;  // protects failure_
   std::optional<Error> failure_;
+  std::atomic<bool> is_broken_{false};  // by break_with()
   std::atomic<bool> has_failed_{false};
-  std::unique_ptr<Attachment::Session> session_;  // its hooks use what is above
+  std::atomic<bool> is_woken_{false};                    // by wake(), and no sleep has ended of it
+  std::atomic<bool> can_sleep_{false};                   // rings_ is there
+  std::unique_ptr<Attachment::Session> session_;
   ClientRings rings_;
-  std::deque<Flight> calls_, messages_;  // under way, or waiting for room; calls in their order
-  std::vector<MessageDone> done_;        // messages, not yet asked for
-  uint64_t calls_done_ = 0;              // of those at the front of calls_
-  uint32_t gone_seen_ = 0;
 };
 
 }  // namespace banyan::service

@@ -1,0 +1,122 @@
+#include "banyan/service/client/service_executors.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "banyan/service/client/service_executor.h"
+
+namespace banyan::service {
+namespace {
+
+// What a process says of the daemon that it has attached to.
+struct ServiceCard {
+  std::string host;
+  Capability capability = {};
+};
+
+std::string hex_of(const Capability& capability) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string hex;
+  for (const uint8_t byte : capability) {
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
+  }
+  return hex;
+}
+
+std::optional<Capability> capability_of(std::string_view hex) {
+  Capability capability;
+  if (hex.size() != 2 * capability.size()) return std::nullopt;
+  for (size_t i = 0; i < capability.size(); ++i) {
+    const char* const begin = hex.data() + 2 * i;
+    if (std::from_chars(begin, begin + 2, capability[i], 16).ptr != begin + 2) return std::nullopt;
+  }
+  return capability;
+}
+
+// `name` is that of the process in errors.
+ServiceCard card_of(const run::Process& process, const std::string& name) {
+  const auto extra = process.extras.find(ServiceExecutors::kExtra);
+  if (extra == process.extras.end()) {
+    throw Error(ErrorCode::mismatch, name + " has not attached to a service (set BANYAN_SERVICE on all ranks)");
+  }
+  const std::string& text = extra->second;
+  const size_t space = text.rfind(' ');
+  const auto capability = space == std::string::npos ? std::nullopt : capability_of(std::string_view(text).substr(space + 1));
+  if (!capability) {
+    throw Error(ErrorCode::mismatch, name + " says of its service what is not understood here: " + in_quotes(text));
+  }
+  return {.host = text.substr(0, space), .capability = *capability};
+}
+
+uint32_t milliseconds_for(std::chrono::milliseconds time) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(time.count(), 1, UINT32_MAX));
+}
+
+}  // namespace
+
+std::string ServiceExecutors::extra_of(const Attachment& attachment) {
+  return attachment.host() + " " + hex_of(attachment.capability());
+}
+
+run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
+  using Transports = run::Communicator::Transports;
+  const bool all_here =
+      std::all_of(site.members.begin(), site.members.end(), [&](uint32_t member) { return job_->is_here(member); });
+  if (all_here || options_.transports == Transports::shared_memory) {
+    return run::DefaultExecutors(job_, options_).make(std::move(site));
+  }
+  if (options_.transports == Transports::ucx) {
+    throw Error(ErrorCode::unsupported, "a service does not carry calls by UCX; use transport tcp or auto, or no service");
+  }
+  if (job_->sealing()) {
+    throw Error(ErrorCode::unsupported,
+                "a service does not encrypt with the secret of a job, as BANYAN_ENCRYPTION asks for; use no service, or "
+                "BANYAN_ENCRYPTION=off");
+  }
+  const run::Deadline deadline = options_.joins_by.value_or(run::Deadline::after(options_.join_timeout));
+  OpenSession wish = wish_for(site, deadline);
+  const run::Liveness& liveness = job_->agent().liveness();
+  auto executor = std::make_unique<ServiceExecutor>(
+      attachment_, std::move(wish),
+      ServiceExecutor::Options{.rank = site.rank,
+                               .size = static_cast<uint32_t>(site.members.size()),
+                               .is_oversubscribed = job_->is_oversubscribed(),
+                               .tell_peers = std::move(site.tell_failure),
+                               // Holds the job, and so what the next one points to.
+                               .is_gone = [job = job_, members = std::move(site.members)](
+                                              uint32_t rank) { return job->agent().liveness().is_gone(members[rank]); },
+                               .gone_changes = &liveness.changes()},
+      deadline);
+  std::string means = "service, " + executor->means();
+  return {.executor = std::move(executor), .means = std::move(means)};
+}
+
+OpenSession ServiceExecutors::wish_for(const run::ExecutorSite& site, const run::Deadline& deadline) const {
+  OpenSession wish;
+  wish.communicator = site.id;
+  wish.name = site.name;
+  wish.rank = site.rank;
+  wish.members = site.members;
+  wish.job_size = job_->size();
+  wish.timeout = milliseconds_for(options_.timeout);
+  wish.join_timeout = milliseconds_for(deadline.left());
+  wish.checksums = options_.checksums;
+  wish.capability = card_of(job_->process(0), "rank 0 of the job").capability;
+  for (uint32_t rank = 0; rank < site.members.size(); ++rank) {
+    const ServiceCard card = card_of(job_->process(site.members[rank]), job_->name_of(site.members, rank));
+    const auto found = std::find(wish.hosts.begin(), wish.hosts.end(), card.host);
+    wish.host_of_rank.push_back(static_cast<uint32_t>(found - wish.hosts.begin()));
+    if (found == wish.hosts.end()) wish.hosts.push_back(card.host);
+  }
+  return wish;
+}
+
+}  // namespace banyan::service

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "banyan/run/communicator/default_executors.h"
 #include "banyan/service/client/attachment.h"
@@ -15,7 +17,8 @@ class ServiceExecutors : public run::ExecutorFactory {
                    run::Communicator::Options options)
       : attachment_(std::move(attachment)), job_(std::move(job)), options_(std::move(options)) {}
 
-  // Throws what Attachment::open and DefaultExecutors throw; Error{mismatch} when a rank has not attached to a service.
+  // Throws what Attachment::open and DefaultExecutors throw; Error{mismatch} when a rank has not attached to a service;
+  // Error{unsupported} for what a service does not do: UCX, encryption of the job's own.
   Made make(run::ExecutorSite site) override;
 
   // What the card of this process has to say to the others when they meet (JoinedProcesses::Invitation::extras).
@@ -23,6 +26,8 @@ class ServiceExecutors : public run::ExecutorFactory {
   static std::string extra_of(const Attachment& attachment);
 
  private:
+  OpenSession wish_for(const run::ExecutorSite& site, const run::Deadline& deadline) const;
+
   const std::shared_ptr<Attachment> attachment_;  // shared with the other communicators of the process
   const std::shared_ptr<run::JoinedProcesses> job_;
   const run::Communicator::Options options_;

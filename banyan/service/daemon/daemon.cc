@@ -176,7 +176,7 @@ Daemon::Impl::~Impl() {
 }
 
 void Daemon::Impl::run() {
-  reactor_.run([](const Error& error) { BANYAN_LOG(error) << "the service goes on after: " << error.what(); });
+  reactor_.run([](const Error& error) { BANYAN_LOG(warning) << "the service goes on after: " << error.what(); });
 }
 
 // ---- Clients come and go ----

@@ -1,0 +1,191 @@
+// Communicators of several hosts whose calls go through the daemons of these hosts. Each host is a name here
+// (BANYAN_HOST_ID), each daemon and each rank a process.
+#include "banyan/service/daemon/daemon.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+#include "banyan/base/check.h"
+#include "banyan/run/communicator/communicator.h"
+#include "banyan/run/system/processes.h"
+#include "banyan/service/client/service_executors.h"
+
+namespace banyan::service {
+namespace {
+
+using run::Call;
+using run::Communicator;
+using run::OperationKind;
+using std::chrono::seconds;
+using ::testing::Each;
+
+class Services : public ::testing::Test {
+ protected:
+  Services() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+    setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1);
+  }
+  ~Services() override { std::filesystem::remove_all(folder_); }
+
+  // `body` on each rank, rank r on host r % hosts, each host with a daemon.
+  std::vector<std::string> run_ranks(uint32_t ranks, uint32_t hosts,
+                                     const std::function<std::string(Communicator&, run::RegionPool&)>& body) {
+    const std::string meeting = "file://" + folder_ + "/meeting";
+    std::vector<std::string> reports = run::run_processes(hosts + ranks, seconds(100), [&](uint32_t number) {
+      const bool is_daemon = number < hosts;
+      const uint32_t rank = number - hosts;
+      const uint32_t host = is_daemon ? number : rank % hosts;
+      setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
+      const std::string socket = folder_ + "/daemon" + std::to_string(host);
+      if (is_daemon) return be_daemon(socket, ranks);
+      wait_until([&] { return std::filesystem::exists(socket + ".up"); });
+      std::string report = be_rank("unix:" + socket, {.url = meeting, .rank = rank, .size = ranks, .name = {}}, body);
+      std::ofstream(folder_ + "/over" + std::to_string(rank));
+      return report;
+    });
+    reports.erase(reports.begin(), reports.begin() + hosts);
+    return reports;
+  }
+
+ private:
+  template <typename Condition>
+  static void wait_until(const Condition& condition) {
+    while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+
+  std::string be_daemon(const std::string& socket, uint32_t ranks) const {
+    Daemon daemon({.socket = socket, .world = "file://" + folder_ + "/world", .is_oversubscribed = true});
+    std::thread thread([&] { daemon.run(); });
+    std::ofstream(socket + ".up");
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      wait_until([&] { return std::filesystem::exists(folder_ + "/over" + std::to_string(rank)); });
+    }
+    daemon.stop();
+    thread.join();
+    return "over";
+  }
+
+  static std::string be_rank(const std::string& url, const run::JoinedProcesses::Invitation& invitation,
+                             const std::function<std::string(Communicator&, run::RegionPool&)>& body) {
+    run::RegionPool pool;
+    const auto attachment = Attachment::to(url, pool, run::Deadline::after(seconds(30)));
+    Communicator::Options options{.timeout = seconds(60), .join_timeout = seconds(60)};
+    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*attachment);
+    options.executors = [&](std::shared_ptr<run::JoinedProcesses> job, const Communicator::Options& own) {
+      return std::make_unique<ServiceExecutors>(attachment, std::move(job), own);
+    };
+    Communicator comm = Communicator::join(pool, invitation, std::move(options));
+    std::string report = body(comm, pool);
+    if (!comm.error()) comm.finalize();
+    return report;
+  }
+
+  std::string folder_;
+};
+
+int64_t value_of(uint32_t rank, size_t position) { return int64_t{rank} * 1'000'003 + static_cast<int64_t>(position); }
+
+std::vector<int64_t> values_of(uint32_t rank, size_t count) {
+  std::vector<int64_t> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = value_of(rank, i);
+  return values;
+}
+
+template <typename T>
+Call call_of(OperationKind kind, std::span<const T> send, std::span<T> recv, uint64_t count) {
+  return {.kind = kind,
+          .type = Communicator::data_type_of<T>(),
+          .send = reinterpret_cast<const std::byte*>(send.data()),
+          .recv = reinterpret_cast<std::byte*>(recv.data()),
+          .count = count};
+}
+
+std::string check_sum(Communicator& comm, std::span<const int64_t> input, std::span<int64_t> output) {
+  comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, input.size()));
+  for (size_t i = 0; i < input.size(); ++i) {
+    int64_t sum = 0;
+    for (uint32_t rank = 0; rank < comm.size(); ++rank) sum += value_of(rank, i);
+    if (output[i] != sum) return "element " + std::to_string(i) + " of " + std::to_string(input.size()) + " is wrong";
+  }
+  return "right";
+}
+
+TEST_F(Services, SumWhatRanksOfTwoHostsGive) {
+  const auto reports = run_ranks(4, 2, [](Communicator& comm, run::RegionPool&) -> std::string {
+    for (const size_t count : {1, 3, 1000, 200'000}) {
+      const std::vector<int64_t> input = values_of(comm.rank(), count);
+      std::vector<int64_t> output(count);
+      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    }
+    return "right";
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+TEST_F(Services, TakeMemoryThatIsSharedWithThemAsItIs) {
+  const auto reports = run_ranks(3, 3, [](Communicator& comm, run::RegionPool& pool) -> std::string {
+    constexpr size_t kCount = 100'000;
+    auto* const memory = reinterpret_cast<int64_t*>(pool.allocate(2 * kCount * sizeof(int64_t)));
+    for (int times = 0; times < 3; ++times) {
+      const std::vector<int64_t> input = values_of(comm.rank(), kCount);
+      std::copy(input.begin(), input.end(), memory);
+      if (std::string report = check_sum(comm, {memory, kCount}, {memory + kCount, kCount}); report != "right") {
+        return report;
+      }
+    }
+    return "right";
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+TEST_F(Services, CarryMessages) {
+  const auto reports = run_ranks(4, 2, [](Communicator& comm, run::RegionPool&) -> std::string {
+    constexpr size_t kMessages = 50;
+    const uint32_t next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
+    std::vector<std::vector<int64_t>> sent, got;
+    std::vector<run::Request> requests;
+    for (size_t i = 0; i < kMessages; ++i) {
+      got.emplace_back(i * 100 + 1);
+      Call call = call_of<int64_t>(OperationKind::recv, {}, got.back(), got.back().size());
+      call.other = before;
+      requests.push_back(comm.start(call));
+    }
+    for (size_t i = 0; i < kMessages; ++i) {
+      sent.push_back(values_of(comm.rank() + 10 * static_cast<uint32_t>(i), i * 100 + 1));
+      Call call = call_of<int64_t>(OperationKind::send, sent.back(), {}, sent.back().size());
+      call.other = next;
+      requests.push_back(comm.start(call));
+    }
+    for (run::Request& request : requests) request.wait();
+    for (size_t i = 0; i < kMessages; ++i) {
+      if (got[i] != values_of(before + 10 * static_cast<uint32_t>(i), i * 100 + 1)) {
+        return "message " + std::to_string(i) + " is wrong";
+      }
+    }
+    return "right";
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+TEST_F(Services, NameRanksThatCallSomethingElse) {
+  const auto reports = run_ranks(2, 2, [](Communicator& comm, run::RegionPool&) -> std::string {
+    std::vector<int64_t> buffer(100);
+    try {
+      comm.run(call_of<int64_t>(OperationKind::all_reduce, buffer, buffer, comm.rank() == 0 ? 100 : 99));
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::mismatch ? "right" : error.what();
+    }
+    return "no error";
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+}  // namespace
+}  // namespace banyan::service

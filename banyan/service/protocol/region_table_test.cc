@@ -1,0 +1,209 @@
+#include "banyan/service/protocol/region_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "banyan/service/protocol/test_memory.h"
+#include "banyan/testing/thrown.h"
+
+namespace banyan::service {
+namespace {
+
+using banyan::testing::error_of;
+using ::testing::HasSubstr;
+
+std::string error_of_region(const run::FileDescriptor& fd, uint64_t bytes) {
+  return error_of([&] { Region(fd, bytes); }, ErrorCode::invalid_input);
+}
+
+TEST(Region, IsTheMemoryOfTheClient) {
+  const run::FileDescriptor fd = memory_of(8192);
+  const Region region(fd, 8192);
+  ASSERT_EQ(pwrite(fd.get(), "from the client", 15, 4090), 15);
+  EXPECT_EQ(std::memcmp(region.data() + 4090, "from the client", 15), 0);
+  std::memcpy(region.data() + 8185, "answer", 6);
+  char seen[6];
+  ASSERT_EQ(pread(fd.get(), seen, 6, 8185), 6);
+  EXPECT_EQ(std::string(seen, 6), "answer");
+  EXPECT_EQ(region.size(), 8192u);
+}
+
+TEST(Region, MayBeTheBeginningOfLongerMemory) {
+  const Region region(memory_of(8192), 100);
+  EXPECT_EQ(region.size(), 100u);
+}
+
+TEST(Region, MustBeSealedAgainstBeingMadeShorter) {
+  EXPECT_THAT(error_of_region(memory_of(4096, 0), 4096), HasSubstr("not sealed against being made shorter"));
+  EXPECT_THAT(error_of_region(memory_of(4096, F_SEAL_GROW | F_SEAL_SEAL), 4096),
+              HasSubstr("not sealed against being made shorter"));
+}
+
+TEST(Region, MustHaveFinalSeals) {
+  EXPECT_THAT(error_of_region(memory_of(4096, F_SEAL_SHRINK), 4096), HasSubstr("its seals are not final"));
+}
+
+TEST(Region, IsNoFile) {
+  const std::string path = ::testing::TempDir() + "/region_table_test." + std::to_string(getpid());
+  std::ofstream(path) << std::string(4096, 'x');
+  const run::FileDescriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  unlink(path.c_str());
+  ASSERT_TRUE(fd.is_open());
+  // A file of a temporary file system has seals, but not these.
+  EXPECT_THAT(error_of_region(fd, 4096), ::testing::AnyOf(HasSubstr("no memory of memfd_create"), HasSubstr("sealed")));
+}
+
+TEST(Region, IsNoDevice) {
+  const run::FileDescriptor zeros(open("/dev/zero", O_RDWR | O_CLOEXEC));
+  EXPECT_THAT(error_of_region(zeros, 4096), HasSubstr("no memory of memfd_create"));
+}
+
+TEST(Region, HasNoHugePages) {
+  const run::FileDescriptor fd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  constexpr uint64_t kBytes = 2 << 20;
+  if (!fd.is_open() || ftruncate(fd.get(), kBytes) != 0) GTEST_SKIP() << "this kernel has no huge pages";
+  ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, kGoodSeals), 0);
+  EXPECT_THAT(error_of_region(fd, kBytes), HasSubstr("does not consist of ordinary pages"));
+}
+
+TEST(Region, IsAsLongAsItIsSaidToBe) {
+  const run::FileDescriptor fd = memory_of(4096);
+  EXPECT_THAT(error_of_region(fd, 4097), HasSubstr("only 4096 bytes long"));
+  EXPECT_THAT(error_of_region(fd, UINT64_MAX), HasSubstr("only 4096 bytes long"));
+}
+
+TEST(Region, IsNotEmpty) { EXPECT_THAT(error_of_region(memory_of(4096), 0), HasSubstr("nothing to map")); }
+
+TEST(Region, CanBeWrittenTo) {
+  EXPECT_THAT(error_of_region(memory_of(4096, kGoodSeals | F_SEAL_WRITE), 4096), HasSubstr("cannot be written to"));
+  const run::FileDescriptor writable = memory_of(4096);
+  const std::string path = "/proc/self/fd/" + std::to_string(writable.get());
+  const run::FileDescriptor readable(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_THAT(error_of_region(readable, 4096), HasSubstr("cannot be written to"));
+}
+
+TEST(Region, IsNoClosedDescriptor) {
+  EXPECT_THAT(error_of([] { Region(run::FileDescriptor(), 4096); }, ErrorCode::io), HasSubstr("Bad file descriptor"));
+}
+
+// The seals of an offered region hold: nobody gets them off again.
+TEST(Region, CannotBeMadeShorterAfterwards) {
+  const run::FileDescriptor fd = memory_of(4096);
+  const Region region(fd, 4096);
+  EXPECT_NE(ftruncate(fd.get(), 0), 0);
+  region.data()[4095] = std::byte{1};
+  EXPECT_EQ(region.data()[4095], std::byte{1});
+}
+
+TEST(RegionTable, FindsBytesThatAreAllInARegion) {
+  RegionTable table({});
+  const OfferedMemory first = offer_memory(table, 4096), second = offer_memory(table, 100);
+  EXPECT_NE(first.place.index, second.place.index);
+  EXPECT_EQ(table.find(first.at(0), 4096)->size(), 4096u);
+  EXPECT_EQ(table.find(second.at(100), 0)->data(), second.data);
+  EXPECT_NE(table.find(second.at(99), 1), nullptr);
+  EXPECT_EQ(table.find(second.at(99), 2), nullptr);
+  EXPECT_EQ(table.find(second.at(101), 0), nullptr);
+}
+
+TEST(RegionTable, IsNotDeceivedByNumbersNearTheEnd) {
+  RegionTable table({});
+  const OfferedMemory region = offer_memory(table, 4096);
+  EXPECT_EQ(table.find(region.at(4096), UINT64_MAX), nullptr);
+  EXPECT_EQ(table.find(region.at(1), UINT64_MAX), nullptr);
+  EXPECT_EQ(table.find(region.at(UINT64_MAX), 1), nullptr);
+  EXPECT_EQ(table.find(region.at(UINT64_MAX - 7), 16), nullptr);
+}
+
+TEST(RegionTable, KnowsNoPlacesThatWereNeverTaken) {
+  RegionTable table({});
+  EXPECT_EQ(table.find({.region = 0}, 0), nullptr);
+  offer_memory(table, 4096);
+  EXPECT_EQ(table.find({.region = 1}, 0), nullptr);
+  EXPECT_EQ(table.find(BufferName(), 0), nullptr);
+  EXPECT_THAT(error_of([&] { table.withdraw({.index = 1}); }, ErrorCode::invalid_input),
+              HasSubstr("region 1 of generation 0 is not offered"));
+}
+
+TEST(RegionTable, GivesAPlaceAnotherGeneration) {
+  RegionTable table({});
+  const OfferedMemory old = offer_memory(table, 4096);
+  table.withdraw(old.place);
+  EXPECT_EQ(table.find(old.at(0), 1), nullptr);
+  const OfferedMemory next = offer_memory(table, 4096);
+  EXPECT_EQ(next.place.index, old.place.index);
+  EXPECT_NE(next.place.generation, old.place.generation);
+  EXPECT_EQ(table.find(old.at(0), 1), nullptr);
+  EXPECT_NE(table.find(next.at(0), 1), nullptr);
+  EXPECT_THAT(error_of([&] { table.withdraw(old.place); }, ErrorCode::invalid_input), HasSubstr("is not offered"));
+  EXPECT_NE(table.find(next.at(0), 1), nullptr);
+}
+
+TEST(RegionTable, WithdrawsARegionOnce) {
+  RegionTable table({});
+  const OfferedMemory region = offer_memory(table, 4096);
+  table.withdraw(region.place);
+  EXPECT_THAT(error_of([&] { table.withdraw(region.place); }, ErrorCode::invalid_input), HasSubstr("is not offered"));
+}
+
+TEST(RegionTable, KeepsARegionMappedWhileACallUsesIt) {
+  RegionTable table({});
+  const OfferedMemory region = offer_memory(table, 4096);
+  const std::shared_ptr<const Region> used = table.find(region.at(0), 4096);
+  std::memset(used->data(), 7, 4096);
+  table.withdraw(region.place);
+  offer_memory(table, 4096);
+  EXPECT_EQ(used->data()[4095], std::byte{7});
+}
+
+TEST(RegionTable, RefusesMoreRegionsThanItsQuota) {
+  RegionTable table({.regions = 2});
+  const OfferedMemory first = offer_memory(table, 4096);
+  offer_memory(table, 4096);
+  EXPECT_THAT(error_of([&] { offer_memory(table, 4096); }, ErrorCode::unsupported), HasSubstr("it has 2 regions"));
+  table.withdraw(first.place);
+  EXPECT_NE(table.find(offer_memory(table, 4096).at(0), 4096), nullptr);
+}
+
+TEST(RegionTable, RefusesMoreBytesThanItsQuota) {
+  RegionTable table({.bytes = 10'000});
+  const OfferedMemory first = offer_memory(table, 4096);
+  offer_memory(table, 5904);
+  EXPECT_EQ(table.bytes(), 10'000u);
+  EXPECT_THAT(error_of([&] { offer_memory(table, 1); }, ErrorCode::unsupported),
+              HasSubstr("has 10000 bytes in regions"));
+  table.withdraw(first.place);
+  EXPECT_EQ(table.bytes(), 5904u);
+  EXPECT_THAT(error_of([&] { table.offer(memory_of(4096), UINT64_MAX); }, ErrorCode::unsupported),
+              HasSubstr("may have 10000"));
+  EXPECT_NE(table.find(offer_memory(table, 4096).at(0), 4096), nullptr);
+}
+
+// Else a client could have any amount mapped, by withdrawing what long calls use.
+TEST(RegionTable, CountsWithdrawnRegionsThatAreStillUsed) {
+  RegionTable table({.regions = 1, .bytes = 10'000});
+  const OfferedMemory region = offer_memory(table, 4096);
+  std::shared_ptr<const Region> used = table.find(region.at(0), 4096);
+  table.withdraw(region.place);
+  EXPECT_EQ(table.bytes(), 4096u);
+  EXPECT_THAT(error_of([&] { offer_memory(table, 4096); }, ErrorCode::unsupported), HasSubstr("it has 1 regions"));
+  used.reset();
+  EXPECT_EQ(table.bytes(), 0u);
+  EXPECT_NE(table.find(offer_memory(table, 4096).at(0), 4096), nullptr);
+}
+
+TEST(RegionTable, IsAsItWasAfterARefusal) {
+  RegionTable table({});
+  const OfferedMemory region = offer_memory(table, 4096);
+  EXPECT_THAT(error_of([&] { table.offer(memory_of(4096, 0), 4096); }, ErrorCode::invalid_input), HasSubstr("sealed"));
+  EXPECT_EQ(table.bytes(), 4096u);
+  EXPECT_EQ(table.find(region.at(0), 4096)->data(), region.data);
+  EXPECT_EQ(offer_memory(table, 4096).place.index, region.place.index + 1);
+}
+
+}  // namespace
+}  // namespace banyan::service

@@ -41,12 +41,13 @@ bool ClientRings::has_room() {
   return submitted_ - consumed_ < SessionPage::kSubmissions;
 }
 
-uint64_t ClientRings::submit(Submission submission) {
+uint64_t ClientRings::submit(const Submission& submission) {
   CHECK(submitted_ - consumed_ < SessionPage::kSubmissions) << submitted_ << " after " << consumed_;
-  submission.sequence = submitted_ + 1;
-  page_->submissions[submitted_ % SessionPage::kSubmissions] = submission;
-  page_->submitted.store(++submitted_, std::memory_order_release);
-  return submission.sequence;
+  Submission& entry = page_->submissions[submitted_ % SessionPage::kSubmissions];
+  entry = submission;
+  entry.sequence = ++submitted_;
+  page_->submitted.store(submitted_, std::memory_order_release);
+  return submitted_;
 }
 
 std::optional<Completion> ClientRings::take() {

@@ -69,7 +69,7 @@ class ClientRings {
   // many as it lets calls be under way.)
   bool has_room();
   // There is room, as has_room() has said and CHECK demands. Gives it the next sequence, which it returns.
-  uint64_t submit(Submission submission);
+  uint64_t submit(const Submission& submission);
   // The next completion. Throws Error{invalid_input} when the daemon's position is impossible, or the sequence is of no
   // submission.
   std::optional<Completion> take();

@@ -42,13 +42,13 @@ struct alignas(64) Submission {
   uint32_t flags = 0;
   uint64_t sequence = 0;  // of this session: the last one and 1
   uint64_t count = 0;     // elements
-  BufferName send, recv, counts;
+  BufferName send = {}, recv = {}, counts = {};
   uint32_t other = 0;         // root or peer; kAnyRank of a recv
   uint32_t tag = 0;           // of messages
   uint32_t milliseconds = 0;  // without progress; 0: as the session was opened with
   uint32_t zero = 0;
   double factor = 1;  // of premul_sum
-  uint8_t zeros[24] = {};
+  uint8_t zeros[32] = {};
 };
 static_assert(sizeof(Submission) == 128 && std::is_trivially_copyable_v<Submission>);
 

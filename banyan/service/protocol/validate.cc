@@ -139,7 +139,7 @@ Validation::Verdict Validation::look_at_kind() {
   if (submission_.op >= element::kReduceOps) return unknown("op", submission_.op);
   run::Call& call = valid_.call;
   call.kind = static_cast<OperationKind>(submission_.kind);
-  call.type = static_cast<DataType>(submission_.type);
+  if (has_elements(call.kind)) call.type = static_cast<DataType>(submission_.type);
   if (reduces(call.kind)) call.op = static_cast<ReduceOp>(submission_.op);
   if (is_rooted(call.kind) || is_message(call.kind)) call.other = submission_.other;
   if (is_message(call.kind)) call.tag = submission_.tag;

@@ -14,11 +14,12 @@ namespace {
 using predict::MaxMin;
 constexpr size_t kClasses = 3;
 
-void expect_amount(double amount, const std::string& what) {
-  if (amount >= kLeastAmount && amount <= kMostAmount) return;
+bool is_sound(double amount) { return amount >= kLeastAmount && amount <= kMostAmount; }
+
+Error not_sound(const std::string& what, double amount) {
   std::ostringstream text;
   text << what << " is " << amount << ", not from " << kLeastAmount << " to " << kMostAmount;
-  throw invalid(text.str());
+  return invalid(text.str());
 }
 
 void expect_sound(const SharedNetwork& network) {
@@ -26,32 +27,43 @@ void expect_sound(const SharedNetwork& network) {
     throw invalid("the least share of a class is " + std::to_string(network.least) + ", not from 0 to a third");
   }
   for (size_t link = 0; link < network.capacities.size(); ++link) {
-    expect_amount(network.capacities[link], "the capacity of link " + std::to_string(link));
+    const double capacity = network.capacities[link];
+    if (!is_sound(capacity)) throw not_sound("the capacity of link " + std::to_string(link), capacity);
   }
   for (size_t tenant = 0; tenant < network.weights.size(); ++tenant) {
-    expect_amount(network.weights[tenant], "the weight of tenant " + std::to_string(tenant));
+    const double weight = network.weights[tenant];
+    if (!is_sound(weight)) throw not_sound("the weight of tenant " + std::to_string(tenant), weight);
+  }
+}
+
+// `last_user` is, by link, the last call so far that uses it.
+void expect_sound(const SharedCall& call, const SharedNetwork& network, std::vector<const SharedCall*>& last_user) {
+  if (call.tenant >= network.weights.size()) {
+    throw invalid("is of tenant " + std::to_string(call.tenant) + ", but there are " +
+                  std::to_string(network.weights.size()) + ", counted from 0");
+  }
+  if (static_cast<size_t>(call.share_class) >= kClasses) throw invalid("is of no class");
+  if (call.cap != MaxMin::kUnlimited && !is_sound(call.cap)) throw not_sound("has a cap that", call.cap);
+  for (const LinkUse& use : call.footprint) {
+    if (use.link >= last_user.size()) {
+      throw invalid("uses link " + std::to_string(use.link) + ", but there are " + std::to_string(last_user.size()) +
+                    ", counted from 0");
+    }
+    if (!is_sound(use.bytes))
+      throw not_sound("moves bytes over link " + std::to_string(use.link) + " whose number", use.bytes);
+    if (last_user[use.link] == &call) throw invalid("names link " + std::to_string(use.link) + " twice; add them up");
+    last_user[use.link] = &call;
   }
 }
 
 void expect_sound(std::span<const SharedCall> calls, const SharedNetwork& network) {
-  std::vector<size_t> user(network.capacities.size(), calls.size());  // the last call seen on a link
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const SharedCall& call = calls[i];
-    const std::string name = "call " + std::to_string(i);
-    if (call.tenant >= network.weights.size()) {
-      throw invalid(name + " is of tenant " + std::to_string(call.tenant) + ", but there are " +
-                    std::to_string(network.weights.size()) + ", counted from 0");
-    }
-    if (static_cast<size_t>(call.share_class) >= kClasses) throw invalid(name + " is of no class");
-    if (call.cap != MaxMin::kUnlimited) expect_amount(call.cap, "the cap of " + name);
-    for (const LinkUse& use : call.footprint) {
-      if (use.link >= user.size()) {
-        throw invalid(name + " uses link " + std::to_string(use.link) + ", but there are " +
-                      std::to_string(user.size()) + ", counted from 0");
-      }
-      expect_amount(use.bytes, "what " + name + " moves over link " + std::to_string(use.link));
-      if (user[use.link] == i) throw invalid(name + " names link " + std::to_string(use.link) + " twice; add them up");
-      user[use.link] = i;
+  expect_sound(network);
+  std::vector<const SharedCall*> last_user(network.capacities.size());
+  for (const SharedCall& call : calls) {
+    try {
+      expect_sound(call, network, last_user);
+    } catch (const Error& error) {
+      throw error.within("call " + std::to_string(&call - calls.data()));
     }
   }
 }
@@ -154,7 +166,6 @@ std::vector<double> Filling::speeds() const {
 }  // namespace
 
 std::vector<double> allocate(const SharedNetwork& network, std::span<const SharedCall> calls) {
-  expect_sound(network);
   expect_sound(calls, network);
   Filling filling(network, calls);
   filling.fill_floors(network.least);

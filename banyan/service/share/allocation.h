@@ -50,7 +50,7 @@ struct LinkUse {
 struct SharedCall {
   uint32_t tenant = 0;
   ShareClass share_class = ShareClass::normal;
-  std::vector<LinkUse> footprint;                          // each link once; empty: it uses no link
+  std::vector<LinkUse> footprint = {};                   // each link once; empty: it uses no link
   double cap = std::numeric_limits<double>::infinity();  // bytes per second on any of its links; infinite: none
 };
 

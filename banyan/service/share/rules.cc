@@ -43,8 +43,7 @@ bool is_like(std::string_view pattern, std::string_view text) {
       ++p;
       ++t;
     } else if (behind_star != std::string_view::npos) {
-      tried += character_at(text, tried);
-      t = tried;
+      t = ++tried;
       p = behind_star;
     } else {
       return false;

@@ -41,12 +41,12 @@ namespace banyan::service {
 enum class ShareClass : uint8_t { high, normal, low };
 
 struct Grant {
-  std::optional<std::string> denial;  // why; nothing else counts then
+  std::optional<std::string> denial = {};  // why; nothing else counts then
   uint32_t weight = 1;
   ShareClass share_class = ShareClass::normal;
-  std::optional<uint64_t> cap;  // bytes per second on any link
-  std::string plan;             // empty: the daemon chooses
-  std::string transport;        // the same
+  std::optional<uint64_t> cap = {};  // bytes per second on any link
+  std::string plan = {};             // empty: the daemon chooses
+  std::string transport = {};        // the same
   bool may_compress = true;
   bool logs = false;
   std::string rule = "default";  // that granted it; no rule has this name
@@ -56,7 +56,7 @@ struct Grant {
 
 // Who asks, and for what.
 struct Subject {
-  std::string tenant, user, cgroup, communicator;
+  std::string tenant = {}, user = {}, cgroup = {}, communicator = {};
   uint32_t user_id = 0;
   std::vector<std::string> hosts = {};
 };

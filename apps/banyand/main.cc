@@ -1,0 +1,94 @@
+// banyand: the service of a host. See docs/service.md.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include "banyan/base/error.h"
+#include "banyan/base/file.h"
+#include "banyan/run/record/log.h"
+#include "banyan/service/daemon/daemon.h"
+#include "banyan/service/protocol/place.h"
+
+namespace {
+
+using banyan::Error;
+using banyan::service::Daemon;
+
+constexpr int kBadInput = 2;
+
+void describe(CLI::App& app) {
+  app.description("banyand carries out the collectives of the processes of this host that attach to it, together with\n"
+                  "the daemons of the other hosts. Programs use it with BANYAN_TRANSPORT=service.");
+  app.footer("Examples:\n"
+             "  banyand                                        # this host alone, for this user; root: for all users\n"
+             "  banyand --world file:///shared/banyan --secret-file /etc/banyan/secret\n"
+             "  BANYAN_SERVICE=unix:/run/banyan/banyand.sock BANYAN_TRANSPORT=service ./program\n"
+             "It ends at SIGTERM or SIGINT.");
+}
+
+banyan::run::Secret secret_from(const std::string& file) {
+  if (file.empty()) return {};
+  setenv("BANYAN_SECRET_FILE", file.c_str(), 1);
+  return banyan::run::Secret::from_environment();
+}
+
+// A thread of its own takes the signals, since stop() may be called by none of their handlers.
+void serve(Daemon& daemon) {
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  std::thread([&daemon, ends] {
+    int signal = 0;
+    sigwait(&ends, &signal);
+    daemon.stop();
+  }).detach();
+  daemon.run();
+}
+
+int run(int count, char** arguments) {
+  Daemon::Options options{.socket = banyan::service::default_socket()};
+  std::string secret_file;
+  CLI::App app;
+  describe(app);
+  app.add_option("--socket", options.socket, "where programs attach")->capture_default_str();
+  app.add_option("--world", options.world, "where the daemons of all hosts meet: file:///FOLDER; without: this host alone");
+  app.add_option("--address", options.address, "where the other daemons reach this one");
+  app.add_option("--secret-file", secret_file, "a file with what only the daemons know; programs never see it");
+  app.add_option("--fabric", options.planner.fabric, "the network, for planning: a file or a spec");
+  app.add_flag("--crowded", options.is_oversubscribed, "give up the core while waiting: programs need it");
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kBadInput;
+  }
+  try {
+    banyan::run::start_log(banyan::run::LogConfig::from_environment());
+    options.secret = secret_from(secret_file);
+    std::filesystem::create_directories(std::filesystem::path(options.socket).parent_path());
+    Daemon daemon(options);
+    std::cout << "banyand listens at unix:" << options.socket << std::endl;
+    serve(daemon);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "banyand: " << error.what() << "\n";
+    return kBadInput;
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  // Before there are threads, which inherit it.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  return run(count, arguments);
+}

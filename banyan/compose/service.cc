@@ -1,0 +1,55 @@
+#include "banyan/compose/service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "banyan/compose/settings.h"
+#include "banyan/run/record/log.h"
+#include "banyan/service/client/attachment.h"
+#include "banyan/service/client/service_executors.h"
+#include "banyan/service/protocol/place.h"
+
+namespace banyan::compose {
+namespace {
+
+// A daemon answers within milliseconds when it is there.
+constexpr std::chrono::milliseconds kAttachTime{5000};
+
+// One for each url, as long as anybody uses it.
+std::shared_ptr<service::Attachment> attachment_to(const std::string& url, std::chrono::milliseconds at_most) {
+  static auto* const mutex = new std::mutex();  // protects the attachments; never freed, as region_pool()
+  static auto* const attachments = new std::map<std::string, std::weak_ptr<service::Attachment>>();
+  const std::lock_guard lock(*mutex);
+  std::weak_ptr<service::Attachment>& known = (*attachments)[url];
+  if (auto attachment = known.lock(); attachment && !attachment->has_gone()) return attachment;
+  auto attachment = service::Attachment::to(url, region_pool(), run::Deadline::after(std::min(at_most, kAttachTime)));
+  known = attachment;
+  return attachment;
+}
+
+}  // namespace
+
+void use_service(run::Communicator::Options& options, const std::string& url, bool falls_back) {
+  std::shared_ptr<service::Attachment> attachment;
+  try {
+    attachment = attachment_to(url.empty() ? "unix:" + service::found_socket() : url, options.join_timeout);
+  } catch (const Error& error) {
+    if (!falls_back) throw;
+    static std::once_flag once;
+    std::call_once(once, [&] {
+      BANYAN_LOG(warning) << "communicators go without the service, as BANYAN_SERVICE_FALLBACK says: " << error.what();
+    });
+    return;
+  }
+  options.extras[service::ServiceExecutors::kExtra] = service::ServiceExecutors::extra_of(*attachment);
+  options.executors = [attachment = std::move(attachment)](std::shared_ptr<run::JoinedProcesses> job,
+                                                           const run::Communicator::Options& own) {
+    return std::make_unique<service::ServiceExecutors>(attachment, std::move(job), own);
+  };
+}
+
+}  // namespace banyan::compose

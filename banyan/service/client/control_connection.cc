@@ -1,0 +1,271 @@
+#include "banyan/service/client/control_connection.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "banyan/base/check.h"
+#include "banyan/run/record/log.h"
+#include "banyan/run/system/system_error.h"
+#include "banyan/run/system/thread.h"
+
+namespace banyan::service {
+namespace {
+
+// ---- Hello ----
+
+sockaddr_un address_of(const std::string& url) {
+  constexpr std::string_view kScheme = "unix:";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = url.starts_with(kScheme) ? url.substr(kScheme.size()) : "";
+  if (path.empty() || path.size() >= sizeof address.sun_path || path.find('\0') != std::string::npos) {
+    throw Error(ErrorCode::invalid_input, in_quotes(url) + " is no url of a service: it has to be 'unix:' and a path of at most " +
+                                              std::to_string(sizeof address.sun_path - 1) + " characters");
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+Error too_late(const std::string& url, const run::Deadline& deadline) {
+  return Error(ErrorCode::timed_out, "the service at " + url + " has not answered within " + deadline.text());
+}
+
+run::FileDescriptor new_socket() {
+  run::FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) throw run::system_error("cannot make a socket");
+  // The kernel takes no message that is longer than this.
+  const int room = kMaxMessage;
+  if (setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room) != 0) {
+    throw run::system_error("cannot have a socket take long messages");
+  }
+  return socket;
+}
+
+run::FileDescriptor connect_to(const std::string& url, const run::Deadline& deadline) {
+  constexpr std::chrono::milliseconds kQueueTime{10};
+  const sockaddr_un address = address_of(url);
+  for (;;) {
+    run::FileDescriptor socket = new_socket();
+    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return socket;
+    if (errno == ENOENT || errno == ENOTDIR || errno == ECONNREFUSED) {
+      throw Error(ErrorCode::not_found, "no service listens at " + url);
+    }
+    if (errno != EAGAIN && errno != EINTR) throw run::system_error("cannot call the service at " + url);
+    // Too many call at the same time, and nothing tells when there is room again.
+    if (deadline.has_passed()) throw too_late(url, deadline);
+    std::this_thread::sleep_for(std::min(kQueueTime, deadline.next_sleep()));
+  }
+}
+
+Parcel say_hello(int socket, const std::string& url, int doorbell, const run::Deadline& deadline) {
+  try {
+    const std::string hello = encode(ClientMessage(Hello{.program = program_invocation_short_name}));
+    CHECK(send_parcel(socket, hello, doorbell)) << "a new socket is full";
+    for (;;) {
+      if (std::optional<Parcel> parcel = receive_parcel(socket)) return *std::move(parcel);
+      if (deadline.has_passed()) throw too_late(url, deadline);
+      pollfd waited{.fd = socket, .events = POLLIN, .revents = 0};
+      poll(&waited, 1, static_cast<int>(deadline.next_sleep().count()));
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::peer_lost) throw;
+    throw Error(ErrorCode::peer_lost, "the service at " + url + " has hung up");
+  }
+}
+
+Welcome welcome_of(const Parcel& parcel, const std::string& url) {
+  try {
+    DaemonMessage message = decode_daemon_message(parcel.bytes);
+    if (const Refused* const refused = std::get_if<Refused>(&message)) throw Error(refused->error);
+    if (Welcome* const welcome = std::get_if<Welcome>(&message)) return std::move(*welcome);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_input) throw;
+  }
+  throw Error(ErrorCode::mismatch, "what listens at " + url + " does not speak as a service of this version");
+}
+
+}  // namespace
+
+Greeting greet(const std::string& url, const run::FileDescriptor& doorbell, const run::Deadline& deadline) {
+  run::FileDescriptor socket = connect_to(url, deadline);
+  Parcel parcel = say_hello(socket.get(), url, doorbell.get(), deadline);
+  Welcome welcome = welcome_of(parcel, url);
+  if (welcome.version != kProtocolVersion) {
+    throw Error(ErrorCode::mismatch, "the service at " + url + " speaks version " + std::to_string(welcome.version) +
+                                         " of the protocol, and this process version " +
+                                         std::to_string(kProtocolVersion) + ": have both of one Banyan");
+  }
+  if (!parcel.descriptor) {
+    throw Error(ErrorCode::mismatch, "the service at " + url + " cannot be woken: its welcome has no descriptor");
+  }
+  return {.socket = std::move(socket), .welcome = std::move(welcome), .event = *std::move(parcel.descriptor)};
+}
+
+// ---- The connection ----
+
+ControlConnection::ControlConnection(run::FileDescriptor socket, const std::string& url, Events events)
+    : socket_(std::move(socket)),
+      url_(url),
+      gone_(ErrorCode::peer_lost, "the service has gone (" + url + ")"),
+      events_(std::move(events)) {
+  thread_ = run::start_thread("banyan-service", [this] { run(); });
+}
+
+ControlConnection::~ControlConnection() {
+  stops_ = true;
+  event_.set();
+  thread_.join();
+}
+
+void ControlConnection::expect_own_process() const {
+  if (!is_in_child()) return;
+  throw Error(ErrorCode::unsupported,
+              "this process was forked from one that had attached to the service (" + url_ + "); it has to attach anew");
+}
+
+// Under the mutex. Throws as send_parcel().
+void ControlConnection::send(std::string bytes, run::FileDescriptor descriptor) {
+  if (unsent_.empty() && send_parcel(socket_.get(), bytes, descriptor.get())) return;
+  unsent_.push_back({.bytes = std::move(bytes), .descriptor = std::move(descriptor)});
+  event_.set();
+}
+
+DaemonMessage ControlConnection::ask_by(const Encode& encode, run::FileDescriptor descriptor,
+                                        const run::Deadline& deadline,
+                                        std::function<void(const DaemonMessage&)> late) {
+  expect_own_process();
+  std::unique_lock lock(mutex_);
+  if (is_gone_) throw Error(gone_);
+  const uint64_t number = ++wishes_;
+  std::string bytes = encode(number);
+  if (bytes.size() > kMaxMessage) {
+    throw Error(ErrorCode::unsupported, "a wish of " + std::to_string(bytes.size()) +
+                                            " bytes is more than the service reads, which is " +
+                                            std::to_string(kMaxMessage));
+  }
+  const auto wish = pending_.try_emplace(number).first;
+  try {
+    send(std::move(bytes), std::move(descriptor));
+  } catch (const Error& error) {
+    pending_.erase(wish);
+    throw error.code() == ErrorCode::peer_lost ? gone_ : error;
+  }
+  while (!wish->second.answer) {
+    if (is_gone_) throw Error(gone_);
+    if (deadline.has_passed()) {
+      wish->second.late = std::move(late);
+      throw too_late(url_, deadline);
+    }
+    answered_.wait_for(lock, deadline.next_sleep());
+  }
+  DaemonMessage answer = *std::move(wish->second.answer);
+  pending_.erase(wish);
+  return answer;
+}
+
+uint64_t ControlConnection::tell(const ClientMessage& message) noexcept {
+  if (is_in_child()) return 0;  // the daemon and the lock are the parent's
+  const std::lock_guard lock(mutex_);
+  try {
+    if (!is_gone_) send(encode(message), {});
+  } catch (...) {
+    // Who has gone needs no word. Where memory is short, the daemon keeps what it would have given back.
+  }
+  return wishes_;
+}
+
+// ---- The thread ----
+
+void ControlConnection::run() noexcept {
+  try {
+    listen();
+  } catch (...) {
+    lose(current_error());
+  }
+}
+
+void ControlConnection::listen() {
+  while (!stops_) {
+    pollfd waited[] = {{.fd = socket_.get(), .events = POLLIN, .revents = 0},
+                       {.fd = event_.fd(), .events = POLLIN, .revents = 0}};
+    {
+      const std::lock_guard lock(mutex_);
+      if (!unsent_.empty()) waited[0].events |= POLLOUT;
+    }
+    if (poll(waited, std::size(waited), -1) < 0) {
+      if (errno == EINTR) continue;
+      throw run::system_error("cannot wait for the service");
+    }
+    if (waited[1].revents != 0) event_.clear();
+    if ((waited[0].revents & POLLOUT) != 0) send_on();
+    while (std::optional<Parcel> parcel = receive_parcel(socket_.get())) hear(decode_daemon_message(parcel->bytes));
+  }
+}
+
+void ControlConnection::send_on() {
+  const std::lock_guard lock(mutex_);
+  for (; !unsent_.empty(); unsent_.pop_front()) {
+    if (!send_parcel(socket_.get(), unsent_.front().bytes, unsent_.front().descriptor.get())) return;
+  }
+}
+
+void ControlConnection::hear(const DaemonMessage& message) {
+  if (const auto* const failed = std::get_if<SessionFailed>(&message)) return events_.session_failed(*failed);
+  const auto wish = std::visit(
+      [](const auto& said) -> std::optional<uint64_t> {
+        if constexpr (requires { said.wish; }) return said.wish;
+        return std::nullopt;
+      },
+      message);
+  if (!wish) throw invalid("it says welcome twice");
+  hear_answer(*wish, message);
+}
+
+void ControlConnection::hear_answer(uint64_t wish, const DaemonMessage& message) {
+  // A refusal may come before what was told earlier is carried out.
+  if (!std::holds_alternative<Refused>(message)) {
+    last_granted_.store(std::max(last_granted_.load(std::memory_order_relaxed), wish), std::memory_order_release);
+  }
+  std::function<void(const DaemonMessage&)> late;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = pending_.find(wish);
+    if (found == pending_.end() || found->second.answer) {
+      throw invalid("it answers wish " + std::to_string(wish) + ", which nobody has");
+    }
+    if (!found->second.late) {
+      found->second.answer = message;
+      answered_.notify_all();
+      return;
+    }
+    late = std::move(found->second.late);
+    pending_.erase(found);
+  }
+  late(message);
+}
+
+void ControlConnection::lose(const Error& why) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    is_gone_ = true;
+    answered_.notify_all();
+  }
+  shutdown(socket_.get(), SHUT_RDWR);  // should the daemon live: it must not touch this process's memory any more
+  try {
+    BANYAN_LOG(info) << gone_.what() << ": " << why.what();
+    events_.gone(gone_);
+  } catch (...) {  // there is no memory even to tell of it; calls throw the error all the same
+  }
+}
+
+}  // namespace banyan::service

@@ -1,0 +1,23 @@
+#include "banyan/service/protocol/place.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace banyan::service {
+
+std::string socket_of_host() { return "/run/banyan/banyand.sock"; }
+
+std::string socket_of_user() {
+  const char* const folder = std::getenv("XDG_RUNTIME_DIR");
+  const bool has_folder = folder != nullptr && *folder != '\0';
+  return (has_folder ? std::string(folder) : "/tmp/banyan-service-" + std::to_string(getuid())) + "/banyand.sock";
+}
+
+std::string default_socket() { return geteuid() == 0 ? socket_of_host() : socket_of_user(); }
+
+std::string found_socket() {
+  return access(socket_of_host().c_str(), F_OK) == 0 ? socket_of_host() : socket_of_user();
+}
+
+}  // namespace banyan::service

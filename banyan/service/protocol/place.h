@@ -1,0 +1,17 @@
+// Where a daemon listens, and clients look for it, when nobody says.
+#pragma once
+
+#include <string>
+
+namespace banyan::service {
+
+// "/run/banyan/banyand.sock": of the daemon of a host, which root runs.
+std::string socket_of_host();
+// Of a daemon that a user runs for himself: in $XDG_RUNTIME_DIR, or /tmp/banyan-service-UID.
+std::string socket_of_user();
+// Where to listen: of the host for root, else of the user.
+std::string default_socket();
+// Where to attach: at the host's socket if there is one, else at the user's.
+std::string found_socket();
+
+}  // namespace banyan::service
