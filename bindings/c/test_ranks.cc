@@ -1,8 +1,10 @@
 #include "bindings/c/test_ranks.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +25,58 @@ void move_to_host(int rank) {
   if (hosts == nullptr) return;
   setenv("BANYAN_HOST_ID", ("host" + std::to_string(rank % std::atoi(hosts))).c_str(), 1);
 }
+
+// With BANYAN_TEST_SERVICE, a path of banyand, each of these hosts has a daemon, which carries out what goes between
+// them.
+class Daemons {
+ public:
+  explicit Daemons(const std::string& folder) : folder_(folder) {
+    const char* const program = std::getenv("BANYAN_TEST_SERVICE");
+    if (program == nullptr) return;
+    const int hosts = std::atoi(std::getenv("BANYAN_TEST_HOSTS"));
+    for (int host = 0; host < hosts; ++host) start(program, host);
+    for (int host = 0; host < hosts; ++host) await(host);
+  }
+  ~Daemons() {
+    for (const pid_t daemon : daemons_) kill(daemon, SIGTERM);
+    for (const pid_t daemon : daemons_) waitpid(daemon, nullptr, 0);
+  }
+  Daemons(const Daemons&) = delete;
+  Daemons& operator=(const Daemons&) = delete;
+
+  // For a rank, in its process.
+  void use(int rank) const {
+    if (daemons_.empty()) return;
+    setenv("BANYAN_SERVICE", ("unix:" + socket_of(rank % static_cast<int>(daemons_.size()))).c_str(), 1);
+  }
+
+ private:
+  std::string socket_of(int host) const { return folder_ + "/service" + std::to_string(host); }
+  void start(const char* program, int host) {
+    const std::string socket = socket_of(host), world = "file://" + folder_ + "/service_world";
+    const pid_t daemon = fork();
+    CHECK(daemon >= 0) << "fork";
+    if (daemon == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      move_to_host(host);
+      const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+      dup2(nowhere, STDOUT_FILENO);
+      execl(program, program, "--socket", socket.c_str(), "--world", world.c_str(), "--crowded", nullptr);
+      _exit(127);
+    }
+    daemons_.push_back(daemon);
+  }
+  void await(int host) const {
+    const std::string socket = socket_of(host);
+    while (!std::filesystem::exists(socket)) {
+      CHECK(waitpid(daemons_[static_cast<size_t>(host)], nullptr, WNOHANG) == 0) << socket << " was never there";
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  const std::string folder_;
+  std::vector<pid_t> daemons_;
+};
 
 std::string be_rank(const std::string& url, int size, int rank, const RankBody& body, const banyan_config_t* config) {
   move_to_host(rank);
@@ -82,7 +136,11 @@ std::vector<std::string> run_processes(int count, const ProcessBody& body) {
 
 std::vector<std::string> run_ranks(int size, const RankBody& body, const banyan_config_t* config) {
   const MeetingPlace place;
-  return run_processes(size, [&](int rank) { return be_rank(place.url(), size, rank, body, config); });
+  const Daemons daemons(place.folder());
+  return run_processes(size, [&](int rank) {
+    daemons.use(rank);
+    return be_rank(place.url(), size, rank, body, config);
+  });
 }
 
 std::string sum_of_ranks(banyan_comm_t comm) {

@@ -75,7 +75,14 @@ class HookHolder {
 class Attachment::Impl : public std::enable_shared_from_this<Attachment::Impl> {
  public:
   Impl(const std::string& url, run::RegionPool& pool, const run::Deadline& deadline)
-      : Impl(url, pool, run::SharedMemory::with_pages(kPage), deadline) {}
+      : url_(url),
+        pool_(pool),
+        doorbell_(run::SharedMemory::with_pages(kPage)),
+        greeting_(greet(url, doorbell_.fd(), deadline)),
+        slots_([this](size_t size) { return allocate(size); }),
+        connection_(std::move(greeting_.socket), url,
+                    {.session_failed = [this](const SessionFailed& failed) { session_failed(failed); },
+                     .gone = [this](const Error& error) { all_failed(error); }}) {}
 
   const std::string& url() const { return url_; }
   const Welcome& welcome() const { return greeting_.welcome; }
@@ -94,16 +101,6 @@ class Attachment::Impl : public std::enable_shared_from_this<Attachment::Impl> {
     std::shared_ptr<const Offered> offer;
   };
 
-  Impl(const std::string& url, run::RegionPool& pool, run::SharedMemory doorbell, const run::Deadline& deadline)
-      : url_(url),
-        pool_(pool),
-        doorbell_(std::move(doorbell)),
-        greeting_(greet(url, another(doorbell_.fd()), deadline)),
-        slots_([this](size_t size) { return allocate(size); }),
-        connection_(std::move(greeting_.socket), url,
-                    {.session_failed = [this](const SessionFailed& failed) { session_failed(failed); },
-                     .gone = [this](const Error& error) { all_failed(error); }}) {}
-
   std::shared_ptr<const Offered> offer(run::FileDescriptor file, run::SharedMemory memory, uint64_t bytes);
   std::shared_ptr<const Offered> offer_region(run::RegionId region, const std::byte* begin);
   std::shared_ptr<const Offered> find_offer(run::RegionId region) const;
@@ -115,10 +112,10 @@ class Attachment::Impl : public std::enable_shared_from_this<Attachment::Impl> {
   run::RegionPool& pool_;
   const run::SharedMemory doorbell_;
   Greeting greeting_;
-  std::mutex offering_;               // held by who offers a region of the pool, so that each is offered once
-  mutable std::shared_mutex offers_;  // protects offered_
+  std::mutex offering_;                     // held by who offers a region of the pool, so that each is offered once
+  mutable std::shared_mutex offers_mutex_;  // protects offered_
   std::unordered_map<run::RegionId, OfferedRegion> offered_;
-  std::mutex sessions_;  // protects hooks_
+  std::mutex hooks_mutex_;  // protects hooks_
   std::map<uint32_t, std::shared_ptr<HookHolder>> hooks_;
   SessionSlots slots_;
   ControlConnection connection_;  // the last: its thread uses the others
@@ -191,8 +188,8 @@ std::shared_ptr<const Attachment::Offered> Attachment::Impl::offer(run::FileDesc
       connection_.tell(WithdrawRegion{.place = placed->place});
     }
   };
-  const DaemonMessage answer = connection_.ask(OfferRegion{.bytes = bytes}, std::move(file),
-                                               run::Deadline::after(kOfferTime), withdraw);
+  const DaemonMessage answer =
+      connection_.ask(OfferRegion{.bytes = bytes}, std::move(file), run::Deadline::after(kOfferTime), withdraw);
   const auto* const placed = std::get_if<RegionPlaced>(&answer);
   if (placed == nullptr) throw refusal(answer);
   return std::make_shared<const Offered>(weak_from_this(), placed->place, std::move(memory));
@@ -210,7 +207,7 @@ std::optional<Attachment::Named> Attachment::Impl::name(const void* begin, size_
 }
 
 std::shared_ptr<const Attachment::Offered> Attachment::Impl::find_offer(run::RegionId region) const {
-  const std::shared_lock lock(offers_);
+  const std::shared_lock lock(offers_mutex_);
   const auto found = offered_.find(region);
   return found == offered_.end() ? nullptr : found->second.offer;
 }
@@ -224,7 +221,7 @@ std::shared_ptr<const Attachment::Offered> Attachment::Impl::offer_region(run::R
   std::optional<run::RegionPool::File> file = pool_.file_of(region);
   if (!file) return nullptr;
   auto offer = this->offer(std::move(file->fd), {}, file->bytes);
-  const std::unique_lock lock(offers_);
+  const std::unique_lock lock(offers_mutex_);
   offered_.emplace(region, OfferedRegion{.begin = begin, .offer = offer});
   return offer;
 }
@@ -232,7 +229,7 @@ std::shared_ptr<const Attachment::Offered> Attachment::Impl::offer_region(run::R
 // Calls under way may own their offers still.
 void Attachment::Impl::forget_freed() {
   std::vector<std::shared_ptr<const Offered>> freed;  // withdrawn without the lock
-  const std::unique_lock lock(offers_);
+  const std::unique_lock lock(offers_mutex_);
   std::erase_if(offered_, [&](auto& entry) {
     auto& [region, offered] = entry;
     if (pool_.find(offered.begin, 1).region == region) return false;
@@ -265,7 +262,7 @@ std::unique_ptr<Attachment::Session::Impl> Attachment::Impl::open(OpenSession wi
   wish.session = slot.number;
   wish.page = slot.name;
   {
-    const std::lock_guard lock(sessions_);
+    const std::lock_guard lock(hooks_mutex_);
     hooks_.insert_or_assign(slot.number, std::make_shared<HookHolder>(std::move(hooks)));
   }
   const auto end_late = [this, number = slot.number](const DaemonMessage& late) {
@@ -300,7 +297,7 @@ void Attachment::Impl::ring(uint32_t session) {
 void Attachment::Impl::forget_hooks(uint32_t session) {
   std::shared_ptr<HookHolder> hooks;
   {
-    const std::lock_guard lock(sessions_);
+    const std::lock_guard lock(hooks_mutex_);
     const auto node = hooks_.extract(session);
     if (node.empty()) return;
     hooks = node.mapped();
@@ -311,7 +308,7 @@ void Attachment::Impl::forget_hooks(uint32_t session) {
 void Attachment::Impl::session_failed(const SessionFailed& failed) {
   std::shared_ptr<HookHolder> hooks;
   {
-    const std::lock_guard lock(sessions_);
+    const std::lock_guard lock(hooks_mutex_);
     const auto found = hooks_.find(failed.session);
     if (found == hooks_.end()) return;  // it was closed here at the same time
     hooks = found->second;
@@ -323,7 +320,7 @@ void Attachment::Impl::session_failed(const SessionFailed& failed) {
 void Attachment::Impl::all_failed(const Error& error) {
   std::vector<std::shared_ptr<HookHolder>> failed;
   {
-    const std::lock_guard lock(sessions_);
+    const std::lock_guard lock(hooks_mutex_);
     for (const auto& [session, hooks] : hooks_) failed.push_back(hooks);
   }
   std::erase_if(failed, [&](const auto& hooks) { return !hooks->fail(error); });
@@ -338,8 +335,7 @@ std::shared_ptr<Attachment> Attachment::to(const std::string& url, run::RegionPo
   const auto destroy = [](Impl* impl) {
     if (!impl->connection().is_in_child()) delete impl;
   };
-  return std::shared_ptr<Attachment>(
-      new Attachment(std::shared_ptr<Impl>(new Impl(url, pool, deadline), destroy)));
+  return std::shared_ptr<Attachment>(new Attachment(std::shared_ptr<Impl>(new Impl(url, pool, deadline), destroy)));
 }
 
 Attachment::Attachment(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -59,8 +59,8 @@ class Attachment {
 
   // What a session is told by the thread of this attachment, maybe before open() has returned. `failed` throws nothing.
   struct Hooks {
-    // Its calls fail with this error from now on: by the word of the daemon, or because that has gone (Error{peer_lost},
-    // "the service has gone (unix:...)"). Once. Must not block.
+    // Its calls fail with this error from now on: the daemon says so, or has gone. That is Error{peer_lost}, "the
+    // service has gone (unix:...)". Once. Must not block.
     std::function<void(const Error& error)> failed;
     // The same error, where the other ranks cannot know of it. After all sessions have heard that they failed; later
     // news wait for it.
@@ -68,8 +68,8 @@ class Attachment {
   };
   // Open until its object is gone; then no hook is called any more.
   class Session;
-  // `wish` without its number, session and page, which are given here. Waits until the daemon has opened it. Throws what
-  // the daemon says, Error{timed_out}, Error{peer_lost}; Error{unsupported} when too many are open.
+  // `wish` without its number, session and page, which are given here. Waits until the daemon has opened it. Throws
+  // what the daemon says, Error{timed_out}, Error{peer_lost}; Error{unsupported} when too many are open.
   std::unique_ptr<Session> open(OpenSession wish, Hooks hooks, const run::Deadline& deadline);
 
  private:

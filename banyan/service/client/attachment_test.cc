@@ -90,8 +90,9 @@ TEST_F(Attachments, KnowTheirDaemon) {
 TEST_F(Attachments, RefuseADaemonOfAnotherVersion) {
   daemon_.look([](State& state) { state.welcome.version = kProtocolVersion + 1; });
   EXPECT_EQ(error_of([&] { attach(); }, ErrorCode::mismatch),
-            "the service at " + daemon_.url() + " speaks version 2 of the protocol, and this process version 1: have "
-            "both of one Banyan");
+            "the service at " + daemon_.url() +
+                " speaks version 2 of the protocol, and this process version 1: have "
+                "both of one Banyan");
 }
 
 TEST_F(Attachments, SayThatNobodyListens) {
@@ -162,9 +163,11 @@ TEST_F(Attachments, OfferARegionOnceAndNameBytesInIt) {
   EXPECT_EQ(first->name.offset, 0u);
   EXPECT_EQ(second->name.offset, 9'000u);
   std::memcpy(memory + 9'000, "hello", 6);
-  EXPECT_STREQ(daemon_.look([&](State& state) {
-                 return std::string(reinterpret_cast<char*>(state.client().at(second->name, 1'000)));
-               }).c_str(),
+  EXPECT_STREQ(daemon_
+                   .look([&](State& state) {
+                     return std::string(reinterpret_cast<char*>(state.client().at(second->name, 1'000)));
+                   })
+                   .c_str(),
                "hello");
 }
 
@@ -173,8 +176,7 @@ TEST_F(Attachments, OfferARegionOnceWhoeverAsks) {
   std::byte* const memory = pool_.allocate(1 << 20);
   std::vector<std::future<BufferName>> names;
   for (size_t i = 0; i < 8; ++i) {
-    names.push_back(
-        std::async(std::launch::async, [&, i] { return attachment->name(memory + 4096 * i, 4096)->name; }));
+    names.push_back(std::async(std::launch::async, [&, i] { return attachment->name(memory + 4096 * i, 4096)->name; }));
   }
   for (size_t i = 0; i < 8; ++i) EXPECT_EQ(names[i].get().offset, 4096 * i);
   EXPECT_EQ(offers(), 1u);
@@ -428,6 +430,7 @@ TEST(Attachment, TellsAllWithinATenthOfASecondThatTheDaemonHasGone) {
       EXPECT_EQ(error.what(), gone);
     }
     EXPECT_EQ(waiter.get(), gone);
+    EXPECT_TRUE(attachment->has_gone());
     least = std::min(least, steady_clock::now() - begin);
     EXPECT_EQ(error_of([&] { attachment->open(wish_named("d"), {}, soon()); }, ErrorCode::peer_lost), gone);
     a->tell_gone(1);  // to nobody
@@ -503,6 +506,7 @@ TEST_F(Attachments, BelongToTheProcessThatMadeThem) {
   Attachment::Memory more = attachment->allocate(100);
   auto session = attachment->open(wish_named("parent's"), {}, soon());
   const int status = status_of_child([&] {
+    if (!attachment->has_gone()) return 6;
     if (!is_unsupported([&] { attachment->name(memory, 100); })) return 1;
     if (!is_unsupported([&] { attachment->allocate(100); })) return 2;
     if (!is_unsupported([&] { attachment->open(wish_named("child's"), {}, soon()); })) return 3;
@@ -515,10 +519,12 @@ TEST_F(Attachments, BelongToTheProcessThatMadeThem) {
     return 0;
   });
   EXPECT_EQ(status, 0);
+  EXPECT_FALSE(attachment->has_gone());
   settle(*attachment);
+  EXPECT_FALSE(is_withdrawn(named->name));
+  EXPECT_FALSE(is_withdrawn(more.name));
   daemon_.look([](State& state) {
     EXPECT_EQ(state.count<CloseSession>(), 0u);
-    EXPECT_EQ(state.count<WithdrawRegion>(), 0u);
     EXPECT_EQ(state.count<RankGone>(), 0u);
     EXPECT_EQ(state.client().sessions.size(), 1u);
   });

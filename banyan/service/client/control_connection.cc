@@ -29,7 +29,8 @@ sockaddr_un address_of(const std::string& url) {
   address.sun_family = AF_UNIX;
   const std::string path = url.starts_with(kScheme) ? url.substr(kScheme.size()) : "";
   if (path.empty() || path.size() >= sizeof address.sun_path || path.find('\0') != std::string::npos) {
-    throw Error(ErrorCode::invalid_input, in_quotes(url) + " is no url of a service: it has to be 'unix:' and a path of at most " +
+    throw Error(ErrorCode::invalid_input, in_quotes(url) +
+                                              " is no url of a service: it has to be 'unix:' and a path of at most " +
                                               std::to_string(sizeof address.sun_path - 1) + " characters");
   }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
@@ -96,9 +97,9 @@ Welcome welcome_of(const Parcel& parcel, const std::string& url) {
 
 }  // namespace
 
-Greeting greet(const std::string& url, const run::FileDescriptor& doorbell, const run::Deadline& deadline) {
+Greeting greet(const std::string& url, int doorbell, const run::Deadline& deadline) {
   run::FileDescriptor socket = connect_to(url, deadline);
-  Parcel parcel = say_hello(socket.get(), url, doorbell.get(), deadline);
+  Parcel parcel = say_hello(socket.get(), url, doorbell, deadline);
   Welcome welcome = welcome_of(parcel, url);
   if (welcome.version != kProtocolVersion) {
     throw Error(ErrorCode::mismatch, "the service at " + url + " speaks version " + std::to_string(welcome.version) +
@@ -129,8 +130,8 @@ ControlConnection::~ControlConnection() {
 
 void ControlConnection::expect_own_process() const {
   if (!is_in_child()) return;
-  throw Error(ErrorCode::unsupported,
-              "this process was forked from one that had attached to the service (" + url_ + "); it has to attach anew");
+  throw Error(ErrorCode::unsupported, "this process was forked from one that had attached to the service (" + url_ +
+                                          "); it has to attach anew");
 }
 
 // Under the mutex. Throws as send_parcel().
@@ -141,8 +142,7 @@ void ControlConnection::send(std::string bytes, run::FileDescriptor descriptor) 
 }
 
 DaemonMessage ControlConnection::ask_by(const Encode& encode, run::FileDescriptor descriptor,
-                                        const run::Deadline& deadline,
-                                        std::function<void(const DaemonMessage&)> late) {
+                                        const run::Deadline& deadline, std::function<void(const DaemonMessage&)> late) {
   expect_own_process();
   std::unique_lock lock(mutex_);
   if (is_gone_) throw Error(gone_);

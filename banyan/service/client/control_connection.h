@@ -1,8 +1,8 @@
 // ControlConnection: what this process says to the daemon of its host and hears from it, but for calls
 // (protocol/messages.h). It has a thread that listens, so that news of the daemon, and its end, are known at once.
 //
-// Nothing waits for room in the socket: what finds none is sent by the thread, in its order. A forked process has no part
-// in it: its calls throw Error{unsupported}.
+// Nothing waits for room in the socket: what finds none is sent by the thread, in its order. A forked process has no
+// part in it: its calls throw Error{unsupported}.
 //
 // Any thread.
 #pragma once
@@ -34,8 +34,8 @@ struct Greeting {
   Welcome welcome;
   run::FileDescriptor event;  // to be set when the daemon sleeps
 };
-// Calls the daemon at `url` and says hello. Throws as Attachment::to().
-Greeting greet(const std::string& url, const run::FileDescriptor& doorbell, const run::Deadline& deadline);
+// Calls the daemon at `url` and says hello. `doorbell` is memory of a DoorbellPage. Throws as Attachment::to().
+Greeting greet(const std::string& url, int doorbell, const run::Deadline& deadline);
 
 class ControlConnection {
  public:

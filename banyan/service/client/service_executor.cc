@@ -139,10 +139,8 @@ uint64_t ServiceExecutor::start_message(const run::Call& call) {
   expect_own_process();
   expect_whole();
   Staging::Staged staged = staging_.stage(call);
-  waiting_messages_.push_back({.ticket = ++tickets_,
-                               .peer = call.other,
-                               .submission = staged.submission,
-                               .staged = std::move(staged.call)});
+  waiting_messages_.push_back(
+      {.ticket = ++tickets_, .peer = call.other, .submission = staged.submission, .staged = std::move(staged.call)});
   if (call.other != run::kAnyRank) ++messages_with_.at(call.other);
   guarded([&] { return submit_waiting(); });
   return tickets_;
@@ -203,8 +201,12 @@ void ServiceExecutor::complete(const Completion& completion) {
 
 bool ServiceExecutor::submit_waiting() {
   bool has_submitted = false;
-  for (; submitted_ < calls_.size() && rings_.has_room(); has_submitted = true) submit(calls_[submitted_++]);
-  for (; !waiting_messages_.empty() && rings_.has_room(); has_submitted = true) {
+  const auto has_call = [&] { return submitted_ < calls_.size(); };
+  for (; (has_call() || !waiting_messages_.empty()) && rings_.has_room(); has_submitted = true) {
+    if (has_call()) {
+      submit(calls_[submitted_++]);
+      continue;
+    }
     Flight flight = std::move(waiting_messages_.front());
     waiting_messages_.pop_front();
     const uint64_t sequence = submit(flight);

@@ -111,8 +111,8 @@ class ServiceExecutor : public run::Executor {
   std::optional<Error> failure_;
   std::atomic<bool> is_broken_{false};  // by break_with()
   std::atomic<bool> has_failed_{false};
-  std::atomic<bool> is_woken_{false};                    // by wake(), and no sleep has ended of it
-  std::atomic<bool> can_sleep_{false};                   // rings_ is there
+  std::atomic<bool> is_woken_{false};   // by wake(), and no sleep has ended of it
+  std::atomic<bool> can_sleep_{false};  // rings_ is there
   std::unique_ptr<Attachment::Session> session_;
   ClientRings rings_;
 };

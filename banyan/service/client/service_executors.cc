@@ -49,7 +49,8 @@ ServiceCard card_of(const run::Process& process, const std::string& name) {
   }
   const std::string& text = extra->second;
   const size_t space = text.rfind(' ');
-  const auto capability = space == std::string::npos ? std::nullopt : capability_of(std::string_view(text).substr(space + 1));
+  const auto capability =
+      space == std::string::npos ? std::nullopt : capability_of(std::string_view(text).substr(space + 1));
   if (!capability) {
     throw Error(ErrorCode::mismatch, name + " says of its service what is not understood here: " + in_quotes(text));
   }
@@ -74,12 +75,14 @@ run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
     return run::DefaultExecutors(job_, options_).make(std::move(site));
   }
   if (options_.transports == Transports::ucx) {
-    throw Error(ErrorCode::unsupported, "a service does not carry calls by UCX; use transport tcp or auto, or no service");
+    throw Error(ErrorCode::unsupported,
+                "a service does not carry calls by UCX; use transport tcp or auto, or no service");
   }
   if (job_->sealing()) {
-    throw Error(ErrorCode::unsupported,
-                "a service does not encrypt with the secret of a job, as BANYAN_ENCRYPTION asks for; use no service, or "
-                "BANYAN_ENCRYPTION=off");
+    throw Error(
+        ErrorCode::unsupported,
+        "a service does not encrypt with the secret of a job, as BANYAN_ENCRYPTION asks for; use no service, or "
+        "BANYAN_ENCRYPTION=off");
   }
   const run::Deadline deadline = options_.joins_by.value_or(run::Deadline::after(options_.join_timeout));
   OpenSession wish = wish_for(site, deadline);

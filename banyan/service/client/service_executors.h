@@ -1,5 +1,5 @@
-// ServiceExecutors: communicators whose calls the daemon of this host carries out. Where all ranks are on one host, they
-// exchange directly, since nothing is quicker than shared memory; else each rank's daemon does it.
+// ServiceExecutors: communicators whose calls the daemon of this host carries out. Where all ranks are on one host,
+// they exchange directly, since nothing is quicker than shared memory; else each rank's daemon does it.
 #pragma once
 
 #include <memory>

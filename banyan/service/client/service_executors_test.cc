@@ -20,8 +20,8 @@ namespace {
 
 using run::Communicator;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::error_of;
+using ::testing::HasSubstr;
 using Extras = std::map<std::string, std::string>;
 using ServiceState = FakeDaemon::State;
 
@@ -82,7 +82,8 @@ TEST_F(MetProcesses, TellOfTheirDaemon) {
 TEST_F(MetProcesses, ExchangeDirectlyWhereAllAreOnOneHost) {
   meet({{.host = "a", .extras = {}}});
   ServiceExecutors executors(attachment_, jobs_[0], {});
-  const auto made = executors.make({.id = 42, .name = "alone", .members = {0}, .rank = 0, .tell_failure = {}, .tell_text = {}});
+  const auto made =
+      executors.make({.id = 42, .name = "alone", .members = {0}, .rank = 0, .tell_failure = {}, .tell_text = {}});
   EXPECT_EQ(made.means, "shared memory");
   EXPECT_TRUE(made.is_on_one_host);
 }
@@ -165,8 +166,9 @@ TEST_F(MetProcesses, HaveCommunicatorsWhoseCallsTheDaemonCarriesOut) {
                                   .other = 1,
                                   .send = reinterpret_cast<const std::byte*>(from.data()),
                                   .count = 3});
+  const run::Request same = sent;
   sent.wait();
-  EXPECT_EQ(sent.peer(), 1u);
+  EXPECT_EQ(same.peer(), 1u);
   jobs_.pop_back();  // rank 1 leaves in peace
   while (daemon_.look([](ServiceState& state) { return state.count<RankGone>() == 0; })) comm.barrier();
   EXPECT_EQ(daemon_.look([](ServiceState& state) { return state.all_heard<RankGone>()[0].rank; }), 1u);

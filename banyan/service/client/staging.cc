@@ -62,7 +62,8 @@ uint64_t* put_displacements(Sizes counts, Sizes displacements, uint64_t* to) {
 }  // namespace
 
 Staging::Staged Staging::stage(const Call& call) {
-  CHECK(call.kind != OperationKind::reduce_scatter_v || call.send_displacements.empty()) << "a reduce-scatterv has none";
+  CHECK(call.kind != OperationKind::reduce_scatter_v || call.send_displacements.empty())
+      << "a reduce-scatterv has none";
   const bool has_displacements = !call.send_displacements.empty() || !call.recv_displacements.empty();
   Staged staged;
   Submission& submission = staged.submission;

@@ -48,13 +48,12 @@ class Staging {
   static constexpr size_t kLeastBlock = 64, kMostInArena = 64 << 10, kArenaBytes = 1 << 20;
 
   // `attachment` outlives it.
-  Staging(Attachment& attachment, uint32_t rank, uint32_t size)
-      : attachment_(attachment), rank_(rank), size_(size) {}
+  Staging(Attachment& attachment, uint32_t rank, uint32_t size) : attachment_(attachment), rank_(rank), size_(size) {}
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // The submission of a call, but for its sequence, and what it has taken. The call is possible (expect_possible). Throws
-  // what Attachment throws; then nothing has been taken.
+  // The submission of a call, but for its sequence, and what it has taken. The call is possible (expect_possible).
+  // Throws what Attachment throws; then nothing has been taken.
   struct Staged {
     Submission submission;
     StagedCall call;

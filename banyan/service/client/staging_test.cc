@@ -141,7 +141,8 @@ class Stagings : public ::testing::Test {
 
 TEST_F(Stagings, CopyWhatACallSendsAndWhatHasCome) {
   for (uint8_t kind = 0; kind <= static_cast<uint8_t>(OperationKind::recv); ++kind) {
-    const Call call{.kind = static_cast<OperationKind>(kind), .type = element::DataType::int32, .other = 1, .count = 33};
+    const Call call{
+        .kind = static_cast<OperationKind>(kind), .type = element::DataType::int32, .other = 1, .count = 33};
     if (has_counts(call.kind)) continue;
     for (uint32_t rank = 0; rank < kRanks; ++rank) expect_staged(call, rank, meant_by(call, rank));
   }
@@ -190,8 +191,8 @@ TEST_F(Stagings, CopyOnlyThePiecesOfAnExchange) {
 // The memory in the gaps may not even be there.
 TEST_F(Stagings, ReadNothingInTheGapsOfWhatIsSent) {
   constexpr size_t kPage = 4096;
-  auto* const memory = static_cast<std::byte*>(
-      mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* const memory =
+      static_cast<std::byte*>(mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_EQ(mprotect(memory + kPage, kPage, PROT_NONE), 0);
   memory[kPage - 1] = std::byte{1};
   memory[2 * kPage] = std::byte{2};
@@ -361,8 +362,7 @@ TEST_F(Stagings, ListCountsAndDisplacementsInOrder) {
   EXPECT_EQ(lists_of(OperationKind::all_gather_v, packed, far), (Numbers{1, 5, 6, 40, 50, 60}));
   EXPECT_EQ(lists_of(OperationKind::reduce_scatter_v, packed, packed), (Numbers{1, 2, 3}));
   EXPECT_EQ(lists_of(OperationKind::all_to_all_v, packed, packed), (Numbers{1, 2, 3, 1, 5, 6}));
-  EXPECT_EQ(lists_of(OperationKind::all_to_all_v, apart, far),
-            (Numbers{1, 2, 3, 10, 20, 30, 1, 5, 6, 40, 50, 60}));
+  EXPECT_EQ(lists_of(OperationKind::all_to_all_v, apart, far), (Numbers{1, 2, 3, 10, 20, 30, 1, 5, 6, 40, 50, 60}));
   EXPECT_EQ(lists_of(OperationKind::all_to_all_v, apart, packed), (Numbers{1, 2, 3, 10, 20, 30, 1, 5, 6, 0, 1, 6}));
   EXPECT_EQ(lists_of(OperationKind::all_to_all_v, packed, far), (Numbers{1, 2, 3, 0, 1, 3, 1, 5, 6, 40, 50, 60}));
 }
@@ -445,6 +445,7 @@ TEST_F(StagedMessages, GiveBackWhatIsInTheWayOfMore) {
 
 TEST_F(StagedMessages, TakeNothingWhenThereIsNoMore) {
   Staging staging(*attachment_, 0, kRanks);
+  bytes_.resize(100'000);
   stage(staging, 100);
   const size_t held = staging.held_bytes();
   daemon_.look([](DaemonState& state) {

@@ -1,6 +1,6 @@
-// A daemon that lives in a test. It listens at a socket in a folder of its own, speaks as the real one does, and carries
-// out the calls of communicators of one rank. Tests look at its state, change it and have it say things between two of
-// its steps: by look(). What it can no longer understand fails the test.
+// A daemon that lives in a test. It listens at a socket in a folder of its own, speaks as the real one does, and
+// carries out the calls of communicators of one rank. Tests look at its state, change it and have it say things between
+// two of its steps: by look(). What it can no longer understand fails the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -71,9 +71,9 @@ class FakeDaemon {
   struct State {
     // How it behaves.
     Welcome welcome{.version = kProtocolVersion, .host = "node7", .capability = {1, 2, 0xab}};
-    bool is_silent = false;    // answers no hello
-    bool is_deaf = false;      // reads no messages
-    bool takes_calls = true;   // out of the rings
+    bool is_silent = false;      // answers no hello
+    bool is_deaf = false;        // reads no messages
+    bool takes_calls = true;     // out of the rings
     bool holds_answers = false;  // until say_held()
     std::function<std::optional<Error>(const ClientMessage&)> refusal;
     // Carries out a call; none: as the only rank.

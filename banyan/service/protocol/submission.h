@@ -7,10 +7,11 @@
 // (validate.h).
 //
 // The layout is fixed: a client and a daemon of different builds understand each other, or one refuses the other's
-// version when they meet. Numbers are of the host's byte order. Bytes that are said to be zero are refused otherwise, so
-// that they can get a meaning later.
+// version when they meet. Numbers are of the host's byte order. Bytes that are said to be zero are refused otherwise,
+// so that they can get a meaning later.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -51,12 +52,13 @@ struct alignas(64) Submission {
   uint8_t zeros[32] = {};
 };
 static_assert(sizeof(Submission) == 128 && std::is_trivially_copyable_v<Submission>);
+static_assert(offsetof(Submission, zeros) + sizeof(Submission::zeros) == sizeof(Submission), "bytes without a name");
 
-// Calls for all ranks are completed in their order, messages whenever they are done. A session that fails says so by the
-// control connection (messages.h), and completes nothing else.
+// Calls for all ranks are completed in their order, messages whenever they are done. A session that fails says so by
+// the control connection (messages.h), and completes nothing else.
 struct Completion {
   uint64_t sequence = 0;  // of the submission
-  uint32_t peer = 0;  // of a message: its receiver, or its sender
+  uint32_t peer = 0;      // of a message: its receiver, or its sender
   uint32_t zero = 0;
 };
 static_assert(sizeof(Completion) == 16 && std::is_trivially_copyable_v<Completion>);

@@ -27,7 +27,7 @@ namespace banyan::service {
 struct SessionRules {
   uint32_t rank = 0, size = 1;
   uint64_t next_sequence = 1;
-  uint64_t most_bytes = uint64_t{1} << 40;          // of either buffer of a call
+  uint64_t most_bytes = uint64_t{1} << 40;               // of either buffer of a call
   std::chrono::milliseconds longest_timeout{3'600'000};  // longer ones are cut
 };
 

@@ -1,6 +1,6 @@
 // A submission as any client could write it, beside memory that is filled by the input, too. Four bytes of rules and
-// mends, the submission, the numbers of its lists. A mend puts something in order, so that the input gets past the first
-// looks more often.
+// mends, the submission, the numbers of its lists. A mend puts something in order, so that the input gets past the
+// first looks more often.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -50,7 +52,7 @@ class Validate : public ::testing::Test {
     return submission;
   }
   void write_counts(const std::vector<uint64_t>& numbers) {
-    std::memcpy(counts_.data + 8, numbers.data(), numbers.size() * 8);
+    std::ranges::copy(std::as_bytes(std::span(numbers)), counts_.data + 8);
   }
   Submission with_displacements(OperationKind kind, const std::vector<uint64_t>& lists) {
     Submission submission = good(kind);

@@ -1,17 +1,17 @@
 // Allocation: at which rate each tenant's calls should use each link.
 //
-// A collective advances all of its flows in step, so it is one flow here: a call of tenant k that goes on with speed x
-// (calls per second) uses x * u_l bytes per second of link l, where u is its footprint. Tenants have weights; a tenant's
-// weight is divided among its calls that are under way, so that more communicators get it no more.
+// A collective advances all of its flows in step, so it is one flow here: a call of tenant k that goes on at speed x
+// (calls per second) uses x * u_l bytes per second of link l, where u is its footprint. Tenants have weights; a
+// tenant's weight is divided among its calls that are under way, so that more communicators get it no more.
 //
-// The speeds are weighted max-min fair over dominant shares (DRF over links): with s the largest share of any link that a
-// call uses, max_l(x * u_l / capacity_l), all s / weight rise together, until a link is full or a call has reached its
-// cap; the calls that cross this link stay, the others rise on.
+// The speeds are weighted max-min fair over dominant shares (DRF over links): with s the largest share of any link that
+// a call uses, max_l(x * u_l / capacity_l), all s / weight rise together, until a link is full or a call has reached
+// its cap; the calls that cross this link stay, the others rise on.
 //
-// Classes are strict, above a floor. The *floor* of a call is the speed that it would have if the calls of its class were
-// alone in a network with `least` of each capacity; calls of the highest class in use have none. First all calls get
-// their floors. Then, class by class, highest first, what they get on top of their floors rises as above, by the same
-// weights, until a link is full or a call has reached its cap. A tenant's weight is divided among its calls of one
+// Classes are strict, above a floor. The *floor* of a call is the speed that it would have if the calls of its class
+// were alone in a network with `least` of each capacity; calls of the highest class in use have none. First all calls
+// get their floors. Then, class by class, highest first, what they get on top of their floors rises as above, by the
+// same weights, until a link is full or a call has reached its cap. A tenant's weight is divided among its calls of one
 // class, since calls of different classes do not compete: batches in the background take nothing from their owner's
 // urgent calls.
 //
@@ -61,8 +61,8 @@ struct SharedNetwork {
   double least = 0.05;  // of each link, for each class that is not the highest one in use; 0 to kMostLeast
 };
 
-// Calls per second, by call; infinity where a call uses no link. Throws Error{invalid_input} for numbers that are not as
-// said above.
+// Calls per second, by call; infinity where a call uses no link. Throws Error{invalid_input} for numbers that are not
+// as said above.
 std::vector<double> allocate(const SharedNetwork& network, std::span<const SharedCall> calls);
 
 }  // namespace banyan::service

@@ -7,7 +7,7 @@
 
 namespace banyan::service {
 namespace {
-// So no tag is above the sum of so many pieces, and a double tells tags apart that differ by 2^-32 of the largest piece.
+// So no tag is above the sum of so many pieces, and a double tells tags apart that differ by 2^-32 of the largest one.
 constexpr uint32_t kServedBetween = 1 << 20;
 }  // namespace
 

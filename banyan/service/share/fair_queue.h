@@ -1,15 +1,15 @@
 // FairQueue: who is served next, by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996).
 //
-// Each client has a weight. A piece of work of cost c that is served to client k gets the start tag S = max(V, F_k) and
-// the finish tag F_k = S + c / weight_k; of all that wait, the client with the least start tag is served; V, the virtual
-// time, is the start tag of what was served last, and the largest finish tag when nobody waits.
+// Each client has a weight. A piece of work of cost c that is served to client k gets the start tag S = max(V, F_k)
+// and the finish tag F_k = S + c / weight_k; of all that wait, the client with the least start tag is served; V, the
+// virtual time, is the start tag of what was served last, and the largest finish tag when nobody waits.
 //
 // So of two clients that both have work all through an interval, what they get in it, each divided by its weight,
-// differs by no more than max_a / weight_a + max_b / weight_b, where max is the largest cost (theorem 1 there). On a
-// link of constant rate, every piece ends no later than by a private fluid link of the client's part of the rate, plus
-// one largest piece of each other client and itself (theorem 4). Who was idle neither saves up nor pays for it, since V
-// went on. Weights may change at any time and count from the next piece on; then the first bound has the largest cost /
-// weight of any piece of each.
+// differs by no more than max_a / weight_a + max_b / weight_b, where max is the largest cost. And on a link of constant
+// rate, while weights stay, a piece has to wait for no more than one largest piece of each other client after it would
+// begin on a private fluid link of its client's part of the rate. Who was idle neither saves up nor pays for it, since
+// V went on. Weights may change at any time and count from the next piece on; then the first bound has the largest
+// cost / weight of any piece of each.
 //
 // The bound is of those who are served in their turn. While the next one is passed over, V stands still: it keeps its
 // claim, newcomers begin where it stands, and all of them come before those who were served instead. Who cannot use its
@@ -36,7 +36,7 @@ class FairQueue {
   // It leaves; what it got counts no more. Nothing happens where there is none.
   void remove(Client client);
   // Whether it has work; new clients have none. One that was idle begins at the virtual time, or at its own finish tag
-  // where that is later. The client is known by set_weight.
+  // where that is later. A client is made known by set_weight.
   void set_waiting(Client client, bool is_waiting);
   bool is_waiting(Client client) const;
 
@@ -48,8 +48,8 @@ class FairQueue {
 
   // Since the queue was made, in cost per weight.
   double virtual_time() const { return passed_ + virtual_time_; }
-  // How far this client is ahead of the virtual time, in cost per weight; negative: so far did it go on while the client
-  // was idle.
+  // How far this client is ahead of the virtual time, in cost per weight; negative: so far did that go on while the
+  // client was idle.
   double lead(Client client) const;
 
  private:

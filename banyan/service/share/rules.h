@@ -1,8 +1,8 @@
 // Rules: what an operator grants to whom, as one table in a file.
 //
-// The first rule that matches a communicator, or a call of it, decides; where none matches, the defaults do. The file is
-// read as a whole or not at all: a mistake is an Error{invalid_input} that says where it is and what would be right, and
-// the rules in force stay.
+// The first rule that matches a communicator, or a call of it, decides; where none matches, the defaults do. The file
+// is read as a whole or not at all: a mistake is an Error{invalid_input} that says where it is and what would be right,
+// and the rules in force stay.
 //
 //   { "version": 7,                                // 1 or above, for people; reported back
 //     "rules": [
