@@ -207,7 +207,8 @@ class Agent::Impl {
                .changed = [this](uint32_t rank) { connections_.changed(rank); }}),
         connections_(
             reactor_, connects_, core_.liveness(), world_name_, targets_of(world_),
-            [this](uint32_t rank, const Path& path) { dialer_.learn(rank, path.local_address, path.peer_address); }),
+            [this](uint32_t rank, const Path& path) { dialer_.learn(rank, path.local_address, path.peer_address); },
+            [this] { return acceptor_.has_strangers(); }),
         looks_(reactor_, {.rank = world_.rank, .processes = visible_processes_of(world_), .met = world_.place},
                [this](StateQueries::Done done) {
                  core_.queries().ask(kWholeProcess, reactor_.now() + kLookTime, std::move(done));

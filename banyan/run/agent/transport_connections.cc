@@ -13,6 +13,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{5}, kLongestPause{250};
+// Between looks at whether a rank that has left is among those who have still to say who they are.
+constexpr milliseconds kLook{20};
 constexpr size_t kClosedRemembered = 1024;
 
 std::string name_of(uint32_t peer) { return "rank " + std::to_string(peer); }
@@ -74,7 +76,7 @@ void TransportConnections::request(uint64_t communicator, uint32_t peer, uint32_
   if (Admitted parked = unpark(key); parked.socket.is_open()) {
     succeed(key, std::move(parked));
   } else if (liveness_.is_gone(world_rank)) {
-    fail(key, loss_of(group, peer));
+    lose(key);
   } else if (group.group.own < peer) {
     call(key);
   } else {
@@ -143,8 +145,21 @@ void TransportConnections::fail(const Key& key, Error failure) {
       .answers->put({.peer = key.peer, .lane = key.lane, .socket = {}, .keys = {}, .failure = std::move(failure)});
 }
 
+// Its peer is gone. One that has left in peace may have called before: to it, the connection stands as soon as it has
+// said who it is, and when that is lost on the way it comes again, maybe after its good-bye, which took another way.
+// All that the rank has sent is behind it.
+void TransportConnections::lose(const Key& key) {
+  const Group& group = groups_.at(key.communicator);
+  const bool has_left = liveness_.state(group.group.members[key.peer]) == Health::left;
+  if (!has_left || key.peer > group.group.own || !has_strangers_()) return fail(key, loss_of(group, key.peer));
+  Request& request = groups_.at(key.communicator).requests.at(key);
+  if (request.pause) timers_.cancel(*request.pause);
+  request.pause = timers_.after(kLook, [this, key] { lose(key); });
+}
+
 void TransportConnections::time_out(const Key& key) {
   const Group& group = groups_.at(key.communicator);
+  if (liveness_.is_gone(group.group.members[key.peer])) return fail(key, loss_of(group, key.peer));
   const std::string time = format_timeout(group.group.at_most);
   if (group.group.own > key.peer) {
     fail(key, Error(ErrorCode::timed_out, name_of(key.peer) + " has not called this rank within " + time));
@@ -166,7 +181,7 @@ void TransportConnections::changed(uint32_t world_rank) {
     for (const auto& [key, request] : group.requests) {
       if (group.group.members[key.peer] == world_rank) lost.push_back(key);
     }
-    for (const Key& key : lost) fail(key, loss_of(group, key.peer));
+    for (const Key& key : lost) lose(key);
   }
 }
 

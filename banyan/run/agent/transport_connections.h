@@ -45,16 +45,17 @@ struct ConnectionGroup {
 class TransportConnections {
  public:
   // `targets` and `world` (its name) are for calls, `targets` by world rank. `uses` is told of the paths that are
-  // known, by world rank.
+  // known, by world rank. `has_strangers`: whether there are callers that have still to say who they are.
   using Uses = std::function<void(uint32_t world_rank, const Path& path)>;
   TransportConnections(Timers& timers, OutgoingConnects& calls, const Liveness& liveness, std::string world,
-                       std::vector<ConnectTarget> targets, Uses uses)
+                       std::vector<ConnectTarget> targets, Uses uses, std::function<bool()> has_strangers)
       : timers_(timers),
         connects_(calls),
         liveness_(liveness),
         world_(std::move(world)),
         targets_(std::move(targets)),
-        uses_(std::move(uses)) {}
+        uses_(std::move(uses)),
+        has_strangers_(std::move(has_strangers)) {}
   ~TransportConnections();
   TransportConnections(const TransportConnections&) = delete;
   TransportConnections& operator=(const TransportConnections&) = delete;
@@ -84,7 +85,7 @@ class TransportConnections {
   struct Request {
     ConnectTarget target;
     std::optional<uint64_t> call;
-    std::optional<Timers::Timer> pause;
+    std::optional<Timers::Timer> pause;  // until the next call, or the next look at who calls
     Timers::Timer end;
     std::chrono::milliseconds next_pause{};
     std::string trouble;  // of the last call
@@ -102,6 +103,7 @@ class TransportConnections {
   void call(const Key& key);
   void call_ended(const Key& key, OutgoingConnects::Outcome outcome);
   void fail(const Key& key, Error failure);
+  void lose(const Key& key);
   void time_out(const Key& key);
   void succeed(const Key& key, Admitted connection);
   std::map<Key, Request>::node_type take_request(const Key& key);
@@ -115,6 +117,7 @@ class TransportConnections {
   std::string world_;
   std::vector<ConnectTarget> targets_;
   Uses uses_;
+  std::function<bool()> has_strangers_;
   std::map<uint64_t, Group> groups_;
   std::map<Key, Parked> parked_;
   std::deque<uint64_t> closed_;  // communicators that are no more, the last ones

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -188,6 +189,38 @@ TEST(TransportConnections, FailWhenThePeerDies) {
     const std::string report = world.report(1 - dead);
     EXPECT_THAT(report, HasSubstr("1: rank " + std::to_string(dead) + " was lost: process "));
     EXPECT_EQ(report.find("0: rank 0 was lost") != std::string::npos, dead == 0);
+  }
+}
+
+// What it has sent may be behind a greeting that was lost on its way.
+TEST(TransportConnections, WaitForCallersWhenThePeerHasLeft) {
+  LocalWorld world(2);
+  Agent& callee = world[1];
+  const auto connector = world[1].connector(kGroup, {0, 1}, 1, milliseconds(ForkedWorld::kLong));
+  FileDescriptor stranger(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(callee.members()[1].port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(stranger.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  // Callers are taken in their order, so the stranger has been noticed when this one has.
+  const auto caller = world[0].connector(kGroup, {0, 1}, 0, milliseconds(ForkedWorld::kLong));
+  caller->request(1, 7, {});
+  connector->request(0, 7, {});
+  ASSERT_TRUE(next_answer(*connector).socket.is_open());
+  connector->request(0, 0, {});
+  world[0].leave(soon());
+  ASSERT_TRUE(wait_for_state(callee, 0, Health::left));
+  connector->request(0, 1, {});
+  pollfd polled{.fd = connector->event_fd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&polled, 1, 100), 0);
+  stranger.reset();
+  std::vector<Connector::Answer> stored;
+  for (int count = 0; count < 2; ++count) {
+    const Connector::Answer answer = next_answer(*connector, stored);
+    ASSERT_TRUE(answer.failure);
+    EXPECT_THAT(answer.failure->what(), HasSubstr("rank 0 was lost: "));
+    EXPECT_THAT(answer.failure->what(), HasSubstr("has left in peace"));
   }
 }
 

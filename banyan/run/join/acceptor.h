@@ -38,6 +38,8 @@ class Acceptor {
   };
   // Any thread.
   Refusals refusals() const;
+  // Whether there are callers that have still to say who they are.
+  bool has_strangers() const { return !strangers_.empty(); }
   // Hangs up on all strangers, and is called no more.
   void close() noexcept;
 
