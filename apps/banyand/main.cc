@@ -22,13 +22,15 @@ using banyan::service::Daemon;
 constexpr int kBadInput = 2;
 
 void describe(CLI::App& app) {
-  app.description("banyand carries out the collectives of the processes of this host that attach to it, together with\n"
-                  "the daemons of the other hosts. Programs use it with BANYAN_TRANSPORT=service.");
-  app.footer("Examples:\n"
-             "  banyand                                        # this host alone, for this user; root: for all users\n"
-             "  banyand --world file:///shared/banyan --secret-file /etc/banyan/secret\n"
-             "  BANYAN_SERVICE=unix:/run/banyan/banyand.sock BANYAN_TRANSPORT=service ./program\n"
-             "It ends at SIGTERM or SIGINT.");
+  app.description(
+      "banyand carries out the collectives of the processes of this host that attach to it, together with\n"
+      "the daemons of the other hosts. Programs use it with BANYAN_TRANSPORT=service.");
+  app.footer(
+      "Examples:\n"
+      "  banyand                                        # this host alone, for this user; root: for all users\n"
+      "  banyand --world file:///shared/banyan --secret-file /etc/banyan/secret\n"
+      "  BANYAN_SERVICE=unix:/run/banyan/banyand.sock BANYAN_TRANSPORT=service ./program\n"
+      "It ends at SIGTERM or SIGINT.");
 }
 
 banyan::run::Secret secret_from(const std::string& file) {
@@ -57,7 +59,8 @@ int run(int count, char** arguments) {
   CLI::App app;
   describe(app);
   app.add_option("--socket", options.socket, "where programs attach")->capture_default_str();
-  app.add_option("--world", options.world, "where the daemons of all hosts meet: file:///FOLDER; without: this host alone");
+  app.add_option("--world", options.world,
+                 "where the daemons of all hosts meet: file:///FOLDER; without: this host alone");
   app.add_option("--address", options.address, "where the other daemons reach this one");
   app.add_option("--secret-file", secret_file, "a file with what only the daemons know; programs never see it");
   app.add_option("--fabric", options.planner.fabric, "the network, for planning: a file or a spec");

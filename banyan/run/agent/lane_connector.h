@@ -27,8 +27,8 @@ class LaneConnector : public Connector {
 
  private:
   const pid_t pid_;
-  const std::shared_ptr<Mailbox> mailbox_;   // shared with the reactor
-  TransportConnections& connections_;        // used on the reactor's thread only, so not when there is none
+  const std::shared_ptr<Mailbox> mailbox_;  // shared with the reactor
+  TransportConnections& connections_;       // used on the reactor's thread only, so not when there is none
   const uint64_t communicator_;
   const size_t size_;
   const std::shared_ptr<AnswerQueue> answers_;  // shared with TransportConnections

@@ -119,9 +119,7 @@ class ExecutorFactories : public ::testing::Test {
                               std::move(options));
   }
   Communicator join_with_fake() {
-    return join({.name = "fake",
-                 .progress = Communicator::Progress::by_nobody,
-                 .executors = fakes()});
+    return join({.name = "fake", .progress = Communicator::Progress::by_nobody, .executors = fakes()});
   }
 
   const std::shared_ptr<Script> script_ = std::make_shared<Script>();  // shared with the fakes

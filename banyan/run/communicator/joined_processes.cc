@@ -204,10 +204,8 @@ std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, const std::vector<
   expect_one_secret(cards);
   expect_one_encryption(cards);
   for (const EndpointRecord& card : cards) {
-    processes.push_back({.member = card.member,
-                         .directory_fd = directory_of(card),
-                         .cores = card.cores,
-                         .extras = card.extras});
+    processes.push_back(
+        {.member = card.member, .directory_fd = directory_of(card), .cores = card.cores, .extras = card.extras});
     world.members.push_back(card.member);
   }
   auto agent = std::make_unique<Agent>(std::move(listener), secret, std::move(world), Agent::Options(), deadline);

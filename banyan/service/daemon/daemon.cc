@@ -109,8 +109,8 @@ class Daemon::Impl {
  private:
   struct Client {
     std::unique_ptr<ClientConnection> connection;
-    std::shared_ptr<WorkerClient> memory;             // shared with the worker; null before its hello
-    std::map<uint32_t, Lanes::Key> sessions;          // by number
+    std::shared_ptr<WorkerClient> memory;     // shared with the worker; null before its hello
+    std::map<uint32_t, Lanes::Key> sessions;  // by number
   };
 
   void welcome();
@@ -188,12 +188,11 @@ void Daemon::Impl::welcome() {
   Client& client = clients_[number];
   client.connection = std::make_unique<ClientConnection>(
       reactor_, std::move(socket),
-      ClientConnection::Hooks{.said =
-                                  [this, number](const ClientMessage& message,
-                                                 std::optional<run::FileDescriptor> descriptor) {
-                                    heard(number, message, std::move(descriptor));
-                                  },
-                              .gone = [this, number](const std::string& why) { drop(number, why); }});
+      ClientConnection::Hooks{
+          .said = [this, number](
+                      const ClientMessage& message,
+                      std::optional<run::FileDescriptor> descriptor) { heard(number, message, std::move(descriptor)); },
+          .gone = [this, number](const std::string& why) { drop(number, why); }});
 }
 
 void Daemon::Impl::drop(uint64_t number, const std::string& why) {
@@ -218,8 +217,7 @@ Daemon::Impl::Client& Daemon::Impl::greeted(uint64_t number) {
   return client;
 }
 
-void Daemon::Impl::heard(uint64_t number, const ClientMessage& message,
-                         std::optional<run::FileDescriptor> descriptor) {
+void Daemon::Impl::heard(uint64_t number, const ClientMessage& message, std::optional<run::FileDescriptor> descriptor) {
   std::visit([&](const auto& said) { act(number, said, std::move(descriptor)); }, message);
 }
 
@@ -243,9 +241,8 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, std::optional<run::F
   const ClientIdentity& who = client.connection->identity();
   BANYAN_LOG(info) << "process " << who.process << " of user " << who.user << " has attached: " << hello.program;
   // A client of another version reads which one this is.
-  client.connection->say(
-      Welcome{.version = kProtocolVersion, .host = host_, .capability = new_capability()},
-      client.memory ? client.memory->event_fd() : -1);
+  client.connection->say(Welcome{.version = kProtocolVersion, .host = host_, .capability = new_capability()},
+                         client.memory ? client.memory->event_fd() : -1);
 }
 
 void Daemon::Impl::act(uint64_t number, const OfferRegion& offer, std::optional<run::FileDescriptor> descriptor) {
@@ -307,7 +304,8 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
   try {
     expect_possible(open, host_);
     if (client.sessions.contains(open.session)) throw Error(ErrorCode::invalid_usage, "its session is open already");
-    const auto lanes = std::make_shared<SessionLanes>(reactor_, connects_, key.first, targets_of(open));
+    const auto lanes = std::make_shared<SessionLanes>(reactor_, connects_, key.first, targets_of(open),
+                                                      [this] { return acceptor_->has_strangers(); });
     lanes_.add(key, lanes);
     client.sessions.emplace(open.session, key);
     std::vector<uint32_t> ranks(open.members.size());
@@ -326,8 +324,7 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
   }
 }
 
-void Daemon::Impl::open_on_worker(uint64_t number, const OpenSession& open,
-                                  const std::shared_ptr<WorkerClient>& memory,
+void Daemon::Impl::open_on_worker(uint64_t number, const OpenSession& open, const std::shared_ptr<WorkerClient>& memory,
                                   const std::shared_ptr<SessionLanes>& lanes,
                                   std::unique_ptr<run::Connector> connector) {
   const auto fail = [this, number, session = open.session](const Error& error, bool tells_peers) {
@@ -339,15 +336,14 @@ void Daemon::Impl::open_on_worker(uint64_t number, const OpenSession& open,
       throw Error(ErrorCode::invalid_input, "a session: its page is not in memory that was offered");
     }
     auto* const page = reinterpret_cast<SessionPage*>(region->data() + open.page.offset);
-    memory->add(open.session,
-                std::make_unique<Session>(Session::Options{
-                    .rules = {.rank = open.rank, .size = static_cast<uint32_t>(open.members.size())},
-                    .memory = std::move(region),
-                    .page = page,
-                    .regions = &memory->regions(),
-                    .executor = make_executor(open, lanes, std::move(connector),
-                                              [fail](const Error& error) { fail(error, true); }),
-                    .failed = fail}));
+    memory->add(open.session, std::make_unique<Session>(Session::Options{
+                                  .rules = {.rank = open.rank, .size = static_cast<uint32_t>(open.members.size())},
+                                  .memory = std::move(region),
+                                  .page = page,
+                                  .regions = &memory->regions(),
+                                  .executor = make_executor(open, lanes, std::move(connector),
+                                                            [fail](const Error& error) { fail(error, true); }),
+                                  .failed = fail}));
     say_later(number, SessionOpened{.wish = open.wish, .means = "TCP"});
   } catch (const Error& error) {
     say_later(number, Refused{.wish = open.wish, .error = error});
@@ -365,13 +361,11 @@ std::unique_ptr<run::Executor> Daemon::Impl::make_executor(const OpenSession& op
                                                            std::unique_ptr<run::Connector> connector,
                                                            std::function<void(const Error&)> tell_peers) const {
   const auto size = static_cast<uint32_t>(open.members.size());
-  run::LaneTransport::Options options{
-      .rank = open.rank,
-      .ranks = size,
-      .checksums = open.checksums,
-      .shares_memory = [hosts = open.host_of_rank, own = open.host_of_rank[open.rank]](uint32_t peer) {
-        return hosts[peer] == own;
-      }};
+  run::LaneTransport::Options options{.rank = open.rank,
+                                      .ranks = size,
+                                      .checksums = open.checksums,
+                                      .shares_memory = [hosts = open.host_of_rank, own = open.host_of_rank[open.rank]](
+                                                           uint32_t peer) { return hosts[peer] == own; }};
   const auto make_transport = [&](std::function<run::Path(uint32_t, uint32_t)> path) {
     options.path = std::move(path);
     return std::make_unique<run::LaneTransport>(std::move(connector), std::move(options));

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,11 +28,13 @@ namespace banyan::service {
 // The lanes of one session. Shared by the daemon's control, which routes calls to it, and by the session's executor.
 class SessionLanes {
  public:
+  // `has_strangers`: whether there are callers of this daemon that have still to say who they are.
   SessionLanes(run::Timers& timers, run::OutgoingConnects& connects, std::string communicator,
-               std::vector<run::ConnectTarget> targets)
+               std::vector<run::ConnectTarget> targets, std::function<bool()> has_strangers)
       : liveness_(static_cast<uint32_t>(targets.size())),
-        connections_(timers, connects, liveness_, std::move(communicator), std::move(targets),
-                     [](uint32_t, const run::Path&) {}) {}
+        connections_(
+            timers, connects, liveness_, std::move(communicator), std::move(targets), [](uint32_t, const run::Path&) {},
+            std::move(has_strangers)) {}
 
   const run::Liveness& liveness() const { return liveness_; }  // any thread
   run::TransportConnections& connections() { return connections_; }

@@ -69,8 +69,8 @@ class Session : public run::EventSource {
   const RegionTable& regions_;
   const std::unique_ptr<run::Executor> executor_;
   const std::function<void(const Error& error, bool tells_peers)> failed_;
-  std::deque<Flight> calls_;      // the oldest first; a deque, since executors keep pointers into them
-  std::deque<Flight> messages_;   // in any order
+  std::deque<Flight> calls_;       // the oldest first; a deque, since executors keep pointers into them
+  std::deque<Flight> messages_;    // in any order
   std::deque<Completion> unsaid_;  // for which the ring had no room
   std::vector<run::MessageExecutor::MessageDone> done_;
   bool has_failed_ = false;

@@ -43,16 +43,16 @@ struct WithdrawRegion {
 };
 struct OpenSession {
   uint64_t wish = 0;
-  uint32_t session = 0;       // chosen by the client, below DoorbellPage::kSessions and not in use
-  BufferName page;            // of its SessionPage, which is zeroed
+  uint32_t session = 0;        // chosen by the client, below DoorbellPage::kSessions and not in use
+  BufferName page;             // of its SessionPage, which is zeroed
   Capability capability = {};  // of the job
   uint64_t communicator = 0;
   std::string name;  // of the communicator
   uint32_t rank = 0;
   std::vector<uint32_t> members;  // rank i is process members[i] of the job
   uint32_t job_size = 0;
-  std::vector<std::string> hosts;       // each once, as their daemons call themselves (Welcome::host)
-  std::vector<uint32_t> host_of_rank;   // index into hosts
+  std::vector<std::string> hosts;          // each once, as their daemons call themselves (Welcome::host)
+  std::vector<uint32_t> host_of_rank;      // index into hosts
   uint32_t timeout = 0, join_timeout = 0;  // milliseconds
   bool checksums = false;
 };
@@ -68,7 +68,7 @@ struct RankGone {
 
 struct Welcome {
   uint32_t version = kProtocolVersion;
-  std::string host;        // by which daemons know each other
+  std::string host;            // by which daemons know each other
   Capability capability = {};  // a new one, for a job of which this process is the first
 };
 struct RegionPlaced {
@@ -107,7 +107,8 @@ struct Parcel {
   std::string bytes;
   std::optional<run::FileDescriptor> descriptor;
 };
-// Sends without waiting. False when the socket is full. Throws Error{peer_lost} when the other side has gone, Error{io}.
+// Sends without waiting. False when the socket is full. Throws Error{peer_lost} when the other side has gone,
+// Error{io}.
 bool send_parcel(int socket, std::string_view bytes, int descriptor = -1);
 // The next one, without waiting; nothing when there is none. Throws Error{peer_lost} when the other side has gone,
 // Error{invalid_input} for one that is longer than kMaxMessage or brings more than one descriptor (all are closed),

@@ -16,8 +16,6 @@ std::string socket_of_user() {
 
 std::string default_socket() { return geteuid() == 0 ? socket_of_host() : socket_of_user(); }
 
-std::string found_socket() {
-  return access(socket_of_host().c_str(), F_OK) == 0 ? socket_of_host() : socket_of_user();
-}
+std::string found_socket() { return access(socket_of_host().c_str(), F_OK) == 0 ? socket_of_host() : socket_of_user(); }
 
 }  // namespace banyan::service

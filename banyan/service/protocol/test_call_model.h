@@ -18,113 +18,94 @@ namespace banyan::service {
 
 using Wide = __int128;
 
-// Bytes by their addresses, at least one.
+// Bytes by their addresses.
 struct Touch {
   Wide begin = 0, end = 0;
   bool operator==(const Touch&) const = default;
   bool meets(const Touch& other) const { return begin < other.end && other.begin < end; }
 };
 
-// What a call reads and writes at one rank, and where a call in place has its smaller buffer.
+// The pieces that lists tell of, one for each rank, in a buffer at this address.
+inline std::vector<Touch> listed(Wide buffer, std::span<const size_t> counts, std::span<const size_t> displacements,
+                                 Wide unit) {
+  std::vector<Touch> pieces;
+  Wide next = buffer;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const Wide begin = displacements.empty() ? next : buffer + Wide(displacements[i]) * unit;
+    next = begin + Wide(counts[i]) * unit;
+    pieces.push_back({.begin = begin, .end = next});
+  }
+  return pieces;
+}
+
+// What a call reads and writes at one rank.
 struct Touches {
   std::vector<Touch> reads = {}, writes = {};
-  Wide send_end = 0, recv_end = 0;  // of the buffers, as their owner would count them
-  bool is_in_place = false;
+  bool is_in_place = false;         // the smaller buffer begins where IN PLACE wants it
+  Wide send_end = 0, recv_end = 0;  // of the buffers, which reach to the last piece
 };
 
-// As include/banyan/banyan.h tells of each function. The lists are as long as the kind wants them.
-inline Touches touches_of(const run::Call& call, uint32_t rank, uint32_t size) {
+// As include/banyan/banyan.h tells of each function; with pieces of nothing, and without the ends. The lists are as
+// long as the kind wants them.
+inline Touches touches_with_empty_pieces(const run::Call& call, uint32_t rank, uint32_t size) {
   using Kind = run::OperationKind;
-  const Wide unit = Wide(size_of(call.type)), count = Wide(call.count) * unit;
+  const Wide unit = Wide(size_of(call.type)), count = Wide(call.count) * unit, own = count * rank;
   const Wide send = Wide(reinterpret_cast<uintptr_t>(call.send)), recv = Wide(reinterpret_cast<uintptr_t>(call.recv));
-  Touches touches{.send_end = send, .recv_end = recv};
-  const auto add = [](std::vector<Touch>& to, Wide& end, Wide at, Wide bytes) {
-    if (bytes == 0) return;
-    to.push_back({.begin = at, .end = at + bytes});
-    end = std::max(end, at + bytes);
-  };
-  const auto reads = [&](Wide bytes) { add(touches.reads, touches.send_end, send, bytes); };
-  const auto writes = [&](Wide bytes) { add(touches.writes, touches.recv_end, recv, bytes); };
-  std::vector<Wide> begins[2];  // of the pieces, from the beginning of the buffer on
-  const std::span<const size_t> counts[] = {call.send_counts, call.recv_counts};
-  const std::span<const size_t> displacements[] = {call.send_displacements, call.recv_displacements};
-  for (size_t side = 0; side < 2; ++side) {
-    Wide next = 0;
-    for (size_t i = 0; i < counts[side].size(); ++i) {
-      begins[side].push_back(displacements[side].empty() ? next : Wide(displacements[side][i]) * unit);
-      next = begins[side].back() + Wide(counts[side][i]) * unit;
-    }
-  }
-  const auto read_pieces = [&] {
-    for (uint32_t i = 0; i < size; ++i)
-      add(touches.reads, touches.send_end, send + begins[0][i], Wide(counts[0][i]) * unit);
-  };
-  const auto write_pieces = [&] {
-    for (uint32_t i = 0; i < size; ++i)
-      add(touches.writes, touches.recv_end, recv + begins[1][i], Wide(counts[1][i]) * unit);
-  };
-  const bool is_root = call.other == rank;
+  const std::vector<Touch> sent = listed(send, call.send_counts, call.send_displacements, unit);
+  const std::vector<Touch> received = listed(recv, call.recv_counts, call.recv_displacements, unit);
+  // Of a buffer that only the root has, nothing elsewhere.
+  const auto if_root = [&](Wide bytes) { return call.other == rank ? bytes : 0; };
+  const auto whole = [](Wide begin, Wide bytes) { return std::vector<Touch>{{.begin = begin, .end = begin + bytes}}; };
   switch (call.kind) {
     case Kind::all_reduce:
-      reads(count), writes(count);
-      break;
+      return {.reads = whole(send, count), .writes = whole(recv, count), .is_in_place = send == recv};
     case Kind::reduce:
-      reads(count), writes(is_root ? count : 0);
-      break;
+      return {.reads = whole(send, count), .writes = whole(recv, if_root(count)), .is_in_place = send == recv};
     case Kind::broadcast:
-      reads(is_root ? count : 0), writes(count);
-      break;
+      return {.reads = whole(send, if_root(count)), .writes = whole(recv, count), .is_in_place = send == recv};
     case Kind::all_to_all:
-      reads(count * size), writes(count * size);
-      break;
-    case Kind::all_gather:
-      reads(count), writes(count * size);
-      break;
-    case Kind::gather:
-      reads(count), writes(is_root ? count * size : 0);
-      break;
-    case Kind::reduce_scatter:
-      reads(count * size), writes(count);
-      break;
-    case Kind::scatter:
-      reads(is_root ? count * size : 0), writes(count);
-      break;
-    case Kind::all_gather_v:
-      reads(Wide(counts[1][rank]) * unit), write_pieces();
-      break;
-    case Kind::reduce_scatter_v:
-      read_pieces(), writes(Wide(counts[0][rank]) * unit);
-      break;
+      return {.reads = whole(send, count * size), .writes = whole(recv, count * size), .is_in_place = send == recv};
     case Kind::all_to_all_v:
-      read_pieces(), write_pieces();
-      break;
-    case Kind::send:
-      reads(count);
-      break;
-    case Kind::recv:
-      writes(count);
-      break;
-    default:
-      break;
-  }
-  switch (call.kind) {
+      return {.reads = sent, .writes = received, .is_in_place = send == recv};
     case Kind::all_gather:
+      return {.reads = whole(send, count), .writes = whole(recv, count * size), .is_in_place = send == recv + own};
     case Kind::gather:
-      touches.is_in_place = send == recv + rank * count;
-      break;
-    case Kind::reduce_scatter:
-    case Kind::scatter:
-      touches.is_in_place = recv == send + rank * count;
-      break;
+      return {
+          .reads = whole(send, count), .writes = whole(recv, if_root(count * size)), .is_in_place = send == recv + own};
     case Kind::all_gather_v:
-      touches.is_in_place = send == recv + begins[1][rank];
-      break;
+      return {.reads = whole(send, received[rank].end - received[rank].begin),
+              .writes = received,
+              .is_in_place = send == received[rank].begin};
+    case Kind::reduce_scatter:
+      return {.reads = whole(send, count * size), .writes = whole(recv, count), .is_in_place = recv == send + own};
+    case Kind::scatter:
+      return {
+          .reads = whole(send, if_root(count * size)), .writes = whole(recv, count), .is_in_place = recv == send + own};
     case Kind::reduce_scatter_v:
-      touches.is_in_place = recv == send + begins[0][rank];
-      break;
+      return {.reads = sent,
+              .writes = whole(recv, sent[rank].end - sent[rank].begin),
+              .is_in_place = recv == sent[rank].begin};
+    case Kind::send:
+      return {.reads = whole(send, count)};
+    case Kind::recv:
+      return {.writes = whole(recv, count)};
     default:
-      touches.is_in_place = send == recv && touches.send_end == touches.recv_end;
+      return {};
   }
+}
+
+inline Touches touches_of(const run::Call& call, uint32_t rank, uint32_t size) {
+  Touches touches = touches_with_empty_pieces(call, rank, size);
+  const auto keep_bytes = [](std::vector<Touch>& pieces, const void* buffer) {
+    std::erase_if(pieces, [](const Touch& touch) { return touch.begin == touch.end; });
+    Wide end = Wide(reinterpret_cast<uintptr_t>(buffer));
+    for (const Touch& touch : pieces) end = std::max(end, touch.end);
+    return end;
+  };
+  touches.send_end = keep_bytes(touches.reads, call.send);
+  touches.recv_end = keep_bytes(touches.writes, call.recv);
+  if (call.kind == run::OperationKind::all_to_all_v && touches.send_end != touches.recv_end)
+    touches.is_in_place = false;
   return touches;
 }
 

@@ -2,7 +2,8 @@
 //
 // A collective advances all of its flows in step, so it is one flow here: a call of tenant k that goes on at speed x
 // (calls per second) uses x * u_l bytes per second of link l, where u is its footprint. Tenants have weights; a
-// tenant's weight is divided among its calls that are under way, so that more communicators get it no more.
+// tenant's weight is divided among its calls that are under way (of one class), so that more communicators get it no
+// more.
 //
 // The speeds are weighted max-min fair over dominant shares (DRF over links): with s the largest share of any link that
 // a call uses, max_l(x * u_l / capacity_l), all s / weight rise together, until a link is full or a call has reached

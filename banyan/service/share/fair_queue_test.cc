@@ -173,8 +173,7 @@ TEST(FairQueue, OurOwnMistakesEndTheProcess) {
 
 // ---- Against fluid servers ----
 
-// Two clients by their service so far, each divided by its weight of the time: how far apart these move while both
-// wait.
+// Two clients by their service so far, divided by their weights of the time: how far apart it moves while both wait.
 struct Pair {
   bool is_open = false;
   double least = 0, most = 0;  // of the difference in this interval

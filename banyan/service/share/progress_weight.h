@@ -14,8 +14,7 @@ namespace banyan::service {
 struct ProgressWeight {
   double slope = 1.75, intercept = 0.25;
 
-  // Of a call that has moved `done` of `all` bytes; multiplies the weight of its tenant. 1 where there is nothing to
-  // do.
+  // Of a call that has moved `done` of `all` bytes; multiplies the weight of its tenant. 1 where nothing is to do.
   double of(double done, double all) const {
     if (all <= 0) return 1;
     return intercept + slope * std::clamp(done / all, 0.0, 1.0);
