@@ -52,7 +52,7 @@
  * count.
  *
  * ENVIRONMENT. A field set in the config wins.
- *   BANYAN_TRANSPORT=auto|shm|tcp|ucx  BANYAN_TIMEOUT=seconds  BANYAN_JOIN_TIMEOUT=seconds
+ *   BANYAN_TRANSPORT=auto|shm|tcp|ucx|service  BANYAN_TIMEOUT=seconds  BANYAN_JOIN_TIMEOUT=seconds
  *   BANYAN_FABRIC=file or generator    the network, for planning
  *   BANYAN_PLAN=file                   a plan of `banyan plan`
  *   BANYAN_ROUTES=file                 which addresses take which path
@@ -176,7 +176,7 @@ typedef struct {
   double join_timeout;   /* seconds for all ranks to come; default: BANYAN_JOIN_TIMEOUT, else 300 */
   const char* fabric;    /* file or generator of the network; default: BANYAN_FABRIC, else all hosts on one switch */
   const char* plan;      /* schedule file for its collective; default: BANYAN_PLAN, else planned */
-  const char* transport; /* "auto", "shm", "tcp", "ucx"; default: BANYAN_TRANSPORT, else "auto" */
+  const char* transport; /* "auto", "shm", "tcp", "ucx", "service"; default: BANYAN_TRANSPORT, else "auto" */
   int progress_thread; /* 1: a thread makes progress on requests; 0: calls do; -1: default, a thread on first request */
   const char* routes;  /* file that says which addresses take which path through the fabric; default: BANYAN_ROUTES */
   int checksums;       /* 1: what goes by TCP is checked against what was sent; -1: default, BANYAN_CHECKSUMS, else 0 */
