@@ -21,11 +21,14 @@
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/system_error.h"
 #include "lab/lab_file.h"
+#include "lab/link_queue.h"
 #include "lab/network_namespace.h"
 #include "lab/tool.h"
 
 namespace banyan::lab {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr const char* kLabs = "/run/banyan/labs";
 constexpr const char* kNamespaces = "/run/netns";
@@ -33,11 +36,6 @@ constexpr const char* kPort = "29500";
 constexpr uint32_t kMtu = 9000;
 // Tables of the rules that send what comes from an address of a cable over that cable.
 constexpr uint32_t kFirstTable = 1000;
-// The burst of a link that was idle: small, or short transfers would look faster than the link is; but at least
-// one of the large packets that the kernel makes of several, and the bytes of a millisecond.
-constexpr uint32_t kLargestPacket = 32 << 10;
-constexpr uint64_t kLeastBurst = kLargestPacket, kBurstsPerSecond = 1000;
-constexpr const char* kQueue = "50ms";
 
 std::string folder_of(const std::string& name) { return std::string(kLabs) + "/" + name; }
 // A lab is up while this file is there.
@@ -75,6 +73,19 @@ void write_setting(const std::string& path, const char* value) {
   }
 }
 
+// Of those that a namespace may always choose, the one that shares a slow link evenly. The host's own choice, such as
+// bbr, would neither do that nor heed a full queue.
+void choose_reno() {
+  try {
+    write_setting("/proc/sys/net/ipv4/tcp_congestion_control", "reno");
+  } catch (const Error& error) {
+    std::string known = read_file("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    while (!known.empty() && known.back() == '\n') known.pop_back();
+    throw Error(ErrorCode::unsupported, "the TCP of a lab is to be reno, and this kernel refuses that (it has " +
+                                            known + "): " + error.message());
+  }
+}
+
 std::vector<std::string> namespaces_of(const std::string& name) {
   std::vector<std::string> found;
   std::error_code failure;
@@ -100,7 +111,6 @@ std::vector<int> processes_in(const std::string& network_namespace) {
 
 // SIGTERM, and SIGKILL to those that have not ended in time.
 void end_processes(const std::vector<std::string>& namespaces) {
-  using Clock = std::chrono::steady_clock;
   const auto running = [&] {
     std::vector<int> all;
     for (const std::string& each : namespaces) {
@@ -175,9 +185,14 @@ std::string Lab::namespace_of(NodeId node) const {
   return prefix_of(name_) + (are_plain ? plan_.fabric().name(node) : "node" + std::to_string(index(node)));
 }
 
-Lab Lab::up(const std::string& name, const Fabric& fabric, const Scale& scale) {
+Lab Lab::up(const std::string& name, const Fabric& fabric, const Scale& scale, const LabOptions& options) {
   check_name(name);
-  Lab lab(name, scaled(fabric, scale.numerator, scale.denominator), scale, {});
+  if (options.classes < 1 || options.classes > kMostClasses) {
+    throw Error(ErrorCode::invalid_input, "links have 1 to " + std::to_string(kMostClasses) +
+                                              " classes of traffic, not " + std::to_string(options.classes));
+  }
+  Lab lab(name, SharedHosts(scaled(fabric, scale.numerator, scale.denominator), options.ranks_per_host), scale,
+          options.classes, {});
   require_system();
   const Lock lock;
   for (const std::string& each : namespaces_of(name)) {
@@ -234,9 +249,12 @@ Lab Lab::open(const std::string& name) {
                 "no lab '" + name + "' is up" +
                     (others.empty() ? "; 'banyan lab up FABRIC' sets one up" : "; these are: " + others));
   }
-  Fabric fabric = fabric::parse_fabric_json(read_file(folder + "/fabric.json"), folder + "/fabric.json");
-  LabFile file = read_lab_file(description_of(name), fabric);
-  return Lab(name, std::move(fabric), file.scale, std::move(file.cut));
+  const std::string shared = folder + "/network.json";
+  const std::string path = std::filesystem::exists(shared) ? shared : folder + "/fabric.json";
+  Fabric network = fabric::parse_fabric_json(read_file(path), path);
+  LabFile file = read_lab_file(description_of(name), network);
+  return Lab(name, SharedHosts(std::move(network), std::move(file.ranks_per_host)), file.scale, file.classes,
+             std::move(file.cut));
 }
 
 std::vector<Lab> Lab::all() {
@@ -267,8 +285,11 @@ void Lab::save() const {
     if (!file.is_open() || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
       throw run::system_error("cannot write to " + folder() + "/secret");
     }
-    write_file(folder() + "/fabric.json", format_fabric_json(plan_.fabric()));
-    write_file(folder() + "/routes.json", plan_.route_book().format(plan_.fabric()));
+    if (!hosts_.ranks_per_host().empty()) {
+      write_file(folder() + "/network.json", format_fabric_json(plan_.fabric()));
+    }
+    write_file(folder() + "/fabric.json", format_fabric_json(fabric()));
+    write_file(folder() + "/routes.json", hosts_.spread(plan_.route_book()).format(fabric()));
   }
   write_file(description_of(name_), format_lab_file(*this));
 }
@@ -283,9 +304,8 @@ void Lab::make_hosts() const {
     // A packet may come in by another cable than the answer goes out.
     write_setting("/proc/sys/net/ipv4/conf/all/rp_filter", "0");
     write_setting("/proc/sys/net/ipv4/conf/default/rp_filter", "0");
-    // Of those that a namespace may always choose, the one that shares a slow link evenly; and no new start after each
-    // pause, as clusters are set.
-    write_setting("/proc/sys/net/ipv4/tcp_congestion_control", "reno");
+    choose_reno();
+    // No new start after each pause, as clusters are set.
     write_setting("/proc/sys/net/ipv4/tcp_slow_start_after_idle", "0");
     if (std::filesystem::exists("/proc/sys/net/ipv6"))
       write_setting("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
@@ -330,14 +350,9 @@ void Lab::set_rates(uint32_t number) const {
     const std::vector<Port>& ports = plan_.host(end).ports;
     const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& each) { return each.cable == number; });
     CHECK(port != ports.end());
-    std::string queue = "blackhole";
-    if (!cut_.contains(number)) {
-      const uint64_t burst = std::max(kLeastBurst, port->bytes_per_second / kBurstsPerSecond);
-      queue = "tbf rate " + std::to_string(port->bytes_per_second * 8) + "bit burst " + std::to_string(burst) +
-              " latency " + kQueue;
-    }
-    run_tool({"tc", "-n", namespace_of(end), "-batch", "-"},
-             "qdisc replace dev " + port->interface() + " root " + queue + "\n");
+    const LinkQueue queue{
+        .bytes_per_second = port->bytes_per_second, .classes = classes_, .is_cut = cut_.contains(number)};
+    run_tool({"tc", "-n", namespace_of(end), "-batch", "-"}, queue_commands(port->interface(), queue));
   }
 }
 
@@ -379,19 +394,25 @@ void Lab::heal(uint32_t cable) {
 }
 
 std::vector<std::pair<std::string, std::string>> Lab::variables(uint32_t rank) const {
-  const std::span<const NodeId> ranks = plan_.fabric().ranks();
-  const Host& host = plan_.host(ranks[rank]);
-  return {{"RANK", std::to_string(rank)},
-          {"WORLD_SIZE", std::to_string(ranks.size())},
-          {"LOCAL_RANK", "0"},
-          {"LOCAL_WORLD_SIZE", "1"},
-          {"MASTER_ADDR", plan_.host(ranks[0]).primary.to_string()},
-          {"MASTER_PORT", kPort},
-          {"BANYAN_LAB", folder() + "/lab.json"},
+  const SharedHosts::Place& place = hosts_.place(rank);
+  std::vector<std::pair<std::string, std::string>> variables{
+      {"RANK", std::to_string(rank)},
+      {"WORLD_SIZE", std::to_string(fabric().ranks().size())},
+      {"LOCAL_RANK", std::to_string(place.local)},
+      {"LOCAL_WORLD_SIZE", std::to_string(place.local_size)},
+      {"MASTER_ADDR", plan_.host(host_of(0)).primary.to_string()},
+      {"MASTER_PORT", kPort}};
+  for (auto& variable : host_variables(place.host)) variables.push_back(std::move(variable));
+  return variables;
+}
+
+std::vector<std::pair<std::string, std::string>> Lab::host_variables(NodeId host) const {
+  return {{"BANYAN_LAB", folder() + "/lab.json"},
+          {"BANYAN_LAB_HOST", plan_.fabric().name(host)},
           {"BANYAN_FABRIC", folder() + "/fabric.json"},
           {"BANYAN_ROUTES", folder() + "/routes.json"},
-          {"BANYAN_HOST_ID", namespace_of(host.node)},
-          {"BANYAN_ADDRESS", host.primary.to_string()},
+          {"BANYAN_HOST_ID", namespace_of(host)},
+          {"BANYAN_ADDRESS", plan_.host(host).primary.to_string()},
           {"BANYAN_CROWDED", "1"}};  // all hosts share the cores of this machine
 }
 

@@ -5,7 +5,8 @@
 // until it is taken down; what is known of it stands in /run/banyan/labs/NAME:
 //
 //   lab.json     "lab/1": scale; hosts, with namespace and addresses; cables, with rates; which are cut
-//   fabric.json  the fabric with the rates of the lab
+//   fabric.json  the fabric with the rates of the lab, which plans are made on
+//   network.json the fabric of the hosts, where they have several ranks each (shared_hosts.h)
 //   routes.json  which addresses take which path (fabric/route_book.h)
 //   secret       that the ranks prove themselves with; for root only
 //
@@ -22,6 +23,7 @@
 
 #include "banyan/fabric/fabric.h"
 #include "lab/lab_plan.h"
+#include "lab/shared_hosts.h"
 
 namespace banyan::lab {
 
@@ -32,14 +34,19 @@ struct Scale {
   std::string to_string() const;
 };
 
+struct LabOptions {
+  std::vector<uint32_t> ranks_per_host = {};  // of each rank of the fabric, which then is a host; empty: one each
+  uint32_t classes = 1;                       // of traffic on each link (link_queue.h); 1: none
+};
+
 class Lab {
  public:
   // Letters, digits, '_' and '-', at most 20. Throws Error{invalid_input}.
   static void check_name(const std::string& name);
 
   // Sets up a lab; takes down one of the same name before, unless programs run in it (Error{invalid_usage}). When it
-  // fails, nothing is left.
-  static Lab up(const std::string& name, const Fabric& fabric, const Scale& scale);
+  // fails, nothing is left. Throws Error{invalid_input} for options that do not go with the fabric.
+  static Lab up(const std::string& name, const Fabric& fabric, const Scale& scale, const LabOptions& options = {});
   // One that is up. Throws Error{not_found} naming those that are, Error{invalid_input} for a broken description.
   static Lab open(const std::string& name);
   // Removes what there is of it, also of one that came up in part; ends the programs in it. False when there was none.
@@ -51,12 +58,17 @@ class Lab {
 
   const std::string& name() const { return name_; }
   const Scale& scale() const { return scale_; }
-  const LabPlan& plan() const { return plan_; }
+  const LabPlan& plan() const { return plan_; }                            // its ranks are the hosts
+  const SharedHosts& hosts() const { return hosts_; }                      // which ranks are on them
+  const Fabric& fabric() const { return hosts_.fabric(); }                 // that plans are made on
+  NodeId host_of(uint32_t rank) const { return hosts_.place(rank).host; }  // in plan()
+  uint32_t classes() const { return classes_; }
   const std::set<uint32_t>& cut() const { return cut_; }
   std::string folder() const;
   std::string namespace_of(NodeId node) const;
-  // The variables of a rank's program. The secret is not among them.
+  // The variables of a rank's program, and of one beside the ranks of a host. The secret is not among them.
   std::vector<std::pair<std::string, std::string>> variables(uint32_t rank) const;
+  std::vector<std::pair<std::string, std::string>> host_variables(NodeId host) const;
   std::string secret() const;
 
   // "a0-swa", or a link "a0->swa", which means its cable, too; "a0-swa#1" for the second of several. Throws
@@ -72,8 +84,13 @@ class Lab {
   std::vector<int> processes(NodeId node) const;
 
  private:
-  Lab(std::string name, Fabric fabric, Scale scale, std::set<uint32_t> cut)
-      : name_(std::move(name)), scale_(scale), plan_(fabric), cut_(std::move(cut)) {}
+  Lab(std::string name, SharedHosts hosts, Scale scale, uint32_t classes, std::set<uint32_t> cut)
+      : name_(std::move(name)),
+        scale_(scale),
+        hosts_(std::move(hosts)),
+        plan_(hosts_.network()),
+        classes_(classes),
+        cut_(std::move(cut)) {}
 
   void make_hosts() const;
   void make_cables() const;
@@ -85,7 +102,9 @@ class Lab {
 
   std::string name_;
   Scale scale_;
+  SharedHosts hosts_;
   LabPlan plan_;
+  uint32_t classes_;
   std::set<uint32_t> cut_;
 };
 

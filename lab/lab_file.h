@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "lab/lab.h"
 
@@ -14,8 +15,10 @@ std::string format_lab_file(const Lab& lab);
 struct LabFile {
   Scale scale;
   std::set<uint32_t> cut;
+  std::vector<uint32_t> ranks_per_host = {};
+  uint32_t classes = 1;
 };
-// Throws Error{invalid_input} naming the file when it does not belong to a lab of this fabric.
-LabFile read_lab_file(const std::string& path, const Fabric& fabric);
+// Throws Error{invalid_input} naming the file when it does not belong to a lab of this network of hosts.
+LabFile read_lab_file(const std::string& path, const Fabric& network);
 
 }  // namespace banyan::lab

@@ -2,11 +2,17 @@
 #include "lab/lab.h"
 
 #include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -14,9 +20,13 @@
 
 #include "banyan/base/file.h"
 #include "banyan/fabric/read.h"
+#include "banyan/run/join/endpoint_record.h"
+#include "banyan/run/system/file_descriptor.h"
 #include "banyan/testing/thrown.h"
 #include "lab/link_check.h"
+#include "lab/link_queue.h"
 #include "lab/network_namespace.h"
+#include "lab/test_real_lab.h"
 #include "lab/tool.h"
 
 namespace banyan::lab {
@@ -26,22 +36,6 @@ using std::chrono::milliseconds;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class RealLab : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const std::string reason = why_no_lab();
-    if (!reason.empty()) GTEST_SKIP() << reason;
-  }
-  void TearDown() override {
-    if (!IsSkipped()) Lab::down(name_);
-  }
-
-  Lab up(const std::string& fabric) { return Lab::up(name_, fabric::load_fabric({.fabric = fabric}), {}); }
-  static std::string list_namespaces() { return run_tool({"ip", "netns", "list"}); }
-
-  const std::string name_ = "test" + std::to_string(getpid());
-};
 
 TEST_F(RealLab, LinksAreAsFastAsTheyShouldBe) {
   const Lab lab = up("a <-> sw 200Mb/s; b <-> sw 50Mb/s; a -> b 100Mb/s");
@@ -186,6 +180,124 @@ TEST_F(RealLab, FindsCablesByTheNamesOfTheirLinks) {
   EXPECT_EQ(lab.find_cable("b-sw"), 2u);
   EXPECT_THAT(testing::error_of([&] { lab.find_cable("a-sv"); }), HasSubstr("no cable 'a-sv'"));
   EXPECT_EQ(lab.variables(1)[0], (std::pair<std::string, std::string>{"RANK", "1"}));
+}
+
+// From the primary address of one host to that of another, as programs send.
+Stream stream(const Lab& lab, const char* from, const char* to, uint8_t dscp = 0) {
+  const NodeId a = lab.plan().fabric().at(from), b = lab.plan().fabric().at(to);
+  return {.from = a,
+          .to = b,
+          .from_address = lab.plan().host(a).primary,
+          .to_address = lab.plan().host(b).primary,
+          .dscp = dscp};
+}
+
+TEST_F(RealLab, TwoRanksOfAHostAreOnOneHostAndShareItsLink) {
+  const Lab lab = up("a <-> sw 100Mb/s; b <-> sw 400Mb/s; c <-> sw 400Mb/s", {.ranks_per_host = {2, 1, 1}});
+  EXPECT_EQ(lab.plan().hosts().size(), 4u);
+  EXPECT_EQ(lab.fabric().ranks().size(), 4u);
+  // Ranks take shared memory where this is equal.
+  std::vector<std::string> hosts;
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    for (const auto& [name, value] : lab.variables(rank)) {
+      if (name == "BANYAN_HOST_ID") setenv(name.c_str(), value.c_str(), 1);
+    }
+    hosts.push_back(run::own_host_id());
+  }
+  unsetenv("BANYAN_HOST_ID");
+  EXPECT_EQ(hosts[0], hosts[1]);
+  EXPECT_EQ(std::set<std::string>(hosts.begin(), hosts.end()).size(), 3u);
+  // One tenant sends to b, the other to c, whose links would hold four times as much.
+  double best = 0;
+  std::vector<double> rates;
+  for (int attempt = 0; attempt < 5 && best < 0.85 * 12.5e6; ++attempt) {
+    rates = measure_streams(lab, {stream(lab, "a", "b"), stream(lab, "a", "c")}, milliseconds(1000));
+    best = std::max(best, rates[0] + rates[1]);
+  }
+  std::printf("tenants of one host: %.1f and %.1f of 100 Mb/s\n", rates[0] * 8e-6, rates[1] * 8e-6);
+  EXPECT_GT(best, 0.85 * 12.5e6);
+  EXPECT_LT(best, 1.15 * 12.5e6);
+  EXPECT_GT(rates[0], 0);
+  EXPECT_GT(rates[1], 0);
+}
+
+TEST_F(RealLab, ASharedLabIsTheSameWhenItIsOpened) {
+  const Lab lab = up("leaf-spine:leaves=2,hosts=1,spines=2@100Mb/s", {.ranks_per_host = {2, 3}, .classes = 3});
+  Lab opened = Lab::open(name_);
+  EXPECT_EQ(opened.fabric().fingerprint(), lab.fabric().fingerprint());
+  EXPECT_EQ(opened.hosts().ranks_per_host(), (std::vector<uint32_t>{2, 3}));
+  EXPECT_EQ(opened.classes(), 3u);
+  EXPECT_EQ(opened.variables(4), lab.variables(4));
+  EXPECT_THAT(opened.variables(4), Contains(std::pair<std::string, std::string>("LOCAL_RANK", "2")));
+  EXPECT_THAT(opened.variables(4), Contains(std::pair<std::string, std::string>("BANYAN_LAB_HOST", "gpu1")));
+  // What ranks read is about their fabric.
+  EXPECT_EQ(fabric::load_fabric({.fabric = lab.folder() + "/fabric.json"}).fingerprint(), lab.fabric().fingerprint());
+  EXPECT_EQ(fabric::RouteBook::parse(read_file(lab.folder() + "/routes.json"), lab.fabric(), "routes").size(), 12u);
+  opened.fail(0);
+  EXPECT_EQ(Lab::open(name_).classes(), 3u);
+  opened.heal(0);
+  opened.heal(0);  // of one that is whole: its classes are made anew
+  EXPECT_GT(measure_link(opened, 0, opened.plan().cables()[0].a, milliseconds(300)), 0);
+}
+
+TEST_F(RealLab, ALowClassYieldsToAHighOneButKeepsItsGuarantee) {
+  constexpr double kLink = 12.5e6;
+  // Of payload; packets have headers.
+  constexpr double kLeast = 0.95 * kLink * kGuaranteedPercent / 100;
+  const Lab lab = up("a <-> sw 400Mb/s; b <-> sw 100Mb/s", {.classes = 3});
+  struct Case {
+    const char* name;
+    uint8_t above, below;
+  };
+  for (const Case& each : {Case{.name = "high over low", .above = kHighDscp, .below = kLowDscp},
+                           Case{.name = "high over normal", .above = kHighDscp, .below = kNormalDscp},
+                           Case{.name = "normal over low", .above = kNormalDscp, .below = kLowDscp}}) {
+    double above = 0, below = 0, share = 0;
+    for (int attempt = 0; attempt < 3 && (share <= 0.85 || below <= kLeast); ++attempt) {
+      const std::vector<double> rates = measure_streams(
+          lab, {stream(lab, "a", "b", each.above), stream(lab, "a", "b", each.below)}, milliseconds(2000));
+      above = rates[0];
+      below = rates[1];
+      share = above / (above + below);
+      std::printf("%s: %.1f and %.1f of 100 Mb/s, %.1f %% of what was sent\n", each.name, above * 8e-6, below * 8e-6,
+                  share * 100);
+    }
+    EXPECT_GT(share, 0.85) << each.name;
+    EXPECT_GT(below, kLeast) << each.name;
+    EXPECT_GT(above + below, 0.85 * kLink) << each.name;
+  }
+}
+
+TEST_F(RealLab, EveryClassMayHaveTheWholeLink) {
+  constexpr double kLink = 12.5e6;
+  const Lab lab = up("a <-> b 100Mb/s", {.classes = 3});
+  for (const uint8_t dscp : {kHighDscp, kNormalDscp, kLowDscp}) {
+    double best = 0;
+    for (int attempt = 0; attempt < 5 && best < 0.85 * kLink; ++attempt) {
+      best = std::max(best, measure_streams(lab, {stream(lab, "a", "b", dscp)}, milliseconds(500)).front());
+    }
+    EXPECT_GT(best, 0.85 * kLink) << int{dscp};
+    EXPECT_LT(best, 1.15 * kLink) << int{dscp};
+  }
+}
+
+TEST_F(RealLab, TcpIsRenoOnEveryHostAndSwitch) {
+  const Lab lab = up("a <-> sw 40Mb/s; b <-> sw 40Mb/s");
+  for (const Host& host : lab.plan().hosts()) {
+    const InNamespace inside(lab.namespace_of(host.node));
+    EXPECT_EQ(read_file("/proc/sys/net/ipv4/tcp_congestion_control"), "reno\n");
+    const run::FileDescriptor made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    std::array<char, 16> chosen{};
+    socklen_t size = chosen.size();
+    ASSERT_EQ(getsockopt(made.get(), IPPROTO_TCP, TCP_CONGESTION, chosen.data(), &size), 0);
+    EXPECT_STREQ(chosen.data(), "reno");
+  }
+}
+
+TEST_F(RealLab, RefusesOptionsThatDoNotGoWithTheFabric) {
+  EXPECT_THAT(testing::error_of([&] { up("ring:3", {.ranks_per_host = {2}}); }), HasSubstr("there are 3 hosts"));
+  EXPECT_THAT(testing::error_of([&] { up("ring:3", {.classes = 4}); }), HasSubstr("1 to 3 classes of traffic, not 4"));
+  EXPECT_THAT(Lab::names(), Not(Contains(name_)));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <deque>
 #include <optional>
 
 #include "banyan/base/check.h"
@@ -45,53 +47,99 @@ run::FileDescriptor make_socket(const std::string& network_namespace, Address ad
   return made;
 }
 
+// A stream that is under way.
+class Flow {
+ public:
+  Flow(const Lab& lab, const Stream& stream) {
+    listener_ = make_socket(lab.namespace_of(stream.to), stream.to_address);
+    sockaddr_in bound{};
+    socklen_t size = sizeof bound;
+    if (listen(listener_.get(), 1) != 0 ||
+        getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
+      throw run::system_error("cannot listen at " + stream.to_address.to_string());
+    }
+    sender_ = make_socket(lab.namespace_of(stream.from), stream.from_address);
+    const int field = stream.dscp << 2;
+    if (field != 0 && setsockopt(sender_.get(), IPPROTO_IP, IP_TOS, &field, sizeof field) != 0) {
+      throw run::system_error("cannot mark packets with DSCP " + std::to_string(stream.dscp));
+    }
+    is_broken_ =
+        connect(sender_.get(), reinterpret_cast<const sockaddr*>(&bound), sizeof bound) != 0 && errno != EINPROGRESS;
+  }
+
+  // What is waited for; a negative descriptor is not.
+  std::array<pollfd, 2> polled() const {
+    return {pollfd{.fd = receiver_.is_open() ? receiver_.get() : listener_.get(), .events = POLLIN, .revents = 0},
+            pollfd{.fd = is_broken_ ? -1 : sender_.get(), .events = POLLOUT, .revents = 0}};
+  }
+
+  void go_on(bool may_receive, bool may_send, Clock::time_point counting_since) {
+    if (may_send && send(sender_.get(), piece_.data(), piece_.size(), MSG_NOSIGNAL) < 0 && errno != EAGAIN) {
+      is_broken_ = true;
+    }
+    if (!may_receive) return;
+    if (!receiver_.is_open()) {
+      receiver_ = run::FileDescriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      return;
+    }
+    const ssize_t count = recv(receiver_.get(), piece_.data(), piece_.size(), 0);
+    if (count <= 0) return;
+    last_ = Clock::now();
+    // The bytes that the bucket held at the beginning came faster.
+    if (first_) {
+      counted_ += static_cast<uint64_t>(count);
+    } else if (last_ > counting_since) {
+      first_ = last_;
+    }
+  }
+
+  double bytes_per_second() const {
+    if (is_broken_ || !first_ || last_ <= *first_) return 0;
+    return static_cast<double>(counted_) / std::chrono::duration<double>(last_ - *first_).count();
+  }
+
+ private:
+  run::FileDescriptor listener_, sender_, receiver_;
+  bool is_broken_ = false;
+  std::array<std::byte, 1 << 16> piece_{};
+  std::optional<Clock::time_point> first_;  // that counts
+  Clock::time_point last_;
+  uint64_t counted_ = 0;
+};
+
 }  // namespace
+
+std::vector<double> measure_streams(const Lab& lab, const std::vector<Stream>& streams,
+                                    std::chrono::milliseconds duration) {
+  std::deque<Flow> flows;
+  for (const Stream& stream : streams) flows.emplace_back(lab, stream);
+  const Clock::time_point begin = Clock::now(), end = begin + duration;
+  std::vector<pollfd> polled;
+  for (Clock::time_point now = begin; now < end; now = Clock::now()) {
+    polled.clear();
+    for (const Flow& flow : flows) {
+      for (const pollfd& each : flow.polled()) polled.push_back(each);
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - now);
+    if (poll(polled.data(), polled.size(), static_cast<int>(left.count())) < 0) throw run::system_error("cannot poll");
+    for (size_t i = 0; i < flows.size(); ++i) {
+      flows[i].go_on(polled[2 * i].revents != 0, polled[2 * i + 1].revents != 0, begin + duration / 5);
+    }
+  }
+  std::vector<double> rates;
+  for (const Flow& flow : flows) rates.push_back(flow.bytes_per_second());
+  return rates;
+}
 
 double measure_link(const Lab& lab, uint32_t cable, NodeId from, std::chrono::milliseconds duration) {
   const NodeId to = lab.plan().cables()[cable].other_end(from);
-  const Address target = port_of(lab, cable, to).address;
-  const run::FileDescriptor listener = make_socket(lab.namespace_of(to), target);
-  sockaddr_in bound{};
-  socklen_t size = sizeof bound;
-  if (listen(listener.get(), 1) != 0 || getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
-    throw run::system_error("cannot listen at " + target.to_string());
-  }
-  const run::FileDescriptor sender = make_socket(lab.namespace_of(from), port_of(lab, cable, from).address);
-  if (connect(sender.get(), reinterpret_cast<const sockaddr*>(&bound), sizeof bound) != 0 && errno != EINPROGRESS) {
-    return 0;
-  }
-  run::FileDescriptor receiver;
-  std::array<std::byte, 1 << 16> piece{};
-  const Clock::time_point begin = Clock::now(), end = begin + duration;
-  std::optional<Clock::time_point> counting_since;
-  Clock::time_point last;
-  uint64_t counted = 0;
-  for (Clock::time_point now = begin; now < end; now = Clock::now()) {
-    std::array<pollfd, 2> polled{
-        pollfd{.fd = receiver.is_open() ? receiver.get() : listener.get(), .events = POLLIN, .revents = 0},
-        pollfd{.fd = sender.get(), .events = POLLOUT, .revents = 0}};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - now);
-    if (poll(polled.data(), polled.size(), static_cast<int>(left.count())) < 0) throw run::system_error("cannot poll");
-    if (polled[1].revents != 0 && send(sender.get(), piece.data(), piece.size(), MSG_NOSIGNAL) < 0 && errno != EAGAIN) {
-      return 0;
-    }
-    if (polled[0].revents == 0) continue;
-    if (!receiver.is_open()) {
-      receiver = run::FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      continue;
-    }
-    const ssize_t count = recv(receiver.get(), piece.data(), piece.size(), 0);
-    if (count <= 0) continue;
-    last = Clock::now();
-    // The bytes that the bucket held at the beginning came faster.
-    if (counting_since) {
-      counted += static_cast<uint64_t>(count);
-    } else if (last - begin > duration / 5) {
-      counting_since = last;
-    }
-  }
-  if (!counting_since || last <= *counting_since) return 0;
-  return static_cast<double>(counted) / std::chrono::duration<double>(last - *counting_since).count();
+  return measure_streams(lab,
+                         {{.from = from,
+                           .to = to,
+                           .from_address = port_of(lab, cable, from).address,
+                           .to_address = port_of(lab, cable, to).address}},
+                         duration)
+      .front();
 }
 
 }  // namespace banyan::lab

@@ -107,10 +107,61 @@ TEST_F(LabCli, EveryCommandHasJson) {
   EXPECT_EQ(Json::parse(lab({"down", "--json"}).out)["was_up"], true);
 }
 
+TEST_F(LabCli, RanksOfOneHostShareMemoryAndItsLinks) {
+  const Outcome up = lab({"up", "a <-> sw 400Mb/s; b <-> sw 400Mb/s", "--ranks-per-host", "2,1"});
+  EXPECT_THAT(up.out, HasSubstr("its ranks are 2 hosts with 3 ranks")) << up.err;
+  const Outcome run = lab({"run"}, {BANYAN_EXAMPLE_ALLREDUCE});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(lab({"run"}, {"sh", "-c", "echo $LOCAL_RANK/$LOCAL_WORLD_SIZE $(ip netns identify $$)"}).out,
+              AllOf(HasSubstr("[0] 0/2 banyan-" + name_ + ".a\n"), HasSubstr("[1] 1/2 banyan-" + name_ + ".a\n"),
+                    HasSubstr("[2] 0/1 banyan-" + name_ + ".b\n")));
+  EXPECT_THAT(lab({"status"}).out, HasSubstr("0,1"));
+  const Json json = Json::parse(lab({"status", "--json"}).out);
+  EXPECT_EQ(json["ranks"][1]["name"], "a.1");
+  EXPECT_EQ(json["ranks"][1]["host"], "a");
+  EXPECT_EQ(json["cables"].size(), 2u);
+  // A job of the two ranks of a alone: hardly anything but their meeting goes through any interface.
+  const Outcome alone = on_all(
+      "test $RANK -lt 2 || exit 0; export WORLD_SIZE=2; unset BANYAN_FABRIC BANYAN_ROUTES; "
+      "sent() { cat /sys/class/net/*/statistics/tx_bytes | awk '{ s += $1 } END { print s }'; }; "
+      "before=$(sent); " BANYAN_BINARY
+      " bench allreduce --sizes 4MiB -n 3 >/dev/null || exit 1; "
+      "test $(($(sent) - before)) -lt 1000000 || { echo $(($(sent) - before)) bytes were sent; exit 1; }");
+  EXPECT_EQ(alone.exit_code, 0) << alone.out << alone.err;
+}
+
+TEST_F(LabCli, StartsAProgramBesideTheRanksOfEachHost) {
+  ASSERT_EQ(lab({"up", "a <-> sw 40Mb/s; b <-> sw 40Mb/s", "--ranks-per-host", "2"}).exit_code, 0);
+  const std::string beside = "echo at $BANYAN_LAB_HOST $(ip netns identify $$); exec sleep 1000";
+  const Outcome run =
+      lab({"run", "--no-prefix", "--per-host", beside}, {"sh", "-c", "ip netns pids $(ip netns identify $$)"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, AllOf(HasSubstr("at a banyan-" + name_ + ".a\n"), HasSubstr("at b banyan-" + name_ + ".b\n")));
+  const Json list = Json::parse(run_banyan({"lab", "list", "--json"}).out);
+  for (const Json& row : list["labs"]) {
+    if (row["name"] == name_) EXPECT_EQ(row["processes"], 0);
+  }
+  const Outcome refused = lab({"run", "--per-host", "test $BANYAN_LAB_HOST = a"}, {"echo", "started"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--per-host: the program of host 'b' ended with status 1"));
+  EXPECT_EQ(refused.out, "");
+}
+
+TEST_F(LabCli, MakesClassesOfTraffic) {
+  const Outcome up = lab({"up", "a <-> b 40Mb/s", "--classes", "3"});
+  EXPECT_THAT(up.out, HasSubstr("3 classes of traffic")) << up.err;
+  EXPECT_EQ(Json::parse(lab({"status", "--json"}).out)["classes"], 3);
+  EXPECT_THAT(lab({"run", "--rank", "0"}, {"tc", "class", "show", "dev", "cable0"}).out, HasSubstr("prio 2"));
+}
+
 TEST_F(LabCli, NamesWhatIsWrong) {
   EXPECT_THAT(lab({"run"}, {"true"}).err, StartsWith("banyan: no lab '" + name_ + "' is up"));
   EXPECT_THAT(lab({"up", "ring:4", "--scale", "0"}).err, HasSubstr("--scale: '0' is no factor"));
   EXPECT_THAT(run_banyan({"lab", "up", "ring:4", "--name", "a/b"}).err, HasSubstr("is no name for a lab"));
+  EXPECT_THAT(lab({"up", "ring:4", "--ranks-per-host", "2,1"}).err,
+              HasSubstr("--ranks-per-host: 2 numbers of ranks, but there are 4 hosts"));
+  EXPECT_THAT(lab({"up", "ring:4", "--ranks-per-host", "none"}).err, HasSubstr("--ranks-per-host"));
+  EXPECT_THAT(lab({"up", "ring:4", "--classes", "4"}).err, HasSubstr("--classes"));
   EXPECT_THAT(run_banyan({"lab"}).err, HasSubstr("see 'banyan lab --help'"));
   ASSERT_EQ(lab({"up", "ring:3@1Gb/s"}).exit_code, 0);
   EXPECT_THAT(lab({"fail", "x-y"}).err, HasSubstr("no cable 'x-y'"));

@@ -1,6 +1,8 @@
 // banyan lab: a fabric as real hosts on this machine, and programs in it.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
 
 #include "apps/command.h"
 #include "apps/fabric_option.h"
@@ -8,9 +10,11 @@
 #include "apps/report.h"
 #include "apps/run/launcher.h"
 #include "banyan/base/file.h"
+#include "lab/host_programs.h"
 #include "lab/lab.h"
 #include "lab/lab_file.h"
 #include "lab/link_check.h"
+#include "lab/link_queue.h"
 
 namespace banyan::app {
 namespace {
@@ -35,17 +39,23 @@ class LabCommand : public Command {
     up_ = &add(command, "up", "Set up a fabric.");
     fabric_.declare(*up_, "FABRIC", FabricOption::Place::required);
     up_->option("--scale", &scale_, "FACTOR", "multiply all bandwidths, as 1/1000 (default 1)");
+    up_->option("--ranks-per-host", &ranks_per_host_, "K",
+                "ranks of FABRIC are hosts with K ranks each; 2,1,3: of each host");
+    up_->option("--classes", &classes_, "N", "2 or 3 classes of traffic on each link, by the DS field (default 1)");
     up_->flag("--replace", replace_, "take down a lab of the same name first");
     up_->examples({"banyan lab up 'a0 <-> sw 200Mb/s; a1 <-> sw 200Mb/s; a2 <-> sw 100Mb/s'",
                    "banyan lab up dgx-a100:2 --scale 1/10000 --name small",
-                   "banyan lab up leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s --replace"});
+                   "banyan lab up leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s --replace",
+                   "banyan lab up star:4@200Mb/s --ranks-per-host 2 --classes 3"});
     run_ = &add(command, "run", "Start a program at every rank.");
     run_->option("--rank", &rank_, "RANK", "start it at this rank only");
+    run_->option("--per-host", &per_host_, "COMMAND", "a shell command that runs beside the ranks, once at each host");
     run_->flag("--no-prefix", no_prefix_, "do not put the rank in front of each line of output");
     run_->flag("--keep-going", keep_going_, "let the other ranks run when one has failed");
     run_->takes_program();
     run_->examples({"banyan lab run -- ./allreduce", "banyan lab run --rank 2 -- ip route",
-                    "banyan lab run --no-prefix -- banyan bench allreduce --sizes 64MiB"});
+                    "banyan lab run --no-prefix -- banyan bench allreduce --sizes 64MiB",
+                    "banyan lab run --per-host 'tcpdump -n -i any -w $BANYAN_LAB_HOST.pcap' -- ./allreduce"});
     run_->exit_codes({{"0", "all programs have succeeded"},
                       {"2", "bad input"},
                       {"N", "that of the first program that failed, or 128 + signal when it was killed"}});
@@ -98,6 +108,11 @@ class LabCommand : public Command {
   ExitCode up(const Terminal& terminal) {
     const lab::Scale scale = parse_option("--scale", [&] { return lab::Scale::parse(scale_); });
     const Fabric fabric = fabric_.load();
+    lab::LabOptions options;
+    if (!ranks_per_host_.empty()) {
+      options.ranks_per_host = lab::SharedHosts::parse(ranks_per_host_, fabric.ranks().size());
+    }
+    options.classes = static_cast<uint32_t>(parse_count(classes_, "--classes", {.most = lab::kMostClasses}));
     const std::vector<std::string> names = Lab::names();
     if (!replace_ && std::find(names.begin(), names.end(), name_) != names.end()) {
       throw Error(ErrorCode::invalid_usage,
@@ -105,10 +120,16 @@ class LabCommand : public Command {
     }
     {
       Progress progress(terminal, "setting up hosts");
-      Lab::up(name_, fabric, scale);
+      Lab::up(name_, fabric, scale, options);
     }
     if (json_) return status(terminal);
     std::string text = "lab '" + name_ + "' is up: " + describe_counts(fabric);
+    if (!options.ranks_per_host.empty()) {
+      const std::vector<uint32_t>& counts = options.ranks_per_host;
+      const uint32_t ranks = std::accumulate(counts.begin(), counts.end(), 0u);
+      text += "; its ranks are " + std::to_string(counts.size()) + " hosts with " + std::to_string(ranks) + " ranks";
+    }
+    if (options.classes > 1) text += ", " + std::to_string(options.classes) + " classes of traffic";
     if (scale.numerator != scale.denominator) text += ", bandwidths times " + scale.to_string();
     const std::string option = name_ == kDefaultName ? "" : " --name " + name_;
     terminal.print(text + "\nstart programs in it by: banyan lab run" + option + " -- PROGRAM\n");
@@ -131,7 +152,8 @@ class LabCommand : public Command {
     Json rows = Json::array();
     Table table({"lab", "ranks", "switches", "cables", "cut", "scale", "processes"});
     for (const Lab& lab : Lab::all()) {
-      const FabricCounts counts = count(lab.plan().fabric());
+      FabricCounts counts = count(lab.plan().fabric());
+      counts.ranks = lab.fabric().ranks().size();
       const size_t cables = lab.plan().cables().all().size();
       size_t processes = 0;
       for (const lab::Host& host : lab.plan().hosts()) processes += lab.processes(host.node).size();
@@ -158,17 +180,32 @@ class LabCommand : public Command {
       throw Error(ErrorCode::invalid_input, "which program? Write 'banyan lab run -- PROGRAM ARGUMENTS'");
     }
     const Lab lab = Lab::open(name_);
-    const std::span<const NodeId> ranks = lab.plan().fabric().ranks();
+    const std::span<const NodeId> ranks = lab.fabric().ranks();
     LaunchPlan plan{.program = program_, .ranks = {}};
     for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
       if (!rank_.empty() && rank != parse_count(rank_, "--rank", {.least = 0, .most = ranks.size() - 1})) continue;
       plan.ranks.push_back({.host = {},
                             .variables = lab.variables(rank),
-                            .network_namespace = lab.namespace_of(ranks[rank]),
+                            .network_namespace = lab.namespace_of(lab.host_of(rank)),
                             .number = rank});
     }
     const LaunchOptions options{.prefix_lines = !no_prefix_, .json = json_, .keep_going = keep_going_};
-    return static_cast<ExitCode>(launch(plan, run::Secret(lab.secret()), options, terminal));
+    std::optional<lab::HostPrograms> beside;
+    if (!per_host_.empty()) parse_option("--per-host", [&] { beside.emplace(lab, per_host_); });
+    const int code = launch(plan, run::Secret(lab.secret()), options, terminal);
+    if (beside) {
+      for (const std::string& line : beside->failures()) terminal.note("banyan: " + line + "\n");
+    }
+    return static_cast<ExitCode>(code);
+  }
+
+  // "0,1"; nothing at a switch.
+  static std::string ranks_of(const Lab& lab, NodeId host) {
+    std::string numbers;
+    for (uint32_t rank = 0; rank < lab.fabric().ranks().size(); ++rank) {
+      if (lab.host_of(rank) == host) numbers += (numbers.empty() ? "" : ",") + std::to_string(rank);
+    }
+    return numbers;
   }
 
   ExitCode status(const Terminal& terminal) const {
@@ -178,10 +215,15 @@ class LabCommand : public Command {
       return ExitCode::success;
     }
     const Fabric& fabric = lab.plan().fabric();
-    Table hosts({"host", "address", "namespace", "processes"});
+    const bool are_shared = !lab.hosts().ranks_per_host().empty();
+    std::vector<std::string> headings{"host", "address", "namespace", "processes"};
+    if (are_shared) headings.push_back("ranks");
+    Table hosts(headings);
     for (const lab::Host& host : lab.plan().hosts()) {
-      hosts.add({fabric.name(host.node), host.primary.to_string(), lab.namespace_of(host.node),
-                 std::to_string(lab.processes(host.node).size())});
+      std::vector<std::string> row{fabric.name(host.node), host.primary.to_string(), lab.namespace_of(host.node),
+                                   std::to_string(lab.processes(host.node).size())};
+      if (are_shared) row.push_back(ranks_of(lab, host.node));
+      hosts.add(std::move(row));
     }
     Table cables({"cable", "addresses", "rates", "state"});
     for (uint32_t number = 0; number < lab.plan().cables().all().size(); ++number) {
@@ -255,7 +297,7 @@ class LabCommand : public Command {
   CommandSyntax *up_ = nullptr, *run_ = nullptr, *fail_ = nullptr, *heal_ = nullptr, *status_ = nullptr,
                 *check_ = nullptr, *list_ = nullptr, *down_ = nullptr;
   FabricOption fabric_;
-  std::string name_ = kDefaultName, scale_ = "1", rank_, cable_;
+  std::string name_ = kDefaultName, scale_ = "1", ranks_per_host_, classes_ = "1", rank_, per_host_, cable_;
   bool replace_ = false, no_prefix_ = false, keep_going_ = false, json_ = false;
   std::vector<std::string> program_;
 };

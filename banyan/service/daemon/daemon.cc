@@ -63,10 +63,13 @@ void expect_nobody_listens(const std::string& path, const sockaddr_un& address) 
 run::FileDescriptor listen_at(const std::string& path) {
   const sockaddr_un address = address_of(path);
   expect_nobody_listens(path, address);
-  unlink(path.c_str());
+  // Who finds the socket finds somebody who listens.
+  const std::string coming = path + "~";
+  const sockaddr_un first = address_of(coming);
+  unlink(coming.c_str());
   run::FileDescriptor socket = new_socket();
-  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      listen(socket.get(), kWaitingClients) != 0) {
+  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&first), sizeof first) != 0 ||
+      listen(socket.get(), kWaitingClients) != 0 || rename(coming.c_str(), path.c_str()) != 0) {
     throw run::system_error("cannot listen at " + path);
   }
   return socket;
@@ -127,8 +130,7 @@ class Daemon::Impl {
 
   std::vector<run::ConnectTarget> targets_of(const OpenSession& open);
   std::unique_ptr<run::Executor> make_executor(const OpenSession& open, const std::shared_ptr<SessionLanes>& lanes,
-                                               std::unique_ptr<run::Connector> connector,
-                                               std::function<void(const Error&)> tell_peers) const;
+                                               std::unique_ptr<run::Connector> connector) const;
   void open_on_worker(uint64_t number, const OpenSession& open, const std::shared_ptr<WorkerClient>& memory,
                       const std::shared_ptr<SessionLanes>& lanes, std::unique_ptr<run::Connector> connector);
   // From the worker's thread.
@@ -327,8 +329,8 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
 void Daemon::Impl::open_on_worker(uint64_t number, const OpenSession& open, const std::shared_ptr<WorkerClient>& memory,
                                   const std::shared_ptr<SessionLanes>& lanes,
                                   std::unique_ptr<run::Connector> connector) {
-  const auto fail = [this, number, session = open.session](const Error& error, bool tells_peers) {
-    say_later(number, SessionFailed{.session = session, .tells_peers = tells_peers, .error = error});
+  const auto fail = [this, number, session = open.session](const Error& error) {
+    say_later(number, SessionFailed{.session = session, .error = error});
   };
   try {
     std::shared_ptr<const Region> region = memory->regions().find(open.page, sizeof(SessionPage));
@@ -341,9 +343,8 @@ void Daemon::Impl::open_on_worker(uint64_t number, const OpenSession& open, cons
                                   .memory = std::move(region),
                                   .page = page,
                                   .regions = &memory->regions(),
-                                  .executor = make_executor(open, lanes, std::move(connector),
-                                                            [fail](const Error& error) { fail(error, true); }),
-                                  .failed = fail}));
+                                  .executor = make_executor(open, lanes, std::move(connector)),
+                    .failed = fail}));
     say_later(number, SessionOpened{.wish = open.wish, .means = "TCP"});
   } catch (const Error& error) {
     say_later(number, Refused{.wish = open.wish, .error = error});
@@ -358,8 +359,7 @@ void Daemon::Impl::open_on_worker(uint64_t number, const OpenSession& open, cons
 
 std::unique_ptr<run::Executor> Daemon::Impl::make_executor(const OpenSession& open,
                                                            const std::shared_ptr<SessionLanes>& lanes,
-                                                           std::unique_ptr<run::Connector> connector,
-                                                           std::function<void(const Error&)> tell_peers) const {
+                                                           std::unique_ptr<run::Connector> connector) const {
   const auto size = static_cast<uint32_t>(open.members.size());
   run::LaneTransport::Options options{.rank = open.rank,
                                       .ranks = size,
@@ -377,7 +377,7 @@ std::unique_ptr<run::Executor> Daemon::Impl::make_executor(const OpenSession& op
           .source = compose::planner_from(
               *files_, {.members = open.members, .job_size = open.job_size, .host_of_rank = open.host_of_rank})},
       run::NetExecutor::Options{.is_oversubscribed = options_.is_oversubscribed,
-                                .tell_peers = std::move(tell_peers),
+                                .tell_peers = [](const Error&) {},  // clients do
                                 .tell = [](const std::string&) {},  // plans of sessions are not revised
                                 .is_gone = [lanes](uint32_t rank) { return lanes->liveness().is_gone(rank); },
                                 .transport = make_transport});

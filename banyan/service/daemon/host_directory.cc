@@ -10,24 +10,13 @@
 #include "banyan/base/file.h"
 #include "banyan/run/join/wire.h"
 #include "banyan/run/system/system_error.h"
+#include "banyan/service/daemon/etcd_directory.h"
 
 namespace banyan::service {
 namespace {
 
 constexpr uint64_t kMaxCard = 16 * 1024;
 constexpr const char* kFolder = "file://";
-
-// A host may be called anything, also "../x".
-std::string file_name_of(const std::string& host) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string name = "host-";
-  for (const char letter : host) {
-    const auto byte = static_cast<uint8_t>(letter);
-    name += kDigits[byte >> 4];
-    name += kDigits[byte & 15];
-  }
-  return name;
-}
 
 class FolderDirectory : public HostDirectory {
  public:
@@ -36,7 +25,13 @@ class FolderDirectory : public HostDirectory {
     throw run::system_error("cannot make the folder '" + folder_ + "'");
   }
 
-  void publish(const HostCard& card) override { write_file(path_of(card.host), card.encode()); }
+  void publish(const HostCard& card) override {
+    try {
+      write_file(path_of(card.host), card.encode());
+    } catch (const Error& error) {
+      throw Error(ErrorCode::io, error.message(), error.where());  // the folder may be gone
+    }
+  }
   std::optional<HostCard> find(const std::string& host) override {
     try {
       return HostCard::decode(read_file(path_of(host), kMaxCard));
@@ -47,7 +42,7 @@ class FolderDirectory : public HostDirectory {
   }
 
  private:
-  std::string path_of(const std::string& host) const { return folder_ + "/" + file_name_of(host); }
+  std::string path_of(const std::string& host) const { return folder_ + "/host-" + in_hexadecimal(host); }
 
   const std::string folder_;
 };
@@ -63,7 +58,30 @@ class OneHost : public HostDirectory {
   std::optional<HostCard> card_;
 };
 
+std::unique_ptr<HostDirectory> directory_in_etcd(const std::string& url) {
+#ifdef BANYAN_HAS_CURL
+  return std::make_unique<EtcdDirectory>(EtcdPlace::parse(url),
+                                         EtcdDirectory::Options{.tls = EtcdDirectory::Tls::from_environment()});
+#else
+  throw Error(ErrorCode::unsupported,
+              "this Banyan was built without libcurl, by which etcd is asked; build it where "
+              "that is installed (Debian: libcurl4-openssl-dev), or give a folder in place of " +
+                  in_quotes(url));
+#endif
+}
+
 }  // namespace
+
+std::string in_hexadecimal(const std::string& bytes) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char letter : bytes) {
+    const auto byte = static_cast<uint8_t>(letter);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
 
 std::string HostCard::encode() const {
   run::WireWriter writer;
@@ -89,7 +107,10 @@ std::unique_ptr<HostDirectory> HostDirectory::at(const std::string& url) {
   if (url.starts_with(kFolder) && url.size() > std::string(kFolder).size()) {
     return std::make_unique<FolderDirectory>(url.substr(std::string(kFolder).size()));
   }
-  throw Error(ErrorCode::invalid_input, "'" + url + "' is no place where daemons meet (give file:///FOLDER)");
+  if (url.starts_with("etcd://") || url.starts_with("etcds://")) return directory_in_etcd(url);
+  throw Error(ErrorCode::invalid_input, in_quotes(url) +
+                                            " is no place where daemons meet (give file:///FOLDER or "
+                                            "etcd://HOST:PORT/PREFIX)");
 }
 
 }  // namespace banyan::service

@@ -24,6 +24,9 @@ struct HostCard {
   static HostCard decode(const std::string& text);
 };
 
+// Of a host's name in files and keys: a host may be called anything, also "../x".
+std::string in_hexadecimal(const std::string& bytes);
+
 // One thread at a time.
 class HostDirectory {
  public:
@@ -36,7 +39,8 @@ class HostDirectory {
   virtual void publish(const HostCard& card) = 0;
   virtual std::optional<HostCard> find(const std::string& host) = 0;
 
-  // "file:///folder", which all daemons share. Empty: of one host alone. Throws Error{invalid_input}, Error{io}.
+  // "file:///folder", which all daemons share; "etcd://HOST:PORT[,HOST:PORT...]/PREFIX" (etcd_directory.h). Empty: of
+  // one host alone. Throws Error{invalid_input}, Error{io}; Error{unsupported} for etcd in a build without libcurl.
   static std::unique_ptr<HostDirectory> at(const std::string& url);
 };
 

@@ -18,10 +18,10 @@ Session::Session(Options options)
   show();
 }
 
-void Session::fail(const Error& error, bool tells_peers) {
+// The other ranks are told by the client, which finds out why first: a lost connection may be a rank that has died.
+void Session::fail(const Error& error) {
   if (std::exchange(has_failed_, true)) return;
-  executor_->break_with(error);
-  failed_(error, tells_peers);
+  failed_(error);
 }
 
 bool Session::step(size_t most) {
@@ -33,7 +33,7 @@ bool Session::step(size_t most) {
     if (moved) show();
     return moved;
   } catch (const Error& error) {
-    fail(error, false);
+    fail(error);
     return true;
   }
 }
@@ -105,7 +105,7 @@ void Session::prepare(run::WaitSet& set) {
   try {
     executor_->events()->prepare(set);
   } catch (const Error& error) {
-    fail(error, false);
+    fail(error);
     set.work_now();
   }
 }
@@ -115,7 +115,7 @@ bool Session::react(std::span<const pollfd> polled) {
   try {
     return executor_->events()->react(polled);
   } catch (const Error& error) {
-    fail(error, false);
+    fail(error);
     return true;
   }
 }

@@ -35,8 +35,7 @@ class Session : public run::EventSource {
     SessionPage* page = nullptr;           // in it
     const RegionTable* regions = nullptr;  // of its client; outlives it
     std::unique_ptr<run::Executor> executor;
-    // Told once. `tells_peers`: they cannot know.
-    std::function<void(const Error& error, bool tells_peers)> failed;
+    std::function<void(const Error& error)> failed;  // once
   };
   explicit Session(Options options);
   virtual ~Session() = default;
@@ -45,7 +44,7 @@ class Session : public run::EventSource {
   bool step(size_t most);
   // Whether there is anything to do before the client rings again.
   bool is_busy() const { return !has_failed_ && (!calls_.empty() || !messages_.empty() || !unsaid_.empty()); }
-  void fail(const Error& error, bool tells_peers);
+  void fail(const Error& error);
 
  private:
   struct Flight {
@@ -68,7 +67,7 @@ class Session : public run::EventSource {
   DaemonRings rings_;
   const RegionTable& regions_;
   const std::unique_ptr<run::Executor> executor_;
-  const std::function<void(const Error& error, bool tells_peers)> failed_;
+  const std::function<void(const Error& error)> failed_;
   std::deque<Flight> calls_;       // the oldest first; a deque, since executors keep pointers into them
   std::deque<Flight> messages_;    // in any order
   std::deque<Completion> unsaid_;  // for which the ring had no room

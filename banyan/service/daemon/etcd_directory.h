@@ -1,0 +1,69 @@
+// EtcdDirectory: the cards of hosts in etcd (3.4 or later), which daemons ask by its JSON gateway.
+//
+//   EtcdDirectory directory(EtcdPlace::parse("etcd://node1:2379,node2:2379/banyan"), {});
+//   directory.publish(card);   // under /banyan/hosts/<name of the host in hexadecimal>
+//
+// A card is bound to a lease, which a thread keeps alive every third of its time. So the card goes when its owner ends
+// (at once) or dies (when the lease runs out). When etcd has lost the lease, since it was started anew or could not be
+// reached for too long, the thread publishes the card again.
+//
+// What etcd says is read as that of a stranger. An endpoint that answers nonsense is passed over like a dead one; that
+// which answered last is asked first.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/service/daemon/host_directory.h"
+
+namespace banyan::service {
+
+// "etcd://HOST:PORT[,HOST:PORT...]/PREFIX", or etcds:// for https. IPv6 stands in brackets.
+struct EtcdPlace {
+  std::vector<std::string> endpoints;  // "http://node1:2379"; 1 to 16
+  std::string prefix;                  // "/banyan"
+
+  // Throws Error{invalid_input}.
+  static EtcdPlace parse(const std::string& url);
+  std::string key_of(const std::string& host) const;
+};
+
+class EtcdDirectory : public HostDirectory {
+ public:
+  // Files in the PEM format, for etcds://. Empty: the certificates that the system trusts; no certificate of our own.
+  struct Tls {
+    std::string ca = {}, certificate = {}, key = {};
+    // ETCDCTL_CACERT, ETCDCTL_CERT and ETCDCTL_KEY, as etcdctl reads them.
+    static Tls from_environment();
+  };
+  struct Options {
+    std::chrono::seconds ttl{10};               // of the lease
+    std::chrono::milliseconds patience{3'000};  // for one question to all endpoints together
+    Tls tls = {};
+  };
+
+  // Asks nothing yet. Throws Error{io} when libcurl cannot be set up.
+  EtcdDirectory(EtcdPlace place, Options options);
+  // Takes its card out; waits at most as long as its patience lasts.
+  ~EtcdDirectory() override;
+
+  // Both throw Error{io}, which names the endpoints, when none answers. When a publication fails after another has
+  // succeeded, the thread puts the former card back.
+  void publish(const HostCard& card) override;
+  std::optional<HostCard> find(const std::string& host) override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// RFC 4648, with padding, as the gateway has it. from_base64 throws Error{invalid_input}, also where it could have been
+// written in another way.
+std::string to_base64(std::string_view bytes);
+std::string from_base64(std::string_view text);
+
+}  // namespace banyan::service

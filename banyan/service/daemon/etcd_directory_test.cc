@@ -1,0 +1,599 @@
+// Cards in etcd: against a server of its own for each test, and against one that answers what the test wants.
+#include "banyan/service/daemon/etcd_directory.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "banyan/base/check.h"
+#include "banyan/base/text.h"
+#include "banyan/run/join/free_port.h"
+#include "banyan/run/join/listener.h"
+#include "banyan/testing/thrown.h"
+
+namespace banyan::service {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::thrown_by;
+
+HostCard card_of(const std::string& host, uint16_t port = 4711) {
+  return {.host = host, .name = "node of " + host, .addresses = {"10.1.2.3", "fe80::1"}, .port = port};
+}
+
+// Whether it comes true in the time that a test waits for anything.
+template <typename Condition>
+bool comes_true(const Condition& condition, seconds within = seconds(60)) {
+  const auto end = steady_clock::now() + within;
+  while (!condition()) {
+    if (steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return true;
+}
+
+// ---- Texts ----
+
+TEST(Base64, IsThatOfTheStandard) {
+  const std::pair<std::string, std::string> table[] = {
+      {"", ""},
+      {"f", "Zg=="},
+      {"fo", "Zm8="},
+      {"foo", "Zm9v"},
+      {"foob", "Zm9vYg=="},
+      {"fooba", "Zm9vYmE="},
+      {"foobar", "Zm9vYmFy"},
+      {std::string("\0", 1), "AA=="},
+      {"\xff\xff\xff", "////"},
+      {"\xfb\xef\xbe", "++++"},
+      {std::string("\x00\x10\x83", 3), "ABCD"},
+  };
+  for (const auto& [bytes, text] : table) {
+    EXPECT_EQ(to_base64(bytes), text);
+    EXPECT_EQ(from_base64(text), bytes) << text;
+  }
+}
+
+TEST(Base64, BringsEveryByteBack) {
+  std::string bytes;
+  for (int byte = 0; byte < 256; ++byte) bytes += static_cast<char>(byte);
+  for (; bytes.size() > 253; bytes.pop_back()) EXPECT_EQ(from_base64(to_base64(bytes)), bytes);
+}
+
+TEST(Base64, RefusesWhatIsNone) {
+  for (const std::string text : {"A", "AA", "AAA", "=", "====", "A===", "AB=C", "AA==AA==", "AAAA\n", "AA A",
+                                 "AB==", "AAB=", "AA-_", "\xff\xff\xff\xff"}) {
+    EXPECT_EQ(thrown_by([&] { from_base64(text); }).code(), ErrorCode::invalid_input) << text;
+  }
+}
+
+TEST(EtcdPlace, IsReadFromItsUrl) {
+  const EtcdPlace one = EtcdPlace::parse("etcd://node1:2379/banyan");
+  EXPECT_THAT(one.endpoints, ElementsAre("http://node1:2379"));
+  EXPECT_EQ(one.prefix, "/banyan");
+  const EtcdPlace three = EtcdPlace::parse("etcds://10.0.0.1:1,node-2.cluster_a.org:65535,[fe80::1]:80/a/b c//");
+  EXPECT_THAT(three.endpoints,
+              ElementsAre("https://10.0.0.1:1", "https://node-2.cluster_a.org:65535", "https://[fe80::1]:80"));
+  EXPECT_EQ(three.prefix, "/a/b c");
+}
+
+TEST(EtcdPlace, NamesKeysByHostsInHexadecimal) {
+  const EtcdPlace place = EtcdPlace::parse("etcd://a:1/banyan");
+  EXPECT_EQ(place.key_of("node7"), "/banyan/hosts/6e6f646537");
+  EXPECT_EQ(place.key_of("../x"), "/banyan/hosts/2e2e2f78");
+}
+
+TEST(EtcdPlace, RefusesUrlsWithTheMend) {
+  std::string urls =
+      "etcd http://a:1/x etcd:// etcd://a:1 etcd://a:1/ etcd://a:1// etcd:///x etcd://a/x etcd://a:/x etcd://:1/x "
+      "etcd://a:0/x etcd://a:65536/x etcd://a:99999999999999999999/x etcd://a:-1/x etcd://a:1,/x etcd://a:1,,b:1/x "
+      "etcd://u:p@a:1/x etcd://a\n:1/x etcd://a?b:1/x etcd://[:1/x etcd://[]:1/x etcd://[::1]/x etcd://::1:5/x  ";
+  for (int i = 0; i < 17; ++i) urls += (i == 0 ? "etcd://" : ",") + std::string("a:1");
+  urls += "/x";
+  for (const std::string_view word : split(urls, ' ')) {
+    const std::string url(word);
+    EXPECT_THAT(error_of([&] { EtcdPlace::parse(url); }, ErrorCode::invalid_input),
+                HasSubstr("write etcd://HOST:PORT[,HOST:PORT...]/PREFIX"))
+        << url;
+  }
+}
+
+// ---- A server that answers what the test wants ----
+
+std::string answer_of(const std::string& body, const std::string& status = "200 OK") {
+  return "HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" +
+         body;
+}
+
+// One request for each connection.
+class FakeServer {
+ public:
+  // In the server's thread. An empty answer is none at all: the client gives up.
+  using Answer = std::function<std::string(const std::string& path)>;
+
+  explicit FakeServer(Answer answer)
+      : answer_(std::move(answer)), listener_(run::Listener::on("127.0.0.1")), thread_([this] { serve(); }) {}
+  ~FakeServer() {
+    shutdown(listener_.fd(), SHUT_RDWR);
+    thread_.join();
+  }
+
+  std::string place() const { return "127.0.0.1:" + std::to_string(listener_.port()); }
+  std::string url() const { return "etcd://" + place() + "/banyan"; }
+  // "/v3/kv/range", so far.
+  std::vector<std::string> paths() const {
+    const std::lock_guard lock(mutex_);
+    return paths_;
+  }
+  std::ptrdiff_t count(const std::string& path) const {
+    const std::vector<std::string> seen = paths();
+    return std::count(seen.begin(), seen.end(), path);
+  }
+  // Of the last request to this path.
+  std::string body(const std::string& path) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = bodies_.find(path);
+    return found == bodies_.end() ? "" : found->second;
+  }
+
+ private:
+  void serve() {
+    for (;;) {
+      pollfd call{.fd = listener_.fd(), .events = POLLIN, .revents = 0};
+      poll(&call, 1, -1);
+      const run::FileDescriptor client(accept(listener_.fd(), nullptr, nullptr));
+      if (!client.is_open() && errno == EAGAIN) continue;
+      if (!client.is_open()) return;
+      const std::string request = read_request(client.get());
+      const size_t begin = request.find(' ') + 1;
+      const std::string path = request.substr(begin, request.find(' ', begin) - begin);
+      {
+        const std::lock_guard lock(mutex_);
+        paths_.push_back(path);
+        bodies_[path] = request.substr(std::min(request.find("\r\n\r\n"), request.size()));
+      }
+      const std::string reply = answer_(path);
+      send_all(client.get(), reply);
+      char rest = 0;
+      while (reply.empty() && recv(client.get(), &rest, 1, 0) > 0) continue;
+    }
+  }
+  static std::string read_request(int client) {
+    std::string request;
+    for (;;) {
+      const size_t head = request.find("\r\n\r\n");
+      if (head != std::string::npos) {
+        constexpr std::string_view kLength = "Content-Length: ";
+        size_t length = 0;
+        const size_t number = request.find(kLength) + kLength.size();
+        std::from_chars(request.data() + number, request.data() + request.size(), length);
+        if (request.size() >= head + 4 + length) return request;
+      }
+      char buffer[4096];
+      const ssize_t got = recv(client, buffer, sizeof buffer, 0);
+      if (got <= 0) return request;
+      request.append(buffer, static_cast<size_t>(got));
+    }
+  }
+  static void send_all(int client, std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = send(client, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return;  // the client has had enough
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    }
+  }
+
+  const Answer answer_;
+  const run::Listener listener_;
+  mutable std::mutex mutex_;  // protects what the test reads
+  std::vector<std::string> paths_;
+  std::map<std::string, std::string> bodies_;
+  std::thread thread_;
+};
+
+// What etcd would say to whoever publishes.
+std::string agree(const std::string& path) {
+  if (path == "/v3/lease/grant") return answer_of(R"({"header":{},"ID":"42","TTL":"1"})");
+  if (path == "/v3/lease/keepalive") return answer_of(R"({"result":{"header":{},"ID":"42","TTL":"1"}})");
+  return answer_of(R"({"header":{}})");
+}
+
+EtcdDirectory::Options in_haste() { return {.ttl = seconds(1), .patience = seconds(20)}; }
+
+TEST(EtcdDirectory, RefusesWrongAnswersToAQuestion) {
+  std::vector<std::string> answers = {
+      "hello\r\n\r\n",
+      "HTTP/1.1 200 OK\r\n\r\n",
+      "HTTP/1.1 9999\r\n\r\n",
+      "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{",
+      std::string(4, '\0'),
+      answer_of(R"({"error":"etcdserver: no leader","code":14})", "503 Service Unavailable"),
+      answer_of("", "302 Found\r\nLocation: file:///etc/passwd"),
+      answer_of("{\"header\":\"\n\xff\"}"),
+      answer_of(std::string(100'000, '[')),
+      answer_of(std::string(2 << 20, ' '))};
+  const std::string bodies = R"(<html>
+{}
+[]
+null
+{"header":{}
+{"header":{},"kvs":{}}
+{"header":{},"kvs":[{}]}
+{"header":{},"kvs":[[]]}
+{"header":{},"kvs":[{"value":5}]}
+{"header":{},"kvs":[{"value":"A"}]}
+)";
+  for (const std::string_view body : split(bodies, '\n')) answers.push_back(answer_of(std::string(body)));
+  for (const std::string& answer : answers) {
+    const FakeServer server([&](const std::string&) { return answer; });
+    EtcdDirectory directory(EtcdPlace::parse(server.url()), in_haste());
+    EXPECT_THAT(error_of([&] { directory.find("a"); }, ErrorCode::io),
+                AllOf(HasSubstr("http://" + server.place() + " ("), HasSubstr("start etcd there"), HasSubstr("--world"),
+                      Not(HasSubstr("has not answered"))))
+        << answer.substr(0, 200);
+  }
+}
+
+TEST(EtcdDirectory, LimitsTheLengthOfAnswers) {
+  const FakeServer server([](const std::string&) { return answer_of(std::string(2 << 20, ' ')); });
+  EtcdDirectory directory(EtcdPlace::parse(server.url()), in_haste());
+  EXPECT_THAT(error_of([&] { directory.find("a"); }), HasSubstr("longer than 1 MiB"));
+}
+
+TEST(EtcdDirectory, RefusesACardThatIsNone) {
+  for (const std::string& card : {std::string("hello"), card_of("a").encode() + "x", card_of("a").encode().substr(9)}) {
+    const FakeServer server([&](const std::string&) {
+      return answer_of(R"({"header":{},"kvs":[{"value":")" + to_base64(card) + R"("}]})");
+    });
+    EtcdDirectory directory(EtcdPlace::parse(server.url()), in_haste());
+    EXPECT_THAT(error_of([&] { directory.find("a"); }, ErrorCode::invalid_input), HasSubstr("the card of host 'a'"));
+  }
+}
+
+TEST(EtcdDirectory, RefusesWrongAnswersToACard) {
+  for (const std::string grant : {R"({"ID":42})", R"({"ID":""})", R"({"ID":"0"})", R"({"ID":"-1"})", R"({"ID":"4 2"})",
+                                  R"({"ID":"99999999999999999999"})", R"({"header":{}})", "[]", ""}) {
+    const FakeServer server(
+        [&](const std::string& path) { return path == "/v3/lease/grant" ? answer_of(grant) : agree(path); });
+    EtcdDirectory directory(EtcdPlace::parse(server.url()), in_haste());
+    EXPECT_THAT(error_of([&] { directory.publish(card_of("a")); }, ErrorCode::io), Not(HasSubstr("has not answered")));
+    EXPECT_THAT(server.paths(), ElementsAre("/v3/lease/grant")) << grant;
+  }
+}
+
+TEST(EtcdDirectory, BindsACardToALeaseAndGivesItBack) {
+  const FakeServer server(agree);
+  {
+    EtcdDirectory directory(EtcdPlace::parse(server.url()), {});
+    directory.publish(card_of("a"));
+    EXPECT_THAT(server.body("/v3/kv/put"), AllOf(HasSubstr(R"("key":")" + to_base64("/banyan/hosts/61") + "\""),
+                                                 HasSubstr(R"("value":")" + to_base64(card_of("a").encode()) + "\""),
+                                                 HasSubstr(R"("lease":"42")")));
+  }
+  EXPECT_THAT(server.paths(), ElementsAre("/v3/lease/grant", "/v3/kv/put", "/v3/lease/revoke"));
+}
+
+TEST(EtcdDirectory, KeepsItsLeaseAlive) {
+  const FakeServer server(agree);
+  EtcdDirectory directory(EtcdPlace::parse(server.url()), in_haste());
+  directory.publish(card_of("a"));
+  EXPECT_TRUE(comes_true([&] { return server.count("/v3/lease/keepalive") >= 3; }));
+  EXPECT_EQ(server.count("/v3/lease/grant"), 1);
+}
+
+TEST(EtcdDirectory, PublishesAnewWhenItsLeaseIsLost) {
+  for (const std::string lost : {R"({"result":{"header":{},"ID":"42"}})", R"({"result":{"header":{},"TTL":"0"}})",
+                                 R"({"result":{"header":{},"TTL":"-1"}})"}) {
+    const FakeServer server(
+        [&](const std::string& path) { return path == "/v3/lease/keepalive" ? answer_of(lost) : agree(path); });
+    EtcdDirectory directory(EtcdPlace::parse(server.url()), in_haste());
+    directory.publish(card_of("a"));
+    EXPECT_TRUE(comes_true([&] { return server.count("/v3/kv/put") >= 2; })) << lost;
+    EXPECT_GE(server.count("/v3/lease/grant"), 2);
+  }
+}
+
+TEST(EtcdDirectory, SaysOnceThatALeaseIsInDangerAndGoesOn) {
+  const std::string answers[] = {"hello", "", R"({"error":{"message":"x"}})", R"({"result":{"header":{},"TTL":1}})"};
+  size_t asked = 0;
+  const FakeServer server([&](const std::string& path) {
+    return path == "/v3/lease/keepalive" ? answer_of(answers[asked++ % std::size(answers)]) : agree(path);
+  });
+  ::testing::internal::CaptureStderr();
+  {
+    EtcdDirectory directory(EtcdPlace::parse(server.url()), in_haste());
+    directory.publish(card_of("a"));
+    EXPECT_TRUE(comes_true([&] { return server.count("/v3/lease/keepalive") >= 5; }));
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  EXPECT_THAT(log, AllOf(HasSubstr("warning"), HasSubstr("http://" + server.place())));
+}
+
+TEST(EtcdDirectory, BringsTheFormerCardBackWhenAnotherCouldNotBePut) {
+  std::atomic<bool> refuses = false;
+  std::atomic<int> puts = 0;
+  const FakeServer server([&](const std::string& path) {
+    if (path != "/v3/kv/put") return agree(path);
+    if (refuses) return answer_of("no");
+    ++puts;
+    return agree(path);
+  });
+  EtcdDirectory directory(EtcdPlace::parse(server.url()), in_haste());
+  directory.publish(card_of("a", 1));
+  refuses = true;
+  EXPECT_EQ(thrown_by([&] { directory.publish(card_of("a", 2)); }).code(), ErrorCode::io);
+  refuses = false;
+  ASSERT_TRUE(comes_true([&] { return puts == 2; }));
+  EXPECT_THAT(server.body("/v3/kv/put"), HasSubstr(to_base64(card_of("a", 1).encode())));
+}
+
+TEST(EtcdDirectory, GivesUpWhenNobodyAnswers) {
+  const FakeServer silent([](const std::string&) { return ""; });
+  const std::string dead = "127.0.0.1:" + std::to_string(run::free_port());
+  EtcdDirectory directory(EtcdPlace::parse("etcd://" + silent.place() + "," + dead + "/banyan"),
+                          {.patience = milliseconds(300)});
+  const auto begin = steady_clock::now();
+  EXPECT_THAT(error_of([&] { directory.find("a"); }, ErrorCode::io),
+              AllOf(HasSubstr("within 300 ms"), HasSubstr("http://" + silent.place() + " (it has not answered"),
+                    HasSubstr("http://" + dead + " (")));
+  EXPECT_LT(steady_clock::now() - begin, seconds(10));
+}
+
+TEST(EtcdDirectory, AsksFirstWhoAnsweredLast) {
+  const FakeServer silent([](const std::string&) { return ""; });
+  const FakeServer good(agree);
+  EtcdDirectory directory(EtcdPlace::parse("etcd://" + silent.place() + "," + good.place() + "/banyan"),
+                          {.patience = seconds(2)});
+  EXPECT_FALSE(directory.find("a"));
+  EXPECT_FALSE(directory.find("a"));
+  EXPECT_EQ(silent.count("/v3/kv/range"), 1);
+  EXPECT_EQ(good.count("/v3/kv/range"), 2);
+}
+
+TEST(EtcdDirectory, EndsSoonAmidAQuestion) {
+  const FakeServer server(
+      [](const std::string& path) { return path == "/v3/lease/keepalive" ? std::string() : agree(path); });
+  std::optional<EtcdDirectory> directory(std::in_place, EtcdPlace::parse(server.url()),
+                                         EtcdDirectory::Options{.ttl = seconds(1), .patience = seconds(100)});
+  directory->publish(card_of("a"));
+  ASSERT_TRUE(comes_true([&] { return server.count("/v3/lease/keepalive") == 1; }));
+  const auto begin = steady_clock::now();
+  directory.reset();
+  EXPECT_LT(steady_clock::now() - begin, seconds(30));
+  EXPECT_EQ(server.count("/v3/lease/revoke"), 1);
+}
+
+// ---- A real etcd ----
+
+bool is_there(const std::string& program) {
+  return std::system(("command -v " + program + " > /dev/null 2>&1").c_str()) == 0;
+}
+
+// Ends with the process that made it.
+pid_t start_program(const std::vector<std::string>& words, const std::string& log) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child > 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  dup2(file, STDOUT_FILENO);
+  dup2(file, STDERR_FILENO);
+  execvp(arguments[0], arguments.data());
+  _exit(127);
+}
+
+class Etcd : public ::testing::Test {
+ protected:
+  Etcd() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX"), port_(run::free_port(1)) {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+  }
+  ~Etcd() override {
+    stop();
+    std::filesystem::remove_all(folder_);
+  }
+  void SetUp() override {
+    if (!is_there("etcd")) GTEST_SKIP() << "etcd is not installed (Debian: etcd-server)";
+    start();
+  }
+
+  // Returns before it answers. A cluster of one may elect itself in no time, and a lease may be a second long.
+  void start(const std::vector<std::string>& more = {}) {
+    const std::string client = scheme_ + "://" + place();
+    const std::string peer = "http://127.0.0.1:" + std::to_string(port_ + 1);
+    std::vector<std::string> words = {"etcd", "--data-dir=" + folder_ + "/data", "--heartbeat-interval=10",
+                                      "--election-timeout=100"};
+    for (const char* option : {"--listen-client-urls=", "--advertise-client-urls="}) words.push_back(option + client);
+    for (const char* option : {"--listen-peer-urls=", "--initial-advertise-peer-urls=", "--initial-cluster=default="}) {
+      words.push_back(option + peer);
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    process_ = start_program(words, folder_ + "/log");
+  }
+  void stop() {
+    if (process_ <= 0) return;
+    kill(process_, SIGTERM);
+    waitpid(std::exchange(process_, 0), nullptr, 0);
+  }
+  void forget_all() const { std::filesystem::remove_all(folder_ + "/data"); }
+
+  std::string place() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return (scheme_ == "https" ? "etcds://" : "etcd://") + place() + "/banyan"; }
+  std::unique_ptr<EtcdDirectory> open(EtcdDirectory::Options options = {.ttl = seconds(10), .patience = seconds(20)}) {
+    return std::make_unique<EtcdDirectory>(EtcdPlace::parse(url()), std::move(options));
+  }
+  // Starting etcd takes a while.
+  static bool answers(HostDirectory& directory) {
+    return comes_true([&] { return error_of([&] { directory.find("a"); }) == "no error"; });
+  }
+  static bool shows(HostDirectory& directory, const std::string& host) {
+    try {
+      return directory.find(host).has_value();
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  std::string folder_, scheme_ = "http";
+  const uint16_t port_;
+  pid_t process_ = 0;
+};
+
+TEST_F(Etcd, ShowsDaemonsEachOther) {
+  const auto a = open();
+  const auto b = HostDirectory::at(url());
+  ASSERT_TRUE(answers(*a) && answers(*b));
+  EXPECT_FALSE(a->find("b"));
+  a->publish(card_of("a", 1));
+  b->publish(card_of("../b\n", 2));
+  const std::optional<HostCard> found = a->find("../b\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->host, "../b\n");
+  EXPECT_EQ(found->name, "node of ../b\n");
+  EXPECT_THAT(found->addresses, ElementsAre("10.1.2.3", "fe80::1"));
+  EXPECT_EQ(found->port, 2);
+  EXPECT_EQ(b->find("a")->port, 1);
+}
+
+TEST_F(Etcd, ReplacesACardByANewerOne) {
+  const auto watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  auto before = open(), after = open();
+  before->publish(card_of("a", 1));
+  before->publish(card_of("a", 2));
+  EXPECT_EQ(watcher->find("a")->port, 2);
+  after->publish(card_of("a", 3));
+  before.reset();  // takes its own card with it, and no other
+  ASSERT_TRUE(watcher->find("a"));
+  EXPECT_EQ(watcher->find("a")->port, 3);
+}
+
+TEST_F(Etcd, DropsTheCardUnderAFormerName) {
+  const auto directory = open();
+  ASSERT_TRUE(answers(*directory));
+  directory->publish(card_of("a"));
+  directory->publish(card_of("b"));
+  EXPECT_FALSE(directory->find("a"));
+  EXPECT_TRUE(directory->find("b"));
+}
+
+TEST_F(Etcd, ForgetsWhoEndsAtOnce) {
+  const auto watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  open()->publish(card_of("a"));
+  EXPECT_FALSE(watcher->find("a"));
+}
+
+TEST_F(Etcd, ForgetsWhoIsKilledWhenItsLeaseRunsOut) {
+  const pid_t owner = fork();
+  ASSERT_GE(owner, 0);
+  if (owner == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const auto directory = open({.ttl = seconds(3), .patience = seconds(20)});
+    if (!answers(*directory)) _exit(1);
+    directory->publish(card_of("a"));
+    for (;;) pause();
+  }
+  const auto watcher = open();
+  ASSERT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
+  // As long as it lives, for longer than the lease.
+  EXPECT_FALSE(comes_true([&] { return !shows(*watcher, "a"); }, seconds(5)));
+  kill(owner, SIGKILL);
+  waitpid(owner, nullptr, 0);
+  // etcd looks every half second; the rest is for a busy machine. The lease of others is 10 s long.
+  EXPECT_TRUE(comes_true([&] { return !watcher->find("a"); }, seconds(8)));
+}
+
+TEST_F(Etcd, HasTheCardAgainAfterARestart) {
+  const auto directory = open({.ttl = seconds(3), .patience = seconds(20)}), watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  directory->publish(card_of("a"));
+  stop();
+  start();
+  EXPECT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
+  // And keeps it, for longer than the lease.
+  EXPECT_FALSE(comes_true([&] { return !shows(*watcher, "a"); }, seconds(5)));
+}
+
+TEST_F(Etcd, HasTheCardAgainAfterItHasForgottenAll) {
+  const auto directory = open({.ttl = seconds(3), .patience = seconds(20)}), watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  directory->publish(card_of("a"));
+  stop();
+  forget_all();
+  start();
+  EXPECT_TRUE(comes_true([&] { return shows(*watcher, "a"); }));
+}
+
+TEST_F(Etcd, IsFoundBehindEndpointsThatAreDead) {
+  const auto watcher = open();
+  ASSERT_TRUE(answers(*watcher));
+  const FakeServer nonsense([](const std::string&) { return answer_of("{}"); });
+  const std::string dead = "127.0.0.1:" + std::to_string(run::free_port());
+  EtcdDirectory directory(EtcdPlace::parse("etcd://" + dead + "," + nonsense.place() + "," + place() + "/banyan"),
+                          {.patience = seconds(20)});
+  directory.publish(card_of("a"));
+  EXPECT_TRUE(directory.find("a"));
+  EXPECT_TRUE(watcher->find("a"));
+}
+
+TEST_F(Etcd, SaysThatItIsNotThere) {
+  stop();
+  const auto directory = open();
+  const auto names_it = AllOf(HasSubstr("http://" + place()), HasSubstr("start etcd there"), HasSubstr("--world"));
+  EXPECT_THAT(error_of([&] { directory->publish(card_of("a")); }, ErrorCode::io), names_it);
+  EXPECT_THAT(error_of([&] { directory->find("a"); }, ErrorCode::io), names_it);
+}
+
+TEST_F(Etcd, IsBelievedWithItsCertificateOnly) {
+  if (!is_there("openssl")) GTEST_SKIP() << "openssl is not installed";
+  stop();
+  forget_all();
+  const std::string certificate = folder_ + "/certificate.pem", key = folder_ + "/key.pem";
+  const std::string make =
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+      "-subj /CN=banyan-test -addext subjectAltName=IP:127.0.0.1 -keyout " +
+      key + " -out " + certificate + " > /dev/null 2>&1";
+  ASSERT_EQ(std::system(make.c_str()), 0) << make;
+  scheme_ = "https";
+  start({"--cert-file", certificate, "--key-file", key, "--client-cert-auth", "--trusted-ca-file", certificate});
+  const auto known =
+      open({.patience = seconds(20), .tls = {.ca = certificate, .certificate = certificate, .key = key}});
+  ASSERT_TRUE(answers(*known));
+  known->publish(card_of("a"));
+  EXPECT_TRUE(known->find("a"));
+  const auto believes_others = open({.patience = seconds(20), .tls = {.certificate = certificate, .key = key}});
+  EXPECT_THAT(error_of([&] { believes_others->find("a"); }, ErrorCode::io), HasSubstr("certificate"));
+  const auto stranger = open({.patience = seconds(20), .tls = {.ca = certificate}});
+  EXPECT_THAT(error_of([&] { stranger->find("a"); }, ErrorCode::io), HasSubstr("https://" + place()));
+}
+
+}  // namespace
+}  // namespace banyan::service

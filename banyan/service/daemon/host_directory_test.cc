@@ -1,0 +1,156 @@
+#include "banyan/service/daemon/host_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "banyan/base/check.h"
+#include "banyan/testing/thrown.h"
+
+namespace banyan::service {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::thrown_by;
+
+HostCard card_of(const std::string& host, uint16_t port = 4711) {
+  return {.host = host, .name = "node of " + host, .addresses = {"10.1.2.3", "fe80::1"}, .port = port};
+}
+
+class FolderOfHosts : public ::testing::Test {
+ protected:
+  FolderOfHosts() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+  }
+  ~FolderOfHosts() override { std::filesystem::remove_all(folder_); }
+
+  std::unique_ptr<HostDirectory> open() const { return HostDirectory::at("file://" + folder_); }
+  // In place of the one card that is there.
+  void overwrite_card(const std::string& contents) const {
+    const auto file = std::filesystem::directory_iterator(folder_)->path();
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << contents;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(FolderOfHosts, ShowsAllWhatOneHasPublished) {
+  const auto a = open(), b = open();
+  a->publish(card_of("a"));
+  const std::optional<HostCard> found = b->find("a");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->host, "a");
+  EXPECT_EQ(found->name, "node of a");
+  EXPECT_THAT(found->addresses, ElementsAre("10.1.2.3", "fe80::1"));
+  EXPECT_EQ(found->port, 4711);
+}
+
+TEST_F(FolderOfHosts, KnowsNobodyWhoHasNotCome) {
+  const auto directory = open();
+  directory->publish(card_of("a"));
+  EXPECT_FALSE(directory->find("b"));
+}
+
+TEST_F(FolderOfHosts, ReplacesACard) {
+  const auto before = open(), after = open();
+  before->publish(card_of("a", 1));
+  after->publish(card_of("a", 2));
+  EXPECT_EQ(before->find("a")->port, 2);
+}
+
+TEST_F(FolderOfHosts, KeepsHostsApartWhateverTheyAreCalled) {
+  const std::string names[] = {"",
+                               ".",
+                               "..",
+                               "../a",
+                               "/etc/passwd",
+                               "a",
+                               "A",
+                               "a/b",
+                               "a\nb",
+                               "\xff\xfe",
+                               "host",
+                               "host-61 ",
+                               "*",
+                               std::string("a\0b", 3),
+                               std::string(100, 'x')};
+  const auto directory = open();
+  uint16_t port = 1;
+  for (const std::string& name : names) directory->publish(card_of(name, port++));
+  port = 1;
+  for (const std::string& name : names) {
+    const std::optional<HostCard> found = directory->find(name);
+    ASSERT_TRUE(found) << name;
+    EXPECT_EQ(found->host, name);
+    EXPECT_EQ(found->port, port++) << name;
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), std::ssize(names));
+}
+
+TEST_F(FolderOfHosts, RefusesACardThatIsHalfThere) {
+  const auto directory = open();
+  directory->publish(card_of("a"));
+  const std::string whole = card_of("a").encode();
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    overwrite_card(whole.substr(0, bytes));
+    EXPECT_EQ(thrown_by([&] { directory->find("a"); }).code(), ErrorCode::invalid_input) << bytes << " bytes";
+  }
+}
+
+TEST_F(FolderOfHosts, RefusesACardThatIsNone) {
+  const auto directory = open();
+  directory->publish(card_of("a"));
+  for (const std::string& garbage :
+       {std::string("hello"), std::string(64, '\xff'), card_of("a").encode() + "x", std::string(1 << 20, 'x')}) {
+    overwrite_card(garbage);
+    EXPECT_EQ(thrown_by([&] { directory->find("a"); }).code(), ErrorCode::invalid_input) << garbage.substr(0, 100);
+  }
+}
+
+TEST_F(FolderOfHosts, IsMadeWhenItIsMissing) {
+  const std::string inner = "file://" + folder_ + "/inner";
+  HostDirectory::at(inner)->publish(card_of("a"));
+  EXPECT_TRUE(HostDirectory::at(inner)->find("a"));
+}
+
+TEST_F(FolderOfHosts, SaysThatItCannotBeMade) {
+  EXPECT_THAT(error_of([&] { HostDirectory::at("file://" + folder_ + "/no/such"); }, ErrorCode::io),
+              HasSubstr(folder_ + "/no/such"));
+}
+
+TEST_F(FolderOfHosts, SaysThatItHasGone) {
+  const auto directory = open();
+  std::filesystem::remove_all(folder_);
+  EXPECT_THAT(error_of([&] { directory->publish(card_of("a")); }, ErrorCode::io), HasSubstr(folder_));
+  EXPECT_FALSE(directory->find("a"));
+}
+
+TEST(HostDirectory, OfOneHostKnowsItselfOnly) {
+  const auto directory = HostDirectory::at("");
+  EXPECT_FALSE(directory->find("a"));
+  directory->publish(card_of("a"));
+  EXPECT_TRUE(directory->find("a"));
+  EXPECT_FALSE(directory->find("b"));
+}
+
+TEST(HostDirectory, SaysWhereDaemonsCanMeet) {
+  for (const std::string url : {"/tmp/world", "file://", "tcp://a:1", "etcd:/a:1/x", "ETCD://a:1/x"}) {
+    EXPECT_THAT(error_of([&] { HostDirectory::at(url); }, ErrorCode::invalid_input),
+                AllOf(HasSubstr(url), HasSubstr("file:///FOLDER"), HasSubstr("etcd://HOST:PORT/PREFIX")));
+  }
+}
+
+TEST(HostDirectory, NamesThePackageThatEtcdNeeds) {
+  const std::string error = error_of([] { HostDirectory::at("etcd://127.0.0.1:2379/banyan"); }, ErrorCode::unsupported);
+  if (error == "no error") GTEST_SKIP() << "this build has libcurl; banyan_service_daemon_missing_test has not";
+  EXPECT_THAT(error, HasSubstr("libcurl4-openssl-dev"));
+}
+
+}  // namespace
+}  // namespace banyan::service

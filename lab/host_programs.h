@@ -1,0 +1,46 @@
+// HostPrograms: a program beside the ranks of each host, such as a daemon, for as long as this object lives.
+//
+// Each is a shell with a process group of its own, in the network of its host. It reads nothing, and what it prints
+// goes to our standard error. When the thread that made this object dies, so do the shells. For one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "lab/lab.h"
+
+namespace banyan::lab {
+
+class HostPrograms {
+ public:
+  // How long all must have run before they count as started.
+  static constexpr std::chrono::milliseconds kSettled{300};
+  // Between SIGTERM and SIGKILL.
+  static constexpr std::chrono::seconds kGrace{2};
+
+  // Starts `command` once at each host that has ranks, with Lab::host_variables and the secret, and returns when all
+  // have run for kSettled, or have ended with status 0. Throws Error{io} naming the host where it ended otherwise; then
+  // none runs any more.
+  HostPrograms(const Lab& lab, const std::string& command);
+  ~HostPrograms();
+  HostPrograms(const HostPrograms&) = delete;
+  HostPrograms& operator=(const HostPrograms&) = delete;
+
+  // A line for each that has ended by itself with another status than 0.
+  std::vector<std::string> failures() const;
+
+ private:
+  struct Program {
+    std::string host;
+    pid_t pid = -1;  // of its group, too
+  };
+  void start(const Lab& lab, NodeId host, const std::string& command);
+  void end();
+
+  std::vector<Program> programs_;
+};
+
+}  // namespace banyan::lab
