@@ -64,14 +64,19 @@ void ServiceExecutor::break_with(const Error& error) {
   session_->close();
 }
 
+// Not what the daemon tells of a session: the communicator has still to find out why, which may be that a rank has died.
 std::optional<Error> ServiceExecutor::broken() const {
-  if (!has_failed_) return std::nullopt;
+  if (!has_failed_ || !(is_broken_ || attachment_->has_gone())) return std::nullopt;
+  return failure();
+}
+
+Error ServiceExecutor::failure() const {
   const std::lock_guard lock(mutex_);
-  return failure_;
+  return Error(*failure_);
 }
 
 void ServiceExecutor::expect_whole() const {
-  if (has_failed_) throw Error(*broken());
+  if (has_failed_) throw failure();
 }
 
 void ServiceExecutor::expect_own_process() const {
@@ -88,7 +93,7 @@ auto ServiceExecutor::guarded(Body body) {
     if (error.code() != ErrorCode::invalid_input) throw;
     break_with(Error(ErrorCode::peer_lost, error.message() + " (" + attachment_->url() + ")"));
   }
-  throw Error(*broken());
+  throw failure();
 }
 
 // ---- Calls and messages ----

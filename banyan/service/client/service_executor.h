@@ -79,6 +79,7 @@ class ServiceExecutor : public run::Executor {
 
   bool note(const Error& error) noexcept;
   void fail_here(const Error& error) noexcept;
+  Error failure() const;  // there is one
   void expect_own_process() const;
   void expect_whole() const;
   template <typename Body>

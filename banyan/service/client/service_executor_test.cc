@@ -287,8 +287,7 @@ TEST_F(Served, FailuresOfTheDaemonEndEveryCall) {
   fail(Error(ErrorCode::mismatch, "rank 1 called something else"), true);
   const std::string words = "rank 1 called something else";
   EXPECT_EQ(failed.get(), words);
-  ASSERT_TRUE(executor->broken());
-  EXPECT_EQ(executor->broken()->what(), words);
+  EXPECT_FALSE(executor->broken());  // a peer may know better
   std::vector<uint8_t> bytes(10);
   EXPECT_EQ(error_of([&] { start(*executor, {.kind = OperationKind::barrier}); }, ErrorCode::mismatch), words);
   EXPECT_EQ(error_of([&] { executor->start_message(recv_of(bytes, 0)); }, ErrorCode::mismatch), words);
@@ -324,7 +323,6 @@ TEST_F(Served, FailuresLeaveWhatWasCompletedBefore) {
   ASSERT_TRUE(has_taken(1));
   fail(Error(ErrorCode::peer_lost, "rank 1 is dead"), false);
   attachment_->allocate(1);
-  ASSERT_TRUE(executor->broken());
   EXPECT_TRUE(executor->advance());
   EXPECT_EQ(to, from);
 }

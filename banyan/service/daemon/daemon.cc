@@ -205,8 +205,10 @@ void Daemon::Impl::drop(uint64_t number, const std::string& why) {
   // Who calls this may be the connection.
   reactor_.mailbox()->post([kept = std::shared_ptr<ClientConnection>(std::move(client.connection))] {});
   if (!client.memory) return;
-  worker_.post([this, number, sessions = client.sessions] {
+  // Sessions end on the worker's thread, and before their lanes do.
+  worker_.post([this, number, sessions = client.sessions, memory = client.memory] {
     worker_.remove(number);
+    memory->remove_all();
     reactor_.mailbox()->post([this, sessions] {
       for (const auto& [session, key] : sessions) lanes_.remove(key);
     });
@@ -344,7 +346,7 @@ void Daemon::Impl::open_on_worker(uint64_t number, const OpenSession& open, cons
                                   .page = page,
                                   .regions = &memory->regions(),
                                   .executor = make_executor(open, lanes, std::move(connector)),
-                    .failed = fail}));
+                                  .failed = fail}));
     say_later(number, SessionOpened{.wish = open.wish, .means = "TCP"});
   } catch (const Error& error) {
     say_later(number, Refused{.wish = open.wish, .error = error});

@@ -31,6 +31,11 @@ void WorkerClient::remove(uint32_t number) {
   sessions_.erase(number);
 }
 
+void WorkerClient::remove_all() {
+  busy_.clear();
+  sessions_.clear();
+}
+
 Session* WorkerClient::find(uint32_t number) {
   const auto found = sessions_.find(number);
   return found == sessions_.end() ? nullptr : found->second.get();
@@ -113,7 +118,10 @@ bool Worker::do_tasks() {
     const std::lock_guard lock(mutex_);
     tasks = std::exchange(tasks_, {});
   }
-  for (const Task& task : tasks) task();
+  for (Task& task : tasks) {
+    task();
+    task = nullptr;  // with what it holds: the next one may end that
+  }
   return !tasks.empty();
 }
 

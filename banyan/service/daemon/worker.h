@@ -40,6 +40,7 @@ class WorkerClient : public run::EventSource {
 
   void add(uint32_t number, std::unique_ptr<Session> session);  // Error{invalid_usage} where there is one
   void remove(uint32_t number);
+  void remove_all();
   Session* find(uint32_t number);
   // Answers the doorbell, gives those that have work a step. Whether anything moved.
   bool step();
