@@ -64,7 +64,8 @@ void ServiceExecutor::break_with(const Error& error) {
   session_->close();
 }
 
-// Not what the daemon tells of a session: the communicator has still to find out why, which may be that a rank has died.
+// Not what the daemon tells of a session: the communicator has still to find out why, which may be that a rank has
+// died.
 std::optional<Error> ServiceExecutor::broken() const {
   if (!has_failed_ || !(is_broken_ || attachment_->has_gone())) return std::nullopt;
   return failure();
