@@ -1,13 +1,15 @@
 // Lanes: the connections between the sessions of a communicator, which their daemons make for them.
 //
 // A session is named by the capability of its job, the number of the communicator and its rank. The daemon of the lower
-// rank calls that of the higher one, and says for which session; what belongs to a session that is not opened yet is
-// refused, and called again. Daemons shake hands by a secret of their own, which tenants never see.
+// rank calls that of the higher one, and says for which session. To the caller the connection stands from then on, so
+// one that comes before its session is opened waits here. Daemons shake hands by a secret of their own, which tenants
+// never see.
 //
 // On the thread of the reactor, unless a function says otherwise.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -51,16 +53,28 @@ class Lanes {
   using Key = std::pair<std::string, uint32_t>;
   static Key key_of(const OpenSession& open);
 
+  // When more connections wait for their sessions, the oldest is hung up on.
+  static constexpr size_t kMostEarly = 1024;
+
   // Throws Error{invalid_usage} when there is such a session already.
   void add(const Key& key, std::shared_ptr<SessionLanes> lanes);
-  void remove(const Key& key) { sessions_.erase(key); }
+  void remove(const Key& key);
   // A rank of this session's communicator has ended. Unknown sessions and ranks are ignored.
   void lose(const Key& key, uint32_t rank);
   // Why a caller is not let in, if so. Throws Error{invalid_input}.
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
 
  private:
+  static constexpr size_t kEndedRemembered = 1024;
+  struct Early {
+    Key key;
+    std::string payload;  // of the greeting
+    run::Admitted connection;
+  };
+
   std::map<Key, std::shared_ptr<SessionLanes>> sessions_;  // shared with their executors
+  std::deque<Early> early_;                                // the oldest first
+  std::deque<Key> ended_;                                  // sessions that are no more, the last ones
 };
 
 }  // namespace banyan::service
