@@ -145,9 +145,10 @@ void TransportConnections::fail(const Key& key, Error failure) {
       .answers->put({.peer = key.peer, .lane = key.lane, .socket = {}, .keys = {}, .failure = std::move(failure)});
 }
 
-// Its peer is gone. One that has left in peace may have called before: to it, the connection stands as soon as it has
-// said who it is, and when that is lost on the way it comes again, maybe after its good-bye, which took another way.
-// All that the rank has sent is behind it.
+// Its peer is gone. One that has left in peace may have called before it left. For the caller, a connection stands as
+// soon as the greeting is sent, and messages follow at once. When the greeting is lost on the way, TCP sends it again,
+// perhaps after the good-bye, which takes another connection. So the request waits while any caller has still to say
+// who it is; strangers can hold it up until its own deadline, and no longer.
 void TransportConnections::lose(const Key& key) {
   const Group& group = groups_.at(key.communicator);
   const bool has_left = liveness_.state(group.group.members[key.peer]) == Health::left;

@@ -26,7 +26,7 @@
 
 namespace banyan::run {
 
-// Of who comes from outside the job to see how it does.
+// The purpose of a caller that is no part of the job and only wants to see how it does.
 constexpr const char* kLookPurpose = "look";
 
 struct Greeting {

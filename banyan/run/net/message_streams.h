@@ -12,8 +12,8 @@
 // dropped here that is not there. Bytes of a message that is under way are kept where they are, and copied only when
 // the message is over while they are still on their way.
 //
-// A connection that the peer made a moment before the network broke, and this rank's agent has not got to see, may have
-// taken acknowledged bytes with it. Then the peer gets Error{peer_lost} that says which.
+// One case is lost: the peer has just made a connection when the network breaks, and this rank's agent does not know of
+// it yet. Then bytes that the kernel has acknowledged may be gone, and the peer gets Error{peer_lost} that says which.
 //
 // One thread. Nothing waits. Functions throw what the transport throws, but for the loss of a connection that is to be
 // renewed: then the stream stands still, and needs_renewal().
