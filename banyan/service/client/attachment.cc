@@ -313,7 +313,7 @@ void Attachment::Impl::session_failed(const SessionFailed& failed) {
     if (found == hooks_.end()) return;  // it was closed here at the same time
     hooks = found->second;
   }
-  if (hooks->fail(failed.error) && failed.tells_peers) hooks->tell_peers(failed.error);
+  hooks->fail(failed.error);
 }
 
 // The other ranks see no more of it than broken connections.

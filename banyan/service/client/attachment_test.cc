@@ -366,29 +366,17 @@ TEST_F(Attachments, TellASessionOfItsFailureOnce) {
   const auto sibling = attachment->open(wish_named("lives"), other.hooks(), soon());
   daemon_.look([](State& state) {
     for (int i = 0; i < 3; ++i) {
-      state.client().say(SessionFailed{.session = 0, .tells_peers = true, .error = Error(ErrorCode::io, "the disk")});
+      state.client().say(SessionFailed{.session = 0, .error = Error(ErrorCode::io, "the disk")});
     }
-    state.client().say(SessionFailed{.session = 77, .tells_peers = true, .error = Error(ErrorCode::io, "nobody")});
+    state.client().say(SessionFailed{.session = 77, .error = Error(ErrorCode::io, "nobody")});
   });
   const Error error = told.failed.get_future().get();
   EXPECT_EQ(error.code(), ErrorCode::io);
   EXPECT_STREQ(error.what(), "the disk");
   settle(*attachment);
   EXPECT_EQ(told.failures, 1);
-  EXPECT_EQ(told.to_peers, 1);
+  EXPECT_EQ(told.to_peers, 0);  // whoever calls next does that
   EXPECT_EQ(other.failures, 0);
-}
-
-TEST_F(Attachments, TellThePeersOnlyWhatTheyCannotKnow) {
-  const auto attachment = attach();
-  Told told;
-  const auto session = attachment->open(wish_named("fails"), told.hooks(), soon());
-  daemon_.look([](State& state) {
-    state.client().say(SessionFailed{.session = 0, .tells_peers = false, .error = Error(ErrorCode::io, "the disk")});
-  });
-  told.failed.get_future().wait();
-  settle(*attachment);
-  EXPECT_EQ(told.to_peers, 0);
 }
 
 TEST_F(Attachments, CallNoHookOfASessionThatIsGone) {
@@ -396,9 +384,8 @@ TEST_F(Attachments, CallNoHookOfASessionThatIsGone) {
   Told told;
   auto session = attachment->open(wish_named("gone"), told.hooks(), soon());
   session.reset();
-  daemon_.look([](State& state) {
-    state.client().say(SessionFailed{.session = 0, .tells_peers = true, .error = Error(ErrorCode::io, "the disk")});
-  });
+  daemon_.look(
+      [](State& state) { state.client().say(SessionFailed{.session = 0, .error = Error(ErrorCode::io, "the disk")}); });
   settle(*attachment);
   daemon_.die();
   EXPECT_EQ(error_of([&] { attachment->allocate(1); }, ErrorCode::peer_lost),

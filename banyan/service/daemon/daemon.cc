@@ -24,7 +24,9 @@
 #include "banyan/run/transport/lane_transport.h"
 #include "banyan/service/daemon/client_connection.h"
 #include "banyan/service/daemon/host_directory.h"
-#include "banyan/service/daemon/lanes.h"
+#include "banyan/service/daemon/mesh.h"
+#include "banyan/service/daemon/mesh_messages.h"
+#include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/worker.h"
 
 namespace banyan::service {
@@ -75,11 +77,18 @@ run::FileDescriptor listen_at(const std::string& path) {
   return socket;
 }
 
+void fill_randomly(void* bytes, size_t count) {
+  if (getrandom(bytes, count, 0) != static_cast<ssize_t>(count)) throw run::system_error("cannot get random numbers");
+}
 Capability new_capability() {
   Capability capability;
-  const ssize_t got = getrandom(capability.data(), capability.size(), 0);
-  if (got != std::ssize(capability)) throw run::system_error("cannot get random numbers");
+  fill_randomly(capability.data(), capability.size());
   return capability;
+}
+uint64_t new_incarnation() {
+  uint64_t incarnation = 0;
+  fill_randomly(&incarnation, sizeof incarnation);
+  return incarnation;
 }
 
 // What is said of ranks and hosts fits together.
@@ -112,8 +121,8 @@ class Daemon::Impl {
  private:
   struct Client {
     std::unique_ptr<ClientConnection> connection;
-    std::shared_ptr<WorkerClient> memory;     // shared with the worker; null before its hello
-    std::map<uint32_t, Lanes::Key> sessions;  // by number
+    std::shared_ptr<WorkerClient> memory;            // shared with the worker; null before its hello
+    std::map<uint32_t, OpenSessions::Key> sessions;  // by number
   };
 
   void welcome();
@@ -128,9 +137,13 @@ class Daemon::Impl {
   void act(uint64_t number, const CloseSession& close, const std::optional<run::FileDescriptor>& descriptor);
   void act(uint64_t number, const RankGone& gone, const std::optional<run::FileDescriptor>& descriptor);
 
+  std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
+  void hear(const std::string& message);
+  std::function<void(const std::string& text)> teller_of(const OpenSession& open);
+
   std::vector<run::ConnectTarget> targets_of(const OpenSession& open);
   std::unique_ptr<run::Executor> make_executor(const OpenSession& open, const std::shared_ptr<SessionLanes>& lanes,
-                                               std::unique_ptr<run::Connector> connector) const;
+                                               std::unique_ptr<run::Connector> connector);
   void open_on_worker(uint64_t number, const OpenSession& open, const std::shared_ptr<WorkerClient>& memory,
                       const std::shared_ptr<SessionLanes>& lanes, std::unique_ptr<run::Connector> connector);
   // From the worker's thread.
@@ -141,8 +154,9 @@ class Daemon::Impl {
   const std::shared_ptr<const compose::PlannerFiles> files_;  // shared with plan sources
   run::Reactor reactor_;
   run::OutgoingConnects connects_;
-  Lanes lanes_;
+  OpenSessions sessions_;
   const std::unique_ptr<HostDirectory> directory_;
+  std::optional<Mesh> mesh_;
   const run::FileDescriptor door_;
   std::unique_ptr<run::Acceptor> acceptor_;
   std::map<uint64_t, Client> clients_;
@@ -164,11 +178,21 @@ Daemon::Impl::Impl(Options options)
   }
   run::Listener listener =
       run::Listener::on(addresses.size() == 1 ? addresses.front() : run::any_address_like(addresses));
-  directory_->publish(
-      {.host = host_, .name = run::host_name(), .addresses = std::move(addresses), .port = listener.port()});
+  const HostCard own{.host = host_,
+                     .incarnation = new_incarnation(),
+                     .name = run::host_name(),
+                     .addresses = std::move(addresses),
+                     .port = listener.port()};
+  directory_->publish(own);
+  mesh_.emplace(reactor_, connects_, *directory_, own,
+                Mesh::Events{.received = [this](const std::string&, const std::string& message) { hear(message); },
+                             .lost =
+                                 [](const std::string& host, const std::string& why) {
+                                   BANYAN_LOG(info) << "the daemon of host " << in_quotes(host) << " is lost: " << why;
+                                 }});
   acceptor_ = std::make_unique<run::Acceptor>(
       reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
-      [this](const run::Greeting& greeting, run::Admitted& admitted) { return lanes_.admit(greeting, admitted); });
+      [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); });
   reactor_.watch(door_.get(), EPOLLIN, [this](uint32_t) { welcome(); });
 }
 
@@ -179,6 +203,34 @@ Daemon::Impl::~Impl() {
 
 void Daemon::Impl::run() {
   reactor_.run([](const Error& error) { BANYAN_LOG(warning) << "the service goes on after: " << error.what(); });
+}
+
+// ---- Other daemons ----
+
+std::optional<std::string> Daemon::Impl::admit(const run::Greeting& greeting, run::Admitted& connection) {
+  if (greeting.purpose == "lane") return sessions_.admit(greeting, connection);
+  if (greeting.purpose == Mesh::kPurpose) return mesh_->admit(greeting, connection);
+  return "a daemon called for '" + greeting.purpose.substr(0, 32) + "'";
+}
+
+void Daemon::Impl::hear(const std::string& message) {
+  sessions_.hear(std::get<SessionText>(decode_mesh_message(message)));
+}
+
+// From the worker's thread.
+std::function<void(const std::string&)> Daemon::Impl::teller_of(const OpenSession& open) {
+  const OpenSessions::Key key = OpenSessions::key_of(open);
+  std::map<std::string, std::vector<uint32_t>> ranks_on;
+  for (uint32_t rank = 0; rank < open.host_of_rank.size(); ++rank) {
+    ranks_on[open.hosts[open.host_of_rank[rank]]].push_back(rank);
+  }
+  return [this, communicator = key.first, ranks_on = std::move(ranks_on)](const std::string& text) {
+    reactor_.mailbox()->post([this, communicator, ranks_on, text] {
+      for (const auto& [host, ranks] : ranks_on) {
+        mesh_->send(host, encode(SessionText{.communicator = communicator, .ranks = ranks, .text = text}));
+      }
+    });
+  };
 }
 
 // ---- Clients come and go ----
@@ -210,7 +262,7 @@ void Daemon::Impl::drop(uint64_t number, const std::string& why) {
     worker_.remove(number);
     memory->remove_all();
     reactor_.mailbox()->post([this, sessions] {
-      for (const auto& [session, key] : sessions) lanes_.remove(key);
+      for (const auto& [session, key] : sessions) sessions_.remove(key);
     });
   });
 }
@@ -278,14 +330,14 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, const std::op
   if (node.empty()) return;  // its opening was refused
   worker_.post([this, close, key = node.mapped(), memory = client.memory] {
     memory->remove(close.session);
-    reactor_.mailbox()->post([this, key] { lanes_.remove(key); });
+    reactor_.mailbox()->post([this, key] { sessions_.remove(key); });
   });
 }
 
 void Daemon::Impl::act(uint64_t number, const RankGone& gone, const std::optional<run::FileDescriptor>&) {
   const Client& client = greeted(number);
   const auto session = client.sessions.find(gone.session);
-  if (session != client.sessions.end()) lanes_.lose(session->second, gone.rank);
+  if (session != client.sessions.end()) sessions_.lose(session->second, gone.rank);
 }
 
 // ---- Sessions ----
@@ -304,13 +356,21 @@ std::vector<run::ConnectTarget> Daemon::Impl::targets_of(const OpenSession& open
 
 void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::optional<run::FileDescriptor>&) {
   Client& client = greeted(number);
-  const Lanes::Key key = Lanes::key_of(open);
+  const OpenSessions::Key key = OpenSessions::key_of(open);
   try {
     expect_possible(open, host_);
     if (client.sessions.contains(open.session)) throw Error(ErrorCode::invalid_usage, "its session is open already");
     const auto lanes = std::make_shared<SessionLanes>(reactor_, connects_, key.first, targets_of(open),
                                                       [this] { return acceptor_->has_strangers(); });
-    lanes_.add(key, lanes);
+    sessions_.add(
+        key, {.lanes = lanes, .hear = [this, session = open.session, memory = client.memory](const std::string& text) {
+                worker_.post([session, memory, text] {
+                  Session* const found = memory->find(session);
+                  if (found == nullptr) return;
+                  found->hear(text);
+                  memory->rouse(session);
+                });
+              }});
     client.sessions.emplace(open.session, key);
     std::vector<uint32_t> ranks(open.members.size());
     std::iota(ranks.begin(), ranks.end(), 0u);
@@ -323,6 +383,7 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
     worker_.post([this, number, open, memory = client.memory, lanes, connector] {
       open_on_worker(number, open, memory, lanes, std::move(*connector));
     });
+    sessions_.hand_over(key);
   } catch (const Error& error) {
     client.connection->say(Refused{.wish = open.wish, .error = error});
   }
@@ -354,14 +415,14 @@ void Daemon::Impl::open_on_worker(uint64_t number, const OpenSession& open, cons
       const auto client = clients_.find(number);
       if (client == clients_.end()) return;
       const auto node = client->second.sessions.extract(session);
-      if (!node.empty()) lanes_.remove(node.mapped());
+      if (!node.empty()) sessions_.remove(node.mapped());
     });
   }
 }
 
 std::unique_ptr<run::Executor> Daemon::Impl::make_executor(const OpenSession& open,
                                                            const std::shared_ptr<SessionLanes>& lanes,
-                                                           std::unique_ptr<run::Connector> connector) const {
+                                                           std::unique_ptr<run::Connector> connector) {
   const auto size = static_cast<uint32_t>(open.members.size());
   run::LaneTransport::Options options{.rank = open.rank,
                                       .ranks = size,
@@ -377,10 +438,11 @@ std::unique_ptr<run::Executor> Daemon::Impl::make_executor(const OpenSession& op
           .rank = open.rank,
           .ranks = size,
           .source = compose::planner_from(
-              *files_, {.members = open.members, .job_size = open.job_size, .host_of_rank = open.host_of_rank})},
+              *files_, {.members = open.members, .job_size = open.job_size, .host_of_rank = open.host_of_rank}),
+          .revises = true},
       run::NetExecutor::Options{.is_oversubscribed = options_.is_oversubscribed,
                                 .tell_peers = [](const Error&) {},  // clients do
-                                .tell = [](const std::string&) {},  // plans of sessions are not revised
+                                .tell = teller_of(open),
                                 .is_gone = [lanes](uint32_t rank) { return lanes->liveness().is_gone(rank); },
                                 .transport = make_transport});
 }

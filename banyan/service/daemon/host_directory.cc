@@ -85,7 +85,7 @@ std::string in_hexadecimal(const std::string& bytes) {
 
 std::string HostCard::encode() const {
   run::WireWriter writer;
-  writer.text(host).text(name).number(port).number(static_cast<uint32_t>(addresses.size()));
+  writer.text(host).number(incarnation).text(name).number(port).number(static_cast<uint32_t>(addresses.size()));
   for (const std::string& address : addresses) writer.text(address);
   return writer.take();
 }
@@ -94,6 +94,7 @@ HostCard HostCard::decode(const std::string& text) {
   run::WireReader reader(text);
   HostCard card;
   card.host = reader.text();
+  card.incarnation = reader.number<uint64_t>();
   card.name = reader.text();
   card.port = reader.number<uint16_t>();
   card.addresses.resize(reader.count(sizeof(uint32_t)));

@@ -14,8 +14,9 @@
 namespace banyan::service {
 
 struct HostCard {
-  std::string host;  // by which daemons and their clients know it; in a cluster once
-  std::string name;  // for people
+  std::string host;          // by which daemons and their clients know it; in a cluster once
+  uint64_t incarnation = 0;  // of the daemon: another one each time that it begins
+  std::string name;          // for people
   std::vector<std::string> addresses;
   uint16_t port = 0;
 

@@ -27,6 +27,7 @@ void Session::fail(const Error& error) {
 bool Session::step(size_t most) {
   if (has_failed_) return false;
   try {
+    if (is_addressed_) attend();
     bool moved = take(most);
     moved |= move();
     moved |= say();
@@ -88,6 +89,26 @@ bool Session::move() {
     }
   }
   return moved || executor_->steps() != steps;
+}
+
+void Session::hear(const std::string& text) {
+  run::PlanReviser* const reviser = executor_->reviser();
+  if (has_failed_ || reviser == nullptr) return;
+  reviser->hear(text);
+  is_addressed_ = true;
+}
+
+void Session::propose(const run::FabricUpdate& wish) {
+  run::PlanReviser* const reviser = executor_->reviser();
+  if (reviser == nullptr) throw Error(ErrorCode::unsupported, "the plans of this session cannot be revised");
+  reviser->propose(wish);
+  is_addressed_ = true;
+}
+
+void Session::attend() {
+  run::PlanReviser& reviser = *executor_->reviser();
+  reviser.attend();
+  is_addressed_ = reviser.is_unsettled();
 }
 
 void Session::complete(uint64_t sequence, uint32_t peer) { unsaid_.push_back({.sequence = sequence, .peer = peer}); }

@@ -43,8 +43,14 @@ class Session : public run::EventSource {
   // Takes at most `most` submissions, and moves what can be moved. Whether anything happened.
   bool step(size_t most);
   // Whether there is anything to do before the client rings again.
-  bool is_busy() const { return !has_failed_ && (!calls_.empty() || !messages_.empty() || !unsaid_.empty()); }
+  bool is_busy() const {
+    return !has_failed_ && (is_addressed_ || !calls_.empty() || !messages_.empty() || !unsaid_.empty());
+  }
   void fail(const Error& error);
+  // What the session of another rank, or this one, has told all.
+  void hear(const std::string& text);
+  // Asks all ranks to plan for this, too. Throws Error{unsupported} where plans cannot be revised.
+  void propose(const run::FabricUpdate& wish);
 
  private:
   struct Flight {
@@ -58,6 +64,7 @@ class Session : public run::EventSource {
   bool take(size_t most);
   void begin(ValidCall call, uint64_t sequence);
   bool move();
+  void attend();
   void complete(uint64_t sequence, uint32_t peer);
   bool say();
   void show();
@@ -73,6 +80,7 @@ class Session : public run::EventSource {
   std::deque<Completion> unsaid_;  // for which the ring had no room
   std::vector<run::MessageExecutor::MessageDone> done_;
   bool has_failed_ = false;
+  bool is_addressed_ = false;  // a text is to be answered, whether there are calls or not
 };
 
 }  // namespace banyan::service

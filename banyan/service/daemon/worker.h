@@ -42,6 +42,8 @@ class WorkerClient : public run::EventSource {
   void remove(uint32_t number);
   void remove_all();
   Session* find(uint32_t number);
+  // Gives it a step, though its client has not rung.
+  void rouse(uint32_t number) { busy_.insert(number); }
   // Answers the doorbell, gives those that have work a step. Whether anything moved.
   bool step();
   bool has_rung() const { return page_->groups.load() != 0; }

@@ -154,13 +154,11 @@ Refused take_refused(WireReader& reader) {
 
 void put(WireWriter& writer, const SessionFailed& failed) {
   writer.number(failed.session);
-  put(writer, failed.tells_peers);
   put(writer, failed.error);
 }
 SessionFailed take_failed(WireReader& reader) {
   const auto session = reader.number<uint32_t>();
-  const bool tells_peers = take_flag(reader);
-  return {.session = session, .tells_peers = tells_peers, .error = take_error(reader)};
+  return {.session = session, .error = take_error(reader)};
 }
 
 // The first byte is the place of the message in its variant.

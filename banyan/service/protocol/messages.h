@@ -84,11 +84,9 @@ struct Refused {
   uint64_t wish = 0;
   Error error;
 };
-// Calls of this session fail with this error from now on. `tells_peers`: the other ranks are to be told, since they
-// cannot know.
+// Calls of this session fail with this error from now on. Whoever calls next finds out why, and tells the other ranks.
 struct SessionFailed {
   uint32_t session = 0;
-  bool tells_peers = false;
   Error error;
 };
 

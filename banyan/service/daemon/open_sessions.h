@@ -1,9 +1,10 @@
-// Lanes: the connections between the sessions of a communicator, which their daemons make for them.
+// OpenSessions: the sessions of this daemon, as the daemons of their peers know them, and what comes for them: lanes and
+// texts.
 //
-// A session is named by the capability of its job, the number of the communicator and its rank. The daemon of the lower
-// rank calls that of the higher one, and says for which session. To the caller the connection stands from then on, so
-// one that comes before its session is opened waits here. Daemons shake hands by a secret of their own, which tenants
-// never see.
+// A session is named by the capability of its job, the number of the communicator and its rank. For a lane, the daemon
+// of the lower rank calls that of the higher one, and says for which session. To the caller the connection stands from
+// then on, so what comes before its session is opened waits here. Daemons shake hands by a secret of their own, which
+// tenants never see.
 //
 // On the thread of the reactor, unless a function says otherwise.
 #pragma once
@@ -16,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "banyan/run/agent/lane_connector.h"
@@ -23,11 +25,12 @@
 #include "banyan/run/agent/transport_connections.h"
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/outgoing_connects.h"
+#include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/protocol/messages.h"
 
 namespace banyan::service {
 
-// The lanes of one session. Shared by the daemon's control, which routes calls to it, and by the session's executor.
+// The lanes of one session: its connections to the others of its communicator.
 class SessionLanes {
  public:
   // `has_strangers`: whether there are callers of this daemon that have still to say who they are.
@@ -47,34 +50,50 @@ class SessionLanes {
   run::TransportConnections connections_;
 };
 
-class Lanes {
+class OpenSessions {
  public:
   // Of a session: "<capability in hexadecimal>.<communicator>", and its rank.
   using Key = std::pair<std::string, uint32_t>;
   static Key key_of(const OpenSession& open);
 
-  // When more connections wait for their sessions, the oldest is hung up on.
+  struct Doors {
+    std::shared_ptr<SessionLanes> lanes;  // shared with its executor
+    std::function<void(const std::string& text)> hear;
+  };
+
+  // When more connections and texts wait for their sessions, the oldest is hung up on, or lost.
   static constexpr size_t kMostEarly = 1024;
 
   // Throws Error{invalid_usage} when there is such a session already.
-  void add(const Key& key, std::shared_ptr<SessionLanes> lanes);
+  void add(const Key& key, Doors doors);
+  // What has come for it before it was there. Once, when it can hear.
+  void hand_over(const Key& key);
   void remove(const Key& key);
   // A rank of this session's communicator has ended. Unknown sessions and ranks are ignored.
   void lose(const Key& key, uint32_t rank);
-  // Why a caller is not let in, if so. Throws Error{invalid_input}.
+  // Of a caller for "lane". Why it is not let in, if so. Throws Error{invalid_input}.
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
+  // What is for sessions that have ended is dropped.
+  void hear(const SessionText& said);
 
  private:
   static constexpr size_t kEndedRemembered = 1024;
-  struct Early {
-    Key key;
+  struct EarlyLane {
     std::string payload;  // of the greeting
     run::Admitted connection;
   };
+  using EarlyText = std::string;
+  struct Early {
+    Key key;
+    std::variant<EarlyLane, EarlyText> what;
+  };
+  bool has_ended(const Key& key) const;
+  void keep(Early early);
+  static void give(const Doors& doors, EarlyLane& lane);
 
-  std::map<Key, std::shared_ptr<SessionLanes>> sessions_;  // shared with their executors
-  std::deque<Early> early_;                                // the oldest first
-  std::deque<Key> ended_;                                  // sessions that are no more, the last ones
+  std::map<Key, Doors> sessions_;
+  std::deque<Early> early_;  // the oldest first
+  std::deque<Key> ended_;    // sessions that are no more, the last ones
 };
 
 }  // namespace banyan::service

@@ -1,0 +1,205 @@
+#include "banyan/service/daemon/mesh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "banyan/base/check.h"
+#include "banyan/run/join/acceptor.h"
+#include "banyan/run/join/wire.h"
+
+namespace banyan::service {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr milliseconds kHandshakeTime{2000};
+const run::Secret& secret() {
+  static const run::Secret secret("a secret of daemons, long and various 0123456789");
+  return secret;
+}
+
+// A daemon of which only the mesh stands, with a thread of its own.
+class Node {
+ public:
+  Node(const std::string& folder, const std::string& host, uint64_t incarnation)
+      : directory_(HostDirectory::at("file://" + folder)) {
+    run::Listener listener = run::Listener::on("127.0.0.1");
+    card_ = {.host = host, .incarnation = incarnation, .name = host, .addresses = {"127.0.0.1"}, .port = listener.port()};
+    directory_->publish(card_);
+    mesh_.emplace(reactor_, connects_, *directory_, card_,
+                  Mesh::Events{.received = [this](const std::string& from,
+                                                  const std::string& message) { note(from + ": " + message); },
+                               .lost = [this](const std::string& from,
+                                              const std::string& why) { note(from + " lost: " + why); }});
+    acceptor_.emplace(reactor_, std::move(listener), secret(), run::Acceptor::Options{},
+                      [this](const run::Greeting& greeting, run::Admitted& admitted) {
+                        std::optional<std::string> refusal = mesh_->admit(greeting, admitted);
+                        if (refusal) note("refused: " + *refusal);
+                        return refusal;
+                      });
+    thread_ = std::thread([this] {
+      reactor_.run([this](const Error& error) { note(std::string("failed: ") + error.what()); });
+    });
+  }
+  ~Node() {
+    reactor_.stop();
+    thread_.join();
+  }
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  const HostCard& card() const { return card_; }
+  void send(const std::string& host, const std::string& message) {
+    reactor_.mailbox()->post([this, host, message] {
+      try {
+        mesh_->send(host, message);
+      } catch (const Error& error) {
+        note(std::string("not sent: ") + error.what());
+      }
+    });
+  }
+  // What was noted, once there are so many notes, or after a long time.
+  std::vector<std::string> notes(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, seconds(20), [&] { return notes_.size() >= count; });
+    return notes_;
+  }
+  // Until what was posted before is done.
+  void settle() {
+    std::promise<void> done;
+    reactor_.mailbox()->post([&] { done.set_value(); });
+    done.get_future().wait();
+  }
+  // On the thread of the node.
+  template <typename Body>
+  auto run(Body body) {
+    std::promise<decltype(body(*mesh_))> result;
+    reactor_.mailbox()->post([&] { result.set_value(body(*mesh_)); });
+    return result.get_future().get();
+  }
+
+ private:
+  void note(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    notes_.push_back(text);
+    changed_.notify_all();
+  }
+
+  run::Reactor reactor_;
+  run::OutgoingConnects connects_{reactor_, secret(), kHandshakeTime};
+  const std::unique_ptr<HostDirectory> directory_;
+  HostCard card_;
+  std::optional<Mesh> mesh_;
+  std::optional<run::Acceptor> acceptor_;
+  std::mutex mutex_;  // protects what follows
+  std::condition_variable changed_;
+  std::vector<std::string> notes_;
+  std::thread thread_;
+};
+
+class MeshTest : public ::testing::Test {
+ protected:
+  MeshTest() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+  }
+  ~MeshTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+};
+
+TEST_F(MeshTest, MessagesArriveOnceAndInOrderBothWays) {
+  constexpr size_t kCount = 500;
+  Node a(folder_, "a", 1), b(folder_, "b", 2), c(folder_, "c", 3);
+  std::vector<std::string> from_a, from_b;
+  for (size_t i = 0; i < kCount; ++i) {
+    a.send("b", std::to_string(i));
+    b.send("a", std::string(i * 10, 'x') + std::to_string(i));
+    from_a.push_back("a: " + std::to_string(i));
+    from_b.push_back("b: " + std::string(i * 10, 'x') + std::to_string(i));
+  }
+  EXPECT_EQ(b.notes(kCount), from_a);
+  EXPECT_EQ(a.notes(kCount), from_b);
+  c.send("a", "at last");
+  EXPECT_EQ(a.notes(kCount + 1).back(), "c: at last");
+}
+
+TEST_F(MeshTest, ADaemonHearsItself) {
+  Node a(folder_, "a", 1);
+  a.send("a", "one");
+  a.send("a", "two");
+  EXPECT_THAT(a.notes(2), ElementsAre("a: one", "a: two"));
+}
+
+TEST_F(MeshTest, AHostThatHasNotComeIsNamed) {
+  Node a(folder_, "a", 1);
+  a.send("b", "hello");
+  EXPECT_THAT(a.notes(1), ElementsAre(HasSubstr("no daemon of host 'b' has come")));
+}
+
+TEST_F(MeshTest, ASuccessorGetsNothingThatWasForItsPredecessor) {
+  Node a(folder_, "a", 1);
+  auto b = std::make_unique<Node>(folder_, "b", 2);
+  a.send("b", "first");
+  EXPECT_THAT(b->notes(1), ElementsAre("a: first"));
+  b.reset();
+  a.send("b", "to nobody");
+  a.settle();
+  b = std::make_unique<Node>(folder_, "b", 3);
+  EXPECT_THAT(a.notes(1), ElementsAre("b lost: it has begun anew"));
+  a.send("b", "second");
+  EXPECT_THAT(b->notes(1), ElementsAre("a: second"));
+  b->send("a", "answer");
+  EXPECT_EQ(a.notes(2).back(), "b: answer");
+}
+
+// Who calls first after a restart may be either.
+TEST_F(MeshTest, ASuccessorThatCallsIsNotTakenForItsPredecessor) {
+  Node a(folder_, "a", 1);
+  auto b = std::make_unique<Node>(folder_, "b", 2);
+  b->send("a", "first");
+  a.send("b", "first");
+  EXPECT_THAT(a.notes(1), ElementsAre("b: first"));
+  EXPECT_THAT(b->notes(1), ElementsAre("a: first"));
+  b.reset();
+  b = std::make_unique<Node>(folder_, "b", 3);
+  b->send("a", "second");
+  EXPECT_THAT(a.notes(3), ElementsAre("b: first", "b lost: it has begun anew", "b: second"));
+  a.send("b", "answer");
+  EXPECT_THAT(b->notes(1), ElementsAre("a: answer"));
+}
+
+TEST_F(MeshTest, CallersThatSayWhatTheirCardsDoNotAreRefused) {
+  Node a(folder_, "a", 1), b(folder_, "b", 2);
+  const auto call = [&](const std::string& callee, uint64_t callee_incarnation, const std::string& caller,
+                        uint64_t caller_incarnation) {
+    const run::Greeting greeting{.purpose = Mesh::kPurpose,
+                                 .payload = run::WireWriter()
+                                                .text(callee)
+                                                .number(callee_incarnation)
+                                                .text(caller)
+                                                .number(caller_incarnation)
+                                                .take()};
+    return a.run([&](Mesh& mesh) {
+      run::Admitted none;
+      return mesh.admit(greeting, none).value_or("admitted");
+    });
+  };
+  EXPECT_THAT(call("b", 1, "b", 2), HasSubstr("for another than this one"));
+  EXPECT_THAT(call("a", 7, "b", 2), HasSubstr("for another than this one"));
+  EXPECT_THAT(call("a", 1, "a", 1), HasSubstr("says to be of this host"));
+  EXPECT_THAT(call("a", 1, "b", 7), HasSubstr("whose card does not say so"));
+  EXPECT_THAT(call("a", 1, "z", 7), HasSubstr("whose card does not say so"));
+}
+
+}  // namespace
+}  // namespace banyan::service
