@@ -1,6 +1,6 @@
 // banyand: the service of a host. See docs/service.md.
 #include <signal.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -54,13 +54,14 @@ void serve(Daemon& daemon) {
 }
 
 int run(int count, char** arguments) {
-  Daemon::Options options{.socket = banyan::service::default_socket()};
+  Daemon::Options options{.socket = banyan::service::default_socket(), .is_for_all_users = geteuid() == 0};
   std::string secret_file;
   CLI::App app;
   describe(app);
   app.add_option("--socket", options.socket, "where programs attach")->capture_default_str();
   app.add_option("--world", options.world,
-                 "where the daemons of all hosts meet: file:///FOLDER; without: this host alone");
+                 "where the daemons of all hosts meet: file:///FOLDER, or etcd://HOST:PORT/PREFIX\n"
+                 "(etcds:// with ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY); without: this host alone");
   app.add_option("--address", options.address, "where the other daemons reach this one");
   app.add_option("--secret-file", secret_file, "a file with what only the daemons know; programs never see it");
   app.add_option("--fabric", options.planner.fabric, "the network, for planning: a file or a spec");

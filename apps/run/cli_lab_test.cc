@@ -139,7 +139,8 @@ TEST_F(LabCli, StartsAProgramBesideTheRanksOfEachHost) {
   EXPECT_THAT(run.err, AllOf(HasSubstr("at a banyan-" + name_ + ".a\n"), HasSubstr("at b banyan-" + name_ + ".b\n")));
   const Json list = Json::parse(run_banyan({"lab", "list", "--json"}).out);
   for (const Json& row : list["labs"]) {
-    if (row["name"] == name_) EXPECT_EQ(row["processes"], 0);
+    if (row["name"] != name_) continue;
+    EXPECT_EQ(row["processes"], 0);
   }
   const Outcome refused = lab({"run", "--per-host", "test $BANYAN_LAB_HOST = a"}, {"echo", "started"});
   EXPECT_EQ(refused.exit_code, 2);

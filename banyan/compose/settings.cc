@@ -42,6 +42,7 @@ constexpr Variable kVariables[] = {
     {"BANYAN_ISA", "portable, avx2 or avx512: kernels no better than this"},
     {"BANYAN_JOIN_TIMEOUT", "seconds that all ranks have to come (default 300)"},
     {"BANYAN_LAB", "the description of the lab that the process runs in; 'banyan lab run' sets it"},
+    {"BANYAN_LAB_HOST", "the name of the host in the lab that the process runs on; 'banyan lab run' sets it"},
     {"BANYAN_LOG", "error, warning (default), info or debug: what is written to the log"},
     {"BANYAN_LOG_FILE", "the file of the log (default: standard error)"},
     {"BANYAN_METRICS", "a port, a file or a folder at which Prometheus finds the metrics of the process"},

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -62,7 +63,7 @@ void expect_nobody_listens(const std::string& path, const sockaddr_un& address) 
   }
 }
 
-run::FileDescriptor listen_at(const std::string& path) {
+run::FileDescriptor listen_at(const std::string& path, bool is_for_all_users) {
   const sockaddr_un address = address_of(path);
   expect_nobody_listens(path, address);
   // Who finds the socket finds somebody who listens.
@@ -70,8 +71,10 @@ run::FileDescriptor listen_at(const std::string& path) {
   const sockaddr_un first = address_of(coming);
   unlink(coming.c_str());
   run::FileDescriptor socket = new_socket();
+  const mode_t mode = is_for_all_users ? 0666 : 0600;
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&first), sizeof first) != 0 ||
-      listen(socket.get(), kWaitingClients) != 0 || rename(coming.c_str(), path.c_str()) != 0) {
+      chmod(coming.c_str(), mode) != 0 || listen(socket.get(), kWaitingClients) != 0 ||
+      rename(coming.c_str(), path.c_str()) != 0) {
     throw run::system_error("cannot listen at " + path);
   }
   return socket;
@@ -170,7 +173,7 @@ Daemon::Impl::Impl(Options options)
       files_(compose::read_files(options_.planner)),
       connects_(reactor_, options_.secret, kHandshakeTime),
       directory_(HostDirectory::at(options_.world)),
-      door_(listen_at(options_.socket)),
+      door_(listen_at(options_.socket, options_.is_for_all_users)),
       worker_(options_.is_oversubscribed) {
   std::vector<std::string> addresses = {options_.address};
   if (options_.address.empty()) {

@@ -27,6 +27,7 @@ class Daemon {
     run::Secret secret = {};  // of the daemons; tenants never see it
     compose::PlannerOptions planner = {};
     bool is_oversubscribed = false;  // whether the worker has to share its core
+    bool is_for_all_users = false;   // of this host; else for its own user, and root
   };
   // Listens at both doors and publishes itself. A socket that is left from a daemon that has ended is replaced; one at
   // which a daemon listens is Error{invalid_usage}. Throws Error{io}, Error{invalid_input}, and what read_files throws.

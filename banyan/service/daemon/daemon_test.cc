@@ -54,6 +54,8 @@ class Services : public ::testing::Test {
     return reports;
   }
 
+  std::string folder_;
+
  private:
   template <typename Condition>
   static void wait_until(const Condition& condition) {
@@ -86,8 +88,6 @@ class Services : public ::testing::Test {
     if (!comm.error()) comm.finalize();
     return report;
   }
-
-  std::string folder_;
 };
 
 int64_t value_of(uint32_t rank, size_t position) { return int64_t{rank} * 1'000'003 + static_cast<int64_t>(position); }
@@ -185,6 +185,19 @@ TEST_F(Services, NameRanksThatCallSomethingElse) {
     return "no error";
   });
   EXPECT_THAT(reports, Each("right"));
+}
+
+TEST_F(Services, LetOtherUsersInOnlyWhereTheyAreMeantTo) {
+  namespace fs = std::filesystem;
+  const auto others = [](const std::string& socket) {
+    return fs::status(socket).permissions() & (fs::perms::group_all | fs::perms::others_all);
+  };
+  const std::string own = folder_ + "/own", all = folder_ + "/all";
+  const Daemon for_its_user({.socket = own});
+  const Daemon for_all({.socket = all, .is_for_all_users = true});
+  EXPECT_EQ(others(own), fs::perms::none);
+  EXPECT_EQ(others(all),
+            fs::perms::group_read | fs::perms::group_write | fs::perms::others_read | fs::perms::others_write);
 }
 
 }  // namespace

@@ -65,11 +65,7 @@ struct Mesh::Peer {
 
 Mesh::Mesh(run::Reactor& reactor, run::OutgoingConnects& connects, HostDirectory& directory, HostCard own,
            Events events)
-    : reactor_(reactor),
-      connects_(connects),
-      directory_(directory),
-      own_(std::move(own)),
-      events_(std::move(events)) {}
+    : reactor_(reactor), connects_(connects), directory_(directory), own_(std::move(own)), events_(std::move(events)) {}
 
 Mesh::~Mesh() {
   if (next_to_self_) reactor_.cancel(*next_to_self_);
@@ -77,15 +73,17 @@ Mesh::~Mesh() {
 
 Mesh::Peer& Mesh::make_peer(const HostCard& card) {
   run::AgentConnections::Events events{
-      .received = [this, host = card.host](uint32_t, const run::Message& message) { events_.received(host, message.body); },
+      .received = [this, host = card.host](uint32_t,
+                                           const run::Message& message) { events_.received(host, message.body); },
       .connected = [](uint32_t) {},
       .heard = [](uint32_t) {},
       .unreachable = [this, host = card.host](uint32_t, const std::string&, bool) { look_after(host, kLook); },
       .refused = [this, host = card.host](uint32_t) { look_after(host, kLook); },
-      .lost = [this, host = card.host](uint32_t, const std::string& why) {
-        BANYAN_LOG(warning) << "the daemon of host " << in_quotes(host) << " is given up: " << why;
-        look_after(host, milliseconds(0));
-      },
+      .lost =
+          [this, host = card.host](uint32_t, const std::string& why) {
+            BANYAN_LOG(warning) << "the daemon of host " << in_quotes(host) << " is given up: " << why;
+            look_after(host, milliseconds(0));
+          },
       .noticed = [](uint32_t, const std::string&) {}};
   std::unique_ptr<Peer>& peer = peers_[card.host];
   peer = std::make_unique<Peer>(reactor_, connects_, own_, card, std::move(events));

@@ -34,22 +34,22 @@ class Node {
   Node(const std::string& folder, const std::string& host, uint64_t incarnation)
       : directory_(HostDirectory::at("file://" + folder)) {
     run::Listener listener = run::Listener::on("127.0.0.1");
-    card_ = {.host = host, .incarnation = incarnation, .name = host, .addresses = {"127.0.0.1"}, .port = listener.port()};
+    card_ = {
+        .host = host, .incarnation = incarnation, .name = host, .addresses = {"127.0.0.1"}, .port = listener.port()};
     directory_->publish(card_);
-    mesh_.emplace(reactor_, connects_, *directory_, card_,
-                  Mesh::Events{.received = [this](const std::string& from,
-                                                  const std::string& message) { note(from + ": " + message); },
-                               .lost = [this](const std::string& from,
-                                              const std::string& why) { note(from + " lost: " + why); }});
+    mesh_.emplace(
+        reactor_, connects_, *directory_, card_,
+        Mesh::Events{
+            .received = [this](const std::string& from, const std::string& message) { note(from + ": " + message); },
+            .lost = [this](const std::string& from, const std::string& why) { note(from + " lost: " + why); }});
     acceptor_.emplace(reactor_, std::move(listener), secret(), run::Acceptor::Options{},
                       [this](const run::Greeting& greeting, run::Admitted& admitted) {
                         std::optional<std::string> refusal = mesh_->admit(greeting, admitted);
                         if (refusal) note("refused: " + *refusal);
                         return refusal;
                       });
-    thread_ = std::thread([this] {
-      reactor_.run([this](const Error& error) { note(std::string("failed: ") + error.what()); });
-    });
+    thread_ = std::thread(
+        [this] { reactor_.run([this](const Error& error) { note(std::string("failed: ") + error.what()); }); });
   }
   ~Node() {
     reactor_.stop();
@@ -182,13 +182,10 @@ TEST_F(MeshTest, CallersThatSayWhatTheirCardsDoNotAreRefused) {
   Node a(folder_, "a", 1), b(folder_, "b", 2);
   const auto call = [&](const std::string& callee, uint64_t callee_incarnation, const std::string& caller,
                         uint64_t caller_incarnation) {
-    const run::Greeting greeting{.purpose = Mesh::kPurpose,
-                                 .payload = run::WireWriter()
-                                                .text(callee)
-                                                .number(callee_incarnation)
-                                                .text(caller)
-                                                .number(caller_incarnation)
-                                                .take()};
+    const run::Greeting greeting{
+        .purpose = Mesh::kPurpose,
+        .payload =
+            run::WireWriter().text(callee).number(callee_incarnation).text(caller).number(caller_incarnation).take()};
     return a.run([&](Mesh& mesh) {
       run::Admitted none;
       return mesh.admit(greeting, none).value_or("admitted");

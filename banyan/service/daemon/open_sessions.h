@@ -1,5 +1,5 @@
-// OpenSessions: the sessions of this daemon, as the daemons of their peers know them, and what comes for them: lanes and
-// texts.
+// OpenSessions: the sessions of this daemon, as the daemons of their peers know them, and what comes for them: lanes
+// and texts.
 //
 // A session is named by the capability of its job, the number of the communicator and its rank. For a lane, the daemon
 // of the lower rank calls that of the higher one, and says for which session. To the caller the connection stands from
