@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/run/call/call.h"
 #include "banyan/run/engine/rank_plan.h"
 #include "banyan/run/execute/fabric_update.h"
 #include "banyan/run/transport/connector.h"
@@ -18,6 +19,9 @@ struct RankLayout {
   std::vector<uint32_t> members;  // rank i is process members[i] of the job
   uint32_t job_size = 0;
   std::vector<uint32_t> host_of_rank;  // hosts numbered in order of first appearance
+  // By host: the rank node of the fabric that this host is, for a fabric whose ranks are hosts. Empty: its ranks are
+  // processes.
+  std::vector<std::string> node_of_host = {};
 };
 
 class PlanSource {
@@ -42,6 +46,15 @@ class PlanSource {
   };
   // Throws Error when there is no plan.
   virtual Answer plan(const Question& question) = 0;
+
+  // What one call moves over the links of the fabric, from first to last, each link once, by number. For fabrics whose
+  // ranks are hosts these are the links of that fabric, for every communicator the same. A call that follows no plan
+  // is taken to go along shortest ways. Empty where nothing crosses a link.
+  struct LinkBytes {
+    uint32_t link = 0;
+    double bytes = 0;
+  };
+  virtual std::vector<LinkBytes> bytes_on_links(const Call& call) = 0;
 
   // The way of a lane between rank `own` and its peer.
   struct Way {
