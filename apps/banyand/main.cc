@@ -30,7 +30,7 @@ void describe(CLI::App& app) {
       "  banyand                                        # this host alone, for this user; root: for all users\n"
       "  banyand --world file:///shared/banyan --secret-file /etc/banyan/secret\n"
       "  BANYAN_SERVICE=unix:/run/banyan/banyand.sock BANYAN_TRANSPORT=service ./program\n"
-      "It ends at SIGTERM or SIGINT.");
+      "It ends at SIGTERM or SIGINT. At SIGHUP it reads the rules again.");
 }
 
 banyan::run::Secret secret_from(const std::string& file) {
@@ -39,15 +39,22 @@ banyan::run::Secret secret_from(const std::string& file) {
   return banyan::run::Secret::from_environment();
 }
 
+sigset_t served_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  return signals;
+}
+
 // A thread of its own takes the signals, since stop() may be called by none of their handlers.
 void serve(Daemon& daemon) {
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  std::thread([&daemon, ends] {
-    int signal = 0;
-    sigwait(&ends, &signal);
+  std::thread([&daemon] {
+    const sigset_t signals = served_signals();
+    int signal = SIGHUP;
+    while (signal == SIGHUP) {
+      sigwait(&signals, &signal);
+      if (signal == SIGHUP) daemon.reload_rules();
+    }
     daemon.stop();
   }).detach();
   daemon.run();
@@ -64,7 +71,11 @@ int run(int count, char** arguments) {
                  "(etcds:// with ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY); without: this host alone");
   app.add_option("--address", options.address, "where the other daemons reach this one");
   app.add_option("--secret-file", secret_file, "a file with what only the daemons know; programs never see it");
-  app.add_option("--fabric", options.planner.fabric, "the network, for planning: a file or a spec");
+  app.add_option("--fabric", options.planner.fabric,
+                 "the network of the cluster, whose ranks are hosts: a file or a spec");
+  app.add_option("--routes", options.planner.routes, "which addresses take which path through it: a file");
+  app.add_option("--node", options.node, "the rank of the fabric that this host is; without: its host name");
+  app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
   app.add_flag("--crowded", options.is_oversubscribed, "give up the core while waiting: programs need it");
   try {
     app.parse(count, arguments);
@@ -89,10 +100,7 @@ int run(int count, char** arguments) {
 
 int main(int count, char** arguments) {
   // Before there are threads, which inherit it.
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  const sigset_t signals = served_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return run(count, arguments);
 }

@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/compose/call_traffic.h"
+#include "banyan/compose/job_network.h"
 #include "banyan/fabric/cables.h"
 #include "banyan/fabric/read.h"
 #include "banyan/fabric/route_book.h"
-#include "banyan/fabric/text.h"
 #include "banyan/plan/choose.h"
 #include "banyan/plan/plan_book.h"
 #include "banyan/schedule/schedule_file.h"
@@ -20,32 +22,32 @@
 namespace banyan::compose {
 namespace {
 
-// Rank i is "rank<i>". What hosts and networks are like today; only ratios matter.
-Fabric fabric_of_hosts(const std::vector<uint32_t>& host_of_rank) {
-  std::string text;
-  uint32_t hosts = 0;
-  for (const uint32_t host : host_of_rank) hosts = std::max(hosts, host + 1);
-  const bool is_one = hosts == 1;
-  for (size_t rank = 0; rank < host_of_rank.size(); ++rank) {
-    text += "rank" + std::to_string(rank) + " <-> swhost" + std::to_string(host_of_rank[rank]) + " 10 GB/s; ";
-  }
-  for (uint32_t host = 0; host < hosts && !is_one; ++host) {
-    text += "swhost" + std::to_string(host) + " <-> swnet 3 GB/s; ";
-  }
-  return fabric::parse_fabric_text(text, "the hosts of the job");
+// Whether a plan has these ranks, and links by these numbers.
+bool is_for(const Schedule& plan, std::span<const NodeId> ranks, const Fabric& fabric) {
+  const auto participants = plan.collective().participants();
+  const auto links = plan.fabric().links();
+  return std::equal(participants.begin(), participants.end(), ranks.begin(), ranks.end()) &&
+         std::equal(links.begin(), links.end(), fabric.links().begin(), fabric.links().end(),
+                    [](const Link& a, const Link& b) { return a.from == b.from && a.to == b.to; });
 }
 
 class Planner : public run::PlanSource {
  public:
-  Planner(Fabric fabric, std::vector<NodeId> ranks, std::optional<Schedule> fixed, fabric::RouteBook routes,
-          uint64_t slice_bytes)
-      : whole_(std::move(fabric)),
-        ranks_(std::move(ranks)),
-        cables_(whole_),
-        given_(std::move(fixed)),
-        routes_(std::move(routes)),
-        slice_bytes_(slice_bytes),
-        network_{.book = std::make_unique<plan::PlanBook>(whole_), .original = {}, .lost = {}, .fixed = given_} {}
+  struct Options {
+    std::optional<Schedule> plan;
+    fabric::RouteBook routes;  // through the given fabric
+    uint64_t slice_bytes = 0;  // 0: as the plan needs it
+    uint32_t own = 0;          // rank
+  };
+  Planner(JobNetwork network, Options options)
+      : given_(std::move(network.given)),
+        whole_(std::move(network.planned)),
+        ranks_(std::move(network.ranks)),
+        places_(std::move(network.places)),
+        cables_(given_),
+        options_(std::move(options)),
+        network_{.book = std::make_unique<plan::PlanBook>(whole_), .original = {}, .lost = {}, .fixed = options_.plan} {
+  }
 
   Answer plan(const Question& question) override {
     if (network_.fixed && network_.fixed->collective().kind() == question.kind) {
@@ -59,15 +61,36 @@ class Planner : public run::PlanSource {
     return answer(chosen.planner, chosen.schedule, question.total);
   }
 
+  std::vector<LinkBytes> bytes_on_links(const run::Call& call) override {
+    const std::optional<Question> question = question_of(call, static_cast<uint32_t>(ranks_.size()));
+    std::vector<double> bytes(given_.links().size(), 0);
+    if (question) {
+      const Schedule& schedule = *plan(*question).schedule;
+      const std::vector<double> on_planned = bytes_by_plan(call, schedule);
+      for (uint32_t link = 0; link < on_planned.size(); ++link) {
+        if (const auto given = given_link(LinkId{link})) bytes[index(*given)] += on_planned[link];
+      }
+    } else {
+      const auto works = [this](LinkId link) { return !network_.lost.contains(cables_.of(link)); };
+      bytes = bytes_by_shortest_ways(given_, {.call = call, .own = options_.own, .places = places_, .works = works});
+    }
+    std::vector<LinkBytes> found;
+    for (uint32_t link = 0; link < bytes.size(); ++link) {
+      if (bytes[link] > 0) found.push_back({.link = link, .bytes = bytes[link]});
+    }
+    return found;
+  }
+
   std::optional<Way> way(uint32_t own, const run::PlanLane& lane) const override {
     Way way;
     const bool is_turned = lane.to_peer.empty();
     for (const LinkId link : is_turned ? lane.from_peer : lane.to_peer) {
-      way.cables.push_back(cables_.of(network_.original.empty() ? link : network_.original[index(link)]));
+      if (const auto given = given_link(link)) way.cables.push_back(cables_.of(*given));
     }
     if (is_turned) std::reverse(way.cables.begin(), way.cables.end());
+    if (way.cables.empty()) return std::nullopt;  // it stays on one host
     const std::optional<fabric::RouteBook::Addresses> addresses =
-        routes_.find({.from = ranks_[own], .to = ranks_[lane.peer], .cables = way.cables});
+        options_.routes.find({.from = places_[own], .to = places_[lane.peer], .cables = way.cables});
     if (!addresses) return std::nullopt;
     way.path = {.local_address = addresses->from, .peer_address = addresses->to};
     return way;
@@ -75,20 +98,21 @@ class Planner : public run::PlanSource {
 
   std::vector<Way> ways_between(uint32_t own, uint32_t peer) const override {
     std::vector<Way> ways;
-    for (fabric::RouteBook::Path& path : routes_.paths(ranks_[own], ranks_[peer])) {
+    if (places_[own] == places_[peer]) return ways;  // there is no cable between them
+    for (fabric::RouteBook::Path& path : options_.routes.paths(places_[own], places_[peer])) {
       const bool is_whole = std::none_of(path.cables.begin(), path.cables.end(),
                                          [&](uint32_t cable) { return network_.lost.contains(cable); });
       if (!is_whole) continue;
-      const fabric::RouteBook::Addresses addresses = *routes_.find(path);
+      const fabric::RouteBook::Addresses addresses = *options_.routes.find(path);
       ways.push_back(
           {.path = {.local_address = addresses.from, .peer_address = addresses.to}, .cables = std::move(path.cables)});
     }
     return ways;
   }
 
-  std::string cable_name(uint32_t cable) const override { return name_of(cables_[cable], whole_, false); }
+  std::string cable_name(uint32_t cable) const override { return name_of(cables_[cable], given_, false); }
 
-  bool knows_ways() const override { return routes_.size() > 0; }
+  bool knows_ways() const override { return options_.routes.size() > 0; }
 
   void revise(const run::FabricUpdate& update) override {
     if (update.generation <= generation_) return;
@@ -101,31 +125,54 @@ class Planner : public run::PlanSource {
 
  private:
   Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
-    return {.schedule = &schedule,
-            .planner = planner,
-            .slice_bytes = slice_bytes_ > 0 ? slice_bytes_ : plan::choose_slice(schedule, total).count(),
-            .seconds = estimate_seconds(schedule, total),
-            .busy_seconds = seconds_per_byte(schedule).to_double() * static_cast<double>(total.count())};
+    return {
+        .schedule = &schedule,
+        .planner = planner,
+        .slice_bytes = options_.slice_bytes > 0 ? options_.slice_bytes : plan::choose_slice(schedule, total).count(),
+        .seconds = estimate_seconds(schedule, total),
+        .busy_seconds = seconds_per_byte(schedule).to_double() * static_cast<double>(total.count())};
   }
 
   // The network as it is after an update, and the plan that is to be followed there.
   struct Network {
     std::unique_ptr<plan::PlanBook> book;  // of its fabric
-    std::vector<LinkId> original;          // in the whole fabric, by link of the book's; empty: the same
-    std::set<uint32_t> lost;               // cables of the whole fabric
+    std::vector<LinkId> original;          // in whole_, by link of the book's fabric; empty: the same
+    std::set<uint32_t> lost;               // cables
     std::optional<Schedule> fixed;         // for its collective
   };
 
+  // The link of the given fabric that a link of a plan is. Nothing: it was added to that.
+  std::optional<LinkId> given_link(LinkId planned) const {
+    if (!network_.original.empty()) {
+      if (index(planned) >= network_.original.size()) return std::nullopt;  // of a plan for another fabric
+      planned = network_.original[index(planned)];
+    }
+    return index(planned) < given_.links().size() ? std::optional(planned) : std::nullopt;
+  }
+
   Network network_after(const run::FabricUpdate& update) const {
+    // Where links are lost, ranks that take no part are left alone: nothing goes through them, so that what is built
+    // proves that the links which are left join the ranks of the communicator.
+    const std::set<NodeId> own(ranks_.begin(), ranks_.end());
+    const auto is_left_alone = [&](NodeId node) {
+      return !update.lost_cables.empty() && whole_.is_rank(node) && !own.contains(node);
+    };
     Fabric::Builder builder;
-    for (const Node& node : whole_.nodes()) builder.add_node(node);
+    for (uint32_t number = 0; number < whole_.nodes().size(); ++number) {
+      Node node = whole_.nodes()[number];
+      if (is_left_alone(NodeId{number})) node.kind = fabric::NodeKind::switch_;
+      builder.add_node(std::move(node));
+    }
     std::vector<LinkId> original;
     for (uint32_t number = 0; number < whole_.links().size(); ++number) {
-      const uint32_t cable = cables_.of(LinkId{number});
-      if (update.lost_cables.contains(cable)) continue;
       Link link = whole_.links()[number];
-      if (const auto changed = update.bytes_per_second.find(cable); changed != update.bytes_per_second.end()) {
-        link.bandwidth = Bandwidth::bytes_per_second(changed->second);
+      if (is_left_alone(link.from) || is_left_alone(link.to)) continue;
+      if (number < given_.links().size()) {
+        const uint32_t cable = cables_.of(LinkId{number});
+        if (update.lost_cables.contains(cable)) continue;
+        if (const auto changed = update.bytes_per_second.find(cable); changed != update.bytes_per_second.end()) {
+          link.bandwidth = Bandwidth::bytes_per_second(changed->second);
+        }
       }
       builder.add_link(link);
       original.push_back(LinkId{number});
@@ -164,7 +211,7 @@ class Planner : public run::PlanSource {
 
   // The plan that was given at first, unless it goes by links that are lost, or whose numbers have changed.
   std::optional<Schedule> given_where_possible(const run::FabricUpdate& update) const {
-    return update.lost_cables.empty() ? given_ : std::nullopt;
+    return update.lost_cables.empty() ? options_.plan : std::nullopt;
   }
 
   Schedule wanted_plan(const run::FabricUpdate& update) const {
@@ -172,12 +219,7 @@ class Planner : public run::PlanSource {
     Schedule plan = schedule::parse_schedule(update.plan, where).schedule;
     const schedule::Verdict verdict = verify(plan);
     if (!verdict.valid) throw Error(ErrorCode::invalid_input, "this plan is wrong: " + verdict.reason, where);
-    const auto participants = plan.collective().participants();
-    const auto links = plan.fabric().links();
-    const bool is_ours = std::equal(participants.begin(), participants.end(), ranks_.begin(), ranks_.end()) &&
-                         std::equal(links.begin(), links.end(), whole_.links().begin(), whole_.links().end(),
-                                    [](const Link& a, const Link& b) { return a.from == b.from && a.to == b.to; });
-    if (!is_ours) {
+    if (!is_for(plan, ranks_, whole_)) {
       throw Error(ErrorCode::mismatch, "this plan is for other ranks or links than those of the communicator", where);
     }
     if (!update.lost_cables.empty()) {
@@ -187,13 +229,13 @@ class Planner : public run::PlanSource {
     return plan;
   }
 
-  const Fabric whole_;
-  const std::vector<NodeId> ranks_;  // of the communicator
-  const fabric::Cables cables_;      // of the whole fabric
-  const std::optional<Schedule> given_;
-  const fabric::RouteBook routes_;
-  const uint64_t slice_bytes_;  // 0: as the plan needs it
-  uint32_t generation_ = 0;     // of the last update
+  const Fabric given_;                // that cables and routes are of
+  const Fabric whole_;                // that plans are for: the same, or with ranks behind hosts (job_network.h)
+  const std::vector<NodeId> ranks_;   // of the communicator, in whole_
+  const std::vector<NodeId> places_;  // by rank: of the given fabric
+  const fabric::Cables cables_;
+  const Options options_;
+  uint32_t generation_ = 0;  // of the last update
   Network network_;
 };
 
@@ -240,23 +282,25 @@ std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const r
                     " ranks, the communicator has " + std::to_string(ranks),
                 options.plan);
   }
-  Fabric network = files.fabric ? *files.fabric : fabric_of_hosts(layout.host_of_rank);
-  std::vector<NodeId> nodes(network.ranks().begin(), network.ranks().end());
-  if (nodes.size() != ranks) {
-    if (nodes.size() != layout.job_size) {
-      throw Error(ErrorCode::mismatch,
-                  "this fabric has " + std::to_string(nodes.size()) + " ranks, the communicator has " +
-                      std::to_string(ranks) + " and the job " + std::to_string(layout.job_size),
-                  options.fabric);
-    }
-    std::vector<NodeId> members;
-    for (const uint32_t member : layout.members) members.push_back(nodes[member]);
-    nodes = std::move(members);
+  JobNetwork network = job_network(files.fabric, layout, options.fabric);
+  if (files.plan && !layout.node_of_host.empty() && !is_for(*files.plan, network.ranks, network.planned)) {
+    throw Error(ErrorCode::mismatch, "this plan is for other hosts or links than those of the communicator",
+                options.plan);
   }
   fabric::RouteBook routes;
-  if (!options.routes.empty()) routes = fabric::RouteBook::parse(files.routes, network, options.routes);
-  return std::make_shared<Planner>(std::move(network), std::move(nodes), files.plan, std::move(routes),
-                                   options.slice_bytes);
+  if (!options.routes.empty()) routes = fabric::RouteBook::parse(files.routes, network.given, options.routes);
+  return std::make_shared<Planner>(
+      std::move(network),
+      Planner::Options{
+          .plan = files.plan, .routes = std::move(routes), .slice_bytes = options.slice_bytes, .own = layout.own});
+}
+
+std::vector<double> link_bandwidths(const PlannerFiles& files) {
+  std::vector<double> bandwidths;
+  if (!files.fabric) return bandwidths;
+  for (const Link& link : files.fabric->links())
+    bandwidths.push_back(static_cast<double>(link.bandwidth.bytes_per_second()));
+  return bandwidths;
 }
 
 }  // namespace banyan::compose

@@ -11,10 +11,11 @@ namespace banyan::compose {
 
 struct PlannerOptions {
   // A file or a generator's spec, whose ranks are the processes of the job, or just those of the communicator, in
-  // order. Empty: hosts hang on one switch, and the ranks of a host on another.
+  // order; or the hosts of a cluster, where the layout says which host is which (RankLayout::node_of_host). Empty:
+  // hosts hang on one switch, and the ranks of a host on another.
   std::string fabric = {};
   std::string plan = {};    // a schedule that is used for its collective; empty: none
-  std::string routes = {};  // fabric/route_book.h; empty: the network offers no choice
+  std::string routes = {};  // fabric/route_book.h, between ranks of the fabric; empty: the network offers no choice
   uint64_t slice_bytes = 0;
 };
 
@@ -23,8 +24,11 @@ struct PlannerFiles;
 // Also where no plan is needed, so that a wrong name is told on one host as between many. Throws Error naming what is
 // wrong with a file.
 std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options);
+// Bytes per second of each link of the fabric that they name; empty where they name none.
+std::vector<double> link_bandwidths(const PlannerFiles& files);
 
-// None for one rank. Throws Error{mismatch} when a file is for another number of ranks.
+// None for one rank. Throws Error{mismatch} when a file is for another number of ranks, Error{not_found} for a host
+// that the fabric does not have (job_network.h).
 std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const run::RankLayout& layout);
 inline std::shared_ptr<run::PlanSource> make_planner(const PlannerOptions& options, const run::RankLayout& layout) {
   return planner_from(*read_files(options), layout);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <map>
+#include <numeric>
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
@@ -12,6 +14,7 @@
 #include "banyan/fabric/generate.h"
 #include "banyan/fabric/read.h"
 #include "banyan/plan/baselines.h"
+#include "banyan/run/engine/rank_plan.h"
 #include "banyan/schedule/cost.h"
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
@@ -20,6 +23,7 @@ namespace banyan::compose {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 constexpr Bytes kLarge{uint64_t{1} << 30};
 
@@ -192,6 +196,324 @@ TEST(Planner, FollowsAPlanFileForItsCollective) {
             CollectiveKind::all_reduce);
   EXPECT_THROW(make_planner({.plan = path}, on_hosts({0, 1, 2})), Error);
   std::filesystem::remove(path);
+}
+
+// ---- A fabric of a cluster, whose ranks are hosts ----
+
+constexpr const char* kLeafSpine = "leaf-spine:leaves=2,hosts=2,spines=2@200Mb/s";
+constexpr const char* kStar = "a <-> sw 1GB/s; b <-> sw 1GB/s; c <-> sw 1GB/s";
+
+run::RankLayout on_nodes(std::vector<std::string> node_of_host, std::vector<uint32_t> host_of_rank, uint32_t own = 0) {
+  run::RankLayout layout = on_hosts(std::move(host_of_rank));
+  layout.job_size = 1000;  // says nothing about the cluster
+  layout.own = own;
+  layout.node_of_host = std::move(node_of_host);
+  return layout;
+}
+
+std::vector<std::string> participants_of(const Schedule& schedule) {
+  std::vector<std::string> names;
+  for (const NodeId node : schedule.collective().participants()) names.push_back(schedule.fabric().name(node));
+  return names;
+}
+
+const Schedule& allreduce_of(run::PlanSource& planner) {
+  return *planner.plan({.kind = CollectiveKind::all_reduce, .total = kLarge}).schedule;
+}
+
+TEST(ClusterPlanner, PlansForTheHostsOfACommunicatorInItsOrder) {
+  using Names = std::vector<std::string>;
+  const Fabric cluster = fabric::generate_fabric(kLeafSpine);
+  for (const Names& names :
+       {Names{"gpu0", "gpu1", "gpu2", "gpu3"}, {"gpu3", "gpu1", "gpu0", "gpu2"}, {"gpu2", "gpu1"}}) {
+    std::vector<uint32_t> hosts(names.size());
+    std::iota(hosts.begin(), hosts.end(), 0u);
+    const auto planner = make_planner({.fabric = kLeafSpine}, on_nodes(names, hosts));
+    const Schedule& schedule = allreduce_of(*planner);
+    EXPECT_TRUE(verify(schedule).valid);
+    EXPECT_EQ(participants_of(schedule), names);
+    EXPECT_EQ(schedule.fabric().fingerprint(), cluster.fingerprint()) << "no node changes";
+  }
+}
+
+TEST(ClusterPlanner, PutsTheRanksOfAHostBehindIt) {
+  const auto planner = make_planner({.fabric = kLeafSpine}, on_nodes({"gpu2", "gpu0"}, {0, 1, 0, 0}));
+  const Schedule& schedule = allreduce_of(*planner);
+  EXPECT_TRUE(verify(schedule).valid);
+  EXPECT_EQ(participants_of(schedule), (std::vector<std::string>{"gpu2.0", "gpu0", "gpu2.1", "gpu2.2"}));
+  const Fabric& network = schedule.fabric();
+  EXPECT_FALSE(network.is_rank(network.at("gpu2")));
+  EXPECT_TRUE(network.is_rank(network.at("gpu1"))) << "it takes no part";
+  const Fabric cluster = fabric::generate_fabric(kLeafSpine);
+  ASSERT_EQ(network.links().size(), cluster.links().size() + 6);
+  for (uint32_t link = 0; link < network.links().size(); ++link) {
+    const auto& [from, to, bandwidth, latency, loss] = network.link(LinkId{link});
+    if (link >= cluster.links().size()) {
+      EXPECT_EQ(bandwidth, Bandwidth::bytes_per_second(100'000'000)) << "of a host with 200 Mb/s";
+      continue;
+    }
+    EXPECT_EQ(from, cluster.link(LinkId{link}).from) << link;
+    EXPECT_EQ(to, cluster.link(LinkId{link}).to) << link;
+  }
+}
+
+TEST(ClusterPlanner, LosesNoBandwidthToHostsWithSeveralRanks) {
+  const std::vector<std::string> names{"gpu0", "gpu1", "gpu2", "gpu3"};
+  const auto plain = make_planner({.fabric = kLeafSpine}, on_hosts({0, 1, 2, 3}));
+  for (const std::vector<uint32_t>& hosts :
+       {std::vector<uint32_t>{0, 1, 2, 3}, {0, 0, 1, 1, 2, 2, 3, 3}, {0, 1, 2, 3, 3, 2, 1, 0}}) {
+    const auto planner = make_planner({.fabric = kLeafSpine}, on_nodes(names, hosts));
+    for (const CollectiveTraits& traits : kCollectives) {
+      if (!traits.is_planned) continue;
+      const run::PlanSource::Question question{.kind = traits.kind, .root = 1, .total = kLarge};
+      const Schedule& schedule = *planner->plan(question).schedule;
+      EXPECT_TRUE(verify(schedule).valid);
+      EXPECT_EQ(seconds_per_byte(schedule), seconds_per_byte(*plain->plan(question).schedule)) << traits.name;
+    }
+  }
+}
+
+TEST(ClusterPlanner, SendsNothingThroughAHostThatIsNotMeantForIt) {
+  const auto planner =
+      make_planner({.fabric = "a <-> b 1GB/s; b <-> c 1GB/s"}, on_nodes({"a", "b", "c"}, {0, 1, 1, 2}));
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::broadcast}) {
+    const Schedule& schedule = *planner->plan({.kind = kind, .total = kLarge}).schedule;
+    EXPECT_TRUE(verify(schedule).valid);
+    for (uint32_t number = 0; number < schedule.route_count(); ++number) {
+      const Route route = schedule.route(RouteId{number});
+      EXPECT_LE(std::count_if(route.links.begin(), route.links.end(), [](LinkId link) { return index(link) < 4; }), 1)
+          << schedule.fabric().name(route.from) << " -> " << schedule.fabric().name(route.to);
+    }
+  }
+}
+
+TEST(ClusterPlanner, NamesAHostThatTheFabricDoesNotHave) {
+  const auto error_of = [](std::vector<std::string> nodes, ErrorCode code) -> std::string {
+    try {
+      make_planner({.fabric = kLeafSpine}, on_nodes(std::move(nodes), {0, 1, 1}));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code);
+      return error.what();
+    }
+    return "accepted";
+  };
+  const std::string unknown = error_of({"gpu1", "gpu9"}, ErrorCode::not_found);
+  EXPECT_THAT(unknown, HasSubstr("node 'gpu9', which the fabric does not have (did you mean 'gpu"));
+  EXPECT_THAT(unknown, HasSubstr("start the daemon with --node NAME"));
+  EXPECT_THAT(error_of({"leaf0", "gpu1"}, ErrorCode::not_found), HasSubstr("node 'leaf0', which is a switch"));
+  EXPECT_THAT(error_of({"gpu1", "gpu1"}, ErrorCode::invalid_input),
+              HasSubstr("two hosts of the communicator are node"));
+}
+
+TEST(ClusterPlanner, NeedsNoNodesWithoutAFabric) {
+  const auto planner = make_planner({}, on_nodes({"anything", ""}, {0, 0, 1}));
+  EXPECT_EQ(participants_of(allreduce_of(*planner)), (std::vector<std::string>{"rank0", "rank1", "rank2"}));
+}
+
+TEST(ClusterPlanner, RefusesAPlanForOtherHosts) {
+  const Fabric cluster = fabric::generate_fabric(kLeafSpine);
+  const std::string path = ::testing::TempDir() + "/banyan-cluster-plan-" + std::to_string(getpid());
+  const Schedule ring = plan_baseline(plan::Baseline::ring, cluster,
+                                      Collective::make(cluster, {.kind = CollectiveKind::all_gather,
+                                                                 .ranks = {cluster.at("gpu2"), cluster.at("gpu1")}}));
+  schedule::write_schedule(path, {.schedule = ring,
+                                  .planner = "ring",
+                                  .claimed_seconds_per_byte = seconds_per_byte(ring),
+                                  .bound_seconds_per_byte = {}});
+  const PlannerOptions options{.fabric = kLeafSpine, .plan = path};
+  EXPECT_EQ(make_planner(options, on_nodes({"gpu2", "gpu1"}, {0, 1}))
+                ->plan({.kind = CollectiveKind::all_gather, .total = kLarge})
+                .planner,
+            "the given plan");
+  EXPECT_THROW(make_planner(options, on_nodes({"gpu2", "gpu3"}, {0, 1})), Error);
+  EXPECT_THROW(make_planner(options, on_nodes({"gpu2"}, {0, 0})), Error);
+  std::filesystem::remove(path);
+}
+
+TEST(ClusterPlanner, KnowsTheAddressesOfHostsWithSeveralRanks) {
+  const std::string routes = ::testing::TempDir() + "/banyan-hosts-" + std::to_string(getpid());
+  write_file(routes, R"({"banyan": "routes/1", "routes": [
+    {"path": ["a", "sw0", "b"], "addresses": ["10.0.0.1", "10.0.0.2"]},
+    {"path": ["a", "sw1", "b"], "addresses": ["10.0.1.1", "10.0.1.2"]}]})");
+  const std::string rails = "a <-> sw0 1GB/s; a <-> sw1 1GB/s; b <-> sw0 1GB/s; b <-> sw1 1GB/s";
+  const std::vector<uint32_t> hosts{0, 1, 0, 1};
+  const auto planner = make_planner({.fabric = rails, .routes = routes}, on_nodes({"b", "a"}, hosts));
+  using Cables = std::vector<uint32_t>;
+  std::set<Cables> crossed;
+  const auto look = [&] {
+    crossed.clear();
+    const Schedule& schedule = allreduce_of(*planner);
+    for (uint32_t rank = 0; rank < hosts.size(); ++rank) {
+      for (const run::PlanLane& lane : run::make_rank_plan(schedule, 1000, rank).lanes) {
+        const auto way = planner->way(rank, lane);
+        ASSERT_EQ(way.has_value(), hosts[rank] != hosts[lane.peer]) << rank << " to " << lane.peer;
+        if (!way) continue;
+        const bool is_from_b = hosts[rank] == 0, is_first = way->cables.front() % 2 == 0;
+        EXPECT_EQ(way->cables,
+                  is_from_b ? (is_first ? Cables{2, 0} : Cables{3, 1}) : (is_first ? Cables{0, 2} : Cables{1, 3}));
+        const std::string net = is_first ? "10.0.0." : "10.0.1.";
+        EXPECT_EQ(way->path, (run::Path{net + (is_from_b ? "2" : "1"), net + (is_from_b ? "1" : "2")}));
+        crossed.insert(way->cables);
+      }
+    }
+  };
+  look();
+  EXPECT_THAT(crossed, UnorderedElementsAre(Cables{2, 0}, Cables{3, 1}, Cables{0, 2}, Cables{1, 3}));
+  EXPECT_TRUE(planner->ways_between(0, 2).empty()) << "both are on one host";
+  const auto ways = planner->ways_between(0, 3);
+  ASSERT_EQ(ways.size(), 2u);
+  EXPECT_EQ(ways[0].cables, (Cables{2, 0}));
+  EXPECT_EQ(ways[0].path, (run::Path{"10.0.0.2", "10.0.0.1"}));
+  EXPECT_EQ(planner->cable_name(2), "sw0-b");
+  planner->revise({.generation = 1, .lost_cables = {2}, .bytes_per_second = {{1, 500'000'000}}});
+  look();
+  EXPECT_THAT(crossed, UnorderedElementsAre(Cables{3, 1}, Cables{1, 3}));
+  EXPECT_EQ(seconds_per_byte(allreduce_of(*planner)), Fraction(1, 500'000'000));
+  EXPECT_EQ(planner->ways_between(0, 3).size(), 1u);
+  EXPECT_THROW(planner->expect_possible({.generation = 2, .lost_cables = {2, 3}}), Error);
+  std::filesystem::remove(routes);
+}
+
+TEST(ClusterPlanner, CaresForTheCablesOfItsOwnHostsOnly) {
+  const std::string ring = "a <-> b 1GB/s; b <-> c 1GB/s; c <-> d 1GB/s; d <-> a 1GB/s";
+  const auto planner = make_planner({.fabric = ring}, on_nodes({"b", "a"}, {0, 1}));
+  planner->revise({.generation = 1, .lost_cables = {1, 2}});  // nobody reaches c
+  EXPECT_TRUE(verify(allreduce_of(*planner)).valid);
+  try {
+    planner->revise({.generation = 2, .lost_cables = {0}});
+    ADD_FAILURE() << "c and d do not relay";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
+    EXPECT_THAT(error.what(), HasSubstr("a-b"));
+  }
+}
+
+// ---- What calls move over links ----
+
+using OnLinks = std::map<std::string, double>;  // "a->sw"
+
+OnLinks on_links(const std::string& fabric, run::PlanSource& planner, const run::Call& call) {
+  const Fabric cluster = fabric::load_fabric({.fabric = fabric});
+  OnLinks found;
+  int64_t last = -1;
+  for (const auto& [number, bytes] : planner.bytes_on_links(call)) {
+    EXPECT_GT(int64_t{number}, last) << "not in order";
+    last = number;
+    if (number >= cluster.links().size()) {
+      ADD_FAILURE() << "link " << number << " is none of the cluster";
+      continue;
+    }
+    const Link& link = cluster.link(LinkId{number});
+    found[cluster.name(link.from) + "->" + cluster.name(link.to)] = bytes;
+  }
+  return found;
+}
+
+run::Call call_of(run::OperationKind kind, uint64_t count, uint32_t other = 0) {
+  return {.kind = kind, .type = element::DataType::float32, .other = other, .count = count};
+}
+
+TEST(LinkBytes, OfAnAllreduceAreThoseOfItsPlan) {
+  constexpr uint64_t kElements = uint64_t{1} << 28;
+  constexpr double kBytes = 4.0 * kElements, kBandwidth = 25e6;
+  const run::Call call = call_of(run::OperationKind::all_reduce, kElements);
+  const std::vector<std::string> names{"gpu0", "gpu1", "gpu2", "gpu3"};
+  for (const std::vector<uint32_t>& hosts : {std::vector<uint32_t>{0, 1, 2, 3}, {0, 1, 2, 3, 3, 2, 1, 0}}) {
+    const auto planner = make_planner({.fabric = kLeafSpine}, on_nodes(names, hosts));
+    const OnLinks links = on_links(kLeafSpine, *planner, call);
+    double busiest = 0;
+    for (const auto& [link, bytes] : links) busiest = std::max(busiest, bytes);
+    const auto answer = planner->plan({.kind = CollectiveKind::all_reduce, .total = Bytes(4 * kElements)});
+    EXPECT_NEAR(busiest / kBandwidth / answer.busy_seconds, 1, 1e-9);
+    // 3/4 of the bytes each way to reduce, and as much to spread: the bound, which the plan reaches.
+    for (const char* link :
+         {"gpu0->leaf0", "gpu1->leaf0", "gpu2->leaf1", "gpu3->leaf1", "leaf0->gpu0", "leaf1->gpu3"}) {
+      ASSERT_TRUE(links.contains(link)) << link;
+      EXPECT_GE(links.at(link), 1.5 * kBytes * (1 - 1e-9)) << link;
+    }
+    // Each half of the hosts must hear of the sum of the other half.
+    for (const char* leaf : {"leaf0", "leaf1"}) {
+      const std::string name = leaf;
+      double bytes = 0;
+      for (const char* spine : {"->spine0", "->spine1"}) {
+        if (const auto link = links.find(name + spine); link != links.end()) bytes += link->second;
+      }
+      EXPECT_GE(bytes, kBytes * (1 - 1e-9)) << leaf;
+    }
+    const auto another = make_planner({.fabric = kLeafSpine}, on_nodes(names, hosts));
+    EXPECT_EQ(on_links(kLeafSpine, *another, call), links) << "of another communicator on the same hosts";
+  }
+}
+
+TEST(LinkBytes, OfCallsWithoutAPlanGoStraight) {
+  using Kind = run::OperationKind;
+  const auto planner = make_planner({.fabric = kStar}, on_nodes({"a", "b", "c"}, {0, 1, 2, 0}));
+  const auto links = [&](Kind kind, uint32_t other = 0) { return on_links(kStar, *planner, call_of(kind, 10, other)); };
+  // Two ranks on a, which send 40 bytes to each of two others, and what is between them does not leave it.
+  EXPECT_EQ(links(Kind::all_to_all),
+            (OnLinks{{"a->sw", 160}, {"b->sw", 120}, {"c->sw", 120}, {"sw->a", 160}, {"sw->b", 120}, {"sw->c", 120}}));
+  EXPECT_EQ(links(Kind::gather, 3), (OnLinks{{"b->sw", 40}, {"c->sw", 40}, {"sw->a", 80}}));
+  EXPECT_EQ(links(Kind::scatter, 1), (OnLinks{{"b->sw", 120}, {"sw->a", 80}, {"sw->c", 40}}));
+  EXPECT_EQ(links(Kind::send, 1), (OnLinks{{"a->sw", 40}, {"sw->b", 40}}));
+  EXPECT_EQ(links(Kind::recv, 2), (OnLinks{{"c->sw", 40}, {"sw->a", 40}}));
+  EXPECT_EQ(links(Kind::recv, run::kAnyRank), OnLinks());
+  EXPECT_EQ(links(Kind::send, 3), OnLinks()) << "on the same host";
+  EXPECT_EQ(links(Kind::barrier), OnLinks());
+  for (const Kind kind : {Kind::all_reduce, Kind::all_to_all, Kind::gather, Kind::send}) {
+    EXPECT_EQ(on_links(kStar, *planner, call_of(kind, 0, 1)), OnLinks());
+  }
+}
+
+TEST(LinkBytes, OfBlocksAreThoseThatTheCallHas) {
+  const auto planner = make_planner({.fabric = kStar}, on_nodes({"a", "b", "c"}, {0, 1, 2}, 1));
+  const std::vector<size_t> sent{100, 7, 10}, received{1, 7, 2}, gathered{100, 0, 0};
+  // Rank 0 gets 100 from each, rank 2 gets 10 from each; rank 1 gets what it says.
+  EXPECT_EQ(on_links(kStar, *planner,
+                     {.kind = run::OperationKind::all_to_all_v, .send_counts = sent, .recv_counts = received}),
+            (OnLinks{{"a->sw", 11}, {"b->sw", 110}, {"c->sw", 102}, {"sw->a", 200}, {"sw->b", 3}, {"sw->c", 20}}));
+  const OnLinks spread = on_links(kStar, *planner, {.kind = run::OperationKind::all_gather_v, .recv_counts = gathered});
+  EXPECT_FALSE(spread.contains("sw->a")) << "the others have nothing";
+  EXPECT_NEAR(spread.at("sw->b"), 100, 1e-9);
+  EXPECT_NEAR(spread.at("sw->c"), 100, 1e-9);
+  const OnLinks reduced =
+      on_links(kStar, *planner, {.kind = run::OperationKind::reduce_scatter_v, .send_counts = gathered});
+  EXPECT_FALSE(reduced.contains("a->sw")) << "it keeps its part";
+  EXPECT_NEAR(reduced.at("b->sw"), 100, 1e-9);
+}
+
+TEST(LinkBytes, AreSpreadOverEqualWaysAndKeepAwayFromLostCables) {
+  const auto planner = make_planner({.fabric = kLeafSpine}, on_nodes({"gpu0", "gpu2"}, {0, 1, 1}));
+  const run::Call send = call_of(run::OperationKind::send, 25, 1);
+  EXPECT_EQ(on_links(kLeafSpine, *planner, send), (OnLinks{{"gpu0->leaf0", 100},
+                                                           {"leaf0->spine0", 50},
+                                                           {"leaf0->spine1", 50},
+                                                           {"spine0->leaf1", 50},
+                                                           {"spine1->leaf1", 50},
+                                                           {"leaf1->gpu2", 100}}));
+  const Fabric cluster = fabric::generate_fabric(kLeafSpine);
+  const fabric::Cables cables(cluster);
+  const uint32_t lost = cables.of(LinkId{8});
+  ASSERT_EQ(planner->cable_name(lost), "leaf0-spine0");
+  planner->revise({.generation = 1, .lost_cables = {lost}});
+  EXPECT_EQ(on_links(kLeafSpine, *planner, send),
+            (OnLinks{{"gpu0->leaf0", 100}, {"leaf0->spine1", 100}, {"spine1->leaf1", 100}, {"leaf1->gpu2", 100}}));
+  const OnLinks reduced = on_links(kLeafSpine, *planner, call_of(run::OperationKind::all_reduce, 1 << 28));
+  for (const char* link : {"leaf0->spine0", "spine0->leaf0"}) EXPECT_FALSE(reduced.contains(link)) << link;
+  EXPECT_GT(reduced.at("leaf0->spine1"), 0);
+  EXPECT_GT(reduced.at("gpu0->leaf0"), 0);
+}
+
+TEST(LinkBytes, GoThroughHostsWhereNoSwitchLeads) {
+  const std::string line = "a <-> b 1GB/s; b <-> c 1GB/s";
+  const auto planner = make_planner({.fabric = line}, on_nodes({"a", "c"}, {0, 1}));
+  EXPECT_EQ(on_links(line, *planner, call_of(run::OperationKind::send, 1, 1)), (OnLinks{{"a->b", 4}, {"b->c", 4}}));
+}
+
+TEST(LinkBytes, OfProcessesAreThoseOfTheirFabric) {
+  const auto planner = make_planner({.fabric = "a <-> sw 1GB/s; b <-> sw 1GB/s"}, on_hosts({0, 1}));
+  const auto links = planner->bytes_on_links(call_of(run::OperationKind::all_gather, 25));
+  ASSERT_EQ(links.size(), 4u);
+  for (const auto& [link, bytes] : links) EXPECT_NEAR(bytes, 100, 1e-9) << link;
 }
 
 }  // namespace

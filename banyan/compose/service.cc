@@ -33,12 +33,13 @@ std::shared_ptr<service::Attachment> attachment_to(const std::string& url, std::
 
 }  // namespace
 
-void use_service(run::Communicator::Options& options, const std::string& url, bool falls_back) {
+void use_service(run::Communicator::Options& options, const ServiceSettings& settings) {
   std::shared_ptr<service::Attachment> attachment;
   try {
-    attachment = attachment_to(url.empty() ? "unix:" + service::found_socket() : url, options.join_timeout);
+    attachment =
+        attachment_to(settings.url.empty() ? "unix:" + service::found_socket() : settings.url, options.join_timeout);
   } catch (const Error& error) {
-    if (!falls_back) throw;
+    if (!settings.falls_back) throw;
     static std::once_flag once;
     std::call_once(once, [&] {
       BANYAN_LOG(warning) << "communicators go without the service, as BANYAN_SERVICE_FALLBACK says: " << error.what();
@@ -46,9 +47,9 @@ void use_service(run::Communicator::Options& options, const std::string& url, bo
     return;
   }
   options.extras[service::ServiceExecutors::kExtra] = service::ServiceExecutors::extra_of(*attachment);
-  options.executors = [attachment = std::move(attachment)](std::shared_ptr<run::JoinedProcesses> job,
-                                                           const run::Communicator::Options& own) {
-    return std::make_unique<service::ServiceExecutors>(attachment, std::move(job), own);
+  options.executors = [attachment = std::move(attachment), tenant = settings.tenant](
+                          std::shared_ptr<run::JoinedProcesses> job, const run::Communicator::Options& own) {
+    return std::make_unique<service::ServiceExecutors>(attachment, std::move(job), own, tenant);
   };
 }
 

@@ -7,9 +7,14 @@
 
 namespace banyan::compose {
 
-// Attaches this process to the daemon at `url` (the first time; empty: as service/protocol/place.h says), and has the
-// daemon carry out the calls of communicators with these options. `falls_back`: where no daemon can be reached, the
-// options stay as they are, which is said in the log, once. Throws what Attachment::to throws.
-void use_service(run::Communicator::Options& options, const std::string& url, bool falls_back);
+struct ServiceSettings {
+  std::string url = {};     // of the daemon; empty: as service/protocol/place.h says
+  std::string tenant = {};  // whose communicators they are; empty: this user's
+  // Where no daemon can be reached, the options stay as they are, which is said in the log, once.
+  bool falls_back = false;
+};
+// Attaches this process to the daemon (the first time), and has it carry out the calls of communicators with these
+// options. Throws what Attachment::to throws.
+void use_service(run::Communicator::Options& options, const ServiceSettings& settings);
 
 }  // namespace banyan::compose

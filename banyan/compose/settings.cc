@@ -56,6 +56,7 @@ constexpr Variable kVariables[] = {
     {"BANYAN_SERVICE_FALLBACK", "1: without the service where no daemon can be reached; on all ranks alike"},
     {"BANYAN_SLICE", "the piece that moves at once over connections, such as 64KiB; the same on all ranks"},
     {"BANYAN_SURVIVORS", "who may shrink a communicator: any (default), majority, or at least so many ranks"},
+    {"BANYAN_TENANT", "whose communicators they are, for the service's shares and rules (default: the user)"},
     {"BANYAN_TIMEOUT", "seconds that an operation may make no progress (default 300)"},
     {"BANYAN_TRANSPORT", "auto (default), shm, tcp, ucx or service; the same on all ranks"},
     {"BANYAN_ZERO_COPY", "1: TCP sends long pieces out of the buffers themselves"}};
@@ -209,7 +210,9 @@ run::Communicator::Options options_from(const Settings& settings) {
   const std::optional<std::string> service = variable("BANYAN_SERVICE");
   const bool is_open = transport.empty() || transport == "auto";
   if (transport == kByService || (service && is_open)) {
-    use_service(options, service.value_or(""), switch_from({}, "BANYAN_SERVICE_FALLBACK"));
+    use_service(options, {.url = service.value_or(""),
+                          .tenant = variable("BANYAN_TENANT").value_or(""),
+                          .falls_back = switch_from({}, "BANYAN_SERVICE_FALLBACK")});
   }
   return options;
 }

@@ -115,7 +115,7 @@ TEST_F(SettingsTest, NamesTheFieldOrTheVariableThatIsWrong) {
   EXPECT_THAT(refusal(settings), AllOf(HasSubstr("Options.connections=17"), HasSubstr("1 to 16")));
   settings = {};
   settings.transport = "pigeon";
-  EXPECT_THAT(refusal(settings), HasSubstr("'pigeon' is not known (known: auto, shm, tcp, ucx)"));
+  EXPECT_THAT(refusal(settings), HasSubstr("'pigeon' is not known (known: auto, shm, tcp, ucx, service)"));
   const std::pair<const char*, const char*> wrong[] = {{"BANYAN_TIMEOUT", "5 minutes"}, {"BANYAN_TIMEOUT", "0"},
                                                        {"BANYAN_CHECKSUMS", "yes"},     {"BANYAN_SLICE", "much"},
                                                        {"BANYAN_ENCRYPTION", "yes"},    {"BANYAN_CONNECTIONS", "0"}};

@@ -27,6 +27,7 @@ using ::testing::Each;
 class NoPlans : public PlanSource {
  public:
   Answer plan(const Question&) override { throw Error(ErrorCode::unsupported, "there are no plans here"); }
+  std::vector<LinkBytes> bytes_on_links(const Call&) override { return {}; }
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
   std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
   bool knows_ways() const override { return false; }

@@ -374,13 +374,15 @@ bool Execution::next_message(Port& port, Outgoing& outgoing) {
 
 bool Execution::may_leave(const Port& port, const Departure& departure) {
   const RoleState& state = roles_[departure.role];
+  const size_t bytes = slice_bytes(state, departure.sent);
   return settings_.gate->admit({.sequence = command_.sequence,
                                 .plan = command_.plan.get(),
                                 .traffic_class = command_.traffic_class,
                                 .channel = port.channel,
                                 .peer = port.peer,
                                 .lane = departure.to.lane,
-                                .bytes = slice_bytes(state, departure.sent)});
+                                .bytes = bytes,
+                                .elements = bytes / size_of(command_.task.type)});
 }
 
 void Execution::message_sent(Port& port, const Outgoing& outgoing) {

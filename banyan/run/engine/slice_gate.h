@@ -16,6 +16,7 @@ struct SliceOffer {
   uint32_t traffic_class = 0;
   uint32_t channel = 0, peer = 0, lane = 0;  // lane of the plan
   size_t bytes = 0;                          // without headers
+  uint64_t elements = 0;                     // of the elements_sent() of its plan
 };
 
 class SliceGate {

@@ -42,13 +42,14 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
                              .is_gone = options_.is_gone}),
       messages_(streams_, {.rank = rank_, .ranks = ranks_}),
       pacer_([this](uint32_t channel, uint64_t bytes_per_second) { lanes_->pace(channel, bytes_per_second); }),
+      gates_(options_.gate.get(), can_choose_ways() ? &pacer_ : nullptr),  // others have no rates
       engine_(*transport_, {.slice_bytes = kSliceBytes,
                             .can_rewind = plans_.may_revise(),
                             .channel =
                                 [this](const LaneUse& use) {
                                   return transport_->channel(use.peer, plans_.transport_lane(use.lane));
                                 },
-                            .gate = can_choose_ways() ? &pacer_ : nullptr}),  // others have no rates
+                            .gate = options_.gate || can_choose_ways() ? &gates_ : nullptr}),
       talk_(rank_, ranks_, options_.tell) {
   // What the ranks say about lost links goes these ways, too: also between two that exchange no data.
   for (uint32_t peer = 0; peer < ranks_ && lanes_ != nullptr; ++peer) {

@@ -37,6 +37,8 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     std::function<void(const Error&)> tell_peers;
     std::function<void(const std::string&)> tell;     // a text to all ranks, this one too: to their hear()
     std::function<bool(uint32_t rank)> is_gone = {};  // dead, or has left; empty: nobody is
+    // Of who shares the links among several. Sequences are the numbers of calls, from 1 in the order of their starts.
+    std::shared_ptr<SliceGate> gate = {};
     // Makes the transport; `path` says which way a lane of it takes.
     std::function<std::unique_ptr<ChannelTransport>(std::function<Path(uint32_t peer, uint32_t lane)> path)> transport;
   };
@@ -83,6 +85,19 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     std::vector<std::byte> scaled;  // the input of a premul_sum
   };
 
+  // What every slice has to pass.
+  class Gates : public SliceGate {
+   public:
+    Gates(SliceGate* outer, SliceGate* pacer) : outer_(outer), pacer_(pacer) {}
+    bool admit(const SliceOffer& offer) override {
+      return (outer_ == nullptr || outer_->admit(offer)) && (pacer_ == nullptr || pacer_->admit(offer));
+    }
+
+   private:
+    SliceGate* const outer_;
+    SliceGate* const pacer_;
+  };
+
   void prepare(WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
   void keep_inputs(Flight& flight);
@@ -117,6 +132,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   MessageStreams streams_;
   Messenger messages_;
   Pacer pacer_;
+  Gates gates_;
   Engine engine_;
   std::deque<Flight> flights_;      // the oldest first
   uint64_t begun_ = 0, steps_ = 0;  // calls, and moves beside those of the engine

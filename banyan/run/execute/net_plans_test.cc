@@ -20,6 +20,7 @@ class OnePlan : public PlanSource {
  public:
   explicit OnePlan(Schedule schedule) : schedule_(std::move(schedule)) {}
   Answer plan(const Question&) override { return {.schedule = &schedule_, .planner = "sample", .slice_bytes = 4096}; }
+  std::vector<LinkBytes> bytes_on_links(const Call&) override { return {}; }  // nobody asks
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
   std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
   bool knows_ways() const override { return false; }

@@ -19,6 +19,7 @@ struct RankLayout {
   std::vector<uint32_t> members;  // rank i is process members[i] of the job
   uint32_t job_size = 0;
   std::vector<uint32_t> host_of_rank;  // hosts numbered in order of first appearance
+  uint32_t own = 0;                    // the rank of this process; only bytes_on_links() depends on it
   // By host: the rank node of the fabric that this host is, for a fabric whose ranks are hosts. Empty: its ranks are
   // processes.
   std::vector<std::string> node_of_host = {};
@@ -49,7 +50,8 @@ class PlanSource {
 
   // What one call moves over the links of the fabric, from first to last, each link once, by number. For fabrics whose
   // ranks are hosts these are the links of that fabric, for every communicator the same. A call that follows no plan
-  // is taken to go along shortest ways. Empty where nothing crosses a link.
+  // is taken to go along shortest ways. Empty where nothing crosses a link. The call is one that rank RankLayout::own
+  // could make (expect_possible in run/call). Throws what plan() throws.
   struct LinkBytes {
     uint32_t link = 0;
     double bytes = 0;

@@ -108,6 +108,8 @@ class OnlyPlan : public PlanSource {
     CHECK(question.kind == schedule_.collective().kind()) << to_string(question.kind);
     return {.schedule = &schedule_, .planner = "the plan", .slice_bytes = slice_bytes_};
   }
+  // All ranks are on this host, whatever network the plan is for.
+  std::vector<LinkBytes> bytes_on_links(const Call&) override { return {}; }
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
   std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
   bool knows_ways() const override { return false; }

@@ -106,6 +106,7 @@ OpenSession ServiceExecutors::wish_for(const run::ExecutorSite& site, const run:
   OpenSession wish;
   wish.communicator = site.id;
   wish.name = site.name;
+  wish.tenant = tenant_;
   wish.rank = site.rank;
   wish.members = site.members;
   wish.job_size = job_->size();

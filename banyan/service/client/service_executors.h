@@ -14,8 +14,11 @@ namespace banyan::service {
 class ServiceExecutors : public run::ExecutorFactory {
  public:
   ServiceExecutors(std::shared_ptr<Attachment> attachment, std::shared_ptr<run::JoinedProcesses> job,
-                   run::Communicator::Options options)
-      : attachment_(std::move(attachment)), job_(std::move(job)), options_(std::move(options)) {}
+                   run::Communicator::Options options, std::string tenant = {})
+      : attachment_(std::move(attachment)),
+        job_(std::move(job)),
+        options_(std::move(options)),
+        tenant_(std::move(tenant)) {}
 
   // Throws what Attachment::open and DefaultExecutors throw; Error{mismatch} when a rank has not attached to a service;
   // Error{unsupported} for what a service does not do: UCX, encryption of the job's own.
@@ -31,6 +34,7 @@ class ServiceExecutors : public run::ExecutorFactory {
   const std::shared_ptr<Attachment> attachment_;  // shared with the other communicators of the process
   const std::shared_ptr<run::JoinedProcesses> job_;
   const run::Communicator::Options options_;
+  const std::string tenant_;  // empty: the user
 };
 
 }  // namespace banyan::service

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -28,6 +29,8 @@
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/daemon/open_sessions.h"
+#include "banyan/service/daemon/rule_book.h"
+#include "banyan/service/daemon/steward_desk.h"
 #include "banyan/service/daemon/worker.h"
 
 namespace banyan::service {
@@ -38,6 +41,9 @@ constexpr uint32_t kMostRanks = 65'536;
 constexpr int kWaitingClients = 128;
 // All sessions of a communicator say the same to each other's daemons.
 constexpr uint64_t kGroup = 1;
+// The part of a link's bandwidth that is left for payload beside the headers of Ethernet, IP and TCP (1448 of 1538
+// bytes), and for a margin: queues that never run full.
+constexpr double kPayload = 0.925;
 
 sockaddr_un address_of(const std::string& path) {
   sockaddr_un address{};
@@ -94,6 +100,28 @@ uint64_t new_incarnation() {
   return incarnation;
 }
 
+std::vector<RanksOnHost> members_of(const OpenSession& open) {
+  std::vector<RanksOnHost> members;
+  for (const std::string& host : open.hosts) members.push_back({.host = host, .ranks = {}});
+  for (uint32_t rank = 0; rank < open.host_of_rank.size(); ++rank) {
+    members[open.host_of_rank[rank]].ranks.push_back(rank);
+  }
+  return members;
+}
+
+double cap_of(const Grant& grant) { return grant.cap ? static_cast<double>(*grant.cap) : Steward::kNoLimit; }
+
+// On a monotonic clock.
+RateGate::Time steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+std::vector<run::ConnectTarget> targets_of(const OpenSession& open, const std::vector<HostCard>& cards) {
+  std::vector<run::ConnectTarget> targets;
+  for (const uint32_t host : open.host_of_rank) {
+    targets.push_back({.addresses = cards[host].addresses, .port = cards[host].port, .local_address = ""});
+  }
+  return targets;
+}
+
 // What is said of ranks and hosts fits together.
 void expect_possible(const OpenSession& open, const std::string& own_host) {
   const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_input, "a session: " + what); };
@@ -120,12 +148,19 @@ class Daemon::Impl {
 
   void run();
   void stop() { reactor_.stop(); }
+  void reload_rules() {
+    reactor_.mailbox()->post([this] { apply_rules(); });
+  }
 
  private:
+  struct ClientSession {
+    OpenSessions::Key key;
+    Subject subject;  // as rules know it
+  };
   struct Client {
     std::unique_ptr<ClientConnection> connection;
-    std::shared_ptr<WorkerClient> memory;            // shared with the worker; null before its hello
-    std::map<uint32_t, OpenSessions::Key> sessions;  // by number
+    std::shared_ptr<WorkerClient> memory;        // shared with the worker; null before its hello
+    std::map<uint32_t, ClientSession> sessions;  // by number
   };
 
   void welcome();
@@ -142,13 +177,27 @@ class Daemon::Impl {
 
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   void hear(const std::string& message);
+  void apply_rules();
   std::function<void(const std::string& text)> teller_of(const OpenSession& open);
 
-  std::vector<run::ConnectTarget> targets_of(const OpenSession& open);
-  std::unique_ptr<run::Executor> make_executor(const OpenSession& open, const std::shared_ptr<SessionLanes>& lanes,
-                                               std::unique_ptr<run::Connector> connector);
-  void open_on_worker(uint64_t number, const OpenSession& open, const std::shared_ptr<WorkerClient>& memory,
-                      const std::shared_ptr<SessionLanes>& lanes, std::unique_ptr<run::Connector> connector);
+  // What control has found out about a session that is to be opened, for the worker.
+  struct Opening {
+    uint64_t client = 0;
+    OpenSession open;
+    std::string tenant;
+    Grant grant;
+    std::vector<HostCard> cards;  // of open.hosts
+    std::shared_ptr<WorkerClient> memory;
+    std::shared_ptr<SessionLanes> lanes;
+    std::unique_ptr<run::Connector> connector;
+  };
+  std::vector<HostCard> cards_of(const OpenSession& open);
+  static std::string tenant_of(const Client& client, const OpenSession& open);
+  std::unique_ptr<SessionShare> make_share(const Opening& opening, const std::shared_ptr<run::PlanSource>& source,
+                                           const std::shared_ptr<RateGate>& gate);
+  std::unique_ptr<run::Executor> make_executor(Opening& opening, std::shared_ptr<run::PlanSource> source,
+                                               std::shared_ptr<RateGate> gate);
+  void open_on_worker(Opening& opening);
   // From the worker's thread.
   void say_later(uint64_t number, DaemonMessage message);
 
@@ -158,8 +207,10 @@ class Daemon::Impl {
   run::Reactor reactor_;
   run::OutgoingConnects connects_;
   OpenSessions sessions_;
+  RuleBook rules_;
   const std::unique_ptr<HostDirectory> directory_;
   std::optional<Mesh> mesh_;
+  std::optional<StewardDesk> steward_;  // none without a fabric
   const run::FileDescriptor door_;
   std::unique_ptr<run::Acceptor> acceptor_;
   std::map<uint64_t, Client> clients_;
@@ -172,6 +223,7 @@ Daemon::Impl::Impl(Options options)
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
       files_(compose::read_files(options_.planner)),
       connects_(reactor_, options_.secret, kHandshakeTime),
+      rules_(options_.rules),
       directory_(HostDirectory::at(options_.world)),
       door_(listen_at(options_.socket, options_.is_for_all_users)),
       worker_(options_.is_oversubscribed) {
@@ -184,6 +236,7 @@ Daemon::Impl::Impl(Options options)
   const HostCard own{.host = host_,
                      .incarnation = new_incarnation(),
                      .name = run::host_name(),
+                     .node = options_.node.empty() ? run::host_name() : options_.node,
                      .addresses = std::move(addresses),
                      .port = listener.port()};
   directory_->publish(own);
@@ -193,6 +246,10 @@ Daemon::Impl::Impl(Options options)
                                  [](const std::string& host, const std::string& why) {
                                    BANYAN_LOG(info) << "the daemon of host " << in_quotes(host) << " is lost: " << why;
                                  }});
+  if (std::vector<double> capacities = compose::link_bandwidths(*files_); !capacities.empty()) {
+    for (double& capacity : capacities) capacity *= kPayload;
+    steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = std::move(capacities)});
+  }
   acceptor_ = std::make_unique<run::Acceptor>(
       reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
       [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); });
@@ -217,20 +274,23 @@ std::optional<std::string> Daemon::Impl::admit(const run::Greeting& greeting, ru
 }
 
 void Daemon::Impl::hear(const std::string& message) {
-  sessions_.hear(std::get<SessionText>(decode_mesh_message(message)));
+  const MeshMessage said = decode_mesh_message(message);
+  if (const auto* const text = std::get_if<SessionText>(&said)) {
+    sessions_.hear(*text);
+  } else if (const auto* const rate = std::get_if<SessionRate>(&said)) {
+    sessions_.set_rate(*rate);
+  } else if (steward_) {
+    steward_->hear(std::get<Activity>(said));
+  }
 }
 
 // From the worker's thread.
 std::function<void(const std::string&)> Daemon::Impl::teller_of(const OpenSession& open) {
-  const OpenSessions::Key key = OpenSessions::key_of(open);
-  std::map<std::string, std::vector<uint32_t>> ranks_on;
-  for (uint32_t rank = 0; rank < open.host_of_rank.size(); ++rank) {
-    ranks_on[open.hosts[open.host_of_rank[rank]]].push_back(rank);
-  }
-  return [this, communicator = key.first, ranks_on = std::move(ranks_on)](const std::string& text) {
-    reactor_.mailbox()->post([this, communicator, ranks_on, text] {
-      for (const auto& [host, ranks] : ranks_on) {
-        mesh_->send(host, encode(SessionText{.communicator = communicator, .ranks = ranks, .text = text}));
+  return [this, communicator = OpenSessions::key_of(open).first, members = members_of(open)](const std::string& text) {
+    reactor_.mailbox()->post([this, communicator, members, text] {
+      for (const RanksOnHost& member : members) {
+        mesh_->send(member.host,
+                    encode(SessionText{.communicator = communicator, .ranks = member.ranks, .text = text}));
       }
     });
   };
@@ -265,7 +325,7 @@ void Daemon::Impl::drop(uint64_t number, const std::string& why) {
     worker_.remove(number);
     memory->remove_all();
     reactor_.mailbox()->post([this, sessions] {
-      for (const auto& [session, key] : sessions) sessions_.remove(key);
+      for (const auto& [each, session] : sessions) sessions_.remove(session.key);
     });
   });
 }
@@ -331,7 +391,7 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, const std::op
   Client& client = greeted(number);
   const auto node = client.sessions.extract(close.session);
   if (node.empty()) return;  // its opening was refused
-  worker_.post([this, close, key = node.mapped(), memory = client.memory] {
+  worker_.post([this, close, key = node.mapped().key, memory = client.memory] {
     memory->remove(close.session);
     reactor_.mailbox()->post([this, key] { sessions_.remove(key); });
   });
@@ -340,21 +400,42 @@ void Daemon::Impl::act(uint64_t number, const CloseSession& close, const std::op
 void Daemon::Impl::act(uint64_t number, const RankGone& gone, const std::optional<run::FileDescriptor>&) {
   const Client& client = greeted(number);
   const auto session = client.sessions.find(gone.session);
-  if (session != client.sessions.end()) sessions_.lose(session->second, gone.rank);
+  if (session != client.sessions.end()) sessions_.lose(session->second.key, gone.rank);
 }
 
 // ---- Sessions ----
 
-std::vector<run::ConnectTarget> Daemon::Impl::targets_of(const OpenSession& open) {
-  std::vector<run::ConnectTarget> of_hosts;
-  for (const std::string& host : open.hosts) {
-    const std::optional<HostCard> card = directory_->find(host);
-    if (!card) throw Error(ErrorCode::not_found, "no daemon of host '" + host + "' has come to " + options_.world);
-    of_hosts.push_back({.addresses = card->addresses, .port = card->port, .local_address = ""});
+// Nobody is taken for another user's.
+std::string Daemon::Impl::tenant_of(const Client& client, const OpenSession& open) {
+  const std::string user = std::to_string(client.connection->identity().user);
+  return open.tenant.empty() ? user : user + "/" + open.tenant;
+}
+
+void Daemon::Impl::apply_rules() {
+  try {
+    rules_.reload();
+  } catch (const Error& error) {
+    BANYAN_LOG(warning) << "the rules stay as they are, since the new ones cannot be used: " << error.what();
+    return;
   }
-  std::vector<run::ConnectTarget> targets;
-  for (const uint32_t host : open.host_of_rank) targets.push_back(of_hosts[host]);
-  return targets;
+  for (const auto& [client_number, client] : clients_) {
+    for (const auto& [number, session] : client.sessions) {
+      worker_.post([number = number, memory = client.memory, grant = rules_.rules().grant(session.subject)] {
+        Session* const found = memory->find(number);
+        if (found != nullptr) found->set_terms(grant.weight, grant.share_class, cap_of(grant));
+      });
+    }
+  }
+}
+
+std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) {
+  std::vector<HostCard> cards;
+  for (const std::string& host : open.hosts) {
+    std::optional<HostCard> card = directory_->find(host);
+    if (!card) throw Error(ErrorCode::not_found, "no daemon of host '" + host + "' has come to " + options_.world);
+    cards.push_back(*std::move(card));
+  }
+  return cards;
 }
 
 void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::optional<run::FileDescriptor>&) {
@@ -363,69 +444,121 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
   try {
     expect_possible(open, host_);
     if (client.sessions.contains(open.session)) throw Error(ErrorCode::invalid_usage, "its session is open already");
-    const auto lanes = std::make_shared<SessionLanes>(reactor_, connects_, key.first, targets_of(open),
+    std::vector<HostCard> cards = cards_of(open);
+    Subject subject = subject_of(client.connection->identity(), open.tenant);
+    subject.communicator = open.name;
+    for (const HostCard& card : cards) subject.hosts.push_back(card.name);
+    const Grant grant = rules_.rules().grant(subject);
+    if (grant.logs) {
+      BANYAN_LOG(info) << "rule " << in_quotes(grant.rule) << ": " << subject.user << " opens " << in_quotes(open.name)
+                       << ", rank " << open.rank << " of " << open.members.size();
+    }
+    if (grant.denial) {
+      throw Error(ErrorCode::invalid_usage, "the rules of the service deny this communicator: " + *grant.denial +
+                                                " (rule " + in_quotes(grant.rule) + ")");
+    }
+    const auto lanes = std::make_shared<SessionLanes>(reactor_, connects_, key.first, targets_of(open, cards),
                                                       [this] { return acceptor_->has_strangers(); });
+    const auto on_session = [this, number = open.session, memory = client.memory](const auto& act) {
+      worker_.post([number, memory, act] {
+        Session* const session = memory->find(number);
+        if (session == nullptr) return;
+        act(*session);
+        memory->rouse(number);
+      });
+    };
     sessions_.add(
-        key, {.lanes = lanes, .hear = [this, session = open.session, memory = client.memory](const std::string& text) {
-                worker_.post([session, memory, text] {
-                  Session* const found = memory->find(session);
-                  if (found == nullptr) return;
-                  found->hear(text);
-                  memory->rouse(session);
-                });
-              }});
-    client.sessions.emplace(open.session, key);
+        key, {.lanes = lanes,
+              .hear = [on_session](
+                          const std::string& text) { on_session([text](Session& session) { session.hear(text); }); },
+              .set_rate =
+                  [on_session](uint64_t rate) { on_session([rate](Session& session) { session.set_rate(rate); }); }});
+    client.sessions.emplace(open.session, ClientSession{.key = key, .subject = std::move(subject)});
     std::vector<uint32_t> ranks(open.members.size());
     std::iota(ranks.begin(), ranks.end(), 0u);
-    const auto connector = std::make_shared<std::unique_ptr<run::Connector>>(std::make_unique<run::LaneConnector>(
+    auto connector = std::make_unique<run::LaneConnector>(
         reactor_.mailbox(), lanes->connections(),
         run::ConnectionGroup{.communicator = kGroup,
                              .members = std::move(ranks),
                              .own = open.rank,
-                             .at_most = std::chrono::milliseconds(std::min(open.timeout, open.join_timeout))}));
-    worker_.post([this, number, open, memory = client.memory, lanes, connector] {
-      open_on_worker(number, open, memory, lanes, std::move(*connector));
-    });
+                             .at_most = std::chrono::milliseconds(std::min(open.timeout, open.join_timeout))});
+    // Shared, since a task can be copied.
+    const auto opening = std::make_shared<Opening>(Opening{.client = number,
+                                                           .open = open,
+                                                           .tenant = tenant_of(client, open),
+                                                           .grant = grant,
+                                                           .cards = std::move(cards),
+                                                           .memory = client.memory,
+                                                           .lanes = lanes,
+                                                           .connector = std::move(connector)});
+    worker_.post([this, opening] { open_on_worker(*opening); });
     sessions_.hand_over(key);
   } catch (const Error& error) {
     client.connection->say(Refused{.wish = open.wish, .error = error});
   }
 }
 
-void Daemon::Impl::open_on_worker(uint64_t number, const OpenSession& open, const std::shared_ptr<WorkerClient>& memory,
-                                  const std::shared_ptr<SessionLanes>& lanes,
-                                  std::unique_ptr<run::Connector> connector) {
-  const auto fail = [this, number, session = open.session](const Error& error) {
+void Daemon::Impl::open_on_worker(Opening& opening) {
+  const OpenSession& open = opening.open;
+  const auto fail = [this, number = opening.client, session = open.session](const Error& error) {
     say_later(number, SessionFailed{.session = session, .error = error});
   };
   try {
-    std::shared_ptr<const Region> region = memory->regions().find(open.page, sizeof(SessionPage));
+    std::shared_ptr<const Region> region = opening.memory->regions().find(open.page, sizeof(SessionPage));
     if (!region || open.page.offset % alignof(SessionPage) != 0) {
       throw Error(ErrorCode::invalid_input, "a session: its page is not in memory that was offered");
     }
     auto* const page = reinterpret_cast<SessionPage*>(region->data() + open.page.offset);
-    memory->add(open.session, std::make_unique<Session>(Session::Options{
-                                  .rules = {.rank = open.rank, .size = static_cast<uint32_t>(open.members.size())},
-                                  .memory = std::move(region),
-                                  .page = page,
-                                  .regions = &memory->regions(),
-                                  .executor = make_executor(open, lanes, std::move(connector)),
-                                  .failed = fail}));
-    say_later(number, SessionOpened{.wish = open.wish, .means = "TCP"});
+    run::RankLayout layout{
+        .members = open.members, .job_size = open.job_size, .host_of_rank = open.host_of_rank, .own = open.rank};
+    for (const HostCard& card : opening.cards) layout.node_of_host.push_back(card.node);
+    const std::shared_ptr<run::PlanSource> source = compose::planner_from(*files_, layout);
+    const auto gate = steward_ ? std::make_shared<RateGate>(steady_time) : nullptr;
+    opening.memory->add(open.session,
+                        std::make_unique<Session>(Session::Options{
+                            .rules = {.rank = open.rank, .size = static_cast<uint32_t>(open.members.size())},
+                            .memory = std::move(region),
+                            .page = page,
+                            .regions = &opening.memory->regions(),
+                            .executor = make_executor(opening, source, gate),
+                            .share = make_share(opening, source, gate),
+                            .failed = fail}));
+    say_later(opening.client, SessionOpened{.wish = open.wish, .means = "TCP"});
   } catch (const Error& error) {
-    say_later(number, Refused{.wish = open.wish, .error = error});
-    reactor_.mailbox()->post([this, number, session = open.session] {
+    say_later(opening.client, Refused{.wish = open.wish, .error = error});
+    reactor_.mailbox()->post([this, number = opening.client, session = open.session] {
       const auto client = clients_.find(number);
       if (client == clients_.end()) return;
       const auto node = client->second.sessions.extract(session);
-      if (!node.empty()) sessions_.remove(node.mapped());
+      if (!node.empty()) sessions_.remove(node.mapped().key);
     });
   }
 }
 
-std::unique_ptr<run::Executor> Daemon::Impl::make_executor(const OpenSession& open,
-                                                           const std::shared_ptr<SessionLanes>& lanes,
-                                                           std::unique_ptr<run::Connector> connector) {
+std::unique_ptr<SessionShare> Daemon::Impl::make_share(const Opening& opening,
+                                                       const std::shared_ptr<run::PlanSource>& source,
+                                                       const std::shared_ptr<RateGate>& gate) {
+  if (!gate) return nullptr;
+  SessionShare::Options options{.source = source,
+                                .gate = gate,
+                                .now = steady_time,
+                                .about = {.communicator = OpenSessions::key_of(opening.open).first,
+                                          .tenant = opening.tenant,
+                                          .weight = static_cast<double>(opening.grant.weight),
+                                          .share_class = opening.grant.share_class,
+                                          .cap = cap_of(opening.grant)}};
+  if (opening.open.rank == 0) {
+    options.send = [this, members = members_of(opening.open)](const CallReport& report) {
+      reactor_.mailbox()->post(
+          [this, activity = Activity{.report = report, .members = members}] { steward_->report(activity); });
+    };
+  }
+  return std::make_unique<SessionShare>(std::move(options));
+}
+
+std::unique_ptr<run::Executor> Daemon::Impl::make_executor(Opening& opening, std::shared_ptr<run::PlanSource> source,
+                                                           std::shared_ptr<RateGate> gate) {
+  const OpenSession& open = opening.open;
   const auto size = static_cast<uint32_t>(open.members.size());
   run::LaneTransport::Options options{.rank = open.rank,
                                       .ranks = size,
@@ -434,20 +567,17 @@ std::unique_ptr<run::Executor> Daemon::Impl::make_executor(const OpenSession& op
                                                            uint32_t peer) { return hosts[peer] == own; }};
   const auto make_transport = [&](std::function<run::Path(uint32_t, uint32_t)> path) {
     options.path = std::move(path);
-    return std::make_unique<run::LaneTransport>(std::move(connector), std::move(options));
+    return std::make_unique<run::LaneTransport>(std::move(opening.connector), std::move(options));
   };
   return std::make_unique<run::NetExecutor>(
-      run::NetPlans::Options{
-          .rank = open.rank,
-          .ranks = size,
-          .source = compose::planner_from(
-              *files_, {.members = open.members, .job_size = open.job_size, .host_of_rank = open.host_of_rank}),
-          .revises = true},
-      run::NetExecutor::Options{.is_oversubscribed = options_.is_oversubscribed,
-                                .tell_peers = [](const Error&) {},  // clients do
-                                .tell = teller_of(open),
-                                .is_gone = [lanes](uint32_t rank) { return lanes->liveness().is_gone(rank); },
-                                .transport = make_transport});
+      run::NetPlans::Options{.rank = open.rank, .ranks = size, .source = std::move(source), .revises = true},
+      run::NetExecutor::Options{
+          .is_oversubscribed = options_.is_oversubscribed,
+          .tell_peers = [](const Error&) {},  // clients do
+          .tell = teller_of(open),
+          .is_gone = [lanes = opening.lanes](uint32_t rank) { return lanes->liveness().is_gone(rank); },
+          .gate = std::move(gate),
+          .transport = make_transport});
 }
 
 // ---- The interface ----
@@ -456,5 +586,6 @@ Daemon::Daemon(Options options) : impl_(std::make_unique<Impl>(std::move(options
 Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 void Daemon::stop() { impl_->stop(); }
+void Daemon::reload_rules() { impl_->reload_rules(); }
 
 }  // namespace banyan::service

@@ -22,9 +22,12 @@ class Daemon {
     std::string socket;      // path of the unix socket at which tenants attach
     std::string world = {};  // where the daemons of all hosts meet (host_directory.h); empty: this host is alone
     std::string host = {};   // what it is called there; empty: own_host_id()
+    std::string node = {};   // the rank of the planner's fabric that this host is; empty: its host name
     // Where other daemons reach this one; empty: the loopback without a secret, else all addresses of this host.
     std::string address = {};
+    std::string rules = {};   // a file (share/rules.h); empty: everything is granted
     run::Secret secret = {};  // of the daemons; tenants never see it
+    // The network of the cluster, whose ranks are hosts. Without one, links are shared as TCP does it.
     compose::PlannerOptions planner = {};
     bool is_oversubscribed = false;  // whether the worker has to share its core
     bool is_for_all_users = false;   // of this host; else for its own user, and root
@@ -39,6 +42,9 @@ class Daemon {
   void run();
   // Any thread, and signal handlers' threads.
   void stop();
+  // Reads the rules again; sessions that are open get what these grant, but for denials, which are for new ones. What is
+  // wrong with them is said in the log, and the old ones stay. Any thread.
+  void reload_rules();
 
  private:
   class Impl;

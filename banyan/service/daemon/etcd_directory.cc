@@ -205,6 +205,19 @@ class EtcdClient {
                  return (*found)[0].at("value").parsed(from_base64);
                });
   }
+  // The values of all keys from `first` on that are below `end`.
+  std::vector<std::string> get_all(const std::string& first, const std::string& end, const run::Deadline& deadline) {
+    return ask("/v3/kv/range", JsonLine().add("key", to_base64(first)).add("range_end", to_base64(end)), deadline,
+               [](const JsonNode& answer) {
+                 answer.at("header");
+                 std::vector<std::string> values;
+                 const std::optional<JsonNode> found = answer.find("kvs");
+                 for (size_t i = 0; found && i < found->size(); ++i) {
+                   values.push_back((*found)[i].at("value").parsed(from_base64));
+                 }
+                 return values;
+               });
+  }
 
  private:
   // What `read` makes of the first answer of which it makes anything.
@@ -248,6 +261,7 @@ class EtcdDirectory::Impl {
 
   void publish(const HostCard& card);
   std::optional<HostCard> find(const std::string& host);
+  std::vector<std::string> hosts();
 
  private:
   run::Deadline deadline() const { return run::Deadline::after(options_.patience); }
@@ -313,6 +327,15 @@ std::optional<HostCard> EtcdDirectory::Impl::find(const std::string& host) {
   }
 }
 
+std::vector<std::string> EtcdDirectory::Impl::hosts() {
+  const auto [first, end] = place_.range();
+  std::vector<std::string> hosts;
+  for (const std::string& value : reader_.get_all(first, end, deadline()))
+    hosts.push_back(HostCard::decode(value).host);
+  std::sort(hosts.begin(), hosts.end());
+  return hosts;
+}
+
 void EtcdDirectory::Impl::keep() {
   const std::stop_token stop = stop_.get_token();
   const std::chrono::milliseconds third = std::chrono::milliseconds(options_.ttl) / 3;
@@ -350,6 +373,7 @@ EtcdDirectory::EtcdDirectory(EtcdPlace place, Options options)
 EtcdDirectory::~EtcdDirectory() = default;
 void EtcdDirectory::publish(const HostCard& card) { impl_->publish(card); }
 std::optional<HostCard> EtcdDirectory::find(const std::string& host) { return impl_->find(host); }
+std::vector<std::string> EtcdDirectory::hosts() { return impl_->hosts(); }
 
 EtcdDirectory::Tls EtcdDirectory::Tls::from_environment() {
   const auto value_of = [](const char* name) {
@@ -380,7 +404,12 @@ EtcdPlace EtcdPlace::parse(const std::string& url) {
   return place;
 }
 
-std::string EtcdPlace::key_of(const std::string& host) const { return prefix + "/hosts/" + in_hexadecimal(host); }
+std::string EtcdPlace::key_of(const std::string& host) const { return range().first + in_hexadecimal(host); }
+
+std::pair<std::string, std::string> EtcdPlace::range() const {
+  static_assert('0' == '/' + 1);
+  return {prefix + "/hosts/", prefix + "/hosts0"};
+}
 
 std::string to_base64(std::string_view bytes) {
   std::string text;

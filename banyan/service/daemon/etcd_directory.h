@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "banyan/service/daemon/host_directory.h"
@@ -30,6 +31,8 @@ struct EtcdPlace {
   // Throws Error{invalid_input}.
   static EtcdPlace parse(const std::string& url);
   std::string key_of(const std::string& host) const;
+  // Of the keys of all hosts: the first that could be, and what is behind the last.
+  std::pair<std::string, std::string> range() const;
 };
 
 class EtcdDirectory : public HostDirectory {
@@ -51,10 +54,11 @@ class EtcdDirectory : public HostDirectory {
   // Takes its card out; waits at most as long as its patience lasts.
   ~EtcdDirectory() override;
 
-  // Both throw Error{io}, which names the endpoints, when none answers. When a publication fails after another has
+  // All throw Error{io}, which names the endpoints, when none answers. When a publication fails after another has
   // succeeded, the thread puts the former card back.
   void publish(const HostCard& card) override;
   std::optional<HostCard> find(const std::string& host) override;
+  std::vector<std::string> hosts() override;
 
  private:
   class Impl;

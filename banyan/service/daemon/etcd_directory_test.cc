@@ -480,6 +480,7 @@ TEST_F(Etcd, ShowsDaemonsEachOther) {
   EXPECT_THAT(found->addresses, ElementsAre("10.1.2.3", "fe80::1"));
   EXPECT_EQ(found->port, 2);
   EXPECT_EQ(b->find("a")->port, 1);
+  EXPECT_THAT(a->hosts(), ElementsAre("../b\n", "a"));
 }
 
 TEST_F(Etcd, ReplacesACardByANewerOne) {

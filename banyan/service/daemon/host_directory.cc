@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <map>
+#include <charconv>
+#include <filesystem>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -17,6 +19,19 @@ namespace {
 
 constexpr uint64_t kMaxCard = 16 * 1024;
 constexpr const char* kFolder = "file://";
+
+// Nothing for what in_hexadecimal() does not give, such as a file that is being written.
+std::optional<std::string> from_hexadecimal(const std::string& text) {
+  std::string bytes;
+  if (text.size() % 2 != 0) return std::nullopt;
+  for (size_t at = 0; at < text.size(); at += 2) {
+    uint8_t byte = 0;
+    const char* const begin = text.data() + at;
+    if (std::from_chars(begin, begin + 2, byte, 16).ptr != begin + 2) return std::nullopt;
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
 
 class FolderDirectory : public HostDirectory {
  public:
@@ -40,9 +55,22 @@ class FolderDirectory : public HostDirectory {
       return std::nullopt;
     }
   }
+  std::vector<std::string> hosts() override {
+    std::vector<std::string> hosts;
+    std::error_code trouble;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_, trouble)) {
+      const std::string name = entry.path().filename();
+      if (!name.starts_with(kCard)) continue;
+      if (auto host = from_hexadecimal(name.substr(std::string(kCard).size()))) hosts.push_back(std::move(*host));
+    }
+    if (trouble) throw Error(ErrorCode::io, "cannot read the folder '" + folder_ + "': " + trouble.message());
+    std::sort(hosts.begin(), hosts.end());
+    return hosts;
+  }
 
  private:
-  std::string path_of(const std::string& host) const { return folder_ + "/host-" + in_hexadecimal(host); }
+  static constexpr const char* kCard = "host-";
+  std::string path_of(const std::string& host) const { return folder_ + "/" + kCard + in_hexadecimal(host); }
 
   const std::string folder_;
 };
@@ -52,6 +80,9 @@ class OneHost : public HostDirectory {
   void publish(const HostCard& card) override { card_ = card; }
   std::optional<HostCard> find(const std::string& host) override {
     return card_ && card_->host == host ? card_ : std::nullopt;
+  }
+  std::vector<std::string> hosts() override {
+    return card_ ? std::vector<std::string>{card_->host} : std::vector<std::string>();
   }
 
  private:
@@ -85,7 +116,12 @@ std::string in_hexadecimal(const std::string& bytes) {
 
 std::string HostCard::encode() const {
   run::WireWriter writer;
-  writer.text(host).number(incarnation).text(name).number(port).number(static_cast<uint32_t>(addresses.size()));
+  writer.text(host)
+      .number(incarnation)
+      .text(name)
+      .text(node)
+      .number(port)
+      .number(static_cast<uint32_t>(addresses.size()));
   for (const std::string& address : addresses) writer.text(address);
   return writer.take();
 }
@@ -96,6 +132,7 @@ HostCard HostCard::decode(const std::string& text) {
   card.host = reader.text();
   card.incarnation = reader.number<uint64_t>();
   card.name = reader.text();
+  card.node = reader.text();
   card.port = reader.number<uint16_t>();
   card.addresses.resize(reader.count(sizeof(uint32_t)));
   for (std::string& address : card.addresses) address = reader.text();

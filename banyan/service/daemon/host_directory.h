@@ -17,6 +17,7 @@ struct HostCard {
   std::string host;          // by which daemons and their clients know it; in a cluster once
   uint64_t incarnation = 0;  // of the daemon: another one each time that it begins
   std::string name;          // for people
+  std::string node = {};     // that this host is in the fabric of the cluster
   std::vector<std::string> addresses;
   uint16_t port = 0;
 
@@ -36,9 +37,11 @@ class HostDirectory {
   HostDirectory& operator=(const HostDirectory&) = delete;
   virtual ~HostDirectory() = default;
 
-  // Both throw Error{io}, Error{invalid_input} for a card that cannot be read.
+  // All throw Error{io}, Error{invalid_input} for a card that cannot be read.
   virtual void publish(const HostCard& card) = 0;
   virtual std::optional<HostCard> find(const std::string& host) = 0;
+  // All hosts whose daemons have come; some may be gone again. In ascending order. O(hosts).
+  virtual std::vector<std::string> hosts() = 0;
 
   // "file:///folder", which all daemons share; "etcd://HOST:PORT[,HOST:PORT...]/PREFIX" (etcd_directory.h). Empty: of
   // one host alone. Throws Error{invalid_input}, Error{io}; Error{unsupported} for etcd in a build without libcurl.

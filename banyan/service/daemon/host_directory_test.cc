@@ -51,6 +51,15 @@ TEST_F(FolderOfHosts, ShowsAllWhatOneHasPublished) {
   EXPECT_EQ(found->port, 4711);
 }
 
+TEST_F(FolderOfHosts, ListsAllHosts) {
+  const auto directory = open();
+  EXPECT_THAT(directory->hosts(), ElementsAre());
+  for (const char* host : {"b", "../x", "a"}) directory->publish(card_of(host));
+  std::ofstream(folder_ + "/host-61.tmp") << "half a card";
+  std::ofstream(folder_ + "/host-6") << "no card";
+  EXPECT_THAT(directory->hosts(), ElementsAre("../x", "a", "b"));
+}
+
 TEST_F(FolderOfHosts, KnowsNobodyWhoHasNotCome) {
   const auto directory = open();
   directory->publish(card_of("a"));

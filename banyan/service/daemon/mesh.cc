@@ -58,6 +58,7 @@ struct Mesh::Peer {
   run::Timers& timers;
   const uint64_t incarnation;
   const uint32_t number;
+  bool is_reached = true;
   std::optional<run::Reactor::Timer> next_look;
   run::SocketDialer dialer;
   run::AgentConnections connections;
@@ -75,10 +76,10 @@ Mesh::Peer& Mesh::make_peer(const HostCard& card) {
   run::AgentConnections::Events events{
       .received = [this, host = card.host](uint32_t,
                                            const run::Message& message) { events_.received(host, message.body); },
-      .connected = [](uint32_t) {},
+      .connected = [this, host = card.host](uint32_t) { note_reach(host, true); },
       .heard = [](uint32_t) {},
-      .unreachable = [this, host = card.host](uint32_t, const std::string&, bool) { look_after(host, kLook); },
-      .refused = [this, host = card.host](uint32_t) { look_after(host, kLook); },
+      .unreachable = [this, host = card.host](uint32_t, const std::string&, bool) { note_reach(host, false); },
+      .refused = [this, host = card.host](uint32_t) { note_reach(host, false); },
       .lost =
           [this, host = card.host](uint32_t, const std::string& why) {
             BANYAN_LOG(warning) << "the daemon of host " << in_quotes(host) << " is given up: " << why;
@@ -136,6 +137,18 @@ std::optional<std::string> Mesh::admit(const run::Greeting& greeting, run::Admit
   auto stream = std::make_unique<run::SocketStream>(reactor_, std::move(connection.socket), kStreamLostAfter);
   peer.connections.adopt(peer.number, std::make_unique<run::SealedStream>(std::move(stream), connection.keys));
   return std::nullopt;
+}
+
+bool Mesh::reaches(const std::string& host) const {
+  const auto found = peers_.find(host);
+  return found == peers_.end() || found->second->is_reached;
+}
+
+void Mesh::note_reach(const std::string& host, bool is_reached) {
+  const auto found = peers_.find(host);
+  if (found == peers_.end()) return;  // it is being made
+  found->second->is_reached = is_reached;
+  if (!is_reached) look_after(host, kLook);
 }
 
 // Those who call this may be the peer's own connections, which a drop ends.

@@ -42,6 +42,8 @@ class Mesh {
 
   // To this daemon, too. Throws Error{not_found} when no daemon of that host has come, and what the directory throws.
   void send(const std::string& host, std::string message);
+  // False while no call to that host's daemon comes through; true for those that were never called.
+  bool reaches(const std::string& host) const;
   // Takes the connection of a daemon that calls for kPurpose, or says why not. Throws Error{invalid_input}.
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
 
@@ -50,6 +52,7 @@ class Mesh {
 
   Peer& make_peer(const HostCard& card);
   void hear_self();
+  void note_reach(const std::string& host, bool is_reached);
   void look_after(const std::string& host, std::chrono::milliseconds pause);
   void look(const std::string& host);
   void drop(const std::string& host, const std::string& why);

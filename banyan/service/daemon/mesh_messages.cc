@@ -1,37 +1,112 @@
 #include "banyan/service/daemon/mesh_messages.h"
 
+#include <bit>
+#include <utility>
+
 #include "banyan/base/error.h"
 #include "banyan/run/join/wire.h"
 
 namespace banyan::service {
 namespace {
 
-void put(run::WireWriter& writer, const SessionText& said) {
+using run::WireReader;
+using run::WireWriter;
+
+void put(WireWriter& writer, double number) { writer.number(std::bit_cast<uint64_t>(number)); }
+double take_double(WireReader& reader) { return std::bit_cast<double>(reader.number<uint64_t>()); }
+
+void put(WireWriter& writer, const SessionText& said) {
   writer.text(said.communicator).ranks(said.ranks).text(said.text);
 }
-SessionText take_text(run::WireReader& reader) {
-  std::string communicator = reader.text();
-  std::vector<uint32_t> ranks = reader.ranks();
-  return {.communicator = std::move(communicator), .ranks = std::move(ranks), .text = reader.text()};
+void take(WireReader& reader, SessionText& said) {
+  said.communicator = reader.text();
+  said.ranks = reader.ranks();
+  said.text = reader.text();
+}
+
+void put(WireWriter& writer, const CallReport& report) {
+  writer.text(report.communicator).number(report.number).text(report.tenant);
+  put(writer, report.weight);
+  writer.number(static_cast<uint8_t>(report.share_class));
+  put(writer, report.cap);
+  writer.number(static_cast<uint8_t>(report.is_under_way));
+  writer.number(static_cast<uint32_t>(report.footprint.size()));
+  for (const LinkUse& use : report.footprint) {
+    writer.number(use.link);
+    put(writer, use.bytes);
+  }
+  put(writer, report.done);
+}
+void take(WireReader& reader, CallReport& report) {
+  report.communicator = reader.text();
+  report.number = reader.number<uint64_t>();
+  report.tenant = reader.text();
+  report.weight = take_double(reader);
+  report.share_class = static_cast<ShareClass>(reader.number<uint8_t>());
+  report.cap = take_double(reader);
+  report.is_under_way = reader.number<uint8_t>() != 0;
+  report.footprint.resize(reader.count(sizeof(uint32_t) + sizeof(uint64_t)));
+  for (LinkUse& use : report.footprint) {
+    use.link = reader.number<uint32_t>();
+    use.bytes = take_double(reader);
+  }
+  report.done = take_double(reader);
+}
+
+void put(WireWriter& writer, const Activity& activity) {
+  put(writer, activity.report);
+  writer.number(static_cast<uint32_t>(activity.members.size()));
+  for (const RanksOnHost& each : activity.members) writer.text(each.host).ranks(each.ranks);
+}
+void take(WireReader& reader, Activity& activity) {
+  take(reader, activity.report);
+  activity.members.resize(reader.count(2 * sizeof(uint32_t)));
+  for (RanksOnHost& each : activity.members) {
+    each.host = reader.text();
+    each.ranks = reader.ranks();
+  }
+}
+
+void put(WireWriter& writer, const SessionRate& said) {
+  writer.text(said.communicator).ranks(said.ranks).number(said.rate);
+}
+void take(WireReader& reader, SessionRate& said) {
+  said.communicator = reader.text();
+  said.ranks = reader.ranks();
+  said.rate = reader.number<uint64_t>();
+}
+
+template <typename Message>
+MeshMessage take_message(WireReader& reader) {
+  Message message;
+  take(reader, message);
+  reader.end();
+  return message;
 }
 
 }  // namespace
 
 // The first byte is the place of the message in its variant.
 std::string encode(const MeshMessage& message) {
-  run::WireWriter writer;
+  WireWriter writer;
   writer.number(static_cast<uint8_t>(message.index()));
   std::visit([&](const auto& each) { put(writer, each); }, message);
   return writer.take();
 }
 
 MeshMessage decode_mesh_message(std::string_view bytes) {
-  run::WireReader reader(bytes);
+  WireReader reader(bytes);
   const auto kind = reader.number<uint8_t>();
-  if (kind != 0) throw invalid("a daemon says something unknown, number " + std::to_string(kind));
-  MeshMessage message = take_text(reader);
-  reader.end();
-  return message;
+  switch (kind) {
+    case 0:
+      return take_message<SessionText>(reader);
+    case 1:
+      return take_message<Activity>(reader);
+    case 2:
+      return take_message<SessionRate>(reader);
+    default:
+      throw invalid("a daemon says something unknown, number " + std::to_string(kind));
+  }
 }
 
 }  // namespace banyan::service

@@ -7,7 +7,14 @@
 #include <variant>
 #include <vector>
 
+#include "banyan/service/share/steward.h"
+
 namespace banyan::service {
+
+struct RanksOnHost {
+  std::string host;
+  std::vector<uint32_t> ranks;
+};
 
 // What a rank of a communicator says to others of it: their executors agree on plans (run/execute/revision.h).
 struct SessionText {
@@ -15,11 +22,23 @@ struct SessionText {
   std::vector<uint32_t> ranks;  // whom it is for, all on one host
   std::string text;
 };
+// To the steward: how the calls of a communicator go, and who wants to know its rate.
+struct Activity {
+  CallReport report;
+  std::vector<RanksOnHost> members;
+};
+// From the steward: how fast the calls of a communicator may go, in bytes per second on the link that one uses most. 0:
+// as fast as they go.
+struct SessionRate {
+  std::string communicator;
+  std::vector<uint32_t> ranks;  // as above
+  uint64_t rate = 0;
+};
 
-using MeshMessage = std::variant<SessionText>;
+using MeshMessage = std::variant<SessionText, Activity, SessionRate>;
 
 std::string encode(const MeshMessage& message);
-// Throws Error{invalid_input}.
+// Throws Error{invalid_input} for what is no message. That its numbers make sense, the receiver sees to.
 MeshMessage decode_mesh_message(std::string_view bytes);
 
 }  // namespace banyan::service

@@ -107,4 +107,11 @@ void OpenSessions::hear(const SessionText& said) {
   }
 }
 
+void OpenSessions::set_rate(const SessionRate& said) {
+  for (const uint32_t rank : said.ranks) {
+    const auto found = sessions_.find({said.communicator, rank});
+    if (found != sessions_.end()) found->second.set_rate(said.rate);
+  }
+}
+
 }  // namespace banyan::service

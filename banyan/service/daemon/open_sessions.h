@@ -59,6 +59,7 @@ class OpenSessions {
   struct Doors {
     std::shared_ptr<SessionLanes> lanes;  // shared with its executor
     std::function<void(const std::string& text)> hear;
+    std::function<void(uint64_t rate)> set_rate;  // as in SessionRate
   };
 
   // When more connections and texts wait for their sessions, the oldest is hung up on, or lost.
@@ -75,6 +76,8 @@ class OpenSessions {
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   // What is for sessions that have ended is dropped.
   void hear(const SessionText& said);
+  // What is for sessions that are not open, too: it is said again.
+  void set_rate(const SessionRate& said);
 
  private:
   static constexpr size_t kEndedRemembered = 1024;

@@ -53,7 +53,9 @@ class OpenSessionsTest : public ::testing::Test {
                                                 [] { return false; });
     lanes->connections().open({.communicator = kGroup, .members = {0, 1, 2}, .own = rank, .at_most = milliseconds(100)},
                               answers);
-    return {.lanes = std::move(lanes), .hear = [this](const std::string& text) { heard_.push_back(text); }};
+    return {.lanes = std::move(lanes),
+            .hear = [this](const std::string& text) { heard_.push_back(text); },
+            .set_rate = [this](uint64_t rate) { heard_.push_back("rate " + std::to_string(rate)); }};
   }
 
   run::Reactor reactor_;
@@ -147,6 +149,15 @@ TEST_F(OpenSessionsTest, TextsGoToTheRanksThatAreNamed) {
   sessions_.add({"job.1", 1}, session(1, std::make_shared<run::AnswerQueue>()));
   sessions_.hand_over({"job.1", 1});
   EXPECT_THAT(heard_, ElementsAre("early", "in time", "early"));
+}
+
+TEST_F(OpenSessionsTest, RatesGoToOpenSessionsOnly) {
+  sessions_.set_rate({.communicator = "job.1", .ranks = {2}, .rate = 1});
+  sessions_.add({"job.1", 2}, session(2, std::make_shared<run::AnswerQueue>()));
+  sessions_.hand_over({"job.1", 2});
+  sessions_.set_rate({.communicator = "job.1", .ranks = {0, 2}, .rate = 2});
+  sessions_.set_rate({.communicator = "job.2", .ranks = {2}, .rate = 3});
+  EXPECT_THAT(heard_, ElementsAre("rate 2"));
 }
 
 TEST_F(OpenSessionsTest, GarbageThatCameEarlyCostsTheSessionNothing) {

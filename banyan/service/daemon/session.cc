@@ -14,6 +14,7 @@ Session::Session(Options options)
       rings_(*options.page),
       regions_(*options.regions),
       executor_(std::move(options.executor)),
+      share_(std::move(options.share)),
       failed_(std::move(options.failed)) {
   show();
 }
@@ -31,6 +32,7 @@ bool Session::step(size_t most) {
     bool moved = take(most);
     moved |= move();
     moved |= say();
+    if (share_) share_->look();
     if (moved) show();
     return moved;
   } catch (const Error& error) {
@@ -66,6 +68,8 @@ void Session::begin(ValidCall call, uint64_t sequence) {
                 "the service refuses a call: " + std::to_string(executor_->depth()) + " are under way already");
   }
   Flight& flight = calls_.emplace_back(Flight{.sequence = sequence, .call = std::move(call)});
+  flight.number = ++started_;
+  if (share_) share_->begin(flight.number, flight.call.call, generation());
   executor_->start(flight.call.call, numbers_of(flight.call.call));
 }
 
@@ -74,6 +78,7 @@ bool Session::move() {
   bool moved = false;
   while (!calls_.empty() && executor_->advance()) {
     complete(calls_.front().sequence, 0);
+    if (share_) share_->end(calls_.front().number);
     calls_.pop_front();
     moved = true;
   }
@@ -122,9 +127,23 @@ bool Session::say() {
   return moved;
 }
 
+uint32_t Session::generation() {
+  const run::PlanReviser* const reviser = executor_->reviser();
+  return reviser == nullptr ? 0 : reviser->generation();
+}
+
+void Session::set_rate(uint64_t rate) {
+  if (share_) share_->set_rate(rate);
+}
+
+void Session::set_terms(double weight, ShareClass share_class, double cap) {
+  if (share_) share_->set_terms(weight, share_class, cap);
+}
+
 void Session::prepare(run::WaitSet& set) {
   try {
     executor_->events()->prepare(set);
+    if (const auto next = share_ ? share_->next() : std::nullopt) set.wake_at(run::WaitSet::Clock::time_point(*next));
   } catch (const Error& error) {
     fail(error);
     set.work_now();

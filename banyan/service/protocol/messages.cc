@@ -83,7 +83,12 @@ void put(WireWriter& writer, const OpenSession& open) {
   writer.number(open.wish).number(open.session);
   put(writer, open.page);
   put(writer, open.capability);
-  writer.number(open.communicator).text(open.name).number(open.rank).ranks(open.members).number(open.job_size);
+  writer.number(open.communicator)
+      .text(open.name)
+      .text(open.tenant)
+      .number(open.rank)
+      .ranks(open.members)
+      .number(open.job_size);
   writer.number(static_cast<uint32_t>(open.hosts.size()));
   for (const std::string& host : open.hosts) writer.text(host);
   writer.ranks(open.host_of_rank).number(open.timeout).number(open.join_timeout);
@@ -96,6 +101,7 @@ void take(WireReader& reader, OpenSession& open) {
   open.capability = take_capability(reader);
   open.communicator = reader.number<uint64_t>();
   open.name = reader.text();
+  open.tenant = reader.text();
   open.rank = reader.number<uint32_t>();
   open.members = reader.ranks();
   open.job_size = reader.number<uint32_t>();

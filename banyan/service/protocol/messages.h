@@ -47,7 +47,8 @@ struct OpenSession {
   BufferName page;             // of its SessionPage, which is zeroed
   Capability capability = {};  // of the job
   uint64_t communicator = 0;
-  std::string name;  // of the communicator
+  std::string name;    // of the communicator
+  std::string tenant;  // as its program calls it; empty: its user
   uint32_t rank = 0;
   std::vector<uint32_t> members;  // rank i is process members[i] of the job
   uint32_t job_size = 0;

@@ -22,6 +22,7 @@ OpenSession sample_session() {
                    .page = {.region = 73, .generation = 74, .offset = 75},
                    .communicator = 76,
                    .name = "the name",
+                   .tenant = "whose it is",
                    .rank = 1,
                    .members = {77, 78, 79},
                    .job_size = 80,
@@ -62,6 +63,7 @@ TEST(Messages, SayTheSameAtTheOtherEnd) {
   EXPECT_EQ(got.capability, sent.capability);
   EXPECT_EQ(got.communicator, 76u);
   EXPECT_EQ(got.name, "the name");
+  EXPECT_EQ(got.tenant, "whose it is");
   EXPECT_EQ(got.rank, 1u);
   EXPECT_THAT(got.members, ElementsAre(77, 78, 79));
   EXPECT_EQ(got.job_size, 80u);

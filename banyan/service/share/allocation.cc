@@ -22,46 +22,15 @@ Error not_sound(const std::string& what, double amount) {
   return invalid(text.str());
 }
 
-void expect_sound(const SharedNetwork& network) {
-  if (!(network.least >= 0 && network.least <= SharedNetwork::kMostLeast)) {
-    throw invalid("the least share of a class is " + std::to_string(network.least) + ", not from 0 to a third");
-  }
-  for (size_t link = 0; link < network.capacities.size(); ++link) {
-    const double capacity = network.capacities[link];
-    if (!is_sound(capacity)) throw not_sound("the capacity of link " + std::to_string(link), capacity);
-  }
-  for (size_t tenant = 0; tenant < network.weights.size(); ++tenant) {
-    const double weight = network.weights[tenant];
-    if (!is_sound(weight)) throw not_sound("the weight of tenant " + std::to_string(tenant), weight);
-  }
-}
-
-// `last_user` is, by link, the last call so far that uses it.
-void expect_sound(const SharedCall& call, const SharedNetwork& network, std::vector<const SharedCall*>& last_user) {
-  if (call.tenant >= network.weights.size()) {
-    throw invalid("is of tenant " + std::to_string(call.tenant) + ", but there are " +
-                  std::to_string(network.weights.size()) + ", counted from 0");
-  }
-  if (static_cast<size_t>(call.share_class) >= kClasses) throw invalid("is of no class");
-  if (call.cap != MaxMin::kUnlimited && !is_sound(call.cap)) throw not_sound("has a cap that", call.cap);
-  for (const LinkUse& use : call.footprint) {
-    if (use.link >= last_user.size()) {
-      throw invalid("uses link " + std::to_string(use.link) + ", but there are " + std::to_string(last_user.size()) +
-                    ", counted from 0");
-    }
-    if (!is_sound(use.bytes))
-      throw not_sound("moves bytes over link " + std::to_string(use.link) + " whose number", use.bytes);
-    if (last_user[use.link] == &call) throw invalid("names link " + std::to_string(use.link) + " twice; add them up");
-    last_user[use.link] = &call;
-  }
-}
-
-void expect_sound(std::span<const SharedCall> calls, const SharedNetwork& network) {
+void expect_all_sound(std::span<const SharedCall> calls, const SharedNetwork& network) {
   expect_sound(network);
-  std::vector<const SharedCall*> last_user(network.capacities.size());
   for (const SharedCall& call : calls) {
     try {
-      expect_sound(call, network, last_user);
+      if (call.tenant >= network.weights.size()) {
+        throw invalid("is of tenant " + std::to_string(call.tenant) + ", but there are " +
+                      std::to_string(network.weights.size()) + ", counted from 0");
+      }
+      expect_sound(call, network.capacities.size());
     } catch (const Error& error) {
       throw error.within("call " + std::to_string(&call - calls.data()));
     }
@@ -115,7 +84,7 @@ Filling::Filling(const SharedNetwork& network, std::span<const SharedCall> calls
   for (size_t share_class = 0; share_class < kClasses; ++share_class) {
     for (const uint32_t i : classes_[share_class]) {
       const uint32_t tenant = calls[i].tenant;
-      rows_[i].weight = network.weights[tenant] / under_way[tenant][share_class];
+      rows_[i].weight = network.weights[tenant] / under_way[tenant][share_class] * calls[i].factor;
     }
   }
 }
@@ -165,8 +134,47 @@ std::vector<double> Filling::speeds() const {
 
 }  // namespace
 
+void expect_sound(double amount, const std::string& what) {
+  if (!is_sound(amount)) throw not_sound(what, amount);
+}
+
+void expect_sound(const SharedNetwork& network) {
+  if (!(network.least >= 0 && network.least <= SharedNetwork::kMostLeast)) {
+    throw invalid("the least share of a class is " + std::to_string(network.least) + ", not from 0 to a third");
+  }
+  for (size_t link = 0; link < network.capacities.size(); ++link) {
+    const double capacity = network.capacities[link];
+    if (!is_sound(capacity)) throw not_sound("the capacity of link " + std::to_string(link), capacity);
+  }
+  for (size_t tenant = 0; tenant < network.weights.size(); ++tenant) {
+    const double weight = network.weights[tenant];
+    if (!is_sound(weight)) throw not_sound("the weight of tenant " + std::to_string(tenant), weight);
+  }
+}
+
+void expect_sound(const SharedCall& call, size_t links) {
+  if (static_cast<size_t>(call.share_class) >= kClasses) throw invalid("is of no class");
+  if (call.cap != MaxMin::kUnlimited && !is_sound(call.cap)) throw not_sound("has a cap that", call.cap);
+  if (!is_sound(call.factor)) throw not_sound("has a factor that", call.factor);
+  std::vector<uint32_t> named;
+  named.reserve(call.footprint.size());
+  for (const LinkUse& use : call.footprint) {
+    if (use.link >= links) {
+      throw invalid("uses link " + std::to_string(use.link) + ", but there are " + std::to_string(links) +
+                    ", counted from 0");
+    }
+    if (!is_sound(use.bytes)) {
+      throw not_sound("moves bytes over link " + std::to_string(use.link) + " whose number", use.bytes);
+    }
+    named.push_back(use.link);
+  }
+  std::sort(named.begin(), named.end());
+  const auto twice = std::adjacent_find(named.begin(), named.end());
+  if (twice != named.end()) throw invalid("names link " + std::to_string(*twice) + " twice; add them up");
+}
+
 std::vector<double> allocate(const SharedNetwork& network, std::span<const SharedCall> calls) {
-  expect_sound(calls, network);
+  expect_all_sound(calls, network);
   Filling filling(network, calls);
   filling.fill_floors(network.least);
   filling.fill_rest();

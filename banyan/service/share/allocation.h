@@ -2,8 +2,9 @@
 //
 // A collective advances all of its flows in step, so it is one flow here: a call of tenant k that goes on at speed x
 // (calls per second) uses x * u_l bytes per second of link l, where u is its footprint. Tenants have weights; a
-// tenant's weight is divided among its calls that are under way (of one class), so that more communicators get it no
-// more.
+// tenant's weight is divided evenly among its calls that are under way (of one class), so that more communicators get
+// it no more. Each part is then multiplied by a factor of the call. So the weights of a tenant's calls of one class add
+// up to its weight times the mean of their factors, which is no more than its weight times the largest one.
 //
 // The speeds are weighted max-min fair over dominant shares (DRF over links): with s the largest share of any link that
 // a call uses, max_l(x * u_l / capacity_l), all s / weight rise together, until a link is full or a call has reached
@@ -34,18 +35,21 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "banyan/service/share/rules.h"
 
 namespace banyan::service {
 
-// Capacities, bytes, weights and caps are from kLeastAmount to kMostAmount.
+// Capacities, bytes, weights, factors and caps are from kLeastAmount to kMostAmount.
 inline constexpr double kLeastAmount = 1e-9, kMostAmount = 1e18;
 
 struct LinkUse {
   uint32_t link = 0;
   double bytes = 0;  // of one whole call
+
+  friend bool operator==(const LinkUse&, const LinkUse&) = default;
 };
 
 struct SharedCall {
@@ -53,6 +57,7 @@ struct SharedCall {
   ShareClass share_class = ShareClass::normal;
   std::vector<LinkUse> footprint = {};                   // each link once; empty: it uses no link
   double cap = std::numeric_limits<double>::infinity();  // bytes per second on any of its links; infinite: none
+  double factor = 1;                                     // of its part of the tenant's weight
 };
 
 struct SharedNetwork {
@@ -65,5 +70,11 @@ struct SharedNetwork {
 // Calls per second, by call; infinity where a call uses no link. Throws Error{invalid_input} for numbers that are not
 // as said above.
 std::vector<double> allocate(const SharedNetwork& network, std::span<const SharedCall> calls);
+
+// The same checks, for who is given the numbers long before; they throw Error{invalid_input}, too. What is wrong with a
+// call is said without its name, for Error::within(); its tenant is not looked at.
+void expect_sound(const SharedNetwork& network);
+void expect_sound(const SharedCall& call, size_t links);
+void expect_sound(double amount, const std::string& what);
 
 }  // namespace banyan::service

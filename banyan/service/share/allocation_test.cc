@@ -42,6 +42,42 @@ TEST(Allocation, ATenantWithFiveCommunicatorsGetsNoMoreThanOneWithOne) {
   EXPECT_DOUBLE_EQ(speeds[5], 5);
 }
 
+TEST(Allocation, AFactorMultipliesTheCallsPartOfTheWeight) {
+  const SharedNetwork network{.capacities = {100}, .weights = {4, 2}};
+  const std::vector<SharedCall> calls = {{.tenant = 0, .footprint = {{0, 10}}, .factor = 2},
+                                         {.tenant = 0, .footprint = {{0, 10}}, .factor = 0.5},
+                                         {.tenant = 1, .footprint = {{0, 10}}, .factor = 1.5}};
+  const auto speeds = allocate(network, calls);  // by 4 / 2 * 2, 4 / 2 * 0.5 and 2 * 1.5
+  EXPECT_DOUBLE_EQ(speeds[0], 5);
+  EXPECT_DOUBLE_EQ(speeds[1], 1.25);
+  EXPECT_DOUBLE_EQ(speeds[2], 3.75);
+}
+
+TEST(Allocation, OnOneLinkTenantsShareByWeightTimesTheMeanOfTheirFactors) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> amount(0.1, 10);
+    const SharedNetwork network{.capacities = {100}, .weights = {amount(random), amount(random), amount(random)}};
+    std::vector<SharedCall> calls;
+    std::array<double, 3> parts{}, shares{};
+    for (uint32_t tenant = 0; tenant < 3; ++tenant) {
+      const size_t count = 1 + random() % 5;
+      double largest = 0;
+      for (size_t i = 0; i < count; ++i) {
+        calls.push_back({.tenant = tenant, .footprint = {{0, amount(random)}}, .factor = amount(random)});
+        parts[tenant] += network.weights[tenant] * calls.back().factor / static_cast<double>(count);
+        largest = std::max(largest, calls.back().factor);
+      }
+      ASSERT_LE(parts[tenant], network.weights[tenant] * largest * (1 + kRounding));
+    }
+    const auto speeds = allocate(network, calls);
+    for (size_t i = 0; i < calls.size(); ++i) shares[calls[i].tenant] += speeds[i] * calls[i].footprint[0].bytes;
+    const double sum = parts[0] + parts[1] + parts[2];
+    for (size_t tenant = 0; tenant < 3; ++tenant) ASSERT_NEAR(shares[tenant], 100 * parts[tenant] / sum, 1e-6);
+  }
+}
+
 TEST(Allocation, BatchesTakeNothingFromTheUrgentCallsOfTheirOwner) {
   const SharedNetwork network{.capacities = {100}, .weights = {1, 1}, .least = 0};
   std::vector<SharedCall> calls(6, {.tenant = 0, .share_class = ShareClass::low, .footprint = {{0, 10}}});
@@ -155,8 +191,8 @@ TEST(Allocation, EachLowerCallKeepsItsFloor) {
 
 TEST(Allocation, StandsVeryDifferentNumbers) {
   const SharedNetwork network{.capacities = {1e15, 1e-9}, .weights = {1e18, 1e-9}};
-  const std::vector<SharedCall> calls = {{.tenant = 0, .footprint = {{0, 1e18}, {1, 1e-9}}},
-                                         {.tenant = 1, .footprint = {{0, 1e-9}}},
+  const std::vector<SharedCall> calls = {{.tenant = 0, .footprint = {{0, 1e18}, {1, 1e-9}}, .factor = 1e-9},
+                                         {.tenant = 1, .footprint = {{0, 1e-9}}, .factor = 1e-9},
                                          {.tenant = 1, .footprint = {{1, 1e18}}}};
   const auto speeds = allocate(network, calls);
   EXPECT_NEAR(speeds[0], 1e-3, 1e-12);
@@ -183,6 +219,7 @@ TEST(Allocation, RefusesNumbersThatAreNotAsSaid) {
   EXPECT_EQ(refusal([](auto&, auto& call) { call.share_class = static_cast<ShareClass>(3); }),
             "call 1: is of no class");
   EXPECT_THAT(refusal([](auto&, auto& call) { call.cap = 0; }), HasSubstr("call 1: has a cap that is 0"));
+  EXPECT_THAT(refusal([](auto&, auto& call) { call.factor = 0; }), HasSubstr("call 1: has a factor that is 0"));
   EXPECT_EQ(refusal([](auto&, auto& call) { call.footprint[0].link = 2; }),
             "call 1: uses link 2, but there are 2, counted from 0");
   EXPECT_THAT(refusal([](auto&, auto& call) { call.footprint[0].bytes = kNone; }),
@@ -210,7 +247,8 @@ struct Example {
     const auto competes = [&](const SharedCall& call) {
       return call.tenant == calls[i].tenant && call.share_class == calls[i].share_class && !call.footprint.empty();
     };
-    return network.weights[calls[i].tenant] / static_cast<double>(std::count_if(calls.begin(), calls.end(), competes));
+    const auto competing = static_cast<double>(std::count_if(calls.begin(), calls.end(), competes));
+    return network.weights[calls[i].tenant] * calls[i].factor / competing;
   }
   double most_speed(size_t i) const {
     double most = kNone;
@@ -313,6 +351,7 @@ Example random_example(uint32_t seed) {
       if (below(3) == 0) call.footprint.push_back({link, 1e6 * amount(2)});
     }
     if (below(3) == 0) call.cap = 2e8 * amount(4);
+    if (below(2) == 0) call.factor = amount(4);
   }
   return example;
 }

@@ -253,6 +253,10 @@ Grant Rules::grant(const Subject& subject, const AskedCall& call) const {
   return {};
 }
 
+bool Rules::names_plans() const {
+  return std::any_of(rules_.begin(), rules_.end(), [](const Rule& rule) { return !rule.grant.plan.empty(); });
+}
+
 bool Rules::looks_at_calls() const {
   return std::any_of(rules_.begin(), rules_.end(), [](const Rule& rule) { return rule.match.looks_at_calls(); });
 }

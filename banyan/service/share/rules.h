@@ -78,6 +78,8 @@ class Rules {
   Grant grant(const Subject& subject, const AskedCall& call) const;
   // Whether any rule looks at calls, so that grant() of a communicator is not all.
   bool looks_at_calls() const;
+  // Whether any rule says which plan is to be followed.
+  bool names_plans() const;
   uint64_t version() const { return version_; }
   size_t size() const { return rules_.size(); }
 

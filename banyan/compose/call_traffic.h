@@ -1,0 +1,40 @@
+// What one call moves over the links of a network, by counting.
+//
+// Calls that have a plan go along its trees. All others go straight from rank to rank, where the network sends them:
+// they are taken to go along shortest ways. As in networks with equal-cost multipath, what stands at a node leaves it
+// in equal parts by all links that begin a shortest way, whatever their bandwidth. Ways pass through switches only;
+// where there is no such way (tori), through other ranks too.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "banyan/fabric/fabric.h"
+#include "banyan/run/execute/plan_source.h"
+
+namespace banyan::compose {
+
+// Which plan a call follows among so many ranks, as NetPlans asks for it; none for those that follow none, and for
+// those that move nothing.
+std::optional<run::PlanSource::Question> question_of(const run::Call& call, uint32_t ranks);
+
+// Bytes by link of the schedule's fabric, for a call that follows it. Blocks of different sizes (all-gather-v,
+// reduce-scatter-v) go along the trees of their ranks. O(edges + links of all routes + chunks + links).
+std::vector<double> bytes_by_plan(const run::Call& call, const Schedule& schedule);
+
+struct DirectCall {
+  const run::Call& call;
+  uint32_t own = 0;                   // the rank that makes it
+  std::span<const NodeId> places;     // by rank: a rank of the fabric; several may have the same
+  std::function<bool(LinkId)> works;  // whether a link carries anything
+};
+// Bytes by link of the fabric, for a call without a plan; what has no way is left out. A rank knows its own counts
+// only. So in an all-to-all-v all others are taken to send each rank what this one sends it; this rank gets what its
+// call says. Of a message from any rank nothing is known before it comes: it is left to its sender.
+// O(receivers * (nodes + links) + pairs of ranks between which something goes).
+std::vector<double> bytes_by_shortest_ways(const Fabric& fabric, const DirectCall& direct);
+
+}  // namespace banyan::compose

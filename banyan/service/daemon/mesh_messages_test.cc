@@ -1,0 +1,66 @@
+#include "banyan/service/daemon/mesh_messages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/base/error.h"
+
+namespace banyan::service {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<std::string> every_message() {
+  Activity activity{.report = {.communicator = "job.1",
+                               .number = 7,
+                               .tenant = "1000/train",
+                               .weight = 2.5,
+                               .share_class = ShareClass::low,
+                               .cap = 1e9,
+                               .is_under_way = true,
+                               .footprint = {{.link = 3, .bytes = 1.5}, {.link = 9, .bytes = 8e6}},
+                               .done = 0.25},
+                    .members = {{.host = "a", .ranks = {0, 2}}, {.host = "b", .ranks = {1}}}};
+  return {encode(SessionText{.communicator = "job.1", .ranks = {1, 3}, .text = "hello"}), encode(activity),
+          encode(SessionRate{.communicator = "job.2", .ranks = {0}, .rate = 12'500'000})};
+}
+
+TEST(MeshMessages, SayTheSameAtTheOtherEnd) {
+  const auto messages = every_message();
+  const auto text = std::get<SessionText>(decode_mesh_message(messages[0]));
+  EXPECT_EQ(text.communicator, "job.1");
+  EXPECT_THAT(text.ranks, ElementsAre(1, 3));
+  EXPECT_EQ(text.text, "hello");
+  const auto activity = std::get<Activity>(decode_mesh_message(messages[1]));
+  EXPECT_EQ(activity.report.communicator, "job.1");
+  EXPECT_EQ(activity.report.number, 7u);
+  EXPECT_EQ(activity.report.tenant, "1000/train");
+  EXPECT_EQ(activity.report.weight, 2.5);
+  EXPECT_EQ(activity.report.share_class, ShareClass::low);
+  EXPECT_EQ(activity.report.cap, 1e9);
+  EXPECT_TRUE(activity.report.is_under_way);
+  ASSERT_EQ(activity.report.footprint.size(), 2u);
+  EXPECT_EQ(activity.report.footprint[1].link, 9u);
+  EXPECT_EQ(activity.report.footprint[1].bytes, 8e6);
+  EXPECT_EQ(activity.report.done, 0.25);
+  ASSERT_EQ(activity.members.size(), 2u);
+  EXPECT_EQ(activity.members[0].host, "a");
+  EXPECT_THAT(activity.members[0].ranks, ElementsAre(0, 2));
+  const auto rate = std::get<SessionRate>(decode_mesh_message(messages[2]));
+  EXPECT_EQ(rate.communicator, "job.2");
+  EXPECT_THAT(rate.ranks, ElementsAre(0));
+  EXPECT_EQ(rate.rate, 12'500'000u);
+}
+
+TEST(MeshMessages, AreRefusedWhenAnythingIsMissingOrTooMuch) {
+  for (const std::string& message : every_message()) {
+    for (size_t length = 0; length < message.size(); ++length) {
+      EXPECT_THROW(decode_mesh_message(message.substr(0, length)), Error) << length;
+    }
+    EXPECT_THROW(decode_mesh_message(message + "x"), Error);
+  }
+  EXPECT_THROW(decode_mesh_message("\x03"), Error);
+}
+
+}  // namespace
+}  // namespace banyan::service

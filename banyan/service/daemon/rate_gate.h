@@ -1,0 +1,58 @@
+// RateGate: holds the slices of a session back, so that its calls go no faster than the steward says.
+//
+// All bytes of a call move in proportion, so one number says how fast it goes: the bytes per second on the link that it
+// uses most. A slice is the same part of what this rank sends as of what goes over that link. So the gate is a virtual
+// queue (share/virtual_queue.h) of bytes on that link: of the whole collective, and not only of this rank.
+//
+// A rate that is not said again for kValid counts no more: the steward may be gone.
+//
+// One thread. admit() takes time O(1).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "banyan/run/engine/slice_gate.h"
+#include "banyan/service/share/virtual_queue.h"
+
+namespace banyan::service {
+
+class RateGate : public run::SliceGate {
+ public:
+  using Time = VirtualQueue::Time;
+  static constexpr Time kValid = std::chrono::seconds(2);
+  // What may leave at once, so that a thread that comes late loses nothing.
+  static constexpr uint64_t kBurst = uint64_t{128} << 10;
+
+  // `now` never goes back.
+  explicit RateGate(std::function<Time()> now) : now_(std::move(now)) {}
+
+  // Bytes per second on the busiest link, of the whole collective; VirtualQueue::kUnlimited: no limit.
+  void set_rate(uint64_t rate);
+  uint64_t rate() const { return queue_.rate(); }
+  // The call with this number puts so many bytes on its busiest link. 0: it uses none, and is not held back.
+  void begin(uint64_t number, double busiest_bytes);
+  void end(uint64_t number) { calls_.erase(number); }
+
+  bool admit(const run::SliceOffer& offer) override;
+  // When what was refused last may leave; nothing when nothing was since this was asked.
+  std::optional<Time> opens_at();
+  // What part of that which this rank sends in the call has left.
+  double done(uint64_t number) const;
+
+ private:
+  struct CallState {
+    double busiest_bytes = 0;
+    uint64_t elements = 0, sent = 0;  // all that this rank sends; known with the first slice
+  };
+  const std::function<Time()> now_;
+  VirtualQueue queue_{VirtualQueue::kUnlimited, kBurst};
+  Time valid_until_{0};
+  std::map<uint64_t, CallState> calls_;  // by number
+  std::optional<Time> opens_at_;
+};
+
+}  // namespace banyan::service

@@ -1,0 +1,81 @@
+#include "banyan/service/daemon/rule_book.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "banyan/base/check.h"
+#include "banyan/testing/thrown.h"
+
+namespace banyan::service {
+namespace {
+
+using testing::error_of;
+using ::testing::HasSubstr;
+
+class RuleBookTest : public ::testing::Test {
+ protected:
+  RuleBookTest() : folder_(std::filesystem::temp_directory_path() / "banyan-test-XXXXXX") {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+    path_ = folder_ + "/rules.json";
+  }
+  ~RuleBookTest() override { std::filesystem::remove_all(folder_); }
+  void write(const std::string& rules) const { std::ofstream(path_, std::ios::trunc) << rules; }
+  static std::string weight_of_train(int version, int weight) {
+    return "{\"version\": " + std::to_string(version) +
+           ", \"rules\": [{\"name\": \"one\", \"match\": {\"tenant\": \"train\"}, \"then\": {\"weight\": " +
+           std::to_string(weight) + "}}]}";
+  }
+
+  std::string folder_, path_;
+};
+
+TEST_F(RuleBookTest, GrantsEverythingWithoutAFile) {
+  const RuleBook book("");
+  const Grant grant = book.rules().grant(Subject{.tenant = "train"});
+  EXPECT_FALSE(grant.denial);
+  EXPECT_EQ(grant.weight, 1u);
+}
+
+TEST_F(RuleBookTest, ReadsTheFileAgain) {
+  write(weight_of_train(1, 4));
+  RuleBook book(path_);
+  EXPECT_EQ(book.rules().grant(Subject{.tenant = "train"}).weight, 4u);
+  write(weight_of_train(2, 7));
+  EXPECT_EQ(book.rules().version(), 1u);
+  book.reload();
+  EXPECT_EQ(book.rules().version(), 2u);
+  EXPECT_EQ(book.rules().grant(Subject{.tenant = "train"}).weight, 7u);
+}
+
+TEST_F(RuleBookTest, KeepsTheOldRulesWhenTheNewOnesAreWrong) {
+  write(weight_of_train(1, 4));
+  RuleBook book(path_);
+  write(weight_of_train(2, 0));
+  EXPECT_THAT(error_of([&] { book.reload(); }, ErrorCode::invalid_input), HasSubstr("weight"));
+  std::filesystem::remove(path_);
+  EXPECT_THAT(error_of([&] { book.reload(); }, ErrorCode::not_found), HasSubstr(path_));
+  EXPECT_EQ(book.rules().grant(Subject{.tenant = "train"}).weight, 4u);
+}
+
+TEST_F(RuleBookTest, RefusesWhatTheDaemonWouldNotFollow) {
+  write(R"({"version": 1, "rules": [{"name": "a", "match": {"kind": "allreduce"}, "then": {"weight": 2}}]})");
+  EXPECT_THAT(error_of([&] { RuleBook{path_}; }, ErrorCode::unsupported), HasSubstr("kinds or sizes"));
+  write(R"({"version": 1, "rules": [{"name": "a", "match": {}, "then": {"plan": "ring"}}]})");
+  EXPECT_THAT(error_of([&] { RuleBook{path_}; }, ErrorCode::unsupported), HasSubstr("plans"));
+}
+
+TEST(RuleSubject, IsWhoTheKernelSays) {
+  const Subject own = subject_of({.process = getpid(), .user = getuid(), .group = getgid()}, "");
+  EXPECT_EQ(own.user_id, getuid());
+  EXPECT_EQ(own.tenant, own.user);
+  EXPECT_EQ(subject_of({.process = getpid(), .user = 4'000'000'000, .group = 0}, "train").user, "4000000000");
+  EXPECT_EQ(subject_of({.process = getpid(), .user = 0, .group = 0}, "train").tenant, "train");
+}
+
+}  // namespace
+}  // namespace banyan::service

@@ -1,0 +1,81 @@
+#include "banyan/service/daemon/session_share.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace banyan::service {
+namespace {
+
+constexpr size_t kMostLoads = 256;
+
+// Of calls with counts per rank these tell one from another.
+uint64_t amount_of(const run::Call& call) {
+  const auto sum = [](std::span<const size_t> counts) { return std::accumulate(counts.begin(), counts.end(), size_t{0}); };
+  return call.count + sum(call.send_counts) + sum(call.recv_counts);
+}
+
+}  // namespace
+
+std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call& call, uint32_t generation) {
+  const LoadKey key{generation, call.kind, call.type, amount_of(call), call.other};
+  if (const auto found = loads_.find(key); found != loads_.end()) return found->second;
+  auto load = std::make_shared<Load>();
+  for (const auto& use : options_.source->bytes_on_links(call)) {
+    load->links.push_back({.link = use.link, .bytes = use.bytes});
+    load->busiest = std::max(load->busiest, use.bytes);
+  }
+  if (loads_.size() >= kMostLoads) loads_.clear();
+  loads_.emplace(key, load);
+  return load;
+}
+
+void SessionShare::begin(uint64_t number, const run::Call& call, uint32_t generation) {
+  std::shared_ptr<const Load> load = load_of(call, generation);
+  options_.gate->begin(number, load->busiest);
+  calls_.push_back({.number = number, .load = std::move(load)});
+}
+
+void SessionShare::set_terms(double weight, ShareClass share_class, double cap) {
+  options_.about.weight = weight;
+  options_.about.share_class = share_class;
+  options_.about.cap = cap;
+}
+
+void SessionShare::end(uint64_t number) {
+  options_.gate->end(number);
+  std::erase_if(calls_, [&](const UnderWay& call) { return call.number == number; });
+  if (calls_.empty()) idle_since_ = options_.now();
+}
+
+std::optional<SessionShare::Time> SessionShare::report_due() const {
+  if (!options_.send || (calls_.empty() && !told_)) return std::nullopt;
+  const Time soonest = reported_at_ + kLeastPause;
+  if (calls_.empty()) return std::max(soonest, idle_since_ + kIdle);
+  return calls_.front().load == told_ ? reported_at_ + kRefresh : soonest;
+}
+
+void SessionShare::look() {
+  const std::optional<Time> due = report_due();
+  if (!due) return;
+  const Time now = options_.now();
+  if (now < *due) return;
+  CallReport report = options_.about;
+  report.number = static_cast<uint64_t>(now.count());
+  report.is_under_way = !calls_.empty();
+  told_ = calls_.empty() ? nullptr : calls_.front().load;
+  if (told_) {
+    report.footprint = told_->links;
+    report.done = options_.gate->done(calls_.front().number);
+  }
+  reported_at_ = now;
+  options_.send(report);
+}
+
+std::optional<SessionShare::Time> SessionShare::next() {
+  const std::optional<Time> opens = options_.gate->opens_at(), due = report_due();
+  if (!opens || !due) return opens ? opens : due;
+  return std::min(*opens, *due);
+}
+
+}  // namespace banyan::service

@@ -1,0 +1,153 @@
+#include "banyan/service/daemon/session_share.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "banyan/run/engine/rank_plan.h"
+
+namespace banyan::service {
+namespace {
+
+using run::Call;
+using run::OperationKind;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using Time = SessionShare::Time;
+
+// Every call puts as many bytes as it has elements on link 4, and half of that on link 2.
+class TwoLinks : public run::PlanSource {
+ public:
+  Answer plan(const Question&) override { return {}; }
+  std::vector<LinkBytes> bytes_on_links(const Call& call) override {
+    ++asked;
+    if (call.kind == OperationKind::barrier) return {};
+    const auto bytes = static_cast<double>(call.count);
+    return {{.link = 2, .bytes = bytes / 2}, {.link = 4, .bytes = bytes}};
+  }
+  std::optional<Way> way(uint32_t, const run::PlanLane&) const override { return std::nullopt; }
+  std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
+  bool knows_ways() const override { return false; }
+  std::string cable_name(uint32_t) const override { return {}; }
+  void revise(const run::FabricUpdate&) override {}
+  void expect_possible(const run::FabricUpdate&) const override {}
+
+  int asked = 0;
+};
+
+class SessionShareTest : public ::testing::Test {
+ protected:
+  SessionShare share(bool reports = true) {
+    SessionShare::Options options{.source = source_,
+                                  .gate = gate_,
+                                  .now = [this] { return now_; },
+                                  .about = {.communicator = "job.1", .tenant = "t", .weight = 3}};
+    if (reports) options.send = [this](const CallReport& report) { reports_.push_back(report); };
+    return SessionShare(std::move(options));
+  }
+  static Call all_reduce(size_t count) { return {.kind = OperationKind::all_reduce, .count = count}; }
+  // Looks whenever it is due, until then.
+  void pass(SessionShare& share, Time time) {
+    const Time end = now_ + time;
+    for (;;) {
+      share.look();
+      const std::optional<Time> next = share.next();
+      if (!next || *next > end) break;
+      ASSERT_GT(*next, now_);
+      now_ = *next;
+    }
+    now_ = end;
+  }
+
+  Time now_ = std::chrono::seconds(3);
+  std::shared_ptr<TwoLinks> source_ = std::make_shared<TwoLinks>();
+  std::shared_ptr<RateGate> gate_ = std::make_shared<RateGate>([this] { return now_; });
+  std::vector<CallReport> reports_;
+};
+
+TEST_F(SessionShareTest, ReportsTheBeginTheProgressAndTheEndOfACall) {
+  SessionShare session = share();
+  session.begin(1, all_reduce(800), 0);
+  session.look();
+  ASSERT_EQ(reports_.size(), 1u);
+  EXPECT_EQ(reports_[0].communicator, "job.1");
+  EXPECT_EQ(reports_[0].weight, 3);
+  EXPECT_TRUE(reports_[0].is_under_way);
+  ASSERT_EQ(reports_[0].footprint.size(), 2u);
+  EXPECT_EQ(reports_[0].footprint[1].link, 4u);
+  EXPECT_EQ(reports_[0].footprint[1].bytes, 800);
+  pass(session, milliseconds(11));
+  EXPECT_EQ(reports_.size(), 3u);  // after 5 and 10 ms
+  session.end(1);
+  EXPECT_TRUE(session.is_active());
+  pass(session, milliseconds(2));
+  ASSERT_EQ(reports_.size(), 4u);
+  EXPECT_FALSE(reports_[3].is_under_way);
+  EXPECT_FALSE(session.is_active());
+  EXPECT_FALSE(session.next());
+  for (size_t i = 1; i < reports_.size(); ++i) EXPECT_GT(reports_[i].number, reports_[i - 1].number);
+}
+
+TEST_F(SessionShareTest, ReportsFewTimesHoweverManyCallsThereAre) {
+  SessionShare session = share();
+  for (uint64_t number = 1; number <= 1000; ++number) {
+    session.begin(number, all_reduce(number % 2 == 0 ? 100 : 200), 0);
+    session.look();
+    now_ += microseconds(8);
+    session.end(number);
+    session.look();
+    now_ += microseconds(2);
+  }
+  EXPECT_LE(reports_.size(), 11u);  // in 10 ms
+  EXPECT_GE(reports_.size(), 9u);
+  EXPECT_EQ(source_->asked, 2);
+}
+
+TEST_F(SessionShareTest, ReportsTheOldestCallOfSeveral) {
+  SessionShare session = share();
+  session.begin(1, all_reduce(100), 0);
+  session.begin(2, all_reduce(200), 0);
+  session.look();
+  EXPECT_EQ(reports_.back().footprint[1].bytes, 100);
+  session.end(1);
+  pass(session, milliseconds(1));
+  EXPECT_EQ(reports_.back().footprint[1].bytes, 200);
+}
+
+TEST_F(SessionShareTest, AsksAnewWhenPlansAreRevised) {
+  SessionShare session = share();
+  session.begin(1, all_reduce(100), 0);
+  session.end(1);
+  session.begin(2, all_reduce(100), 1);
+  EXPECT_EQ(source_->asked, 2);
+}
+
+TEST_F(SessionShareTest, OnlyOneRankReports) {
+  SessionShare session = share(false);
+  session.begin(1, all_reduce(100), 0);
+  pass(session, milliseconds(20));
+  EXPECT_TRUE(reports_.empty());
+  EXPECT_FALSE(session.next());
+}
+
+TEST_F(SessionShareTest, WakesWhenTheGateOpens) {
+  run::RankPlan plan;
+  plan.ranks = 2;
+  plan.streams_to.resize(2);
+  run::Role role{.length = 1000};
+  role.out_children.push_back(plan.add_stream_to(1));
+  plan.roles.push_back(role);
+  SessionShare session = share(false);
+  session.begin(1, all_reduce(10'000'000), 0);
+  session.set_rate(1'000'000'000);
+  const run::SliceOffer slice{.sequence = 1, .plan = &plan, .bytes = 400, .elements = 100};
+  while (gate_->admit(slice)) {
+  }
+  const std::optional<Time> next = session.next();
+  ASSERT_TRUE(next);
+  EXPECT_GT(*next, now_);
+  now_ = *next;
+  EXPECT_TRUE(gate_->admit(slice));
+}
+
+}  // namespace
+}  // namespace banyan::service
