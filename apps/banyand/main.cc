@@ -35,6 +35,7 @@ void describe(CLI::App& app) {
 
 banyan::run::Secret secret_from(const std::string& file) {
   if (file.empty()) return {};
+  unsetenv("BANYAN_SECRET");  // that of some job
   setenv("BANYAN_SECRET_FILE", file.c_str(), 1);
   return banyan::run::Secret::from_environment();
 }

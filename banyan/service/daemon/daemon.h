@@ -42,8 +42,8 @@ class Daemon {
   void run();
   // Any thread, and signal handlers' threads.
   void stop();
-  // Reads the rules again; sessions that are open get what these grant, but for denials, which are for new ones. What is
-  // wrong with them is said in the log, and the old ones stay. Any thread.
+  // Reads the rules again; sessions that are open get what these grant, but for denials, which are for new ones. What
+  // is wrong with them is said in the log, and the old ones stay. Any thread.
   void reload_rules();
 
  private:

@@ -1,7 +1,6 @@
 #include "banyan/service/daemon/rate_gate.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "banyan/run/engine/rank_plan.h"
 
@@ -33,11 +32,10 @@ bool RateGate::admit(const run::SliceOffer& offer) {
     const double part = static_cast<double>(offer.elements) / static_cast<double>(call.elements);
     queue_.leave(static_cast<uint64_t>(part * call.busiest_bytes), now);
   }
+  opens_at_.reset();
   call.sent = std::min(call.elements, call.sent + offer.elements);
   return true;
 }
-
-std::optional<RateGate::Time> RateGate::opens_at() { return std::exchange(opens_at_, std::nullopt); }
 
 double RateGate::done(uint64_t number) const {
   const auto found = calls_.find(number);

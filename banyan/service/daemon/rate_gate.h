@@ -38,8 +38,8 @@ class RateGate : public run::SliceGate {
   void end(uint64_t number) { calls_.erase(number); }
 
   bool admit(const run::SliceOffer& offer) override;
-  // When what was refused last may leave; nothing when nothing was since this was asked.
-  std::optional<Time> opens_at();
+  // When what was refused last may leave; nothing when something was let through since.
+  std::optional<Time> opens_at() const { return opens_at_; }
   // What part of that which this rank sends in the call has left.
   double done(uint64_t number) const;
 

@@ -87,18 +87,20 @@ TEST_F(RateGateTest, ForgetsARateThatIsNotSaidAgain) {
   EXPECT_TRUE(offer(1));
 }
 
-TEST_F(RateGateTest, SaysOnceWhenItOpens) {
+TEST_F(RateGateTest, SaysWhenItOpensUntilItHas) {
   gate_.set_rate(25'000'000);
   gate_.begin(1, 8e6);
   while (offer(1)) {
   }
   const auto opens = gate_.opens_at();
   ASSERT_TRUE(opens);
-  EXPECT_FALSE(gate_.opens_at());
+  EXPECT_EQ(gate_.opens_at(), opens);
   now_ = *opens - microseconds(1);
   EXPECT_FALSE(offer(1));
+  EXPECT_EQ(gate_.opens_at(), opens);
   now_ = *opens;
   EXPECT_TRUE(offer(1));
+  EXPECT_FALSE(gate_.opens_at());
 }
 
 TEST_F(RateGateTest, HoldsBackNothingThatUsesNoLinkOrIsUnknown) {

@@ -153,7 +153,7 @@ void Session::prepare(run::WaitSet& set) {
 bool Session::react(std::span<const pollfd> polled) {
   if (has_failed_) return true;
   try {
-    return executor_->events()->react(polled);
+    return executor_->events()->react(polled) || (share_ && share_->is_due());
   } catch (const Error& error) {
     fail(error);
     return true;

@@ -72,7 +72,7 @@ void SessionShare::look() {
   options_.send(report);
 }
 
-std::optional<SessionShare::Time> SessionShare::next() {
+std::optional<SessionShare::Time> SessionShare::next() const {
   const std::optional<Time> opens = options_.gate->opens_at(), due = report_due();
   if (!opens || !due) return opens ? opens : due;
   return std::min(*opens, *due);

@@ -45,12 +45,16 @@ class SessionShare {
   // For the reports to come.
   void set_terms(double weight, ShareClass share_class, double cap);
 
+  bool is_due() const {
+    const std::optional<Time> when = next();
+    return when && *when <= options_.now();
+  }
   // Whether next() may be anything.
   bool is_active() const { return !calls_.empty() || told_; }
   // Sends the report that is due. To be called after something has moved, and at next().
   void look();
   // When a slice may leave that was held back, or a report is due; nothing: when something else happens.
-  std::optional<Time> next();
+  std::optional<Time> next() const;
 
  private:
   struct Load {

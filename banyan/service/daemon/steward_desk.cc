@@ -91,6 +91,7 @@ void StewardDesk::decide() {
 }
 
 void StewardDesk::tell(const std::string& communicator, const Told& told) {
+  BANYAN_LOG(debug) << "'" << communicator << "' may go at " << told.rate << " B/s on its busiest link";
   for (const RanksOnHost& member : told.members) {
     try {
       mesh_.send(member.host,

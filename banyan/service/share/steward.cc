@@ -9,6 +9,7 @@ namespace banyan::service {
 namespace {
 
 constexpr double kTolerance = 0.01;    // a speed that has changed by no more is not told
+constexpr double kRounding = 1e-12;    // of a link: what calls have that should have nothing
 constexpr double kFallByName = 0.001;  // of weights, from the first name to beyond the last
 
 bool differs(double told, double now) {
@@ -59,9 +60,8 @@ Steward::Steward(Options options)
 void Steward::check(const CallReport& report) const {
   try {
     expect_sound(report.weight, "the weight of tenant " + in_quotes(report.tenant));
-    expect_sound(
-        SharedCall{.share_class = report.share_class, .footprint = report.footprint, .cap = report.cap},
-        options_.capacities.size());
+    expect_sound(SharedCall{.share_class = report.share_class, .footprint = report.footprint, .cap = report.cap},
+                 options_.capacities.size());
     if (!(report.done >= 0 && report.done <= 1)) {
       throw invalid("the part of its call that is done is " + std::to_string(report.done) + ", not from 0 to 1");
     }
@@ -134,12 +134,16 @@ void Steward::pass(Time now) {
   }
 }
 
-double Steward::factor_of(const Known& known) const {
-  double seconds_alone = 0;
+double Steward::seconds_alone(const Known& known) const {
+  double seconds = 0;
   for (const LinkUse& use : known.last.footprint) {
-    seconds_alone = std::max(seconds_alone, use.bytes / options_.capacities[use.link]);
+    seconds = std::max(seconds, use.bytes / options_.capacities[use.link]);
   }
-  if (seconds_alone < std::chrono::duration<double>(options_.shortest).count()) return whole_call_;
+  return seconds;
+}
+
+double Steward::factor_of(const Known& known) const {
+  if (seconds_alone(known) < std::chrono::duration<double>(options_.shortest).count()) return whole_call_;
   return options_.progress.of(known.lingers ? 0 : known.last.done, 1);
 }
 
@@ -176,10 +180,11 @@ std::vector<double> Steward::allocated(const std::vector<Known*>& sharing) const
                      .footprint = report.footprint,
                      .cap = report.cap});
   }
-  const double fall = options_.progress.slope > 0 ? kFallByName / static_cast<double>(calls.size()) : 0;
+  const double fall = options_.progress.slope > 0 ? kFallByName : 0;
   for (size_t i = 0; i < calls.size(); ++i) {
     const double part = sharing[i]->last.weight / network.weights[calls[i].tenant];
-    const double factor = factor_of(*sharing[i]) * (1 - fall * static_cast<double>(i));
+    const double factor =
+        factor_of(*sharing[i]) * (1 - fall * static_cast<double>(i) / static_cast<double>(calls.size()));
     calls[i].factor = std::clamp(part * factor, kLeastAmount, kMostAmount);
   }
   return allocate(network, calls);
@@ -200,6 +205,7 @@ std::vector<Steward::Speed> Steward::decide(Time now) {
     Speed speed{.communicator = communicator};
     if (known.shares) {
       speed.calls_per_second = speeds[shared++];
+      if (speed.calls_per_second * seconds_alone(known) < kRounding) speed.calls_per_second = 0;
       speed.rate = speed.calls_per_second * most;
     } else if (most > 0) {
       speed.calls_per_second = known.last.cap / most;

@@ -10,9 +10,9 @@
 // its beginning and have less than its tenant's weight. So it gets the constant weight by which it takes as long as by
 // the law, where the weights of others are constant: the logarithmic mean of the law's two ends.
 //
-// Equal jobs that begin at the same moment would stay in step for ever. So, where progress counts, the calls that share
-// links have weights that fall by 0.1 % in the order of the names of their communicators: call i of n has 1 - i/(1000 n)
-// of its own.
+// Equal jobs that begin at the same moment would stay in step for ever. So, where progress counts, the weights of the
+// calls that share links fall by 0.1 % in the order of the names of their communicators: call i of n, counted from 0,
+// has 1 - i / (1000 n) of its own.
 //
 // A communicator counts as active while a call is under way and for `linger` after, as if its next call had just begun:
 // so the small gaps between calls do not make everybody's speed jump. One that has not been reported for `expiry` is
@@ -72,8 +72,8 @@ class Steward {
     ProgressWeight progress = {};    // at both ends from kLeastAmount to kMostAmount
     Time linger = std::chrono::milliseconds(2);
     Time expiry = std::chrono::seconds(1);
-    Time shortest = std::chrono::milliseconds(10);  // of calls whose progress counts; should be twice the pause between
-                                                    // reports
+    // Of calls whose progress counts. Twice the pause between reports is good.
+    Time shortest = std::chrono::milliseconds(10);
   };
   // Throws Error{invalid_input} for numbers that allocation.h does not take, and for times above kMostTime.
   explicit Steward(Options options);
@@ -125,6 +125,7 @@ class Steward {
   void forget(KnownByName::iterator found);
   void set_due(KnownByName::iterator found);
   void pass(Time now);
+  double seconds_alone(const Known& known) const;
   double factor_of(const Known& known) const;
   std::vector<Known*> find_sharing();
   std::vector<double> allocated(const std::vector<Known*>& sharing) const;
@@ -132,8 +133,8 @@ class Steward {
   const Options options_;
   const double whole_call_;  // factor of a call whose progress is not known
   KnownByName known_;
-  std::set<std::pair<Time, std::string_view>>
-      due_;  // when each known one expires, or ceases to linger if that is first
+  // When each known one expires, or ceases to linger if that is first.
+  std::set<std::pair<Time, std::string_view>> due_;
   bool has_changed_ = false;
   uint64_t computations_ = 0;
 };

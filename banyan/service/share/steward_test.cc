@@ -9,7 +9,6 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <queue>
 #include <random>
 #include <string>
 #include <utility>
@@ -21,230 +20,705 @@ namespace banyan::service {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 using Time = Steward::Time;
 
 constexpr double kUnlimited = Steward::kNoLimit;
-constexpr ProgressWeight kFairLaw{.slope = 0, .intercept = 1};
+constexpr ProgressWeight kNoProgress{.slope = 0, .intercept = 1};
 
-// ---- Jobs that compute and communicate in turn, over one link, in virtual time ----
+// ---- By hand ----
 
-struct Job {
-  std::string tenant;
-  Time compute{0};   // 0: calls back to back
-  double bytes = 0;  // of each call
-  Time starts{0};
-  double weight = 1;
-  int calls = 1;
+// Links of 100 bytes per second, and a clock.
+struct Office {
+  explicit Office(size_t links, ProgressWeight progress = kNoProgress)
+      : steward({.capacities = std::vector<double>(links, 100), .progress = progress}) {}
+
+  void report(CallReport report) {
+    report.number = ++number;
+    steward.report(report, now);
+  }
+  void end(const std::string& communicator, const std::string& tenant) {
+    report({.communicator = communicator, .tenant = tenant, .done = 1});
+  }
+  // The rates that are told now, by communicator.
+  std::map<std::string, double> told() {
+    std::map<std::string, double> rates;
+    for (const Steward::Speed& speed : steward.decide(now)) rates[speed.communicator] = speed.rate;
+    return rates;
+  }
+
+  Steward steward;
+  Time now = 10s;
+  uint64_t number = 0;
 };
 
-struct World {
-  double capacity = 25e6;
-  Time late = 1ms;   // reports, and what is told
-  Time every = 5ms;  // reports of a call that is under way
-  ProgressWeight progress = {};
-  Time shortest = Steward::Options{}.shortest;
-  bool gathers = false;  // reports that come at the same moment, before it decides
-};
+// A call of one second, were it alone, over link 0.
+CallReport call_of(const std::string& communicator, const std::string& tenant) {
+  return {.communicator = communicator, .tenant = tenant, .is_under_way = true, .footprint = {{0, 100}}};
+}
 
-// What is under way shares the link max-min fairly, each job within the rate that it was told.
-class Simulation {
- public:
-  Simulation(const World& world, const std::vector<Job>& jobs)
-      : world_(world),
-        steward_({.capacities = {world.capacity}, .progress = world.progress, .shortest = world.shortest}) {
-    for (const Job& job : jobs) {
-      states_.push_back({.job = job, .began = job.starts});
-      const size_t i = states_.size() - 1;
-      at(job.starts + job.compute, [this, i] { begin(i); });
+TEST(Steward, WhatSharesNoLinkIsNotLimited) {
+  Office office(3);
+  office.report({.communicator = "a", .tenant = "x", .is_under_way = true, .footprint = {{0, 7}, {1, 9}}});
+  office.report({.communicator = "b", .tenant = "x", .is_under_way = true, .footprint = {{2, 7}}});
+  office.report({.communicator = "on one host", .tenant = "y", .is_under_way = true});
+  EXPECT_THAT(office.told(),
+              ElementsAre(Pair("a", kUnlimited), Pair("b", kUnlimited), Pair("on one host", kUnlimited)));
+  EXPECT_THAT(office.told(), IsEmpty());
+}
+
+TEST(Steward, SharesALinkAndGivesItBack) {
+  Office office(1);
+  CallReport large = call_of("a", "x");
+  large.footprint = {{0, 25}};
+  office.report(large);
+  EXPECT_THAT(office.told(), ElementsAre(Pair("a", kUnlimited)));
+  office.report(call_of("b", "y"));
+  const std::vector<Steward::Speed> speeds = office.steward.decide(office.now);
+  ASSERT_EQ(speeds.size(), 2);
+  EXPECT_DOUBLE_EQ(speeds[0].calls_per_second, 2);
+  EXPECT_DOUBLE_EQ(speeds[0].rate, 50);
+  EXPECT_DOUBLE_EQ(speeds[1].calls_per_second, 0.5);
+  EXPECT_DOUBLE_EQ(speeds[1].rate, 50);
+  office.end("b", "y");
+  EXPECT_THAT(office.told(), IsEmpty());  // it lingers
+  office.now += 2ms;
+  EXPECT_THAT(office.told(), ElementsAre(Pair("a", kUnlimited)));
+}
+
+TEST(Steward, TenantsShareByWeightWhateverTheNumberOfTheirCommunicators) {
+  Office office(1);
+  const std::vector<std::pair<double, int>> tenants = {{1, 1}, {2, 3}, {4, 5}};
+  for (const auto& [weight, count] : tenants) {
+    for (int i = 0; i < count; ++i) {
+      const std::string tenant = std::to_string(static_cast<int>(weight));
+      CallReport report = call_of(tenant + "/" + std::to_string(i), tenant);
+      report.weight = weight;
+      office.report(report);
     }
   }
+  std::map<char, double> sums;
+  for (const auto& [communicator, rate] : office.told()) sums[communicator[0]] += rate;
+  EXPECT_NEAR(sums['1'], 100.0 / 7, 1e-9);
+  EXPECT_NEAR(sums['2'], 200.0 / 7, 1e-9);
+  EXPECT_NEAR(sums['4'], 400.0 / 7, 1e-9);
+}
 
-  // How long each step of each job took, in milliseconds. Ends when all jobs have done so many.
-  std::vector<std::vector<double>> steps(size_t count) {
-    const auto is_done = [&] {
-      return std::all_of(states_.begin(), states_.end(), [&](const State& s) { return s.taken.size() >= count; });
-    };
-    while (!is_done() && !::testing::Test::HasFatalFailure()) move();
-    std::vector<std::vector<double>> taken;
-    for (const State& state : states_) taken.push_back(state.taken);
-    return taken;
-  }
-  void run_until(Time end) {
-    while (now_ < end && !::testing::Test::HasFatalFailure()) move();
-  }
-  double sent(size_t i) const { return states_[i].sent; }
+TEST(Steward, WhatIsAloneOnItsLinksTakesNothingFromItsTenantsOtherCalls) {
+  Office office(2);
+  office.report(call_of("a", "x"));
+  office.report(call_of("b", "y"));
+  office.report({.communicator = "c", .tenant = "x", .is_under_way = true, .footprint = {{1, 100}}});
+  EXPECT_THAT(office.told(), ElementsAre(Pair("a", 50), Pair("b", 50), Pair("c", kUnlimited)));
+}
 
- private:
-  struct State {
-    Job job;
-    Time began{0};
-    bool is_calling = false;
-    uint64_t call = 0, number = 0;
-    int calls = 0;
-    double left = 0, sent = 0;  // bytes
-    double told = kUnlimited, rate = 0;
-    std::vector<double> taken = {};
+TEST(Steward, CommunicatorsOfATenantMayHaveWeightsOfTheirOwn) {
+  Office office(1);
+  const std::array<double, 3> weights = {4, 1, 5};
+  for (size_t i = 0; i < 3; ++i) {
+    CallReport report = call_of(std::to_string(i), i < 2 ? "x" : "y");
+    report.weight = weights[i];
+    office.report(report);
+  }
+  const auto rates = office.told();  // by 4 / 2, 1 / 2 and 5
+  EXPECT_NEAR(rates.at("0"), 100 * 2 / 7.5, 1e-9);
+  EXPECT_NEAR(rates.at("1"), 100 * 0.5 / 7.5, 1e-9);
+  EXPECT_NEAR(rates.at("2"), 100 * 5 / 7.5, 1e-9);
+}
+
+TEST(Steward, AHigherClassGoesFirstAndLeavesTheLeast) {
+  Office office(1);
+  CallReport urgent = call_of("urgent", "x");
+  urgent.share_class = ShareClass::high;
+  office.report(urgent);
+  office.report(call_of("usual", "y"));
+  auto rates = office.told();
+  EXPECT_NEAR(rates["urgent"], 95, 1e-9);
+  EXPECT_NEAR(rates["usual"], 5, 1e-9);
+}
+
+TEST(Steward, WhoHasNothingIsToldSoOnce) {
+  Steward steward({.capacities = {100}, .least = 0});
+  CallReport low = call_of("low", "x");
+  low.share_class = ShareClass::low;
+  low.number = 1;
+  steward.report(low, 0ns);
+  for (uint64_t number = 1; number < 100; ++number) {
+    CallReport high = call_of("high", "y");
+    high.share_class = ShareClass::high;
+    high.number = number;
+    high.footprint = {{0, 100.0 / 3 * static_cast<double>(number)}};
+    steward.report(high, 0ns);
+    for (const Steward::Speed& speed : steward.decide(0ns)) {
+      EXPECT_EQ(speed.rate == 0, speed.communicator == "low") << speed.rate;
+      EXPECT_TRUE(number == 1 || speed.communicator == "high");
+    }
+  }
+}
+
+TEST(Steward, ACapHoldsAmongOthersAndAlone) {
+  Office office(1);
+  CallReport capped = call_of("capped", "x");
+  capped.cap = 20;
+  capped.footprint = {{0, 10}};
+  office.report(capped);
+  const std::vector<Steward::Speed> alone = office.steward.decide(office.now);
+  ASSERT_EQ(alone.size(), 1);
+  EXPECT_DOUBLE_EQ(alone[0].calls_per_second, 2);
+  EXPECT_DOUBLE_EQ(alone[0].rate, 20);
+  office.report(call_of("other", "y"));
+  EXPECT_THAT(office.told(), ElementsAre(Pair("other", 80)));
+}
+
+TEST(Steward, TheFartherACallHasComeTheMoreItGets) {
+  Office office(1, {});
+  CallReport half = call_of("half", "x");
+  half.done = 0.5;
+  office.report(half);
+  office.report(call_of("begun", "y"));
+  auto rates = office.told();
+  EXPECT_NEAR(rates["half"], 100 * 1.125 / 1.375, 0.1);  // but for the order of names
+  EXPECT_NEAR(rates["begun"], 100 * 0.25 / 1.375, 0.1);
+}
+
+TEST(Steward, WhoLingersCountsAsIfItsNextCallHadBegun) {
+  Office office(1, {});
+  for (const std::string communicator : {"a", "b"}) {
+    CallReport report = call_of(communicator, communicator);
+    report.done = 0.5;
+    office.report(report);
+  }
+  office.told();
+  office.end("a", "a");
+  EXPECT_NEAR(office.told()["b"], 100 * 1.125 / 1.375, 0.1);
+  office.now += 1ms;
+  office.report(call_of("a", "a"));
+  EXPECT_THAT(office.told(), IsEmpty());
+}
+
+TEST(Steward, ACallThatIsTooShortToBeFollowedGetsTheMeanOfTheLaw) {
+  Office office(1, {});
+  CallReport brief = call_of("brief", "x");
+  brief.footprint = {{0, 0.999}};
+  office.report(brief);
+  office.report(call_of("long", "y"));
+  auto rates = office.told();
+  const double mean = 1.75 / std::log(8);
+  EXPECT_NEAR(rates["brief"] / rates["long"], mean / 0.25, 0.01);
+  brief.done = 0.9;
+  office.report(brief);
+  EXPECT_THAT(office.told(), IsEmpty());
+  brief.footprint = {{0, 1}};
+  office.report(brief);
+  rates = office.told();
+  EXPECT_NEAR(rates["brief"] / rates["long"], (0.25 + 0.9 * 1.75) / 0.25, 0.02);
+}
+
+TEST(Steward, TellsChangesOfMoreThanOnePercent) {
+  Office office(1, {.slope = 0.1, .intercept = 1});
+  office.report(call_of("a", "x"));
+  office.report(call_of("b", "y"));
+  office.told();
+  CallReport report = call_of("a", "x");
+  report.done = 0.18;
+  office.report(report);
+  EXPECT_THAT(office.told(), IsEmpty());
+  report.done = 0.36;  // 1.8 % more for one, less for the other
+  office.report(report);
+  EXPECT_THAT(office.told(), UnorderedElementsAre(Pair("a", ::testing::Gt(50.5)), Pair("b", ::testing::Lt(49.5))));
+}
+
+TEST(Steward, TellsACallOfAnotherSizeInBothUnits) {
+  Office office(1);
+  office.report(call_of("a", "x"));
+  office.report(call_of("b", "y"));
+  office.told();
+  CallReport report = call_of("a", "x");
+  report.footprint = {{0, 50}};
+  office.report(report);
+  std::vector<Steward::Speed> speeds = office.steward.decide(office.now);
+  ASSERT_EQ(speeds.size(), 1);  // the same rate
+  EXPECT_DOUBLE_EQ(speeds[0].calls_per_second, 1);
+  EXPECT_DOUBLE_EQ(speeds[0].rate, 50);
+  report.footprint = {{0, 25}};
+  report.cap = 25;
+  office.report(report);
+  speeds = office.steward.decide(office.now);
+  ASSERT_EQ(speeds.size(), 2);  // as many calls per second
+  EXPECT_DOUBLE_EQ(speeds[0].calls_per_second, 1);
+  EXPECT_DOUBLE_EQ(speeds[0].rate, 25);
+  EXPECT_DOUBLE_EQ(speeds[1].rate, 75);
+}
+
+TEST(Steward, IsToldAnewWhenItComesBackToAnotherSpeed) {
+  Office office(1);
+  office.report(call_of("a", "x"));
+  office.report(call_of("b", "y"));
+  office.told();
+  office.end("a", "x");
+  office.now += 2ms;
+  EXPECT_THAT(office.told(), ElementsAre(Pair("b", kUnlimited)));
+  office.report(call_of("a", "x"));
+  EXPECT_THAT(office.told(), ElementsAre(Pair("b", 50)));  // a has that already
+  office.end("a", "x");
+  office.end("b", "y");
+  office.now += 2ms;
+  EXPECT_THAT(office.told(), IsEmpty());
+  office.report(call_of("a", "x"));
+  EXPECT_THAT(office.told(), ElementsAre(Pair("a", kUnlimited)));
+}
+
+TEST(Steward, ASmallGapBetweenCallsChangesNothing) {
+  Office office(1);
+  office.report(call_of("a", "x"));
+  office.report(call_of("b", "y"));
+  office.told();
+  const uint64_t computations = office.steward.computations();
+  for (int i = 0; i < 100; ++i) {
+    office.end("a", "x");
+    office.now += 1999us;
+    EXPECT_THAT(office.told(), IsEmpty());
+    office.report(call_of("a", "x"));
+    office.report(call_of("b", "y"));
+    EXPECT_THAT(office.told(), IsEmpty());
+  }
+  EXPECT_EQ(office.steward.computations(), computations);
+}
+
+TEST(Steward, ComputesOnlyWhenASpeedMayHaveChanged) {
+  Office office(2, {});
+  const auto computes = [&] {
+    const uint64_t before = office.steward.computations();
+    office.told();
+    return office.steward.computations() > before;
   };
-  struct Event {
-    Time at;
-    uint64_t order;
-    std::function<void()> act;
-    bool operator<(const Event& other) const { return std::pair(at, order) > std::pair(other.at, other.order); }
+  EXPECT_FALSE(computes());
+  CallReport alone = call_of("alone", "x");
+  alone.footprint = {{1, 100}};
+  office.report(alone);
+  office.report(call_of("a", "x"));
+  EXPECT_TRUE(computes());
+  EXPECT_FALSE(computes());
+  alone.done = 0.5;  // which gives it no more
+  office.report(alone);
+  EXPECT_FALSE(computes());
+  office.report(call_of("b", "y"));
+  EXPECT_TRUE(computes());
+  CallReport report = call_of("b", "y");
+  office.report(report);  // it is still there
+  EXPECT_FALSE(computes());
+  report.done = 0.1;
+  office.report(report);
+  EXPECT_TRUE(computes());
+  report.weight = 2;
+  office.report(report);
+  EXPECT_TRUE(computes());
+  office.end("alone", "x");
+  office.report({.communicator = "idle", .tenant = "x"});
+  office.now += 500ms;
+  EXPECT_FALSE(computes());  // nobody gains by its end
+  office.report(call_of("a", "x"));
+  EXPECT_FALSE(computes());
+  office.now += 500ms;  // b is forgotten
+  EXPECT_TRUE(computes());
+}
+
+TEST(Steward, ForgetsWhoIsNotReported) {
+  Office office(1);
+  office.report(call_of("a", "x"));
+  office.report(call_of("b", "y"));
+  office.told();
+  office.now += 999ms;
+  office.report(call_of("b", "y"));
+  EXPECT_THAT(office.told(), IsEmpty());
+  office.now += 1ms;
+  EXPECT_THAT(office.told(), ElementsAre(Pair("b", kUnlimited)));
+  EXPECT_EQ(office.steward.rows().size(), 1);
+  office.now += 1s;
+  CallReport anew = call_of("b", "y");  // with smaller numbers
+  office.number = 0;
+  office.report(anew);
+  EXPECT_THAT(office.told(), ElementsAre(Pair("b", kUnlimited)));
+}
+
+TEST(Steward, ForgetsWhoIsNoMore) {
+  Office office(1);
+  office.report(call_of("a", "x"));
+  office.report(call_of("b", "y"));
+  office.told();
+  office.steward.forget("a");
+  office.steward.forget("nobody");
+  EXPECT_THAT(office.told(), ElementsAre(Pair("b", kUnlimited)));
+}
+
+TEST(Steward, IgnoresReportsThatComeLate) {
+  Office office(1);
+  CallReport report = call_of("a", "x");
+  report.number = 7;
+  office.steward.report(report, office.now);
+  office.report(call_of("b", "y"));  // with a number of its own
+  office.told();
+  for (const uint64_t number : {uint64_t{0}, uint64_t{6}, uint64_t{7}}) {
+    report.number = number;
+    report.weight = 9;
+    office.steward.report(report, office.now + 900ms);
+  }
+  EXPECT_THAT(office.told(), IsEmpty());
+  EXPECT_EQ(office.steward.next(), office.now + 1s);  // they are no sign of life
+  report.number = uint64_t{1} << 60;                  // of a new reporter
+  office.steward.report(report, office.now);
+  EXPECT_NEAR(office.told()["a"], 90, 1e-9);
+}
+
+TEST(Steward, SaysWhenToDecide) {
+  Office office(1);
+  EXPECT_EQ(office.steward.next(), std::nullopt);
+  office.report(call_of("a", "x"));
+  EXPECT_EQ(office.steward.next(), office.now + 1s);
+  office.now += 10ms;
+  office.report(call_of("b", "y"));
+  EXPECT_EQ(office.steward.next(), office.now + 990ms);
+  office.end("b", "y");
+  EXPECT_EQ(office.steward.next(), office.now + 2ms);
+  office.now += 1ms;
+  office.end("b", "y");  // it ended before
+  EXPECT_EQ(office.steward.next(), office.now + 1ms);
+  office.now += 1ms;
+  office.told();
+  EXPECT_EQ(office.steward.next(), office.now + 988ms);
+  office.now += 988ms;
+  office.told();
+  EXPECT_EQ(office.steward.next(), office.now + 11ms);
+  office.now += 11ms;
+  office.told();
+  EXPECT_EQ(office.steward.next(), std::nullopt);
+}
+
+TEST(Steward, ShowsWhatItKnows) {
+  Office office(1);
+  office.report(call_of("a", "x"));
+  office.report(call_of("b", "y"));
+  office.report({.communicator = "idle", .tenant = "z"});
+  office.told();
+  office.end("a", "x");
+  office.now += 2ms;
+  office.told();
+  const std::vector<Steward::Row> rows = office.steward.rows();
+  ASSERT_EQ(rows.size(), 3);
+  EXPECT_EQ(rows[0].report.communicator, "a");
+  EXPECT_FALSE(rows[0].is_active);
+  EXPECT_DOUBLE_EQ(rows[0].speed.rate, 50);  // what it was told
+  EXPECT_THAT(rows[0].report.footprint, ElementsAre(LinkUse{0, 100}));
+  EXPECT_TRUE(rows[1].is_active);
+  EXPECT_EQ(rows[1].speed.rate, kUnlimited);
+  EXPECT_EQ(rows[2].speed.communicator, "idle");
+  EXPECT_FALSE(rows[2].is_active);
+}
+
+TEST(Steward, RefusesReportsThatMakeNoSenseAndKeepsWhatItHad) {
+  Office office(1);
+  office.report(call_of("a", "x"));
+  office.report(call_of("b", "y"));
+  office.told();
+  const auto refusal = [&](auto change) {
+    CallReport report = call_of("a", "x");
+    change(report);
+    return error_of([&] { office.report(report); }, ErrorCode::invalid_input);
+  };
+  EXPECT_EQ(refusal([](auto& report) { report.weight = 0; }),
+            "communicator 'a': the weight of tenant 'x' is 0, not from 1e-09 to 1e+18");
+  EXPECT_THAT(refusal([](auto& report) { report.weight = NAN; }), HasSubstr("is nan"));
+  EXPECT_EQ(refusal([](auto& report) {
+              report.footprint = {{1, 5}};
+            }),
+            "communicator 'a': uses link 1, but there are 1, counted from 0");
+  EXPECT_THAT(refusal([](auto& report) { report.footprint = {{0, 0}}; }), HasSubstr("link 0 whose number is 0"));
+  EXPECT_THAT(refusal([](auto& report) { report.footprint = {{0, 1}, {0, 2}}; }), HasSubstr("names link 0 twice"));
+  EXPECT_THAT(refusal([](auto& report) { report.cap = -1; }), HasSubstr("has a cap that is -1"));
+  EXPECT_THAT(refusal([](auto& report) { report.share_class = static_cast<ShareClass>(3); }), HasSubstr("no class"));
+  EXPECT_THAT(refusal([](auto& report) { report.done = 1.5; }), HasSubstr("is 1.5"));
+  EXPECT_THAT(refusal([](auto& report) { report.done = NAN; }), HasSubstr("not from 0 to 1"));
+  EXPECT_THAT(office.told(), IsEmpty());
+  const std::vector<Steward::Row> rows = office.steward.rows();
+  EXPECT_EQ(rows[0].report.number, 1);
+  EXPECT_THAT(rows[0].report.footprint, ElementsAre(LinkUse{0, 100}));
+}
+
+TEST(Steward, RefusesOptionsThatMakeNoSense) {
+  const auto refusal = [](auto change) {
+    Steward::Options options{.capacities = {100}};
+    change(options);
+    return error_of([&] { Steward{options}; }, ErrorCode::invalid_input);
+  };
+  EXPECT_EQ(refusal([](auto&) {}), "no error");
+  EXPECT_THAT(refusal([](auto& options) { options.capacities = {0}; }), HasSubstr("the capacity of link 0 is 0"));
+  EXPECT_THAT(refusal([](auto& options) { options.least = 1; }), HasSubstr("not from 0 to a third"));
+  EXPECT_THAT(refusal([](auto& options) { options.progress.intercept = 0; }), HasSubstr("at its beginning, is 0"));
+  EXPECT_THAT(refusal([](auto& options) { options.progress.slope = -0.25; }), HasSubstr("at its end, is 0"));
+  EXPECT_THAT(refusal([](auto& options) { options.linger = -1ns; }), HasSubstr("-1 ns, not from 0 to a day"));
+  EXPECT_THAT(refusal([](auto& options) { options.expiry = Time::max(); }), HasSubstr("is forgotten"));
+  EXPECT_THAT(refusal([](auto& options) { options.shortest = 25h; }), HasSubstr("shortest call"));
+}
+
+TEST(Steward, StandsTheLargestAndTheLeastNumbersThatItTakes) {
+  Steward steward({.capacities = {kMostAmount, kLeastAmount}, .progress = {.slope = kMostAmount, .intercept = 1e-9}});
+  CallReport report = call_of("a", "x");
+  report.footprint = {{0, kMostAmount}, {1, kLeastAmount}};
+  report.weight = kMostAmount;
+  report.done = 1;
+  steward.report(report, 0ns);
+  report.communicator = "b";
+  report.weight = kLeastAmount;
+  report.footprint = {{0, kLeastAmount}, {1, kMostAmount}};
+  report.done = 0;
+  report.cap = kLeastAmount;
+  steward.report(report, 0ns);
+  const std::vector<Steward::Speed> speeds = steward.decide(0ns);
+  ASSERT_EQ(speeds.size(), 2);
+  for (const Steward::Speed& speed : speeds) EXPECT_TRUE(speed.rate >= 0 && std::isfinite(speed.rate)) << speed.rate;
+}
+
+// ---- Against a recomputation of everything ----
+
+struct Naive {
+  struct Entry {
+    CallReport last;
+    Time reported{0};
+    std::optional<Time> ended;
+    std::optional<Steward::Speed> told;
+  };
+  struct Expected {
+    double calls_per_second = kUnlimited, rate = kUnlimited;
+    bool is_shared = false;
   };
 
-  void at(Time when, std::function<void()> act) { events_.push({when, ++order_, std::move(act)}); }
-
-  void begin(size_t i) {
-    State& state = states_[i];
-    state.is_calling = true;
-    state.left = state.job.bytes;
-    ++state.call;
-    report(i);
-    at(now_ + world_.every, [this, i, call = state.call] { refresh(i, call); });
+  explicit Naive(const Steward::Options& of) : options(of) {
+    constexpr int kParts = 10'000;
+    double sum = 0;
+    for (int i = 0; i < kParts; ++i) sum += 1 / options.progress.of(i + 0.5, kParts);
+    whole_call = kParts / sum;
   }
-  void refresh(size_t i, uint64_t call) {
-    if (!states_[i].is_calling || states_[i].call != call) return;
-    report(i);
-    at(now_ + world_.every, [this, i, call] { refresh(i, call); });
+  void forget_old(Time now) {
+    std::erase_if(entries, [&](const auto& entry) { return now - entry.second.reported >= options.expiry; });
   }
-  void end(size_t i) {
-    State& state = states_[i];
-    if (++state.calls % state.job.calls != 0) return begin(i);
-    state.is_calling = false;
-    state.taken.push_back(std::chrono::duration<double, std::milli>(now_ - state.began).count());
-    state.began = now_;
-    if (state.job.compute == Time(0)) {
-      begin(i);
-    } else {
-      report(i);
-      at(now_ + state.job.compute, [this, i] { begin(i); });
-    }
+  void report(CallReport report, Time now) {
+    forget_old(now);
+    const bool is_known = entries.contains(report.communicator);
+    Entry& entry = entries[report.communicator];
+    if (is_known && report.number <= entry.last.number) return;
+    if (entry.last.is_under_way && !report.is_under_way) entry.ended = now;
+    if (report.is_under_way) entry.ended.reset();
+    if (!report.is_under_way && report.footprint.empty()) report.footprint = entry.last.footprint;
+    entry.last = report;
+    entry.reported = now;
   }
-  void report(size_t i) {
-    State& state = states_[i];
-    CallReport report{.communicator = std::to_string(i),
-                      .number = ++state.number,
-                      .tenant = state.job.tenant,
-                      .weight = state.job.weight,
-                      .is_under_way = state.is_calling};
-    if (state.is_calling) {
-      report.footprint = {{0, state.job.bytes}};
-      report.done = 1 - state.left / state.job.bytes;
-    }
-    at(now_ + world_.late, [this, report] {
-      steward_.report(report, now_);
-      if (!world_.gathers) decide();
-    });
+  bool is_active(const Entry& entry, Time now) const {
+    return entry.last.is_under_way || (entry.ended && now - *entry.ended < options.linger);
   }
-  void decide() {
-    for (const Steward::Speed& speed : steward_.decide(now_)) {
-      at(now_ + world_.late, [this, speed] { states_[std::stoul(speed.communicator)].told = speed.rate; });
-    }
-    double asked = 0;
-    for (const Steward::Row& row : steward_.rows()) {
-      if (row.is_active && row.speed.rate < kUnlimited) asked += row.speed.rate;
-    }
-    ASSERT_LE(asked, world_.capacity * 1.0101);
-  }
-
-  void set_rates() {
-    std::vector<State*> rising;
-    for (State& state : states_) {
-      state.rate = 0;
-      if (state.is_calling) rising.push_back(&state);
-    }
-    std::sort(rising.begin(), rising.end(), [](const State* a, const State* b) { return a->told < b->told; });
-    double free = world_.capacity;
-    for (size_t i = 0; i < rising.size(); ++i) {
-      rising[i]->rate = std::min(rising[i]->told, free / static_cast<double>(rising.size() - i));
-      free -= rising[i]->rate;
-    }
-  }
-
-  // To the next moment at which anything happens.
-  void move() {
-    set_rates();
-    Time next = events_.empty() ? Time::max() : events_.top().at;
-    if (const auto due = steward_.next()) next = std::min(next, std::max(now_, *due));
-    for (const State& state : states_) {
-      if (state.rate > 0) next = std::min(next, now_ + Time(static_cast<int64_t>(state.left / state.rate * 1e9) + 1));
-    }
-    const double seconds = std::chrono::duration<double>(next - now_).count();
-    now_ = next;
-    for (State& state : states_) {
-      const double moved = std::min(state.left, state.rate * seconds);
-      state.left -= moved;
-      state.sent += moved;
-    }
-    for (size_t i = 0; i < states_.size(); ++i) {
-      if (states_[i].is_calling && states_[i].left < 1e-3) end(i);
-    }
-    while (!events_.empty() && events_.top().at <= now_) {
-      const auto act = events_.top().act;
-      events_.pop();
-      act();
-    }
-    decide();
-  }
-
-  const World world_;
-  Steward steward_;
-  Time now_{0};
-  uint64_t order_ = 0;
-  std::vector<State> states_;
-  std::priority_queue<Event> events_;
-};
-
-TEST(Explore, All) {
-  auto shares = [](ProgressWeight law, double mib, Time shortest) {
-    std::vector<Job> jobs;
-    const double w[3] = {1, 2, 4};
-    const int n[3] = {1, 3, 5};
-    for (int t = 0; t < 3; ++t)
-      for (int k = 0; k < n[t]; ++k)
-        jobs.push_back({std::string(1, char('a' + t)), 0ms, 25e6 * mib, Time(k * 7919us + t * 1237us), w[t]});
-    Simulation s({.progress = law, .shortest = shortest}, jobs);
-    s.run_until(200s);
-    double sent[3] = {};
-    size_t i = 0;
-    for (int t = 0; t < 3; ++t)
-      for (int k = 0; k < n[t]; ++k) sent[t] += s.sent(i++);
-    const double all = sent[0] + sent[1] + sent[2];
-    printf("alone %g: %.4f %.4f %.4f of 1, sum %.4f\n", mib, sent[0] / all * 7, sent[1] / all * 7, sent[2] / all * 7,
-           all / 25e6 / 200);
-  };
-  for (double a : {0.003, 0.012, 0.03, 0.1, 0.3, 1.0}) {
-    shares(kFairLaw, a, 10ms);
-    shares({}, a, 10ms);
-    shares({}, a, 0ms);
-  }
-  auto worst = [](const char* name, Time compute, double mb, size_t jobs, size_t from, size_t n) {
-    double most = 0, mean = 0, late = 0;
-    for (uint32_t seed = 0; seed < 200; ++seed) {
-      std::mt19937 random(seed);
-      std::vector<Job> j;
-      for (size_t i = 0; i < jobs; ++i)
-        j.push_back({std::string(1, char('a' + i)), compute, mb, Time(random() % 400'000'000)});
-      auto taken = Simulation({}, j).steps(n);
-      for (auto& t : taken)
-        for (size_t i = from; i < n; ++i) {
-          if (t[i] > most) most = t[i], late = double(i);
-          mean += t[i] / double(n - from) / double(jobs) / 200;
+  bool is_shared(const std::string& communicator, Time now) const {
+    for (const LinkUse& use : entries.at(communicator).last.footprint) {
+      for (const auto& [other, entry] : entries) {
+        if (other == communicator || !is_active(entry, now)) continue;
+        for (const LinkUse& theirs : entry.last.footprint) {
+          if (theirs.link == use.link) return true;
         }
+      }
     }
-    printf("%s: worst %.1f at %g, mean %.1f\n", name, most, late, mean);
-  };
-  worst("2x160+138", 160ms, 25e6 * .138, 2, 9, 20);
-  worst("2x160+138", 160ms, 25e6 * .138, 2, 19, 20);
-  worst("2x138+160", 138ms, 25e6 * .160, 2, 9, 20);
-  worst("2x138+160", 138ms, 25e6 * .160, 2, 29, 30);
-  worst("3x200+80", 200ms, 2e6, 3, 9, 20);
-  worst("3x200+80", 200ms, 2e6, 3, 15, 20);
-  worst("3x200+80", 200ms, 2e6, 3, 29, 30);
-  worst("3x100+100", 100ms, 2.5e6, 3, 9, 20);
-  worst("3x100+100", 100ms, 2.5e6, 3, 29, 30);
+    return false;
+  }
+  double factor(const Entry& entry) const {
+    for (const LinkUse& use : entry.last.footprint) {
+      if (use.bytes / options.capacities[use.link] >= std::chrono::duration<double>(options.shortest).count()) {
+        return options.progress.of(entry.last.is_under_way ? entry.last.done : 0, 1);
+      }
+    }
+    return whole_call;
+  }
+  static double most_bytes(const Entry& entry) {
+    double most = 0;
+    for (const LinkUse& use : entry.last.footprint) most = std::max(most, use.bytes);
+    return most;
+  }
+
+  // By active communicator. Each call has its weight, progress and place in its factor; all tenants weigh 1.
+  std::map<std::string, Expected> expected(Time now) {
+    forget_old(now);
+    SharedNetwork network{.capacities = options.capacities, .weights = {}, .least = options.least};
+    std::vector<SharedCall> calls;
+    std::vector<std::string> tenants;
+    std::map<std::string, Expected> expected;
+    for (const auto& [communicator, entry] : entries) {
+      if (!is_active(entry, now)) continue;
+      Expected& row = expected[communicator];
+      row.is_shared = is_shared(communicator, now);
+      if (!row.is_shared && !entry.last.footprint.empty()) {
+        row = {.calls_per_second = entry.last.cap / most_bytes(entry), .rate = entry.last.cap};
+      }
+      if (!row.is_shared) continue;
+      const auto tenant = std::find(tenants.begin(), tenants.end(), entry.last.tenant);
+      calls.push_back({.tenant = static_cast<uint32_t>(tenant - tenants.begin()),
+                       .share_class = entry.last.share_class,
+                       .footprint = entry.last.footprint,
+                       .cap = entry.last.cap,
+                       .factor = entry.last.weight * factor(entry)});
+      if (tenant == tenants.end()) tenants.push_back(entry.last.tenant);
+    }
+    network.weights.assign(tenants.size(), 1);
+    const double count = static_cast<double>(calls.size());
+    for (size_t i = 0; i < calls.size() && options.progress.slope > 0; ++i) {
+      calls[i].factor *= 1 - static_cast<double>(i) / (1000 * count);
+    }
+    const std::vector<double> speeds = allocate(network, calls);
+    size_t next = 0;
+    for (auto& [communicator, row] : expected) {
+      if (!row.is_shared) continue;
+      row.calls_per_second = speeds[next++];
+      row.rate = row.calls_per_second * most_bytes(entries.at(communicator));
+    }
+    return expected;
+  }
+  std::optional<Time> next(Time now) const {
+    std::optional<Time> next;
+    const auto no_later_than = [&](Time time) { next = std::min(next.value_or(time), time); };
+    for (const auto& [communicator, entry] : entries) {
+      no_later_than(entry.reported + options.expiry);
+      if (entry.ended && *entry.ended + options.linger > now) no_later_than(*entry.ended + options.linger);
+    }
+    return next;
+  }
+
+  const Steward::Options options;
+  std::map<std::string, Entry> entries;
+  double whole_call = 0;
+};
+
+bool is_near(double told, double expected, double tolerance) {
+  if (std::isinf(told) || std::isinf(expected)) return told == expected;
+  return std::abs(told - expected) <= tolerance * told + 1e-9;
+}
+
+// What the steward says at a moment, against what it should.
+void expect_right(Steward& steward, Naive& naive, Time now) {
+  const std::map<std::string, Naive::Expected> expected = naive.expected(now);
+  for (const Steward::Speed& speed : steward.decide(now)) {
+    ASSERT_TRUE(expected.contains(speed.communicator)) << speed.communicator;
+    std::optional<Steward::Speed>& told = naive.entries.at(speed.communicator).told;
+    const bool is_news = !told || !is_near(told->calls_per_second, speed.calls_per_second, 0.00999) ||
+                         !is_near(told->rate, speed.rate, 0.00999);
+    ASSERT_TRUE(is_news) << speed.communicator << " has been told " << speed.rate;
+    told = speed;
+  }
+  std::vector<double> asked(naive.options.capacities.size(), 0);
+  for (const auto& [communicator, row] : expected) {
+    const Naive::Entry& entry = naive.entries.at(communicator);
+    ASSERT_TRUE(entry.told) << communicator;
+    ASSERT_TRUE(is_near(entry.told->calls_per_second, row.calls_per_second, 0.010001))
+        << communicator << " was told " << entry.told->calls_per_second << ", not " << row.calls_per_second;
+    ASSERT_TRUE(is_near(entry.told->rate, row.rate, 0.010001))
+        << communicator << " was told " << entry.told->rate << ", not " << row.rate;
+    if (!row.is_shared) continue;
+    for (const LinkUse& use : entry.last.footprint) asked[use.link] += entry.told->calls_per_second * use.bytes;
+  }
+  for (size_t link = 0; link < asked.size(); ++link) {
+    ASSERT_LE(asked[link], naive.options.capacities[link] * 1.010102) << "link " << link;
+  }
+  ASSERT_EQ(steward.next(), naive.next(now));
+}
+
+CallReport random_report(std::mt19937& random, const Steward::Options& options) {
+  const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
+  const uint32_t communicator = below(7);
+  CallReport report{.communicator = std::to_string(communicator),
+                    .tenant = std::string(1, static_cast<char>('a' + (below(20) == 0 ? 0 : communicator % 3))),
+                    .is_under_way = below(4) > 0};
+  report.weight = below(10) == 0 ? 1 + below(3) : 2;
+  if (below(3) == 0) report.share_class = static_cast<ShareClass>(below(3));
+  if (below(4) == 0) report.cap = 10.0 * (1 + below(5));
+  report.done = 0.1 * below(11);
+  if (report.is_under_way && below(8) == 0) return report;
+  if (!report.is_under_way && below(8) > 0) return report;
+  for (uint32_t link = 0; link < options.capacities.size(); ++link) {
+    if (below(3) == 0) report.footprint.push_back({link, std::array{0.2, 5.0, 50.0}[below(3)]});
+  }
+  return report;
+}
+
+TEST(Steward, SaysWhatARecomputationOfEverythingSays) {
+  uint64_t told_nothing = 0, computations = 0, moments = 0;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
+    Steward::Options options;
+    options.expiry = 40ms;
+    if (below(2) == 0) options.progress = kNoProgress;
+    for (uint32_t link = 0; link <= below(5); ++link) options.capacities.push_back(50.0 * (1 + below(2)));
+    if (below(4) == 0) options.least = 0;
+    Steward steward(options);
+    Naive naive(options);
+    uint64_t number = 100;
+    Time now{0};
+    for (int i = 0; i < 300; ++i) {
+      const Time then = now + std::chrono::microseconds(below(50) == 0 ? below(50'000) : below(1500));
+      const bool is_punctual = below(4) > 0;  // decides when the steward says
+      for (auto next = steward.next(); is_punctual && next && *next <= then; next = steward.next()) {
+        now = *next;
+        expect_right(steward, naive, now);
+        ASSERT_FALSE(::testing::Test::HasFatalFailure());
+      }
+      now = then;
+      const uint32_t reports = below(3);
+      for (uint32_t k = 0; k < reports; ++k) {
+        CallReport report = random_report(random, options);
+        report.number = below(8) == 0 ? number - below(10) : ++number;  // late, now and then
+        steward.report(report, now);
+        naive.report(report, now);
+      }
+      if (below(40) == 0) {
+        const std::string communicator = std::to_string(below(7));
+        steward.forget(communicator);
+        naive.entries.erase(communicator);
+      }
+      expect_right(steward, naive, now);
+      ASSERT_FALSE(::testing::Test::HasFatalFailure());
+      ++moments;
+      told_nothing += steward.decide(now).empty() ? 1 : 0;
+    }
+    computations += steward.computations();
+  }
+  EXPECT_EQ(told_nothing, moments);
+  EXPECT_GT(computations, moments / 4);
+}
+
+TEST(Steward, OneThatTakesOverKnowsAllFromTheNextReports) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const Steward::Options options{.capacities = {100, 50, 100}};
+    Steward first(options), second(options);
+    std::map<std::string, CallReport> last;
+    for (uint64_t number = 1; number <= 100; ++number) {
+      CallReport report = random_report(random, options);
+      report.is_under_way = true;
+      report.number = number;
+      first.report(report, 0ns);
+      if (number % 7 == 0) first.decide(0ns);
+      last[report.communicator] = report;
+    }
+    first.decide(0ns);
+    for (auto report = last.rbegin(); report != last.rend(); ++report) second.report(report->second, 1ms);
+    second.decide(1ms);
+    const std::vector<Steward::Row> before = first.rows(), after = second.rows();
+    ASSERT_EQ(before.size(), after.size());
+    for (size_t i = 0; i < before.size(); ++i) {
+      EXPECT_TRUE(is_near(before[i].speed.rate, after[i].speed.rate, 0.0101)) << before[i].speed.communicator;
+    }
+  }
 }
 
 }  // namespace
