@@ -140,7 +140,8 @@ int main(int count, char** arguments) {
   app.add_option("--begin", work.begin, "when to begin, in seconds since 1970");
   app.add_option("--seconds", work.seconds, "how long to go on");
   app.add_option("--steps", work.steps, "how many steps, in place of a time");
-  app.add_option("--communicators", work.communicators, "the buffer is summed by so many at once")->check(CLI::Range(1, 64));
+  app.add_option("--communicators", work.communicators, "the buffer is summed by so many at once")
+      ->check(CLI::Range(1, 64));
   CLI11_PARSE(app, count, arguments);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   return Tenant(work).run() ? 0 : 1;

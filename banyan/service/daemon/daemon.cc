@@ -3,8 +3,6 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,20 +14,20 @@
 #include <vector>
 
 #include "banyan/base/check.h"
-#include "banyan/run/execute/net_executor.h"
 #include "banyan/run/join/acceptor.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/reactor.h"
 #include "banyan/run/system/system_error.h"
-#include "banyan/run/transport/lane_transport.h"
 #include "banyan/service/daemon/client_connection.h"
+#include "banyan/service/daemon/door.h"
 #include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/rule_book.h"
+#include "banyan/service/daemon/session_opening.h"
 #include "banyan/service/daemon/steward_desk.h"
 #include "banyan/service/daemon/worker.h"
 
@@ -37,54 +35,11 @@ namespace banyan::service {
 namespace {
 
 constexpr std::chrono::milliseconds kHandshakeTime{10'000};
-constexpr uint32_t kMostRanks = 65'536;
-constexpr int kWaitingClients = 128;
 // All sessions of a communicator say the same to each other's daemons.
 constexpr uint64_t kGroup = 1;
 // The part of a link's bandwidth that is left for payload beside the headers of Ethernet, IP and TCP (1448 of 1538
 // bytes), and for a margin: queues that never run full.
 constexpr double kPayload = 0.925;
-
-sockaddr_un address_of(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
-    throw Error(ErrorCode::invalid_input, "'" + path + "' cannot be the path of a socket: it is empty or longer than " +
-                                              std::to_string(sizeof address.sun_path - 1) + " characters");
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
-}
-
-run::FileDescriptor new_socket() {
-  run::FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.is_open()) throw run::system_error("cannot make a socket");
-  return socket;
-}
-
-void expect_nobody_listens(const std::string& path, const sockaddr_un& address) {
-  const run::FileDescriptor probe = new_socket();
-  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN) {
-    throw Error(ErrorCode::invalid_usage, "a daemon listens at " + path + " already");
-  }
-}
-
-run::FileDescriptor listen_at(const std::string& path, bool is_for_all_users) {
-  const sockaddr_un address = address_of(path);
-  expect_nobody_listens(path, address);
-  // Who finds the socket finds somebody who listens.
-  const std::string coming = path + "~";
-  const sockaddr_un first = address_of(coming);
-  unlink(coming.c_str());
-  run::FileDescriptor socket = new_socket();
-  const mode_t mode = is_for_all_users ? 0666 : 0600;
-  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&first), sizeof first) != 0 ||
-      chmod(coming.c_str(), mode) != 0 || listen(socket.get(), kWaitingClients) != 0 ||
-      rename(coming.c_str(), path.c_str()) != 0) {
-    throw run::system_error("cannot listen at " + path);
-  }
-  return socket;
-}
 
 void fill_randomly(void* bytes, size_t count) {
   if (getrandom(bytes, count, 0) != static_cast<ssize_t>(count)) throw run::system_error("cannot get random numbers");
@@ -98,45 +53,6 @@ uint64_t new_incarnation() {
   uint64_t incarnation = 0;
   fill_randomly(&incarnation, sizeof incarnation);
   return incarnation;
-}
-
-std::vector<RanksOnHost> members_of(const OpenSession& open) {
-  std::vector<RanksOnHost> members;
-  for (const std::string& host : open.hosts) members.push_back({.host = host, .ranks = {}});
-  for (uint32_t rank = 0; rank < open.host_of_rank.size(); ++rank) {
-    members[open.host_of_rank[rank]].ranks.push_back(rank);
-  }
-  return members;
-}
-
-double cap_of(const Grant& grant) { return grant.cap ? static_cast<double>(*grant.cap) : Steward::kNoLimit; }
-
-// On a monotonic clock.
-RateGate::Time steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
-
-std::vector<run::ConnectTarget> targets_of(const OpenSession& open, const std::vector<HostCard>& cards) {
-  std::vector<run::ConnectTarget> targets;
-  for (const uint32_t host : open.host_of_rank) {
-    targets.push_back({.addresses = cards[host].addresses, .port = cards[host].port, .local_address = ""});
-  }
-  return targets;
-}
-
-// What is said of ranks and hosts fits together.
-void expect_possible(const OpenSession& open, const std::string& own_host) {
-  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_input, "a session: " + what); };
-  const size_t size = open.members.size();
-  if (size < 1 || size > kMostRanks) refuse(std::to_string(size) + " ranks");
-  if (open.rank >= size) refuse("rank " + std::to_string(open.rank) + " of " + std::to_string(size));
-  if (open.host_of_rank.size() != size) refuse("one host for each rank is needed");
-  for (const uint32_t host : open.host_of_rank) {
-    if (host >= open.hosts.size()) refuse("host " + std::to_string(host) + " does not exist");
-  }
-  for (const uint32_t member : open.members) {
-    if (member >= open.job_size) refuse("process " + std::to_string(member) + " does not exist");
-  }
-  if (open.hosts[open.host_of_rank[open.rank]] != own_host) refuse("its rank is on another host");
-  if (open.session >= DoorbellPage::kSessions) refuse("number " + std::to_string(open.session) + " is too large");
 }
 
 }  // namespace
@@ -180,30 +96,16 @@ class Daemon::Impl {
   void apply_rules();
   std::function<void(const std::string& text)> teller_of(const OpenSession& open);
 
-  // What control has found out about a session that is to be opened, for the worker.
-  struct Opening {
-    uint64_t client = 0;
-    OpenSession open;
-    std::string tenant;
-    Grant grant;
-    std::vector<HostCard> cards;  // of open.hosts
-    std::shared_ptr<WorkerClient> memory;
-    std::shared_ptr<SessionLanes> lanes;
-    std::unique_ptr<run::Connector> connector;
-  };
   std::vector<HostCard> cards_of(const OpenSession& open);
   static std::string tenant_of(const Client& client, const OpenSession& open);
-  std::unique_ptr<SessionShare> make_share(const Opening& opening, const std::shared_ptr<run::PlanSource>& source,
-                                           const std::shared_ptr<RateGate>& gate);
-  std::unique_ptr<run::Executor> make_executor(Opening& opening, std::shared_ptr<run::PlanSource> source,
-                                               std::shared_ptr<RateGate> gate);
-  void open_on_worker(Opening& opening);
+  Grant granted(const OpenSession& wish, const Subject& subject) const;
+  void open_on_worker(uint64_t number, SessionOpening& opening, WorkerClient& memory);
   // From the worker's thread.
   void say_later(uint64_t number, DaemonMessage message);
 
   const Options options_;
   const std::string host_;
-  const std::shared_ptr<const compose::PlannerFiles> files_;  // shared with plan sources
+  const SessionMaker maker_;
   run::Reactor reactor_;
   run::OutgoingConnects connects_;
   OpenSessions sessions_;
@@ -221,7 +123,7 @@ class Daemon::Impl {
 Daemon::Impl::Impl(Options options)
     : options_(std::move(options)),
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
-      files_(compose::read_files(options_.planner)),
+      maker_{.files = compose::read_files(options_.planner), .is_oversubscribed = options_.is_oversubscribed},
       connects_(reactor_, options_.secret, kHandshakeTime),
       rules_(options_.rules),
       directory_(HostDirectory::at(options_.world)),
@@ -246,7 +148,7 @@ Daemon::Impl::Impl(Options options)
                                  [](const std::string& host, const std::string& why) {
                                    BANYAN_LOG(info) << "the daemon of host " << in_quotes(host) << " is lost: " << why;
                                  }});
-  if (std::vector<double> capacities = compose::link_bandwidths(*files_); !capacities.empty()) {
+  if (std::vector<double> capacities = compose::link_bandwidths(*maker_.files); !capacities.empty()) {
     for (double& capacity : capacities) capacity *= kPayload;
     steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = std::move(capacities)});
   }
@@ -448,15 +350,7 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
     Subject subject = subject_of(client.connection->identity(), open.tenant);
     subject.communicator = open.name;
     for (const HostCard& card : cards) subject.hosts.push_back(card.name);
-    const Grant grant = rules_.rules().grant(subject);
-    if (grant.logs) {
-      BANYAN_LOG(info) << "rule " << in_quotes(grant.rule) << ": " << subject.user << " opens " << in_quotes(open.name)
-                       << ", rank " << open.rank << " of " << open.members.size();
-    }
-    if (grant.denial) {
-      throw Error(ErrorCode::invalid_usage, "the rules of the service deny this communicator: " + *grant.denial +
-                                                " (rule " + in_quotes(grant.rule) + ")");
-    }
+    const Grant grant = granted(open, subject);
     const auto lanes = std::make_shared<SessionLanes>(reactor_, connects_, key.first, targets_of(open, cards),
                                                       [this] { return acceptor_->has_strangers(); });
     const auto on_session = [this, number = open.session, memory = client.memory](const auto& act) {
@@ -483,101 +377,53 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
                              .own = open.rank,
                              .at_most = std::chrono::milliseconds(std::min(open.timeout, open.join_timeout))});
     // Shared, since a task can be copied.
-    const auto opening = std::make_shared<Opening>(Opening{.client = number,
-                                                           .open = open,
-                                                           .tenant = tenant_of(client, open),
-                                                           .grant = grant,
-                                                           .cards = std::move(cards),
-                                                           .memory = client.memory,
-                                                           .lanes = lanes,
-                                                           .connector = std::move(connector)});
-    worker_.post([this, opening] { open_on_worker(*opening); });
+    const auto opening = std::make_shared<SessionOpening>(SessionOpening{.wish = open,
+                                                                         .tenant = tenant_of(client, open),
+                                                                         .grant = grant,
+                                                                         .cards = std::move(cards),
+                                                                         .lanes = lanes,
+                                                                         .connector = std::move(connector)});
+    worker_.post([this, number, opening, memory = client.memory] { open_on_worker(number, *opening, *memory); });
     sessions_.hand_over(key);
   } catch (const Error& error) {
     client.connection->say(Refused{.wish = open.wish, .error = error});
   }
 }
 
-void Daemon::Impl::open_on_worker(Opening& opening) {
-  const OpenSession& open = opening.open;
-  const auto fail = [this, number = opening.client, session = open.session](const Error& error) {
-    say_later(number, SessionFailed{.session = session, .error = error});
-  };
+// Throws Error{invalid_usage} when the rules deny it.
+Grant Daemon::Impl::granted(const OpenSession& wish, const Subject& subject) const {
+  Grant grant = rules_.rules().grant(subject);
+  if (grant.logs) {
+    BANYAN_LOG(info) << "rule " << in_quotes(grant.rule) << ": " << subject.user << " opens " << in_quotes(wish.name)
+                     << ", rank " << wish.rank << " of " << wish.members.size();
+  }
+  if (!grant.denial) return grant;
+  throw Error(ErrorCode::invalid_usage, "the rules of the service deny this communicator: " + *grant.denial +
+                                            " (rule " + in_quotes(grant.rule) + ")");
+}
+
+void Daemon::Impl::open_on_worker(uint64_t number, SessionOpening& opening, WorkerClient& memory) {
+  const OpenSession& wish = opening.wish;
+  SessionHooks hooks{.tell_all = teller_of(wish), .failed = [this, number, session = wish.session](const Error& error) {
+                       say_later(number, SessionFailed{.session = session, .error = error});
+                     }};
+  if (steward_) {
+    hooks.report = [this](const Activity& activity) {
+      reactor_.mailbox()->post([this, activity] { steward_->report(activity); });
+    };
+  }
   try {
-    std::shared_ptr<const Region> region = opening.memory->regions().find(open.page, sizeof(SessionPage));
-    if (!region || open.page.offset % alignof(SessionPage) != 0) {
-      throw Error(ErrorCode::invalid_input, "a session: its page is not in memory that was offered");
-    }
-    auto* const page = reinterpret_cast<SessionPage*>(region->data() + open.page.offset);
-    run::RankLayout layout{
-        .members = open.members, .job_size = open.job_size, .host_of_rank = open.host_of_rank, .own = open.rank};
-    for (const HostCard& card : opening.cards) layout.node_of_host.push_back(card.node);
-    const std::shared_ptr<run::PlanSource> source = compose::planner_from(*files_, layout);
-    const auto gate = steward_ ? std::make_shared<RateGate>(steady_time) : nullptr;
-    opening.memory->add(open.session,
-                        std::make_unique<Session>(Session::Options{
-                            .rules = {.rank = open.rank, .size = static_cast<uint32_t>(open.members.size())},
-                            .memory = std::move(region),
-                            .page = page,
-                            .regions = &opening.memory->regions(),
-                            .executor = make_executor(opening, source, gate),
-                            .share = make_share(opening, source, gate),
-                            .failed = fail}));
-    say_later(opening.client, SessionOpened{.wish = open.wish, .means = "TCP"});
+    memory.add(wish.session, maker_.make(opening, memory.regions(), std::move(hooks)));
+    say_later(number, SessionOpened{.wish = wish.wish, .means = "TCP"});
   } catch (const Error& error) {
-    say_later(opening.client, Refused{.wish = open.wish, .error = error});
-    reactor_.mailbox()->post([this, number = opening.client, session = open.session] {
+    say_later(number, Refused{.wish = wish.wish, .error = error});
+    reactor_.mailbox()->post([this, number, session = wish.session] {
       const auto client = clients_.find(number);
       if (client == clients_.end()) return;
       const auto node = client->second.sessions.extract(session);
       if (!node.empty()) sessions_.remove(node.mapped().key);
     });
   }
-}
-
-std::unique_ptr<SessionShare> Daemon::Impl::make_share(const Opening& opening,
-                                                       const std::shared_ptr<run::PlanSource>& source,
-                                                       const std::shared_ptr<RateGate>& gate) {
-  if (!gate) return nullptr;
-  SessionShare::Options options{.source = source,
-                                .gate = gate,
-                                .now = steady_time,
-                                .about = {.communicator = OpenSessions::key_of(opening.open).first,
-                                          .tenant = opening.tenant,
-                                          .weight = static_cast<double>(opening.grant.weight),
-                                          .share_class = opening.grant.share_class,
-                                          .cap = cap_of(opening.grant)}};
-  if (opening.open.rank == 0) {
-    options.send = [this, members = members_of(opening.open)](const CallReport& report) {
-      reactor_.mailbox()->post(
-          [this, activity = Activity{.report = report, .members = members}] { steward_->report(activity); });
-    };
-  }
-  return std::make_unique<SessionShare>(std::move(options));
-}
-
-std::unique_ptr<run::Executor> Daemon::Impl::make_executor(Opening& opening, std::shared_ptr<run::PlanSource> source,
-                                                           std::shared_ptr<RateGate> gate) {
-  const OpenSession& open = opening.open;
-  const auto size = static_cast<uint32_t>(open.members.size());
-  run::LaneTransport::Options options{.rank = open.rank,
-                                      .ranks = size,
-                                      .checksums = open.checksums,
-                                      .shares_memory = [hosts = open.host_of_rank, own = open.host_of_rank[open.rank]](
-                                                           uint32_t peer) { return hosts[peer] == own; }};
-  const auto make_transport = [&](std::function<run::Path(uint32_t, uint32_t)> path) {
-    options.path = std::move(path);
-    return std::make_unique<run::LaneTransport>(std::move(opening.connector), std::move(options));
-  };
-  return std::make_unique<run::NetExecutor>(
-      run::NetPlans::Options{.rank = open.rank, .ranks = size, .source = std::move(source), .revises = true},
-      run::NetExecutor::Options{
-          .is_oversubscribed = options_.is_oversubscribed,
-          .tell_peers = [](const Error&) {},  // clients do
-          .tell = teller_of(open),
-          .is_gone = [lanes = opening.lanes](uint32_t rank) { return lanes->liveness().is_gone(rank); },
-          .gate = std::move(gate),
-          .transport = make_transport});
 }
 
 // ---- The interface ----

@@ -12,9 +12,7 @@ void RateGate::set_rate(uint64_t rate) {
   if (rate != queue_.rate()) queue_.set_rate(rate, now);
 }
 
-void RateGate::begin(uint64_t number, double busiest_bytes) {
-  calls_[number] = {.busiest_bytes = busiest_bytes};
-}
+void RateGate::begin(uint64_t number, double busiest_bytes) { calls_[number] = {.busiest_bytes = busiest_bytes}; }
 
 bool RateGate::admit(const run::SliceOffer& offer) {
   const auto found = calls_.find(offer.sequence);

@@ -11,7 +11,9 @@ constexpr size_t kMostLoads = 256;
 
 // Of calls with counts per rank these tell one from another.
 uint64_t amount_of(const run::Call& call) {
-  const auto sum = [](std::span<const size_t> counts) { return std::accumulate(counts.begin(), counts.end(), size_t{0}); };
+  const auto sum = [](std::span<const size_t> counts) {
+    return std::accumulate(counts.begin(), counts.end(), size_t{0});
+  };
   return call.count + sum(call.send_counts) + sum(call.recv_counts);
 }
 

@@ -30,10 +30,10 @@ class SessionShare {
                         kLeastPause = std::chrono::milliseconds(1);
 
   struct Options {
-    std::shared_ptr<run::PlanSource> source;          // shared with the executor, which has the same thread
-    std::shared_ptr<RateGate> gate;                   // shared with the executor
-    std::function<Time()> now;                        // as that of the gate
-    CallReport about = {};                            // of each report, but for what calls say
+    std::shared_ptr<run::PlanSource> source;           // shared with the executor, which has the same thread
+    std::shared_ptr<RateGate> gate;                    // shared with the executor
+    std::function<Time()> now;                         // as that of the gate
+    CallReport about = {};                             // of each report, but for what calls say
     std::function<void(const CallReport&)> send = {};  // empty: this session does not report
   };
   explicit SessionShare(Options options) : options_(std::move(options)) {}

@@ -1,0 +1,130 @@
+#include "banyan/service/daemon/session_opening.h"
+
+#include <chrono>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/run/execute/net_executor.h"
+#include "banyan/run/transport/lane_transport.h"
+#include "banyan/service/daemon/rate_gate.h"
+#include "banyan/service/daemon/session_share.h"
+
+namespace banyan::service {
+namespace {
+
+constexpr uint32_t kMostRanks = 65'536;
+
+// On a monotonic clock.
+RateGate::Time steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+SessionPage* page_in(const Region& region, const BufferName& place) {
+  return reinterpret_cast<SessionPage*>(region.data() + place.offset);
+}
+
+std::shared_ptr<run::PlanSource> source_for(const SessionOpening& opening, const compose::PlannerFiles& files) {
+  const OpenSession& wish = opening.wish;
+  run::RankLayout layout{
+      .members = wish.members, .job_size = wish.job_size, .host_of_rank = wish.host_of_rank, .own = wish.rank};
+  for (const HostCard& card : opening.cards) layout.node_of_host.push_back(card.node);
+  return compose::planner_from(files, layout);
+}
+
+std::unique_ptr<SessionShare> make_share(const SessionOpening& opening, std::shared_ptr<run::PlanSource> source,
+                                         std::shared_ptr<RateGate> gate,
+                                         const std::function<void(const Activity&)>& report) {
+  const OpenSession& wish = opening.wish;
+  SessionShare::Options options{.source = std::move(source),
+                                .gate = std::move(gate),
+                                .now = steady_time,
+                                .about = {.communicator = OpenSessions::key_of(wish).first,
+                                          .tenant = opening.tenant,
+                                          .weight = static_cast<double>(opening.grant.weight),
+                                          .share_class = opening.grant.share_class,
+                                          .cap = cap_of(opening.grant)}};
+  if (wish.rank == 0) {
+    options.send = [report, members = members_of(wish)](const CallReport& said) {
+      report({.report = said, .members = members});
+    };
+  }
+  return std::make_unique<SessionShare>(std::move(options));
+}
+
+}  // namespace
+
+std::vector<RanksOnHost> members_of(const OpenSession& wish) {
+  std::vector<RanksOnHost> members;
+  for (const std::string& host : wish.hosts) members.push_back({.host = host, .ranks = {}});
+  for (uint32_t rank = 0; rank < wish.host_of_rank.size(); ++rank) {
+    members[wish.host_of_rank[rank]].ranks.push_back(rank);
+  }
+  return members;
+}
+
+double cap_of(const Grant& grant) { return grant.cap ? static_cast<double>(*grant.cap) : Steward::kNoLimit; }
+
+std::vector<run::ConnectTarget> targets_of(const OpenSession& wish, const std::vector<HostCard>& cards) {
+  std::vector<run::ConnectTarget> targets;
+  for (const uint32_t host : wish.host_of_rank) {
+    targets.push_back({.addresses = cards[host].addresses, .port = cards[host].port, .local_address = ""});
+  }
+  return targets;
+}
+
+void expect_possible(const OpenSession& wish, const std::string& own_host) {
+  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_input, "a session: " + what); };
+  const size_t size = wish.members.size();
+  if (size < 1 || size > kMostRanks) refuse(std::to_string(size) + " ranks");
+  if (wish.rank >= size) refuse("rank " + std::to_string(wish.rank) + " of " + std::to_string(size));
+  if (wish.host_of_rank.size() != size) refuse("one host for each rank is needed");
+  for (const uint32_t host : wish.host_of_rank) {
+    if (host >= wish.hosts.size()) refuse("host " + std::to_string(host) + " does not exist");
+  }
+  for (const uint32_t member : wish.members) {
+    if (member >= wish.job_size) refuse("process " + std::to_string(member) + " does not exist");
+  }
+  if (wish.hosts[wish.host_of_rank[wish.rank]] != own_host) refuse("its rank is on another host");
+  if (wish.session >= DoorbellPage::kSessions) refuse("number " + std::to_string(wish.session) + " is too large");
+}
+
+std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const RegionTable& regions,
+                                            SessionHooks hooks) const {
+  const OpenSession& wish = opening.wish;
+  std::shared_ptr<const Region> region = regions.find(wish.page, sizeof(SessionPage));
+  if (!region || wish.page.offset % alignof(SessionPage) != 0) {
+    throw Error(ErrorCode::invalid_input, "a session: its page is not in memory that was offered");
+  }
+  SessionPage* const page = page_in(*region, wish.page);
+  const auto size = static_cast<uint32_t>(wish.members.size());
+  const std::shared_ptr<run::PlanSource> source = source_for(opening, *files);
+  const auto gate = hooks.report ? std::make_shared<RateGate>(steady_time) : nullptr;
+  run::LaneTransport::Options transport{
+      .rank = wish.rank,
+      .ranks = size,
+      .checksums = wish.checksums,
+      .shares_memory = [hosts = wish.host_of_rank, own = wish.host_of_rank[wish.rank]](uint32_t peer) {
+        return hosts[peer] == own;
+      }};
+  const auto make_transport = [&](std::function<run::Path(uint32_t, uint32_t)> path) {
+    transport.path = std::move(path);
+    return std::make_unique<run::LaneTransport>(std::move(opening.connector), std::move(transport));
+  };
+  auto executor = std::make_unique<run::NetExecutor>(
+      run::NetPlans::Options{.rank = wish.rank, .ranks = size, .source = source, .revises = true},
+      run::NetExecutor::Options{
+          .is_oversubscribed = is_oversubscribed,
+          .tell_peers = [](const Error&) {},  // clients do
+          .tell = std::move(hooks.tell_all),
+          .is_gone = [lanes = opening.lanes](uint32_t rank) { return lanes->liveness().is_gone(rank); },
+          .gate = gate,
+          .transport = make_transport});
+  return std::make_unique<Session>(
+      Session::Options{.rules = {.rank = wish.rank, .size = size},
+                       .memory = std::move(region),
+                       .page = page,
+                       .regions = &regions,
+                       .executor = std::move(executor),
+                       .share = gate ? make_share(opening, source, gate, hooks.report) : nullptr,
+                       .failed = std::move(hooks.failed)});
+}
+
+}  // namespace banyan::service

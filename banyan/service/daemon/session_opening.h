@@ -1,0 +1,58 @@
+// SessionOpening: all that is known of a session that a client wishes for, and how it is made.
+//
+// Control finds out what is needed (the hosts' cards, what the rules grant), and the worker makes the session.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/compose/planner.h"
+#include "banyan/run/join/outgoing_connects.h"
+#include "banyan/run/transport/connector.h"
+#include "banyan/service/daemon/host_directory.h"
+#include "banyan/service/daemon/mesh_messages.h"
+#include "banyan/service/daemon/open_sessions.h"
+#include "banyan/service/daemon/session.h"
+#include "banyan/service/protocol/messages.h"
+#include "banyan/service/protocol/region_table.h"
+#include "banyan/service/share/rules.h"
+
+namespace banyan::service {
+
+struct SessionOpening {
+  OpenSession wish;
+  std::string tenant;  // to which its share belongs
+  Grant grant;
+  std::vector<HostCard> cards;  // of wish.hosts
+  std::shared_ptr<SessionLanes> lanes;
+  std::unique_ptr<run::Connector> connector;  // over them
+};
+
+// What a session tells, on the worker's thread.
+struct SessionHooks {
+  std::function<void(const std::string& text)> tell_all;      // the sessions of its communicator, this one too
+  std::function<void(const Activity& activity)> report = {};  // to the steward; empty: links are not shared out
+  std::function<void(const Error& error)> failed;             // once
+};
+
+// What is the same for all sessions of a daemon.
+struct SessionMaker {
+  std::shared_ptr<const compose::PlannerFiles> files;  // shared with plan sources
+  bool is_oversubscribed = false;
+
+  // Throws Error{invalid_input} when the page of the wish is not in these regions, which outlive the session; what
+  // planner_from throws.
+  std::unique_ptr<Session> make(SessionOpening& opening, const RegionTable& regions, SessionHooks hooks) const;
+};
+
+// Throws Error{invalid_input} for a wish that makes no sense, or that is for another host.
+void expect_possible(const OpenSession& wish, const std::string& own_host);
+// Where the sessions of the ranks are called, by rank.
+std::vector<run::ConnectTarget> targets_of(const OpenSession& wish, const std::vector<HostCard>& cards);
+std::vector<RanksOnHost> members_of(const OpenSession& wish);
+double cap_of(const Grant& grant);  // bytes per second on any link; infinite: none
+
+}  // namespace banyan::service
