@@ -76,6 +76,9 @@ int run(int count, char** arguments) {
                  "the network of the cluster, whose ranks are hosts: a file or a spec");
   app.add_option("--routes", options.planner.routes, "which addresses take which path through it: a file");
   app.add_option("--node", options.node, "the rank of the fabric that this host is; without: its host name");
+  app.add_option("--payload", options.payload, "the part of a link's bandwidth that is left beside headers")
+      ->check(CLI::Range(0.1, 1.0))
+      ->capture_default_str();
   app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
   app.add_flag("--crowded", options.is_oversubscribed, "give up the core while waiting: programs need it");
   try {

@@ -141,7 +141,7 @@ int main(int count, char** arguments) {
   app.add_option("--seconds", work.seconds, "how long to go on");
   app.add_option("--steps", work.steps, "how many steps, in place of a time");
   app.add_option("--communicators", work.communicators, "the buffer is summed by so many at once")
-      ->check(CLI::Range(1, 64));
+      ->check(CLI::Range(1, 10'000));
   CLI11_PARSE(app, count, arguments);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   return Tenant(work).run() ? 0 : 1;

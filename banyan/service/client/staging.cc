@@ -153,6 +153,7 @@ void Staging::trim() {
     blocks.clear();
   }
   arena_ = {};
+  arena_bytes_ = 0;
   arena_left_ = 0;
 }
 
@@ -178,7 +179,7 @@ StagedCall::Block Staging::taken(size_t bytes) {
 StagedCall::Block Staging::cut(size_t bytes) {
   const auto next = [&](size_t size) {
     StagedCall::Block block{.memory = arena_, .bytes = size};
-    const size_t begin = kArenaBytes - arena_left_;
+    const size_t begin = arena_bytes_ - arena_left_;
     block.memory.data += begin;
     block.memory.name.offset += begin;
     arena_left_ -= size;
@@ -187,8 +188,9 @@ StagedCall::Block Staging::cut(size_t bytes) {
   };
   if (arena_left_ < bytes) {
     while (arena_left_ > 0) give_back(next(std::bit_floor(arena_left_)));
-    arena_ = allocate(kArenaBytes);
-    arena_left_ = kArenaBytes;
+    const size_t wanted = std::clamp<size_t>(2 * arena_bytes_, kFirstArena, kLargestArena);
+    arena_ = allocate(std::max(wanted, bytes));
+    arena_left_ = arena_bytes_ = std::max(wanted, bytes);
   }
   return next(bytes);
 }

@@ -5,7 +5,8 @@
 // both of its buffers have blocks of their own.
 //
 // Blocks are powers of two bytes, kept for later calls, so a program that repeats its calls takes memory once; trim()
-// gives back what no call uses. Small ones are cut out of arenas, since the daemon does not map regions without end.
+// gives back what no call uses. Small ones are cut out of arenas, since the daemon does not map regions without end. The
+// first arena is small, and each is twice as large as the one before: a process may have many communicators.
 //
 // One thread.
 #pragma once
@@ -45,7 +46,7 @@ struct StagedCall {
 
 class Staging {
  public:
-  static constexpr size_t kLeastBlock = 64, kMostInArena = 64 << 10, kArenaBytes = 1 << 20;
+  static constexpr size_t kLeastBlock = 64, kMostInArena = 64 << 10, kFirstArena = 16 << 10, kLargestArena = 1 << 20;
 
   // `attachment` outlives it.
   Staging(Attachment& attachment, uint32_t rank, uint32_t size) : attachment_(attachment), rank_(rank), size_(size) {}
@@ -81,7 +82,7 @@ class Staging {
   const uint32_t rank_, size_;
   std::array<std::vector<StagedCall::Block>, 64> free_;  // of 2^i bytes
   Attachment::Memory arena_;                             // of which a part is left
-  size_t arena_left_ = 0;
+  size_t arena_bytes_ = 0, arena_left_ = 0;
   size_t held_ = 0;
 };
 

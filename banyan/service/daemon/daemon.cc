@@ -37,9 +37,6 @@ namespace {
 constexpr std::chrono::milliseconds kHandshakeTime{10'000};
 // All sessions of a communicator say the same to each other's daemons.
 constexpr uint64_t kGroup = 1;
-// The part of a link's bandwidth that is left for payload beside the headers of Ethernet, IP and TCP (1448 of 1538
-// bytes), and for a margin: queues that never run full.
-constexpr double kPayload = 0.925;
 
 void fill_randomly(void* bytes, size_t count) {
   if (getrandom(bytes, count, 0) != static_cast<ssize_t>(count)) throw run::system_error("cannot get random numbers");
@@ -53,6 +50,14 @@ uint64_t new_incarnation() {
   uint64_t incarnation = 0;
   fill_randomly(&incarnation, sizeof incarnation);
   return incarnation;
+}
+
+SessionMaker maker_for(const Daemon::Options& options) {
+  SessionMaker maker{.files = compose::read_files(options.planner), .is_oversubscribed = options.is_oversubscribed};
+  std::vector<double> capacities = compose::link_bandwidths(*maker.files);
+  for (double& capacity : capacities) capacity *= options.payload;
+  if (!capacities.empty()) maker.capacities = std::make_shared<const std::vector<double>>(std::move(capacities));
+  return maker;
 }
 
 }  // namespace
@@ -123,7 +128,7 @@ class Daemon::Impl {
 Daemon::Impl::Impl(Options options)
     : options_(std::move(options)),
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
-      maker_{.files = compose::read_files(options_.planner), .is_oversubscribed = options_.is_oversubscribed},
+      maker_(maker_for(options_)),
       connects_(reactor_, options_.secret, kHandshakeTime),
       rules_(options_.rules),
       directory_(HostDirectory::at(options_.world)),
@@ -148,9 +153,8 @@ Daemon::Impl::Impl(Options options)
                                  [](const std::string& host, const std::string& why) {
                                    BANYAN_LOG(info) << "the daemon of host " << in_quotes(host) << " is lost: " << why;
                                  }});
-  if (std::vector<double> capacities = compose::link_bandwidths(*maker_.files); !capacities.empty()) {
-    for (double& capacity : capacities) capacity *= kPayload;
-    steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = std::move(capacities)});
+  if (maker_.capacities) {
+    steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities});
   }
   acceptor_ = std::make_unique<run::Acceptor>(
       reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
@@ -404,14 +408,14 @@ Grant Daemon::Impl::granted(const OpenSession& wish, const Subject& subject) con
 
 void Daemon::Impl::open_on_worker(uint64_t number, SessionOpening& opening, WorkerClient& memory) {
   const OpenSession& wish = opening.wish;
-  SessionHooks hooks{.tell_all = teller_of(wish), .failed = [this, number, session = wish.session](const Error& error) {
-                       say_later(number, SessionFailed{.session = session, .error = error});
-                     }};
-  if (steward_) {
-    hooks.report = [this](const Activity& activity) {
-      reactor_.mailbox()->post([this, activity] { steward_->report(activity); });
-    };
-  }
+  SessionHooks hooks;
+  hooks.tell_all = teller_of(wish);
+  hooks.report = [this](const Activity& activity) {
+    reactor_.mailbox()->post([this, activity] { steward_->report(activity); });
+  };
+  hooks.failed = [this, number, session = wish.session](const Error& error) {
+    say_later(number, SessionFailed{.session = session, .error = error});
+  };
   try {
     memory.add(wish.session, maker_.make(opening, memory.regions(), std::move(hooks)));
     say_later(number, SessionOpened{.wish = wish.wish, .means = "TCP"});

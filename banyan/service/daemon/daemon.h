@@ -29,6 +29,8 @@ class Daemon {
     run::Secret secret = {};  // of the daemons; tenants never see it
     // The network of the cluster, whose ranks are hosts. Without one, links are shared as TCP does it.
     compose::PlannerOptions planner = {};
+    // The part of a link's bandwidth that carries payload; 1448 of 1538 bytes of Ethernet's largest ordinary frames.
+    double payload = 0.94;
     bool is_oversubscribed = false;  // whether the worker has to share its core
     bool is_for_all_users = false;   // of this host; else for its own user, and root
   };

@@ -5,25 +5,41 @@
 #include "banyan/run/engine/rank_plan.h"
 
 namespace banyan::service {
+namespace {
 
-void RateGate::set_rate(uint64_t rate) {
-  const Time now = now_();
-  valid_until_ = now + kValid;
-  if (rate != queue_.rate()) queue_.set_rate(rate, now);
+// The lower of two rates.
+uint64_t slower(uint64_t a, uint64_t b) {
+  if (a == VirtualQueue::kUnlimited) return b;
+  return b == VirtualQueue::kUnlimited ? a : std::min(a, b);
 }
 
-void RateGate::begin(uint64_t number, double busiest_bytes) { calls_[number] = {.busiest_bytes = busiest_bytes}; }
+}  // namespace
+
+void RateGate::set_rate(uint64_t rate) {
+  told_ = rate;
+  valid_until_ = now_() + kValid;
+}
+
+void RateGate::begin(uint64_t number, double busiest_bytes, uint64_t most) {
+  calls_[number] = {.busiest_bytes = busiest_bytes, .most = most};
+}
+
+void RateGate::go_at(uint64_t rate, Time now) {
+  if (rate == queue_.rate()) return;
+  queue_.set_rate(rate, now);
+  const std::chrono::duration<double> late = kLate;
+  queue_.set_burst(std::max(kLeastBurst, static_cast<uint64_t>(static_cast<double>(rate) * late.count())));
+}
 
 bool RateGate::admit(const run::SliceOffer& offer) {
   const auto found = calls_.find(offer.sequence);
   if (found == calls_.end()) return true;
   CallState& call = found->second;
   if (call.elements == 0) call.elements = std::max<uint64_t>(1, run::elements_sent(*offer.plan));
-  if (queue_.rate() != VirtualQueue::kUnlimited) {
-    const Time now = now_();
-    if (now >= valid_until_) {
-      queue_.set_rate(VirtualQueue::kUnlimited, now);
-    } else if (const Time opens = queue_.earliest(now); opens > now) {
+  const Time now = now_();
+  go_at(slower(now < valid_until_ ? told_ : VirtualQueue::kUnlimited, call.most), now);
+  if (call.busiest_bytes > 0) {
+    if (const Time opens = queue_.earliest(now); opens > now) {
       opens_at_ = opens;
       return false;
     }

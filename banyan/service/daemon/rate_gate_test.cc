@@ -109,10 +109,23 @@ TEST_F(RateGateTest, HoldsBackNothingThatUsesNoLinkOrIsUnknown) {
   gate_.begin(2, 8e6);
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(offer(1));
   EXPECT_TRUE(offer(2));
-  EXPECT_TRUE(offer(2));
   EXPECT_FALSE(offer(2));
   gate_.end(2);
   EXPECT_TRUE(offer(2));
+}
+
+TEST_F(RateGateTest, CallsGoNoFasterThanTheirLinks) {
+  gate_.begin(1, 8e6, 25'000'000);
+  EXPECT_LE(slices_until(1, now_ + milliseconds(100)), 22u);
+  gate_.end(1);
+  gate_.set_rate(5'000'000);
+  gate_.begin(2, 8e6, 25'000'000);
+  now_ += milliseconds(500);
+  EXPECT_LE(slices_until(2, now_ + milliseconds(100)), 6u);
+  gate_.set_rate(VirtualQueue::kUnlimited);
+  gate_.begin(3, 8e6, 25'000'000);
+  now_ += milliseconds(500);
+  EXPECT_GE(slices_until(3, now_ + milliseconds(100)), 20u);
 }
 
 TEST_F(RateGateTest, SaysHowFarACallHasCome) {

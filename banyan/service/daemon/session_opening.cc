@@ -31,10 +31,12 @@ std::shared_ptr<run::PlanSource> source_for(const SessionOpening& opening, const
 
 std::unique_ptr<SessionShare> make_share(const SessionOpening& opening, std::shared_ptr<run::PlanSource> source,
                                          std::shared_ptr<RateGate> gate,
+                                         std::shared_ptr<const std::vector<double>> capacities,
                                          const std::function<void(const Activity&)>& report) {
   const OpenSession& wish = opening.wish;
   SessionShare::Options options{.source = std::move(source),
                                 .gate = std::move(gate),
+                                .capacities = std::move(capacities),
                                 .now = steady_time,
                                 .about = {.communicator = OpenSessions::key_of(wish).first,
                                           .tenant = opening.tenant,
@@ -96,7 +98,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
   SessionPage* const page = page_in(*region, wish.page);
   const auto size = static_cast<uint32_t>(wish.members.size());
   const std::shared_ptr<run::PlanSource> source = source_for(opening, *files);
-  const auto gate = hooks.report ? std::make_shared<RateGate>(steady_time) : nullptr;
+  const auto gate = capacities ? std::make_shared<RateGate>(steady_time) : nullptr;
   run::LaneTransport::Options transport{
       .rank = wish.rank,
       .ranks = size,
@@ -123,7 +125,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
                        .page = page,
                        .regions = &regions,
                        .executor = std::move(executor),
-                       .share = gate ? make_share(opening, source, gate, hooks.report) : nullptr,
+                       .share = gate ? make_share(opening, source, gate, capacities, hooks.report) : nullptr,
                        .failed = std::move(hooks.failed)});
 }
 

@@ -33,15 +33,17 @@ struct SessionOpening {
 
 // What a session tells, on the worker's thread.
 struct SessionHooks {
-  std::function<void(const std::string& text)> tell_all;      // the sessions of its communicator, this one too
-  std::function<void(const Activity& activity)> report = {};  // to the steward; empty: links are not shared out
-  std::function<void(const Error& error)> failed;             // once
+  std::function<void(const std::string& text)> tell_all;  // the sessions of its communicator, this one too
+  std::function<void(const Activity& activity)> report;   // to the steward
+  std::function<void(const Error& error)> failed;         // once
 };
 
 // What is the same for all sessions of a daemon.
 struct SessionMaker {
   std::shared_ptr<const compose::PlannerFiles> files;  // shared with plan sources
   bool is_oversubscribed = false;
+  // By link of the fabric, bytes per second of payload; shared with all sessions. None: links are not shared out.
+  std::shared_ptr<const std::vector<double>> capacities = {};
 
   // Throws Error{invalid_input} when the page of the wish is not in these regions, which outlive the session; what
   // planner_from throws.

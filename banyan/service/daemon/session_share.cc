@@ -27,6 +27,11 @@ std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call&
     load->links.push_back({.link = use.link, .bytes = use.bytes});
     load->busiest = std::max(load->busiest, use.bytes);
   }
+  double least_seconds = 0;
+  for (const LinkUse& use : load->links) {
+    least_seconds = std::max(least_seconds, use.bytes / options_.capacities->at(use.link));
+  }
+  if (least_seconds > 0) load->most = std::max<uint64_t>(1, static_cast<uint64_t>(load->busiest / least_seconds));
   if (loads_.size() >= kMostLoads) loads_.clear();
   loads_.emplace(key, load);
   return load;
@@ -34,7 +39,7 @@ std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call&
 
 void SessionShare::begin(uint64_t number, const run::Call& call, uint32_t generation) {
   std::shared_ptr<const Load> load = load_of(call, generation);
-  options_.gate->begin(number, load->busiest);
+  options_.gate->begin(number, load->busiest, load->most);
   calls_.push_back({.number = number, .load = std::move(load)});
 }
 

@@ -1,8 +1,8 @@
 // SessionShare: the part of the network that a session gets. It has the session's calls go at the rate of the steward
 // (rate_gate.h), and, in the session of rank 0, tells the steward how the calls go (share/steward.h).
 //
-// Reports go when a call begins, every kRefresh while calls are under way, and when none has been for kIdle: at most one
-// each kLeastPause.
+// Reports go when a call begins, every kRefresh while calls are under way, and when none has been for kIdle: at most
+// one each kLeastPause.
 //
 // One thread: the worker's.
 #pragma once
@@ -30,8 +30,10 @@ class SessionShare {
                         kLeastPause = std::chrono::milliseconds(1);
 
   struct Options {
-    std::shared_ptr<run::PlanSource> source;           // shared with the executor, which has the same thread
-    std::shared_ptr<RateGate> gate;                    // shared with the executor
+    std::shared_ptr<run::PlanSource> source;  // shared with the executor, which has the same thread
+    std::shared_ptr<RateGate> gate;           // shared with the executor
+    // By link of the fabric, bytes per second; shared with all sessions.
+    std::shared_ptr<const std::vector<double>> capacities;
     std::function<Time()> now;                         // as that of the gate
     CallReport about = {};                             // of each report, but for what calls say
     std::function<void(const CallReport&)> send = {};  // empty: this session does not report
@@ -59,7 +61,8 @@ class SessionShare {
  private:
   struct Load {
     std::vector<LinkUse> links;
-    double busiest = 0;
+    double busiest = 0;                        // bytes on the link that has most
+    uint64_t most = VirtualQueue::kUnlimited;  // the rate that the links allow, as RateGate has it
   };
   struct UnderWay {
     uint64_t number = 0;

@@ -39,6 +39,7 @@ class SessionShareTest : public ::testing::Test {
   SessionShare share(bool reports = true) {
     SessionShare::Options options{.source = source_,
                                   .gate = gate_,
+                                  .capacities = std::make_shared<const std::vector<double>>(5, 1e9),
                                   .now = [this] { return now_; },
                                   .about = {.communicator = "job.1", .tenant = "t", .weight = 3}};
     if (reports) options.send = [this](const CallReport& report) { reports_.push_back(report); };
@@ -138,7 +139,7 @@ TEST_F(SessionShareTest, WakesWhenTheGateOpens) {
   plan.roles.push_back(role);
   SessionShare session = share(false);
   session.begin(1, all_reduce(10'000'000), 0);
-  session.set_rate(1'000'000'000);
+  session.set_rate(500'000'000);
   const run::SliceOffer slice{.sequence = 1, .plan = &plan, .bytes = 400, .elements = 100};
   while (gate_->admit(slice)) {
   }

@@ -1,7 +1,6 @@
 #include "banyan/service/daemon/steward_desk.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
@@ -15,10 +14,8 @@ using std::chrono::duration_cast;
 
 // What a session is told: bytes per second on the link that a call uses most. 0: no limit.
 uint64_t rate_of(const Steward::Row& row) {
-  if (row.speed.calls_per_second == Steward::kNoLimit) return 0;
-  double busiest = 0;
-  for (const LinkUse& use : row.report.footprint) busiest = std::max(busiest, use.bytes);
-  return std::max<uint64_t>(1, static_cast<uint64_t>(std::llround(row.speed.calls_per_second * busiest)));
+  if (row.speed.rate >= static_cast<double>(UINT64_MAX)) return 0;
+  return std::max<uint64_t>(1, static_cast<uint64_t>(row.speed.rate));
 }
 
 }  // namespace

@@ -180,14 +180,39 @@ std::vector<double> Steward::allocated(const std::vector<Known*>& sharing) const
                      .footprint = report.footprint,
                      .cap = report.cap});
   }
-  const double fall = options_.progress.slope > 0 ? kFallByName : 0;
+  const std::vector<double> factors = factors_among_equals(sharing, calls);
   for (size_t i = 0; i < calls.size(); ++i) {
     const double part = sharing[i]->last.weight / network.weights[calls[i].tenant];
-    const double factor =
-        factor_of(*sharing[i]) * (1 - fall * static_cast<double>(i) / static_cast<double>(calls.size()));
-    calls[i].factor = std::clamp(part * factor, kLeastAmount, kMostAmount);
+    calls[i].factor = std::clamp(part * factors[i], kLeastAmount, kMostAmount);
   }
   return allocate(network, calls);
+}
+
+// By progress and name, and so that the mean over calls of one class and weight is 1, where each counts as much as
+// it has of its tenant's weight.
+std::vector<double> Steward::factors_among_equals(const std::vector<Known*>& sharing,
+                                                  std::span<const SharedCall> calls) const {
+  std::map<std::pair<uint32_t, ShareClass>, uint32_t> calls_of_tenant;
+  for (const SharedCall& call : calls) ++calls_of_tenant[{call.tenant, call.share_class}];
+  struct Sums {
+    double parts = 0, factors = 0;
+  };
+  std::map<std::pair<ShareClass, double>, Sums> equals;
+  const auto group = [&](size_t i) { return std::pair(calls[i].share_class, sharing[i]->last.weight); };
+  const double fall = options_.progress.slope > 0 ? kFallByName : 0;
+  std::vector<double> factors(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    factors[i] = factor_of(*sharing[i]) * (1 - fall * static_cast<double>(i) / static_cast<double>(calls.size()));
+    const double part = 1.0 / calls_of_tenant[{calls[i].tenant, calls[i].share_class}];
+    Sums& sums = equals[group(i)];
+    sums.parts += part;
+    sums.factors += part * factors[i];
+  }
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const Sums& sums = equals[group(i)];
+    factors[i] *= sums.parts / sums.factors;
+  }
+  return factors;
 }
 
 std::vector<Steward::Speed> Steward::decide(Time now) {

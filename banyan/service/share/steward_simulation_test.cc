@@ -236,9 +236,10 @@ struct Claim {
 };
 
 void expect_steps(const Claim& claim, const std::vector<std::vector<Time>>& all_starts) {
-  constexpr size_t kSteps = 30;
+  constexpr size_t kSteps = 20;
   for (const bool gathers : {false, true}) {
     for (const std::vector<Time>& starts : all_starts) {
+      if (gathers && starts.front() != Time(0)) continue;  // nothing comes at the same moment
       const World world{.progress = claim.progress, .gathers = gathers};
       SCOPED_TRACE(in_words(starts, world));
       const auto taken = Simulation(world, jobs_of(claim.compute, claim.alone_ms, starts)).steps(kSteps);
@@ -261,22 +262,22 @@ TEST(StewardSimulation, EqualJobsThatShareEvenlyStayInStep) {
 
 TEST(StewardSimulation, TwoJobsComeToCommunicateInTurnWithinTenSteps) {
   // Alone a step takes 298 ms.
-  expect_steps({.compute = 160ms, .alone_ms = 138, .from = 9, .least = 297, .most = 302}, starts_of(2, 30));
+  expect_steps({.compute = 160ms, .alone_ms = 138, .from = 9, .least = 297, .most = 302}, starts_of(2, 10));
 }
 
 TEST(StewardSimulation, TwoJobsThatSendForLongerThanTheyComputeComeNearTheLinksBound) {
   // The link needs 2 * 160 ms a step.
-  expect_steps({.compute = 138ms, .alone_ms = 160, .from = 9, .least = 318, .most = 330}, starts_of(2, 30));
+  expect_steps({.compute = 138ms, .alone_ms = 160, .from = 9, .least = 318, .most = 330}, starts_of(2, 10));
 }
 
 TEST(StewardSimulation, ThreeJobsThatFitComeToCommunicateInTurn) {
   // Alone a step takes 280 ms; in step with the others, 440.
-  expect_steps({.compute = 200ms, .alone_ms = 80, .jobs = 3, .from = 14, .least = 279, .most = 285}, starts_of(3, 30));
+  expect_steps({.compute = 200ms, .alone_ms = 80, .jobs = 3, .from = 14, .least = 279, .most = 285}, starts_of(3, 10));
 }
 
 TEST(StewardSimulation, ThreeJobsThatDoNotFitComeNearTheLinksBound) {
   // The link needs 3 * 100 ms a step; in step with the others, a step takes 400.
-  expect_steps({.compute = 100ms, .alone_ms = 100, .jobs = 3, .from = 14, .least = 299, .most = 310}, starts_of(3, 30));
+  expect_steps({.compute = 100ms, .alone_ms = 100, .jobs = 3, .from = 14, .least = 299, .most = 310}, starts_of(3, 10));
 }
 
 TEST(StewardSimulation, JobsStayInTurnThoughComputingTakesNowMoreNowLess) {
@@ -294,7 +295,7 @@ TEST(StewardSimulation, JobsStayInTurnThoughComputingTakesNowMoreNowLess) {
 // Calls back to back: what each tenant has sent, for each of its weight, as a part of what all have for each of theirs.
 std::map<std::string, double> sent_by_weight(const std::vector<Job>& jobs) {
   Simulation simulation({}, jobs);
-  simulation.run_until(20s);
+  simulation.run_until(10s);
   double all = 0;
   std::map<std::string, double> weights, sent;
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -302,7 +303,7 @@ std::map<std::string, double> sent_by_weight(const std::vector<Job>& jobs) {
     sent[jobs[i].tenant] += simulation.sent(i);
     all += simulation.sent(i);
   }
-  EXPECT_GT(all, 0.99 * 20 * Simulation::kCapacity);
+  EXPECT_GT(all, 0.99 * 10 * Simulation::kCapacity);
   double sum = 0;
   for (const auto& [tenant, weight] : weights) sum += weight;
   for (auto& [tenant, bytes] : sent) bytes *= sum / weights[tenant] / all;

@@ -31,6 +31,7 @@ class VirtualQueue {
   // none.
   void set_rate(uint64_t rate, Time now);
   uint64_t rate() const { return rate_; }
+  void set_burst(uint64_t burst) { burst_ = burst; }
 
   // When the next bytes may leave: `now`, or later; Time::max() where that is too far away.
   Time earliest(Time now) const;
