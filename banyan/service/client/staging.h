@@ -5,8 +5,8 @@
 // both of its buffers have blocks of their own.
 //
 // Blocks are powers of two bytes, kept for later calls, so a program that repeats its calls takes memory once; trim()
-// gives back what no call uses. Small ones are cut out of arenas, since the daemon does not map regions without end. The
-// first arena is small, and each is twice as large as the one before: a process may have many communicators.
+// gives back what no call uses. Small ones are cut out of arenas, since the daemon does not map regions without end.
+// The first arena is small, and each is twice as large as the one before: a process may have many communicators.
 //
 // One thread.
 #pragma once
