@@ -97,7 +97,7 @@ class Daemon::Impl {
   void act(uint64_t number, const RankGone& gone, const std::optional<run::FileDescriptor>& descriptor);
 
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
-  void hear(const std::string& message);
+  void hear(const std::string& host, const std::string& message);
   void apply_rules();
   std::function<void(const std::string& text)> teller_of(const OpenSession& open);
 
@@ -147,12 +147,13 @@ Daemon::Impl::Impl(Options options)
                      .addresses = std::move(addresses),
                      .port = listener.port()};
   directory_->publish(own);
-  mesh_.emplace(reactor_, connects_, *directory_, own,
-                Mesh::Events{.received = [this](const std::string&, const std::string& message) { hear(message); },
-                             .lost =
-                                 [](const std::string& host, const std::string& why) {
-                                   BANYAN_LOG(info) << "the daemon of host " << in_quotes(host) << " is lost: " << why;
-                                 }});
+  mesh_.emplace(
+      reactor_, connects_, *directory_, own,
+      Mesh::Events{.received = [this](const std::string& host, const std::string& message) { hear(host, message); },
+                   .lost =
+                       [](const std::string& host, const std::string& why) {
+                         BANYAN_LOG(info) << "the daemon of host " << in_quotes(host) << " is lost: " << why;
+                       }});
   if (maker_.capacities) {
     steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities});
   }
@@ -179,14 +180,19 @@ std::optional<std::string> Daemon::Impl::admit(const run::Greeting& greeting, ru
   return "a daemon called for '" + greeting.purpose.substr(0, 32) + "'";
 }
 
-void Daemon::Impl::hear(const std::string& message) {
-  const MeshMessage said = decode_mesh_message(message);
-  if (const auto* const text = std::get_if<SessionText>(&said)) {
-    sessions_.hear(*text);
-  } else if (const auto* const rate = std::get_if<SessionRate>(&said)) {
-    sessions_.set_rate(*rate);
-  } else if (steward_) {
-    steward_->hear(std::get<Activity>(said));
+// What is wrong with it is no trouble of the connection that brought it.
+void Daemon::Impl::hear(const std::string& host, const std::string& message) {
+  try {
+    const MeshMessage said = decode_mesh_message(message);
+    if (const auto* const text = std::get_if<SessionText>(&said)) {
+      sessions_.hear(*text);
+    } else if (const auto* const rate = std::get_if<SessionRate>(&said)) {
+      sessions_.set_rate(*rate);
+    } else if (steward_) {
+      steward_->hear(std::get<Activity>(said));
+    }
+  } catch (const Error& error) {
+    BANYAN_LOG(warning) << "what the daemon of host " << in_quotes(host) << " says is not understood: " << error.what();
   }
 }
 

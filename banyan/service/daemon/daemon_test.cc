@@ -25,6 +25,7 @@ using run::Communicator;
 using run::OperationKind;
 using std::chrono::seconds;
 using ::testing::Each;
+using ::testing::HasSubstr;
 
 class Services : public ::testing::Test {
  protected:
@@ -44,9 +45,16 @@ class Services : public ::testing::Test {
       const uint32_t host = is_daemon ? number : rank % hosts;
       setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
       const std::string socket = folder_ + "/daemon" + std::to_string(host);
-      if (is_daemon) return be_daemon(socket, ranks);
+      if (is_daemon) return be_daemon(host, socket, ranks);
       wait_until([&] { return std::filesystem::exists(socket + ".up"); });
-      std::string report = be_rank("unix:" + socket, {.url = meeting, .rank = rank, .size = ranks, .name = {}}, body);
+      const uint32_t job = rank / ranks_per_job_;
+      const std::string tenant = tenants_.empty() ? "" : tenants_.at(job);
+      std::string report = be_rank("unix:" + socket, tenant,
+                                   {.url = meeting + std::to_string(job),
+                                    .rank = rank % ranks_per_job_,
+                                    .size = std::min(ranks, ranks_per_job_),
+                                    .name = {}},
+                                   body);
       std::ofstream(folder_ + "/over" + std::to_string(rank));
       return report;
     });
@@ -54,7 +62,15 @@ class Services : public ::testing::Test {
     return reports;
   }
 
+  void use_rules(const std::string& rules) {
+    std::ofstream(folder_ + "/rules.json") << rules;
+    daemons_.rules = folder_ + "/rules.json";
+  }
+
   std::string folder_;
+  Daemon::Options daemons_ = {.socket = "", .is_oversubscribed = true};  // but for what is each one's own
+  uint32_t ranks_per_job_ = UINT32_MAX;
+  std::vector<std::string> tenants_;  // by job
 
  private:
   template <typename Condition>
@@ -62,8 +78,12 @@ class Services : public ::testing::Test {
     while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 
-  std::string be_daemon(const std::string& socket, uint32_t ranks) const {
-    Daemon daemon({.socket = socket, .world = "file://" + folder_ + "/world", .is_oversubscribed = true});
+  std::string be_daemon(uint32_t host, const std::string& socket, uint32_t ranks) const {
+    Daemon::Options options = daemons_;
+    options.socket = socket;
+    options.world = "file://" + folder_ + "/world";
+    options.node = "h" + std::to_string(host);
+    Daemon daemon(std::move(options));
     std::thread thread([&] { daemon.run(); });
     std::ofstream(socket + ".up");
     for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -74,14 +94,15 @@ class Services : public ::testing::Test {
     return "over";
   }
 
-  static std::string be_rank(const std::string& url, const run::JoinedProcesses::Invitation& invitation,
+  static std::string be_rank(const std::string& url, const std::string& tenant,
+                             const run::JoinedProcesses::Invitation& invitation,
                              const std::function<std::string(Communicator&, run::RegionPool&)>& body) {
     run::RegionPool pool;
     const auto attachment = Attachment::to(url, pool, run::Deadline::after(seconds(30)));
     Communicator::Options options{.timeout = seconds(60), .join_timeout = seconds(60)};
     options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*attachment);
     options.executors = [&](std::shared_ptr<run::JoinedProcesses> job, const Communicator::Options& own) {
-      return std::make_unique<ServiceExecutors>(attachment, std::move(job), own);
+      return std::make_unique<ServiceExecutors>(attachment, std::move(job), own, tenant);
     };
     Communicator comm = Communicator::join(pool, invitation, std::move(options));
     std::string report = body(comm, pool);
@@ -185,6 +206,52 @@ TEST_F(Services, NameRanksThatCallSomethingElse) {
     return "no error";
   });
   EXPECT_THAT(reports, Each("right"));
+}
+
+// How often a buffer is summed in three seconds, as a text.
+std::string count_sums(Communicator& comm) {
+  constexpr size_t kCount = 32'768;
+  std::vector<int64_t> input = values_of(comm.rank(), kCount), output(kCount);
+  const auto end = std::chrono::steady_clock::now() + seconds(3);
+  for (int sums = 1;; ++sums) {
+    // What rank 0 says, so that both end after the same sum.
+    input.back() = comm.rank() == 0 && std::chrono::steady_clock::now() >= end ? 1 : 0;
+    comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, kCount));
+    if (output.front() != value_of(0, 0) + value_of(1, 0)) return "wrong";
+    if (output.back() > 0) return std::to_string(sums);
+  }
+}
+
+// Nothing but the gates limits what goes over the loopback here, so this is what they do.
+TEST_F(Services, ShareALinkByTheWeightsOfTenants) {
+  daemons_.planner.fabric = "h0 <-> h1 80Mb/s";
+  use_rules(R"({"version": 1, "rules": [{"name": "more", "match": {"tenant": "t0"}, "then": {"weight": 3}}]})");
+  tenants_ = {"t0", "t1"};
+  ranks_per_job_ = 2;
+  const auto reports = run_ranks(4, 2, [](Communicator& comm, run::RegionPool&) { return count_sums(comm); });
+  const int more = std::stoi(reports[0]), less = std::stoi(reports[2]);
+  EXPECT_EQ(reports[0], reports[1]);
+  EXPECT_EQ(reports[2], reports[3]);
+  EXPECT_NEAR(static_cast<double>(more) / less, 3, 0.6) << more << " and " << less;
+  // 10 MB/s less headers, and 256 KiB a sum, for three seconds.
+  EXPECT_LE(more + less, 0.94 * 1e7 * 3 / (32'768 * 8) + 12);
+  EXPECT_GE(more + less, 0.6 * 1e7 * 3 / (32'768 * 8));
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(Services, RefuseWhatTheRulesDeny) {
+  use_rules(R"({"version": 1, "rules": [{"name": "closed", "match": {"communicator": "w*"},
+                                         "then": {"deny": "we move house"}}]})");
+  const auto open = [&] { run_ranks(2, 2, [](Communicator&, run::RegionPool&) -> std::string { return "opened"; }); };
+  EXPECT_THAT(error_of(open), HasSubstr("deny this communicator: we move house (rule 'closed')"));
 }
 
 TEST_F(Services, LetOtherUsersInOnlyWhereTheyAreMeantTo) {
