@@ -89,7 +89,8 @@ int run(int count, char** arguments) {
   try {
     banyan::run::start_log(banyan::run::LogConfig::from_environment());
     options.secret = secret_from(secret_file);
-    std::filesystem::create_directories(std::filesystem::path(options.socket).parent_path());
+    const std::filesystem::path folder = std::filesystem::path(options.socket).parent_path();
+    if (!folder.empty()) std::filesystem::create_directories(folder);
     Daemon daemon(options);
     std::cout << "banyand listens at unix:" << options.socket << std::endl;
     serve(daemon);

@@ -56,7 +56,8 @@ def rank_script(work, way, tenants, begin, seconds, program):
         lines.append(f"export BANYAN_TRANSPORT=service BANYAN_SERVICE=unix:{work}/$BANYAN_LAB_HOST.sock")
         lines.append(f"until test -S {work}/$BANYAN_LAB_HOST.sock; do sleep 0.05; done")
     lines.append("case $T in " + " ".join(f"{i}) A='{each}';;" for i, each in enumerate(tenants)) + " esac")
-    lines.append(f"exec {program} --begin {begin:f} --seconds {seconds} $A >{work}/steps$T.$RANK 2>{work}/errors$T.$RANK")
+    lines.append(f"exec {program} --begin {begin:f} --seconds {seconds} $A "
+                 f">{work}/steps$T.$RANK 2>{work}/errors$T.$RANK")
     return "\n".join(lines) + "\n"
 
 

@@ -109,7 +109,7 @@ def check_options(pages, helps):
     commands = list(helps.commands())
     tools = [*(tree.ROOT / "tools").iterdir(), *(tree.ROOT / "bench").iterdir(), *(tree.ROOT / "bench/peers").iterdir(),
              *(tree.ROOT / "examples").rglob("*.py"), *(tree.ROOT / "bindings").rglob("*.py"),
-             *(tree.ROOT / "banyan").rglob("*.py")]
+             *(tree.ROOT / "banyan").rglob("*.py"), *(tree.ROOT / "apps/banyand").glob("*.cc")]
     of_tools = set(re.findall(r"--[a-z][a-z-]+", "\n".join(
         file.read_text(errors="replace") for file in tools if file.is_file())))
     for page in pages:
