@@ -238,6 +238,7 @@ TEST_F(StoreServerTest, IsNotHeldByThoseWhoComeTooLate) {
   start();
   auto store = visit();
   auto finished = std::async(std::launch::async, [&] { return server_->finish(kSoon); });
+  EXPECT_EQ(finished.wait_for(milliseconds(100)), std::future_status::timeout);  // it has begun by now
   auto late = std::async(std::launch::async,
                          [&] { EXPECT_THROW(visit("j", kSecret, Deadline::after(milliseconds(3000))), Error); });
   EXPECT_EQ(finished.wait_for(milliseconds(200)), std::future_status::timeout);
