@@ -40,14 +40,11 @@ class Planner : public run::PlanSource {
     uint32_t own = 0;          // rank
   };
   Planner(JobNetwork network, Options options)
-      : given_(std::move(network.given)),
-        whole_(std::move(network.planned)),
-        ranks_(std::move(network.ranks)),
-        places_(std::move(network.places)),
-        cables_(given_),
-        options_(std::move(options)),
-        network_{.book = std::make_unique<plan::PlanBook>(whole_), .original = {}, .lost = {}, .fixed = options_.plan} {
-  }
+      : ground_(std::make_shared<const Ground>(std::move(network), std::move(options))),
+        network_{.book = std::make_unique<plan::PlanBook>(ground_->whole),
+                 .original = {},
+                 .lost = {},
+                 .fixed = ground_->options.plan} {}
 
   Answer plan(const Question& question) override {
     if (network_.fixed && network_.fixed->collective().kind() == question.kind) {
@@ -56,14 +53,15 @@ class Planner : public run::PlanSource {
         return answer("the given plan", *network_.fixed, question.total);
       }
     }
-    const plan::Candidate& chosen = choose(
-        network_.book->candidates({.kind = question.kind, .members = ranks_, .root = question.root}), question.total);
+    const plan::Candidate& chosen =
+        choose(network_.book->candidates({.kind = question.kind, .members = ground_->ranks, .root = question.root}),
+               question.total);
     return answer(chosen.planner, chosen.schedule, question.total);
   }
 
   std::vector<LinkBytes> bytes_on_links(const run::Call& call) override {
-    const std::optional<Question> question = question_of(call, static_cast<uint32_t>(ranks_.size()));
-    std::vector<double> bytes(given_.links().size(), 0);
+    const std::optional<Question> question = question_of(call, static_cast<uint32_t>(ground_->ranks.size()));
+    std::vector<double> bytes(ground_->given.links().size(), 0);
     if (question) {
       const Schedule& schedule = *plan(*question).schedule;
       const std::vector<double> on_planned = bytes_by_plan(call, schedule);
@@ -71,8 +69,9 @@ class Planner : public run::PlanSource {
         if (const auto given = given_link(LinkId{link})) bytes[index(*given)] += on_planned[link];
       }
     } else {
-      const auto works = [this](LinkId link) { return !network_.lost.contains(cables_.of(link)); };
-      bytes = bytes_by_shortest_ways(given_, {.call = call, .own = options_.own, .places = places_, .works = works});
+      const auto works = [this](LinkId link) { return !network_.lost.contains(ground_->cables.of(link)); };
+      bytes = bytes_by_shortest_ways(
+          ground_->given, {.call = call, .own = ground_->options.own, .places = ground_->places, .works = works});
     }
     std::vector<LinkBytes> found;
     for (uint32_t link = 0; link < bytes.size(); ++link) {
@@ -85,12 +84,12 @@ class Planner : public run::PlanSource {
     Way way;
     const bool is_turned = lane.to_peer.empty();
     for (const LinkId link : is_turned ? lane.from_peer : lane.to_peer) {
-      if (const auto given = given_link(link)) way.cables.push_back(cables_.of(*given));
+      if (const auto given = given_link(link)) way.cables.push_back(ground_->cables.of(*given));
     }
     if (is_turned) std::reverse(way.cables.begin(), way.cables.end());
     if (way.cables.empty()) return std::nullopt;  // it stays on one host
-    const std::optional<fabric::RouteBook::Addresses> addresses =
-        options_.routes.find({.from = places_[own], .to = places_[lane.peer], .cables = way.cables});
+    const std::optional<fabric::RouteBook::Addresses> addresses = ground_->options.routes.find(
+        {.from = ground_->places[own], .to = ground_->places[lane.peer], .cables = way.cables});
     if (!addresses) return std::nullopt;
     way.path = {.local_address = addresses->from, .peer_address = addresses->to};
     return way;
@@ -98,48 +97,66 @@ class Planner : public run::PlanSource {
 
   std::vector<Way> ways_between(uint32_t own, uint32_t peer) const override {
     std::vector<Way> ways;
-    if (places_[own] == places_[peer]) return ways;  // there is no cable between them
-    for (fabric::RouteBook::Path& path : options_.routes.paths(places_[own], places_[peer])) {
+    if (ground_->places[own] == ground_->places[peer]) return ways;  // there is no cable between them
+    for (fabric::RouteBook::Path& path : ground_->options.routes.paths(ground_->places[own], ground_->places[peer])) {
       const bool is_whole = std::none_of(path.cables.begin(), path.cables.end(),
                                          [&](uint32_t cable) { return network_.lost.contains(cable); });
       if (!is_whole) continue;
-      const fabric::RouteBook::Addresses addresses = *options_.routes.find(path);
+      const fabric::RouteBook::Addresses addresses = *ground_->options.routes.find(path);
       ways.push_back(
           {.path = {.local_address = addresses.from, .peer_address = addresses.to}, .cables = std::move(path.cables)});
     }
     return ways;
   }
 
-  std::string cable_name(uint32_t cable) const override { return name_of(cables_[cable], given_, false); }
-
-  bool knows_ways() const override { return options_.routes.size() > 0; }
-
-  void revise(const run::FabricUpdate& update) override {
-    if (update.generation <= generation_) return;
-    Network network = network_after(update);
-    generation_ = update.generation;
-    network_ = std::move(network);
+  std::string cable_name(uint32_t cable) const override {
+    return name_of(ground_->cables[cable], ground_->given, false);
   }
 
-  void expect_possible(const run::FabricUpdate& update) const override { network_after(update); }
+  bool knows_ways() const override { return ground_->options.routes.size() > 0; }
+
+  std::shared_ptr<run::PlanSource> revised(const run::FabricUpdate& update) const override {
+    return std::shared_ptr<Planner>(new Planner(ground_, network_after(update)));
+  }
 
  private:
-  Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
-    return {
-        .schedule = &schedule,
-        .planner = planner,
-        .slice_bytes = options_.slice_bytes > 0 ? options_.slice_bytes : plan::choose_slice(schedule, total).count(),
-        .seconds = estimate_seconds(schedule, total),
-        .busy_seconds = seconds_per_byte(schedule).to_double() * static_cast<double>(total.count())};
-  }
+  // What no update changes.
+  struct Ground {
+    Ground(JobNetwork network, Options given_options)
+        : given(std::move(network.given)),
+          whole(std::move(network.planned)),
+          ranks(std::move(network.ranks)),
+          places(std::move(network.places)),
+          cables(given),
+          options(std::move(given_options)) {}
+
+    const Fabric given;                // that cables and routes are of
+    const Fabric whole;                // that plans are for: the same, or with ranks behind hosts (job_network.h)
+    const std::vector<NodeId> ranks;   // of the communicator, in whole
+    const std::vector<NodeId> places;  // by rank: of the given fabric
+    const fabric::Cables cables;
+    const Options options;
+  };
 
   // The network as it is after an update, and the plan that is to be followed there.
   struct Network {
     std::unique_ptr<plan::PlanBook> book;  // of its fabric
-    std::vector<LinkId> original;          // in whole_, by link of the book's fabric; empty: the same
+    std::vector<LinkId> original;          // in Ground::whole, by link of the book's fabric; empty: the same
     std::set<uint32_t> lost;               // cables
     std::optional<Schedule> fixed;         // for its collective
   };
+
+  Planner(std::shared_ptr<const Ground> ground, Network network)
+      : ground_(std::move(ground)), network_(std::move(network)) {}
+
+  Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
+    return {.schedule = &schedule,
+            .planner = planner,
+            .slice_bytes = ground_->options.slice_bytes > 0 ? ground_->options.slice_bytes
+                                                            : plan::choose_slice(schedule, total).count(),
+            .seconds = estimate_seconds(schedule, total),
+            .busy_seconds = seconds_per_byte(schedule).to_double() * static_cast<double>(total.count())};
+  }
 
   // The link of the given fabric that a link of a plan is. Nothing: it was added to that.
   std::optional<LinkId> given_link(LinkId planned) const {
@@ -147,28 +164,28 @@ class Planner : public run::PlanSource {
       if (index(planned) >= network_.original.size()) return std::nullopt;  // of a plan for another fabric
       planned = network_.original[index(planned)];
     }
-    return index(planned) < given_.links().size() ? std::optional(planned) : std::nullopt;
+    return index(planned) < ground_->given.links().size() ? std::optional(planned) : std::nullopt;
   }
 
   Network network_after(const run::FabricUpdate& update) const {
     // Where links are lost, ranks that take no part are left alone: nothing goes through them, so that what is built
     // proves that the links which are left join the ranks of the communicator.
-    const std::set<NodeId> own(ranks_.begin(), ranks_.end());
+    const std::set<NodeId> own(ground_->ranks.begin(), ground_->ranks.end());
     const auto is_left_alone = [&](NodeId node) {
-      return !update.lost_cables.empty() && whole_.is_rank(node) && !own.contains(node);
+      return !update.lost_cables.empty() && ground_->whole.is_rank(node) && !own.contains(node);
     };
     Fabric::Builder builder;
-    for (uint32_t number = 0; number < whole_.nodes().size(); ++number) {
-      Node node = whole_.nodes()[number];
+    for (uint32_t number = 0; number < ground_->whole.nodes().size(); ++number) {
+      Node node = ground_->whole.nodes()[number];
       if (is_left_alone(NodeId{number})) node.kind = fabric::NodeKind::switch_;
       builder.add_node(std::move(node));
     }
     std::vector<LinkId> original;
-    for (uint32_t number = 0; number < whole_.links().size(); ++number) {
-      Link link = whole_.links()[number];
+    for (uint32_t number = 0; number < ground_->whole.links().size(); ++number) {
+      Link link = ground_->whole.links()[number];
       if (is_left_alone(link.from) || is_left_alone(link.to)) continue;
-      if (number < given_.links().size()) {
-        const uint32_t cable = cables_.of(LinkId{number});
+      if (number < ground_->given.links().size()) {
+        const uint32_t cable = ground_->cables.of(LinkId{number});
         if (update.lost_cables.contains(cable)) continue;
         if (const auto changed = update.bytes_per_second.find(cable); changed != update.bytes_per_second.end()) {
           link.bandwidth = Bandwidth::bytes_per_second(changed->second);
@@ -185,7 +202,7 @@ class Planner : public run::PlanSource {
   }
 
   void expect_cables(const run::FabricUpdate& update) const {
-    const size_t count = cables_.all().size();
+    const size_t count = ground_->cables.all().size();
     for (const auto& [cable, bandwidth] : update.bytes_per_second) {
       if (cable >= count || bandwidth == 0) {
         throw Error(ErrorCode::invalid_input, "cable " + std::to_string(cable) + " cannot have " +
@@ -211,7 +228,7 @@ class Planner : public run::PlanSource {
 
   // The plan that was given at first, unless it goes by links that are lost, or whose numbers have changed.
   std::optional<Schedule> given_where_possible(const run::FabricUpdate& update) const {
-    return update.lost_cables.empty() ? options_.plan : std::nullopt;
+    return update.lost_cables.empty() ? ground_->options.plan : std::nullopt;
   }
 
   Schedule wanted_plan(const run::FabricUpdate& update) const {
@@ -219,7 +236,7 @@ class Planner : public run::PlanSource {
     Schedule plan = schedule::parse_schedule(update.plan, where).schedule;
     const schedule::Verdict verdict = verify(plan);
     if (!verdict.valid) throw Error(ErrorCode::invalid_input, "this plan is wrong: " + verdict.reason, where);
-    if (!is_for(plan, ranks_, whole_)) {
+    if (!is_for(plan, ground_->ranks, ground_->whole)) {
       throw Error(ErrorCode::mismatch, "this plan is for other ranks or links than those of the communicator", where);
     }
     if (!update.lost_cables.empty()) {
@@ -229,13 +246,7 @@ class Planner : public run::PlanSource {
     return plan;
   }
 
-  const Fabric given_;                // that cables and routes are of
-  const Fabric whole_;                // that plans are for: the same, or with ranks behind hosts (job_network.h)
-  const std::vector<NodeId> ranks_;   // of the communicator, in whole_
-  const std::vector<NodeId> places_;  // by rank: of the given fabric
-  const fabric::Cables cables_;
-  const Options options_;
-  uint32_t generation_ = 0;  // of the last update
+  const std::shared_ptr<const Ground> ground_;  // shared with the sources that are revised from this one
   Network network_;
 };
 

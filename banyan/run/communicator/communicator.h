@@ -189,10 +189,10 @@ class Communicator {
   Statistics statistics() const;
   // How often calls went on without a link that was lost. Any thread.
   uint32_t reroutes() const;
-  // Has all ranks plan for a network that has changed, or follow another plan, from now on: calls in flight are
-  // repeated by it. Returns at once; all ranks adopt it or none, and generation() tells when they have agreed. One rank
-  // is enough to ask. Throws Error{unsupported} where calls follow no plans or Options::revises_plans is not set. Any
-  // thread.
+  // Has all ranks plan for a network that has changed, or follow another plan, from a call on that they agree on: no
+  // call stops or is repeated. Returns at once; all ranks adopt it or none, and generation() tells when calls follow
+  // it. One rank is enough to ask. Throws Error{unsupported} where calls follow no plans or Options::revises_plans is
+  // not set. Any thread.
   void revise(const FabricUpdate& update);
   // How often the ranks have agreed on other plans. Any thread.
   uint32_t generation() const;

@@ -32,8 +32,7 @@ class NoPlans : public PlanSource {
   std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
   bool knows_ways() const override { return false; }
   std::string cable_name(uint32_t) const override { return {}; }
-  void revise(const FabricUpdate&) override {}
-  void expect_possible(const FabricUpdate&) const override {}
+  std::shared_ptr<PlanSource> revised(const FabricUpdate&) const override { return nullptr; }
 };
 
 struct By {

@@ -128,10 +128,12 @@ class PlanReviser : public ExecutorPart {
   // Whether connections are made again for what peers have still to get, though this rank may wait for nothing.
   virtual bool is_unsettled() const { return false; }
   // Asks all ranks to plan for this, too (its generation does not count). Returns at once; they agree while calls are
-  // made, and adopt it all or not at all. Any thread.
+  // made, and adopt it all or not at all, from one call on. Any thread.
   virtual void propose(const FabricUpdate& wish) = 0;
   // Of the update that this rank plans for. Grows with every agreement, also where a wish was refused. Any thread.
   virtual uint32_t generation() const = 0;
+  // Why the last wish was refused; empty: it was adopted, or there was none. The thread that drives.
+  virtual std::string refusal() const { return {}; }
   // How often plans were revised because connections were lost. Any thread.
   virtual uint32_t reroutes() const = 0;
 

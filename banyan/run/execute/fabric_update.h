@@ -3,6 +3,7 @@
 // An update is the whole difference and not a step: whoever has adopted generation 7 needs no earlier one.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <iosfwd>
 #include <map>
@@ -25,7 +26,7 @@ struct FabricUpdate {
   }
   // Adds what `later` says. Its bandwidths and its plan count where both have some; a cable is as it says.
   void add(const FabricUpdate& later);
-  bool operator==(const FabricUpdate&) const = default;
+  auto operator<=>(const FabricUpdate&) const = default;
 };
 
 // As words of a text. Reading sets failbit for what is no update.

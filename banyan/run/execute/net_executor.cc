@@ -29,32 +29,60 @@ NetExecutor::NetExecutor(NetPlans::Options plans, Options options)
     : rank_(plans.rank),
       ranks_(plans.ranks),
       options_(std::move(options)),
-      plans_(std::move(plans)),
-      transport_(options_.transport([this](uint32_t peer, uint32_t lane) { return plans_.path(peer, lane); })),
+      plans_(std::make_shared<NetPlans>(std::move(plans))),
+      message_plans_(plans_),
+      transport_(options_.transport([this](uint32_t peer, uint32_t lane) {
+        const NetPlans* const with = plans_with(lane);
+        return with == nullptr ? Path() : with->path(peer, lane);
+      })),
+      wake_(std::make_shared<LastingWake>([this] { transport_->wake(); })),
       lanes_(transport_->lane_control()),
       streams_(*transport_, {.rank = rank_,
                              .ranks = ranks_,
-                             .channel =
-                                 [this](uint32_t peer) {
-                                   return transport_->channel(peer, plans_.transport_lane(NetPlans::kMessageLane));
-                                 },
+                             .channel = [this](uint32_t peer) { return transport_->channel(peer, message_lane()); },
                              .control = can_make_lanes_again() ? lanes_ : nullptr,
                              .is_gone = options_.is_gone}),
       messages_(streams_, {.rank = rank_, .ranks = ranks_}),
       pacer_([this](uint32_t channel, uint64_t bytes_per_second) { lanes_->pace(channel, bytes_per_second); }),
       gates_(options_.gate.get(), can_choose_ways() ? &pacer_ : nullptr),  // others have no rates
       engine_(*transport_, {.slice_bytes = kSliceBytes,
-                            .can_rewind = plans_.may_revise(),
+                            .can_rewind = plans_->may_revise(),
                             .channel =
                                 [this](const LaneUse& use) {
-                                  return transport_->channel(use.peer, plans_.transport_lane(use.lane));
+                                  return transport_->channel(use.peer, plans_->transport_lane(use.lane));
                                 },
                             .gate = options_.gate || can_choose_ways() ? &gates_ : nullptr}),
+      ahead_(options_.background, [wake = wake_] { wake->wake(); }),
+      changes_({.rank = rank_,
+                .ranks = ranks_,
+                .tell = options_.tell,
+                .background = options_.background,
+                .wake = [wake = wake_] { wake->wake(); },
+                .connects =
+                    [this](uint32_t peer, uint32_t lane) {
+                      return lanes_ == nullptr || transport_->listen(transport_->channel(peer, lane));
+                    }}),
       talk_(rank_, ranks_, options_.tell) {
   // What the ranks say about lost links goes these ways, too: also between two that exchange no data.
   for (uint32_t peer = 0; peer < ranks_ && lanes_ != nullptr; ++peer) {
-    for (const Path& path : plans_.separate_paths(peer)) lanes_->tell_path(peer, path);
+    for (const Path& path : plans_->separate_paths(peer)) lanes_->tell_path(peer, path);
   }
+}
+
+NetExecutor::~NetExecutor() { wake_->end(); }
+
+// Null: none that is still known.
+const NetPlans* NetExecutor::plans_with(uint32_t transport_lane) const {
+  const NetPlans* const known[] = {plans_.get(), changes_.next(), old_.get(), message_plans_.get()};
+  for (const NetPlans* const plans : known) {
+    if (plans != nullptr && plans->has(transport_lane)) return plans;
+  }
+  return nullptr;
+}
+
+std::vector<uint32_t> NetExecutor::cables_of(const LaneHealth& lane) const {
+  const NetPlans* const plans = plans_with(lane.lane);
+  return plans == nullptr ? std::vector<uint32_t>() : plans->cables(lane.peer, lane.lane);
 }
 
 void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
@@ -66,7 +94,7 @@ void NetExecutor::start(const Call& call, const CallNumbers& numbers) {
   flight.number = ++begun_;
   try {
     keep_inputs(flight);
-    if (!is_revising()) begin(flight);  // or else when it is known by which plan
+    begin_waiting();
   } catch (...) {
     // As if the call had not been made: the next one must not find it.
     flights_.pop_back();
@@ -84,7 +112,7 @@ void NetExecutor::keep_inputs(Flight& flight) {
     scale(call.type, flight.scaled.data(), call.send, elements, call.factor);
     flight.call.send = flight.scaled.data();
   }
-  if (plans_.may_revise()) {
+  if (plans_->may_revise()) {
     std::span<const size_t>* const spans[] = {&flight.call.send_counts, &flight.call.send_displacements,
                                               &flight.call.recv_counts, &flight.call.recv_displacements};
     for (size_t i = 0; i < std::size(spans); ++i) {
@@ -94,9 +122,30 @@ void NetExecutor::keep_inputs(Flight& flight) {
   }
 }
 
+// Those that do not follow a plan yet, in their order. Whether any began.
+bool NetExecutor::begin_waiting() {
+  bool have_begun = false;
+  for (Flight& flight : flights_) {
+    if (flight.ticket) continue;
+    if (is_revising() || !can_begin(flight)) break;
+    begin(flight);
+    have_begun = true;
+  }
+  return have_begun;
+}
+
+// Whether it is known by which plan, and the plan is made.
+bool NetExecutor::can_begin(const Flight& flight) {
+  if (changes_.must_go_over(flight.number)) go_over();
+  if (!changes_.may_begin(flight.number)) return false;
+  const std::optional<PlanSource::Question> question = plans_->question(flight.call);
+  return !question || ahead_.is_ready(plans_->source(), *question);
+}
+
 void NetExecutor::begin(Flight& flight) {
   const Call& call = flight.call;
-  std::shared_ptr<const RankPlan> plan = plans_.plan(call);
+  std::shared_ptr<const RankPlan> plan = plans_->plan(call);
+  if (options_.begins) options_.begins(flight.number, call, *plans_->source());
   const size_t input_bytes = plan->input_elements * size_of(call.type);
   const size_t output_bytes = plan->output_elements * size_of(call.type);
   flight.ticket = engine_.start({.plan = std::move(plan),
@@ -109,7 +158,7 @@ void NetExecutor::begin(Flight& flight) {
 
 bool NetExecutor::advance() {
   if (flights_.empty()) return true;
-  while (is_revising() || !engine_.is_done(*flights_.front().ticket)) {
+  while (is_revising() || !flights_.front().ticket || !engine_.is_done(*flights_.front().ticket)) {
     if (!move()) return false;
   }
   // What is on its way only while this rank sees to it must have gone before the caller turns to other things. Messages
@@ -147,8 +196,10 @@ bool NetExecutor::move() {
   answer_call();
   if (broken_since_ && !is_revising()) look_after_messages();
   if (is_revising()) return go_on_revising();
+  const bool have_begun = change_plans() || begin_waiting();
   pacer_.look_at_clock();
-  const bool moved = streams_.advance();  // who waits for messages may not come to this call before it has them
+  const bool moved =
+      streams_.advance() || have_begun;  // who waits for messages may not come to this call before it has them
   try {
     return engine_.progress() || moved;
   } catch (const MismatchError& error) {
@@ -165,7 +216,7 @@ bool NetExecutor::move() {
 bool NetExecutor::makes_lanes_again(const Error& error) {
   if (error.code() != ErrorCode::peer_lost || !can_make_lanes_again()) return false;
   BANYAN_LOG(info) << error.what();
-  if (!is_revising()) stop_for(talk_.generation() + 1);
+  if (!is_revising()) stop_for(next_generation());
   return true;
 }
 
@@ -209,7 +260,8 @@ bool NetExecutor::advance_messages(std::vector<MessageDone>& done) {
 bool NetExecutor::move_messages() {
   answer_call();
   if (is_revising()) return flights_.empty() && go_on_revising();  // else advance() does
-  const bool moved = streams_.advance();
+  const bool has_changed = flights_.empty() && change_plans();
+  const bool moved = streams_.advance() || has_changed;
   const bool have_moved = messages_.advance(ended_);
   look_after_messages();
   return moved || have_moved;
@@ -224,7 +276,7 @@ void NetExecutor::look_after_messages() {
   if (now - *broken_since_ < kGoodBye) return;
   broken_since_.reset();
   BANYAN_LOG(info) << "a connection that carries messages was lost";
-  stop_for(talk_.generation() + 1);
+  stop_for(next_generation());
 }
 
 void NetExecutor::sleep(const std::function<bool()>& try_again) {
@@ -248,7 +300,7 @@ bool NetExecutor::react(std::span<const pollfd> polled) {
 // ---- When plans are revised ----
 
 void NetExecutor::hear(const std::string& text) {
-  if (talk_.hear(text)) transport_->wake();
+  if (changes_.hear(text) || talk_.hear(text)) transport_->wake();
 }
 
 void NetExecutor::propose(const FabricUpdate& wish) {
@@ -258,11 +310,67 @@ void NetExecutor::propose(const FabricUpdate& wish) {
 
 void NetExecutor::attend() {
   answer_call();
-  if (is_revising()) go_on_revising();
+  if (is_revising()) {
+    go_on_revising();
+  } else {
+    change_plans();
+  }
 }
 
 void NetExecutor::answer_call() {
-  if (const std::optional<uint32_t> generation = talk_.called_to(is_revising())) stop_for(*generation);
+  if (const std::optional<uint32_t> generation = talk_.called_to()) stop_for(*generation);
+}
+
+// ---- When calls go over to other plans one by one ----
+
+PlanChanges::Calls NetExecutor::calls() const {
+  const auto waiting =
+      std::find_if(flights_.begin(), flights_.end(), [](const Flight& flight) { return !flight.ticket.has_value(); });
+  return {.plans = *plans_,
+          .begun = waiting == flights_.end() ? begun_ : waiting->number - 1,
+          .is_idle = flights_.empty(),
+          .over = flights_.empty() ? begun_ : flights_.front().number - 1};
+}
+
+bool NetExecutor::change_plans() {
+  if (!plans_->may_revise()) return false;
+  if (const std::optional<FabricUpdate> wish = talk_.untold_wish()) changes_.want(*wish);
+  const uint32_t settled = changes_.settled();
+  bool moved = changes_.advance(calls());
+  // Also when no other call is made: it could begin at once then.
+  if (changes_.must_go_over(begun_ + 1) && calls().begun == begun_) {
+    go_over();
+    changes_.advance(calls());
+  }
+  moved |= changes_.settled() != settled;
+  if (const std::optional<FabricUpdate> wish = changes_.take_settled_wish()) talk_.forget_wish(*wish);
+  if (changes_.settled() != settled && changes_.settled() > plans_->generation()) {
+    BANYAN_LOG(warning) << "plans are not revised as was asked: " << changes_.refusal();
+    close_lanes_of(changes_.settled());  // this rank may have connected some
+  }
+  if (changes_.settled() > talk_.generation()) talk_.settle(changes_.settled());
+  adopted_.store(std::max(changes_.settled(), adopted_.load(std::memory_order_relaxed)), std::memory_order_release);
+  close_old_lanes();
+  steps_ += moved ? 1 : 0;
+  return moved;
+}
+
+void NetExecutor::go_over() {
+  std::unique_ptr<NetPlans> next = changes_.go_over();
+  const RevisionDecision decision{.certain = next->adopted(), .wished = next->adopted(), .has_wishes = true};
+  old_ = follow(std::move(next), decision);
+}
+
+void NetExecutor::close_old_lanes() {
+  if (!old_ || changes_.closed_before() <= old_->generation()) return;
+  close_lanes_of(old_->generation());
+  old_.reset();
+}
+
+void NetExecutor::close_lanes_of(uint32_t generation) {
+  if (lanes_ == nullptr) return;
+  lanes_->drop_if(
+      [&](uint32_t lane) { return lane / NetPlans::kLanes == generation && !NetPlans::is_for_messages(lane); });
 }
 
 void NetExecutor::look_after_lanes() {
@@ -275,9 +383,9 @@ void NetExecutor::look_after_lanes() {
   // A peer may never have got what was reset here before anybody used it, and wait for a call.
   const bool is_lost = std::any_of(lanes.begin(), lanes.end(), [&](const LaneHealth& lane) {
     if (is_gone(lane.peer)) return false;
-    return lane.is_broken || (lane.is_lost && !plans_.cables(lane.peer, lane.lane).empty());
+    return lane.is_broken || (lane.is_lost && !cables_of(lane).empty());
   });
-  if (is_lost) stop_for(talk_.generation() + 1);
+  if (is_lost) stop_for(next_generation());
 }
 
 // What plans do without is used again when it carries again.
@@ -295,18 +403,23 @@ void NetExecutor::try_lost_ways(Clock::time_point now) {
 
 // Nothing moves any more until all have agreed on this generation.
 void NetExecutor::stop_for(uint32_t generation) {
-  if (!plans_.may_revise()) return;
+  if (!plans_->may_revise()) return;
   agreement_.reset();
+  is_stopped_ = true;
   if (suspended_.empty()) suspended_ = engine_.suspend();
+  suspensions_.fetch_add(1, std::memory_order_relaxed);
   streams_.stop();
   BANYAN_LOG(info) << "plans are revised: generation " << generation << ", " << suspended_.size()
                    << (suspended_.size() == 1 ? " call waits" : " calls wait");
   ++steps_;
   talk_.report(report(generation));
+  changes_.interrupt(generation);
 }
 
 RevisionReport NetExecutor::report(uint32_t generation) {
-  RevisionReport report{.generation = generation, .over = begun_, .adopted = plans_.adopted()};
+  const FabricUpdate* const decided = changes_.decided();
+  RevisionReport report{
+      .generation = generation, .over = begun_, .adopted = decided == nullptr ? plans_->adopted() : *decided};
   const auto is_open = [&](const Flight& flight) {
     return !flight.ticket || std::any_of(suspended_.begin(), suspended_.end(),
                                          [&](const Engine::Suspended& each) { return each.ticket == *flight.ticket; });
@@ -317,7 +430,7 @@ RevisionReport NetExecutor::report(uint32_t generation) {
     if (!is_open(*flight)) report.also_over.push_back(flight->number);
   }
   for (const LaneHealth& lane : health()) {
-    std::vector<uint32_t> cables = plans_.cables(lane.peer, lane.lane);
+    std::vector<uint32_t> cables = cables_of(lane);
     if (cables.empty()) continue;
     report.lanes.push_back({.peer = lane.peer,
                             .cables = std::move(cables),
@@ -331,7 +444,7 @@ bool NetExecutor::go_on_revising() {
   const bool moved = talk_.has_news();
   steps_ += moved ? 1 : 0;
   if (!agreement_) {
-    agreement_ = talk_.agreement([this](const FabricUpdate& update) { plans_.expect_possible(update); });
+    agreement_ = talk_.agreement([this](const FabricUpdate& update) { plans_->source()->revised(update); });
     if (!agreement_) return moved;
     pace_rounds(agreement_->decision);
   }
@@ -353,17 +466,11 @@ void NetExecutor::pace_rounds(const RevisionDecision& decision) {
 void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& update) {
   note_round();
   // All have stopped by now: nobody uses these connections any more.
-  for (const LaneHealth& lane : health()) {
-    if (!NetPlans::is_for_messages(lane.lane)) lanes_->drop(transport_->channel(lane.peer, lane.lane));
-  }
+  if (lanes_ != nullptr) lanes_->drop_if([](uint32_t lane) { return !NetPlans::is_for_messages(lane); });
   pacer_.forget_all();
-  tell_people(update, decision);
-  std::set<uint32_t> given_up;
-  std::set_difference(update.lost_cables.begin(), update.lost_cables.end(), plans_.adopted().lost_cables.begin(),
-                      plans_.adopted().lost_cables.end(), std::inserter(given_up, given_up.end()));
-  lost_ways_.lose(given_up, plans_.ways_across(given_up), Clock::now());
-  lost_ways_.keep(update.lost_cables);
-  plans_.revise(update);
+  old_.reset();
+  follow(plans_->revised(update), decision);
+  message_plans_ = plans_;
   streams_.renew();
   for (const Engine::Suspended& suspended : suspended_) {
     if (decision.is_over(suspended.sequence)) {
@@ -373,17 +480,27 @@ void NetExecutor::restart(const RevisionDecision& decision, const FabricUpdate& 
     const auto flight = std::find_if(flights_.begin(), flights_.end(),
                                      [&](const Flight& each) { return each.number == suspended.sequence; });
     CHECK(flight != flights_.end()) << "call " << suspended.sequence << " is suspended and not in flight";
-    std::shared_ptr<const RankPlan> plan = plans_.plan(flight->call);
+    std::shared_ptr<const RankPlan> plan = plans_->plan(flight->call);
     engine_.restart(suspended.ticket, std::move(plan));
   }
   suspended_.clear();
-  for (Flight& flight : flights_) {
-    if (!flight.ticket) begin(flight);
-  }
+  is_stopped_ = false;
   if (is_reroute(decision)) reroutes_.fetch_add(1, std::memory_order_relaxed);
-  adopted_.store(plans_.generation(), std::memory_order_release);
+  adopted_.store(plans_->generation(), std::memory_order_release);
   talk_.finish();
+  begin_waiting();
   ++steps_;
+}
+
+// Later calls go by these plans. Returns those that they went by so far.
+std::shared_ptr<NetPlans> NetExecutor::follow(std::unique_ptr<NetPlans> plans, const RevisionDecision& decision) {
+  tell_people(plans->adopted(), decision);
+  const std::set<uint32_t>&before = plans_->adopted().lost_cables, &now = plans->adopted().lost_cables;
+  std::set<uint32_t> given_up;
+  std::set_difference(now.begin(), now.end(), before.begin(), before.end(), std::inserter(given_up, given_up.end()));
+  lost_ways_.lose(given_up, plans_->ways_across(given_up), Clock::now());
+  lost_ways_.keep(now);
+  return std::exchange(plans_, std::move(plans));
 }
 
 void NetExecutor::tell_people(const FabricUpdate& update, const RevisionDecision& decision) const {
@@ -391,11 +508,11 @@ void NetExecutor::tell_people(const FabricUpdate& update, const RevisionDecision
   const auto names_of = [&](const std::set<uint32_t>& cables, const std::set<uint32_t>& but) {
     std::string names;
     for (const uint32_t cable : cables) {
-      if (!but.contains(cable)) names += " " + plans_.cable_name(cable);
+      if (!but.contains(cable)) names += " " + plans_->cable_name(cable);
     }
     return names;
   };
-  const std::set<uint32_t>& before = plans_.adopted().lost_cables;
+  const std::set<uint32_t>& before = plans_->adopted().lost_cables;
   const std::string lost = names_of(update.lost_cables, before), mended = names_of(before, update.lost_cables);
   const std::string tried = names_of(decision.certain.lost_cables, update.lost_cables);
   if (decision.has_wishes && decision.losses.empty()) {

@@ -1,8 +1,8 @@
 // NetExecutor: carries out the calls of a communicator whose ranks are on several hosts, over connections, several at a
 // time. What each call moves, and along which connections, net_plans.h says; the engine moves it, and finds out who
-// calls something else; messages between two ranks are letters beside the calls. When plans are revised, the calls in
-// flight are repeated by the new ones (revision.h): because a link was lost, but no rank, or by the wish of an
-// operator.
+// calls something else; messages between two ranks are letters beside the calls. When a link is lost, but no rank,
+// plans are revised and the calls in flight repeated (revision.h); when an operator wishes for other plans, calls go
+// over to them one by one (plan_switch.h).
 #pragma once
 
 #include <algorithm>
@@ -20,6 +20,8 @@
 #include "banyan/run/execute/lost_ways.h"
 #include "banyan/run/execute/net_plans.h"
 #include "banyan/run/execute/pacer.h"
+#include "banyan/run/execute/plan_ahead.h"
+#include "banyan/run/execute/plan_changes.h"
 #include "banyan/run/execute/revision_talk.h"
 #include "banyan/run/net/message_streams.h"
 #include "banyan/run/net/messenger.h"
@@ -39,10 +41,14 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
     std::function<bool(uint32_t rank)> is_gone = {};  // dead, or has left; empty: nobody is
     // Of who shares the links among several. Sequences are the numbers of calls, from 1 in the order of their starts.
     std::shared_ptr<SliceGate> gate = {};
+    // Told of each call, by its number as above, when it begins to follow a plan of this source.
+    std::function<void(uint64_t number, const Call& call, PlanSource& source)> begins = {};
+    Background background = {};  // for plans; empty: they are made on this executor's thread
     // Makes the transport; `path` says which way a lane of it takes.
     std::function<std::unique_ptr<ChannelTransport>(std::function<Path(uint32_t peer, uint32_t lane)> path)> transport;
   };
   NetExecutor(NetPlans::Options plans, Options options);
+  ~NetExecutor() override;
 
   size_t depth() const override { return kDepth; }
   void start(const Call& call, const CallNumbers& numbers) override;
@@ -61,16 +67,21 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   uint64_t steps() const override { return steps_ + engine_.steps(); }
   uint64_t progress() const override { return ended_calls_ + std::max(farthest_, engine_.steps() - round_begin_); }
   void propose(const FabricUpdate& wish) override;
+  // What the next call is planned for.
+  const FabricUpdate& adopted() const { return plans_->adopted(); }
   uint32_t generation() const override { return adopted_.load(std::memory_order_acquire); }
   SentBytes sent_bytes() const override { return transport_->sent_bytes(); }
   std::vector<LaneBytes> lane_bytes() const override { return transport_->lane_bytes(); }
+  std::string refusal() const override { return changes_.refusal(); }
+  // How often calls were stopped to be repeated by other plans. Any thread.
+  uint32_t suspensions() const { return suspensions_.load(std::memory_order_relaxed); }
   uint32_t reroutes() const override { return reroutes_.load(std::memory_order_relaxed); }
   void hear(const std::string& text) override;
   void attend() override;
-  bool is_unsettled() const override { return streams_.is_renewing(); }
+  bool is_unsettled() const override { return streams_.is_renewing() || changes_.is_preparing(); }
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override { return std::nullopt; }
-  PlanReviser* reviser() override { return plans_.may_revise() ? this : nullptr; }
+  PlanReviser* reviser() override { return plans_->may_revise() ? this : nullptr; }
   EventSource* events() override { return this; }
 
  private:
@@ -78,7 +89,7 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   // A call under way.
   struct Flight {
     uint64_t number = 0;
-    std::optional<Engine::Ticket> ticket;  // none before it is begun
+    std::optional<Engine::Ticket> ticket;  // none before it follows a plan
     Call call;
     CallNumbers numbers{};
     std::vector<size_t> counts[4];  // what the call's spans point to, when it may be planned again
@@ -102,33 +113,48 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   bool react(std::span<const pollfd> polled) override;
   void keep_inputs(Flight& flight);
   void begin(Flight& flight);
-  bool can_choose_ways() const { return lanes_ != nullptr && plans_.may_reroute(); }
-  bool can_make_lanes_again() const { return lanes_ != nullptr && plans_.may_revise(); }
+  bool begin_waiting();
+  bool can_begin(const Flight& flight);
+  const NetPlans* plans_with(uint32_t transport_lane) const;
+  std::vector<uint32_t> cables_of(const LaneHealth& lane) const;
+  bool can_choose_ways() const { return lanes_ != nullptr && plans_->may_reroute(); }
+  bool can_make_lanes_again() const { return lanes_ != nullptr && plans_->may_revise(); }
   bool move_messages();
   std::vector<LaneHealth> health() { return lanes_ == nullptr ? std::vector<LaneHealth>() : lanes_->health(); }
-  bool is_revising() const { return talk_.generation() != plans_.generation(); }
+  bool is_revising() const { return is_stopped_; }
+  PlanChanges::Calls calls() const;
+  bool change_plans();
+  void go_over();
+  void close_old_lanes();
+  void close_lanes_of(uint32_t generation);
+  uint32_t message_lane() const { return message_plans_->transport_lane(NetPlans::kMessageLane); }
   bool move();
   bool makes_lanes_again(const Error& error);
   bool is_gone(uint32_t rank) const { return options_.is_gone && options_.is_gone(rank); }
   void look_after_messages();
   void answer_call();
   void look_after_lanes();
+  uint32_t next_generation() const { return std::max(talk_.generation(), changes_.latest()) + 1; }
   void stop_for(uint32_t generation);
   RevisionReport report(uint32_t generation);
   bool go_on_revising();
   void note_end();
   void note_round();
   void restart(const RevisionDecision& decision, const FabricUpdate& update);
+  std::shared_ptr<NetPlans> follow(std::unique_ptr<NetPlans> plans, const RevisionDecision& decision);
   void pace_rounds(const RevisionDecision& decision);
   void try_lost_ways(Clock::time_point now);
   void tell_people(const FabricUpdate& update, const RevisionDecision& decision) const;
 
   const uint32_t rank_, ranks_;
   const Options options_;
-  NetPlans plans_;
+  std::shared_ptr<NetPlans> plans_;          // that the next call follows
+  std::shared_ptr<NetPlans> old_;            // that calls in flight may follow, and whose lanes are not closed yet
+  std::shared_ptr<NetPlans> message_plans_;  // whose lanes messages take; one of these, or earlier ones
   const std::unique_ptr<ChannelTransport> transport_;
-  Waiter waiter_{*this};      // when this executor has a thread for itself
-  LaneControl* const lanes_;  // of the transport; none where it chooses ways itself
+  const std::shared_ptr<LastingWake> wake_;  // shared with tasks on other threads
+  Waiter waiter_{*this};                     // when this executor has a thread for itself
+  LaneControl* const lanes_;                 // of the transport; none where it chooses ways itself
   MessageStreams streams_;
   Messenger messages_;
   Pacer pacer_;
@@ -141,7 +167,10 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   uint64_t ended_calls_ = 0, round_begin_ = 0, farthest_ = 0;
   std::vector<MessageEnd> ended_;  // messages, just now
 
+  PlanAhead ahead_;
+  PlanChanges changes_;
   RevisionTalk talk_;
+  bool is_stopped_ = false;  // until all have agreed on the generation of talk_
   std::vector<Engine::Suspended> suspended_;
   LostWays lost_ways_;
   std::optional<RevisionTalk::Agreement> agreement_;  // to be carried out at restart_at_
@@ -149,8 +178,8 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   uint32_t rounds_in_vain_ = 0;  // one after the other, since a call was last done
   Clock::time_point looked_at_;
   std::optional<Clock::time_point> broken_since_;  // a connection that carries messages
-  std::atomic<uint32_t> adopted_{0};               // generation, of the plans
-  std::atomic<uint32_t> reroutes_{0};
+  std::atomic<uint32_t> adopted_{0};               // the last generation that is settled
+  std::atomic<uint32_t> reroutes_{0}, suspensions_{0};
 };
 
 }  // namespace banyan::run

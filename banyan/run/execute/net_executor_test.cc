@@ -6,7 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <iostream>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -29,33 +33,25 @@ using Clock = std::chrono::steady_clock;
 // Allreduces along other trees in each generation.
 class TreesByGeneration : public PlanSource {
  public:
-  TreesByGeneration(uint32_t ranks, bool refuses) : ranks_(ranks), refuses_(refuses) {}
-  Answer plan(const Question&) override {
-    if (!schedule_) {
-      schedule_ = testing::sample_forest({.ranks = ranks_, .trees_per_root = 2, .seed = 1 + adopted.generation});
-    }
-    return {.schedule = &*schedule_, .planner = "sample", .slice_bytes = 4096};
-  }
+  TreesByGeneration(uint32_t ranks, bool refuses, uint32_t generation = 0)
+      : ranks_(ranks),
+        refuses_(refuses),
+        schedule_(testing::sample_forest({.ranks = ranks_, .trees_per_root = 2, .seed = 1 + generation})) {}
+  Answer plan(const Question&) override { return {.schedule = &schedule_, .planner = "sample", .slice_bytes = 4096}; }
   std::vector<LinkBytes> bytes_on_links(const Call&) override { return {}; }  // nobody asks
   std::optional<Way> way(uint32_t, const PlanLane&) const override { return std::nullopt; }
   std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
   bool knows_ways() const override { return false; }
   std::string cable_name(uint32_t cable) const override { return "cable" + std::to_string(cable); }
-  void revise(const FabricUpdate& update) override {
-    EXPECT_GT(update.generation, adopted.generation);
-    adopted = update;
-    schedule_.reset();
-  }
-  void expect_possible(const FabricUpdate&) const override {
+  std::shared_ptr<PlanSource> revised(const FabricUpdate& update) const override {
     if (refuses_) throw Error(ErrorCode::invalid_input, "this rank does not like it");
+    return std::make_shared<TreesByGeneration>(ranks_, refuses_, update.generation);
   }
-
-  FabricUpdate adopted;
 
  private:
   const uint32_t ranks_;
   const bool refuses_;
-  std::optional<Schedule> schedule_;
+  const Schedule schedule_;
 };
 
 // Ends a test that hangs.
@@ -74,18 +70,22 @@ class Ranks {
   struct Options {
     uint32_t ranks = 3;
     std::optional<uint32_t> refuses = {};  // a rank that wants no other plans
+    Background background = {};
   };
   explicit Ranks(const Options& options) {
     for (uint32_t rank = 0; rank < options.ranks; ++rank) {
-      sources.push_back(std::make_shared<TreesByGeneration>(options.ranks, options.refuses == rank));
       executors.push_back(std::make_unique<NetExecutor>(
-          NetPlans::Options{.rank = rank, .ranks = options.ranks, .source = sources.back(), .revises = true},
+          NetPlans::Options{.rank = rank,
+                            .ranks = options.ranks,
+                            .source = std::make_shared<TreesByGeneration>(options.ranks, options.refuses == rank),
+                            .revises = true},
           NetExecutor::Options{.is_oversubscribed = true,
                                .tell_peers = [](const Error&) {},
                                .tell =
                                    [this](const std::string& text) {
                                      for (const auto& executor : executors) executor->reviser()->hear(text);
                                    },
+                               .background = options.background,
                                .transport =
                                    [&](auto) {
                                      return std::make_unique<LaneTransport>(
@@ -112,7 +112,6 @@ class Ranks {
     return reports;
   }
 
-  std::vector<std::shared_ptr<TreesByGeneration>> sources;  // shared with their executors
   std::vector<std::unique_ptr<NetExecutor>> executors;
 
  private:
@@ -216,8 +215,91 @@ TEST(NetExecutors, AdoptWhatAnOperatorWantsOnAllRanksAndRepeatTheirCalls) {
               Each("right"));
   FabricUpdate adopted = wish;
   adopted.generation = 1;
-  for (const auto& source : ranks.sources) EXPECT_EQ(source->adopted, adopted);
+  for (const auto& executor : ranks.executors) EXPECT_EQ(executor->adopted(), adopted);
   for (const auto& executor : ranks.executors) EXPECT_EQ(executor->reroutes(), 0u) << "nothing was lost";
+}
+
+// Tasks in their order, each a while after it was given.
+class SlowThread {
+ public:
+  SlowThread() : thread_([this] { run(); }) {}
+  ~SlowThread() {
+    give({});
+    thread_.join();
+  }
+  Background background() {
+    return [this](std::function<void()> task) { give(std::move(task)); };
+  }
+
+ private:
+  void give(std::function<void()> task) {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    changed_.notify_one();
+  }
+  void run() {
+    for (;;) {
+      std::function<void()> task;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return !tasks_.empty(); });
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      if (!task) return;
+      std::this_thread::sleep_for(milliseconds(2));
+      task();
+    }
+  }
+
+  std::mutex mutex_;  // protects tasks_
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  std::thread thread_;
+};
+
+// Calls of two sizes, several in flight, and a wish of some rank every few calls.
+std::string call_through_changes(Ranks& ranks, uint32_t rank, int64_t calls, std::atomic<uint64_t>& longest_wait) {
+  NetExecutor& executor = *ranks.executors[rank];
+  const auto size = static_cast<uint32_t>(ranks.executors.size());
+  Impatient watch;
+  std::deque<Sum> sums;
+  for (int64_t call = 0; call < calls || !sums.empty();) {
+    if (call < calls && sums.size() < 3) {
+      if (call % 7 == 3 && call / 7 % size == rank) {
+        executor.propose({.bytes_per_second = {{rank, static_cast<uint64_t>(1000 + call)}}});
+      }
+      Sum& sum = sums.emplace_back(rank, size, call, call % 2 == 0 ? 20'000 : 3);
+      executor.start(sum.call(), numbers_of(sum.call()));
+      ++call;
+      if (call < calls && sums.size() < 3) continue;
+    }
+    const Clock::time_point begin = Clock::now();
+    executor.finish(watch);
+    const auto waited = static_cast<uint64_t>((Clock::now() - begin).count());
+    for (uint64_t known = longest_wait; waited > known && !longest_wait.compare_exchange_weak(known, waited);) {
+    }
+    if (!sums.front().is_right()) return "wrong sums in one of the calls before " + std::to_string(call);
+    sums.pop_front();
+  }
+  return "right";
+}
+
+TEST(NetExecutors, GoOverToOtherPlansWhileCallsGoOn) {
+  SlowThread thread;
+  for (const Background& background : {Background(), thread.background()}) {
+    Ranks ranks({.ranks = 3, .background = background});
+    std::atomic<uint64_t> longest_wait{0};
+    EXPECT_THAT(ranks.run([&](uint32_t rank) { return call_through_changes(ranks, rank, 600, longest_wait); }),
+                Each("right"));
+    uint32_t generations = 0;
+    for (const auto& executor : ranks.executors) {
+      generations = std::max(generations, executor->generation());
+      EXPECT_EQ(executor->suspensions(), 0u) << "calls need not be repeated";
+    }
+    EXPECT_GE(generations, 10u);
+    std::cout << generations << " changes amid 600 calls; the longest wait " << longest_wait / 1000 << " us\n";
+  }
 }
 
 TEST(NetExecutors, AdoptOneWishAfterTheOther) {
@@ -231,12 +313,12 @@ TEST(NetExecutors, AdoptOneWishAfterTheOther) {
   // Until the last of them has agreed on the last wish.
   std::atomic<uint32_t> satisfied{0};
   EXPECT_THAT(ranks.run([&](uint32_t rank) -> std::string {
-    Executor& executor = *ranks.executors[rank];
+    NetExecutor& executor = *ranks.executors[rank];
     Impatient watch;
     bool has_all = false;
     const auto have_all = [&] {
       executor.reviser()->attend();
-      if (!has_all && ranks.sources[rank]->adopted.bytes_per_second == all) {
+      if (!has_all && executor.adopted().bytes_per_second == all) {
         has_all = true;
         ++satisfied;
       }
@@ -258,7 +340,7 @@ TEST(NetExecutors, AdoptNothingOnAnyRankWhenOneCannotFollow) {
     return call_and_revise(ranks, rank, 1, wish, [&](int64_t call) { return rank == 0 && call == 7; });
   }),
               Each("right"));
-  for (const auto& source : ranks.sources) EXPECT_EQ(source->adopted, FabricUpdate{.generation = 1});
+  for (const auto& executor : ranks.executors) EXPECT_EQ(executor->adopted(), FabricUpdate());
 }
 
 }  // namespace

@@ -54,14 +54,49 @@ uint64_t elements_of(const Call& call, uint32_t ranks) {
 
 }  // namespace
 
-NetPlans::NetPlans(Options options)
+NetPlans::NetPlans(Options options, FabricUpdate adopted)
     : options_(std::move(options)),
-      may_reroute_(options_.ranks > 1 && options_.has_paths && options_.source->knows_ways()) {}
+      may_reroute_(options_.ranks > 1 && options_.has_paths && options_.source->knows_ways()),
+      adopted_(std::move(adopted)) {}
+
+std::unique_ptr<NetPlans> NetPlans::revised(const FabricUpdate& update) const {
+  CHECK(may_revise());
+  Options options = options_;
+  options.source = options_.source->revised(update);
+  return std::make_unique<NetPlans>(std::move(options), update);
+}
+
+std::optional<PlanSource::Question> NetPlans::question(const Call& call) const {
+  const std::optional<CollectiveKind> kind = planned_kind(call.kind);
+  const uint64_t elements = kind && options_.ranks > 1 ? elements_of(call, options_.ranks) : 0;
+  if (elements == 0) return std::nullopt;
+  return PlanSource::Question{
+      .kind = *kind, .root = is_rooted(call.kind) ? call.other : 0, .total = Bytes(elements * size_of(call.type))};
+}
+
+std::set<NetPlans::Lane> NetPlans::lanes() const {
+  std::set<Lane> lanes;
+  const auto take = [&](const StreamEnd& end) { lanes.insert({.peer = end.peer, .lane = end.lane}); };
+  for (const Kept& kept : kept_) {
+    for (const Role& role : kept.plan->roles) {
+      std::for_each(role.in_children.begin(), role.in_children.end(), take);
+      std::for_each(role.out_children.begin(), role.out_children.end(), take);
+      if (role.in_parent) take(*role.in_parent);
+      if (role.out_parent) take(*role.out_parent);
+    }
+  }
+  return lanes;
+}
+
+std::vector<CallShape> NetPlans::shapes() const {
+  std::vector<CallShape> shapes;
+  for (const Kept& kept : kept_) shapes.push_back(kept.shape);
+  return shapes;
+}
 
 std::shared_ptr<const RankPlan> NetPlans::plan(const Call& call) {
   if (options_.ranks == 1) return std::make_shared<RankPlan>(alone(call));
-  const std::optional<CollectiveKind> kind = planned_kind(call.kind);
-  if (kind && elements_of(call, options_.ranks) > 0) return by_schedule(call, *kind);
+  if (const std::optional<PlanSource::Question> question = this->question(call)) return by_schedule(call, *question);
   return finished(direct(call));
 }
 
@@ -74,10 +109,9 @@ std::shared_ptr<const RankPlan> NetPlans::finished(RankPlan plan) const {
   return std::make_shared<const RankPlan>(std::move(plan));
 }
 
-std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, CollectiveKind kind) {
-  const uint64_t elements = elements_of(call, options_.ranks), bytes = elements * size_of(call.type);
-  const PlanSource::Answer answer =
-      options_.source->plan({.kind = kind, .root = is_rooted(call.kind) ? call.other : 0, .total = Bytes(bytes)});
+std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, const PlanSource::Question& question) {
+  const uint64_t elements = elements_of(call, options_.ranks);
+  const PlanSource::Answer answer = options_.source->plan(question);
   const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
     return kept.schedule == answer.schedule && kept.elements == elements && kept.slice_bytes == answer.slice_bytes;
   });
@@ -96,11 +130,14 @@ std::shared_ptr<const RankPlan> NetPlans::by_schedule(const Call& call, Collecti
   set_rates(plan, call, answer);
   auto shared = finished(std::move(plan));
   if (has_blocks(call.kind)) return shared;
-  BANYAN_LOG(debug) << to_string(call.kind) << " of " << Bytes(bytes).to_string() << ": " << answer.planner
+  BANYAN_LOG(debug) << to_string(call.kind) << " of " << question.total.to_string() << ": " << answer.planner
                     << ", slices of " << Bytes(answer.slice_bytes).to_string() << ", estimated at "
                     << answer.seconds * 1e6 << " us";
-  kept_.push_front(
-      {.schedule = answer.schedule, .elements = elements, .slice_bytes = answer.slice_bytes, .plan = shared});
+  kept_.push_front({.shape = {.kind = call.kind, .root = question.root, .type = call.type, .count = call.count},
+                    .schedule = answer.schedule,
+                    .elements = elements,
+                    .slice_bytes = answer.slice_bytes,
+                    .plan = shared});
   if (kept_.size() > kKept) kept_.pop_back();
   return shared;
 }
@@ -200,7 +237,7 @@ uint32_t NetPlans::lane_of(uint32_t peer, const PlanSource::Way& way) {
 
 std::optional<PlanSource::Way> NetPlans::way(uint32_t peer, uint32_t transport_lane) const {
   const uint32_t lane = transport_lane % kLanes;
-  if (!may_reroute_ || transport_lane / kLanes != generation()) return std::nullopt;
+  if (!may_reroute_ || !has(transport_lane)) return std::nullopt;
   const bool is_shared = lane < kFirstOwnLane || lane > kLanes - options_.shared_lanes;
   if (is_shared) {
     const std::vector<PlanSource::Way> ways = options_.source->ways_between(options_.rank, peer);
@@ -254,14 +291,6 @@ std::vector<LostWays::Way> NetPlans::ways_across(const std::set<uint32_t>& cable
     for (const PlanSource::Way& way : ways_[peer]) take(peer, way);
   }
   return found;
-}
-
-void NetPlans::revise(const FabricUpdate& update) {
-  CHECK(update.generation > generation() && may_revise()) << "generation " << update.generation;
-  options_.source->revise(update);
-  kept_.clear();
-  ways_.clear();
-  adopted_ = update;
 }
 
 }  // namespace banyan::run

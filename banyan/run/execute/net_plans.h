@@ -20,6 +20,7 @@
 #include "banyan/run/engine/rank_plan.h"
 #include "banyan/run/execute/lost_ways.h"
 #include "banyan/run/execute/plan_source.h"
+#include "banyan/run/execute/plan_switch.h"
 #include "banyan/run/transport/connector.h"
 
 namespace banyan::run {
@@ -41,18 +42,29 @@ class NetPlans {
     bool revises = false;                // plans may change although no ways can be chosen
     uint32_t shared_lanes = 1;           // with each peer, at most kMostShared; the same on all ranks
   };
-  explicit NetPlans(Options options);
+  // For the network as `adopted` says, as the source is.
+  explicit NetPlans(Options options, FabricUpdate adopted = {});
+  // For the network as another update says. Throws what PlanSource::revised does. Any thread.
+  std::unique_ptr<NetPlans> revised(const FabricUpdate& update) const;
 
   // Of a call for all ranks. Throws what the source and rank_plan.h throw.
   std::shared_ptr<const RankPlan> plan(const Call& call);
+  // What plan() will ask the source; nothing where it asks nothing. The first time, the answer may take long.
+  std::optional<PlanSource::Question> question(const Call& call) const;
+  // Of the calls that were planned for last, with the same counts on all ranks; the last first.
+  std::vector<CallShape> shapes() const;
+  // Those that the kept plans use.
+  struct Lane {
+    uint32_t peer = 0, lane = 0;
+    auto operator<=>(const Lane&) const = default;
+  };
+  std::set<Lane> lanes() const;
 
   // Whether ways have been chosen, so that others might be.
   bool may_reroute() const { return may_reroute_; }
   // Whether plans may change while calls are in flight. Then they end with a confirmation.
   bool may_revise() const { return may_reroute_ || (options_.revises && options_.ranks > 1); }
-  // Throw what the PlanSource throws.
-  void expect_possible(const FabricUpdate& update) const { options_.source->expect_possible(update); }
-  void revise(const FabricUpdate& update);
+  const std::shared_ptr<PlanSource>& source() const { return options_.source; }
   const FabricUpdate& adopted() const { return adopted_; }
   uint32_t generation() const { return adopted_.generation; }
   std::string cable_name(uint32_t cable) const { return options_.source->cable_name(cable); }
@@ -61,6 +73,8 @@ class NetPlans {
   uint32_t transport_lane(uint32_t lane) const { return generation() * kLanes + lane; }
   // Whether a lane of the transport is for messages.
   static bool is_for_messages(uint32_t transport_lane) { return transport_lane % kLanes == kMessageLane; }
+  // Whether a lane of the transport is of this generation.
+  bool has(uint32_t transport_lane) const { return transport_lane / kLanes == generation(); }
   // Of a lane of the transport of this generation.
   Path path(uint32_t peer, uint32_t transport_lane) const;
   // None of one that has no way of its own, or of another generation.
@@ -72,12 +86,13 @@ class NetPlans {
 
  private:
   struct Kept {
+    CallShape shape;
     const Schedule* schedule = nullptr;
     uint64_t elements = 0, slice_bytes = 0;
     std::shared_ptr<const RankPlan> plan;  // shared with the engine
   };
 
-  std::shared_ptr<const RankPlan> by_schedule(const Call& call, CollectiveKind kind);
+  std::shared_ptr<const RankPlan> by_schedule(const Call& call, const PlanSource::Question& question);
   std::shared_ptr<const RankPlan> finished(RankPlan plan) const;
   RankPlan by_blocks(const Call& call, const Schedule& schedule) const;
   RankPlan direct(const Call& call) const;
@@ -90,7 +105,7 @@ class NetPlans {
 
   const Options options_;
   const bool may_reroute_;
-  FabricUpdate adopted_;
+  const FabricUpdate adopted_;
   std::list<Kept> kept_;                            // the last used first
   std::vector<std::vector<PlanSource::Way>> ways_;  // by peer; of its lanes from kFirstOwnLane on
 };

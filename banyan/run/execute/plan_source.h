@@ -1,7 +1,10 @@
 // PlanSource: where schedules come from. The runtime executes plans and makes none (ARCHITECTURE.md).
+//
+// Functions that are const may be called by any thread at any time, the others by one thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,13 +75,10 @@ class PlanSource {
   virtual bool knows_ways() const = 0;
   // By which it is known to people.
   virtual std::string cable_name(uint32_t cable) const = 0;
-  // Plans for the network as the update says from now on, in the place of all earlier updates. One whose generation is
-  // not newer than the last is ignored. Schedules given so far may go. Throws, and changes nothing then:
+  // The source of plans for the network as the update says, whatever this one has been revised to. Throws
   // Error{peer_lost} naming the lost links when the rest does not join all ranks, Error{invalid_input} for what no
   // source could follow.
-  virtual void revise(const FabricUpdate& update) = 0;
-  // Throws what revise() would throw.
-  virtual void expect_possible(const FabricUpdate& update) const = 0;
+  virtual std::shared_ptr<PlanSource> revised(const FabricUpdate& update) const = 0;
 };
 
 }  // namespace banyan::run

@@ -1,5 +1,5 @@
-// Revisions: how the ranks of a communicator agree on other plans while calls are in flight: because a link was lost,
-// because bandwidths have changed, or because an operator wants another plan.
+// Revisions: how the ranks of a communicator agree on other plans when a link was lost while calls are in flight. What
+// an operator wants is done without stopping anybody (plan_switch.h), unless a revision comes first.
 //
 // Whoever has a reason begins a new *generation*: it tells all. Every rank then stops what is in flight, and tells all
 // what it knows in a *report*: which calls are over here, how each of its lanes does, what it has adopted so far and

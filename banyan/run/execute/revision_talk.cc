@@ -19,16 +19,27 @@ void RevisionTalk::propose(const FabricUpdate& wish) {
     const std::lock_guard lock(mutex_);
     wish_.add(wish);
   }
-  is_called_.store(true, std::memory_order_release);
+  has_wish_.store(true, std::memory_order_release);
 }
 
-std::optional<uint32_t> RevisionTalk::called_to(bool is_revising) {
+std::optional<uint32_t> RevisionTalk::called_to() {
   if (!is_called_.load(std::memory_order_acquire)) return std::nullopt;
   is_called_.store(false, std::memory_order_relaxed);
-  if (const std::optional<uint32_t> generation = revisions_.called_to(generation_)) return generation;
+  return revisions_.called_to(generation_);
+}
+
+std::optional<FabricUpdate> RevisionTalk::untold_wish() {
+  if (!has_wish_.load(std::memory_order_acquire)) return std::nullopt;
+  has_wish_.store(false, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
-  if (is_revising || wish_.is_empty()) return std::nullopt;
-  return generation_ + 1;
+  if (wish_.is_empty()) return std::nullopt;
+  return wish_;
+}
+
+// Unless it has changed since.
+void RevisionTalk::forget_wish(const FabricUpdate& wish) {
+  const std::lock_guard lock(mutex_);
+  if (wish_ == wish) wish_ = {};
 }
 
 void RevisionTalk::report(RevisionReport report) {
@@ -83,22 +94,16 @@ std::optional<RevisionTalk::Agreement> RevisionTalk::agreement(
   const std::optional<RevisionDecision> decision = revisions_.decide(generation_);
   if (!decision) return std::nullopt;
   if (!decision->has_wishes) {
-    forget_wish();  // it is fulfilled
+    forget_wish(reported_wish_);  // it is fulfilled
     return Agreement{.update = with_a_way(*decision, expect_possible), .decision = *decision};
   }
   vote(decision->wished, expect_possible);
   const std::optional<std::string> refusal = revisions_.refusal(generation_);
   if (!refusal) return std::nullopt;
   if (!refusal->empty()) BANYAN_LOG(warning) << "plans are not revised as was asked: " << *refusal;
-  forget_wish();
+  forget_wish(reported_wish_);
   return Agreement{.update = refusal->empty() ? decision->wished : with_a_way(*decision, expect_possible),
                    .decision = *decision};
-}
-
-// Unless it has changed since.
-void RevisionTalk::forget_wish() {
-  const std::lock_guard lock(mutex_);
-  if (wish_ == reported_wish_) wish_ = {};
 }
 
 void RevisionTalk::vote(const FabricUpdate& wished, const std::function<void(const FabricUpdate&)>& expect_possible) {
@@ -115,7 +120,8 @@ void RevisionTalk::vote(const FabricUpdate& wished, const std::function<void(con
 
 void RevisionTalk::finish() {
   revisions_.forget_before(generation_);
-  is_called_.store(true, std::memory_order_release);  // there may be another wish by now
+  is_called_.store(true, std::memory_order_release);
+  has_wish_.store(true, std::memory_order_release);  // there may be another wish by now, or the same still
 }
 
 bool RevisionTalk::has_news() {

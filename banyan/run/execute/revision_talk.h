@@ -24,11 +24,17 @@ class RevisionTalk {
   // False for a text that is about something else.
   bool hear(const std::string& text);
   void propose(const FabricUpdate& wish);
+  // All wishes, when there are others than were returned last: they are told to rank 0, which fulfils them while calls
+  // go on (plan_switch.h). A revision that comes first fulfils them, too.
+  std::optional<FabricUpdate> untold_wish();
+  // This was fulfilled or refused.
+  void forget_wish(const FabricUpdate& wish);
 
-  // The generation that this rank has reported on last.
+  // The last generation that this rank has reported on, or that is settled without.
   uint32_t generation() const { return generation_; }
-  // The one to report on next: others have begun it, or this rank has a wish and is not in the middle of another.
-  std::optional<uint32_t> called_to(bool is_revising);
+  void settle(uint32_t generation) { generation_ = generation; }
+  // The one to report on next, which others have begun.
+  std::optional<uint32_t> called_to();
   // Tells all; adds this rank's number and its wish.
   void report(RevisionReport report);
 
@@ -50,7 +56,6 @@ class RevisionTalk {
 
  private:
   void vote(const FabricUpdate& wished, const std::function<void(const FabricUpdate&)>& expect_possible);
-  void forget_wish();
 
   const uint32_t rank_;
   const std::function<void(const std::string&)> tell_;
@@ -60,7 +65,7 @@ class RevisionTalk {
   FabricUpdate reported_wish_;
   std::mutex mutex_;   // protects wish_
   FabricUpdate wish_;  // not yet decided
-  std::atomic<bool> is_called_{false};
+  std::atomic<bool> is_called_{false}, has_wish_{false};
 };
 
 }  // namespace banyan::run

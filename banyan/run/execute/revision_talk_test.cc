@@ -84,22 +84,35 @@ TEST_F(Talks, BlameNoCableThatNothingCanBeDoneWithout) {
 }
 
 TEST_F(Talks, UseMendedCablesAgainWhenOneRankAsks) {
-  talks_[2]->propose({.mended_cables = {1}});
+  const FabricUpdate wish{.mended_cables = {1}};
+  talks_[2]->propose(wish);
   for (uint32_t rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(talks_[rank]->called_to(false), rank == 2 ? std::optional<uint32_t>(1) : std::nullopt);
+    EXPECT_EQ(talks_[rank]->untold_wish(), rank == 2 ? std::optional(wish) : std::nullopt);
+    EXPECT_EQ(talks_[rank]->untold_wish(), std::nullopt) << "it was told";
+    EXPECT_EQ(talks_[rank]->called_to(), std::nullopt) << "a wish stops nobody";
   }
   EXPECT_EQ(agree(1, {1, 7}, {}).update, (FabricUpdate{.generation = 1, .lost_cables = {7}}));
   // Somebody else has found it out, too: that is no news.
   talks_[0]->propose({.mended_cables = {1}});
-  EXPECT_EQ(talks_[0]->called_to(false), 2u);
   EXPECT_EQ(agree(2, {7}, {}).update, (FabricUpdate{.generation = 2, .lost_cables = {7}}));
-  for (const auto& talk : talks_) EXPECT_EQ(talk->called_to(false), std::nullopt) << "the wish is fulfilled";
+  for (const auto& talk : talks_) EXPECT_EQ(talk->untold_wish(), std::nullopt) << "it is fulfilled";
+}
+
+TEST_F(Talks, TellAWishAgainThatCameDuringARevision) {
+  agree(1, {}, {1});
+  talks_[1]->propose({.mended_cables = {1}});
+  EXPECT_EQ(talks_[1]->untold_wish(), (FabricUpdate{.mended_cables = {1}}));
+  talks_[1]->finish();
+  EXPECT_EQ(talks_[1]->untold_wish(), (FabricUpdate{.mended_cables = {1}})) << "who was told has forgotten it";
+  talks_[1]->forget_wish({.mended_cables = {1}});
+  talks_[1]->finish();
+  EXPECT_EQ(talks_[1]->untold_wish(), std::nullopt);
 }
 
 TEST_F(Talks, KeepAWishThatIsRefusedFromBringingNewPlans) {
   talks_[1]->propose({.plan = "impossible"});
   EXPECT_EQ(agree(1, {}, {1}).update, (FabricUpdate{.generation = 1, .lost_cables = {1}}));
-  for (const auto& talk : talks_) EXPECT_EQ(talk->called_to(false), std::nullopt) << "it was refused";
+  for (const auto& talk : talks_) EXPECT_EQ(talk->untold_wish(), std::nullopt) << "it was refused";
 }
 
 }  // namespace

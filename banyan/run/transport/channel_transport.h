@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <vector>
 
 #include "banyan/run/system/event_source.h"
@@ -34,8 +35,8 @@ class LaneControl {
   virtual void pace(uint32_t channel, uint64_t bytes_per_second) = 0;
   // Of the lanes in use.
   virtual std::vector<LaneHealth> health() = 0;
-  // Closes a channel for good, with the bytes in flight.
-  virtual void drop(uint32_t channel) = 0;
+  // Closes all channels of such lanes for good, with the bytes in flight.
+  virtual void drop_if(const std::function<bool(uint32_t lane)>& leaves) = 0;
   // The same; returns what had come and was not read, also where the connection was reset.
   virtual std::vector<std::byte> drain(uint32_t channel) = 0;
   // Of what write() has taken no more than so many of the last bytes are still to reach the host of the peer.

@@ -198,6 +198,13 @@ std::vector<LaneControl::Tried> LaneTransport::tried() {
   return std::exchange(tried_, {});
 }
 
+void LaneTransport::drop_if(const std::function<bool(uint32_t lane)>& leaves) {
+  for (uint32_t channel = 0; channel < streams_.size(); ++channel) {
+    const bool is_open = streams_[channel].is_requested && !streams_[channel].is_dropped;
+    if (is_open && leaves(channel / options_.ranks)) drop(channel);
+  }
+}
+
 void LaneTransport::drop(uint32_t channel) {
   Stream& stream = this->stream(channel);
   stream.is_dropped = true;

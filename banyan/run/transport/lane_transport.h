@@ -58,7 +58,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   // long.
   static constexpr std::chrono::milliseconds kPatience{2000};
   std::vector<LaneHealth> health() override;
-  void drop(uint32_t channel) override;
+  void drop_if(const std::function<bool(uint32_t lane)>& leaves) override;
   std::vector<std::byte> drain(uint32_t channel) override;
   size_t in_flight(uint32_t channel) override;
   bool was_reset(uint32_t channel) override;
@@ -99,6 +99,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   // The connection, once it stands; asks for it at first.
   Connection* connected(uint32_t channel);
   void request(uint32_t channel);
+  void drop(uint32_t channel);
   std::optional<LaneHealth> health_of(uint32_t channel, Clock::time_point now);
   std::unique_ptr<Connection> connection_of(Connector::Answer answer) const;
   void take_answers();

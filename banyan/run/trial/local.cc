@@ -114,8 +114,7 @@ class OnlyPlan : public PlanSource {
   std::vector<Way> ways_between(uint32_t, uint32_t) const override { return {}; }
   bool knows_ways() const override { return false; }
   std::string cable_name(uint32_t) const override { return ""; }
-  void revise(const FabricUpdate& update) override { expect_possible(update); }
-  void expect_possible(const FabricUpdate&) const override {
+  std::shared_ptr<PlanSource> revised(const FabricUpdate&) const override {
     throw Error(ErrorCode::unsupported, "a run of one plan follows no other plan");
   }
 

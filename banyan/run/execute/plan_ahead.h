@@ -1,0 +1,67 @@
+// PlanAhead: finds plans on another thread, so that a thread which serves many communicators does not stand still while
+// one of them needs a plan.
+//
+// One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/run/execute/plan_source.h"
+
+namespace banyan::run {
+
+// Runs a task, which throws nothing, on another thread.
+using Background = std::function<void(std::function<void()> task)>;
+
+// Wakes somebody who may be gone by then. Any thread.
+class LastingWake {
+ public:
+  explicit LastingWake(std::function<void()> wake) : wake_(std::move(wake)) {}
+  void wake() {
+    const std::lock_guard lock(mutex_);
+    if (wake_) wake_();
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    wake_ = {};
+  }
+
+ private:
+  std::mutex mutex_;  // protects wake_
+  std::function<void()> wake_;
+};
+
+class PlanAhead {
+ public:
+  // `background`: empty: whoever asks plans itself. `wake`: when a plan is there; any thread.
+  PlanAhead(Background background, std::function<void()> wake)
+      : background_(std::move(background)), wake_(std::move(wake)) {}
+
+  // Whether the source answers this at once by now; if not, that is seen to, and nobody may ask the source until it
+  // does. Throws what the source has thrown.
+  bool is_ready(const std::shared_ptr<PlanSource>& source, const PlanSource::Question& question);
+
+ private:
+  using Key = std::pair<CollectiveKind, uint32_t>;  // sources choose among the plans of a kind and root by size
+  struct Task {
+    std::mutex mutex;  // protects what follows
+    bool is_done = false;
+    std::optional<Error> failure;
+  };
+
+  const Background background_;
+  const std::function<void()> wake_;
+  std::weak_ptr<PlanSource> source_;  // of which the rest is
+  std::set<Key> known_;
+  std::shared_ptr<Task> task_;  // shared with the other thread; none: nothing is being planned
+  Key asked_{};
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,143 @@
+#include "banyan/run/execute/plan_changes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "banyan/base/check.h"
+#include "banyan/base/error.h"
+
+namespace banyan::run {
+namespace {
+
+using Phase = PlanSwitch::Phase;
+
+Call call_of(const CallShape& shape) {
+  return {.kind = shape.kind, .type = shape.type, .other = shape.root, .count = shape.count};
+}
+
+}  // namespace
+
+PlanChanges::PlanChanges(Options options) : options_(std::move(options)), switch_(options_.rank, options_.ranks) {}
+
+bool PlanChanges::hear(const std::string& text) {
+  if (!text.starts_with(PlanSwitch::kPrefix)) return false;
+  const std::lock_guard lock(mutex_);
+  heard_.push_back(text);
+  return true;
+}
+
+bool PlanChanges::advance(const Calls& calls) {
+  std::vector<std::string> heard;
+  {
+    const std::lock_guard lock(mutex_);
+    heard.swap(heard_);
+  }
+  for (const std::string& text : heard) switch_.hear(text);
+  if (switch_.can_begin()) switch_.begin({.adopted = calls.plans.adopted(), .shapes = calls.plans.shapes()});
+  bool moved = !heard.empty();
+  const auto& change = switch_.change();
+  if (!change) {
+    next_.reset();
+  } else if (change->phase == Phase::preparing) {
+    moved |= prepare(calls.plans);
+    if (change->phase != Phase::preparing) begun_when_ready_ = calls.begun;
+  } else if (change->phase == Phase::asked) {
+    switch_.hold(limit(calls));
+  } else if (change->phase == Phase::draining && calls.over >= change->limit) {
+    switch_.drained();
+  }
+  moved |= switch_.has_texts();
+  say();
+  return moved;
+}
+
+// As many calls more as were begun while the last answer was on its way; so this rank need not wait for the next one.
+uint64_t PlanChanges::limit(const Calls& calls) const {
+  const uint64_t lately = calls.begun - std::min(calls.begun, begun_when_ready_);
+  return calls.begun + lately + (calls.is_idle ? 0 : 1);
+}
+
+void PlanChanges::say() {
+  for (const std::string& text : switch_.take_texts()) options_.tell(text);
+}
+
+// ---- The next plans ----
+
+void PlanChanges::begin_draft(const NetPlans& plans) {
+  draft_ = std::make_shared<Draft>();
+  const auto task = [draft = draft_, change = *switch_.change(), wake = options_.wake,
+                     present = std::make_shared<const NetPlans>(plans)] {
+    std::unique_ptr<NetPlans> next;
+    std::string refusal;
+    try {
+      next = present->revised(change.update);
+      for (const CallShape& shape : change.shapes) next->plan(call_of(shape));
+    } catch (const Error& error) {
+      refusal = error.message();
+      next.reset();
+    }
+    {
+      const std::lock_guard lock(draft->mutex);
+      draft->plans = std::move(next);
+      draft->refusal = std::move(refusal);
+      draft->is_done = true;
+    }
+    wake();
+  };
+  if (options_.background) {
+    options_.background(task);
+  } else {
+    task();
+  }
+}
+
+// Whether anything has come of it since.
+bool PlanChanges::prepare(const NetPlans& plans) {
+  if (!draft_ && !next_) begin_draft(plans);
+  if (draft_) {
+    const std::shared_ptr<Draft> draft = draft_;
+    const std::lock_guard lock(draft->mutex);
+    if (!draft->is_done) return false;
+    draft_.reset();
+    if (!draft->plans) {
+      switch_.ready(draft->refusal);
+      return true;
+    }
+    next_ = std::move(draft->plans);
+  }
+  try {
+    if (!are_connected()) return false;
+    switch_.ready("");
+  } catch (const Error& error) {
+    switch_.ready(error.message());
+    next_.reset();
+  }
+  return true;
+}
+
+bool PlanChanges::are_connected() {
+  bool are = true;
+  for (const NetPlans::Lane& lane : next_->lanes()) {
+    are &= options_.connects(lane.peer, next_->transport_lane(lane.lane));
+  }
+  return are;
+}
+
+std::unique_ptr<NetPlans> PlanChanges::go_over() {
+  switch_.gone_over();
+  CHECK(next_ != nullptr);
+  return std::move(next_);
+}
+
+void PlanChanges::interrupt(uint32_t generation) {
+  switch_.interrupt(generation);
+  draft_.reset();
+  next_.reset();
+}
+
+const FabricUpdate* PlanChanges::decided() const {
+  const auto& change = switch_.change();
+  return change && change->phase == Phase::going ? &change->update : nullptr;
+}
+
+}  // namespace banyan::run

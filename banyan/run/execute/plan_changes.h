@@ -1,0 +1,95 @@
+// PlanChanges: goes over to other plans for an executor (plan_switch.h): hears the texts, has the next plans made, and
+// connects their lanes while calls go on by the present ones.
+//
+// hear() may be called by any thread, everything else by that of the executor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/run/execute/net_plans.h"
+#include "banyan/run/execute/plan_ahead.h"
+#include "banyan/run/execute/plan_switch.h"
+
+namespace banyan::run {
+
+class PlanChanges {
+ public:
+  struct Options {
+    uint32_t rank = 0, ranks = 1;
+    std::function<void(const std::string& text)> tell = {};  // brings a text to hear() of all ranks, this one too
+    Background background = {};                              // empty: plans are made on the executor's thread
+    std::function<void()> wake = {};                         // there is something to advance; any thread
+    // Whether the next plans' connection with a peer on this lane of the transport stands; asks for it, the first time.
+    // Throws why there will be none.
+    std::function<bool(uint32_t peer, uint32_t lane)> connects = {};
+  };
+  explicit PlanChanges(Options options);
+
+  // False for a text that is about something else.
+  bool hear(const std::string& text);
+  // All that this rank's operator wishes for and has not got.
+  void want(const FabricUpdate& wish) { switch_.want(wish); }
+  // The wish that was fulfilled or refused since this was asked last.
+  std::optional<FabricUpdate> take_settled_wish() { return switch_.take_settled_wish(); }
+
+  // What the executor does now.
+  struct Calls {
+    const NetPlans& plans;  // that the next call would follow
+    uint64_t begun = 0;     // the number of the last call that follows any
+    bool is_idle = false;   // none is in flight
+    uint64_t over = 0;      // all calls up to this number are
+  };
+  // Goes on as far as possible. Whether anything moved.
+  bool advance(const Calls& calls);
+
+  bool may_begin(uint64_t call) const { return switch_.may_begin(call); }
+  // Whether go_over() is due, before this call can begin.
+  bool must_go_over(uint64_t call) const { return switch_.must_go_over(call); }
+  // The plans that all later calls follow.
+  std::unique_ptr<NetPlans> go_over();
+  // All ranks are stopped, by a revision of this generation.
+  void interrupt(uint32_t generation);
+
+  // Whether it is to be advanced though no text comes and no call is made.
+  bool is_preparing() const { return switch_.change() && switch_.change()->phase == PlanSwitch::Phase::preparing; }
+  // As in PlanSwitch.
+  uint32_t settled() const { return switch_.settled(); }
+  uint32_t latest() const { return switch_.latest(); }
+  uint32_t closed_before() const { return switch_.closed_before(); }
+  const std::string& refusal() const { return switch_.refusal(); }
+  // An update that all adopt though this rank follows it in no call yet.
+  const FabricUpdate* decided() const;
+  // None: they are not made yet.
+  const NetPlans* next() const { return next_.get(); }
+
+ private:
+  // Plans that another thread makes.
+  struct Draft {
+    std::mutex mutex;  // protects what follows
+    bool is_done = false;
+    std::unique_ptr<NetPlans> plans;
+    std::string refusal;
+  };
+
+  void begin_draft(const NetPlans& plans);
+  bool prepare(const NetPlans& plans);
+  bool are_connected();
+  uint64_t limit(const Calls& calls) const;
+  void say();
+
+  const Options options_;
+  PlanSwitch switch_;
+  std::shared_ptr<Draft> draft_;    // shared with the thread that makes it
+  std::unique_ptr<NetPlans> next_;  // of the change under way
+  uint64_t begun_when_ready_ = 0;   // calls
+  std::mutex mutex_;                // protects heard_
+  std::vector<std::string> heard_;
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,210 @@
+#include "banyan/run/execute/plan_switch.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+
+#include "banyan/base/check.h"
+
+namespace banyan::run {
+namespace {
+
+constexpr uint32_t kLeader = 0;
+constexpr uint32_t kMostKinds = 64;  // of calls and of element types, with some to spare
+
+std::ostream& operator<<(std::ostream& stream, const CallShape& shape) {
+  return stream << ' ' << static_cast<uint32_t>(shape.kind) << ' ' << shape.root << ' '
+                << static_cast<uint32_t>(shape.type) << ' ' << shape.count;
+}
+
+std::istream& operator>>(std::istream& stream, CallShape& shape) {
+  uint32_t kind = 0, type = 0;
+  stream >> kind >> shape.root >> type >> shape.count;
+  if (kind >= kMostKinds || type >= kMostKinds) stream.setstate(std::ios::failbit);
+  shape.kind = static_cast<OperationKind>(kind);
+  shape.type = static_cast<element::DataType>(type);
+  return stream;
+}
+
+std::string rest_of(std::istream& stream) {
+  std::string words;
+  stream.get();
+  std::getline(stream, words);
+  return words;
+}
+
+}  // namespace
+
+// Words with spaces between: kind, generation, rank; then what the kind needs.
+void PlanSwitch::say(const char* kind, uint32_t generation, const std::string& rest) {
+  texts_.push_back(std::string(kPrefix) + kind + " " + std::to_string(generation) + " " + std::to_string(rank_) +
+                   (rest.empty() ? "" : " ") + rest);
+}
+
+void PlanSwitch::hear(const std::string& text) {
+  std::istringstream stream(text.substr(std::string_view(kPrefix).size()));
+  std::string kind;
+  uint32_t generation = 0, rank = 0;
+  if (!(stream >> kind >> generation >> rank) || rank >= ranks_) return;
+  if (kind == "want") {
+    Want want;
+    if (stream >> want.number >> want.wish) hear_want(rank, std::move(want));
+  } else if (kind == "prepare") {
+    Change change;
+    change.wishes.resize(ranks_);
+    for (uint64_t& number : change.wishes) stream >> number;
+    size_t shapes = 0;
+    stream >> change.update >> shapes;
+    change.shapes.resize(stream ? std::min(shapes, kMostShapes) : 0);
+    for (CallShape& shape : change.shapes) stream >> shape;
+    if (stream && rank == kLeader && change.update.generation == generation) hear_prepare(std::move(change));
+  } else if (is_under_way(generation)) {
+    uint64_t number = 0;
+    if (kind == "held" || kind == "go") stream >> number;
+    if (!stream) return;
+    const std::string words = kind == "ready" || kind == "drop" ? rest_of(stream) : "";
+    if (rank == kLeader) hear_of_change(kind, rank, number, words);
+    hear_answer(kind, rank, number, words);
+  }
+}
+
+// ---- All ranks ----
+
+void PlanSwitch::want(const FabricUpdate& wish) {
+  own_ = {.number = own_.number + 1, .wish = wish};
+  std::ostringstream rest;
+  rest << own_.number << ' ' << wish;
+  say("want", 0, rest.str());
+}
+
+void PlanSwitch::hear_prepare(Change change) {
+  const uint32_t generation = change.update.generation;
+  if (generation <= latest()) return;  // it has heard this already, or of a later one
+  // Rank 0 begins the next change when all have drained, or when one is dropped. That text may come after this one.
+  if (is(Phase::waiting)) drop("it was given up");
+  if (is(Phase::is_drained)) settle();
+  if (change_) return;
+  change.phase = Phase::preparing;
+  change_ = std::move(change);
+}
+
+void PlanSwitch::ready(const std::string& refusal) {
+  CHECK(is(Phase::preparing));
+  change_->phase = Phase::waiting;
+  say("ready", change_->update.generation, refusal);
+}
+
+// What rank 0 says about the change that is under way. It says nothing before all ranks have answered what it has said
+// before, so this rank is in the phase that fits, or has heard this already.
+void PlanSwitch::hear_of_change(const std::string& kind, uint32_t, uint64_t number, const std::string& words) {
+  if (kind == "drop" && is(Phase::waiting)) {
+    drop(words.empty() ? "it was given up" : words);
+  } else if (kind == "hold" && is(Phase::waiting)) {
+    change_->phase = Phase::asked;
+  } else if (kind == "go" && is(Phase::holding)) {
+    change_->phase = Phase::going;
+    change_->limit = number;
+  } else if (kind == "done" && is(Phase::is_drained)) {
+    settle();
+  }
+}
+
+void PlanSwitch::hold(uint64_t last) {
+  CHECK(is(Phase::asked));
+  change_->phase = Phase::holding;
+  change_->limit = last;
+  say("held", change_->update.generation, std::to_string(last));
+}
+
+void PlanSwitch::gone_over() {
+  CHECK(is(Phase::going));
+  change_->phase = Phase::draining;
+  refusal_.clear();
+  settled_ = change_->update.generation;
+}
+
+void PlanSwitch::drained() {
+  CHECK(is(Phase::draining));
+  change_->phase = Phase::is_drained;
+  say("drained", change_->update.generation);
+}
+
+void PlanSwitch::drop(const std::string& why) {
+  refusal_ = why;
+  settled_ = change_->update.generation;
+  settle();
+}
+
+// The change is over, one way or the other.
+void PlanSwitch::settle() {
+  if (change_->wishes[rank_] == own_.number && own_.number > 0) settled_wish_ = own_.wish;
+  if (is(Phase::is_drained)) closed_before_ = change_->update.generation;
+  change_.reset();
+  answers_ = {};
+}
+
+void PlanSwitch::interrupt(uint32_t generation) {
+  CHECK(generation > settled_) << "generation " << generation << " after " << settled_;
+  settled_ = generation;
+  change_.reset();
+  answers_ = {};
+  texts_.clear();
+  wants_.clear();
+  settled_wish_.reset();
+}
+
+// ---- Rank 0 ----
+
+void PlanSwitch::hear_want(uint32_t rank, Want want) {
+  if (rank_ != kLeader) return;
+  uint64_t& heard = wants_heard_[rank];
+  if (want.number <= heard) return;
+  heard = want.number;
+  wants_[rank] = std::move(want);
+}
+
+void PlanSwitch::begin(const Plans& plans) {
+  CHECK(can_begin());
+  Change change{.update = plans.adopted, .shapes = plans.shapes, .wishes = std::vector<uint64_t>(ranks_)};
+  change.shapes.resize(std::min(change.shapes.size(), kMostShapes));
+  for (auto& [rank, want] : wants_) {
+    change.wishes[rank] = want.number;
+    std::erase_if(want.wish.mended_cables, [&](uint32_t cable) { return !plans.adopted.lost_cables.contains(cable); });
+    change.update.add(want.wish);
+  }
+  change.update.mended_cables.clear();  // once from each who has found it
+  wants_.clear();
+  change.update.generation = latest() + 1;
+  std::ostringstream rest;
+  for (const uint64_t number : change.wishes) rest << number << ' ';
+  rest << change.update << ' ' << change.shapes.size();
+  for (const CallShape& shape : change.shapes) rest << shape;
+  say("prepare", change.update.generation, rest.str());
+  answers_ = {};
+  change_ = std::move(change);
+}
+
+void PlanSwitch::hear_answer(const std::string& kind, uint32_t rank, uint64_t number, const std::string& words) {
+  if (rank_ != kLeader || !change_) return;
+  const uint32_t generation = change_->update.generation;
+  if (kind == "ready" && answers_.ready.insert(rank).second) {
+    if (answers_.refusal.empty() && !words.empty()) answers_.refusal = "rank " + std::to_string(rank) + ": " + words;
+    if (answers_.ready.size() < ranks_) return;
+    if (answers_.refusal.empty()) {
+      say("hold", generation);
+    } else {
+      say("drop", generation, answers_.refusal);
+    }
+  } else if (kind == "held" && answers_.held.insert(rank).second) {
+    answers_.most = std::max(answers_.most, number);
+    if (answers_.held.size() < ranks_) return;
+    say("go", generation, std::to_string(answers_.most));
+    // It counts from now on, whatever becomes of the text.
+    change_->phase = Phase::going;
+    change_->limit = answers_.most;
+  } else if (kind == "drained" && answers_.drained.insert(rank).second) {
+    if (answers_.drained.size() == ranks_) say("done", generation);
+  }
+}
+
+}  // namespace banyan::run

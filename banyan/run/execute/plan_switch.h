@@ -1,0 +1,170 @@
+// PlanSwitch: how the ranks of a communicator go over to other plans while calls go on. Where nothing is lost, no call
+// has to be stopped or repeated, as revision.h does it: calls up to an agreed one follow the old plans, all later ones
+// the new. Old and new plans have lanes of their own, so both kinds may be in flight.
+//
+// Rank 0 leads, and does one change after the other:
+//   want     somebody wishes for an update of the network; rank 0 notes it
+//   prepare  rank 0 -> all: the update of the next generation, with all wishes so far, and calls that it is to be
+//            prepared for. Each rank plans for it and connects the lanes, while calls go on by the old plans
+//   ready    each -> rank 0: it could go over now, or why not
+//   drop     rank 0 -> all, if somebody cannot: the plans stay
+//   hold     rank 0 -> all, when all are ready: say how far you will go without hearing more
+//   held     each -> rank 0: the number of the last call that it will begin before it hears more: some calls ahead, so
+//            that it need not stop for the answer
+//   go       rank 0 -> all: the last call that follows the old plans, which is the greatest of these numbers
+//   drained  each -> rank 0: those calls are over here
+//   done     rank 0 -> all, when all have drained: the old lanes can be closed
+//
+// Whatever the order in which texts arrive, how late, or how often:
+// (1) No two ranks carry out a call by plans of different generations. A rank begins no call after the one that it has
+//     named in `held` until it hears `go`, whose number is at least that; so nobody has begun a call after the last one
+//     of the old plans by then.
+// (2) Generations grow. What is said about one that is settled is ignored.
+// (3) A rank that is lost before all have answered leaves the old plans in force; the others wait with calls that the
+//     lost rank would have had to join, too, and end with the communicator.
+// A change that is under way when all ranks are stopped (revision.h) is given up by all, unless rank 0 has said `go`:
+// then rank 0 itself reports the new plans as adopted, and all restart with them.
+//
+// Pure: texts come in by hear(), and go out by take_texts(). One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "banyan/run/call/call.h"
+#include "banyan/run/execute/fabric_update.h"
+
+namespace banyan::run {
+
+// What plans depend on, of a call that all ranks make with the same counts.
+struct CallShape {
+  OperationKind kind = OperationKind::barrier;
+  uint32_t root = 0;
+  element::DataType type = element::DataType::uint8;
+  uint64_t count = 0;  // as in Call
+
+  auto operator<=>(const CallShape&) const = default;
+};
+
+class PlanSwitch {
+ public:
+  static constexpr const char* kPrefix = "switch ";
+  static constexpr size_t kMostShapes = 64;  // of one change
+
+  PlanSwitch(uint32_t rank, uint32_t ranks) : rank_(rank), ranks_(ranks) {}
+
+  // ---- What the executor tells ----
+
+  // A text of any rank, which begins with kPrefix. What cannot be read is ignored.
+  void hear(const std::string& text);
+  // All that this rank's operator wishes for and has not got.
+  void want(const FabricUpdate& wish);
+  // What calls are planned for at present, and the calls that rank 0 would have others prepare for.
+  struct Plans {
+    const FabricUpdate& adopted;
+    std::vector<CallShape> shapes;
+  };
+  // On rank 0, when can_begin(): begins a change.
+  bool can_begin() const { return rank_ == 0 && !change_ && !wants_.empty(); }
+  void begin(const Plans& plans);
+  // It could go over to the change(), or why not.
+  void ready(const std::string& refusal);
+  // When asks_to_hold(): this rank will begin calls up to this number, and then wait.
+  void hold(uint64_t last);
+  // When must_go_over() has been obeyed: its calls follow the new plans from now on.
+  void gone_over();
+  // All calls by the old plans are over here.
+  void drained();
+  // This rank has stopped for a revision of this generation (revision.h): whatever is under way is over. Wishes that
+  // the revision does not fulfil are to be told again.
+  void interrupt(uint32_t generation);
+
+  // ---- What it says ----
+
+  // To be brought to all ranks, this one too, in this order.
+  std::vector<std::string> take_texts() { return std::exchange(texts_, {}); }
+  bool has_texts() const { return !texts_.empty(); }
+
+  enum class Phase : uint8_t {
+    preparing,   // the executor makes plans and lanes
+    waiting,     // it is ready; others may not be
+    asked,       // asks for hold()
+    holding,     // no call after the limit may begin
+    going,       // the last call by the old plans is known
+    draining,    // has gone over; old calls are under way
+    is_drained,  // others may not be
+  };
+  struct Change {
+    FabricUpdate update;
+    std::vector<CallShape> shapes;
+    std::vector<uint64_t> wishes;  // by rank: the number of the last one that is in it; 0: none
+    Phase phase = Phase::preparing;
+    uint64_t limit = 0;  // holding: of the calls that may begin; from going on: the last by the old plans
+
+    auto operator<=>(const Change&) const = default;
+  };
+  // None: plans stay as they are.
+  const std::optional<Change>& change() const { return change_; }
+  // Why the last change was given up; empty: it was carried out, or there was none.
+  const std::string& refusal() const { return refusal_; }
+  // The wish of this rank that was fulfilled or refused since this was asked last.
+  std::optional<FabricUpdate> take_settled_wish() { return std::exchange(settled_wish_, std::nullopt); }
+  // The last generation that is settled: adopted here, or refused.
+  uint32_t settled() const { return settled_; }
+  // The last generation that anybody has used for anything, as far as this rank has heard.
+  uint32_t latest() const { return change_ ? change_->update.generation : settled_; }
+  // Whether call `number` may begin now. Where must_go_over(), only by the new plans.
+  bool may_begin(uint64_t number) const {
+    return !change_ || change_->phase != Phase::holding || number <= change_->limit;
+  }
+  bool must_go_over(uint64_t number) const {
+    return change_ && change_->phase == Phase::going && number > change_->limit;
+  }
+  // Generations whose lanes nobody uses any more: all before this one.
+  uint32_t closed_before() const { return closed_before_; }
+
+  auto operator<=>(const PlanSwitch&) const = default;
+
+ private:
+  struct Want {
+    uint64_t number = 0;  // among those of its rank
+    FabricUpdate wish;
+    auto operator<=>(const Want&) const = default;
+  };
+  // What rank 0 knows of the ranks in a change.
+  struct Answers {
+    std::set<uint32_t> ready, held, drained;
+    uint64_t most = 0;    // of held
+    std::string refusal;  // of the first that is not ready
+    auto operator<=>(const Answers&) const = default;
+  };
+
+  void say(const char* kind, uint32_t generation, const std::string& rest = {});
+  bool is(Phase phase) const { return change_ && change_->phase == phase; }
+  bool is_under_way(uint32_t generation) const { return change_ && change_->update.generation == generation; }
+  void hear_want(uint32_t rank, Want want);
+  void hear_prepare(Change change);
+  void hear_of_change(const std::string& kind, uint32_t rank, uint64_t number, const std::string& words);
+  void hear_answer(const std::string& kind, uint32_t rank, uint64_t number, const std::string& words);
+  void drop(const std::string& why);
+  void settle();
+
+  uint32_t rank_, ranks_;
+  uint32_t settled_ = 0, closed_before_ = 0;
+  std::optional<Change> change_;
+  std::string refusal_;
+  std::vector<std::string> texts_;
+  Want own_;  // the last wish of this rank
+  std::optional<FabricUpdate> settled_wish_;
+  // Of rank 0.
+  std::map<uint32_t, Want> wants_;            // by rank: not in any change yet
+  std::map<uint32_t, uint64_t> wants_heard_;  // by rank: the number of the last
+  Answers answers_;
+};
+
+}  // namespace banyan::run

@@ -1,0 +1,397 @@
+// Every order in which three ranks can go over to other plans, with calls under way, two wishes, a rank that is lost
+// and a revision that stops all ranks in between; then long random runs, in which texts come late and more than once.
+#include "banyan/run/execute/plan_switch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace banyan::run {
+namespace {
+
+using Phase = PlanSwitch::Phase;
+
+constexpr uint32_t kRanks = 3;
+
+struct Text {
+  uint32_t to = 0;
+  std::string text;
+  auto operator<=>(const Text&) const = default;
+};
+
+// One rank: what its executor would do with a PlanSwitch.
+struct Rank {
+  explicit Rank(uint32_t rank) : changes(rank, kRanks) {}
+  PlanSwitch changes;
+  FabricUpdate adopted = {};  // the plans that its next call follows
+  uint64_t begun = 0;
+  bool is_lost = false, has_wished = false;
+  std::optional<uint32_t> stopped_for = {};  // a revision
+  FabricUpdate reported = {};                // in that
+  auto operator<=>(const Rank&) const = default;
+};
+
+struct World {
+  std::vector<Rank> ranks;
+  std::set<Text> texts;                       // on their way
+  uint64_t over = 0;                          // calls that are over everywhere
+  std::map<uint64_t, uint32_t> generations;   // by call: of the plans by which somebody has begun it
+  std::map<uint32_t, FabricUpdate> contents;  // by generation: what somebody has adopted
+  uint32_t revisions = 0;                     // that are still to come
+  auto operator<=>(const World&) const = default;
+};
+
+struct Limits {
+  uint64_t calls = 3;
+  uint32_t wishes = 2;  // of the last ranks
+  std::optional<uint32_t> refuses = {}, lost = {};
+  uint32_t revisions = 0;
+  uint64_t ahead = 1;  // calls that a rank allows itself when it is asked to hold
+};
+
+// What is wrong; empty: nothing.
+using Wrong = std::string;
+
+// A move: a name, and what it does.
+struct Move {
+  std::string name;
+  std::function<Wrong(World&)> make;
+};
+
+void post(World& world, Rank& from) {
+  for (const std::string& text : from.changes.take_texts()) {
+    // What only rank 0 listens to is left out for the others.
+    const bool is_for_all = !text.starts_with("switch want") && !text.starts_with("switch ready") &&
+                            !text.starts_with("switch held") && !text.starts_with("switch drained");
+    for (uint32_t to = 0; to < (is_for_all ? kRanks : 1); ++to) world.texts.insert({.to = to, .text = text});
+  }
+}
+
+Wrong adopt(World& world, Rank& rank, const FabricUpdate& update) {
+  rank.adopted = update;
+  const auto [found, is_new] = world.contents.emplace(update.generation, update);
+  return found->second == update ? "" : "two updates of generation " + std::to_string(update.generation);
+}
+
+Wrong begin_call(World& world, Rank& rank) {
+  const uint64_t number = rank.begun + 1;
+  if (rank.changes.must_go_over(number)) {
+    const FabricUpdate update = rank.changes.change()->update;
+    rank.changes.gone_over();
+    if (Wrong wrong = adopt(world, rank, update); !wrong.empty()) return wrong;
+  }
+  rank.begun = number;
+  const auto [found, is_new] = world.generations.emplace(number, rank.adopted.generation);
+  if (found->second == rank.adopted.generation) return "";
+  return "call " + std::to_string(number) + " follows generations " + std::to_string(found->second) + " and " +
+         std::to_string(rank.adopted.generation);
+}
+
+// As restart() of an executor, when all that live have stopped.
+Wrong restart(World& world) {
+  FabricUpdate newest;
+  uint32_t generation = 0;
+  for (const Rank& rank : world.ranks) {
+    generation = std::max(generation, rank.stopped_for.value_or(0));
+    if (rank.reported.generation >= newest.generation) newest = rank.reported;
+  }
+  newest.generation = generation;
+  for (Rank& rank : world.ranks) {
+    rank.stopped_for.reset();
+    if (Wrong wrong = adopt(world, rank, newest); !wrong.empty()) return wrong;
+    if (rank.has_wished) rank.changes.want({.bytes_per_second = {{1, 1}}});
+    post(world, rank);
+  }
+  for (auto& [call, by] : world.generations) {
+    if (call > world.over) by = generation;
+  }
+  return "";
+}
+
+Wrong stop(World& world, Rank& rank, uint32_t generation) {
+  const auto& change = rank.changes.change();
+  rank.reported = change && change->phase == Phase::going ? change->update : rank.adopted;
+  rank.stopped_for = generation;
+  rank.changes.interrupt(generation);
+  for (uint32_t to = 0; to < kRanks; ++to) {
+    world.texts.insert({.to = to, .text = "revise " + std::to_string(generation)});
+  }
+  const bool have_all = std::all_of(world.ranks.begin(), world.ranks.end(),
+                                    [&](const Rank& each) { return each.stopped_for == generation; });
+  return have_all ? restart(world) : "";
+}
+
+Wrong deliver(World& world, const Text& text) {
+  Rank& rank = world.ranks[text.to];
+  if (text.text.starts_with("revise ")) {
+    const auto generation = static_cast<uint32_t>(std::stoul(text.text.substr(7)));
+    // As RevisionTalk: what is not newer than what is settled, or than the revision that it is in, calls nobody.
+    if (generation <= rank.changes.settled()) return "";
+    return stop(world, rank, generation);
+  }
+  rank.changes.hear(text.text);
+  PlanSwitch again = rank.changes;
+  again.hear(text.text);
+  if (again != rank.changes) return "it matters that '" + text.text + "' came twice";
+  post(world, rank);
+  return "";
+}
+
+// All that can happen next.
+std::vector<Move> moves_of(const World& world, const Limits& limits) {
+  std::vector<Move> moves;
+  for (const Text& text : world.texts) {
+    const Rank& rank = world.ranks[text.to];
+    // Who is stopped reads later what others say about changes.
+    if (rank.is_lost || (rank.stopped_for && !text.text.starts_with("revise "))) continue;
+    moves.push_back({"rank " + std::to_string(text.to) + " hears '" + text.text + "'", [text](World& next) {
+                       next.texts.erase(text);
+                       return deliver(next, text);
+                     }});
+  }
+  uint64_t least_begun = UINT64_MAX;
+  bool is_one_lost = false;
+  for (const Rank& rank : world.ranks) {
+    least_begun = std::min(least_begun, rank.begun);
+    is_one_lost |= rank.is_lost;
+  }
+  for (uint32_t number = 0; number < kRanks; ++number) {
+    const Rank& rank = world.ranks[number];
+    if (rank.is_lost) continue;
+    const auto add = [&](const std::string& name, std::function<Wrong(World&, Rank&)> make) {
+      moves.push_back({"rank " + std::to_string(number) + " " + name, [number, make = std::move(make)](World& next) {
+                         Wrong wrong = make(next, next.ranks[number]);
+                         post(next, next.ranks[number]);
+                         return wrong;
+                       }});
+    };
+    if (limits.lost == number) {
+      add("is lost", [](World&, Rank& it) {
+        it.is_lost = true;
+        return "";
+      });
+    }
+    if (rank.stopped_for) continue;
+    if (world.revisions > 0 && !is_one_lost) {
+      add("loses a lane", [](World& next, Rank& it) {
+        --next.revisions;
+        return stop(next, it, it.changes.latest() + 1);
+      });
+    }
+    if (number + limits.wishes >= kRanks && !rank.has_wished) {
+      add("wishes", [number](World&, Rank& it) {
+        it.has_wished = true;
+        it.changes.want({.bytes_per_second = {{number, 1}}});
+        return "";
+      });
+    }
+    const auto& change = rank.changes.change();
+    if (rank.changes.can_begin()) {
+      add("begins a change", [](World&, Rank& it) {
+        it.changes.begin({.adopted = it.adopted, .shapes = {}});
+        return "";
+      });
+    }
+    if (change && change->phase == Phase::preparing) {
+      add("is ready", [refuses = limits.refuses == number](World&, Rank& it) {
+        it.changes.ready(refuses ? "no" : "");
+        return "";
+      });
+    }
+    if (change && change->phase == Phase::asked) {
+      for (uint64_t ahead = 0; ahead <= limits.ahead; ++ahead) {
+        add("holds", [ahead](World&, Rank& it) {
+          it.changes.hold(it.begun + ahead);
+          return "";
+        });
+      }
+    }
+    if (change && change->phase == Phase::draining && world.over >= change->limit) {
+      add("has drained", [](World&, Rank& it) {
+        it.changes.drained();
+        return "";
+      });
+    }
+    // A change ends only when calls are made up to the last one of the old plans.
+    const bool goes_on =
+        rank.begun < limits.calls || (change && change->phase == Phase::going && rank.begun < change->limit);
+    if (goes_on && rank.changes.may_begin(rank.begun + 1)) add("begins a call", begin_call);
+    if (rank.changes.must_go_over(rank.begun + 1)) {  // though no call is made
+      add("goes over", [](World& next, Rank& it) {
+        const FabricUpdate update = it.changes.change()->update;
+        it.changes.gone_over();
+        return adopt(next, it, update);
+      });
+    }
+  }
+  const bool are_stopped = std::any_of(world.ranks.begin(), world.ranks.end(),
+                                       [](const Rank& rank) { return rank.stopped_for.has_value(); });
+  if (world.over < least_begun && !are_stopped && !is_one_lost) {
+    moves.push_back({"a call ends", [](World& next) {
+                       ++next.over;
+                       return Wrong();
+                     }});
+  }
+  return moves;
+}
+
+// What is about something that is settled changes nothing any more.
+void forget_stale(World& world) {
+  std::erase_if(world.texts, [&](const Text& text) {
+    const Rank& rank = world.ranks[text.to];
+    if (text.text.starts_with("switch want")) return rank.is_lost;
+    const size_t number = text.text.find_first_of("0123456789");
+    const auto generation = static_cast<uint32_t>(std::stoul(text.text.substr(number)));
+    const auto& change = rank.changes.change();
+    const bool is_under_way = change && change->update.generation == generation && text.text.starts_with("switch");
+    return rank.is_lost || (generation <= rank.changes.settled() && !is_under_way);
+  });
+}
+
+World begin(const Limits& limits) {
+  World world;
+  world.revisions = limits.revisions;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) world.ranks.emplace_back(rank);
+  return world;
+}
+
+// Where nothing can happen any more, all calls are over, all wishes are settled, and all ranks agree.
+Wrong wrong_at_end(const World& world, const Limits& limits) {
+  if (std::any_of(world.ranks.begin(), world.ranks.end(), [](const Rank& rank) { return rank.is_lost; })) return "";
+  for (const Rank& rank : world.ranks) {
+    if (rank.begun < limits.calls) return "a rank waits for ever with its calls";
+    if (rank.changes.change()) return "a change does not end";
+    if (rank.stopped_for) return "a revision does not end";
+    if (rank.adopted != world.ranks[0].adopted) return "ranks have adopted different updates";
+    if (rank.changes.settled() != world.ranks[0].changes.settled()) return "ranks know of different generations";
+  }
+  const bool is_fulfilled = world.ranks[0].adopted.bytes_per_second.size() >= (limits.wishes > 0 ? 1 : 0);
+  if (!limits.refuses && !is_fulfilled) return "nothing was adopted";
+  if (limits.refuses && !world.ranks[0].adopted.bytes_per_second.empty()) return "adopted what a rank refuses";
+  return "";
+}
+
+// Numbers stand for ranks and texts, which are few, so that many worlds can be remembered.
+class Seen {
+ public:
+  // Whether it is new.
+  bool add(const World& world) {
+    std::vector<uint32_t> key;
+    for (const Rank& rank : world.ranks) key.push_back(number(ranks_, rank));
+    key.push_back(static_cast<uint32_t>(world.over));
+    key.push_back(world.revisions);
+    for (const auto& [call, generation] : world.generations) key.push_back(generation);
+    key.push_back(UINT32_MAX);
+    key.push_back(number(contents_, world.contents));
+    for (const Text& text : world.texts) key.push_back(number(texts_, text));
+    return worlds_.insert(std::move(key)).second;
+  }
+  size_t size() const { return worlds_.size(); }
+
+ private:
+  template <typename Value>
+  static uint32_t number(std::map<Value, uint32_t>& numbers, const Value& value) {
+    return numbers.try_emplace(value, static_cast<uint32_t>(numbers.size())).first->second;
+  }
+  std::map<Rank, uint32_t> ranks_;
+  std::map<Text, uint32_t> texts_;
+  std::map<std::map<uint32_t, FabricUpdate>, uint32_t> contents_;
+  std::set<std::vector<uint32_t>> worlds_;
+};
+
+void explore(const Limits& limits) {
+  Seen seen;
+  struct Step {
+    World world;
+    std::vector<Move> moves;
+  };
+  std::vector<Step> path;
+  std::vector<std::string> names;
+  const auto fail = [&](const Wrong& wrong) {
+    std::string story;
+    for (const std::string& name : names) story += "\n  " + name;
+    FAIL() << wrong << story;
+  };
+  const auto enter = [&](World world) {
+    if (!seen.add(world)) return;
+    std::vector<Move> moves = moves_of(world, limits);
+    path.push_back({.world = std::move(world), .moves = std::move(moves)});
+  };
+  enter(begin(limits));
+  size_t ends = 0;
+  while (!path.empty()) {
+    Step& step = path.back();
+    names.resize(path.size() - 1);
+    if (step.moves.empty()) {
+      path.pop_back();
+      continue;
+    }
+    const Move move = std::move(step.moves.back());
+    step.moves.pop_back();
+    World next = step.world;
+    names.push_back(move.name);
+    if (const Wrong wrong = move.make(next); !wrong.empty()) return fail(wrong);
+    forget_stale(next);
+    if (moves_of(next, {.calls = limits.calls, .wishes = limits.wishes, .refuses = limits.refuses, .revisions = 0})
+            .empty()) {
+      ++ends;
+      if (const Wrong wrong = wrong_at_end(next, limits); !wrong.empty()) return fail(wrong);
+    }
+    const size_t depth = path.size();
+    enter(std::move(next));
+    if (path.size() == depth) names.pop_back();
+  }
+  EXPECT_GT(ends, 0u);
+  std::cout << seen.size() << " states\n";
+}
+
+TEST(PlanSwitch, GoesOverInAnyOrderOfTwoWishes) { explore({.calls = 1, .wishes = 2, .ahead = 0}); }
+
+TEST(PlanSwitch, GoesOverAmidCalls) { explore({.calls = 3, .wishes = 1}); }
+
+TEST(PlanSwitch, AdoptsNothingWhereOneRefuses) { explore({.calls = 2, .wishes = 1, .refuses = 1}); }
+
+TEST(PlanSwitch, IsSafeWhenARankIsLost) {
+  for (uint32_t rank = 0; rank < kRanks; ++rank) explore({.calls = 2, .wishes = 1, .lost = rank});
+}
+
+TEST(PlanSwitch, IsSafeWhenAllAreStoppedForLostLanes) { explore({.calls = 1, .wishes = 1, .revisions = 1}); }
+
+// Up to the last move; says what was wrong.
+Wrong run_randomly(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const Limits limits{.calls = 40, .wishes = 3, .revisions = static_cast<uint32_t>(seed % 4)};
+  World world = begin(limits);
+  std::vector<Text> earlier;
+  for (int step = 0; step < 1000; ++step) {
+    for (Rank& rank : world.ranks) {
+      if (random() % 40 == 0) rank.has_wished = false;  // it may wish for something again
+    }
+    if (!earlier.empty() && random() % 5 == 0) world.texts.insert(earlier[random() % earlier.size()]);
+    const std::vector<Move> moves = moves_of(world, limits);
+    if (moves.empty()) break;
+    const std::set<Text> before = world.texts;
+    if (Wrong wrong = moves[random() % moves.size()].make(world); !wrong.empty()) {
+      return "seed " + std::to_string(seed) + ": " + wrong;
+    }
+    std::set_difference(before.begin(), before.end(), world.texts.begin(), world.texts.end(),
+                        std::back_inserter(earlier));
+  }
+  return "";
+}
+
+TEST(PlanSwitch, IsSafeWhateverTextsComeLateAndAgain) {
+  for (uint64_t seed = 0; seed < 300; ++seed) EXPECT_EQ(run_randomly(seed), "");
+}
+
+}  // namespace
+}  // namespace banyan::run
