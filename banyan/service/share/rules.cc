@@ -78,6 +78,8 @@ size_t known_name(JsonNode node, std::string_view what, std::span<const std::str
 
 }  // namespace
 
+std::string_view to_string(ShareClass share_class) { return kClassNames[static_cast<size_t>(share_class)]; }
+
 class Rules::Reader {
  public:
   explicit Reader(std::span<const std::string_view> plans) : plans_(plans) {}

@@ -39,6 +39,7 @@
 namespace banyan::service {
 
 enum class ShareClass : uint8_t { high, normal, low };
+std::string_view to_string(ShareClass share_class);  // "high"
 
 struct Grant {
   std::optional<std::string> denial = {};  // why; nothing else counts then
