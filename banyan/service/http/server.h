@@ -8,8 +8,8 @@
 //
 // What it keeps: per connection 32 KiB, the body, and the answer until it is sent.
 //
-// What goes wrong and is nobody's answer (descriptors are short, a handler throws after it has answered) is thrown to the
-// reactor. On the reactor's thread, by libmicrohttpd; without that library serve() throws.
+// What goes wrong and is nobody's answer (descriptors are short, a handler throws after it has answered) is thrown to
+// the reactor. On the reactor's thread, by libmicrohttpd; without that library serve() throws.
 #pragma once
 
 #include <chrono>
@@ -49,8 +49,8 @@ class HttpServer {
     // The same while all connections are in use.
     std::chrono::milliseconds hurry{1000};
   };
-  // Answers, on the reactor's thread, at once or later. The first call counts, others do nothing; nor does one after the
-  // server has ended or the caller has gone. A Reply of which all copies are gone, with no call, is 500.
+  // Answers, on the reactor's thread, at once or later. The first call counts, others do nothing; nor does one after
+  // the server has ended or the caller has gone. A Reply of which all copies are gone, with no call, is 500.
   using Reply = std::function<void(HttpResponse)>;
   // What it throws before it has answered: Error{invalid_input} is 400, not_found 404, invalid_usage 403, anything else
   // 500, with {"error": "words"}. It must not end the server.
