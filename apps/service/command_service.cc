@@ -28,10 +28,11 @@ class ServiceCommand : public Command {
   CommandSyntax& declare(CommandSyntax& program) override {
     CommandSyntax& command = program.command("service", "Look at banyand on all hosts, and tell it what to do.");
     command.examples({"banyan service status", "banyan service top", "banyan service links --interval 5s",
-                      "banyan service set 1000/vgg --weight 4",
-                      "banyan service replan job17 --avoid leaf0-spine1", "banyan service rules load rules.json"});
-    command.notes({"Any daemon answers for all hosts. Without --at, the daemon of this host is asked, or that of this user. "
-                   "What the operator's socket lets you do depends on who you are: see docs/service.md."});
+                      "banyan service set 1000/vgg --weight 4", "banyan service replan job17 --avoid leaf0-spine1",
+                      "banyan service rules load rules.json"});
+    command.notes(
+        {"Any daemon answers for all hosts. Without --at, the daemon of this host is asked, or that of this user. "
+         "What the operator's socket lets you do depends on who you are: see docs/service.md."});
     declare_views(command);
     declare_wishes(command);
     declare_rules(command);
@@ -65,27 +66,29 @@ class ServiceCommand : public Command {
   }
   static void wish_codes(CommandSyntax& verb) {
     verb.exit_codes({{"0", "all hosts have done it"},
-                     {"1", "a host has refused it or is unreachable, or it concerns nobody (it is printed)"},
+                     {"1", "somebody has refused it or is unreachable, or it concerns nobody (it is printed)"},
                      {"2", "bad input, or no daemon answers"}});
   }
 
   void declare_views(CommandSyntax& command) {
     status_ = &add_with_json(command, "status", "Show hosts and communicators, and what is wrong.");
-    status_->examples({"banyan service status", "banyan service status --json",
-                       "banyan service status --at http://node0:9420"});
+    status_->examples(
+        {"banyan service status", "banyan service status --json", "banyan service status --at http://node0:9420"});
     status_->exit_codes({{"0", "nothing is wrong"},
                          {"1", "something is wrong (it is printed)"},
                          {"2", "bad input, or no daemon answers"}});
     tenants_ = &add_with_json(command, "tenants", "Show what each tenant calls and sends, and what its weight is.");
     add_interval(*tenants_, "how long to watch");
     tenants_->examples({"banyan service tenants", "banyan service tenants --interval 10s --json"});
-    tenants_->notes({"Share is a tenant's part of all that was sent between hosts. 'By weight' is its part of the weights of "
-                     "those that have sent something. The two differ where tenants share no link, ask for less, or have "
-                     "caps or classes."});
+    tenants_->notes(
+        {"Share is a tenant's part of all that was sent between hosts. 'By weight' is its part of the weights of "
+         "those that have sent something. The two differ where tenants share no link, ask for less, or have "
+         "caps or classes."});
     links_ = &add_with_json(command, "links", "Show how full links are, and by whom.");
     add_interval(*links_, "how long to watch");
     links_->examples({"banyan service links", "banyan service links --interval 10s"});
-    links_->notes({"Calls count when they are over: watch for longer than they take. Needs daemons that know their fabric."});
+    links_->notes(
+        {"Calls count when they are over: watch for longer than they take. Needs daemons that know their fabric."});
     top_ = &add(command, "top", "Watch tenants, communicators and links on a live screen.");
     add_interval(*top_, "how often to ask");
     top_->examples({"banyan service top", "banyan service top --interval 200ms"});
@@ -105,10 +108,12 @@ class ServiceCommand : public Command {
     set_->notes({"It holds on all hosts until their daemons end. For longer, write a rule."});
     wish_codes(*set_);
     replan_ = &add_with_json(command, "replan", "Let a running communicator go over to other plans.");
-    replan_->word("COMMUNICATOR", &plan_.communicator, "its id or name; * stands for any characters").is_required = true;
+    replan_->word("COMMUNICATOR", &plan_.communicator, "its id or name; * stands for any characters").is_required =
+        true;
     replan_->option("--avoid", &plan_.avoid, "LINK", "use this link no more, as leaf0-spine1; may be repeated");
     replan_->option("--restore", &plan_.restore, "LINK", "use a link again that was avoided; may be repeated");
-    replan_->option("--bandwidth", &plan_.bandwidths, "LINK=RATE", "a link carries this, as leaf0-spine1=1GB/s; may be repeated");
+    replan_->option("--bandwidth", &plan_.bandwidths, "LINK=RATE",
+                    "a link carries this, as leaf0-spine1=1GB/s; may be repeated");
     replan_->option("--plan", &plan_file_, "FILE", "follow this plan");
     replan_->examples({"banyan service replan job17 --avoid leaf0-spine1",
                        "banyan service replan '*' --bandwidth leaf0-spine1=1GB/s",
@@ -119,13 +124,15 @@ class ServiceCommand : public Command {
     drain_->word("HOST", &hosts_, "by name; without, all hosts").takes_rest = true;
     drain_->flag("--undo", undo_, "let them open communicators again");
     drain_->examples({"banyan service drain node3", "banyan service drain node3 --undo"});
-    drain_->notes({"Those that are open go on. Once a host has none ('banyan service status'), its daemon can be ended."});
+    drain_->notes(
+        {"Those that are open go on. Once a host has none ('banyan service status'), its daemon can be ended."});
     wish_codes(*drain_);
   }
 
   void declare_rules(CommandSyntax& command) {
     CommandSyntax& rules = command.command("rules", "Show, check and load the rules: who gets what.");
-    rules.examples({"banyan service rules show", "banyan service rules check rules.json", "banyan service rules load rules.json"});
+    rules.examples(
+        {"banyan service rules show", "banyan service rules check rules.json", "banyan service rules load rules.json"});
     rules.notes({"docs/service.md describes rules."});
     show_ = &add_with_json(rules, "show", "Print the rules of the daemon that is asked.");
     show_->examples({"banyan service rules show > rules.json"});
@@ -208,13 +215,12 @@ class ServiceCommand : public Command {
   ExitCode set(const Terminal& terminal) const {
     const OperatorDoor door(url_);
     const OperatorAnswers answers = door.post("/v1/set", share_.body());
-    const std::string text =
-        labelled(terminal, "tenant", harmless(share_.tenant) + ": " + share_.in_words()) +
-        answers_text(terminal, answers, [](const Json& said) {
-          const auto sessions = said.find("sessions");
-          const bool is_count = sessions != said.end() && sessions->is_number_unsigned();
-          return is_count ? plural(sessions->get<uint64_t>(), "session") : std::string("done");
-        });
+    const std::string text = labelled(terminal, "tenant", harmless(share_.tenant) + ": " + share_.in_words()) +
+                             answers_text(terminal, answers, [](const Json& said) {
+                               const auto sessions = said.find("sessions");
+                               const bool is_count = sessions != said.end() && sessions->is_number_unsigned();
+                               return is_count ? plural(sessions->get<uint64_t>(), "session") : std::string("done");
+                             });
     const bool concerns_nobody = answers.is_good() && sum_of(answers, "sessions") == 0;
     return report(terminal, answers, text,
                   concerns_nobody ? "no communicator of tenant " + in_quotes(share_.tenant) + " is open now" +
@@ -226,23 +232,23 @@ class ServiceCommand : public Command {
     if (!plan_file_.empty()) plan_.plan = parse_option("--plan", [&] { return read_file(plan_file_); });
     const OperatorDoor door(url_);
     const OperatorAnswers answers = door.post("/v1/replan", plan_.body());
-    const std::vector<std::string> asked = all_of(answers, "communicators");
-    std::string ids;
-    for (const std::string& each : asked) ids += (ids.empty() ? "" : ", ") + harmless(each);
-    std::string text;
-    if (!asked.empty()) text = labelled(terminal, "asked", plural(asked.size(), "communicator") + ": " + ids);
+    const std::vector<ReplanOutcome> outcomes = outcomes_of(answers);
+    std::string text = outcomes_text(terminal, outcomes);
     if (!answers.is_good()) {
       text += answers_text(terminal, answers, [](const Json& said) {
         const auto list = said.find("communicators");
-        const bool is_list = list != said.end() && list->is_array();
-        return is_list ? plural(list->size(), "communicator") : std::string("done");
+        return plural(list == said.end() ? 0 : list->size(), "communicator") + " asked";
       });
     }
-    const bool concerns_nobody = answers.is_good() && asked.empty();
-    return report(terminal, answers, text,
-                  concerns_nobody ? "no communicator is called " + in_quotes(plan_.communicator) +
-                                        hint(door, plan_.communicator, &service::CommunicatorView::name)
-                                  : "");
+    std::string complaint;
+    if (answers.is_good() && outcomes.empty()) {
+      complaint = "no communicator is called " + in_quotes(plan_.communicator) +
+                  hint(door, plan_.communicator, &service::CommunicatorView::name);
+    }
+    const ExitCode code = report(terminal, answers, text, complaint);
+    const bool are_adopted =
+        std::all_of(outcomes.begin(), outcomes.end(), [](const ReplanOutcome& each) { return each.refusal.empty(); });
+    return are_adopted ? code : ExitCode::answer_is_no;
   }
 
   ExitCode drain(const Terminal& terminal) const {
@@ -253,11 +259,7 @@ class ServiceCommand : public Command {
     const std::string text = answers_text(terminal, answers, [this](const Json&) {
       return std::string(undo_ ? "opens communicators again" : "opens no more communicators");
     });
-    std::string missing;
-    for (const std::string& each : hosts_) {
-      if (!answers.has_host(each)) missing += (missing.empty() ? "" : ", ") + in_quotes(each);
-    }
-    return report(terminal, answers, text, missing.empty() ? "" : "no host is called " + missing);
+    return report(terminal, answers, text, "");
   }
 
   // ---- Rules.

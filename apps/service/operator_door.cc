@@ -39,7 +39,8 @@ OperatorAnswers answers_from(Json json) {
   OperatorAnswers answers;
   for (const Json& each : list_at(json, "hosts")) {
     const bool is_refused = each.contains("error");
-    answers.hosts.push_back({.name = text_at(each, "host"), .error = is_refused ? text_at(each, "error") : "", .said = each});
+    answers.hosts.push_back(
+        {.name = text_at(each, "host"), .error = is_refused ? text_at(each, "error") : "", .said = each});
   }
   for (const Json& each : list_at(json, "unreachable")) {
     answers.unreachable.push_back({.host = text_at(each, "host"), .why = text_at(each, "why")});
@@ -61,27 +62,13 @@ ErrorCode code_of(int status) {
 
 }  // namespace
 
-bool OperatorAnswers::has_host(const std::string& name) const {
-  const auto is_it = [&](const auto& each) { return each.name == name; };
-  return std::any_of(hosts.begin(), hosts.end(), is_it) ||
-         std::any_of(unreachable.begin(), unreachable.end(), [&](const auto& each) { return each.host == name; });
-}
-
 bool OperatorAnswers::is_good() const {
-  return unreachable.empty() && std::all_of(hosts.begin(), hosts.end(), [](const Host& each) { return each.error.empty(); });
+  return unreachable.empty() &&
+         std::all_of(hosts.begin(), hosts.end(), [](const Host& each) { return each.error.empty(); });
 }
 
 OperatorDoor::OperatorDoor(std::string url, std::chrono::milliseconds patience)
     : url_(url.empty() ? "unix:" + service::found_operator_socket() : std::move(url)), patience_(patience) {}
-
-template <typename Read>
-auto OperatorDoor::understood(Read read) const {
-  try {
-    return read();
-  } catch (const Error& error) {
-    throw Error(error.code(), error.what(), url_ + " (is it banyand of this version?)");
-  }
-}
 
 std::string OperatorDoor::ask(const std::string& method, const std::string& target, const std::string& body) const {
   service::HttpResponse response = service::http_ask(url_, method, target, body, patience_);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/report.h"
+#include "banyan/base/error.h"
 #include "banyan/service/view/host_view.h"
 
 namespace banyan::app {
@@ -15,15 +16,14 @@ namespace banyan::app {
 // What the hosts have made of a wish, each for itself.
 struct OperatorAnswers {
   struct Host {
-    std::string name;
-    std::string error;  // empty: it has done it
-    Json said;          // the whole of its answer
+    std::string name = {};
+    std::string error = {};  // empty: it has done it
+    Json said = {};          // the whole of its answer
   };
   std::vector<Host> hosts;
   std::vector<service::UnreachableHost> unreachable;
   Json all;  // as the daemon has sent it
 
-  bool has_host(const std::string& name) const;
   bool is_good() const;  // all have done it, and none is unreachable
 };
 
@@ -43,12 +43,18 @@ class OperatorDoor {
   service::ClusterView cluster() const;
   Json get(const std::string& target) const;
   OperatorAnswers post(const std::string& target, const Json& body) const;
+  // What `read` makes of an answer; what it throws gets the name of the daemon.
+  template <typename Read>
+  auto understood(Read read) const {
+    try {
+      return read();
+    } catch (const Error& error) {
+      throw Error(error.code(), error.what(), url_ + " (is it banyand of this version?)");
+    }
+  }
 
  private:
   std::string ask(const std::string& method, const std::string& target, const std::string& body) const;
-  // What `read` makes of an answer; what it throws gets the name of the daemon.
-  template <typename Read>
-  auto understood(Read read) const;
 
   std::string url_;
   std::chrono::milliseconds patience_;

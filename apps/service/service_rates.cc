@@ -111,7 +111,7 @@ class Comparison {
   }
 
   const ClusterView& second_;
-  std::set<std::string> hosts_;                                      // of the first view, as all below
+  std::set<std::string> hosts_;                                        // of the first view, as all below
   std::map<std::pair<std::string, uint32_t>, const RankView*> ranks_;  // by communicator and rank
   std::map<std::string, const LinkView*> links_;
   double per_second_ = 0;

@@ -93,7 +93,8 @@ Table hosts_table(const ClusterView& view) {
 }
 
 Table tenants_table(const ServiceRates& rates) {
-  Table table({"tenant", "weight", "class", "communicators", "ranks", "calls/s", "payload", "sent", "share", "by weight"});
+  Table table(
+      {"tenant", "weight", "class", "communicators", "ranks", "calls/s", "payload", "sent", "share", "by weight"});
   for (const ServiceRates::Tenant& each : rates.tenants) {
     const bool has_sent = each.sent_per_second > 0;
     table.add({harmless(each.name), number(each.weight), std::string(to_string(each.share_class)),
@@ -105,8 +106,8 @@ Table tenants_table(const ServiceRates& rates) {
 }
 
 Table communicators_table(const ClusterView& view, const ServiceRates* rates, size_t most) {
-  Table table({"communicator", "id", "tenant", "ranks", "hosts", rates == nullptr ? "calls" : "calls/s", "weight", "limit",
-               "doing"});
+  Table table({"communicator", "id", "tenant", "ranks", "hosts", rates == nullptr ? "calls" : "calls/s", "weight",
+               "limit", "doing"});
   for (size_t i = 0; i < std::min(most, view.communicators.size()); ++i) {
     const CommunicatorView& each = view.communicators[i];
     uint64_t calls = 0;

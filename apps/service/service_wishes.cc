@@ -17,14 +17,6 @@ namespace {
 constexpr uint64_t kMostWeight = 1000;  // as in rules
 constexpr const char* kNoCap = "none";
 
-std::string known_class(const std::string& name) {
-  using service::ShareClass;
-  for (const ShareClass each : {ShareClass::high, ShareClass::normal, ShareClass::low}) {
-    if (to_string(each) == name) return name;
-  }
-  throw invalid("unknown class " + in_quotes(name) + "; known are high, normal, low");
-}
-
 std::string bandwidth(const std::string& text) { return Bandwidth::parse(text).to_string(); }
 
 // "1 GB/s", of a number of bytes per second or of a text.
@@ -63,10 +55,10 @@ Json ShareWish::body() const {
     return body;
   }
   if (!weight.empty()) body["weight"] = parse_count(weight, "--weight", {.most = kMostWeight});
-  if (!share_class.empty()) body["class"] = parse_option("--class", [&] { return known_class(share_class); });
-  if (!cap.empty()) {
-    body["cap"] = cap == kNoCap ? Json(nullptr) : Json(parse_option("--cap", [&] { return bandwidth(cap); }));
+  if (!share_class.empty()) {
+    body["class"] = to_string(parse_option("--class", [&] { return service::parse_share_class(share_class); }));
   }
+  if (!cap.empty()) body["cap"] = cap == kNoCap ? cap : parse_option("--cap", [&] { return bandwidth(cap); });
   if (body.size() == 1) {
     throw invalid("what is to be set? Give --weight, --class or --cap; or --reset, which takes back what was set");
   }
@@ -97,6 +89,7 @@ Json PlanWish::body() const {
     });
   }
   if (!plan.empty()) body["plan"] = plan;
+  if (body.size() == 1) throw invalid("what is to change? Give --avoid, --restore, --bandwidth or --plan");
   return body;
 }
 
@@ -142,16 +135,32 @@ uint64_t sum_of(const OperatorAnswers& answers, const char* key) {
   return sum;
 }
 
-std::vector<std::string> all_of(const OperatorAnswers& answers, const char* key) {
-  std::set<std::string> texts;
+std::vector<ReplanOutcome> outcomes_of(const OperatorAnswers& answers) {
+  std::vector<ReplanOutcome> outcomes;
   for (const OperatorAnswers::Host& each : answers.hosts) {
-    const auto found = each.said.find(key);
+    const auto found = each.said.find("communicators");
     if (found == each.said.end() || !found->is_array()) continue;
-    for (const Json& text : *found) {
-      if (text.is_string()) texts.insert(text.get<std::string>());
+    for (const Json& row : *found) {
+      if (!row.is_object()) continue;
+      const auto generation = row.find("generation");
+      const bool has_one = generation != row.end() && generation->is_number_unsigned();
+      outcomes.push_back({.id = text_or(row, "id", ""),
+                          .name = text_or(row, "name", ""),
+                          .generation = has_one ? generation->get<uint64_t>() : 0,
+                          .refusal = text_or(row, "refusal", "")});
     }
   }
-  return {texts.begin(), texts.end()};
+  return outcomes;
+}
+
+std::string outcomes_text(const Terminal& terminal, const std::vector<ReplanOutcome>& outcomes) {
+  if (outcomes.empty()) return "";
+  Table table({"communicator", "id", "plans", "outcome"});
+  for (const ReplanOutcome& each : outcomes) {
+    table.add({harmless(each.name), harmless(each.id), std::to_string(each.generation),
+               each.refusal.empty() ? "goes by new plans" : "keeps its plans: " + harmless(each.refusal)});
+  }
+  return table.format(terminal);
 }
 
 }  // namespace banyan::app

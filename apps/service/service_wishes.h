@@ -15,7 +15,7 @@ namespace banyan::app {
 
 // As the command line gives them: empty ones are not given. The bodies throw Error{invalid_input} that names the option.
 struct ShareWish {
-  std::string tenant, weight, share_class, cap;  // cap: "none" takes it away
+  std::string tenant = {}, weight = {}, share_class = {}, cap = {};  // cap: "none" takes it away
   bool reset = false;
 
   Json body() const;
@@ -23,9 +23,9 @@ struct ShareWish {
 };
 
 struct PlanWish {
-  std::string communicator;
-  std::vector<std::string> avoid, restore, bandwidths;  // "leaf0-spine1=1GB/s"
-  std::string plan;                                     // a schedule file's text
+  std::string communicator = {};
+  std::vector<std::string> avoid = {}, restore = {}, bandwidths = {};  // "leaf0-spine1=1GB/s"
+  std::string plan = {};                                               // a schedule file's text
 
   Json body() const;
 };
@@ -37,8 +37,16 @@ std::string answers_text(const Terminal& terminal, const OperatorAnswers& answer
 // What would change for communicators by other rules; the same said by several hosts stands there once.
 std::string changes_text(const Terminal& terminal, const OperatorAnswers& answers);
 
-// Of all hosts: the sum of this number; the different texts of this list.
+// What has become of the communicators that were asked for other plans.
+struct ReplanOutcome {
+  std::string id, name;
+  uint64_t generation = 0;  // of the plans by which its calls go now
+  std::string refusal;      // why not by new ones; empty: they do
+};
+std::vector<ReplanOutcome> outcomes_of(const OperatorAnswers& answers);
+std::string outcomes_text(const Terminal& terminal, const std::vector<ReplanOutcome>& outcomes);
+
+// The sum of this number of all hosts.
 uint64_t sum_of(const OperatorAnswers& answers, const char* key);
-std::vector<std::string> all_of(const OperatorAnswers& answers, const char* key);
 
 }  // namespace banyan::app

@@ -14,7 +14,7 @@ namespace {
 
 using service::ClusterView;
 
-constexpr size_t kMostRows = 1000;  // of a panel
+constexpr size_t kMostPanelRows = 1000;  // of a panel
 
 // "12:03:04", in the time of this machine.
 std::string time_of_day(double at) {
@@ -26,8 +26,9 @@ std::string time_of_day(double at) {
 }
 
 std::vector<std::string> lines_of(const Table& table) {
+  const std::string text = table.format(Terminal({}));
   std::vector<std::string> lines;
-  for (const std::string_view each : split(table.format(Terminal({})), '\n')) {
+  for (const std::string_view each : split(text, '\n')) {
     if (!each.empty()) lines.emplace_back(each);
   }
   return lines;
@@ -95,7 +96,7 @@ void TopView::press(Key key) {
       first = 0;
       break;
     case Key::end:
-      first = kMostRows;  // lines() knows better
+      first = kMostPanelRows;  // lines() knows better
       break;
   }
 }
@@ -110,14 +111,14 @@ std::array<TopView::Panel, TopView::kPanels> TopView::panels(const TopContents& 
   const ClusterView& view = *contents.view;
   const ServiceRates rates = contents.rates.value_or(rates_between(view, view));
   fill(panels[0], tenants_table(rates));
-  fill(panels[1], communicators_table(view, contents.rates ? &*contents.rates : nullptr, kMostRows));
-  fill(panels[2], links_table(rates, kMostRows));
+  fill(panels[1], communicators_table(view, contents.rates ? &*contents.rates : nullptr, kMostPanelRows));
+  fill(panels[2], links_table(rates, kMostPanelRows));
   panels[2].head = std::string(22, ' ') + panels[2].head;
   for (size_t i = 0; i < panels[2].rows.size(); ++i) {
     panels[2].rows[i] = bar(rates.links[i].full()) + "  " + panels[2].rows[i];
   }
   panels[3].head = "time      host";
-  const size_t events = std::min(kMostRows, view.events.size());
+  const size_t events = std::min(kMostPanelRows, view.events.size());
   for (size_t i = 0; i < events; ++i) {
     const service::EventView& each = view.events[view.events.size() - 1 - i];
     panels[3].rows.push_back(time_of_day(each.at) + "  " + harmless(each.host) + "  " + harmless(each.words));
@@ -165,7 +166,8 @@ std::vector<TopLine> TopView::lines(const TopContents& contents, size_t width, s
     for (size_t i = 0; i < shown; ++i) append(lines, TopLine::Style::bad, findings[i].kind + ": " + findings[i].words);
     if (shown < findings.size()) {
       append(lines, TopLine::Style::bad,
-             std::to_string(findings.size() - shown) + (shown == 0 ? "" : " more") + " findings: see 'banyan service status'");
+             std::to_string(findings.size() - shown) + (shown == 0 ? "" : " more") +
+                 " findings: see 'banyan service status'");
     }
     if (findings.empty() && contents.trouble.empty()) append(lines, TopLine::Style::plain, "nothing is wrong");
     constexpr size_t kBesides = 2;  // title and head of a panel
