@@ -145,25 +145,37 @@ Outcome run_banyan_on_terminal(const std::vector<std::string>& arguments, const 
   return outcome;
 }
 
-Outcome run_banyan_with_typist(const std::vector<std::string>& arguments, const std::vector<TypedLine>& lines) {
+namespace {
+
+// Appends what the terminal shows until `text` stands there after `seen`, which becomes its end. False when it never
+// does.
+bool read_until(int terminal, const std::string& text, std::string& shown, size_t& seen) {
   constexpr int kPatience = 30'000;  // ms
+  size_t found = 0;
+  while ((found = shown.find(text, seen)) == std::string::npos) {
+    pollfd waiting{.fd = terminal, .events = POLLIN, .revents = 0};
+    if (::poll(&waiting, 1, kPatience) <= 0) return false;
+    char buffer[1 << 14];
+    const ssize_t got = ::read(terminal, buffer, sizeof buffer);
+    if (got <= 0) return false;
+    shown.append(buffer, static_cast<size_t>(got));
+  }
+  seen = found + text.size();
+  return true;
+}
+
+}  // namespace
+
+Outcome run_banyan_with_typist(const std::vector<std::string>& arguments, const std::vector<TypedLine>& lines) {
   const OnTerminal started = start_on_terminal(arguments, {});
   Outcome outcome;
   size_t seen = 0;
   for (const TypedLine& line : lines) {
-    while (outcome.out.find(line.when, seen) == std::string::npos) {
-      pollfd waiting{.fd = started.terminal, .events = POLLIN, .revents = 0};
-      char buffer[1 << 14];
-      const ssize_t got =
-          ::poll(&waiting, 1, kPatience) > 0 ? ::read(started.terminal, buffer, sizeof buffer) : ssize_t{0};
-      if (got <= 0) {
-        ADD_FAILURE() << "the terminal has not shown '" << line.when << "': " << outcome.out.substr(seen);
-        ::kill(started.child, SIGKILL);
-        break;
-      }
-      outcome.out.append(buffer, static_cast<size_t>(got));
+    if (!read_until(started.terminal, line.when, outcome.out, seen)) {
+      ADD_FAILURE() << "the terminal has not shown '" << line.when << "': " << outcome.out.substr(seen);
+      ::kill(started.child, SIGKILL);
+      break;
     }
-    seen = outcome.out.size();
     CHECK_EQ(::write(started.terminal, line.keys.data(), line.keys.size()), static_cast<ssize_t>(line.keys.size()));
   }
   read_all({started.terminal, -1}, {&outcome.out, &outcome.err});

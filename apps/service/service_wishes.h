@@ -13,7 +13,8 @@
 
 namespace banyan::app {
 
-// As the command line gives them: empty ones are not given. The bodies throw Error{invalid_input} that names the option.
+// As the command line gives them: empty ones are not given. The bodies throw Error{invalid_input} that names the
+// option.
 struct ShareWish {
   std::string tenant = {}, weight = {}, share_class = {}, cap = {};  // cap: "none" takes it away
   bool reset = false;

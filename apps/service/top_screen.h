@@ -1,5 +1,5 @@
-// The live screen of `banyan service top`: a terminal, by ncurses, the keys that are pressed, and a thread that asks the
-// daemon meanwhile.
+// The live screen of `banyan service top`: a terminal, by ncurses, the keys that are pressed, and a thread that asks
+// the daemon meanwhile.
 #pragma once
 
 #include <chrono>

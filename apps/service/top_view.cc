@@ -5,6 +5,7 @@
 #include <ctime>
 #include <numeric>
 
+#include "apps/help.h"
 #include "apps/service/service_report.h"
 #include "banyan/base/text.h"
 #include "banyan/base/words.h"
@@ -51,6 +52,25 @@ std::string title_of(const TopContents& contents) {
 
 void append(std::vector<TopLine>& lines, TopLine::Style style, const std::string& text) {
   lines.push_back({.style = style, .text = text});
+}
+
+// In `most` lines, of which the last says how many findings are left out.
+void show_findings(const ClusterView& view, size_t width, size_t most, std::vector<TopLine>& lines) {
+  constexpr size_t kIndent = 2;
+  size_t shown = 0;
+  std::vector<std::string> texts;
+  for (const service::FindingView& each : view.findings) {
+    const std::string text = wrapped(harmless(each.kind) + ": " + harmless(each.words), kIndent, width);
+    const std::vector<std::string_view> parts = split(text, '\n');
+    const bool is_last = shown + 1 == view.findings.size();
+    if (texts.size() + parts.size() + (is_last ? 0 : 1) > most) break;
+    texts.insert(texts.end(), parts.begin(), parts.end());
+    ++shown;
+  }
+  for (const std::string& each : texts) append(lines, TopLine::Style::bad, each);
+  if (shown == view.findings.size()) return;
+  const std::string left = std::to_string(view.findings.size() - shown);
+  append(lines, TopLine::Style::bad, left + (shown == 0 ? "" : " more") + " wrong: see 'banyan service status'");
 }
 
 }  // namespace
@@ -160,16 +180,8 @@ std::vector<TopLine> TopView::lines(const TopContents& contents, size_t width, s
   append(lines, TopLine::Style::title, title_of(contents));
   if (!contents.trouble.empty()) append(lines, TopLine::Style::bad, contents.trouble);
   if (contents.view) {
-    const std::vector<service::FindingView>& findings = contents.view->findings;
-    const size_t most = std::max<size_t>(1, height / 4);
-    const size_t shown = findings.size() <= most ? findings.size() : most - 1;
-    for (size_t i = 0; i < shown; ++i) append(lines, TopLine::Style::bad, findings[i].kind + ": " + findings[i].words);
-    if (shown < findings.size()) {
-      append(lines, TopLine::Style::bad,
-             std::to_string(findings.size() - shown) + (shown == 0 ? "" : " more") +
-                 " findings: see 'banyan service status'");
-    }
-    if (findings.empty() && contents.trouble.empty()) append(lines, TopLine::Style::plain, "nothing is wrong");
+    show_findings(*contents.view, width, std::max<size_t>(1, height / 4), lines);
+    if (lines.size() == 1) append(lines, TopLine::Style::plain, "nothing is wrong");
     constexpr size_t kBesides = 2;  // title and head of a panel
     const size_t left = height > lines.size() + 1 ? height - lines.size() - 1 : 0;
     const std::array<Panel, kPanels> all = panels(contents);

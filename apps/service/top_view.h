@@ -57,8 +57,8 @@ class TopView {
   std::array<size_t, kPanels> visible_{};  // rows of each, when it was last shown
 };
 
-// The first `width` characters of a text in UTF-8, "~" in place of the last one where there are more. Control characters
-// become "?".
+// The first `width` characters of a text in UTF-8, "~" in place of the last one where there are more. Control
+// characters become "?".
 std::string fitting(const std::string& text, size_t width);
 
 }  // namespace banyan::app

@@ -141,9 +141,20 @@ TEST(TopView, SaysWhatIsWrongFirst) {
   EXPECT_EQ(lines[1].style, TopLine::Style::bad);
   EXPECT_EQ(lines[9].text, "late rank: rank 8 is late");
   lines = view.lines(shown, 120, 20);
-  EXPECT_EQ(lines[5].text, "5 more findings: see 'banyan service status'");
+  EXPECT_EQ(lines[5].text, "5 more wrong: see 'banyan service status'");
   shown.trouble = "nobody listens at unix:operator.sock";
   EXPECT_EQ(view.lines(shown, 120, 20)[1].text, shown.trouble);
+}
+
+TEST(TopView, BreaksLongSentences) {
+  TopContents shown = contents();
+  shown.view->findings = {
+      {.kind = "late rank", .communicator = "", .words = "rank 1 of 'job17' is late: 3 ranks wait"}};
+  TopView view;
+  const std::vector<TopLine> lines = view.lines(shown, 30, 40);
+  EXPECT_EQ(lines[1].text, "late rank: rank 1 of 'job17'");
+  EXPECT_EQ(lines[2].text, "  is late: 3 ranks wait");
+  EXPECT_EQ(lines[2].style, TopLine::Style::bad);
 }
 
 TEST(TopView, WaitsForTheFirstAnswer) {
