@@ -16,9 +16,9 @@ namespace banyan::service {
 
 // To how much of a grant something else is preferred; what is left out stays as the rules say.
 struct GrantChange {
-  std::optional<uint32_t> weight;
-  std::optional<ShareClass> share_class;
-  std::optional<std::optional<uint64_t>> cap;  // bytes per second on any link; an inner nothing: none
+  std::optional<uint32_t> weight = {};
+  std::optional<ShareClass> share_class = {};
+  std::optional<std::optional<uint64_t>> cap = {};  // bytes per second on any link; an inner nothing: none
 
   void apply(Grant& grant) const;
   friend bool operator==(const GrantChange&, const GrantChange&) = default;
@@ -27,15 +27,15 @@ struct GrantChange {
 struct SetCommand {
   std::string tenant;
   bool resets = false;
-  GrantChange change;
+  GrantChange change = {};
 };
 SetCommand read_set_command(std::string_view json);
 
 struct ReplanCommand {
   std::string communicator;                   // its id, or its name, which may hold * and ?
   std::vector<std::string> avoid, restore;    // links
-  std::map<std::string, uint64_t> bandwidth;  // by link, bytes per second
-  std::string plan;                           // text of a schedule file; empty: none
+  std::map<std::string, uint64_t> bandwidth = {};  // by link, bytes per second
+  std::string plan = {};                           // text of a schedule file; empty: none
 };
 ReplanCommand read_replan_command(std::string_view json);
 

@@ -8,7 +8,6 @@
 #include "banyan/base/error.h"
 #include "banyan/base/json_line.h"
 #include "banyan/run/record/log.h"
-#include "banyan/service/view/metrics.h"
 #include "banyan/service/view/view_json.h"
 
 namespace banyan::service {
@@ -102,11 +101,6 @@ void OperatorDesk::show(const std::string& path, HttpServer::Reply reply) {
   } else if (path == "/v1/rules") {
     parts_.operations.answer("rules", "{}",
                              answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
-  } else if (path == "/metrics") {
-    parts_.operations.answer("view", "{}", answer_with([](const std::string& body) {
-                               return HttpResponse{.type = "text/plain; version=0.0.4; charset=utf-8",
-                                                   .body = metrics_of(host_view_from(body))};
-                             }));
   } else {
     throw Error(ErrorCode::not_found, "there is nothing at " + in_quotes(path));
   }

@@ -180,7 +180,7 @@ CommunicatorView Session::view() const {
     rank.idle_seconds = since(moved_);
   } else {
     const Flight& oldest = calls_.front();
-    rank.call = describe(record_of(run::numbers_of(oldest.call.call), oldest.number));
+    rank.call = run::describe(run::record_of(run::numbers_of(oldest.call.call), oldest.number));
     rank.call_seconds = since(oldest.begun);
     rank.stalled_seconds = since(std::max(moved_, oldest.begun));
     rank.waiting_for = executor_->waiting_for();

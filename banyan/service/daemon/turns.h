@@ -10,6 +10,7 @@
 // One thread. A step costs O(log tenants) beside itself, and two looks at the clock.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -47,6 +48,10 @@ class Turns {
   template <typename Step, typename Took>
   bool run(const Step& step, const Took& took) {
     forget_absent();
+    for (auto& [number, tenant] : tenants_) {
+      const auto first = std::find(tenant.items.begin(), tenant.items.end(), tenant.first);
+      if (first != tenant.items.end()) std::rotate(tenant.items.begin(), first, tenant.items.end());
+    }
     const Time begin = now_();
     Time time = begin;
     bool moved = false;
@@ -64,7 +69,10 @@ class Turns {
       if (tenant.items.empty()) queue_.set_waiting(*next, false);
       if (time - begin >= kRound) break;
     }
-    for (auto& [number, tenant] : tenants_) tenant.items.clear();
+    for (auto& [number, tenant] : tenants_) {
+      tenant.first = tenant.items.empty() ? nullptr : tenant.items.front();
+      tenant.items.clear();
+    }
     return moved;
   }
 
@@ -73,6 +81,7 @@ class Turns {
     std::string name;
     double weight = 0;
     std::deque<Item*> items;
+    const Item* first = nullptr;  // of the next round, where it is still offered: the last one was cut short
   };
 
   // Of tenants that are offered nothing, those that still wait (their last round was cut short) cease to, and those
