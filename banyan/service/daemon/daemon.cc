@@ -64,13 +64,19 @@ SessionMaker maker_for(const Daemon::Options& options) {
 
 class Daemon::Impl {
  public:
-  explicit Impl(Options options);
+  Impl(Options options, HandedSockets sockets);
   ~Impl();
 
   void run();
   void stop() { reactor_.stop(); }
-  void reload_rules() {
-    reactor_.mailbox()->post([this] { apply_rules(); });
+  void reload_rules(Reloaded done) {
+    reactor_.mailbox()->post([this, done = std::move(done)] {
+      const std::string refusal = apply_rules();
+      if (done) done(refusal);
+    });
+  }
+  void every(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after({}, [this, pause, task] { go_on(pause, task); });
   }
 
  private:
@@ -98,7 +104,11 @@ class Daemon::Impl {
 
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   void hear(const std::string& host, const std::string& message);
-  void apply_rules();
+  void go_on(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after(pause, [this, pause, task] { go_on(pause, task); });
+    task();
+  }
+  std::string apply_rules();
   std::function<void(const std::string& text)> teller_of(const OpenSession& open);
 
   std::vector<HostCard> cards_of(const OpenSession& open);
@@ -118,6 +128,7 @@ class Daemon::Impl {
   const std::unique_ptr<HostDirectory> directory_;
   std::optional<Mesh> mesh_;
   std::optional<StewardDesk> steward_;  // none without a fabric
+  const bool is_door_handed_;
   const run::FileDescriptor door_;
   std::unique_ptr<run::Acceptor> acceptor_;
   std::map<uint64_t, Client> clients_;
@@ -125,14 +136,15 @@ class Daemon::Impl {
   Worker worker_;  // the last, so that it ends first
 };
 
-Daemon::Impl::Impl(Options options)
+Daemon::Impl::Impl(Options options, HandedSockets sockets)
     : options_(std::move(options)),
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
       maker_(maker_for(options_)),
       connects_(reactor_, options_.secret, kHandshakeTime),
       rules_(options_.rules),
       directory_(HostDirectory::at(options_.world)),
-      door_(listen_at(options_.socket, options_.is_for_all_users)),
+      is_door_handed_(sockets.tenants.is_open()),
+      door_(is_door_handed_ ? std::move(sockets.tenants) : listen_at(options_.socket, options_.is_for_all_users)),
       worker_(options_.is_oversubscribed) {
   std::vector<std::string> addresses = {options_.address};
   if (options_.address.empty()) {
@@ -164,7 +176,7 @@ Daemon::Impl::Impl(Options options)
 }
 
 Daemon::Impl::~Impl() {
-  unlink(options_.socket.c_str());
+  if (!is_door_handed_) unlink(options_.socket.c_str());
   reactor_.forget(door_.get());
 }
 
@@ -323,12 +335,13 @@ std::string Daemon::Impl::tenant_of(const Client& client, const OpenSession& ope
   return open.tenant.empty() ? user : user + "/" + open.tenant;
 }
 
-void Daemon::Impl::apply_rules() {
+// Returns why the old ones stay, or nothing.
+std::string Daemon::Impl::apply_rules() {
   try {
     rules_.reload();
   } catch (const Error& error) {
     BANYAN_LOG(warning) << "the rules stay as they are, since the new ones cannot be used: " << error.what();
-    return;
+    return error.what();
   }
   for (const auto& [client_number, client] : clients_) {
     for (const auto& [number, session] : client.sessions) {
@@ -338,6 +351,7 @@ void Daemon::Impl::apply_rules() {
       });
     }
   }
+  return {};
 }
 
 std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) {
@@ -438,10 +452,12 @@ void Daemon::Impl::open_on_worker(uint64_t number, SessionOpening& opening, Work
 
 // ---- The interface ----
 
-Daemon::Daemon(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Daemon::Daemon(Options options, HandedSockets sockets)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(sockets))) {}
 Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 void Daemon::stop() { impl_->stop(); }
-void Daemon::reload_rules() { impl_->reload_rules(); }
+void Daemon::reload_rules(Reloaded done) { impl_->reload_rules(std::move(done)); }
+void Daemon::every(std::chrono::microseconds pause, std::function<void()> task) { impl_->every(pause, task); }
 
 }  // namespace banyan::service
