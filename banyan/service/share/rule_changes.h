@@ -28,8 +28,8 @@ struct RuleChange {
 };
 
 // In the order of the subjects. Of each first what changes for the communicator; then, where either table looks at
-// calls, what changes for some of its calls otherwise than that, by kind and size, as ranges that are as large as can be.
-// Kinds are those that a program calls. Two grants by rules of different names differ.
+// calls, what changes for some of its calls otherwise than that, by kind and size, as ranges that are as large as can
+// be. Kinds are those that a program calls. Two grants by rules of different names differ.
 //
 // Pure. Takes time O(subjects * kinds * size classes * rules) where a table looks at calls, else O(subjects * rules).
 std::vector<RuleChange> changes(const Rules& from, const Rules& to, std::span<const Subject> subjects);
