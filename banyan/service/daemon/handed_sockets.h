@@ -1,5 +1,5 @@
-// Sockets that listen already, handed to the daemon by whoever started it (service_manager.h). Where one is not open, the
-// daemon listens by itself, or not at all.
+// Sockets that listen already, handed to the daemon by whoever started it (service_manager.h). Where one is not open,
+// the daemon listens by itself, or not at all.
 #pragma once
 
 #include "banyan/run/system/file_descriptor.h"
