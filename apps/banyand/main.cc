@@ -57,6 +57,7 @@ sigset_t served_signals() {
 
 // A thread of its own takes the signals, since stop() may be called by none of their handlers.
 void serve(Daemon& daemon, const ServiceManager& manager) {
+  manager.ready("serving");  // what comes is answered when run() has begun
   std::thread([&daemon, &manager] {
     const sigset_t signals = served_signals();
     int signal = SIGHUP;
@@ -73,8 +74,14 @@ void serve(Daemon& daemon, const ServiceManager& manager) {
   }).detach();
   // Twice in the time that is allowed, from the thread that answers everybody.
   if (const auto patience = manager.patience()) daemon.every(*patience / 2, [&manager] { manager.alive(); });
-  manager.ready("serving");
   daemon.run();
+}
+
+// A socket that is handed over takes the place of one that the daemon opens by itself.
+void expect_one(const CLI::Option& option, const banyan::run::FileDescriptor& handed) {
+  if (!handed.is_open() || option.count() == 0) return;
+  throw Error(banyan::ErrorCode::invalid_usage,
+              option.get_name() + " is not taken where systemd hands over that socket; leave one out");
 }
 
 int run(int count, char** arguments) {
@@ -96,6 +103,11 @@ int run(int count, char** arguments) {
   app.add_option("--payload", options.payload, "the part of a link's bandwidth that is left beside headers")
       ->check(CLI::Range(0.1, 1.0))
       ->capture_default_str();
+  const CLI::Option* const operators =
+      app.add_option("--operators", options.operators, "where operators ask (banyan service); empty: nowhere")
+          ->capture_default_str();
+  const CLI::Option* const http = app.add_option(
+      "--http", options.http, "ADDRESS:PORT where everybody may look: a page, and metrics for Prometheus at /metrics");
   app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
   app.add_flag("--crowded", options.is_oversubscribed, "give up the core while waiting: programs need it");
   try {
@@ -106,14 +118,15 @@ int run(int count, char** arguments) {
   try {
     banyan::run::start_log(banyan::run::LogConfig::from_environment());
     ServiceManager manager;  // while nobody else looks at the environment
+    banyan::service::HandedSockets sockets = manager.take_sockets();
+    expect_one(*socket, sockets.tenants);
+    expect_one(*operators, sockets.operators);
+    expect_one(*http, sockets.http);
+    if (sockets.operators.is_open()) options.operators.clear();
     options.secret = secret_from(secret_file);
-    const bool is_door_handed = manager.has_handed_tenants();
-    if (is_door_handed && socket->count() > 0) {
-      throw Error(banyan::ErrorCode::invalid_usage,
-                  "--socket is not taken where systemd hands over the socket for programs; leave one out");
-    }
+    const bool is_door_handed = sockets.tenants.is_open();
     if (!is_door_handed) make_folder_of(options.socket);
-    Daemon daemon(options, manager.take_sockets());
+    Daemon daemon(options, std::move(sockets));
     std::cout << "banyand listens at " << (is_door_handed ? "the socket of systemd" : "unix:" + options.socket)
               << std::endl;
     serve(daemon, manager);

@@ -29,6 +29,10 @@ class Daemon {
     std::string node = {};   // the rank of the planner's fabric that this host is; empty: its host name
     // Where other daemons reach this one; empty: the loopback without a secret, else all addresses of this host.
     std::string address = {};
+    // Path of the unix socket at which operators ask (operator_desk.h); empty: that which is handed over, or none.
+    std::string operators = {};
+    // "127.0.0.1:9420": where everybody may look, by HTTP; empty: by the socket that is handed over, or nowhere.
+    std::string http = {};
     std::string rules = {};   // a file (share/rules.h); empty: everything is granted
     run::Secret secret = {};  // of the daemons; tenants never see it
     // The network of the cluster, whose ranks are hosts. Without one, links are shared as TCP does it.
@@ -49,8 +53,8 @@ class Daemon {
   // Any thread, and signal handlers' threads.
   void stop();
   // Reads the rules again; sessions that are open get what these grant, but for denials, which are for new ones. What
-  // is wrong with them is said in the log, and the old ones stay. `done`, on the thread of run(): with why they stay, or
-  // with nothing. Any thread.
+  // is wrong with them is said in the log, and the old ones stay. `done`, on the thread of run(): with why they stay,
+  // or with nothing. Any thread.
   using Reloaded = std::function<void(const std::string& refusal)>;
   void reload_rules(Reloaded done = {});
   // Has `task` done on the thread of run(), at once and after every `pause`. Before run().

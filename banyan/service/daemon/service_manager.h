@@ -27,7 +27,6 @@ class ServiceManager {
 
   // Not blocking, and closed in programs that this one executes.
   HandedSockets take_sockets() { return std::move(sockets_); }
-  bool has_handed_tenants() const { return sockets_.tenants.is_open(); }
 
   // `status`: one line of `systemctl status`.
   void ready(const std::string& status) const;

@@ -32,7 +32,7 @@ TEST_F(WithoutSystemd, SocketsThatAreHandedOverAreRefused) {
 
 TEST_F(WithoutSystemd, SocketsOfAnotherProcessAreIgnored) {
   hand_over_to(getppid());
-  EXPECT_FALSE(ServiceManager().has_handed_tenants());
+  EXPECT_FALSE(ServiceManager().take_sockets().tenants.is_open());
 }
 
 TEST_F(WithoutSystemd, AWarningSaysThatNobodyIsTold) {
