@@ -26,6 +26,7 @@
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/daemon/open_sessions.h"
+#include "banyan/service/daemon/peer_cards.h"
 #include "banyan/service/daemon/rule_book.h"
 #include "banyan/service/daemon/session_opening.h"
 #include "banyan/service/daemon/steward_desk.h"
@@ -116,6 +117,7 @@ class Daemon::Impl {
   OpenSessions sessions_;
   RuleBook rules_;
   const std::unique_ptr<HostDirectory> directory_;
+  PeerCards peer_cards_;
   std::optional<Mesh> mesh_;
   std::optional<StewardDesk> steward_;  // none without a fabric
   const run::FileDescriptor door_;
@@ -132,6 +134,7 @@ Daemon::Impl::Impl(Options options)
       connects_(reactor_, options_.secret, kHandshakeTime),
       rules_(options_.rules),
       directory_(HostDirectory::at(options_.world)),
+      peer_cards_(*directory_, [this](const HostCard& card) { mesh_->meet(card); }),
       door_(listen_at(options_.socket, options_.is_for_all_users)),
       worker_(options_.is_oversubscribed) {
   std::vector<std::string> addresses = {options_.address};
@@ -345,6 +348,7 @@ std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) {
   for (const std::string& host : open.hosts) {
     std::optional<HostCard> card = directory_->find(host);
     if (!card) throw Error(ErrorCode::not_found, "no daemon of host '" + host + "' has come to " + options_.world);
+    mesh_->meet(*card);
     cards.push_back(*std::move(card));
   }
   return cards;
@@ -363,6 +367,7 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
     const Grant grant = granted(open, subject);
     const auto lanes = std::make_shared<SessionLanes>(reactor_, connects_, key.first, targets_of(open, cards),
                                                       [this] { return acceptor_->has_strangers(); });
+    peer_cards_.follow(*lanes, open, cards);
     const auto on_session = [this, number = open.session, memory = client.memory](const auto& act) {
       worker_.post([number, memory, act] {
         Session* const session = memory->find(number);

@@ -66,9 +66,7 @@ double cap_of(const Grant& grant) { return grant.cap ? static_cast<double>(*gran
 
 std::vector<run::ConnectTarget> targets_of(const OpenSession& wish, const std::vector<HostCard>& cards) {
   std::vector<run::ConnectTarget> targets;
-  for (const uint32_t host : wish.host_of_rank) {
-    targets.push_back({.addresses = cards[host].addresses, .port = cards[host].port, .local_address = ""});
-  }
+  for (const uint32_t host : wish.host_of_rank) targets.push_back(target_at(cards[host]));
   return targets;
 }
 
