@@ -30,6 +30,7 @@
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/operator_desk.h"
+#include "banyan/service/daemon/peer_cards.h"
 #include "banyan/service/daemon/rule_book.h"
 #include "banyan/service/daemon/session_opening.h"
 #include "banyan/service/daemon/steward_desk.h"
@@ -145,6 +146,7 @@ class Daemon::Impl {
   std::map<std::string, uint64_t> refused_;  // by reason
   bool is_draining_ = false;
   const std::unique_ptr<HostDirectory> directory_;
+  PeerCards peer_cards_;
   std::optional<Mesh> mesh_;
   std::optional<StewardDesk> steward_;  // none without a fabric
   const bool is_door_handed_;
@@ -167,6 +169,7 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets)
       rules_(options_.rules),
       events_(name_of_host()),
       directory_(HostDirectory::at(options_.world)),
+      peer_cards_(*directory_, [this](const HostCard& card) { mesh_->meet(card); }),
       is_door_handed_(sockets.tenants.is_open()),
       door_(is_door_handed_ ? std::move(sockets.tenants)
                             : listen_at(options_.socket, DoorKind::tenants, options_.is_for_all_users)),
@@ -402,6 +405,7 @@ std::vector<HostCard> Daemon::Impl::cards_of(const OpenSession& open) {
   for (const std::string& host : open.hosts) {
     std::optional<HostCard> card = directory_->find(host);
     if (!card) throw Error(ErrorCode::not_found, "no daemon of host '" + host + "' has come to " + options_.world);
+    mesh_->meet(*card);
     cards.push_back(*std::move(card));
   }
   return cards;
@@ -421,6 +425,7 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
     const Grant grant = granted(open, subject, tenant);
     const auto lanes = std::make_shared<SessionLanes>(reactor_, connects_, key.first, targets_of(open, cards),
                                                       [this] { return acceptor_->has_strangers(); });
+    peer_cards_.follow(*lanes, open, cards);
     const auto on_session = [this, number = open.session, memory = client.memory](const auto& act) {
       worker_.post([number, memory, act] {
         Session* const session = memory->find(number);

@@ -25,10 +25,16 @@
 #include "banyan/run/agent/transport_connections.h"
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/outgoing_connects.h"
+#include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/protocol/messages.h"
 
 namespace banyan::service {
+
+// Where a daemon is called.
+inline run::ConnectTarget target_at(const HostCard& card) {
+  return {.addresses = card.addresses, .port = card.port, .local_address = ""};
+}
 
 // The lanes of one session: its connections to the others of its communicator.
 class SessionLanes {

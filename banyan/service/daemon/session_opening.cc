@@ -81,9 +81,7 @@ std::vector<RanksOnHost> members_of(const OpenSession& wish) {
 
 std::vector<run::ConnectTarget> targets_of(const OpenSession& wish, const std::vector<HostCard>& cards) {
   std::vector<run::ConnectTarget> targets;
-  for (const uint32_t host : wish.host_of_rank) {
-    targets.push_back({.addresses = cards[host].addresses, .port = cards[host].port, .local_address = ""});
-  }
+  for (const uint32_t host : wish.host_of_rank) targets.push_back(target_at(cards[host]));
   return targets;
 }
 

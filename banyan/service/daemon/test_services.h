@@ -110,11 +110,11 @@ class Services : public ::testing::Test {
                       const run::JoinedProcesses::Invitation& invitation,
                       const std::function<std::string(run::Communicator&, run::RegionPool&)>& body) {
     run::RegionPool pool;
-    const auto attachment = Attachment::to(url, pool, run::Deadline::after(std::chrono::seconds(30)));
+    const auto link = std::make_shared<ServiceLink>(url, pool, run::Deadline::after(std::chrono::seconds(30)));
     run::Communicator::Options options{.timeout = std::chrono::seconds(60), .join_timeout = std::chrono::seconds(60)};
-    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*attachment);
+    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link);
     options.executors = [&](std::shared_ptr<run::JoinedProcesses> job, const run::Communicator::Options& own) {
-      return std::make_unique<ServiceExecutors>(attachment, std::move(job), own, tenant);
+      return std::make_unique<ServiceExecutors>(link, std::move(job), own, tenant);
     };
     own_options_ = options;
     run::Communicator comm = run::Communicator::join(pool, invitation, std::move(options));
