@@ -16,6 +16,7 @@
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/service/client/service_executors.h"
+#include "banyan/service/http/client.h"
 
 namespace banyan::service {
 namespace {
@@ -83,6 +84,7 @@ class Services : public ::testing::Test {
     options.socket = socket;
     options.world = "file://" + folder_ + "/world";
     options.node = "h" + std::to_string(host);
+    options.operators = socket + ".operators";
     Daemon daemon(std::move(options));
     std::thread thread([&] { daemon.run(); });
     std::ofstream(socket + ".up");
@@ -252,6 +254,68 @@ TEST_F(Services, RefuseWhatTheRulesDeny) {
                                          "then": {"deny": "we move house"}}]})");
   const auto open = [&] { run_ranks(2, 2, [](Communicator&, run::RegionPool&) -> std::string { return "opened"; }); };
   EXPECT_THAT(error_of(open), HasSubstr("deny this communicator: we move house (rule 'closed')"));
+}
+
+TEST_F(Services, EndACommunicatorWithTheWordsOfTheRuleThatDeniesACall) {
+  use_rules(R"({"version": 1, "rules": [{"name": "no floods", "match": {"kind": "allreduce", "bytes": "64KiB.."},
+                                         "then": {"deny": "use smaller pieces"}}]})");
+  const auto reports = run_ranks(2, 2, [](Communicator& comm, run::RegionPool&) -> std::string {
+    for (const size_t count : {1, 8191}) {
+      const std::vector<int64_t> input = values_of(comm.rank(), count);
+      std::vector<int64_t> output(count);
+      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    }
+    std::vector<int64_t> all(2 * 8192);  // of another kind, and larger
+    const std::vector<int64_t> own = values_of(comm.rank(), 8192);
+    comm.run(call_of<int64_t>(OperationKind::all_gather, own, all, own.size()));
+    if (all.back() != value_of(1, 8191)) return "wrong";
+    return error_of([&] { comm.run(call_of<int64_t>(OperationKind::all_reduce, own, all, own.size())); });
+  });
+  EXPECT_THAT(reports, Each(HasSubstr("deny this call (allreduce of 64 KiB): use smaller pieces (rule 'no floods')")));
+}
+
+TEST_F(Services, HoldLargeCallsToTheirCapAndNoOthers) {
+  daemons_.planner.fabric = "h0 <-> h1 8Gb/s";
+  use_rules(R"({"version": 1, "rules": [{"name": "slow", "match": {"bytes": "128KiB.."}, "then": {"cap": "5MB/s"}}]})");
+  const auto reports = run_ranks(2, 2, [](Communicator& comm, run::RegionPool&) -> std::string {
+    const auto seconds_of = [&](size_t count, int sums) {
+      const std::vector<int64_t> input = values_of(comm.rank(), count);
+      std::vector<int64_t> output(count);
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < sums; ++i) CHECK(check_sum(comm, input, output) == "right");
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    // 5 MB each: what is small is not held back.
+    return std::to_string(seconds_of(32'768, 20)) + " " + std::to_string(seconds_of(8192, 80));
+  });
+  for (const std::string& report : reports) {
+    const double large = std::stod(report), small = std::stod(report.substr(report.find(' ')));
+    EXPECT_GE(large, 0.95);
+    EXPECT_LE(large, 2);
+    EXPECT_LE(small, 0.5 * large);
+  }
+}
+
+TEST_F(Services, GoOverToThePlansThatARuleNames) {
+  daemons_.planner.fabric = "h0 <-> h1 8Gb/s; h1 <-> h2 8Gb/s; h2 <-> h0 8Gb/s";
+  use_rules(R"({"version": 1, "rules": [{"name": "rings", "match": {}, "then": {"plan": "ring"}}]})");
+  const auto reports = run_ranks(3, 3, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    const std::string operators = "unix:" + folder_ + "/daemon" + std::to_string(comm.rank()) + ".operators";
+    std::vector<int64_t> input = values_of(comm.rank(), 10'000), output(input.size());
+    const auto end = std::chrono::steady_clock::now() + seconds(20);
+    for (bool is_over = false; !is_over;) {
+      if (std::chrono::steady_clock::now() > end) return "no other plans";
+      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+      std::string view = http_ask(operators, "GET", "/v1/host", "", seconds(5)).body;
+      std::erase(view, ' ');
+      const int64_t own = view.find("\"generation\":1") != std::string::npos ? 1 : 0;
+      int64_t all = 0;  // have gone over
+      comm.run(call_of<int64_t>(OperationKind::all_reduce, std::span(&own, 1), std::span(&all, 1), 1));
+      is_over = all == comm.size();
+    }
+    return "right";
+  });
+  EXPECT_THAT(reports, Each("right"));
 }
 
 TEST_F(Services, LetOtherUsersInOnlyWhereTheyAreMeantTo) {
