@@ -485,15 +485,19 @@ void Daemon::Impl::open_on_worker(uint64_t number, SessionOpening& opening, Work
   hooks.report = [this](const Activity& activity) {
     reactor_.mailbox()->post([this, activity] { steward_->report(activity); });
   };
-  hooks.failed = [this, number, session = wish.session](const Error& error) {
+  hooks.failed = [this, number, session = wish.session,
+                  who = "rank " + std::to_string(wish.rank) + " of " + in_quotes(wish.name)](const Error& error) {
     say_later(number, SessionFailed{.session = session, .error = error});
+    reactor_.mailbox()->post([this, who, why = std::string(error.what())] { events_.note(who + " failed: " + why); });
   };
   try {
     memory.add(wish.session, maker_.make(opening, memory.regions(), std::move(hooks)));
     say_later(number, SessionOpened{.wish = wish.wish, .means = "TCP"});
   } catch (const Error& error) {
     say_later(number, Refused{.wish = wish.wish, .error = error});
-    reactor_.mailbox()->post([this, number, session = wish.session] {
+    // Its end is a message to the lanes, which therefore last until the next one.
+    opening.connector.reset();
+    reactor_.mailbox()->post([this, number, session = wish.session, lanes = std::move(opening.lanes)] {
       const auto client = clients_.find(number);
       if (client == clients_.end()) return;
       const auto node = client->second.sessions.extract(session);
