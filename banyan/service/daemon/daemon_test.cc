@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "banyan/service/daemon/test_services.h"
-#include "banyan/service/http/client.h"
 
 namespace banyan::service {
 namespace {
@@ -183,15 +182,13 @@ TEST_F(Services, GoOverToThePlansThatARuleNames) {
   daemons_.planner.fabric = "h0 <-> h1 8Gb/s; h1 <-> h2 8Gb/s; h2 <-> h0 8Gb/s";
   use_rules(R"({"version": 1, "rules": [{"name": "rings", "match": {}, "then": {"plan": "ring"}}]})");
   const auto reports = run_ranks(3, 3, [&](Communicator& comm, run::RegionPool&) -> std::string {
-    const std::string operators = "unix:" + folder_ + "/daemon" + std::to_string(comm.rank()) + ".operators";
     std::vector<int64_t> input = values_of(comm.rank(), 10'000), output(input.size());
     const auto end = std::chrono::steady_clock::now() + seconds(20);
     for (bool is_over = false; !is_over;) {
       if (std::chrono::steady_clock::now() > end) return "no other plans";
       if (std::string report = check_sum(comm, input, output); report != "right") return report;
-      std::string view = http_ask(operators, "GET", "/v1/host", "", seconds(5)).body;
-      std::erase(view, ' ');
-      const int64_t own = view.find("\"generation\":1") != std::string::npos ? 1 : 0;
+      const HostView view = host_view_from(ask(comm.rank(), "GET", "/v1/host").body);
+      const int64_t own = view.communicators.at(0).ranks.at(0).generation >= 1 ? 1 : 0;
       int64_t all = 0;  // have gone over
       comm.run(call_of<int64_t>(OperationKind::all_reduce, std::span(&own, 1), std::span(&all, 1), 1));
       is_over = all == comm.size();
@@ -199,6 +196,31 @@ TEST_F(Services, GoOverToThePlansThatARuleNames) {
     return "right";
   });
   EXPECT_THAT(reports, Each("right"));
+}
+
+// One operator, by the daemon of host 1: it gives the rules to all.
+TEST_F(Services, TakeOtherRulesFromAnOperatorWhileTheyRun) {
+  const std::string body = R"("text": "{\"version\": 5, \"rules\": [{\"name\": \"no more\", )"
+                           R"(\"match\": {\"kind\": \"allreduce\"}, \"then\": {\"deny\": \"it is late\"}}]}")";
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::vector<int64_t> input = values_of(comm.rank(), 10), output(input.size());
+    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    std::string said = "only looked at";
+    if (comm.rank() == 1) {
+      said = ask(1, "POST", "/v1/rules", "{" + body + R"(, "check": true})").body;
+      if (ask(0, "GET", "/v1/rules").body.find("\"version\":0") == std::string::npos) return "a check changed them";
+    }
+    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    if (comm.rank() == 1) ask(1, "POST", "/v1/rules", "{" + body + "}");
+    comm.run(Call{.kind = OperationKind::barrier});
+    return said + "; " +
+           error_of([&] { comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, input.size())); });
+  });
+  EXPECT_THAT(reports, Each(HasSubstr("it is late (rule 'no more')")));
+  // By each of both daemons.
+  EXPECT_THAT(reports[1], HasSubstr(R"("host":"host0","version":5,"changes":[{)"));
+  EXPECT_THAT(reports[1], HasSubstr(R"("host":"host1","version":5,"changes":[{)"));
+  EXPECT_THAT(reports[1], HasSubstr(R"("calls":{"kind":"allreduce","least":0})"));
 }
 
 TEST_F(Services, LetOtherUsersInOnlyWhereTheyAreMeantTo) {
