@@ -8,11 +8,12 @@ import json
 import os
 import pathlib
 import re
-import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 try:
     import jsonschema
@@ -101,8 +102,8 @@ class Manifests(unittest.TestCase):
     def test_give_the_daemon_no_power_of_root_and_only_its_owner_the_secret(self):
         context = self.container["securityContext"]
         self.assertEqual(context["capabilities"], {"drop": ["ALL"]})
-        self.assertEqual((context["privileged"], context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]),
-                         (False, False, True))
+        self.assertFalse(context["privileged"] or context["allowPrivilegeEscalation"])
+        self.assertTrue(context["readOnlyRootFilesystem"])
         self.assertFalse(self.pod["automountServiceAccountToken"])
         secret = next(volume for volume in self.pod["volumes"] if volume["name"] == "secret")["secret"]
         self.assertEqual(secret["defaultMode"] & 0o077, 0)
@@ -113,20 +114,28 @@ class Manifests(unittest.TestCase):
         known = set(re.findall(r"--[a-z][a-z-]*", told))
         self.assertEqual({argument.split("=", 1)[0] for argument in self.container["args"]} - known, set())
 
-    def test_banyand_reads_the_rules_and_the_fabric_of_the_config_map(self):
+    def test_banyand_reads_the_config_map_and_answers_the_probes(self):
         data = of_kind("ConfigMap")["data"]
-        with tempfile.TemporaryDirectory(prefix="banyan-kubernetes-") as folder:
+        with tempfile.TemporaryDirectory(prefix="banyan-kubernetes-") as folder, socket.socket() as free:
             for name, text in data.items():
                 pathlib.Path(folder, name).write_text(text)
-            daemon = subprocess.Popen([BANYAND, "--socket", f"{folder}/door", "--node", "node0",
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+            free.close()
+            daemon = subprocess.Popen([BANYAND, "--socket", f"{folder}/door", "--node", "node0", "--http", address,
                                        "--rules", f"{folder}/rules.json", "--fabric", f"{folder}/fabric.txt"],
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             self.addCleanup(daemon.stdout.close)
             self.addCleanup(daemon.stderr.close)
+            self.addCleanup(daemon.kill)
             said = daemon.stdout.readline()
-            daemon.send_signal(signal.SIGTERM)
+            self.assertIn("listens at", said, "" if said else daemon.stderr.read())
+            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                path = self.container[probe]["httpGet"]["path"]
+                with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+                    self.assertEqual(answer.status, 200, probe)
+            daemon.terminate()
             self.assertEqual(daemon.wait(timeout=30), 0, daemon.stderr.read())
-            self.assertIn("listens at", said)
 
 
 if __name__ == "__main__":

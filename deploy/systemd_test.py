@@ -3,6 +3,8 @@
 Usage: systemd_test.py BANYAND ALLREDUCE [unittest's arguments]: the program, and the example allreduce.
 """
 import fcntl
+import http.client
+import json
 import os
 import pathlib
 import re
@@ -134,6 +136,36 @@ class UnderSystemd(unittest.TestCase):
             self.assertEqual(code, 0, words)
             self.assertTrue(host.path().exists(), "the socket is systemd's")
 
+    def test_operators_and_whoever_looks_ask_by_the_sockets_that_were_handed_over(self):
+        systemd = self.systemd()
+        systemd.listen("tenants")
+        systemd.listen("operators", kind=socket.SOCK_STREAM)
+        systemd.listen("http", family=socket.AF_INET, kind=socket.SOCK_STREAM)
+        systemd.start()
+        self.assertEqual(systemd.hear()["READY"], "1")
+        drain = json.dumps({"drain": False})
+        for name, listening in systemd.sockets[1:]:
+            with self.subTest(name):
+                status, view = self.ask(listening, "GET", "/v1/host")
+                self.assertEqual((status, json.loads(view)["clients"]), (200, 0))
+                # Only operators may change anything.
+                answer = self.ask(listening, "POST", "/v1/drain", drain)
+                self.assertEqual(answer[0], 200 if name == "operators" else 403)
+        self.assertEqual(systemd.end()[0], 0)
+        self.assertTrue(systemd.path("operators").exists(), "the socket is systemd's")
+
+    @staticmethod
+    def ask(listening, *request):
+        connection = http.client.HTTPConnection("banyand", timeout=PATIENCE)
+        connection.sock = socket.socket(listening.family, socket.SOCK_STREAM)
+        connection.sock.settimeout(PATIENCE)
+        connection.sock.connect(listening.getsockname())
+        connection.request(*request)
+        answer = connection.getresponse()
+        said = answer.status, answer.read()
+        connection.close()
+        return said
+
     @unittest.skipUnless(shutil.which("strace") and shutil.which("systemd-analyze"), "strace or systemd is missing")
     def test_makes_no_system_call_that_its_unit_forbids(self):
         hosts = [self.systemd("a"), self.systemd("b")]
@@ -226,11 +258,13 @@ class UnderSystemd(unittest.TestCase):
         systemd.start()
         code, words = systemd.end_by_itself()
         self.assertEqual((code, "comes twice" in words), (2, True), words)
-        systemd = self.systemd("both")
-        systemd.listen("tenants")
-        systemd.start("--socket", self.folder / "other")
-        code, words = systemd.end_by_itself()
-        self.assertEqual((code, "--socket" in words), (2, True), words)
+        for name, kind, option in (("tenants", socket.SOCK_SEQPACKET, "--socket"),
+                                   ("operators", socket.SOCK_STREAM, "--operators")):
+            systemd = self.systemd(f"both-{name}")
+            systemd.listen(name, kind=kind)
+            systemd.start(option, self.folder / "other")
+            code, words = systemd.end_by_itself()
+            self.assertEqual((code, f"{option} is not taken" in words), (2, True), words)
 
 
 def settings(text):

@@ -392,9 +392,10 @@ std::string Daemon::Impl::apply_rules() {
 void Daemon::Impl::tell_terms() {
   for (const auto& [client_number, client] : clients_) {
     for (const auto& [number, session] : client.sessions) {
-      worker_.post([number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant)] {
+      worker_.post([number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant),
+                    calls = rules_.grants_of_calls(session.subject, session.tenant)] {
         Session* const found = memory->find(number);
-        if (found != nullptr) found->set_terms(grant);
+        if (found != nullptr) found->set_terms(grant, calls);
       });
     }
   }
@@ -450,13 +451,15 @@ void Daemon::Impl::act(uint64_t number, const OpenSession& open, const std::opti
                              .own = open.rank,
                              .at_most = std::chrono::milliseconds(std::min(open.timeout, open.join_timeout))});
     // Shared, since a task can be copied.
-    const auto opening = std::make_shared<SessionOpening>(SessionOpening{.wish = open,
-                                                                         .tenant = tenant,
-                                                                         .client = client.view,
-                                                                         .grant = grant,
-                                                                         .cards = std::move(cards),
-                                                                         .lanes = lanes,
-                                                                         .connector = std::move(connector)});
+    const auto opening =
+        std::make_shared<SessionOpening>(SessionOpening{.wish = open,
+                                                        .tenant = tenant,
+                                                        .client = client.view,
+                                                        .grant = grant,
+                                                        .calls = rules_.grants_of_calls(subject, tenant),
+                                                        .cards = std::move(cards),
+                                                        .lanes = lanes,
+                                                        .connector = std::move(connector)});
     worker_.post([this, number, opening, memory = client.memory] { open_on_worker(number, *opening, *memory); });
     sessions_.hand_over(key);
   } catch (const Error& error) {

@@ -138,6 +138,91 @@ TEST_F(Services, RefuseWhatTheRulesDeny) {
   EXPECT_THAT(error_of(open), HasSubstr("deny this communicator: we move house (rule 'closed')"));
 }
 
+TEST_F(Services, EndACommunicatorWithTheWordsOfTheRuleThatDeniesACall) {
+  use_rules(R"({"version": 1, "rules": [{"name": "no floods", "match": {"kind": "allreduce", "bytes": "64KiB.."},
+                                         "then": {"deny": "use smaller pieces"}}]})");
+  const auto reports = run_ranks(2, 2, [](Communicator& comm, run::RegionPool&) -> std::string {
+    for (const size_t count : {1, 8191}) {
+      const std::vector<int64_t> input = values_of(comm.rank(), count);
+      std::vector<int64_t> output(count);
+      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    }
+    std::vector<int64_t> all(2 * 8192);  // of another kind, and larger
+    const std::vector<int64_t> own = values_of(comm.rank(), 8192);
+    comm.run(call_of<int64_t>(OperationKind::all_gather, own, all, own.size()));
+    if (all.back() != value_of(1, 8191)) return "wrong";
+    return error_of([&] { comm.run(call_of<int64_t>(OperationKind::all_reduce, own, all, own.size())); });
+  });
+  EXPECT_THAT(reports, Each(HasSubstr("deny this call (allreduce of 64 KiB): use smaller pieces (rule 'no floods')")));
+}
+
+TEST_F(Services, HoldLargeCallsToTheirCapAndNoOthers) {
+  daemons_.planner.fabric = "h0 <-> h1 8Gb/s";
+  use_rules(R"({"version": 1, "rules": [{"name": "slow", "match": {"bytes": "128KiB.."}, "then": {"cap": "5MB/s"}}]})");
+  const auto reports = run_ranks(2, 2, [](Communicator& comm, run::RegionPool&) -> std::string {
+    const auto seconds_of = [&](size_t count, int sums) {
+      const std::vector<int64_t> input = values_of(comm.rank(), count);
+      std::vector<int64_t> output(count);
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < sums; ++i) CHECK(check_sum(comm, input, output) == "right");
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    // 5 MB each: what is small is not held back.
+    return std::to_string(seconds_of(32'768, 20)) + " " + std::to_string(seconds_of(8192, 80));
+  });
+  for (const std::string& report : reports) {
+    const double large = std::stod(report), small = std::stod(report.substr(report.find(' ')));
+    EXPECT_GE(large, 0.95);
+    EXPECT_LE(large, 2);
+    EXPECT_LE(small, 0.5 * large);
+  }
+}
+
+TEST_F(Services, GoOverToThePlansThatARuleNames) {
+  daemons_.planner.fabric = "h0 <-> h1 8Gb/s; h1 <-> h2 8Gb/s; h2 <-> h0 8Gb/s";
+  use_rules(R"({"version": 1, "rules": [{"name": "rings", "match": {}, "then": {"plan": "ring"}}]})");
+  const auto reports = run_ranks(3, 3, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::vector<int64_t> input = values_of(comm.rank(), 10'000), output(input.size());
+    const auto end = std::chrono::steady_clock::now() + seconds(20);
+    for (bool is_over = false; !is_over;) {
+      if (std::chrono::steady_clock::now() > end) return "no other plans";
+      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+      const HostView view = host_view_from(ask(comm.rank(), "GET", "/v1/host").body);
+      const int64_t own = view.communicators.at(0).ranks.at(0).generation >= 1 ? 1 : 0;
+      int64_t all = 0;  // have gone over
+      comm.run(call_of<int64_t>(OperationKind::all_reduce, std::span(&own, 1), std::span(&all, 1), 1));
+      is_over = all == comm.size();
+    }
+    return "right";
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
+// One operator, by the daemon of host 1: it gives the rules to all.
+TEST_F(Services, TakeOtherRulesFromAnOperatorWhileTheyRun) {
+  const std::string body = R"("text": "{\"version\": 5, \"rules\": [{\"name\": \"no more\", )"
+                           R"(\"match\": {\"kind\": \"allreduce\"}, \"then\": {\"deny\": \"it is late\"}}]}")";
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    std::vector<int64_t> input = values_of(comm.rank(), 10), output(input.size());
+    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    std::string said = "only looked at";
+    if (comm.rank() == 1) {
+      said = ask(1, "POST", "/v1/rules", "{" + body + R"(, "check": true})").body;
+      if (ask(0, "GET", "/v1/rules").body.find("\"version\":0") == std::string::npos) return "a check changed them";
+    }
+    if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    if (comm.rank() == 1) ask(1, "POST", "/v1/rules", "{" + body + "}");
+    comm.run(Call{.kind = OperationKind::barrier});
+    return said + "; " +
+           error_of([&] { comm.run(call_of<int64_t>(OperationKind::all_reduce, input, output, input.size())); });
+  });
+  EXPECT_THAT(reports, Each(HasSubstr("it is late (rule 'no more')")));
+  // By each of both daemons.
+  EXPECT_THAT(reports[1], HasSubstr(R"("host":"host0","version":5,"changes":[{)"));
+  EXPECT_THAT(reports[1], HasSubstr(R"("host":"host1","version":5,"changes":[{)"));
+  EXPECT_THAT(reports[1], HasSubstr(R"("calls":{"kind":"allreduce","least":0})"));
+}
+
 TEST_F(Services, LetOtherUsersInOnlyWhereTheyAreMeantTo) {
   namespace fs = std::filesystem;
   const auto others = [](const std::string& socket) {

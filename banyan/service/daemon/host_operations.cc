@@ -9,6 +9,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/json_line.h"
 #include "banyan/service/daemon/operator_commands.h"
+#include "banyan/service/daemon/rule_answers.h"
 #include "banyan/service/view/view_json.h"
 
 namespace banyan::service {
@@ -31,6 +32,8 @@ void HostOperations::answer(const std::string& command, const std::string& body,
     if (command == "replan") return replan(body, reply);
     if (command == "set") return reply({.body = set(body)});
     if (command == "drain") return reply({.body = drain(body)});
+    if (command == "rules") return reply({.body = rules_in_force(parts_.rules)});
+    if (command == "load rules") return reply({.body = load_rules(body)});
     throw Error(ErrorCode::not_found, "this daemon knows no command " + in_quotes(command));
   } catch (const Error& error) {
     reply({.is_refusal = true, .body = error.what()});
@@ -106,6 +109,27 @@ std::string HostOperations::drain(const std::string& body) {
   parts_.events.note(drains ? "an operator drains this host: no communicators are opened any more"
                             : "an operator lets communicators be opened again");
   return JsonLine().add("sessions", host_.sessions().size()).take();
+}
+
+// Of the ranks of one communicator that are here, one stands for all.
+std::string HostOperations::load_rules(const std::string& body) {
+  const RulesCommand command = read_rules_command(body);
+  std::vector<RuledCommunicator> communicators;
+  std::set<std::string> known;
+  for (KnownSession& session : host_.sessions()) {
+    if (!known.insert(session.id).second) continue;
+    communicators.push_back({.id = std::move(session.id),
+                             .name = std::move(session.name),
+                             .tenant = std::move(session.tenant),
+                             .subject = std::move(session.subject)});
+  }
+  std::string answer = service::load_rules(parts_.rules, command, communicators);
+  if (!command.only_checks) {
+    parts_.events.note("an operator puts rules of version " + std::to_string(parts_.rules.rules().version()) +
+                       " in force, until the file of this host is read again");
+    host_.rules_changed();
+  }
+  return answer;
 }
 
 run::FabricUpdate HostOperations::update_of(const ReplanCommand& command) const {

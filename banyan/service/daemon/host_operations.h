@@ -76,6 +76,7 @@ class HostOperations {
   void view(Reply reply);
   std::string set(const std::string& body);
   std::string drain(const std::string& body);
+  std::string load_rules(const std::string& body);
   void replan(const std::string& body, Reply reply);
   void look_after(const std::shared_ptr<Replan>& replan);
   run::FabricUpdate update_of(const ReplanCommand& command) const;

@@ -9,7 +9,8 @@
 //   POST /v1/rules     {"text": "...", "check": true}: the rules of all hosts, until their daemons read their files again;
 //                      check: only says what would change for the communicators that are open, by host:
 //                      {"version": 8, "changes": [{"communicator": id, "name", "tenant", "from": {...}, "to": {...}}]},
-//                      where a grant is {"rule", "deny"?, "weight", "class", "cap"?, "log"}
+//                      with "calls": {"kind", "least", "most"?} (bytes) where calls of a kind get something else,
+//                      where a grant is {"rule", "deny"?, "weight", "class", "cap"?, "plan"?, "log"}
 //   POST /v1/set       {"tenant": "1000/t", "weight"?: 4, "class"?: "high", "cap"?: "1GB/s" or "none"}: beyond the rules,
 //                      until the daemons end; {"tenant": "1000/t", "reset": true} takes it back. {"sessions": 3}
 //   POST /v1/replan    {"communicator": id, name or pattern, "avoid"?: [link...], "restore"?: [link...],

@@ -38,6 +38,8 @@ class RateGate : public run::SliceGate {
   // The call with this number puts so many bytes on its busiest link (0: it uses none, and is not held back), and its
   // links let it go at `most`, as rates are given.
   void begin(uint64_t number, double busiest_bytes, uint64_t most = VirtualQueue::kUnlimited);
+  // Its links, or what is granted to it, let it go at `most` from now on.
+  void limit(uint64_t number, uint64_t most);
   void end(uint64_t number) { calls_.erase(number); }
 
   bool admit(const run::SliceOffer& offer) override;

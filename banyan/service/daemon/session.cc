@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "banyan/base/check.h"
+#include "banyan/run/record/log.h"
 #include "banyan/run/record/operation.h"
 
 namespace banyan::service {
@@ -12,6 +13,13 @@ namespace {
 // Bytes of the larger buffer.
 uint64_t payload_of(const run::Call& call, uint32_t rank, uint32_t size) {
   return std::max(call.send_elements(rank, size), call.recv_elements(rank, size)) * element::size_of(call.type);
+}
+
+// As rules see it: of a call with a root by the buffers there, so that it is the same on every rank. Of an all-to-allv
+// each rank knows its own part only.
+AskedCall asked_call(const run::Call& call, uint32_t rank, uint32_t size) {
+  const uint32_t whose = run::is_rooted(call.kind) ? call.other : rank;
+  return {.kind = call.kind, .bytes = payload_of(call, whose, size)};
 }
 
 }  // namespace
@@ -24,10 +32,12 @@ Session::Session(Options options)
       executor_(std::move(options.executor)),
       share_(std::move(options.share)),
       failed_(std::move(options.failed)),
+      grants_(std::move(options.calls)),
       about_(std::move(options.about)),
       moved_(now()) {
   about_.ranks.resize(1);
   about_.ranks.front().rank = rules_.rank;
+  follow(options.grant.plan);
   show();
 }
 
@@ -75,7 +85,33 @@ bool Session::take(size_t most) {
   return moved;
 }
 
+// What the rules grant for it where they look at calls, else nothing.
+const Grant* Session::permit(const run::Call& call) {
+  if (!grants_) return nullptr;
+  const AskedCall asked = asked_call(call, rules_.rank, rules_.size);
+  const auto [grant, is_new] = grants_->of(asked);
+  const auto in_words = [&] {
+    return std::string(run::to_string(asked.kind)) + " of " + Bytes(asked.bytes).to_string();
+  };
+  if (grant.logs && is_new) {
+    BANYAN_LOG(info) << "rule " << in_quotes(grant.rule) << ": " << in_quotes(about_.name) << ", rank " << rules_.rank
+                     << " begins the first " << in_words() << " or the like";
+  }
+  if (!grant.denial) return &grant;
+  throw Error(ErrorCode::invalid_usage, "the rules of the service deny this call (" + in_words() +
+                                            "): " + *grant.denial + " (rule " + in_quotes(grant.rule) + ")");
+}
+
+// All ranks follow the plans that rank 0 asks for, from some call on: the rules of their hosts may differ.
+void Session::follow(const std::string& plan) {
+  run::PlanReviser* const reviser = executor_->reviser();
+  if (rules_.rank != 0 || plan == plan_ || reviser == nullptr || has_failed_) return;
+  plan_ = plan;
+  propose({.planner = plan.empty() ? run::FabricUpdate::kBestPlanner : plan});
+}
+
 void Session::begin(ValidCall call, uint64_t sequence) {
+  const Grant* const grant = permit(call.call);
   if (run::is_message(call.call.kind)) {
     Flight& flight = messages_.emplace_back(Flight{.sequence = sequence, .call = std::move(call)});
     flight.ticket = executor_->start_message(flight.call.call);
@@ -87,6 +123,7 @@ void Session::begin(ValidCall call, uint64_t sequence) {
   }
   Flight& flight = calls_.emplace_back(Flight{.sequence = sequence, .call = std::move(call), .begun = now()});
   flight.number = ++started_;
+  if (share_ && grant != nullptr) share_->expect(flight.number, *grant);
   executor_->start(flight.call.call, numbers_of(flight.call.call));
 }
 
@@ -188,7 +225,9 @@ CommunicatorView Session::view() const {
   return view;
 }
 
-void Session::set_terms(const Grant& grant) {
+void Session::set_terms(const Grant& grant, std::shared_ptr<CallGrants> calls) {
+  grants_ = std::move(calls);
+  follow(grant.plan);
   about_.rule = grant.rule;
   about_.weight = grant.weight;
   about_.share_class = grant.share_class;

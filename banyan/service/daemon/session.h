@@ -24,6 +24,7 @@
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/protocol/rings.h"
 #include "banyan/service/protocol/validate.h"
+#include "banyan/service/share/call_grants.h"
 #include "banyan/service/view/host_view.h"
 
 namespace banyan::service {
@@ -38,8 +39,11 @@ class Session : public run::EventSource {
     SessionPage* page = nullptr;           // in it
     const RegionTable* regions = nullptr;  // of its client; outlives it
     std::unique_ptr<run::Executor> executor;
-    std::shared_ptr<SessionShare> share = {};        // shared with the executor; none where nobody knows the network
-    CommunicatorView about = {};                     // what does not change, with one rank
+    std::shared_ptr<SessionShare> share = {};  // shared with the executor; none where nobody knows the network
+    CommunicatorView about = {};               // what does not change, with one rank
+    Grant grant = {};                          // of the communicator
+    // Of its calls; none where rules do not look at calls. Shared, since a task that brings it can be copied.
+    std::shared_ptr<CallGrants> calls = {};
     std::function<void(const Error& error)> failed;  // once
   };
   explicit Session(Options options);
@@ -63,7 +67,8 @@ class Session : public run::EventSource {
   void fail(const Error& error);
   // As the steward says: bytes per second on the busiest link of a call; 0: no limit.
   void set_rate(uint64_t rate);
-  void set_terms(const Grant& grant);
+  // What the rules grant now. `calls`: as in Options. What calls that have begun got stays.
+  void set_terms(const Grant& grant, std::shared_ptr<CallGrants> calls);
   // What the session of another rank, or this one, has told all.
   void hear(const std::string& text);
   // For operators; names of links and hosts are those that it was made with.
@@ -95,6 +100,8 @@ class Session : public run::EventSource {
   bool step_on(size_t most);
   bool take(size_t most);
   void begin(ValidCall call, uint64_t sequence);
+  const Grant* permit(const run::Call& call);
+  void follow(const std::string& plan);
   bool move();
   void attend();
   void complete(const Flight& flight, uint32_t peer);
@@ -108,6 +115,8 @@ class Session : public run::EventSource {
   const std::unique_ptr<run::Executor> executor_;
   const std::shared_ptr<SessionShare> share_;
   const std::function<void(const Error& error)> failed_;
+  std::shared_ptr<CallGrants> grants_;
+  std::string plan_;               // that rank 0 has asked all to follow
   std::deque<Flight> calls_;       // the oldest first; a deque, since executors keep pointers into them
   std::deque<Flight> messages_;    // in any order
   std::deque<Completion> unsaid_;  // for which the ring had no room

@@ -145,6 +145,8 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
                                                     .executor = std::move(executor),
                                                     .share = share,
                                                     .about = view_of(opening),
+                                                    .grant = opening.grant,
+                                                    .calls = opening.calls,
                                                     .failed = std::move(hooks.failed)});
 }
 

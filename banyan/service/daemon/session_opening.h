@@ -18,6 +18,7 @@
 #include "banyan/service/daemon/session.h"
 #include "banyan/service/protocol/messages.h"
 #include "banyan/service/protocol/region_table.h"
+#include "banyan/service/share/call_grants.h"
 #include "banyan/service/share/rules.h"
 
 namespace banyan::service {
@@ -27,7 +28,8 @@ struct SessionOpening {
   std::string tenant;  // to which its share belongs
   RankView client;     // who its program is
   Grant grant;
-  std::vector<HostCard> cards;  // of wish.hosts
+  std::shared_ptr<CallGrants> calls;  // as in Session::Options
+  std::vector<HostCard> cards;        // of wish.hosts
   std::shared_ptr<SessionLanes> lanes;
   std::unique_ptr<run::Connector> connector;  // over them
 };

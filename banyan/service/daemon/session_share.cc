@@ -17,6 +17,12 @@ uint64_t amount_of(const run::Call& call) {
   return call.count + sum(call.send_counts) + sum(call.recv_counts);
 }
 
+// `most` as RateGate has it, and no more than `cap`, which is infinite where there is none.
+uint64_t slower(uint64_t most, double cap) {
+  if (cap >= static_cast<double>(most == VirtualQueue::kUnlimited ? UINT64_MAX : most)) return most;
+  return std::max<uint64_t>(1, static_cast<uint64_t>(cap));
+}
+
 }  // namespace
 
 double cap_of(const Grant& grant) { return grant.cap ? static_cast<double>(*grant.cap) : Steward::kNoLimit; }
@@ -51,15 +57,29 @@ void SessionShare::begin(uint64_t number, const run::Call& call, const std::shar
       std::find_if(calls_.begin(), calls_.end(), [&](const UnderWay& each) { return each.number == number; });
   if (known != calls_.end()) {
     known->load = std::move(load);
-  } else {
-    calls_.push_back({.number = number, .load = std::move(load)});
+    limit(*known);
+    return;
   }
+  UnderWay& begun = calls_.emplace_back(UnderWay{.number = number, .load = std::move(load), .terms = {}});
+  if (const auto node = expected_.extract(number); !node.empty()) begun.terms = node.mapped();
+  limit(begun);
+}
+
+SessionShare::Terms SessionShare::terms_of(const UnderWay& call) const {
+  const CallReport& about = options_.about;
+  return call.terms.value_or(Terms{.weight = about.weight, .share_class = about.share_class, .cap = about.cap});
+}
+
+// Caps are kept where nobody else wants the links, too, and before the steward knows of the call.
+void SessionShare::limit(const UnderWay& call) {
+  options_.gate->limit(call.number, slower(call.load->most, terms_of(call).cap));
 }
 
 void SessionShare::set_terms(const Grant& grant) {
   options_.about.weight = grant.weight;
   options_.about.share_class = grant.share_class;
   options_.about.cap = cap_of(grant);
+  for (const UnderWay& call : calls_) limit(call);
 }
 
 void SessionShare::end(uint64_t number) {
@@ -78,7 +98,8 @@ std::optional<SessionShare::Time> SessionShare::report_due() const {
   if (!options_.send || (calls_.empty() && !told_)) return std::nullopt;
   const Time soonest = reported_at_ + kLeastPause;
   if (calls_.empty()) return std::max(soonest, idle_since_ + kIdle);
-  return calls_.front().load == told_ ? reported_at_ + kRefresh : soonest;
+  const bool is_told = calls_.front().load == told_ && terms_of(calls_.front()) == told_terms_;
+  return is_told ? reported_at_ + kRefresh : soonest;
 }
 
 void SessionShare::look() {
@@ -91,6 +112,10 @@ void SessionShare::look() {
   report.is_under_way = !calls_.empty();
   told_ = calls_.empty() ? nullptr : calls_.front().load;
   if (told_) {
+    told_terms_ = terms_of(calls_.front());
+    report.weight = told_terms_.weight;
+    report.share_class = told_terms_.share_class;
+    report.cap = told_terms_.cap;
     report.footprint = told_->links;
     report.done = options_.gate->done(calls_.front().number);
   }

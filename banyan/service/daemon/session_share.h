@@ -47,9 +47,11 @@ class SessionShare {
   // Calls begin and end in the order of their numbers. `source`: of the plan that it follows. One that has begun may
   // begin again, by another plan.
   void begin(uint64_t number, const run::Call& call, const std::shared_ptr<run::PlanSource>& source);
+  // The call of this number, which has still to begin, gets this and not what the communicator gets.
+  void expect(uint64_t number, const Grant& grant) { expected_.insert_or_assign(number, Terms::of(grant)); }
   void end(uint64_t number);
   void set_rate(uint64_t rate) { options_.gate->set_rate(rate); }
-  // For the reports to come.
+  // From now on, but for calls that were to get something else.
   void set_terms(const Grant& grant);
 
   bool is_due() const {
@@ -73,20 +75,35 @@ class SessionShare {
     double busiest = 0;                        // bytes on the link that has most
     uint64_t most = VirtualQueue::kUnlimited;  // the rate that the links allow, as RateGate has it
   };
+  struct Terms {
+    double weight = 1;
+    ShareClass share_class = ShareClass::normal;
+    double cap = Steward::kNoLimit;
+
+    static Terms of(const Grant& grant) {
+      return {.weight = static_cast<double>(grant.weight), .share_class = grant.share_class, .cap = cap_of(grant)};
+    }
+    friend bool operator==(const Terms&, const Terms&) = default;
+  };
   struct UnderWay {
     uint64_t number = 0;
     std::shared_ptr<const Load> load;  // shared with the cache
+    std::optional<Terms> terms;        // none: as the communicator
   };
   using LoadKey = std::tuple<run::OperationKind, element::DataType, uint64_t, uint32_t>;
 
   std::shared_ptr<const Load> load_of(const run::Call& call, const std::shared_ptr<run::PlanSource>& source);
+  Terms terms_of(const UnderWay& call) const;
+  void limit(const UnderWay& call);
   std::optional<Time> report_due() const;
 
   Options options_;
   std::weak_ptr<run::PlanSource> source_;  // of which the loads are
   std::map<LoadKey, std::shared_ptr<const Load>> loads_;
   std::deque<UnderWay> calls_;
-  std::shared_ptr<const Load> told_;  // with the last report; none where it said that no call is under way
+  std::map<uint64_t, Terms> expected_;  // by number, of calls that have not begun
+  std::shared_ptr<const Load> told_;    // with the last report; none where it said that no call is under way
+  Terms told_terms_;                    // with the last report of a call
   Time reported_at_{0}, idle_since_{0};
 };
 

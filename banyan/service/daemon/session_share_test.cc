@@ -130,6 +130,75 @@ TEST_F(SessionShareTest, AsksAnewWhenPlansAreRevisedAndCountsARepeatedCallOnce) 
   EXPECT_EQ(carried_->by_tenant().at("t").at(4), 200);
 }
 
+TEST_F(SessionShareTest, ReportsWhatIsGrantedToACallAndNotToItsCommunicator) {
+  SessionShare session = share();
+  session.expect(2, {.weight = 9, .share_class = ShareClass::high, .cap = 1000});
+  session.begin(1, all_reduce(100), source_);
+  session.begin(2, all_reduce(100), source_);
+  session.look();
+  EXPECT_EQ(reports_.back().weight, 3);
+  session.end(1);
+  pass(session, SessionShare::kLeastPause);  // though it is like the one before
+  EXPECT_EQ(reports_.back().weight, 9);
+  EXPECT_EQ(reports_.back().share_class, ShareClass::high);
+  EXPECT_EQ(reports_.back().cap, 1000);
+  session.end(2);
+  session.begin(3, all_reduce(100), source_);
+  pass(session, SessionShare::kLeastPause);
+  EXPECT_EQ(reports_.back().weight, 3);
+  EXPECT_EQ(reports_.back().cap, Steward::kNoLimit);
+}
+
+TEST_F(SessionShareTest, TellsAtOnceWhatIsGrantedAnewToCallsUnderWay) {
+  SessionShare session = share();
+  session.expect(2, {.weight = 9});
+  session.begin(1, all_reduce(100), source_);
+  session.begin(2, all_reduce(100), source_);
+  session.look();
+  session.set_terms({.weight = 5});
+  pass(session, SessionShare::kLeastPause);
+  EXPECT_EQ(reports_.back().weight, 5);
+  session.end(1);
+  pass(session, SessionShare::kLeastPause);
+  EXPECT_EQ(reports_.back().weight, 9) << "that is its own";
+}
+
+// Bytes of the busiest link that the gate lets through in a tenth of a second.
+double let_through(RateGate& gate, Time& now, uint64_t number, double call_bytes) {
+  run::RankPlan plan;
+  plan.ranks = 2;
+  plan.streams_to.resize(2);
+  run::Role role{.length = 1'000'000};
+  role.out_children.push_back(plan.add_stream_to(1));
+  plan.roles.push_back(role);
+  const run::SliceOffer slice{.sequence = number, .plan = &plan, .bytes = 4000, .elements = 1000};
+  double bytes = 0;
+  for (const Time end = now + milliseconds(100); now < end;) {
+    if (gate.admit(slice)) {
+      bytes += call_bytes / 1000;
+    } else {
+      now = *gate.opens_at();
+    }
+  }
+  return bytes;
+}
+
+// 100 MB on the busiest link, whose capacity is 1 GB/s, and nobody has told a rate.
+TEST_F(SessionShareTest, KeepsCapsWhereNoStewardTellsARate) {
+  constexpr double kBytes = 1e8;
+  SessionShare session = share(false);
+  session.expect(1, {.cap = 50'000'000});
+  session.begin(1, all_reduce(static_cast<size_t>(kBytes)), source_);
+  EXPECT_NEAR(let_through(*gate_, now_, 1, kBytes), 5e6, 3e5);
+  session.set_terms({.cap = 20'000'000});
+  EXPECT_NEAR(let_through(*gate_, now_, 1, kBytes), 5e6, 3e5) << "the call has its own";
+  session.end(1);
+  session.begin(2, all_reduce(static_cast<size_t>(kBytes)), source_);
+  EXPECT_NEAR(let_through(*gate_, now_, 2, kBytes), 2e6, 3e5);
+  session.set_terms({.cap = 80'000'000});
+  EXPECT_NEAR(let_through(*gate_, now_, 2, kBytes), 8e6, 3e5) << "it goes on by what is granted now";
+}
+
 TEST_F(SessionShareTest, OnlyOneRankReports) {
   SessionShare session = share(false);
   session.begin(1, all_reduce(100), source_);

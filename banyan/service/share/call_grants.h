@@ -1,5 +1,8 @@
 // CallGrants: what each call of one communicator gets, where rules look at calls.
 //
+// What denies a whole communicator is for who opens one: it does not end those that are open, as all that denies calls
+// alone does.
+//
 // A rule sees of a call its kind and the class of its size (Rules::size_class), so there are few answers, and each is
 // found once.
 //
@@ -8,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -18,9 +22,10 @@ namespace banyan::service {
 
 class CallGrants {
  public:
-  // `rules`: shared with whoever has them in force.
-  CallGrants(std::shared_ptr<const Rules> rules, Subject subject)
-      : rules_(std::move(rules)), subject_(std::move(subject)) {}
+  using Change = std::function<void(Grant& grant)>;
+  // `rules`: shared with whoever has them in force. `change`: of each grant, beyond the rules.
+  CallGrants(std::shared_ptr<const Rules> rules, Subject subject, Change change = {})
+      : rules_(std::move(rules)), subject_(std::move(subject)), change_(std::move(change)) {}
 
   struct Answer {
     const Grant& grant;  // stays as long as this
@@ -31,6 +36,7 @@ class CallGrants {
  private:
   const std::shared_ptr<const Rules> rules_;
   const Subject subject_;
+  const Change change_;
   std::map<std::pair<run::OperationKind, size_t>, Grant> known_;
 };
 

@@ -29,6 +29,24 @@ TEST(CallGrants, AreFoundOnceForEachKindAndSizeThatRulesTellApart) {
   EXPECT_EQ(&ask(OperationKind::all_reduce, 17).grant, &first.grant);
 }
 
+TEST(CallGrants, DenyCallsAndNotTheCommunicatorThatIsOpen) {
+  CallGrants grants(rules_of(R"({"name": "large", "match": {"bytes": "1MiB.."}, "then": {"deny": "too large"}},
+                                {"name": "closed", "match": {}, "then": {"deny": "closed"}})"),
+                    Subject{.tenant = "a"});
+  EXPECT_EQ(grants.of({.kind = OperationKind::send, .bytes = 1 << 20}).grant.denial, "too large");
+  const Grant& small = grants.of({.kind = OperationKind::send, .bytes = 1}).grant;
+  EXPECT_EQ(small.rule, "closed");
+  EXPECT_FALSE(small.denial);
+}
+
+TEST(CallGrants, AreChangedBeyondTheRules) {
+  CallGrants grants(rules_of(R"({"name": "x", "match": {"kind": "send"}, "then": {"weight": 2, "class": "high"}})"),
+                    Subject{.tenant = "a"}, [](Grant& grant) { grant.weight = 5; });
+  const Grant sent = grants.of({.kind = OperationKind::send, .bytes = 1}).grant;
+  EXPECT_EQ(sent, (Grant{.weight = 5, .share_class = ShareClass::high, .rule = "x"}));
+  EXPECT_EQ(grants.of({.kind = OperationKind::recv, .bytes = 1}).grant.weight, 5u);
+}
+
 TEST(CallGrants, AreThoseOfTheRules) {
   const std::string sizes[] = {"..64B", "64B..1KiB", "1KiB", "4KiB..", "..1MiB", "1B.."};
   const OperationKind kinds[] = {OperationKind::all_reduce, OperationKind::send, OperationKind::barrier};
