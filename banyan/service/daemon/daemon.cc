@@ -301,8 +301,8 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, std::optional<run::F
     worker_.post([this, number, memory = client.memory] { worker_.add(number, memory); });
   }
   const ClientIdentity& who = client.connection->identity();
-  events_.note("process " + std::to_string(who.process) + " of user " + std::to_string(who.user) + " has attached: " +
-               hello.program);
+  events_.note("process " + std::to_string(who.process) + " of user " + std::to_string(who.user) +
+               " has attached: " + hello.program);
   client.view = {.host = name_of_host(),
                  .process = static_cast<uint32_t>(who.process),
                  .user = static_cast<uint32_t>(who.user),
@@ -374,11 +374,10 @@ void Daemon::Impl::apply_rules() {
 void Daemon::Impl::tell_terms() {
   for (const auto& [client_number, client] : clients_) {
     for (const auto& [number, session] : client.sessions) {
-      worker_.post(
-          [number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant)] {
-            Session* const found = memory->find(number);
-            if (found != nullptr) found->set_terms(grant);
-          });
+      worker_.post([number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant)] {
+        Session* const found = memory->find(number);
+        if (found != nullptr) found->set_terms(grant);
+      });
     }
   }
 }
@@ -506,11 +505,8 @@ void Daemon::Impl::open_to_operators(const std::string& node) {
                            .describe = [this, node] { return describe(node); },
                            .drain = [this](bool drains) { is_draining_ = drains; },
                            .rules_changed = [this] { tell_terms(); }});
-  operators_.emplace(OperatorDesk::Parts{.reactor = reactor_,
-                                         .directory = *directory_,
-                                         .mesh = *mesh_,
-                                         .operations = *operations_,
-                                         .own = host_});
+  operators_.emplace(OperatorDesk::Parts{
+      .reactor = reactor_, .directory = *directory_, .mesh = *mesh_, .operations = *operations_, .own = host_});
   if (options_.operators.empty() && options_.http.empty()) return;
   http_.emplace(reactor_);
   if (!options_.operators.empty()) {
