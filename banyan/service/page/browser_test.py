@@ -85,7 +85,8 @@ class DashboardTest(unittest.TestCase):
     def row(self, section, first):
         """The cells of the row that begins with this text."""
         return self.run_js(f"""[...[...document.querySelectorAll('#{section} tbody tr')]
-            .find(row => row.firstChild.textContent.trim().startsWith({first!r})).children].map(cell => cell.innerText)""")
+            .find(row => row.firstChild.textContent.trim().startsWith({first!r})).children]
+            .map(cell => cell.innerText)""")
 
     def figure(self, name):
         return self.text(f"[data-figure={name}]")
