@@ -8,6 +8,7 @@
 #include "banyan/base/error.h"
 #include "banyan/base/json_line.h"
 #include "banyan/run/record/log.h"
+#include "banyan/service/page/page.h"
 #include "banyan/service/view/view_json.h"
 
 namespace banyan::service {
@@ -20,6 +21,8 @@ struct Change {
 };
 constexpr std::array<Change, 4> kChanges = {
     {{"/v1/set", "set"}, {"/v1/replan", "replan"}, {"/v1/drain", "drain"}, {"/v1/rules", "load rules"}}};
+
+constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -96,11 +99,26 @@ void OperatorDesk::show(const std::string& path, HttpServer::Reply reply) {
   } else if (path == "/v1/host") {
     parts_.operations.answer("view", "{}",
                              answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
+  } else if (path == "/metrics") {
+    parts_.operations.answer("view", "{}", [this, lives = std::weak_ptr(lives_), reply](const auto& answer) {
+      if (!lives.expired()) reply(metrics_from(answer));
+    });
+  } else if (path == "/") {
+    reply({.type = "text/html; charset=utf-8", .body = std::string(dashboard_page())});
   } else if (path == "/v1/rules") {
     parts_.operations.answer("rules", "{}",
                              answer_with([](const std::string& body) { return HttpResponse{.body = body}; }));
   } else {
     throw Error(ErrorCode::not_found, "there is nothing at " + in_quotes(path));
+  }
+}
+
+HttpResponse OperatorDesk::metrics_from(const HostOperations::Answer& view) {
+  try {
+    if (view.is_refusal) throw Error(ErrorCode::io, view.body);
+    return {.type = kMetricsType, .body = metrics_of(host_view_from(view.body), metrics_)};
+  } catch (const Error& error) {
+    return http_error(500, error.what());
   }
 }
 

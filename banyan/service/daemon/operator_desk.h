@@ -39,6 +39,7 @@
 #include "banyan/service/daemon/mesh.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/http/server.h"
+#include "banyan/service/view/metrics.h"
 
 namespace banyan::service {
 
@@ -70,6 +71,7 @@ class OperatorDesk {
 
   void serve(const HttpRequest& request, bool may_change, HttpServer::Reply reply);
   void show(const std::string& path, HttpServer::Reply reply);
+  HttpResponse metrics_from(const HostOperations::Answer& view);
   void change(const std::string& path, const std::string& body, HttpServer::Reply reply);
   using Done = std::function<void(const Asked& asked)>;
   void ask(const std::vector<std::string>& names, const std::string& command, const std::string& body,
@@ -78,6 +80,7 @@ class OperatorDesk {
   void end(const std::shared_ptr<Asked>& asked);
 
   Parts parts_;
+  MetricsMemory metrics_;
   uint64_t next_number_ = 1;
   std::map<uint64_t, std::shared_ptr<Asked>> asked_;  // by number of the question; shared with answers under way
   // Gone with this object: what answers under way look at.

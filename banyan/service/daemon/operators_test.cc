@@ -138,6 +138,34 @@ TEST_F(Operators, HaveCallsGoOverToOtherPlansWithoutStoppingAny) {
   EXPECT_THAT(reports, Each("right"));
 }
 
+TEST_F(Operators, HaveAPageAndMetrics) {
+  tenants_ = {"t \"x\""};
+  const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
+    constexpr size_t kCount = 1000;
+    const std::vector<int64_t> input = values_of(comm.rank(), kCount);
+    std::vector<int64_t> output(kCount);
+    for (int times = 0; times < 7; ++times) {
+      if (std::string report = check_sum(comm, input, output); report != "right") return report;
+    }
+    const HttpResponse page = ask(comm.rank(), "GET", "/");
+    if (page.status != 200 || page.type != "text/html; charset=utf-8" || !page.body.starts_with("<!doctype html>")) {
+      return "no page: " + page.body.substr(0, 100);
+    }
+    const HttpResponse metrics = ask(comm.rank(), "GET", "/metrics");
+    if (metrics.type != "text/plain; version=0.0.4; charset=utf-8") return metrics.type;
+    const std::string host = "host" + std::to_string(comm.rank());
+    const std::string labels =
+        "{host=\"" + host + "\",tenant=\"" + std::to_string(getuid()) + "/t \\\"x\\\"\",communicator=\"world\"} ";
+    for (const std::string& line :
+         {"banyan_service_calls_total" + labels + "7\n",
+          "banyan_service_payload_bytes_total" + labels + std::to_string(7 * kCount * 8) + "\n"}) {
+      if (metrics.body.find("\n" + line) == std::string::npos) return "no " + line + " in " + metrics.body;
+    }
+    return check_sum(comm, input, output);
+  });
+  EXPECT_THAT(reports, Each("right"));
+}
+
 TEST_F(Operators, AreToldWhatCannotBeDone) {
   daemons_.planner.fabric = "h0 <-> h1 80Mb/s";
   const auto reports = run_ranks(2, 2, [&](Communicator& comm, run::RegionPool&) -> std::string {
