@@ -79,8 +79,10 @@ int run(int count, char** arguments) {
   app.add_option("--payload", options.payload, "the part of a link's bandwidth that is left beside headers")
       ->check(CLI::Range(0.1, 1.0))
       ->capture_default_str();
-  app.add_option("--operators", options.operators, "where operators ask (banyan service); empty: nowhere")
-      ->capture_default_str();
+  const CLI::Option* const operators =
+      app.add_option("--operators", options.operators,
+                     "where operators ask (banyan service); without: operator.sock beside banyand.sock,\n"
+                     "x-operator.sock beside x.sock; empty: nowhere");
   app.add_option("--http", options.http,
                  "ADDRESS:PORT where everybody may look: a page, and metrics for Prometheus at /metrics");
   app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
@@ -93,6 +95,7 @@ int run(int count, char** arguments) {
   try {
     banyan::run::start_log(banyan::run::LogConfig::from_environment());
     options.secret = secret_from(secret_file);
+    if (operators->count() == 0) options.operators = banyan::service::operator_socket_beside(options.socket);
     const std::filesystem::path folder = std::filesystem::path(options.socket).parent_path();
     if (!folder.empty()) std::filesystem::create_directories(folder);
     Daemon daemon(options);
