@@ -74,13 +74,19 @@ SessionMaker maker_for(const Daemon::Options& options) {
 
 class Daemon::Impl {
  public:
-  explicit Impl(Options options);
+  Impl(Options options, HandedSockets sockets);
   ~Impl();
 
   void run();
   void stop() { reactor_.stop(); }
-  void reload_rules() {
-    reactor_.mailbox()->post([this] { apply_rules(); });
+  void reload_rules(Reloaded done) {
+    reactor_.mailbox()->post([this, done = std::move(done)] {
+      const std::string refusal = apply_rules();
+      if (done) done(refusal);
+    });
+  }
+  void every(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after({}, [this, pause, task] { go_on(pause, task); });
   }
 
  private:
@@ -110,9 +116,13 @@ class Daemon::Impl {
 
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   void hear(const std::string& host, const std::string& message);
-  void apply_rules();
+  void go_on(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after(pause, [this, pause, task] { go_on(pause, task); });
+    task();
+  }
+  std::string apply_rules();
   void tell_terms();
-  void open_to_operators(const std::string& node);
+  void open_to_operators(const std::string& node, HandedSockets& sockets);
   HostView describe(const std::string& node);
   std::vector<KnownSession> known_sessions() const;
   std::function<void(const std::string& text)> teller_of(const OpenSession& open);
@@ -137,6 +147,7 @@ class Daemon::Impl {
   const std::unique_ptr<HostDirectory> directory_;
   std::optional<Mesh> mesh_;
   std::optional<StewardDesk> steward_;  // none without a fabric
+  const bool is_door_handed_;
   const run::FileDescriptor door_;
   std::unique_ptr<run::Acceptor> acceptor_;
   std::map<uint64_t, Client> clients_;
@@ -148,7 +159,7 @@ class Daemon::Impl {
   Worker worker_;  // the last, so that it ends first
 };
 
-Daemon::Impl::Impl(Options options)
+Daemon::Impl::Impl(Options options, HandedSockets sockets)
     : options_(std::move(options)),
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
       maker_(maker_for(options_)),
@@ -156,7 +167,9 @@ Daemon::Impl::Impl(Options options)
       rules_(options_.rules),
       events_(name_of_host()),
       directory_(HostDirectory::at(options_.world)),
-      door_(listen_at(options_.socket, DoorKind::tenants, options_.is_for_all_users)),
+      is_door_handed_(sockets.tenants.is_open()),
+      door_(is_door_handed_ ? std::move(sockets.tenants)
+                            : listen_at(options_.socket, DoorKind::tenants, options_.is_for_all_users)),
       began_(reactor_.now()),
       worker_(options_.is_oversubscribed) {
   std::vector<std::string> addresses = {options_.address};
@@ -186,11 +199,11 @@ Daemon::Impl::Impl(Options options)
       reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
       [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); });
   reactor_.watch(door_.get(), EPOLLIN, [this](uint32_t) { welcome(); });
-  open_to_operators(own.node);
+  open_to_operators(own.node, sockets);
 }
 
 Daemon::Impl::~Impl() {
-  unlink(options_.socket.c_str());
+  if (!is_door_handed_) unlink(options_.socket.c_str());
   if (!options_.operators.empty()) unlink(options_.operators.c_str());
   reactor_.forget(door_.get());
 }
@@ -301,8 +314,8 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, std::optional<run::F
     worker_.post([this, number, memory = client.memory] { worker_.add(number, memory); });
   }
   const ClientIdentity& who = client.connection->identity();
-  events_.note("process " + std::to_string(who.process) + " of user " + std::to_string(who.user) + " has attached: " +
-               hello.program);
+  events_.note("process " + std::to_string(who.process) + " of user " + std::to_string(who.user) +
+               " has attached: " + hello.program);
   client.view = {.host = name_of_host(),
                  .process = static_cast<uint32_t>(who.process),
                  .user = static_cast<uint32_t>(who.user),
@@ -359,26 +372,27 @@ std::string Daemon::Impl::tenant_of(const Client& client, const OpenSession& ope
   return open.tenant.empty() ? user : user + "/" + open.tenant;
 }
 
-void Daemon::Impl::apply_rules() {
+// Returns why the old ones stay, or nothing.
+std::string Daemon::Impl::apply_rules() {
   try {
     rules_.reload();
   } catch (const Error& error) {
     events_.note(std::string("the rules stay as they are, since the new ones cannot be used: ") + error.what());
-    return;
+    return error.what();
   }
   events_.note("rules of version " + std::to_string(rules_.rules().version()) + " are in force");
   tell_terms();
+  return {};
 }
 
 // Sessions that are open get what the rules grant now.
 void Daemon::Impl::tell_terms() {
   for (const auto& [client_number, client] : clients_) {
     for (const auto& [number, session] : client.sessions) {
-      worker_.post(
-          [number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant)] {
-            Session* const found = memory->find(number);
-            if (found != nullptr) found->set_terms(grant);
-          });
+      worker_.post([number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant)] {
+        Session* const found = memory->find(number);
+        if (found != nullptr) found->set_terms(grant);
+      });
     }
   }
 }
@@ -491,7 +505,7 @@ void Daemon::Impl::open_on_worker(uint64_t number, SessionOpening& opening, Work
 
 // ---- Operators ----
 
-void Daemon::Impl::open_to_operators(const std::string& node) {
+void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& sockets) {
   operations_.emplace(
       HostOperations::Parts{
           .reactor = reactor_,
@@ -506,17 +520,14 @@ void Daemon::Impl::open_to_operators(const std::string& node) {
                            .describe = [this, node] { return describe(node); },
                            .drain = [this](bool drains) { is_draining_ = drains; },
                            .rules_changed = [this] { tell_terms(); }});
-  operators_.emplace(OperatorDesk::Parts{.reactor = reactor_,
-                                         .directory = *directory_,
-                                         .mesh = *mesh_,
-                                         .operations = *operations_,
-                                         .own = host_});
-  if (options_.operators.empty() && options_.http.empty()) return;
+  operators_.emplace(OperatorDesk::Parts{
+      .reactor = reactor_, .directory = *directory_, .mesh = *mesh_, .operations = *operations_, .own = host_});
+  if (!options_.operators.empty()) sockets.operators = listen_at(options_.operators, DoorKind::operators, false);
+  if (!options_.http.empty()) sockets.http = listen_on(options_.http);
+  if (!sockets.operators.is_open() && !sockets.http.is_open()) return;
   http_.emplace(reactor_);
-  if (!options_.operators.empty()) {
-    http_->serve(listen_at(options_.operators, DoorKind::operators, false), operators_->handler(true));
-  }
-  if (!options_.http.empty()) http_->serve(listen_on(options_.http), operators_->handler(false));
+  if (sockets.operators.is_open()) http_->serve(std::move(sockets.operators), operators_->handler(true));
+  if (sockets.http.is_open()) http_->serve(std::move(sockets.http), operators_->handler(false));
 }
 
 HostView Daemon::Impl::describe(const std::string& node) {
@@ -560,10 +571,12 @@ std::vector<KnownSession> Daemon::Impl::known_sessions() const {
 
 // ---- The interface ----
 
-Daemon::Daemon(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Daemon::Daemon(Options options, HandedSockets sockets)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(sockets))) {}
 Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 void Daemon::stop() { impl_->stop(); }
-void Daemon::reload_rules() { impl_->reload_rules(); }
+void Daemon::reload_rules(Reloaded done) { impl_->reload_rules(std::move(done)); }
+void Daemon::every(std::chrono::microseconds pause, std::function<void()> task) { impl_->every(pause, task); }
 
 }  // namespace banyan::service

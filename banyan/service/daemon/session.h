@@ -112,7 +112,7 @@ class Session : public run::EventSource {
   std::deque<Flight> messages_;    // in any order
   std::deque<Completion> unsaid_;  // for which the ring had no room
   std::vector<run::MessageExecutor::MessageDone> done_;
-  uint64_t started_ = 0;  // calls
+  uint64_t started_ = 0;    // calls
   CommunicatorView about_;  // counters and times are brought up to date as they change
   Time moved_{0};           // when anything did, last
   std::chrono::nanoseconds billed_{0};

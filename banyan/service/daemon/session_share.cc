@@ -47,7 +47,8 @@ std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call&
 void SessionShare::begin(uint64_t number, const run::Call& call, const std::shared_ptr<run::PlanSource>& source) {
   std::shared_ptr<const Load> load = load_of(call, source);
   options_.gate->begin(number, load->busiest, load->most);
-  const auto known = std::find_if(calls_.begin(), calls_.end(), [&](const UnderWay& each) { return each.number == number; });
+  const auto known =
+      std::find_if(calls_.begin(), calls_.end(), [&](const UnderWay& each) { return each.number == number; });
   if (known != calls_.end()) {
     known->load = std::move(load);
   } else {
