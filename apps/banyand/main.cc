@@ -104,8 +104,9 @@ int run(int count, char** arguments) {
       ->check(CLI::Range(0.1, 1.0))
       ->capture_default_str();
   const CLI::Option* const operators =
-      app.add_option("--operators", options.operators, "where operators ask (banyan service); empty: nowhere")
-          ->capture_default_str();
+      app.add_option("--operators", options.operators,
+                     "where operators ask (banyan service); without: operator.sock beside banyand.sock,\n"
+                     "x-operator.sock beside x.sock; empty: nowhere");
   const CLI::Option* const http = app.add_option(
       "--http", options.http, "ADDRESS:PORT where everybody may look: a page, and metrics for Prometheus at /metrics");
   app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
@@ -126,6 +127,9 @@ int run(int count, char** arguments) {
     options.secret = secret_from(secret_file);
     const bool is_door_handed = sockets.tenants.is_open();
     if (!is_door_handed) make_folder_of(options.socket);
+    if (!is_door_handed && !sockets.operators.is_open() && operators->count() == 0) {
+      options.operators = banyan::service::operator_socket_beside(options.socket);
+    }
     Daemon daemon(options, std::move(sockets));
     std::cout << "banyand listens at " << (is_door_handed ? "the socket of systemd" : "unix:" + options.socket)
               << std::endl;

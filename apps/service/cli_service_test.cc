@@ -283,6 +283,13 @@ TEST_F(ServiceCli, RulesAreCheckedAndLoaded) {
                                    "POST /v1/rules {\"text\":" + text + "}"));
 }
 
+TEST_F(ServiceCli, RulesThatAllHostsRefuseChangeNothingThatCouldBeShown) {
+  answer("POST /v1/rules", R"({"hosts": [{"host": "a", "error": "it follows no plans of rules"}], "unreachable": []})");
+  const Outcome check = run({"rules", "check", folder_.write("rules.json", kRules)});
+  EXPECT_EQ(check.exit_code, 1);
+  EXPECT_EQ(check.out, "a          refuses it: it follows no plans of rules\n");
+}
+
 TEST_F(ServiceCli, RulesWithAMistakeGoToNobody) {
   const std::string file = folder_.write("rules.json", "{\"version\": 8,\n \"rules\": [{\"name\": 7}]}");
   refuses({"rules", "load", file}, file + " line 2");

@@ -296,7 +296,9 @@ class ServiceCommand : public Command {
         return (is_trial ? "accepts version " : "goes by version ") + std::to_string(rules.version());
       });
     }
-    if (is_trial) words += changes_text(terminal, answers);
+    const bool is_accepted = std::any_of(answers.hosts.begin(), answers.hosts.end(),
+                                         [](const OperatorAnswers::Host& each) { return each.error.empty(); });
+    if (is_trial && is_accepted) words += changes_text(terminal, answers);
     return report(terminal, answers, words, "");
   }
 

@@ -149,7 +149,8 @@ std::string status_text(const Terminal& terminal, const ClusterView& view) {
            "    all hosts answer, no rank is late, and no call stands still\n";
   }
   for (const service::FindingView& each : view.findings) {
-    text += labelled(terminal, harmless(each.kind), harmless(each.words));
+    const std::string label = each.kind == "unreachable host" ? "unreachable" : harmless(each.kind);
+    text += labelled(terminal, label, harmless(each.words));
   }
   text += "\n" + hosts_table(view).format(terminal);
   if (view.communicators.empty()) return text + "\nno communicator is open\n";

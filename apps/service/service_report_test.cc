@@ -37,7 +37,7 @@ TEST(ServiceReport, BeginsWithWhatIsWrong) {
                    {.kind = "unreachable host", .communicator = "", .words = "host c is unreachable: timed out"}};
   EXPECT_FALSE(is_well(view));
   EXPECT_THAT(status_text(kNoColours, view),
-              AllOf(StartsWith("late rank  rank 1 of 'job17' is late?[2J\nunreachable host host c is unreachable"),
+              AllOf(StartsWith("late rank  rank 1 of 'job17' is late?[2J\nunreachable host c is unreachable"),
                     Not(HasSubstr("healthy"))));
 }
 

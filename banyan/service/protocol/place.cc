@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string_view>
 
 namespace banyan::service {
 
@@ -19,8 +20,11 @@ std::string default_socket() { return geteuid() == 0 ? socket_of_host() : socket
 std::string found_socket() { return access(socket_of_host().c_str(), F_OK) == 0 ? socket_of_host() : socket_of_user(); }
 
 std::string operator_socket_beside(const std::string& socket) {
-  const size_t folder = socket.rfind('/');
-  return (folder == std::string::npos ? "" : socket.substr(0, folder + 1)) + "operator.sock";
+  constexpr std::string_view kEnd = ".sock";
+  const size_t name = socket.rfind('/') + 1;  // 0 without a folder
+  std::string stem = socket.substr(name);
+  if (stem.ends_with(kEnd)) stem.resize(stem.size() - kEnd.size());
+  return socket.substr(0, name) + (stem == "banyand" ? "" : stem + "-") + "operator.sock";
 }
 
 std::string default_operator_socket() { return operator_socket_beside(default_socket()); }

@@ -32,7 +32,9 @@ TEST_F(Places, OfAUserAreInHisFolder) {
 
 TEST_F(Places, OfOperatorsAreBesideThoseOfTenants) {
   EXPECT_EQ(operator_socket_beside("/run/banyan/banyand.sock"), "/run/banyan/operator.sock");
-  EXPECT_EQ(operator_socket_beside("a.sock"), "operator.sock");
+  EXPECT_EQ(operator_socket_beside("banyand.sock"), "operator.sock");
+  EXPECT_EQ(operator_socket_beside("/tmp/a.sock"), "/tmp/a-operator.sock");
+  EXPECT_EQ(operator_socket_beside("b"), "b-operator.sock");
   EXPECT_EQ(default_operator_socket(), operator_socket_beside(default_socket()));
 }
 

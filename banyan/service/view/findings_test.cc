@@ -181,6 +181,15 @@ TEST(Findings, SayNothingOfLessThanKLate) {
   EXPECT_THAT(findings_of({waiting(0, 0.31, 1), idle(1, 0.31)}), ElementsAre(StartsWith("late rank: rank 1 ")));
 }
 
+TEST(Findings, BlameNobodyWhoHasEndedWhatOthersWaitIn) {
+  EXPECT_THAT(findings_of({over(0, 50), waiting(1, 1.2, 2), idle(2, 1.3)}),
+              ElementsAre(StartsWith("late rank: rank 2 of 'job17' (host a, process 4702) is late: 1 rank waits in")));
+}
+
+TEST(Findings, CallNothingStalledThatARankIsJustComingTo) {
+  EXPECT_THAT(findings_of({waiting(0, 1.5), waiting(1, 1.5), idle(2, 0.1)}), IsEmpty());
+}
+
 // The view of host b was taken a call later.
 TEST(Findings, SayNothingWhereViewsDifferByACall) {
   RankView later = waiting(4, 0.001);
