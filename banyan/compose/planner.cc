@@ -1,6 +1,7 @@
 #include "banyan/compose/planner.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -16,6 +17,8 @@
 #include "banyan/fabric/route_book.h"
 #include "banyan/plan/choose.h"
 #include "banyan/plan/plan_book.h"
+#include "banyan/plan/planner.h"
+#include "banyan/plan/spread_routes.h"
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
 
@@ -37,6 +40,7 @@ class Planner : public run::PlanSource {
     std::optional<Schedule> plan;
     fabric::RouteBook routes;  // through the given fabric
     uint64_t slice_bytes = 0;  // 0: as the plan needs it
+    std::string planner;       // as in PlannerOptions
     uint32_t own = 0;          // rank
   };
   Planner(JobNetwork network, Options options)
@@ -53,10 +57,12 @@ class Planner : public run::PlanSource {
         return answer("the given plan", *network_.fixed, question.total);
       }
     }
-    const plan::Candidate& chosen =
-        choose(network_.book->candidates({.kind = question.kind, .members = ground_->ranks, .root = question.root}),
-               question.total);
-    return answer(chosen.planner, chosen.schedule, question.total);
+    const plan::PlanQuestion asked{.kind = question.kind, .members = ground_->ranks, .root = question.root};
+    if (const Schedule* const wanted = by_wanted_planner(asked)) {
+      return answer(ground_->options.planner, spread(ground_->options.planner, *wanted), question.total);
+    }
+    const plan::Candidate& chosen = choose(network_.book->candidates(asked), question.total);
+    return answer(chosen.planner, spread(chosen.planner, chosen.schedule), question.total);
   }
 
   std::vector<LinkBytes> bytes_on_links(const run::Call& call) override {
@@ -140,14 +146,34 @@ class Planner : public run::PlanSource {
 
   // The network as it is after an update, and the plan that is to be followed there.
   struct Network {
-    std::unique_ptr<plan::PlanBook> book;  // of its fabric
-    std::vector<LinkId> original;          // in Ground::whole, by link of the book's fabric; empty: the same
-    std::set<uint32_t> lost;               // cables
-    std::optional<Schedule> fixed;         // for its collective
+    std::unique_ptr<plan::PlanBook> book;             // of its fabric
+    std::vector<LinkId> original;                     // in Ground::whole, by link of the book's fabric; empty: the same
+    std::set<uint32_t> lost;                          // cables
+    std::optional<Schedule> fixed;                    // for its collective
+    std::map<const Schedule*, Schedule> spread = {};  // plans of the book over all ways
   };
 
   Planner(std::shared_ptr<const Ground> ground, Network network)
       : ground_(std::move(ground)), network_(std::move(network)) {}
+
+  // None: where no planner is wanted, and where it has no plan for this.
+  const Schedule* by_wanted_planner(const plan::PlanQuestion& question) {
+    if (ground_->options.planner.empty()) return nullptr;
+    try {
+      return &network_.book->plan(plan::planner_named(ground_->options.planner), question);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported) throw;
+      return nullptr;
+    }
+  }
+
+  // Where ways can be chosen.
+  const Schedule& spread(const std::string& planner, const Schedule& schedule) {
+    if (!knows_ways() || !plan::planner_named(planner).takes_first_ways) return schedule;
+    const auto found = network_.spread.find(&schedule);
+    if (found != network_.spread.end()) return found->second;
+    return network_.spread.emplace(&schedule, plan::spread_routes(schedule)).first->second;
+  }
 
   Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
     return {.schedule = &schedule,
@@ -270,6 +296,7 @@ struct PlannerFiles {
 std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options) {
   auto files = std::make_shared<PlannerFiles>();
   files->options = options;
+  if (!options.planner.empty()) plan::planner_named(options.planner);
   files->plan = read_plan(options.plan);
   if (!options.fabric.empty()) {
     files->fabric = fabric::load_fabric({.fabric = options.fabric});
@@ -300,10 +327,11 @@ std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const r
   }
   fabric::RouteBook routes;
   if (!options.routes.empty()) routes = fabric::RouteBook::parse(files.routes, network.given, options.routes);
-  return std::make_shared<Planner>(
-      std::move(network),
-      Planner::Options{
-          .plan = files.plan, .routes = std::move(routes), .slice_bytes = options.slice_bytes, .own = layout.own});
+  return std::make_shared<Planner>(std::move(network), Planner::Options{.plan = files.plan,
+                                                                        .routes = std::move(routes),
+                                                                        .slice_bytes = options.slice_bytes,
+                                                                        .planner = options.planner,
+                                                                        .own = layout.own});
 }
 
 std::vector<double> link_bandwidths(const PlannerFiles& files) {

@@ -1,8 +1,10 @@
-// tenant: what a tenant of the service does, for bench/service: it computes for a while (sleeps) and sums a buffer over
-// all ranks, again and again, until its time is over. Rank 0 writes a line for each step: when it ended, in seconds of
-// the clock of this machine, and how long its communication took.
+// tenant: what a tenant of the service does, for bench/service: it computes for a while and sums a buffer over all
+// ranks, again and again, until its time is over, or for a number of steps. To compute is to check the last sum, to
+// fill the buffer and to sleep for the rest of the time. Rank 0 writes a line for each step: when it ended, in seconds
+// of the clock of this machine, and how long its communication took.
 //
 //   tenant --bytes 4194304 --compute 0.138 --begin 1790000000.5 --seconds 20 > steps
+//   tenant --bytes 335544 --compute 0.006 --begin 1790000000.5 --steps 1501 > steps
 //
 // Every sum is checked. Exit status 1: one was wrong, or a call failed.
 #include <unistd.h>
@@ -54,6 +56,7 @@ class Tenant {
   const Work work_;
   std::vector<banyan_comm_t> comms_;
   int rank_ = 0, size_ = 1;
+  double computes_since_ = 0;
   std::vector<float> values_, sums_;
 };
 
@@ -92,10 +95,10 @@ bool Tenant::is_right(int number) const {
 
 // The last element says whether rank 0's time is over, so that all end after the same step.
 bool Tenant::step(int number, bool& is_over) {
-  if (work_.compute > 0) std::this_thread::sleep_for(std::chrono::duration<double>(work_.compute));
   for (size_t at = 0; at + 1 < values_.size(); ++at) values_[at] = value_of(rank_, at, number);
   const bool shall_end = work_.steps > 0 ? number + 1 >= work_.steps : seconds_now() >= work_.begin + work_.seconds;
   values_.back() = rank_ == 0 && shall_end ? 1.0F : 0.0F;
+  if (work_.compute > 0) sleep_until(computes_since_ + work_.compute);
   const double begin = seconds_now();
   const size_t parts = comms_.size(), each = values_.size() / parts;
   std::vector<banyan_request_t> requests(parts);
@@ -110,7 +113,7 @@ bool Tenant::step(int number, bool& is_over) {
   for (banyan_request_t& request : requests) {
     if (!succeeds(banyan_wait(&request), "wait")) return false;
   }
-  const double end = seconds_now();
+  const double end = computes_since_ = seconds_now();
   if (rank_ == 0) std::printf("%.6f %.6f\n", end, end - begin);
   is_over = sums_.back() > 0;
   return is_right(number);
@@ -119,6 +122,7 @@ bool Tenant::step(int number, bool& is_over) {
 bool Tenant::run() {
   if (!join()) return false;
   sleep_until(work_.begin);
+  computes_since_ = work_.begin;
   bool is_over = false;
   for (int number = 0; !is_over; ++number) {
     if (!step(number, is_over)) return false;
@@ -136,7 +140,7 @@ int main(int count, char** arguments) {
   Work work;
   CLI::App app("Computes and sums in turn, as a training job does; for bench/service.");
   app.add_option("--bytes", work.bytes, "of the buffer")->check(CLI::Range(size_t{8}, size_t{1} << 40));
-  app.add_option("--compute", work.compute, "seconds before each sum");
+  app.add_option("--compute", work.compute, "seconds from a sum to the next");
   app.add_option("--begin", work.begin, "when to begin, in seconds since 1970");
   app.add_option("--seconds", work.seconds, "how long to go on");
   app.add_option("--steps", work.steps, "how many steps, in place of a time");

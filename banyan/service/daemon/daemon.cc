@@ -138,8 +138,9 @@ Daemon::Impl::Impl(Options options)
   if (options_.address.empty()) {
     addresses = options_.secret.is_empty() ? std::vector<std::string>{"127.0.0.1"} : run::outward_addresses();
   }
-  run::Listener listener =
-      run::Listener::on(addresses.size() == 1 ? addresses.front() : run::any_address_like(addresses));
+  // Connections along routes come to the addresses of these.
+  const bool has_one = addresses.size() == 1 && (options_.planner.routes.empty() || options_.secret.is_empty());
+  run::Listener listener = run::Listener::on(has_one ? addresses.front() : run::any_address_like(addresses));
   const HostCard own{.host = host_,
                      .incarnation = new_incarnation(),
                      .name = run::host_name(),
