@@ -80,6 +80,10 @@ int run(int count, char** arguments) {
   app.add_option("--payload", options.payload, "the part of a link's bandwidth that is left beside headers")
       ->check(CLI::Range(0.1, 1.0))
       ->capture_default_str();
+  app.add_option("--operators", options.operators, "where operators ask (banyan service); empty: nowhere")
+      ->capture_default_str();
+  app.add_option("--http", options.http,
+                 "ADDRESS:PORT where everybody may look: a page, and metrics for Prometheus at /metrics");
   app.add_option("--rules", options.rules, "who gets what: a file; SIGHUP reads it again");
   app.add_flag("--crowded", options.is_oversubscribed, "give up the core while waiting: programs need it");
   try {

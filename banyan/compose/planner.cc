@@ -10,9 +10,11 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/base/text.h"
 #include "banyan/compose/call_traffic.h"
 #include "banyan/compose/job_network.h"
 #include "banyan/fabric/cables.h"
+#include "banyan/fabric/node_pair.h"
 #include "banyan/fabric/read.h"
 #include "banyan/fabric/route_book.h"
 #include "banyan/plan/choose.h"
@@ -340,6 +342,37 @@ std::vector<double> link_bandwidths(const PlannerFiles& files) {
   for (const Link& link : files.fabric->links())
     bandwidths.push_back(static_cast<double>(link.bandwidth.bytes_per_second()));
   return bandwidths;
+}
+
+std::vector<std::string> link_names(const PlannerFiles& files) {
+  std::vector<std::string> names;
+  if (!files.fabric) return names;
+  const fabric::Cables cables(*files.fabric);
+  for (uint32_t number = 0; number < files.fabric->links().size(); ++number) {
+    const Link& link = files.fabric->links()[number];
+    names.push_back(files.fabric->node(link.from).name + "->" + files.fabric->node(link.to).name);
+    const uint32_t ordinal = cables[cables.of(LinkId{number})].ordinal;
+    if (ordinal > 0) names.back() += "#" + std::to_string(ordinal);
+  }
+  return names;
+}
+
+std::vector<uint32_t> cables_called(const PlannerFiles& files, const std::string& name) {
+  if (!files.fabric) throw Error(ErrorCode::invalid_usage, "no fabric is known; give the daemons --fabric");
+  const size_t arrow = name.find("->");
+  std::string pair = arrow == std::string::npos ? name : name.substr(0, arrow) + "-" + name.substr(arrow + 2);
+  const size_t hash = pair.rfind('#');
+  const std::string ordinal = hash == std::string::npos ? "" : pair.substr(hash + 1);
+  if (hash != std::string::npos) pair.resize(hash);
+  const fabric::Cables cables(*files.fabric);
+  const fabric::NodePairs pairs(*files.fabric);
+  std::set<uint32_t> found;
+  for (const LinkId link : pairs.links_between(pairs.at(pair))) {
+    const uint32_t cable = cables.of(link);
+    if (ordinal.empty() || ordinal == std::to_string(cables[cable].ordinal)) found.insert(cable);
+  }
+  if (found.empty()) throw Error(ErrorCode::not_found, "there is no cable " + in_quotes(name));
+  return {found.begin(), found.end()};
 }
 
 }  // namespace banyan::compose

@@ -25,6 +25,10 @@ class Daemon {
     std::string node = {};   // the rank of the planner's fabric that this host is; empty: its host name
     // Where other daemons reach this one; empty: the loopback without a secret, else all addresses of this host.
     std::string address = {};
+    // Path of the unix socket at which operators ask (operator_desk.h); empty: none.
+    std::string operators = {};
+    // "127.0.0.1:9420": where everybody may look, by HTTP; empty: nowhere.
+    std::string http = {};
     std::string rules = {};   // a file (share/rules.h); empty: everything is granted
     run::Secret secret = {};  // of the daemons; tenants never see it
     // The network of the cluster, whose ranks are hosts. Without one, links are shared as TCP does it.

@@ -41,6 +41,10 @@ class RateGate : public run::SliceGate {
   void end(uint64_t number) { calls_.erase(number); }
 
   bool admit(const run::SliceOffer& offer) override;
+  // What was said last, while it counts; nothing: no limit.
+  std::optional<uint64_t> told_rate() const {
+    return told_ == VirtualQueue::kUnlimited || now_() >= valid_until_ ? std::nullopt : std::optional(told_);
+  }
   // When what was refused last may leave; nothing when something was let through since.
   std::optional<Time> opens_at() const { return opens_at_; }
   // What part of that which this rank sends in the call has left.

@@ -15,6 +15,7 @@ namespace banyan::service {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{16} << 20;
+constexpr size_t kMostChanges = 10'000;
 
 std::string name_of(uid_t user) {
   std::vector<char> space(16'384);
@@ -44,6 +45,23 @@ std::string cgroup_of(pid_t process) {
 RuleBook::RuleBook(std::string path) : path_(std::move(path)), rules_(read()) {}
 
 void RuleBook::reload() { rules_ = read(); }
+
+Grant RuleBook::grant(const Subject& subject, const std::string& tenant) const {
+  Grant grant = rules_.grant(subject);
+  if (const auto change = changes_.find(tenant); change != changes_.end()) change->second.apply(grant);
+  return grant;
+}
+
+void RuleBook::set(const std::string& tenant, const std::optional<GrantChange>& change) {
+  if (!change) {
+    changes_.erase(tenant);
+  } else if (changes_.size() >= kMostChanges && !changes_.contains(tenant)) {
+    throw Error(ErrorCode::unsupported, "something is set for " + std::to_string(kMostChanges) +
+                                            " tenants already; reset some, or write rules");
+  } else {
+    changes_[tenant] = *change;
+  }
+}
 
 Rules RuleBook::read() const {
   if (path_.empty()) return {};

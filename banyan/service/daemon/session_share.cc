@@ -19,11 +19,18 @@ uint64_t amount_of(const run::Call& call) {
 
 }  // namespace
 
-std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call& call, uint32_t generation) {
-  const LoadKey key{generation, call.kind, call.type, amount_of(call), call.other};
+double cap_of(const Grant& grant) { return grant.cap ? static_cast<double>(*grant.cap) : Steward::kNoLimit; }
+
+std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call& call,
+                                                                const std::shared_ptr<run::PlanSource>& source) {
+  if (source_.lock() != source) {
+    source_ = source;
+    loads_.clear();
+  }
+  const LoadKey key{call.kind, call.type, amount_of(call), call.other};
   if (const auto found = loads_.find(key); found != loads_.end()) return found->second;
   auto load = std::make_shared<Load>();
-  for (const auto& use : options_.source->bytes_on_links(call)) {
+  for (const auto& use : source->bytes_on_links(call)) {
     load->links.push_back({.link = use.link, .bytes = use.bytes});
     load->busiest = std::max(load->busiest, use.bytes);
   }
@@ -37,21 +44,32 @@ std::shared_ptr<const SessionShare::Load> SessionShare::load_of(const run::Call&
   return load;
 }
 
-void SessionShare::begin(uint64_t number, const run::Call& call, uint32_t generation) {
-  std::shared_ptr<const Load> load = load_of(call, generation);
+void SessionShare::begin(uint64_t number, const run::Call& call, const std::shared_ptr<run::PlanSource>& source) {
+  std::shared_ptr<const Load> load = load_of(call, source);
   options_.gate->begin(number, load->busiest, load->most);
-  calls_.push_back({.number = number, .load = std::move(load)});
+  const auto known = std::find_if(calls_.begin(), calls_.end(), [&](const UnderWay& each) { return each.number == number; });
+  if (known != calls_.end()) {
+    known->load = std::move(load);
+  } else {
+    calls_.push_back({.number = number, .load = std::move(load)});
+  }
 }
 
-void SessionShare::set_terms(double weight, ShareClass share_class, double cap) {
-  options_.about.weight = weight;
-  options_.about.share_class = share_class;
-  options_.about.cap = cap;
+void SessionShare::set_terms(const Grant& grant) {
+  options_.about.weight = grant.weight;
+  options_.about.share_class = grant.share_class;
+  options_.about.cap = cap_of(grant);
 }
 
 void SessionShare::end(uint64_t number) {
   options_.gate->end(number);
-  std::erase_if(calls_, [&](const UnderWay& call) { return call.number == number; });
+  std::erase_if(calls_, [&](const UnderWay& call) {
+    if (call.number != number) return false;
+    if (options_.send && options_.carried) {
+      for (const LinkUse& use : call.load->links) options_.carried->add(options_.about.tenant, use.link, use.bytes);
+    }
+    return true;
+  });
   if (calls_.empty()) idle_since_ = options_.now();
 }
 

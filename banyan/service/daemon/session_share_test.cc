@@ -36,12 +36,14 @@ class TwoLinks : public run::PlanSource {
 class SessionShareTest : public ::testing::Test {
  protected:
   SessionShare share(bool reports = true) {
-    SessionShare::Options options{.source = source_,
-                                  .gate = gate_,
+    SessionShare::Options options{.gate = gate_,
                                   .capacities = std::make_shared<const std::vector<double>>(5, 1e9),
                                   .now = [this] { return now_; },
                                   .about = {.communicator = "job.1", .tenant = "t", .weight = 3}};
-    if (reports) options.send = [this](const CallReport& report) { reports_.push_back(report); };
+    if (reports) {
+      options.send = [this](const CallReport& report) { reports_.push_back(report); };
+      options.carried = carried_;
+    }
     return SessionShare(std::move(options));
   }
   static Call all_reduce(size_t count) { return {.kind = OperationKind::all_reduce, .count = count}; }
@@ -62,11 +64,12 @@ class SessionShareTest : public ::testing::Test {
   std::shared_ptr<TwoLinks> source_ = std::make_shared<TwoLinks>();
   std::shared_ptr<RateGate> gate_ = std::make_shared<RateGate>([this] { return now_; });
   std::vector<CallReport> reports_;
+  std::shared_ptr<CarriedBytes> carried_ = std::make_shared<CarriedBytes>();
 };
 
 TEST_F(SessionShareTest, ReportsTheBeginTheProgressAndTheEndOfACall) {
   SessionShare session = share();
-  session.begin(1, all_reduce(800), 0);
+  session.begin(1, all_reduce(800), source_);
   session.look();
   ASSERT_EQ(reports_.size(), 1u);
   EXPECT_EQ(reports_[0].communicator, "job.1");
@@ -90,7 +93,7 @@ TEST_F(SessionShareTest, ReportsTheBeginTheProgressAndTheEndOfACall) {
 TEST_F(SessionShareTest, ReportsFewTimesHoweverManyCallsThereAre) {
   SessionShare session = share();
   for (uint64_t number = 1; number <= 1000; ++number) {
-    session.begin(number, all_reduce(number % 2 == 0 ? 100 : 200), 0);
+    session.begin(number, all_reduce(number % 2 == 0 ? 100 : 200), source_);
     session.look();
     now_ += microseconds(8);
     session.end(number);
@@ -104,8 +107,8 @@ TEST_F(SessionShareTest, ReportsFewTimesHoweverManyCallsThereAre) {
 
 TEST_F(SessionShareTest, ReportsTheOldestCallOfSeveral) {
   SessionShare session = share();
-  session.begin(1, all_reduce(100), 0);
-  session.begin(2, all_reduce(200), 0);
+  session.begin(1, all_reduce(100), source_);
+  session.begin(2, all_reduce(200), source_);
   session.look();
   EXPECT_EQ(reports_.back().footprint[1].bytes, 100);
   session.end(1);
@@ -113,17 +116,23 @@ TEST_F(SessionShareTest, ReportsTheOldestCallOfSeveral) {
   EXPECT_EQ(reports_.back().footprint[1].bytes, 200);
 }
 
-TEST_F(SessionShareTest, AsksAnewWhenPlansAreRevised) {
+TEST_F(SessionShareTest, AsksAnewWhenPlansAreRevisedAndCountsARepeatedCallOnce) {
   SessionShare session = share();
-  session.begin(1, all_reduce(100), 0);
+  session.begin(1, all_reduce(100), source_);
   session.end(1);
-  session.begin(2, all_reduce(100), 1);
-  EXPECT_EQ(source_->asked, 2);
+  session.begin(2, all_reduce(100), source_);
+  EXPECT_EQ(source_->asked, 1);
+  const auto other = std::make_shared<TwoLinks>();
+  session.begin(2, all_reduce(100), other);
+  EXPECT_EQ(other->asked, 1);
+  session.end(2);
+  EXPECT_FALSE(session.is_due());
+  EXPECT_EQ(carried_->by_tenant().at("t").at(4), 200);
 }
 
 TEST_F(SessionShareTest, OnlyOneRankReports) {
   SessionShare session = share(false);
-  session.begin(1, all_reduce(100), 0);
+  session.begin(1, all_reduce(100), source_);
   pass(session, milliseconds(20));
   EXPECT_TRUE(reports_.empty());
   EXPECT_FALSE(session.next());
@@ -137,7 +146,7 @@ TEST_F(SessionShareTest, WakesWhenTheGateOpens) {
   role.out_children.push_back(plan.add_stream_to(1));
   plan.roles.push_back(role);
   SessionShare session = share(false);
-  session.begin(1, all_reduce(10'000'000), 0);
+  session.begin(1, all_reduce(10'000'000), source_);
   session.set_rate(500'000'000);
   const run::SliceOffer slice{.sequence = 1, .plan = &plan, .bytes = 400, .elements = 100};
   while (gate_->admit(slice)) {

@@ -28,30 +28,6 @@ size_t character_at(std::string_view text, size_t at) {
   return length;
 }
 
-// What follows the last * seen is tried at every place behind it. Earlier ones need not be tried again: wherever they
-// end, the last one can take more. So this takes |pattern| * |text| steps at most.
-bool is_like(std::string_view pattern, std::string_view text) {
-  size_t p = 0, t = 0, behind_star = std::string_view::npos, tried = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      behind_star = ++p;
-      tried = t;
-    } else if (p < pattern.size() && pattern[p] == '?') {
-      ++p;
-      t += character_at(text, t);
-    } else if (p < pattern.size() && pattern[p] == text[t]) {
-      ++p;
-      ++t;
-    } else if (behind_star != std::string_view::npos) {
-      t = ++tried;
-      p = behind_star;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
-}
-
 bool fits(const std::optional<std::string>& pattern, std::string_view text) {
   return !pattern || is_like(*pattern, text);
 }
@@ -77,6 +53,41 @@ size_t known_name(JsonNode node, std::string_view what, std::span<const std::str
 }
 
 }  // namespace
+
+// What follows the last * seen is tried at every place behind it. Earlier ones need not be tried again: wherever they
+// end, the last one can take more. So this takes |pattern| * |text| steps at most.
+bool is_like(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0, behind_star = std::string_view::npos, tried = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      behind_star = ++p;
+      tried = t;
+    } else if (p < pattern.size() && pattern[p] == '?') {
+      ++p;
+      t += character_at(text, t);
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p;
+      ++t;
+    } else if (behind_star != std::string_view::npos) {
+      t = ++tried;
+      p = behind_star;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+std::string_view to_string(ShareClass share_class) { return kClassNames.at(static_cast<size_t>(share_class)); }
+
+ShareClass parse_share_class(std::string_view text) {
+  NearestName nearest(text);
+  for (size_t i = 0; i < kClassNames.size(); ++i) {
+    if (kClassNames[i] == text) return static_cast<ShareClass>(i);
+    nearest.offer(kClassNames[i]);
+  }
+  throw invalid("is no class: " + in_quotes(text) + nearest.hint() + "; known are high, normal, low");
+}
 
 class Rules::Reader {
  public:

@@ -39,6 +39,11 @@
 namespace banyan::service {
 
 enum class ShareClass : uint8_t { high, normal, low };
+std::string_view to_string(ShareClass share_class);  // "high", ...
+ShareClass parse_share_class(std::string_view text);  // throws Error{invalid_input}
+
+// Whether a name is as the pattern says, in which * stands for any number of characters and ? for one.
+bool is_like(std::string_view pattern, std::string_view text);
 
 struct Grant {
   std::optional<std::string> denial = {};  // why; nothing else counts then
