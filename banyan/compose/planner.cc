@@ -344,6 +344,14 @@ std::vector<double> link_bandwidths(const PlannerFiles& files) {
   return bandwidths;
 }
 
+std::vector<uint32_t> link_cables(const PlannerFiles& files) {
+  std::vector<uint32_t> cables;
+  if (!files.fabric) return cables;
+  const fabric::Cables known(*files.fabric);
+  for (uint32_t link = 0; link < files.fabric->links().size(); ++link) cables.push_back(known.of(LinkId{link}));
+  return cables;
+}
+
 std::vector<std::string> link_names(const PlannerFiles& files) {
   std::vector<std::string> names;
   if (!files.fabric) return names;

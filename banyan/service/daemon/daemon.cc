@@ -30,6 +30,7 @@
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/daemon/open_sessions.h"
 #include "banyan/service/daemon/operator_desk.h"
+#include "banyan/service/daemon/route_desk.h"
 #include "banyan/service/daemon/rule_book.h"
 #include "banyan/service/daemon/session_opening.h"
 #include "banyan/service/daemon/steward_desk.h"
@@ -115,6 +116,7 @@ class Daemon::Impl {
   void open_to_operators(const std::string& node);
   HostView describe(const std::string& node);
   std::vector<KnownSession> known_sessions() const;
+  std::optional<RouteDesk::Place> rank0_of(const std::string& communicator) const;
   std::function<void(const std::string& text)> teller_of(const OpenSession& open);
 
   std::vector<HostCard> cards_of(const OpenSession& open);
@@ -137,6 +139,7 @@ class Daemon::Impl {
   const std::unique_ptr<HostDirectory> directory_;
   std::optional<Mesh> mesh_;
   std::optional<StewardDesk> steward_;  // none without a fabric
+  std::optional<RouteDesk> routes_;     // the same
   const run::FileDescriptor door_;
   std::unique_ptr<run::Acceptor> acceptor_;
   std::map<uint64_t, Client> clients_;
@@ -181,7 +184,15 @@ Daemon::Impl::Impl(Options options)
                          events_.note("the daemon of host " + in_quotes(host) + " is lost: " + why);
                        }});
   if (maker_.capacities) {
-    steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities});
+    steward_.emplace(reactor_, *directory_, *mesh_, host_, Steward::Options{.capacities = *maker_.capacities},
+                     [this](const Activity& activity) { routes_->note(activity); });
+    routes_.emplace(RouteDesk::Parts{
+        .reactor = reactor_,
+        .worker = worker_,
+        .links = {.bandwidths = compose::link_bandwidths(*maker_.files), .cables = compose::link_cables(*maker_.files)},
+        .capacities = *maker_.capacities,
+        .tell = [this](const std::string& host, const SessionView& view) { mesh_->send(host, encode(view)); },
+        .rank0 = [this](const std::string& communicator) { return rank0_of(communicator); }});
   }
   acceptor_ = std::make_unique<run::Acceptor>(
       reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
@@ -220,6 +231,8 @@ void Daemon::Impl::hear(const std::string& host, const std::string& message) {
       operators_->hear(host, *question);
     } else if (const auto* const answer = std::get_if<OperatorAnswer>(&said)) {
       operators_->hear(host, *answer);
+    } else if (const auto* const view = std::get_if<SessionView>(&said)) {
+      if (routes_) routes_->hear(*view);
     } else if (steward_) {
       steward_->hear(std::get<Activity>(said));
     }
@@ -302,8 +315,8 @@ void Daemon::Impl::act(uint64_t number, const Hello& hello, std::optional<run::F
     worker_.post([this, number, memory = client.memory] { worker_.add(number, memory); });
   }
   const ClientIdentity& who = client.connection->identity();
-  events_.note("process " + std::to_string(who.process) + " of user " + std::to_string(who.user) + " has attached: " +
-               hello.program);
+  events_.note("process " + std::to_string(who.process) + " of user " + std::to_string(who.user) +
+               " has attached: " + hello.program);
   client.view = {.host = name_of_host(),
                  .process = static_cast<uint32_t>(who.process),
                  .user = static_cast<uint32_t>(who.user),
@@ -375,11 +388,10 @@ void Daemon::Impl::apply_rules() {
 void Daemon::Impl::tell_terms() {
   for (const auto& [client_number, client] : clients_) {
     for (const auto& [number, session] : client.sessions) {
-      worker_.post(
-          [number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant)] {
-            Session* const found = memory->find(number);
-            if (found != nullptr) found->set_terms(grant);
-          });
+      worker_.post([number = number, memory = client.memory, grant = rules_.grant(session.subject, session.tenant)] {
+        Session* const found = memory->find(number);
+        if (found != nullptr) found->set_terms(grant);
+      });
     }
   }
 }
@@ -503,11 +515,8 @@ void Daemon::Impl::open_to_operators(const std::string& node) {
                            .describe = [this, node] { return describe(node); },
                            .drain = [this](bool drains) { is_draining_ = drains; },
                            .rules_changed = [this] { tell_terms(); }});
-  operators_.emplace(OperatorDesk::Parts{.reactor = reactor_,
-                                         .directory = *directory_,
-                                         .mesh = *mesh_,
-                                         .operations = *operations_,
-                                         .own = host_});
+  operators_.emplace(OperatorDesk::Parts{
+      .reactor = reactor_, .directory = *directory_, .mesh = *mesh_, .operations = *operations_, .own = host_});
   if (options_.operators.empty() && options_.http.empty()) return;
   http_.emplace(reactor_);
   if (!options_.operators.empty()) {
@@ -553,6 +562,17 @@ std::vector<KnownSession> Daemon::Impl::known_sessions() const {
     }
   }
   return known;
+}
+
+std::optional<RouteDesk::Place> Daemon::Impl::rank0_of(const std::string& communicator) const {
+  for (const auto& [client_number, client] : clients_) {
+    for (const auto& [number, session] : client.sessions) {
+      if (session.key == OpenSessions::Key(communicator, 0)) {
+        return RouteDesk::Place{.memory = client.memory, .number = number};
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 // ---- The interface ----

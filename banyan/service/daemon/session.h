@@ -38,9 +38,10 @@ class Session : public run::EventSource {
     SessionPage* page = nullptr;           // in it
     const RegionTable* regions = nullptr;  // of its client; outlives it
     std::unique_ptr<run::Executor> executor;
-    std::shared_ptr<SessionShare> share = {};        // shared with the executor; none where nobody knows the network
-    CommunicatorView about = {};                     // what does not change, with one rank
-    std::function<void(const Error& error)> failed;  // once
+    std::shared_ptr<SessionShare> share = {};         // shared with the executor; none where nobody knows the network
+    CommunicatorView about = {};                      // what does not change, with one rank
+    std::function<run::FabricUpdate()> adopted = {};  // that the executor plans for
+    std::function<void(const Error& error)> failed;   // once
   };
   explicit Session(Options options);
   virtual ~Session() = default;
@@ -76,6 +77,8 @@ class Session : public run::EventSource {
     std::string refusal;
   };
   Plans plans() const;
+  // The last call that followed a plan; nothing: there was none, or nobody knows the network.
+  std::optional<PlannedCall> planned() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -107,12 +110,13 @@ class Session : public run::EventSource {
   const RegionTable& regions_;
   const std::unique_ptr<run::Executor> executor_;
   const std::shared_ptr<SessionShare> share_;
+  const std::function<run::FabricUpdate()> adopted_;
   const std::function<void(const Error& error)> failed_;
   std::deque<Flight> calls_;       // the oldest first; a deque, since executors keep pointers into them
   std::deque<Flight> messages_;    // in any order
   std::deque<Completion> unsaid_;  // for which the ring had no room
   std::vector<run::MessageExecutor::MessageDone> done_;
-  uint64_t started_ = 0;  // calls
+  uint64_t started_ = 0;    // calls
   CommunicatorView about_;  // counters and times are brought up to date as they change
   Time moved_{0};           // when anything did, last
   std::chrono::nanoseconds billed_{0};
