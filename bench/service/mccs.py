@@ -256,8 +256,10 @@ def main():
             ways = [(way, terms) for way in ways
                     for terms in (options.terms.split(",") if way in ("rings", "forests") else [""])]
         rounds = {" ".join(way) if isinstance(way, tuple) else way: [] for way in ways}
+        labelled = list(zip(rounds, ways))
         for number in range(options.rounds):
-            for label, way in list(zip(rounds, ways))[number % len(ways):] + list(zip(rounds, ways))[:number % len(ways)]:
+            first = number % len(ways)
+            for label, way in labelled[first:] + labelled[:first]:
                 rounds[label].append(training(options, *way, chance) if name == "training"
                                      else bandwidths(options, name, way, chance))
         results[name] = rounds

@@ -1,7 +1,7 @@
 // tenant: what a tenant of the service does, for bench/service: it computes for a while and sums a buffer over all
 // ranks, again and again, until its time is over, or for a number of steps. Two buffers take turns, in memory of
-// banyan_mem_alloc. To compute is to check the last sum and to sleep for the rest of the time. Rank 0 writes a line for each step: when it ended, in seconds
-// of the clock of this machine, and how long its communication took.
+// banyan_mem_alloc. To compute is to check the last sum and to sleep for the rest of the time. Rank 0 writes a line for
+// each step: when it ended, in seconds of the clock of this machine, and how long its communication took.
 //
 //   tenant --bytes 4194304 --compute 0.138 --begin 1790000000.5 --seconds 20 > steps
 //   tenant --bytes 335544 --compute 0.006 --begin 1790000000.5 --steps 1501 > steps

@@ -1,4 +1,5 @@
-// Plan advice: whether a communicator should plan anew, for what others leave it of the network (share/route_adviser.h).
+// Plan advice: whether a communicator should plan anew, for what others leave it of the network
+// (share/route_adviser.h).
 //
 // Any thread: plans are made, which may take a while.
 #pragma once

@@ -1,9 +1,9 @@
 // RouteDesk: has communicators plan around each other.
 //
 // Where this daemon is the steward it notes what sessions report, and tells rank 0 of one communicator after the other
-// what the others leave it of links (share/route_adviser.h). Where it has rank 0 of a communicator, it weighs what it is
-// told on a thread of its own, since plans are made for that (plan_advice.h), and has the session propose to plan for
-// it where that is worth it. Then its ranks agree while calls go on (run/execute/plan_switch.h).
+// what the others leave it of links (share/route_adviser.h). Where it has rank 0 of a communicator, it weighs what it
+// is told on a thread of its own, since plans are made for that (plan_advice.h), and has the session propose to plan
+// for it where that is worth it. Then its ranks agree while calls go on (run/execute/plan_switch.h).
 //
 // On the reactor's thread.
 #pragma once

@@ -32,7 +32,8 @@ class StewardDesk {
   // Between looks at which hosts there are.
   static constexpr std::chrono::milliseconds kLook{2000};
 
-  // All references outlive it. `own`: this host. `heard`: of every report that this daemon takes as the steward. Throws what Steward's constructor throws.
+  // All references outlive it. `own`: this host. `heard`: of every report that this daemon takes as the steward. Throws
+  // what Steward's constructor throws.
   StewardDesk(run::Reactor& reactor, HostDirectory& directory, Mesh& mesh, std::string own, Steward::Options options,
               std::function<void(const Activity&)> heard = {});
   ~StewardDesk();

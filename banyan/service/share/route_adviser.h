@@ -22,8 +22,8 @@
 //
 // Communicators are remembered for `memory` after their last call, so that computing between calls changes nothing.
 //
-// Pure: the time comes from outside. One thread. note() takes time O(log n + links of its footprint); advise() O(n * links
-// in use).
+// Pure: the time comes from outside. One thread. note() takes time O(log n + links of its footprint); advise()
+// O(n * links in use).
 #pragma once
 
 #include <array>
