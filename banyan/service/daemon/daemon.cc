@@ -75,13 +75,19 @@ SessionMaker maker_for(const Daemon::Options& options) {
 
 class Daemon::Impl {
  public:
-  explicit Impl(Options options);
+  Impl(Options options, HandedSockets sockets);
   ~Impl();
 
   void run();
   void stop() { reactor_.stop(); }
-  void reload_rules() {
-    reactor_.mailbox()->post([this] { apply_rules(); });
+  void reload_rules(Reloaded done) {
+    reactor_.mailbox()->post([this, done = std::move(done)] {
+      const std::string refusal = apply_rules();
+      if (done) done(refusal);
+    });
+  }
+  void every(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after({}, [this, pause, task] { go_on(pause, task); });
   }
 
  private:
@@ -111,9 +117,13 @@ class Daemon::Impl {
 
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   void hear(const std::string& host, const std::string& message);
-  void apply_rules();
+  void go_on(std::chrono::microseconds pause, const std::function<void()>& task) {
+    reactor_.after(pause, [this, pause, task] { go_on(pause, task); });
+    task();
+  }
+  std::string apply_rules();
   void tell_terms();
-  void open_to_operators(const std::string& node);
+  void open_to_operators(const std::string& node, HandedSockets& sockets);
   HostView describe(const std::string& node);
   std::vector<KnownSession> known_sessions() const;
   std::optional<RouteDesk::Place> rank0_of(const std::string& communicator) const;
@@ -140,6 +150,7 @@ class Daemon::Impl {
   std::optional<Mesh> mesh_;
   std::optional<StewardDesk> steward_;  // none without a fabric
   std::optional<RouteDesk> routes_;     // the same
+  const bool is_door_handed_;
   const run::FileDescriptor door_;
   std::unique_ptr<run::Acceptor> acceptor_;
   std::map<uint64_t, Client> clients_;
@@ -151,7 +162,7 @@ class Daemon::Impl {
   Worker worker_;  // the last, so that it ends first
 };
 
-Daemon::Impl::Impl(Options options)
+Daemon::Impl::Impl(Options options, HandedSockets sockets)
     : options_(std::move(options)),
       host_(options_.host.empty() ? run::own_host_id() : options_.host),
       maker_(maker_for(options_)),
@@ -159,7 +170,9 @@ Daemon::Impl::Impl(Options options)
       rules_(options_.rules),
       events_(name_of_host()),
       directory_(HostDirectory::at(options_.world)),
-      door_(listen_at(options_.socket, DoorKind::tenants, options_.is_for_all_users)),
+      is_door_handed_(sockets.tenants.is_open()),
+      door_(is_door_handed_ ? std::move(sockets.tenants)
+                            : listen_at(options_.socket, DoorKind::tenants, options_.is_for_all_users)),
       began_(reactor_.now()),
       worker_(options_.is_oversubscribed) {
   std::vector<std::string> addresses = {options_.address};
@@ -198,11 +211,11 @@ Daemon::Impl::Impl(Options options)
       reactor_, std::move(listener), options_.secret, run::Acceptor::Options{},
       [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); });
   reactor_.watch(door_.get(), EPOLLIN, [this](uint32_t) { welcome(); });
-  open_to_operators(own.node);
+  open_to_operators(own.node, sockets);
 }
 
 Daemon::Impl::~Impl() {
-  unlink(options_.socket.c_str());
+  if (!is_door_handed_) unlink(options_.socket.c_str());
   if (!options_.operators.empty()) unlink(options_.operators.c_str());
   reactor_.forget(door_.get());
 }
@@ -373,15 +386,17 @@ std::string Daemon::Impl::tenant_of(const Client& client, const OpenSession& ope
   return open.tenant.empty() ? user : user + "/" + open.tenant;
 }
 
-void Daemon::Impl::apply_rules() {
+// Returns why the old ones stay, or nothing.
+std::string Daemon::Impl::apply_rules() {
   try {
     rules_.reload();
   } catch (const Error& error) {
     events_.note(std::string("the rules stay as they are, since the new ones cannot be used: ") + error.what());
-    return;
+    return error.what();
   }
   events_.note("rules of version " + std::to_string(rules_.rules().version()) + " are in force");
   tell_terms();
+  return {};
 }
 
 // Sessions that are open get what the rules grant now.
@@ -481,15 +496,19 @@ void Daemon::Impl::open_on_worker(uint64_t number, SessionOpening& opening, Work
   hooks.report = [this](const Activity& activity) {
     reactor_.mailbox()->post([this, activity] { steward_->report(activity); });
   };
-  hooks.failed = [this, number, session = wish.session](const Error& error) {
+  hooks.failed = [this, number, session = wish.session,
+                  who = "rank " + std::to_string(wish.rank) + " of " + in_quotes(wish.name)](const Error& error) {
     say_later(number, SessionFailed{.session = session, .error = error});
+    reactor_.mailbox()->post([this, who, why = std::string(error.what())] { events_.note(who + " failed: " + why); });
   };
   try {
     memory.add(wish.session, maker_.make(opening, memory.regions(), std::move(hooks)));
     say_later(number, SessionOpened{.wish = wish.wish, .means = "TCP"});
   } catch (const Error& error) {
     say_later(number, Refused{.wish = wish.wish, .error = error});
-    reactor_.mailbox()->post([this, number, session = wish.session] {
+    // Its end is a message to the lanes, which therefore last until the next one.
+    opening.connector.reset();
+    reactor_.mailbox()->post([this, number, session = wish.session, lanes = std::move(opening.lanes)] {
       const auto client = clients_.find(number);
       if (client == clients_.end()) return;
       const auto node = client->second.sessions.extract(session);
@@ -500,7 +519,7 @@ void Daemon::Impl::open_on_worker(uint64_t number, SessionOpening& opening, Work
 
 // ---- Operators ----
 
-void Daemon::Impl::open_to_operators(const std::string& node) {
+void Daemon::Impl::open_to_operators(const std::string& node, HandedSockets& sockets) {
   operations_.emplace(
       HostOperations::Parts{
           .reactor = reactor_,
@@ -517,12 +536,12 @@ void Daemon::Impl::open_to_operators(const std::string& node) {
                            .rules_changed = [this] { tell_terms(); }});
   operators_.emplace(OperatorDesk::Parts{
       .reactor = reactor_, .directory = *directory_, .mesh = *mesh_, .operations = *operations_, .own = host_});
-  if (options_.operators.empty() && options_.http.empty()) return;
+  if (!options_.operators.empty()) sockets.operators = listen_at(options_.operators, DoorKind::operators, false);
+  if (!options_.http.empty()) sockets.http = listen_on(options_.http);
+  if (!sockets.operators.is_open() && !sockets.http.is_open()) return;
   http_.emplace(reactor_);
-  if (!options_.operators.empty()) {
-    http_->serve(listen_at(options_.operators, DoorKind::operators, false), operators_->handler(true));
-  }
-  if (!options_.http.empty()) http_->serve(listen_on(options_.http), operators_->handler(false));
+  if (sockets.operators.is_open()) http_->serve(std::move(sockets.operators), operators_->handler(true));
+  if (sockets.http.is_open()) http_->serve(std::move(sockets.http), operators_->handler(false));
 }
 
 HostView Daemon::Impl::describe(const std::string& node) {
@@ -577,10 +596,12 @@ std::optional<RouteDesk::Place> Daemon::Impl::rank0_of(const std::string& commun
 
 // ---- The interface ----
 
-Daemon::Daemon(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Daemon::Daemon(Options options, HandedSockets sockets)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(sockets))) {}
 Daemon::~Daemon() = default;
 void Daemon::run() { impl_->run(); }
 void Daemon::stop() { impl_->stop(); }
-void Daemon::reload_rules() { impl_->reload_rules(); }
+void Daemon::reload_rules(Reloaded done) { impl_->reload_rules(std::move(done)); }
+void Daemon::every(std::chrono::microseconds pause, std::function<void()> task) { impl_->every(pause, task); }
 
 }  // namespace banyan::service

@@ -25,10 +25,10 @@ bool is_meant(const KnownSession& session, const std::string& pattern) {
 HostOperations::HostOperations(Parts parts, Host host)
     : parts_(std::move(parts)), host_(std::move(host)), link_names_(compose::link_names(*parts_.files)) {}
 
-void HostOperations::answer(const std::string& command, const std::string& body, Reply reply) {
+void HostOperations::answer(const std::string& command, const std::string& body, const Reply& reply) {
   try {
-    if (command == "view") return view(std::move(reply));
-    if (command == "replan") return replan(body, std::move(reply));
+    if (command == "view") return view(reply);
+    if (command == "replan") return replan(body, reply);
     if (command == "set") return reply({.body = set(body)});
     if (command == "drain") return reply({.body = drain(body)});
     throw Error(ErrorCode::not_found, "this daemon knows no command " + in_quotes(command));
@@ -93,9 +93,8 @@ std::string HostOperations::set(const std::string& body) {
   parts_.rules.set(command.tenant, command.resets ? std::nullopt : std::optional(command.change));
   host_.rules_changed();
   const auto sessions = host_.sessions();
-  const auto count = std::count_if(sessions.begin(), sessions.end(), [&](const KnownSession& session) {
-    return session.tenant == command.tenant;
-  });
+  const auto count = std::count_if(sessions.begin(), sessions.end(),
+                                   [&](const KnownSession& session) { return session.tenant == command.tenant; });
   parts_.events.note("an operator " + std::string(command.resets ? "takes back what was set for" : "sets terms of") +
                      " tenant " + in_quotes(command.tenant));
   return JsonLine().add("sessions", count).take();

@@ -67,7 +67,7 @@ class HostOperations {
   };
   // Once, at once or later.
   using Reply = std::function<void(Answer)>;
-  void answer(const std::string& command, const std::string& body, Reply reply);
+  void answer(const std::string& command, const std::string& body, const Reply& reply);
   uint64_t replans() const { return replans_; }
 
  private:

@@ -52,8 +52,7 @@ SetCommand read_set_command(std::string_view json) {
 
 ReplanCommand read_replan_command(std::string_view json) {
   const JsonDocument document(json, kForm);
-  const JsonNode root =
-      document.root().with_keys({"communicator", "avoid", "restore", "bandwidth", "plan", "hosts"});
+  const JsonNode root = document.root().with_keys({"communicator", "avoid", "restore", "bandwidth", "plan", "hosts"});
   ReplanCommand command{.communicator = name_of(root.at("communicator")),
                         .avoid = names_of(root, "avoid"),
                         .restore = names_of(root, "restore")};

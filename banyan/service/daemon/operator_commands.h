@@ -32,8 +32,8 @@ struct SetCommand {
 SetCommand read_set_command(std::string_view json);
 
 struct ReplanCommand {
-  std::string communicator;                   // its id, or its name, which may hold * and ?
-  std::vector<std::string> avoid, restore;    // links
+  std::string communicator;                        // its id, or its name, which may hold * and ?
+  std::vector<std::string> avoid, restore;         // links
   std::map<std::string, uint64_t> bandwidth = {};  // by link, bytes per second
   std::string plan = {};                           // text of a schedule file; empty: none
 };

@@ -18,10 +18,8 @@ struct Change {
   const char* path;
   const char* command;
 };
-constexpr std::array<Change, 4> kChanges = {{{"/v1/set", "set"},
-                                             {"/v1/replan", "replan"},
-                                             {"/v1/drain", "drain"},
-                                             {"/v1/rules", "load rules"}}};
+constexpr std::array<Change, 4> kChanges = {
+    {{"/v1/set", "set"}, {"/v1/replan", "replan"}, {"/v1/drain", "drain"}, {"/v1/rules", "load rules"}}};
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -38,13 +36,13 @@ std::string with_host(const std::string& host, const std::string& object) {
 }  // namespace
 
 struct OperatorDesk::Asked {
-  std::map<std::string, std::string> missing;              // hosts that have not answered, and their names
+  std::map<std::string, std::string> missing;  // hosts that have not answered, and their names
   struct Answered {
     std::string host;  // its name
     HostOperations::Answer answer;
   };
   std::vector<Answered> answers;
-  std::vector<UnreachableHost> unreachable;                // the others, by name
+  std::vector<UnreachableHost> unreachable;  // the others, by name
   std::optional<run::Reactor::Timer> until;
   uint64_t number = 0;
   Done done;
@@ -192,11 +190,11 @@ void OperatorDesk::hear(const std::string& host, const OperatorQuestion& questio
       [this, lives = std::weak_ptr(lives_), host, number = question.number](HostOperations::Answer answer) {
         if (lives.expired()) return;
         try {
-          parts_.mesh.send(host, encode(OperatorAnswer{
-                                     .number = number, .is_refusal = answer.is_refusal, .body = answer.body}));
+          parts_.mesh.send(
+              host, encode(OperatorAnswer{.number = number, .is_refusal = answer.is_refusal, .body = answer.body}));
         } catch (const Error& error) {
-          BANYAN_LOG(info) << "an operator's question of host " << in_quotes(host) << " is not answered: "
-                           << error.what();
+          BANYAN_LOG(info) << "an operator's question of host " << in_quotes(host)
+                           << " is not answered: " << error.what();
         }
       });
 }

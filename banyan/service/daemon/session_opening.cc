@@ -142,16 +142,15 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
           .step_bytes = kStepBytes,
           .transport = make_transport});
   const run::NetExecutor* const net = executor.get();  // which lives as long as the session
-  return std::make_unique<Session>(
-      Session::Options{.rules = {.rank = wish.rank, .size = size},
-                       .memory = std::move(region),
-                       .page = page,
-                       .regions = &regions,
-                       .executor = std::move(executor),
-                       .share = share,
-                       .about = view_of(opening),
-                       .adopted = [net] { return net->adopted(); },
-                       .failed = std::move(hooks.failed)});
+  return std::make_unique<Session>(Session::Options{.rules = {.rank = wish.rank, .size = size},
+                                                    .memory = std::move(region),
+                                                    .page = page,
+                                                    .regions = &regions,
+                                                    .executor = std::move(executor),
+                                                    .share = share,
+                                                    .about = view_of(opening),
+                                                    .adopted = [net] { return net->adopted(); },
+                                                    .failed = std::move(hooks.failed)});
 }
 
 }  // namespace banyan::service

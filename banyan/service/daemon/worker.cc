@@ -99,8 +99,7 @@ void Worker::post(Task task) {
 std::chrono::nanoseconds Worker::core_time() {
   clockid_t clock{};
   timespec time{};
-  const bool is_known = pthread_getcpuclockid(thread_.native_handle(), &clock) == 0 &&
-                        clock_gettime(clock, &time) == 0;
+  const bool is_known = pthread_getcpuclockid(thread_.native_handle(), &clock) == 0 && clock_gettime(clock, &time) == 0;
   return is_known ? std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec)
                   : std::chrono::nanoseconds(0);
 }

@@ -18,4 +18,16 @@ std::string default_socket() { return geteuid() == 0 ? socket_of_host() : socket
 
 std::string found_socket() { return access(socket_of_host().c_str(), F_OK) == 0 ? socket_of_host() : socket_of_user(); }
 
+std::string operator_socket_beside(const std::string& socket) {
+  const size_t folder = socket.rfind('/');
+  return (folder == std::string::npos ? "" : socket.substr(0, folder + 1)) + "operator.sock";
+}
+
+std::string default_operator_socket() { return operator_socket_beside(default_socket()); }
+
+std::string found_operator_socket() {
+  const std::string of_host = operator_socket_beside(socket_of_host());
+  return access(of_host.c_str(), F_OK) == 0 ? of_host : operator_socket_beside(socket_of_user());
+}
+
 }  // namespace banyan::service

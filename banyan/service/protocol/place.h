@@ -14,4 +14,11 @@ std::string default_socket();
 // Where to attach: at the host's socket if there is one, else at the user's.
 std::string found_socket();
 
+// Where operators ask: "operator.sock" in the folder of the tenants' socket.
+std::string operator_socket_beside(const std::string& socket);
+// Of a daemon that listens at default_socket().
+std::string default_operator_socket();
+// Where to ask: the host's daemon if it is there, else the user's.
+std::string found_operator_socket();
+
 }  // namespace banyan::service

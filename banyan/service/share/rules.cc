@@ -104,10 +104,20 @@ class Rules::Reader {
       throw list.error("has " + std::to_string(list.size()) + " rules; give at most " + std::to_string(kMostRules));
     }
     for (const JsonNode node : list.items()) rules.rules_.push_back(rule(node));
+    rules.class_begins_ = class_begins(rules.rules_);
     return rules;
   }
 
  private:
+  static std::vector<uint64_t> class_begins(const std::vector<Rule>& rules) {
+    std::set<uint64_t> begins;
+    for (const Rule& rule : rules) {
+      if (rule.match.least_bytes > 0) begins.insert(rule.match.least_bytes);
+      if (rule.match.most_bytes < UINT64_MAX) begins.insert(rule.match.most_bytes + 1);
+    }
+    return {begins.begin(), begins.end()};
+  }
+
   Rule rule(JsonNode node) {
     if (!node.has("name")) throw node.error("has no \"name\"");
     const std::string name = this->name(node.at("name"));
@@ -264,8 +274,22 @@ Grant Rules::grant(const Subject& subject, const AskedCall& call) const {
   return {};
 }
 
-bool Rules::names_plans() const {
-  return std::any_of(rules_.begin(), rules_.end(), [](const Rule& rule) { return !rule.grant.plan.empty(); });
+size_t Rules::size_class(uint64_t bytes) const {
+  return static_cast<size_t>(std::upper_bound(class_begins_.begin(), class_begins_.end(), bytes) -
+                             class_begins_.begin());
+}
+
+std::vector<uint64_t> Rules::size_classes() const {
+  std::vector<uint64_t> begins = {0};
+  begins.insert(begins.end(), class_begins_.begin(), class_begins_.end());
+  return begins;
+}
+
+std::optional<std::string> Rules::rule_with_plan_of_calls() const {
+  for (const Rule& rule : rules_) {
+    if (rule.match.looks_at_calls() && !rule.grant.plan.empty()) return rule.grant.rule;
+  }
+  return std::nullopt;
 }
 
 bool Rules::looks_at_calls() const {

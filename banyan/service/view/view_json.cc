@@ -169,13 +169,7 @@ void read(JsonNode node, Number& value) {
 void read(JsonNode node, double& value) { value = node.number(0, std::numeric_limits<double>::max()); }
 void read(JsonNode node, std::string& text) { text = node.text(); }
 void read(JsonNode node, ShareClass& share_class) {
-  const std::string text = node.text();
-  for (const ShareClass each : {ShareClass::high, ShareClass::normal, ShareClass::low}) {
-    if (to_string(each) != text) continue;
-    share_class = each;
-    return;
-  }
-  throw node.error("is unknown class " + in_quotes(text) + "; known are high, normal, low");
+  share_class = node.parsed([](const std::string& text) { return parse_share_class(text); });
 }
 template <typename Value>
 void read(JsonNode node, std::optional<Value>& value) {

@@ -1,0 +1,12 @@
+#include "banyan/service/share/call_grants.h"
+
+namespace banyan::service {
+
+CallGrants::Answer CallGrants::of(const AskedCall& call) {
+  const std::pair key(call.kind, rules_->size_class(call.bytes));
+  const auto found = known_.find(key);
+  if (found != known_.end()) return {.grant = found->second, .is_new = false};
+  return {.grant = known_.emplace(key, rules_->grant(subject_, call)).first->second, .is_new = true};
+}
+
+}  // namespace banyan::service
