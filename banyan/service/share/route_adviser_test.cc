@@ -11,8 +11,6 @@
 namespace banyan::service {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 using Time = RouteAdviser::Time;
 
 MATCHER_P2(OfLink, link, sixteenths, "") {
@@ -59,15 +57,15 @@ TEST_F(AdviserOnTwoSpines, OfTwoThatMeetOneIsAdvisedAndTheOtherMayStay) {
   EXPECT_EQ(advice->communicator, "a");
   EXPECT_THAT(advice->view, ElementsAre(OfLink(0, 8)));
   note("a", {{1, 50}});  // it has taken the advice
-  EXPECT_FALSE(adviser.advise(milliseconds(1)));
+  EXPECT_FALSE(adviser.advise(std::chrono::milliseconds(1)));
 }
 
 TEST_F(AdviserOnTwoSpines, TheNextIsAdvisedWhereTheFirstStays) {
   note("a", {{0, 50}});
   note("b", {{0, 50}});
   EXPECT_EQ(adviser.advise(Time(0))->communicator, "a");
-  EXPECT_EQ(adviser.advise(milliseconds(1))->communicator, "b");
-  for (Time now = milliseconds(2); now < seconds(9); now += milliseconds(100)) {
+  EXPECT_EQ(adviser.advise(std::chrono::milliseconds(1))->communicator, "b");
+  for (Time now = std::chrono::milliseconds(2); now < std::chrono::seconds(9); now += std::chrono::milliseconds(100)) {
     EXPECT_FALSE(adviser.advise(now)) << "the same again";
   }
 }
@@ -105,11 +103,11 @@ TEST_F(AdviserOnTwoSpines, RemembersWhoComputesAndTellsWhenItIsForgotten) {
   note("b", {{0, 50}});
   EXPECT_THAT(adviser.advise(Time(0))->view, ElementsAre(OfLink(0, 8)));
   EXPECT_TRUE(adviser.advise(Time(0)));
-  note("a", {{0, 50}}, seconds(10));
-  EXPECT_FALSE(adviser.advise(seconds(10)));
-  note("a", {{0, 50}}, seconds(11));
-  EXPECT_THAT(adviser.advise(seconds(11))->view, ElementsAre(OfLink(0, 16)));
-  EXPECT_FALSE(adviser.advise(seconds(13)));
+  note("a", {{0, 50}}, std::chrono::seconds(10));
+  EXPECT_FALSE(adviser.advise(std::chrono::seconds(10)));
+  note("a", {{0, 50}}, std::chrono::seconds(11));
+  EXPECT_THAT(adviser.advise(std::chrono::seconds(11))->view, ElementsAre(OfLink(0, 16)));
+  EXPECT_FALSE(adviser.advise(std::chrono::seconds(13)));
 }
 
 TEST_F(AdviserOnTwoSpines, LinksThatDoNotExistAndReportsWithoutFootprintAreIgnored) {
@@ -173,7 +171,7 @@ TEST(RouteAdviser, TheySettle) {
     RouteAdviser adviser({.capacities = crowd.capacities});
     uint32_t moves_here = 0, quiet = 0;
     Time now(0);
-    for (; quiet < 40 && now < seconds(200); now += milliseconds(500)) {
+    for (; quiet < 40 && now < std::chrono::seconds(200); now += std::chrono::milliseconds(500)) {
       for (size_t i = 0; i < crowd.members.size(); ++i) {
         const RouteTakers::Member& member = crowd.members[i];
         CallReport report{.communicator = std::to_string(i), .tenant = std::to_string(i), .weight = member.weight};
