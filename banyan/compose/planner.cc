@@ -61,10 +61,11 @@ class Planner : public run::PlanSource {
     }
     const plan::PlanQuestion asked{.kind = question.kind, .members = ground_->ranks, .root = question.root};
     if (const Schedule* const wanted = by_wanted_planner(asked)) {
-      return answer(ground_->options.planner, spread(ground_->options.planner, *wanted), question.total);
+      return answer(ground_->options.planner, spread(ground_->options.planner, *wanted, question.total),
+                    question.total);
     }
     const plan::Candidate& chosen = choose(network_.book->candidates(asked), question.total);
-    return answer(chosen.planner, spread(chosen.planner, chosen.schedule), question.total);
+    return answer(chosen.planner, spread(chosen.planner, chosen.schedule, question.total), question.total);
   }
 
   std::vector<LinkBytes> bytes_on_links(const run::Call& call) override {
@@ -169,9 +170,11 @@ class Planner : public run::PlanSource {
     }
   }
 
-  // Where ways can be chosen.
-  const Schedule& spread(const std::string& planner, const Schedule& schedule) {
-    if (!knows_ways() || !plan::planner_named(planner).takes_first_ways) return schedule;
+  // Where ways can be chosen, for buffers of which each part fills slices.
+  const Schedule& spread(const std::string& planner, const Schedule& schedule, Bytes total) {
+    const uint64_t least = plan::kLeastSlice.count() * plan::kMostChannels * schedule.chunk_count();
+    const bool may_help = knows_ways() && total.count() >= least;
+    if (!may_help || !plan::planner_named(planner).takes_first_ways) return schedule;
     const auto found = network_.spread.find(&schedule);
     if (found != network_.spread.end()) return found->second;
     return network_.spread.emplace(&schedule, plan::spread_routes(schedule)).first->second;

@@ -80,6 +80,8 @@ TEST(Planner, SpreadsRingsOverAllWaysWhereTheyCanBeChosen) {
   const run::PlanSource::Question question{.kind = CollectiveKind::all_reduce, .total = kLarge};
   EXPECT_EQ(seconds_per_byte(*chooses->plan(question).schedule), Fraction(1, 2'000'000'000));
   EXPECT_EQ(seconds_per_byte(*cannot->plan(question).schedule), Fraction(1, 1'000'000'000));
+  EXPECT_EQ(seconds_per_byte(*chooses->plan({.total = Bytes(1000)}).schedule), Fraction(1, 1'000'000'000))
+      << "too small to be divided";
   EXPECT_TRUE(verify(*chooses->plan(question).schedule).valid);
   EXPECT_EQ(chooses->plan(question).schedule, chooses->plan(question).schedule) << "it is kept";
   std::filesystem::remove(routes);

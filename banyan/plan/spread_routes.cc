@@ -11,18 +11,18 @@
 namespace banyan::plan {
 namespace {
 
-using Way = std::vector<LinkId>;
+using LinkWay = std::vector<LinkId>;
 
 // The ways between two ranks through switches only that have so many links.
 class Ways {
  public:
   explicit Ways(const Fabric& fabric) : fabric_(fabric) {}
 
-  const std::vector<Way>& of(NodeId from, NodeId to, size_t length) {
+  const std::vector<LinkWay>& of(NodeId from, NodeId to, size_t length) {
     const auto [found, is_new] = known_.try_emplace({from, to, length});
     if (is_new) {
       measure(to, length);
-      Way way;
+      LinkWay way;
       walk(from, to, length, way, found->second);
     }
     return found->second;
@@ -47,7 +47,7 @@ class Ways {
     }
   }
 
-  void walk(NodeId at, NodeId to, size_t left, Way& way, std::vector<Way>& found) const {
+  void walk(NodeId at, NodeId to, size_t left, LinkWay& way, std::vector<LinkWay>& found) const {
     for (const LinkId link : fabric_.out_links(at)) {
       const NodeId next = fabric_.link(link).to;
       if (found.size() == kMostWays || distance_[index(next)] != left - 1) continue;
@@ -67,42 +67,52 @@ class Ways {
     auto operator<=>(const Key&) const = default;
   };
   const Fabric& fabric_;
-  std::map<Key, std::vector<Way>> known_;
+  std::map<Key, std::vector<LinkWay>> known_;
   std::vector<size_t> distance_;  // scratch
 };
 
-// What a schedule moves, edge by edge, and the number of the route that each edge has at present.
-struct Flows {
-  std::vector<RoutedFlow> flows;
-  std::vector<uint32_t> present;
-  bool have_choice = false;
+// All that one rank sends to another by ways of one length.
+struct Pair {
+  NodeId from{}, to{};
+  size_t length = 0;
+  auto operator<=>(const Pair&) const = default;
 };
+Pair pair_of(const Route& route) { return {route.from, route.to, route.links.size()}; }
 
-Flows flows_of(const Schedule& schedule) {
-  Ways ways(schedule.fabric());
-  Flows found;
+template <typename Act>
+void for_each_edge(const Schedule& schedule, const Act& act) {
   for (size_t i = 0; i < schedule.chunk_count(); ++i) {
     const Chunk chunk = schedule.chunk(i);
-    for (const auto& tree : {chunk.in_tree, chunk.out_tree}) {
-      for (const RouteId id : tree) {
-        const Route route = schedule.route(id);
-        RoutedFlow flow{.demand = static_cast<double>(chunk.units), .routes = {}};
-        for (const Way& way : ways.of(route.from, route.to, route.links.size())) {
-          std::vector<uint32_t>& links = flow.routes.emplace_back();
-          for (const LinkId link : way) links.push_back(index(link));
-        }
-        // There may be more ways than are looked at.
-        std::vector<uint32_t> present;
-        for (const LinkId link : route.links) present.push_back(index(link));
-        const auto same = std::find(flow.routes.begin(), flow.routes.end(), present);
-        found.present.push_back(static_cast<uint32_t>(same - flow.routes.begin()));
-        if (same == flow.routes.end()) flow.routes.push_back(std::move(present));
-        found.have_choice = found.have_choice || flow.routes.size() > 1;
-        found.flows.push_back(std::move(flow));
-      }
-    }
+    for (const RouteId id : chunk.in_tree) act(chunk, schedule.route(id));
+    for (const RouteId id : chunk.out_tree) act(chunk, schedule.route(id));
   }
-  return found;
+}
+
+// The ways of each channel, by pair, and the loads of links with them, in units of the schedule.
+struct Spread {
+  uint32_t channels = 1;
+  std::map<Pair, std::vector<LinkWay>> ways = {};
+  std::vector<double> loads = {};
+};
+
+Spread spread_over(uint32_t channels, const std::map<Pair, std::vector<LinkWay>>& ways,
+                   const std::map<Pair, double>& units, std::span<const double> bandwidths) {
+  std::vector<RoutedFlow> flows;
+  for (const auto& [pair, choice] : ways) {
+    RoutedFlow flow{.demand = units.at(pair) / channels, .routes = {}};
+    for (const LinkWay& way : choice) {
+      std::vector<uint32_t>& links = flow.routes.emplace_back();
+      for (const LinkId link : way) links.push_back(index(link));
+    }
+    flows.insert(flows.end(), channels, flow);
+  }
+  const std::vector<uint32_t> taken = assign_routes(bandwidths, flows);
+  Spread spread{.channels = channels, .loads = route_loads(bandwidths, flows, taken)};
+  size_t flow = 0;
+  for (const auto& [pair, choice] : ways) {
+    for (uint32_t channel = 0; channel < channels; ++channel) spread.ways[pair].push_back(choice[taken[flow++]]);
+  }
+  return spread;
 }
 
 bool may_be_spread(const Schedule& schedule) {
@@ -115,29 +125,26 @@ bool may_be_spread(const Schedule& schedule) {
   return true;
 }
 
-Schedule with_routes(const Schedule& schedule, const std::vector<RoutedFlow>& flows,
-                     const std::vector<uint32_t>& taken) {
+Schedule divided(const Schedule& schedule, const Spread& spread) {
   Schedule::Builder builder(schedule.fabric(), schedule.collective());
-  std::map<std::vector<uint32_t>, RouteId> known;
-  size_t flow = 0;
-  const auto routes_of = [&](std::span<const RouteId> tree) {
+  std::map<LinkWay, RouteId> known;
+  const auto routes_of = [&](std::span<const RouteId> tree, uint32_t channel) {
     std::vector<RouteId> routes;
-    for (size_t edge = 0; edge < tree.size(); ++edge, ++flow) {
-      const std::vector<uint32_t>& links = flows[flow].routes[taken[flow]];
-      auto found = known.find(links);
-      if (found == known.end()) {
-        Way way;
-        for (const uint32_t link : links) way.push_back(LinkId{link});
-        found = known.emplace(links, builder.add_route(way)).first;
-      }
+    for (const RouteId id : tree) {
+      const LinkWay& way = spread.ways.at(pair_of(schedule.route(id)))[channel];
+      auto found = known.find(way);
+      if (found == known.end()) found = known.emplace(way, builder.add_route(way)).first;
       routes.push_back(found->second);
     }
     return routes;
   };
   for (size_t i = 0; i < schedule.chunk_count(); ++i) {
     const Chunk chunk = schedule.chunk(i);
-    const std::vector<RouteId> in_tree = routes_of(chunk.in_tree), out_tree = routes_of(chunk.out_tree);
-    builder.add_chunk({.root = chunk.root, .units = chunk.units, .in_tree = in_tree, .out_tree = out_tree});
+    for (uint32_t channel = 0; channel < spread.channels; ++channel) {
+      const std::vector<RouteId> in_tree = routes_of(chunk.in_tree, channel),
+                                 out_tree = routes_of(chunk.out_tree, channel);
+      builder.add_chunk({.root = chunk.root, .units = chunk.units, .in_tree = in_tree, .out_tree = out_tree});
+    }
   }
   return std::move(builder).build();
 }
@@ -146,15 +153,32 @@ Schedule with_routes(const Schedule& schedule, const std::vector<RoutedFlow>& fl
 
 Schedule spread_routes(Schedule schedule) {
   if (!may_be_spread(schedule)) return schedule;
-  const auto [flows, present, have_choice] = flows_of(schedule);
-  if (!have_choice) return schedule;
   std::vector<double> bandwidths;
   for (const Link& link : schedule.fabric().links()) {
     bandwidths.push_back(static_cast<double>(link.bandwidth.bytes_per_second()));
   }
-  const std::vector<uint32_t> taken = assign_routes(bandwidths, flows);
-  const bool is_better = are_less(route_loads(bandwidths, flows, taken), route_loads(bandwidths, flows, present));
-  return is_better ? with_routes(schedule, flows, taken) : std::move(schedule);
+  Ways known(schedule.fabric());
+  std::map<Pair, std::vector<LinkWay>> ways;
+  std::map<Pair, double> units;
+  std::vector<double> present(bandwidths.size(), 0);
+  bool have_choice = false;
+  for_each_edge(schedule, [&](const Chunk& chunk, const Route& route) {
+    const Pair pair = pair_of(route);
+    units[pair] += static_cast<double>(chunk.units);
+    for (const LinkId link : route.links)
+      present[index(link)] += static_cast<double>(chunk.units) / bandwidths[index(link)];
+    if (const auto [own, is_new] = ways.try_emplace(pair); is_new) {
+      own->second = known.of(pair.from, pair.to, pair.length);
+      have_choice = have_choice || own->second.size() > 1;
+    }
+  });
+  if (!have_choice) return schedule;
+  Spread best{.loads = present};
+  for (uint32_t channels = 1; channels <= kMostChannels; ++channels) {
+    Spread spread = spread_over(channels, ways, units, bandwidths);
+    if (are_less(spread.loads, best.loads)) best = std::move(spread);
+  }
+  return best.ways.empty() ? std::move(schedule) : divided(schedule, best);
 }
 
 }  // namespace banyan::plan

@@ -2,18 +2,22 @@
 //
 // Planners of rings and trees send each edge by the first of the best ways (fabric/routing.h), so all that goes from
 // one rack to another crosses the same spine, of this communicator and of every other. spread_routes() keeps the trees
-// and gives each edge of each chunk the way that suits the loads of links (route_assignment.h): in an allreduce by a
-// ring of n ranks each edge carries 2 (n - 1) chunks, which two spines carry evenly. Where the bandwidths of the fabric
-// say what other tenants leave of each link, that is their flow assignment, too.
+// and divides each chunk into equal *channels*; what a rank sends to another in one channel takes one way, which suits
+// the loads of links (route_assignment.h). So a ring with two channels crosses two spines alike at every moment; chunks
+// that take different ways would not do that, since a ring sends one after the other. There are as many channels as it
+// takes for the least loads, at most kMostChannels. Where the bandwidths of the fabric say what other tenants leave of
+// each link, that is their flow assignment, too.
 //
 // A schedule stays as it is where the loads of links would not become less, as in forests, which divide themselves;
-// where its edges are tied to travel as one message; and where it has more than kMostEdges of them.
+// where its edges are tied to travel as one message; and where it has more than kMostEdges of them. For small buffers it
+// is of no use: each channel has messages of its own.
 //
-// O(edges * ways * length of a way), what route_assignment.h takes, and a search over the switches for each pair of
-// ranks that has an edge.
+// O(edges * channels), what route_assignment.h takes for the pairs of ranks that have an edge, and a search over the
+// switches for each of them.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "banyan/schedule/schedule.h"
 
@@ -21,8 +25,9 @@ namespace banyan::plan {
 
 constexpr size_t kMostEdges = 20'000;
 constexpr size_t kMostWays = 16;  // of an edge; the first ones, by the order of links
+constexpr uint32_t kMostChannels = 4;
 
-// The result is for the same fabric and collective, has the same chunks, and passes the verifier if `schedule` does.
+// The result is for the same fabric and collective, and passes the verifier if `schedule` does.
 Schedule spread_routes(Schedule schedule);
 
 }  // namespace banyan::plan

@@ -51,6 +51,24 @@ TEST(SpreadRoutes, ARingCrossesBothSpinesAlike) {
   EXPECT_EQ(schedule::seconds_per_byte(plain), schedule::seconds_per_byte(spread) * Fraction(2, 1));
 }
 
+TEST(SpreadRoutes, EachChunkCrossesBothSpinesAtOnce) {
+  const Fabric fabric = fabric::generate_fabric("leaf-spine:leaves=2,hosts=2,spines=2,uplink=200Mb/s@400Mb/s");
+  const Schedule plain = ring(fabric), spread = spread_routes(ring(fabric));
+  ASSERT_EQ(spread.chunk_count(), 2 * plain.chunk_count());
+  for (size_t i = 0; i < spread.chunk_count(); i += 2) {
+    const Chunk one = spread.chunk(i), other = spread.chunk(i + 1);
+    EXPECT_EQ(one.root, other.root);
+    EXPECT_EQ(one.units, other.units);
+    for (size_t edge = 0; edge < one.out_tree.size(); ++edge) {
+      const Route first = spread.route(one.out_tree[edge]), second = spread.route(other.out_tree[edge]);
+      EXPECT_EQ(std::pair(first.from, first.to), std::pair(second.from, second.to));
+      if (first.links.size() == 4) {
+        EXPECT_NE(first.links[1], second.links[1]) << "the same spine";
+      }
+    }
+  }
+}
+
 TEST(SpreadRoutes, AlsoWhereTheSpinesDoNotDecideHowLongACallTakes) {
   const Fabric fabric = fabric::generate_fabric("leaf-spine:leaves=2,hosts=2,spines=2,uplink=800Mb/s@400Mb/s");
   EXPECT_DOUBLE_EQ(crosses(spread_routes(ring(fabric)), "leaf0", "spine1"), 0.75);
