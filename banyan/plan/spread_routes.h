@@ -9,8 +9,8 @@
 // each link, that is their flow assignment, too.
 //
 // A schedule stays as it is where the loads of links would not become less, as in forests, which divide themselves;
-// where its edges are tied to travel as one message; and where it has more than kMostEdges of them. For small buffers it
-// is of no use: each channel has messages of its own.
+// where its edges are tied to travel as one message; and where it has more than kMostEdges of them. For small buffers
+// it is of no use: each channel has messages of its own.
 //
 // O(edges * channels), what route_assignment.h takes for the pairs of ranks that have an edge, and a search over the
 // switches for each of them.
