@@ -1,6 +1,7 @@
 #include "banyan/compose/planner.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -19,6 +20,7 @@
 #include "banyan/plan/choose.h"
 #include "banyan/plan/plan_book.h"
 #include "banyan/plan/planner.h"
+#include "banyan/plan/spread_routes.h"
 #include "banyan/run/record/log.h"
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
@@ -41,6 +43,7 @@ class Planner : public run::PlanSource {
     std::optional<Schedule> plan;
     fabric::RouteBook routes;  // through the given fabric
     uint64_t slice_bytes = 0;  // 0: as the plan needs it
+    std::string planner;       // as in PlannerOptions
     uint32_t own = 0;          // rank
   };
   Planner(JobNetwork network, Options options)
@@ -49,8 +52,7 @@ class Planner : public run::PlanSource {
                  .original = {},
                  .lost = {},
                  .fixed = ground_->options.plan,
-                 .wanted = nullptr,
-                 .unplanned = {}} {}
+                 .wanted = planner_wanted(ground_->options.planner)} {}
 
   Answer plan(const Question& question) override {
     if (network_.fixed && network_.fixed->collective().kind() == question.kind) {
@@ -61,10 +63,11 @@ class Planner : public run::PlanSource {
     }
     const plan::PlanQuestion asked{.kind = question.kind, .members = ground_->ranks, .root = question.root};
     if (const Schedule* const wanted = plan_of_wanted(asked)) {
-      return answer(std::string(network_.wanted->name), *wanted, question.total);
+      const std::string planner(network_.wanted->name);
+      return answer(planner, spread(planner, *wanted, question.total), question.total);
     }
     const plan::Candidate& chosen = choose(network_.book->candidates(asked), question.total);
-    return answer(chosen.planner, chosen.schedule, question.total);
+    return answer(chosen.planner, spread(chosen.planner, chosen.schedule, question.total), question.total);
   }
 
   std::vector<LinkBytes> bytes_on_links(const run::Call& call) override {
@@ -148,12 +151,13 @@ class Planner : public run::PlanSource {
 
   // The network as it is after an update, and the plan that is to be followed there.
   struct Network {
-    std::unique_ptr<plan::PlanBook> book;    // of its fabric
-    std::vector<LinkId> original;            // in Ground::whole, by link of the book's fabric; empty: the same
-    std::set<uint32_t> lost;                 // cables
-    std::optional<Schedule> fixed;           // for its collective
-    const plan::Planner* wanted = nullptr;   // makes the other plans; none: whichever is quickest
-    std::set<plan::PlanQuestion> unplanned;  // for which it has none
+    std::unique_ptr<plan::PlanBook> book;             // of its fabric
+    std::vector<LinkId> original;                     // in Ground::whole, by link of the book's fabric; empty: the same
+    std::set<uint32_t> lost;                          // cables
+    std::optional<Schedule> fixed;                    // for its collective
+    const plan::Planner* wanted = nullptr;            // makes the other plans; none: whichever is quickest
+    std::set<plan::PlanQuestion> unplanned = {};      // for which it has none
+    std::map<const Schedule*, Schedule> spread = {};  // plans of the book over all ways
   };
 
   Planner(std::shared_ptr<const Ground> ground, Network network)
@@ -175,6 +179,16 @@ class Planner : public run::PlanSource {
 
   static const plan::Planner* planner_wanted(const std::string& name) {
     return name.empty() || name == run::FabricUpdate::kBestPlanner ? nullptr : &plan::planner_named(name);
+  }
+
+  // Where ways can be chosen, for buffers of which each part fills slices.
+  const Schedule& spread(const std::string& planner, const Schedule& schedule, Bytes total) {
+    const uint64_t least = plan::kLeastSlice.count() * plan::kMostChannels * schedule.chunk_count();
+    const bool may_help = knows_ways() && total.count() >= least;
+    if (!may_help || !plan::planner_named(planner).takes_first_ways) return schedule;
+    const auto found = network_.spread.find(&schedule);
+    if (found != network_.spread.end()) return found->second;
+    return network_.spread.emplace(&schedule, plan::spread_routes(schedule)).first->second;
   }
 
   Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
@@ -227,7 +241,7 @@ class Planner : public run::PlanSource {
             .original = std::move(original),
             .lost = update.lost_cables,
             .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update),
-            .wanted = planner_wanted(update.planner),
+            .wanted = planner_wanted(update.planner.empty() ? ground_->options.planner : update.planner),
             .unplanned = {}};
   }
 
@@ -300,6 +314,7 @@ struct PlannerFiles {
 std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options) {
   auto files = std::make_shared<PlannerFiles>();
   files->options = options;
+  if (!options.planner.empty()) plan::planner_named(options.planner);
   files->plan = read_plan(options.plan);
   if (!options.fabric.empty()) {
     files->fabric = fabric::load_fabric({.fabric = options.fabric});
@@ -330,10 +345,11 @@ std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const r
   }
   fabric::RouteBook routes;
   if (!options.routes.empty()) routes = fabric::RouteBook::parse(files.routes, network.given, options.routes);
-  return std::make_shared<Planner>(
-      std::move(network),
-      Planner::Options{
-          .plan = files.plan, .routes = std::move(routes), .slice_bytes = options.slice_bytes, .own = layout.own});
+  return std::make_shared<Planner>(std::move(network), Planner::Options{.plan = files.plan,
+                                                                        .routes = std::move(routes),
+                                                                        .slice_bytes = options.slice_bytes,
+                                                                        .planner = options.planner,
+                                                                        .own = layout.own});
 }
 
 std::vector<double> link_bandwidths(const PlannerFiles& files) {
@@ -342,6 +358,14 @@ std::vector<double> link_bandwidths(const PlannerFiles& files) {
   for (const Link& link : files.fabric->links())
     bandwidths.push_back(static_cast<double>(link.bandwidth.bytes_per_second()));
   return bandwidths;
+}
+
+std::vector<uint32_t> link_cables(const PlannerFiles& files) {
+  std::vector<uint32_t> cables;
+  if (!files.fabric) return cables;
+  const fabric::Cables known(*files.fabric);
+  for (uint32_t link = 0; link < files.fabric->links().size(); ++link) cables.push_back(known.of(LinkId{link}));
+  return cables;
 }
 
 std::vector<std::string> link_names(const PlannerFiles& files) {

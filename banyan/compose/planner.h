@@ -17,6 +17,9 @@ struct PlannerOptions {
   std::string plan = {};    // a schedule that is used for its collective; empty: none
   std::string routes = {};  // fabric/route_book.h, between ranks of the fabric; empty: the network offers no choice
   uint64_t slice_bytes = 0;
+  // A name of plan/planner.h: plans are made by this one, where it has a plan for the collective. Empty: by whichever
+  // is the quickest for the size.
+  std::string planner = {};
 };
 
 // The files that the options name, read and checked.
@@ -26,6 +29,8 @@ struct PlannerFiles;
 std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options);
 // Bytes per second of each link of the fabric that they name; empty where they name none.
 std::vector<double> link_bandwidths(const PlannerFiles& files);
+// The cable of each of these links, by numbers as PlanSource has them; empty as above.
+std::vector<uint32_t> link_cables(const PlannerFiles& files);
 
 // By number, as people call them: "leaf0->spine1", the third of several "leaf0->spine1#2". Empty as above.
 std::vector<std::string> link_names(const PlannerFiles& files);
