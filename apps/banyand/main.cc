@@ -99,7 +99,6 @@ int run(int count, char** arguments) {
   app.add_option("--fabric", options.planner.fabric,
                  "the network of the cluster, whose ranks are hosts: a file or a spec");
   app.add_option("--routes", options.planner.routes, "which addresses take which path through it: a file");
-  app.add_option("--planner", options.planner.planner, "who makes the plans, such as ring (default: the quickest)");
   app.add_option("--node", options.node, "the rank of the fabric that this host is; without: its host name");
   app.add_option("--payload", options.payload, "the part of a link's bandwidth that is left beside headers")
       ->check(CLI::Range(0.1, 1.0))

@@ -43,7 +43,6 @@ class Planner : public run::PlanSource {
     std::optional<Schedule> plan;
     fabric::RouteBook routes;  // through the given fabric
     uint64_t slice_bytes = 0;  // 0: as the plan needs it
-    std::string planner;       // as in PlannerOptions
     uint32_t own = 0;          // rank
   };
   Planner(JobNetwork network, Options options)
@@ -52,7 +51,9 @@ class Planner : public run::PlanSource {
                  .original = {},
                  .lost = {},
                  .fixed = ground_->options.plan,
-                 .wanted = planner_wanted(ground_->options.planner)} {}
+                 .wanted = nullptr,
+                 .unplanned = {},
+                 .spread = {}} {}
 
   Answer plan(const Question& question) override {
     if (network_.fixed && network_.fixed->collective().kind() == question.kind) {
@@ -63,11 +64,10 @@ class Planner : public run::PlanSource {
     }
     const plan::PlanQuestion asked{.kind = question.kind, .members = ground_->ranks, .root = question.root};
     if (const Schedule* const wanted = plan_of_wanted(asked)) {
-      const std::string planner(network_.wanted->name);
-      return answer(planner, spread(planner, *wanted, question.total), question.total);
+      return answer(*network_.wanted, *wanted, question.total);
     }
     const plan::Candidate& chosen = choose(network_.book->candidates(asked), question.total);
-    return answer(chosen.planner, spread(chosen.planner, chosen.schedule, question.total), question.total);
+    return answer(plan::planner_named(chosen.planner), chosen.schedule, question.total);
   }
 
   std::vector<LinkBytes> bytes_on_links(const run::Call& call) override {
@@ -151,13 +151,13 @@ class Planner : public run::PlanSource {
 
   // The network as it is after an update, and the plan that is to be followed there.
   struct Network {
-    std::unique_ptr<plan::PlanBook> book;             // of its fabric
-    std::vector<LinkId> original;                     // in Ground::whole, by link of the book's fabric; empty: the same
-    std::set<uint32_t> lost;                          // cables
-    std::optional<Schedule> fixed;                    // for its collective
-    const plan::Planner* wanted = nullptr;            // makes the other plans; none: whichever is quickest
-    std::set<plan::PlanQuestion> unplanned = {};      // for which it has none
-    std::map<const Schedule*, Schedule> spread = {};  // plans of the book over all ways
+    std::unique_ptr<plan::PlanBook> book;        // of its fabric
+    std::vector<LinkId> original;                // in Ground::whole, by link of the book's fabric; empty: the same
+    std::set<uint32_t> lost;                     // cables
+    std::optional<Schedule> fixed;               // for its collective
+    const plan::Planner* wanted = nullptr;       // makes the other plans; none: whichever is quickest
+    std::set<plan::PlanQuestion> unplanned;      // for which it has none
+    std::map<const Schedule*, Schedule> spread;  // plans of the book over all ways
   };
 
   Planner(std::shared_ptr<const Ground> ground, Network network)
@@ -182,13 +182,16 @@ class Planner : public run::PlanSource {
   }
 
   // Where ways can be chosen, for buffers of which each part fills slices.
-  const Schedule& spread(const std::string& planner, const Schedule& schedule, Bytes total) {
+  const Schedule& spread(const plan::Planner& planner, const Schedule& schedule, Bytes total) {
     const uint64_t least = plan::kLeastSlice.count() * plan::kMostChannels * schedule.chunk_count();
-    const bool may_help = knows_ways() && total.count() >= least;
-    if (!may_help || !plan::planner_named(planner).takes_first_ways) return schedule;
+    if (!planner.takes_first_ways || !knows_ways() || total.count() < least) return schedule;
     const auto found = network_.spread.find(&schedule);
     if (found != network_.spread.end()) return found->second;
     return network_.spread.emplace(&schedule, plan::spread_routes(schedule)).first->second;
+  }
+
+  Answer answer(const plan::Planner& planner, const Schedule& schedule, Bytes total) {
+    return answer(std::string(planner.name), spread(planner, schedule, total), total);
   }
 
   Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
@@ -241,8 +244,9 @@ class Planner : public run::PlanSource {
             .original = std::move(original),
             .lost = update.lost_cables,
             .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update),
-            .wanted = planner_wanted(update.planner.empty() ? ground_->options.planner : update.planner),
-            .unplanned = {}};
+            .wanted = planner_wanted(update.planner),
+            .unplanned = {},
+            .spread = {}};
   }
 
   void expect_cables(const run::FabricUpdate& update) const {
@@ -314,7 +318,6 @@ struct PlannerFiles {
 std::shared_ptr<const PlannerFiles> read_files(const PlannerOptions& options) {
   auto files = std::make_shared<PlannerFiles>();
   files->options = options;
-  if (!options.planner.empty()) plan::planner_named(options.planner);
   files->plan = read_plan(options.plan);
   if (!options.fabric.empty()) {
     files->fabric = fabric::load_fabric({.fabric = options.fabric});
@@ -345,11 +348,10 @@ std::shared_ptr<run::PlanSource> planner_from(const PlannerFiles& files, const r
   }
   fabric::RouteBook routes;
   if (!options.routes.empty()) routes = fabric::RouteBook::parse(files.routes, network.given, options.routes);
-  return std::make_shared<Planner>(std::move(network), Planner::Options{.plan = files.plan,
-                                                                        .routes = std::move(routes),
-                                                                        .slice_bytes = options.slice_bytes,
-                                                                        .planner = options.planner,
-                                                                        .own = layout.own});
+  return std::make_shared<Planner>(
+      std::move(network),
+      Planner::Options{
+          .plan = files.plan, .routes = std::move(routes), .slice_bytes = options.slice_bytes, .own = layout.own});
 }
 
 std::vector<double> link_bandwidths(const PlannerFiles& files) {

@@ -17,9 +17,6 @@ struct PlannerOptions {
   std::string plan = {};    // a schedule that is used for its collective; empty: none
   std::string routes = {};  // fabric/route_book.h, between ranks of the fabric; empty: the network offers no choice
   uint64_t slice_bytes = 0;
-  // A name of plan/planner.h: plans are made by this one, where it has a plan for the collective. Empty: by whichever
-  // is the quickest for the size.
-  std::string planner = {};
 };
 
 // The files that the options name, read and checked.

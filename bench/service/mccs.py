@@ -108,11 +108,10 @@ def cap_of(hosts, rings, payload):
 def knowing_daemon(lab, tenants, terms, rings, payload):
     grants = []
     for hosts, each in zip(tenants, terms):
-        grants.append({**each, "cap": cap_of(hosts, rings, payload)})
+        grants.append({**each, "cap": cap_of(hosts, rings, payload), **({"plan": "ring"} if rings else {})})
     lab.write_rules(grants)
     return lab.daemon("--fabric", f"'{FABRIC}'", "--node", "$BANYAN_LAB_HOST", "--routes", str(host_routes(lab)),
-                      "--rules", f"{lab.folder}/rules.json", "--payload", str(payload),
-                      *(["--planner", "ring"] if rings else []))
+                      "--rules", f"{lab.folder}/rules.json", "--payload", str(payload))
 
 
 # ---- Rings of two channels over paths by chance ----

@@ -127,7 +127,7 @@ TEST_F(Services, HaveTenantsThatMeetOnOneOfTwoWaysPlanAroundEachOther) {
   daemons_.planner.fabric =
       "h0 <-> swa 160Mb/s; h1 <-> swb 160Mb/s; swa <-> sws 80Mb/s; sws <-> swb 80Mb/s; swa <-> swt 80Mb/s; "
       "swt <-> swb 80Mb/s";
-  daemons_.planner.planner = "ring";
+  use_rules(R"({"version": 1, "rules": [{"name": "rings", "match": {}, "then": {"plan": "ring"}}]})");
   tenants_ = {"t0", "t1"};
   ranks_per_job_ = 2;
   const auto reports = run_ranks(4, 2, [](Communicator& comm, run::RegionPool&) { return count_sums(comm); });

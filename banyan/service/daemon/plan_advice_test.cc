@@ -18,8 +18,8 @@ constexpr uint64_t kSpine = 25'000'000;  // bytes per second
 class PlanAdvice : public ::testing::Test {
  protected:
   explicit PlanAdvice(const std::string& planner = {})
-      : files_(compose::read_files(
-            {.fabric = "leaf-spine:leaves=2,hosts=1,spines=2,uplink=200Mb/s@400Mb/s", .planner = planner})),
+      : planner_(planner),
+        files_(compose::read_files({.fabric = "leaf-spine:leaves=2,hosts=1,spines=2,uplink=200Mb/s@400Mb/s"})),
         links_({.bandwidths = compose::link_bandwidths(*files_), .cables = compose::link_cables(*files_)}),
         source_(compose::planner_from(
             *files_, {.members = {0, 1}, .job_size = 2, .host_of_rank = {0, 1}, .node_of_host = {"gpu0", "gpu1"}})) {}
@@ -36,7 +36,8 @@ class PlanAdvice : public ::testing::Test {
     return view;
   }
   // An allreduce of 1 MB, by the plan for what has been adopted.
-  PlannedCall call(const run::FabricUpdate& adopted = {}) const {
+  PlannedCall call(run::FabricUpdate adopted = {}) const {
+    adopted.planner = planner_;
     const std::shared_ptr<run::PlanSource> present = source_->revised(adopted);
     PlannedCall call{.source = source_, .question = {.total = Bytes(1'000'000)}, .links = {}, .adopted = adopted};
     for (const auto& use : present->bytes_on_links(
@@ -59,6 +60,7 @@ class PlanAdvice : public ::testing::Test {
     return on_spine0 / on_both;
   }
 
+  const std::string planner_;  // empty: the quickest
   const std::shared_ptr<const compose::PlannerFiles> files_;
   const LinkTable links_;
   const std::shared_ptr<run::PlanSource> source_;
