@@ -9,13 +9,17 @@
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/base/text.h"
 #include "banyan/compose/call_traffic.h"
 #include "banyan/compose/job_network.h"
 #include "banyan/fabric/cables.h"
+#include "banyan/fabric/node_pair.h"
 #include "banyan/fabric/read.h"
 #include "banyan/fabric/route_book.h"
 #include "banyan/plan/choose.h"
 #include "banyan/plan/plan_book.h"
+#include "banyan/plan/planner.h"
+#include "banyan/run/record/log.h"
 #include "banyan/schedule/schedule_file.h"
 #include "banyan/schedule/verify.h"
 
@@ -44,7 +48,9 @@ class Planner : public run::PlanSource {
         network_{.book = std::make_unique<plan::PlanBook>(ground_->whole),
                  .original = {},
                  .lost = {},
-                 .fixed = ground_->options.plan} {}
+                 .fixed = ground_->options.plan,
+                 .wanted = nullptr,
+                 .unplanned = {}} {}
 
   Answer plan(const Question& question) override {
     if (network_.fixed && network_.fixed->collective().kind() == question.kind) {
@@ -53,9 +59,11 @@ class Planner : public run::PlanSource {
         return answer("the given plan", *network_.fixed, question.total);
       }
     }
-    const plan::Candidate& chosen =
-        choose(network_.book->candidates({.kind = question.kind, .members = ground_->ranks, .root = question.root}),
-               question.total);
+    const plan::PlanQuestion asked{.kind = question.kind, .members = ground_->ranks, .root = question.root};
+    if (const Schedule* const wanted = plan_of_wanted(asked)) {
+      return answer(std::string(network_.wanted->name), *wanted, question.total);
+    }
+    const plan::Candidate& chosen = choose(network_.book->candidates(asked), question.total);
     return answer(chosen.planner, chosen.schedule, question.total);
   }
 
@@ -140,14 +148,34 @@ class Planner : public run::PlanSource {
 
   // The network as it is after an update, and the plan that is to be followed there.
   struct Network {
-    std::unique_ptr<plan::PlanBook> book;  // of its fabric
-    std::vector<LinkId> original;          // in Ground::whole, by link of the book's fabric; empty: the same
-    std::set<uint32_t> lost;               // cables
-    std::optional<Schedule> fixed;         // for its collective
+    std::unique_ptr<plan::PlanBook> book;    // of its fabric
+    std::vector<LinkId> original;            // in Ground::whole, by link of the book's fabric; empty: the same
+    std::set<uint32_t> lost;                 // cables
+    std::optional<Schedule> fixed;           // for its collective
+    const plan::Planner* wanted = nullptr;   // makes the other plans; none: whichever is quickest
+    std::set<plan::PlanQuestion> unplanned;  // for which it has none
   };
 
   Planner(std::shared_ptr<const Ground> ground, Network network)
       : ground_(std::move(ground)), network_(std::move(network)) {}
+
+  // None where no planner is wanted, or that one has no plan for this.
+  const Schedule* plan_of_wanted(const plan::PlanQuestion& question) {
+    if (network_.wanted == nullptr || network_.unplanned.contains(question)) return nullptr;
+    try {
+      return &network_.book->plan(*network_.wanted, question);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported) throw;
+      BANYAN_LOG(warning) << "the planner '" << network_.wanted->name << "' has no " << to_string(question.kind)
+                          << " here, so the quickest plan is taken: " << error.what();
+      network_.unplanned.insert(question);
+      return nullptr;
+    }
+  }
+
+  static const plan::Planner* planner_wanted(const std::string& name) {
+    return name.empty() || name == run::FabricUpdate::kBestPlanner ? nullptr : &plan::planner_named(name);
+  }
 
   Answer answer(const std::string& planner, const Schedule& schedule, Bytes total) const {
     return {.schedule = &schedule,
@@ -198,7 +226,9 @@ class Planner : public run::PlanSource {
     return {.book = std::make_unique<plan::PlanBook>(built(std::move(builder), update)),
             .original = std::move(original),
             .lost = update.lost_cables,
-            .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update)};
+            .fixed = update.plan.empty() ? given_where_possible(update) : wanted_plan(update),
+            .wanted = planner_wanted(update.planner),
+            .unplanned = {}};
   }
 
   void expect_cables(const run::FabricUpdate& update) const {
@@ -312,6 +342,37 @@ std::vector<double> link_bandwidths(const PlannerFiles& files) {
   for (const Link& link : files.fabric->links())
     bandwidths.push_back(static_cast<double>(link.bandwidth.bytes_per_second()));
   return bandwidths;
+}
+
+std::vector<std::string> link_names(const PlannerFiles& files) {
+  std::vector<std::string> names;
+  if (!files.fabric) return names;
+  const fabric::Cables cables(*files.fabric);
+  for (uint32_t number = 0; number < files.fabric->links().size(); ++number) {
+    const Link& link = files.fabric->links()[number];
+    names.push_back(files.fabric->node(link.from).name + "->" + files.fabric->node(link.to).name);
+    const uint32_t ordinal = cables[cables.of(LinkId{number})].ordinal;
+    if (ordinal > 0) names.back() += "#" + std::to_string(ordinal);
+  }
+  return names;
+}
+
+std::vector<uint32_t> cables_called(const PlannerFiles& files, const std::string& name) {
+  if (!files.fabric) throw Error(ErrorCode::invalid_usage, "no fabric is known; give the daemons --fabric");
+  const size_t arrow = name.find("->");
+  std::string pair = arrow == std::string::npos ? name : name.substr(0, arrow) + "-" + name.substr(arrow + 2);
+  const size_t hash = pair.rfind('#');
+  const std::string ordinal = hash == std::string::npos ? "" : pair.substr(hash + 1);
+  if (hash != std::string::npos) pair.resize(hash);
+  const fabric::Cables cables(*files.fabric);
+  const fabric::NodePairs pairs(*files.fabric);
+  std::set<uint32_t> found;
+  for (const LinkId link : pairs.links_between(pairs.at(pair))) {
+    const uint32_t cable = cables.of(link);
+    if (ordinal.empty() || ordinal == std::to_string(cables[cable].ordinal)) found.insert(cable);
+  }
+  if (found.empty()) throw Error(ErrorCode::not_found, "there is no cable " + in_quotes(name));
+  return {found.begin(), found.end()};
 }
 
 }  // namespace banyan::compose

@@ -444,6 +444,51 @@ TEST(LinkBytes, OfAnAllreduceAreThoseOfItsPlan) {
   }
 }
 
+TEST(Planner, FollowsThePlannerThatIsWantedWhereItHasAPlan) {
+  const auto planner = make_planner({.fabric = "full:6@1GB/s"}, on_hosts({0, 1, 2, 3, 4, 5}));
+  const auto name_of = [](run::PlanSource& source, CollectiveKind kind, Bytes total) {
+    return source.plan({.kind = kind, .total = total}).planner;
+  };
+  EXPECT_NE(name_of(*planner, CollectiveKind::all_gather, kLarge), "recursive-doubling");
+  const auto doubling = planner->revised({.generation = 1, .planner = "double-binary-tree"});
+  for (const Bytes total : {Bytes(8), kLarge}) {
+    const auto answer = doubling->plan({.kind = CollectiveKind::all_reduce, .total = total});
+    EXPECT_EQ(answer.planner, "double-binary-tree");
+    EXPECT_TRUE(verify(*answer.schedule).valid);
+  }
+  // Six ranks are no power of two.
+  const auto impossible = planner->revised({.generation = 2, .planner = "recursive-doubling"});
+  EXPECT_EQ(name_of(*impossible, CollectiveKind::all_gather, kLarge),
+            name_of(*planner, CollectiveKind::all_gather, kLarge));
+  const auto again = doubling->revised({.generation = 3, .planner = run::FabricUpdate::kBestPlanner});
+  EXPECT_EQ(name_of(*again, CollectiveKind::all_reduce, Bytes(8)),
+            name_of(*planner, CollectiveKind::all_reduce, Bytes(8)));
+  EXPECT_THROW(planner->revised({.generation = 4, .planner = "nobody"}), Error);
+}
+
+TEST(FabricUpdateText, BringsThePlannerAndThePlan) {
+  const run::FabricUpdate update{
+      .generation = 3, .lost_cables = {1, 7}, .bytes_per_second = {{2, 5}}, .plan = "a plan\n- ", .planner = "ring"};
+  for (const auto& each : {update, run::FabricUpdate{.generation = 4}, run::FabricUpdate{.planner = "best"}}) {
+    std::stringstream text;
+    text << each << " and more";
+    run::FabricUpdate read;
+    ASSERT_TRUE(text >> read);
+    EXPECT_EQ(read, each);
+    std::string rest;
+    text >> rest;
+    EXPECT_EQ(rest, "and");
+  }
+  std::stringstream bad("0 0 0 0 " + std::string(1000, 'x') + " 0 ");
+  run::FabricUpdate read;
+  EXPECT_FALSE(bad >> read);
+  run::FabricUpdate both{.planner = "ring"};
+  both.add({.planner = "best"});
+  both.add({.lost_cables = {1}});
+  EXPECT_EQ(both.planner, "best");
+  EXPECT_FALSE(run::FabricUpdate{.planner = "best"}.is_empty());
+}
+
 TEST(LinkBytes, OfCallsWithoutAPlanGoStraight) {
   using Kind = run::OperationKind;
   auto planner = make_planner({.fabric = kStar}, on_nodes({"a", "b", "c"}, {0, 1, 2, 0}));

@@ -9,8 +9,8 @@
 
 #include "banyan/compose/settings.h"
 #include "banyan/run/record/log.h"
-#include "banyan/service/client/attachment.h"
 #include "banyan/service/client/service_executors.h"
+#include "banyan/service/client/service_link.h"
 #include "banyan/service/protocol/place.h"
 
 namespace banyan::compose {
@@ -20,24 +20,24 @@ namespace {
 constexpr std::chrono::milliseconds kAttachTime{5000};
 
 // One for each url, as long as anybody uses it.
-std::shared_ptr<service::Attachment> attachment_to(const std::string& url, std::chrono::milliseconds at_most) {
-  static auto* const mutex = new std::mutex();  // protects the attachments; never freed, as region_pool()
-  static auto* const attachments = new std::map<std::string, std::weak_ptr<service::Attachment>>();
+std::shared_ptr<service::ServiceLink> link_to(const std::string& url, std::chrono::milliseconds at_most) {
+  static auto* const mutex = new std::mutex();  // protects the links; never freed, as region_pool()
+  static auto* const links = new std::map<std::string, std::weak_ptr<service::ServiceLink>>();
   const std::lock_guard lock(*mutex);
-  std::weak_ptr<service::Attachment>& known = (*attachments)[url];
-  if (auto attachment = known.lock(); attachment && !attachment->has_gone()) return attachment;
-  auto attachment = service::Attachment::to(url, region_pool(), run::Deadline::after(std::min(at_most, kAttachTime)));
-  known = attachment;
-  return attachment;
+  std::weak_ptr<service::ServiceLink>& known = (*links)[url];
+  if (auto link = known.lock(); link && link->is_usable()) return link;
+  auto link =
+      std::make_shared<service::ServiceLink>(url, region_pool(), run::Deadline::after(std::min(at_most, kAttachTime)));
+  known = link;
+  return link;
 }
 
 }  // namespace
 
 void use_service(run::Communicator::Options& options, const ServiceSettings& settings) {
-  std::shared_ptr<service::Attachment> attachment;
+  std::shared_ptr<service::ServiceLink> link;
   try {
-    attachment =
-        attachment_to(settings.url.empty() ? "unix:" + service::found_socket() : settings.url, options.join_timeout);
+    link = link_to(settings.url.empty() ? "unix:" + service::found_socket() : settings.url, options.join_timeout);
   } catch (const Error& error) {
     if (!settings.falls_back) throw;
     static std::once_flag once;
@@ -46,10 +46,10 @@ void use_service(run::Communicator::Options& options, const ServiceSettings& set
     });
     return;
   }
-  options.extras[service::ServiceExecutors::kExtra] = service::ServiceExecutors::extra_of(*attachment);
-  options.executors = [attachment = std::move(attachment), tenant = settings.tenant](
-                          std::shared_ptr<run::JoinedProcesses> job, const run::Communicator::Options& own) {
-    return std::make_unique<service::ServiceExecutors>(attachment, std::move(job), own, tenant);
+  options.extras[service::ServiceExecutors::kExtra] = service::ServiceExecutors::extra_of(*link);
+  options.executors = [link = std::move(link), tenant = settings.tenant](std::shared_ptr<run::JoinedProcesses> job,
+                                                                         const run::Communicator::Options& own) {
+    return std::make_unique<service::ServiceExecutors>(link, std::move(job), own, tenant);
   };
 }
 

@@ -14,7 +14,7 @@ struct ServiceSettings {
   bool falls_back = false;
 };
 // Attaches this process to the daemon (the first time), and has it carry out the calls of communicators with these
-// options. Throws what Attachment::to throws.
+// options, or the daemon that has come in its place when they begin. Throws what Attachment::to throws.
 void use_service(run::Communicator::Options& options, const ServiceSettings& settings);
 
 }  // namespace banyan::compose

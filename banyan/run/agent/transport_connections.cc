@@ -66,10 +66,9 @@ void TransportConnections::request(uint64_t communicator, uint32_t peer, uint32_
   const auto [position, is_new] = group.requests.emplace(key, Request{});
   CHECK(is_new) << "lane " << lane << " to " << name_of(peer) << " is requested twice";
   Request& request = position->second;
-  request.target = targets_[world_rank];
+  request.path = path;
+  aim(request, world_rank);
   uses_(world_rank, path);
-  request.target.local_address = path.local_address;
-  if (!path.peer_address.empty()) request.target.addresses = {path.peer_address};
   request.next_pause = kFirstPause;
   request.end = timers_.after(group.group.at_most, [this, key] { time_out(key); });
   // Even of a peer that is gone: what it sent before is in there.
@@ -81,6 +80,21 @@ void TransportConnections::request(uint64_t communicator, uint32_t peer, uint32_
     call(key);
   } else {
     CHECK(lane < Connector::kFirstTrial) << "rank " << group.group.own << " tries whether it can be called";
+  }
+}
+
+void TransportConnections::aim(Request& request, uint32_t world_rank) const {
+  request.target = targets_[world_rank];
+  request.target.local_address = request.path.local_address;
+  if (!request.path.peer_address.empty()) request.target.addresses = {request.path.peer_address};
+}
+
+void TransportConnections::retarget(uint32_t world_rank, ConnectTarget target) {
+  targets_[world_rank] = std::move(target);
+  for (auto& [communicator, group] : groups_) {
+    for (auto& [key, request] : group.requests) {
+      if (group.group.members[key.peer] == world_rank) aim(request, world_rank);
+    }
   }
 }
 
@@ -117,6 +131,7 @@ void TransportConnections::call_ended(const Key& key, OutgoingConnects::Outcome 
   request.trouble = std::move(outcome.failure);
   request.pause = timers_.after(request.next_pause, [this, key] { call(key); });
   request.next_pause = std::min(request.next_pause * 2, kLongestPause);
+  if (failed_call_) failed_call_(groups_.at(key.communicator).group.members[key.peer]);
 }
 
 std::map<TransportConnections::Key, TransportConnections::Request>::node_type TransportConnections::take_request(

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -70,6 +71,10 @@ class TransportConnections {
   std::optional<std::string> admit(WireReader payload, Admitted& connection);
   // The state of a rank has changed.
   void changed(uint32_t world_rank);
+  // A rank is to be called elsewhere from now on, also by requests that are under way.
+  void retarget(uint32_t world_rank, ConnectTarget target);
+  // `failed` is told of ranks that could not be reached by a call; there will be another one. It may retarget.
+  void on_failed_call(std::function<void(uint32_t world_rank)> failed) { failed_call_ = std::move(failed); }
 
   // A rank that is ahead calls for lanes before this one asks for them; they are parked until then. When more are
   // parked than kMaxParked, and than kMaxParkedOfRank for each rank of the world, the oldest is hung up on.
@@ -83,6 +88,7 @@ class TransportConnections {
     auto operator<=>(const Key&) const = default;
   };
   struct Request {
+    Path path;
     ConnectTarget target;
     std::optional<uint64_t> call;
     std::optional<Timers::Timer> pause;  // until the next call, or the next look at who calls
@@ -100,6 +106,7 @@ class TransportConnections {
     uint64_t number = 0;  // grows
   };
 
+  void aim(Request& request, uint32_t world_rank) const;
   void call(const Key& key);
   void call_ended(const Key& key, OutgoingConnects::Outcome outcome);
   void fail(const Key& key, Error failure);
@@ -118,6 +125,7 @@ class TransportConnections {
   std::vector<ConnectTarget> targets_;
   Uses uses_;
   std::function<bool()> has_strangers_;
+  std::function<void(uint32_t world_rank)> failed_call_;
   std::map<uint64_t, Group> groups_;
   std::map<Key, Parked> parked_;
   std::deque<uint64_t> closed_;  // communicators that are no more, the last ones

@@ -340,6 +340,7 @@ std::shared_ptr<Attachment> Attachment::to(const std::string& url, run::RegionPo
 
 Attachment::Attachment(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 bool Attachment::has_gone() const { return impl_->connection().is_gone(); }
+const Error& Attachment::loss() const { return impl_->connection().loss(); }
 Attachment::~Attachment() = default;
 
 const std::string& Attachment::url() const { return impl_->url(); }

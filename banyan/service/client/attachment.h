@@ -36,7 +36,8 @@ class Attachment {
   const std::string& host() const;       // as the daemon calls it
   const Capability& capability() const;  // see Welcome
 
-  bool has_gone() const;  // the daemon, or the connection to it
+  bool has_gone() const;      // the daemon, or the connection to it
+  const Error& loss() const;  // with which calls end then: "the service has gone (unix:...)"
 
   // Memory of this process that the daemon has mapped; withdrawn when the last owner lets go. Those of the pool are
   // owned here, too, until a later name() finds that they have been freed.

@@ -58,6 +58,8 @@ class ControlConnection {
     const std::lock_guard lock(mutex_);
     return is_gone_;
   }
+  // With which calls end then.
+  const Error& loss() const { return gone_; }
 
   // Asks for a region or a session; the wish gets its number here. Returns what grants it, or the refusal. Throws
   // Error{timed_out} at the deadline: an answer after that goes to `late`, in the thread. Throws Error{peer_lost};

@@ -23,10 +23,7 @@ ServiceExecutor::ServiceExecutor(std::shared_ptr<Attachment> attachment, OpenSes
       is_told_gone_(options_.size),
       session_(attachment_->open(std::move(wish),
                                  {.failed = [this](const Error& error) { fail_here(error); },
-                                  .tell_peers =
-                                      [this](const Error& error) {
-                                        if (options_.tell_peers) options_.tell_peers(error);
-                                      }},
+                                  .tell_peers = [this](const Error& error) { tell_peers(error); }},
                                  deadline)),
       rings_(session_->page()) {
   can_sleep_ = true;
@@ -59,9 +56,18 @@ void ServiceExecutor::break_with(const Error& error) {
   if (is_broken_.exchange(true)) return;
   note(error);
   wake();
-  if (options_.tell_peers) options_.tell_peers(error);
+  tell_peers(error);
   // After the peers know why. What comes now may go to buffers that the caller has other uses for.
   session_->close();
+}
+
+// They have daemons of their own: which one has gone has to be said.
+void ServiceExecutor::tell_peers(const Error& error) {
+  if (!options_.tell_peers) return;
+  const bool is_loss = error.code() == ErrorCode::peer_lost && error.message() == attachment_->loss().message();
+  if (!is_loss) return options_.tell_peers(error);
+  options_.tell_peers(
+      Error(ErrorCode::peer_lost, "the service of " + options_.own_name + " has gone (" + attachment_->url() + ")"));
 }
 
 // Not what the daemon tells of a session: the communicator has still to find out why, which may be that a rank has

@@ -7,8 +7,9 @@
 // for all ranks are few, and go before them.
 //
 // The first error stays: the daemon has told of it, or has gone, or break_with() was called. Every call throws it from
-// then on; what was completed before is over all the same. The daemon is not believed: what it cannot mean fails the
-// communicator, not the process.
+// then on; what was completed before is over all the same, and the inputs of the rest are as they were (staging.h). That
+// the daemon has gone, the other ranks hear with the name of this one: "the service of rank 1 has gone (unix:...)". The
+// daemon is not believed: what it cannot mean fails the communicator, not the process.
 //
 // One thread at a time, but for wake(), break_with(), broken() and sent_bytes().
 #pragma once
@@ -36,6 +37,7 @@ class ServiceExecutor : public run::Executor {
   struct Options {
     uint32_t rank = 0, size = 1;
     bool is_oversubscribed = false;
+    std::string own_name = "a rank";                      // of this rank, in errors of others
     std::function<void(const Error&)> tell_peers = {};    // of a failure that they cannot know of
     std::function<bool(uint32_t rank)> is_gone = {};      // dead, or has left
     const std::atomic<uint32_t>* gone_changes = nullptr;  // grows when is_gone() may say something else
@@ -79,6 +81,7 @@ class ServiceExecutor : public run::Executor {
 
   bool note(const Error& error) noexcept;
   void fail_here(const Error& error) noexcept;
+  void tell_peers(const Error& error);
   Error failure() const;  // there is one
   void expect_own_process() const;
   void expect_whole() const;

@@ -317,7 +317,7 @@ TEST_F(Served, FailuresLeaveWhatWasCompletedBefore) {
 }
 
 TEST_F(Served, TheEndOfTheDaemonEndsACallUnderWay) {
-  const auto executor = serve();
+  const auto executor = serve(1, {.own_name = "rank 7"});
   daemon_.look([](DaemonSide& state) { state.takes_calls = false; });
   auto failed = std::async(std::launch::async, [&] {
     return error_of([&] { run(*executor, {.kind = OperationKind::barrier}); }, ErrorCode::peer_lost);
@@ -325,7 +325,7 @@ TEST_F(Served, TheEndOfTheDaemonEndsACallUnderWay) {
   daemon_.die();
   EXPECT_EQ(failed.get(), "the service has gone (" + daemon_.url() + ")");
   while (told().empty()) std::this_thread::yield();
-  EXPECT_THAT(told(), ElementsAre("the service has gone (" + daemon_.url() + ")"));
+  EXPECT_THAT(told(), ElementsAre("the service of rank 7 has gone (" + daemon_.url() + ")"));
 }
 
 TEST_F(Served, ErrorsOfThisRankEndItsSleepAndTellThePeers) {

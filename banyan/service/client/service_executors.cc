@@ -7,13 +7,17 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
-#include "banyan/service/client/service_executor.h"
+#include "banyan/base/error.h"
 
 namespace banyan::service {
 namespace {
+
+// The number of the communicator that a job joins with.
+constexpr uint64_t kFirstOfJob = 1;
 
 // What a process says of the daemon that it has attached to.
 struct ServiceCard {
@@ -63,8 +67,8 @@ uint32_t milliseconds_for(std::chrono::milliseconds time) {
 
 }  // namespace
 
-std::string ServiceExecutors::extra_of(const Attachment& attachment) {
-  return attachment.host() + " " + hex_of(attachment.capability());
+std::string ServiceExecutors::extra_of(ServiceLink& link) {
+  return link.host() + " " + hex_of(link.new_capability());
 }
 
 run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
@@ -85,21 +89,41 @@ run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
         "BANYAN_ENCRYPTION=off");
   }
   const run::Deadline deadline = options_.joins_by.value_or(run::Deadline::after(options_.join_timeout));
-  OpenSession wish = wish_for(site, deadline);
+  const OpenSession wish = wish_for(site, deadline);
   const run::Liveness& liveness = job_->agent().liveness();
-  auto executor = std::make_unique<ServiceExecutor>(
-      attachment_, std::move(wish),
-      ServiceExecutor::Options{.rank = site.rank,
-                               .size = static_cast<uint32_t>(site.members.size()),
-                               .is_oversubscribed = job_->is_oversubscribed(),
-                               .tell_peers = std::move(site.tell_failure),
-                               // Holds the job, and so what the next one points to.
-                               .is_gone = [job = job_, members = std::move(site.members)](
-                                              uint32_t rank) { return job->agent().liveness().is_gone(members[rank]); },
-                               .gone_changes = &liveness.changes()},
-      deadline);
+  ServiceExecutor::Options options{
+      .rank = site.rank,
+      .size = static_cast<uint32_t>(site.members.size()),
+      .is_oversubscribed = job_->is_oversubscribed(),
+      .own_name = job_->name_of(site.members, site.rank),
+      .tell_peers = std::move(site.tell_failure),
+      // Holds the job, and so what the next one points to.
+      .is_gone = [job = job_, members = std::move(site.members)](
+                     uint32_t rank) { return job->agent().liveness().is_gone(members[rank]); },
+      .gone_changes = &liveness.changes()};
+  std::unique_ptr<ServiceExecutor> executor = open(wish, options, deadline);
   std::string means = "service, " + executor->means();
   return {.executor = std::move(executor), .means = std::move(means)};
+}
+
+// Again where the daemon is killed in the middle: the other ranks know nothing of it, since this rank has called
+// nothing yet.
+std::unique_ptr<ServiceExecutor> ServiceExecutors::open(const OpenSession& wish,
+                                                        const ServiceExecutor::Options& options,
+                                                        const run::Deadline& deadline) const {
+  constexpr std::chrono::milliseconds kPause{20};
+  for (;;) {
+    const std::shared_ptr<Attachment> attachment = link_->attachment(deadline);
+    try {
+      return std::make_unique<ServiceExecutor>(attachment, wish, options, deadline);
+    } catch (const Error& error) {
+      const bool is_lost = error.code() == ErrorCode::peer_lost && attachment->has_gone();
+      // The daemons of all hosts had come when the job's first communicator was made.
+      const bool is_peer_missing = error.code() == ErrorCode::not_found && wish.communicator != kFirstOfJob;
+      if ((!is_lost && !is_peer_missing) || deadline.has_passed()) throw;
+    }
+    std::this_thread::sleep_for(std::min(kPause, deadline.next_sleep()));
+  }
 }
 
 OpenSession ServiceExecutors::wish_for(const run::ExecutorSite& site, const run::Deadline& deadline) const {

@@ -1,5 +1,8 @@
 // ServiceExecutors: communicators whose calls the daemon of this host carries out. Where all ranks are on one host,
 // they exchange directly, since nothing is quicker than shared memory; else each rank's daemon does it.
+//
+// Where the daemon has gone, a communicator that begins waits for the next one (service_link.h), as long as it may take
+// to join; so does one whose peers' daemons are missing, if they had come before.
 #pragma once
 
 #include <memory>
@@ -7,31 +10,32 @@
 #include <utility>
 
 #include "banyan/run/communicator/default_executors.h"
-#include "banyan/service/client/attachment.h"
+#include "banyan/service/client/service_executor.h"
+#include "banyan/service/client/service_link.h"
 
 namespace banyan::service {
 
 class ServiceExecutors : public run::ExecutorFactory {
  public:
-  ServiceExecutors(std::shared_ptr<Attachment> attachment, std::shared_ptr<run::JoinedProcesses> job,
+  ServiceExecutors(std::shared_ptr<ServiceLink> link, std::shared_ptr<run::JoinedProcesses> job,
                    run::Communicator::Options options, std::string tenant = {})
-      : attachment_(std::move(attachment)),
-        job_(std::move(job)),
-        options_(std::move(options)),
-        tenant_(std::move(tenant)) {}
+      : link_(std::move(link)), job_(std::move(job)), options_(std::move(options)), tenant_(std::move(tenant)) {}
 
-  // Throws what Attachment::open and DefaultExecutors throw; Error{mismatch} when a rank has not attached to a service;
+  // Throws what ServiceLink::attachment, Attachment::open and DefaultExecutors throw; Error{mismatch} when a rank has not attached to a service;
   // Error{unsupported} for what a service does not do: UCX, encryption of the job's own.
   Made make(run::ExecutorSite site) override;
 
-  // What the card of this process has to say to the others when they meet (JoinedProcesses::Invitation::extras).
+  // What the card of this process has to say to the others when they meet (JoinedProcesses::Invitation::extras). Once
+  // for each meeting.
   static constexpr const char* kExtra = "service";
-  static std::string extra_of(const Attachment& attachment);
+  static std::string extra_of(ServiceLink& link);
 
  private:
+  std::unique_ptr<ServiceExecutor> open(const OpenSession& wish, const ServiceExecutor::Options& options,
+                                        const run::Deadline& deadline) const;
   OpenSession wish_for(const run::ExecutorSite& site, const run::Deadline& deadline) const;
 
-  const std::shared_ptr<Attachment> attachment_;  // shared with the other communicators of the process
+  const std::shared_ptr<ServiceLink> link_;  // shared with the other communicators of the process
   const std::shared_ptr<run::JoinedProcesses> job_;
   const run::Communicator::Options options_;
   const std::string tenant_;  // empty: the user

@@ -56,7 +56,7 @@ class MetProcesses : public ::testing::Test {
   }
   // As rank 1 of process 0 and the last process.
   run::ExecutorFactory::Made make_for_last(Communicator::Options options) {
-    ServiceExecutors executors(attachment_, jobs_.back(), std::move(options));
+    ServiceExecutors executors(link_, jobs_.back(), std::move(options));
     const auto last = static_cast<uint32_t>(jobs_.size() - 1);
     return executors.make({.id = 42,
                            .name = "pair",
@@ -68,20 +68,21 @@ class MetProcesses : public ::testing::Test {
 
   FakeDaemon daemon_;
   run::RegionPool pool_;
-  const std::shared_ptr<Attachment> attachment_ =
-      Attachment::to(daemon_.url(), pool_, run::Deadline::after(std::chrono::seconds(60)));
-  const Extras own_{{ServiceExecutors::kExtra, ServiceExecutors::extra_of(*attachment_)}};
+  const std::shared_ptr<ServiceLink> link_ =
+      std::make_shared<ServiceLink>(daemon_.url(), pool_, run::Deadline::after(std::chrono::seconds(60)));
+  const Extras own_{{ServiceExecutors::kExtra, ServiceExecutors::extra_of(*link_)}};
   const Extras other_{{ServiceExecutors::kExtra, "a host 000102030405060708090a0b0c0d0e0f"}};
   std::vector<std::shared_ptr<run::JoinedProcesses>> jobs_;
 };
 
 TEST_F(MetProcesses, TellOfTheirDaemon) {
-  EXPECT_EQ(ServiceExecutors::extra_of(*attachment_), "node7 0102ab00000000000000000000000000");
+  EXPECT_EQ(own_.at(ServiceExecutors::kExtra), "node7 0102ab00000000000000000000000000");
+  EXPECT_NE(ServiceExecutors::extra_of(*link_), own_.at(ServiceExecutors::kExtra)) << "of another job";
 }
 
 TEST_F(MetProcesses, ExchangeDirectlyWhereAllAreOnOneHost) {
   meet({{.host = "a", .extras = {}}});
-  ServiceExecutors executors(attachment_, jobs_[0], {});
+  ServiceExecutors executors(link_, jobs_[0], {});
   const auto made =
       executors.make({.id = 42, .name = "alone", .members = {0}, .rank = 0, .tell_failure = {}, .tell_text = {}});
   EXPECT_EQ(made.means, "shared memory");
@@ -154,7 +155,7 @@ TEST_F(MetProcesses, HaveCommunicatorsWhoseCallsTheDaemonCarriesOut) {
   });
   Communicator::Options options{.name = "two"};
   options.executors = [this](const auto& job, const Communicator::Options& chosen) {
-    return std::make_unique<ServiceExecutors>(attachment_, job, chosen);
+    return std::make_unique<ServiceExecutors>(link_, job, chosen);
   };
   Communicator comm(jobs_[0], 7, {0, 1}, options);
   EXPECT_FALSE(comm.is_on_one_host());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -42,6 +43,15 @@ bool sends_counts(OperationKind kind) {
 }
 bool receives_counts(OperationKind kind) {
   return kind == OperationKind::all_gather_v || kind == OperationKind::all_to_all_v;
+}
+
+// Whether what comes is written over what is sent. Of the other kinds in place, this rank's part lies where it stays.
+bool overwrites_input(const Call& call, size_t send_bytes, size_t recv_bytes) {
+  const bool can =
+      reduces(call.kind) || call.kind == OperationKind::all_to_all || call.kind == OperationKind::all_to_all_v;
+  const std::less<> lies_before;
+  return can && send_bytes > 0 && recv_bytes > 0 && lies_before(call.send, call.recv + recv_bytes) &&
+         lies_before(call.recv, call.send + send_bytes);
 }
 
 uint32_t milliseconds_of(std::chrono::milliseconds timeout) {
@@ -123,7 +133,9 @@ BufferName Staging::place_send(const Call& call, StagedCall& staged) {
 BufferName Staging::place_recv(const Call& call, StagedCall& staged) {
   const size_t bytes = call.recv_elements(rank_, size_) * size_of(call.type);
   if (bytes == 0) return {};
-  if (const std::optional<BufferName> named = name(call.recv, bytes, staged)) return *named;
+  if (!overwrites_input(call, call.send_elements(rank_, size_) * size_of(call.type), bytes)) {
+    if (const std::optional<BufferName> named = name(call.recv, bytes, staged)) return *named;
+  }
   const StagedCall::Block& block = take(bytes, staged);
   const Sizes displacements = receives_counts(call.kind) ? call.recv_displacements : Sizes();
   for (const Stretch& stretch : stretches(call.recv_counts, displacements, size_of(call.type), bytes)) {

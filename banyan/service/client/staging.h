@@ -1,8 +1,13 @@
 // Staging: buffers of a call in memory that the daemon sees.
 //
 // What lies in the process's RegionPool is named where it is. Everything else is copied: `stage` copies what is sent,
-// `finish` what has come, and of buffers with gaps only the pieces. A call in place that is copied is one that is not:
-// both of its buffers have blocks of their own.
+// `finish` what has come, and of buffers with gaps only the pieces.
+//
+// Inputs stay as they were until the call is done, also in place: the daemon may be killed in the middle, and with it
+// all that it keeps. So what would be written over an input comes to a block, wherever the input lies. That is one copy
+// of the output in this process; the daemon saves one, since it needs not keep what no result overwrites
+// (run/engine/kept_input.h), and its memory does not grow with its tenants' buffers. An undo log in the tenant's memory
+// would need the same memory and the same copy, and a protocol between the two.
 //
 // Blocks are powers of two bytes, kept for later calls, so a program that repeats its calls takes memory once; trim()
 // gives back what no call uses. Small ones are cut out of arenas, since the daemon does not map regions without end.

@@ -137,6 +137,51 @@ class Stagings : public ::testing::Test {
       Attachment::to(daemon_.url(), pool_, run::Deadline::after(std::chrono::seconds(60)));
 };
 
+// ---- Calls in place ----
+
+// In memory that the daemon has, where it could write over what is sent.
+TEST_F(Stagings, KeepInputsInPlaceUntilTheCallIsDone) {
+  constexpr size_t kCount = 3000, kAll = kCount * kRanks;
+  auto* const memory = reinterpret_cast<uint8_t*>(pool_.allocate(kAll));
+  for (const OperationKind kind :
+       {OperationKind::all_reduce, OperationKind::reduce, OperationKind::all_to_all, OperationKind::reduce_scatter}) {
+    for (const bool is_done : {false, true}) {
+      SCOPED_TRACE(std::string(to_string(kind)) + (is_done ? ", done" : ", not done"));
+      Staging staging(*attachment_, 1, kRanks);
+      for (size_t i = 0; i < kAll; ++i) memory[i] = sent_byte(i);
+      const size_t begin = kind == OperationKind::reduce_scatter ? kCount : 0;
+      Call call{.kind = kind, .type = element::DataType::uint8, .other = 1, .count = kCount};
+      call.send = reinterpret_cast<const std::byte*>(memory);
+      call.recv = reinterpret_cast<std::byte*>(memory + begin);
+      const Meant meant = meant_by(call, 1);
+      Staging::Staged staged = staging.stage(call);
+      const Bytes8 seen = seen_at(staged.submission.send, meant.send.size());
+      EXPECT_EQ(seen, Bytes8(memory, memory + meant.send.size())) << "what is sent is where it was";
+      write_at(staged.submission.recv, meant.recv.size());
+      for (size_t i = 0; i < kAll; ++i) ASSERT_EQ(memory[i], sent_byte(i)) << "byte " << i << " during the call";
+      staging.finish(std::move(staged.call), is_done);
+      for (size_t i = 0; i < kAll; ++i) {
+        const bool has_come = is_done && i >= begin && i < begin + meant.recv.size();
+        ASSERT_EQ(memory[i], has_come ? come_byte(i - begin) : sent_byte(i)) << "byte " << i << " after the call";
+      }
+    }
+  }
+}
+
+TEST_F(Stagings, CopyNothingWhereAPartStaysInItsPlace) {
+  constexpr size_t kCount = 3000;
+  auto* const memory = pool_.allocate(kCount * kRanks);
+  Staging staging(*attachment_, 1, kRanks);
+  for (const OperationKind kind : {OperationKind::all_gather, OperationKind::broadcast}) {
+    Call call{.kind = kind, .type = element::DataType::uint8, .other = 1, .count = kCount};
+    call.send = kind == OperationKind::all_gather ? memory + kCount : memory;
+    call.recv = memory;
+    Staging::Staged staged = staging.stage(call);
+    EXPECT_TRUE(staged.call.blocks.empty()) << to_string(kind);
+    staging.finish(std::move(staged.call), true);
+  }
+}
+
 // ---- Calls whose buffers are elsewhere ----
 
 TEST_F(Stagings, CopyWhatACallSendsAndWhatHasCome) {

@@ -139,6 +139,11 @@ std::optional<std::string> Mesh::admit(const run::Greeting& greeting, run::Admit
   return std::nullopt;
 }
 
+void Mesh::meet(const HostCard& card) {
+  const auto known = peers_.find(card.host);
+  if (known != peers_.end() && known->second->incarnation != card.incarnation) drop(card.host, "it has begun anew");
+}
+
 bool Mesh::reaches(const std::string& host) const {
   const auto found = peers_.find(host);
   return found == peers_.end() || found->second->is_reached;

@@ -42,6 +42,8 @@ class Mesh {
 
   // To this daemon, too. Throws Error{not_found} when no daemon of that host has come, and what the directory throws.
   void send(const std::string& host, std::string message);
+  // A card was found: what is said to an earlier daemon of that host is lost from now on, and not when that is noticed.
+  void meet(const HostCard& card);
   // False while no call to that host's daemon comes through; true for those that were never called.
   bool reaches(const std::string& host) const;
   // Takes the connection of a daemon that calls for kPurpose, or says why not. Throws Error{invalid_input}.

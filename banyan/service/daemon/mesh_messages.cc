@@ -76,6 +76,24 @@ void take(WireReader& reader, SessionRate& said) {
   said.rate = reader.number<uint64_t>();
 }
 
+void put(WireWriter& writer, const OperatorQuestion& question) {
+  writer.number(question.number).text(question.command).text(question.body);
+}
+void take(WireReader& reader, OperatorQuestion& question) {
+  question.number = reader.number<uint64_t>();
+  question.command = reader.text();
+  question.body = reader.text();
+}
+
+void put(WireWriter& writer, const OperatorAnswer& answer) {
+  writer.number(answer.number).number(static_cast<uint8_t>(answer.is_refusal)).text(answer.body);
+}
+void take(WireReader& reader, OperatorAnswer& answer) {
+  answer.number = reader.number<uint64_t>();
+  answer.is_refusal = reader.number<uint8_t>() != 0;
+  answer.body = reader.text();
+}
+
 template <typename Message>
 MeshMessage take_message(WireReader& reader) {
   Message message;
@@ -104,6 +122,10 @@ MeshMessage decode_mesh_message(std::string_view bytes) {
       return take_message<Activity>(reader);
     case 2:
       return take_message<SessionRate>(reader);
+    case 3:
+      return take_message<OperatorQuestion>(reader);
+    case 4:
+      return take_message<OperatorAnswer>(reader);
     default:
       throw invalid("a daemon says something unknown, number " + std::to_string(kind));
   }

@@ -162,6 +162,29 @@ TEST_F(MeshTest, ASuccessorGetsNothingThatWasForItsPredecessor) {
   EXPECT_EQ(a.notes(2).back(), "b: answer");
 }
 
+// Before anybody notices that the old one is gone.
+TEST_F(MeshTest, ASuccessorWhoseCardIsFoundIsSpokenToAtOnce) {
+  Node a(folder_, "a", 1);
+  auto b = std::make_unique<Node>(folder_, "b", 2);
+  a.send("b", "first");
+  EXPECT_THAT(b->notes(1), ElementsAre("a: first"));
+  const auto meet = [&a](const HostCard& card) {
+    a.run([&](Mesh& mesh) {
+      mesh.meet(card);
+      return true;
+    });
+  };
+  meet(b->card());  // this one is known
+  a.send("b", "second");
+  EXPECT_THAT(b->notes(2), ElementsAre("a: first", "a: second"));
+  b.reset();
+  b = std::make_unique<Node>(folder_, "b", 3);
+  meet(b->card());
+  a.send("b", "third");
+  EXPECT_THAT(b->notes(1), ElementsAre("a: third"));
+  EXPECT_THAT(a.notes(1), ElementsAre("b lost: it has begun anew"));
+}
+
 // Who calls first after a restart may be either.
 TEST_F(MeshTest, ASuccessorThatCallsIsNotTakenForItsPredecessor) {
   Node a(folder_, "a", 1);

@@ -25,10 +25,16 @@
 #include "banyan/run/agent/transport_connections.h"
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/outgoing_connects.h"
+#include "banyan/service/daemon/host_directory.h"
 #include "banyan/service/daemon/mesh_messages.h"
 #include "banyan/service/protocol/messages.h"
 
 namespace banyan::service {
+
+// Where a daemon is called.
+inline run::ConnectTarget target_at(const HostCard& card) {
+  return {.addresses = card.addresses, .port = card.port, .local_address = ""};
+}
 
 // The lanes of one session: its connections to the others of its communicator.
 class SessionLanes {
@@ -55,6 +61,8 @@ class OpenSessions {
   // Of a session: "<capability in hexadecimal>.<communicator>", and its rank.
   using Key = std::pair<std::string, uint32_t>;
   static Key key_of(const OpenSession& open);
+  // A name of the communicator for people, from which nobody can tell the capability: a digest.
+  static std::string public_id(const std::string& communicator);
 
   struct Doors {
     std::shared_ptr<SessionLanes> lanes;  // shared with its executor

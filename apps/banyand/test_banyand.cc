@@ -1,0 +1,81 @@
+#include "apps/banyand/test_banyand.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "banyan/base/error.h"
+#include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/system_error.h"
+
+namespace banyan::service {
+namespace {
+
+constexpr std::chrono::seconds kStartTime{30};
+
+bool listens(const std::string& path) {
+  const run::FileDescriptor probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+[[noreturn]] void become(const std::vector<std::string>& arguments, const std::string& log) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  dup2(out, STDOUT_FILENO);
+  dup2(out, STDERR_FILENO);
+  std::vector<char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
+  pointers.push_back(nullptr);
+  execv(pointers[0], pointers.data());
+  _exit(127);
+}
+
+}  // namespace
+
+BanyandProcess::BanyandProcess(Options options) : options_(std::move(options)) { start(); }
+
+BanyandProcess::~BanyandProcess() { kill_now(); }
+
+void BanyandProcess::start() {
+  std::vector<std::string> arguments = {BANYAND_BINARY, "--socket",     options_.socket,
+                                        "--world",      options_.world, "--crowded"};
+  arguments.insert(arguments.end(), options_.more.begin(), options_.more.end());
+  setenv("BANYAN_HOST_ID", options_.host.c_str(), 1);
+  id_ = fork();
+  if (id_ < 0) throw run::system_error("cannot start banyand");
+  if (id_ == 0) become(arguments, options_.socket + ".log");
+  const auto deadline = std::chrono::steady_clock::now() + kStartTime;
+  while (!listens(options_.socket)) {
+    if (has_ended() || std::chrono::steady_clock::now() > deadline) {
+      throw Error(ErrorCode::io, "banyand does not listen at " + options_.socket);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+void BanyandProcess::kill_now() {
+  if (id_ < 0) return;
+  kill(id_, SIGKILL);
+  waitpid(id_, nullptr, 0);
+  id_ = -1;
+}
+
+bool BanyandProcess::has_ended() {
+  if (id_ >= 0 && waitpid(id_, nullptr, WNOHANG) == id_) id_ = -1;
+  return id_ < 0;
+}
+
+}  // namespace banyan::service

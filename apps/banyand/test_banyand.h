@@ -1,0 +1,37 @@
+// banyand as a process of its own, to be killed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace banyan::service {
+
+// Runs from its constructor until kill_now() or the end of the object, or of the thread that has made it.
+class BanyandProcess {
+ public:
+  struct Options {
+    std::string socket, world, host;
+    std::vector<std::string> more = {};  // arguments
+  };
+  // Returns when it listens. Throws Error{io} when it does not within half a minute.
+  explicit BanyandProcess(Options options);
+  ~BanyandProcess();
+  BanyandProcess(const BanyandProcess&) = delete;
+  BanyandProcess& operator=(const BanyandProcess&) = delete;
+
+  pid_t id() const { return id_; }
+  // By SIGKILL; returns when it is no more.
+  void kill_now();
+  // Begins anew after kill_now(), and returns when it listens.
+  void start();
+  // Whether it has ended by itself.
+  bool has_ended();
+
+ private:
+  const Options options_;
+  pid_t id_ = -1;
+};
+
+}  // namespace banyan::service

@@ -1,0 +1,127 @@
+#include "banyan/service/client/service_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "banyan/base/check.h"
+#include "banyan/service/client/test_fake_daemon.h"
+#include "banyan/testing/thrown.h"
+
+namespace banyan::service {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::error_of;
+using ::testing::HasSubstr;
+using ServiceState = FakeDaemon::State;
+
+// A place at which one daemon after the other listens.
+class ServiceLinks : public ::testing::Test {
+ protected:
+  ServiceLinks() : folder_((std::filesystem::temp_directory_path() / "banyan-test-XXXXXX").string()) {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+    listen(first_);
+  }
+  ~ServiceLinks() override { std::filesystem::remove_all(folder_); }
+
+  std::string url() const { return "unix:" + folder_ + "/socket"; }
+  void listen(const FakeDaemon& daemon) const {
+    std::filesystem::remove(folder_ + "/socket");
+    std::filesystem::create_symlink(daemon.path(), folder_ + "/socket");
+  }
+  static void wait_until_gone(const Attachment& attachment) {
+    while (!attachment.has_gone()) std::this_thread::sleep_for(milliseconds(1));
+  }
+
+  std::string folder_;
+  FakeDaemon first_, second_;
+  run::RegionPool pool_;
+};
+
+TEST_F(ServiceLinks, HaveOneAttachmentAsLongAsTheDaemonLives) {
+  ServiceLink link(url(), pool_, run::Deadline::after(seconds(60)));
+  const auto attachment = link.attachment(run::Deadline::after(seconds(60)));
+  EXPECT_EQ(link.attachment(run::Deadline::after(seconds(60))), attachment);
+  EXPECT_EQ(link.host(), "node7");
+}
+
+TEST_F(ServiceLinks, NeedADaemonAtFirst) {
+  first_.die();
+  EXPECT_EQ(error_of([&] { ServiceLink(url(), pool_, run::Deadline::after(seconds(60))); }, ErrorCode::not_found),
+            "no service listens at " + url());
+}
+
+TEST_F(ServiceLinks, WaitForTheNextDaemon) {
+  ServiceLink link(url(), pool_, run::Deadline::after(seconds(60)));
+  const auto before = link.attachment(run::Deadline::after(seconds(60)));
+  first_.die();
+  wait_until_gone(*before);
+  std::thread later([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    listen(second_);
+  });
+  const auto after = link.attachment(run::Deadline::after(seconds(60)));
+  later.join();
+  EXPECT_NE(after, before);
+  EXPECT_FALSE(after->has_gone());
+  EXPECT_NE(after->allocate(100).data, nullptr);
+  EXPECT_EQ(link.attachment(run::Deadline::after(seconds(60))), after);
+}
+
+TEST_F(ServiceLinks, SayThatNoneHasComeBack) {
+  ServiceLink link(url(), pool_, run::Deadline::after(seconds(60)));
+  const auto before = link.attachment(run::Deadline::after(seconds(60)));
+  first_.die();
+  wait_until_gone(*before);
+  EXPECT_EQ(error_of([&] { link.attachment(run::Deadline::after(milliseconds(30))); }, ErrorCode::timed_out),
+            "the service has gone (" + url() + "), and has not come back within 30 ms");
+}
+
+TEST_F(ServiceLinks, RefuseADaemonOfAnotherHost) {
+  ServiceLink link(url(), pool_, run::Deadline::after(seconds(60)));
+  const auto before = link.attachment(run::Deadline::after(seconds(60)));
+  EXPECT_TRUE(link.is_usable());
+  first_.die();
+  wait_until_gone(*before);
+  second_.look([](ServiceState& state) { state.welcome.host = "node8"; });
+  listen(second_);
+  EXPECT_EQ(error_of([&] { link.attachment(run::Deadline::after(seconds(60))); }, ErrorCode::mismatch),
+            "the service at " + url() +
+                " has come back as that of host 'node8', and was that of 'node7': the processes of the job have to "
+                "join anew");
+  EXPECT_FALSE(link.is_usable());
+}
+
+TEST_F(ServiceLinks, GiveEachJobACapabilityOfItsOwn) {
+  ServiceLink link(url(), pool_, run::Deadline::after(seconds(60)));
+  const Capability first = link.new_capability(), second = link.new_capability();
+  EXPECT_EQ(first, (Capability{1, 2, 0xab}));
+  EXPECT_NE(second, first);
+  EXPECT_NE(link.new_capability(), second);
+}
+
+TEST_F(ServiceLinks, AreOfNoUseToAForkedProcess) {
+  ServiceLink link(url(), pool_, run::Deadline::after(seconds(60)));
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string said =
+        error_of([&] { link.attachment(run::Deadline::after(seconds(60))); }, ErrorCode::unsupported);
+    _exit(!link.is_usable() && said.find("it has to join anew") != std::string::npos ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace banyan::service
