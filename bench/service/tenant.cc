@@ -170,7 +170,7 @@ bool Tenant::run() {
 int main(int count, char** arguments) {
   Work work;
   CLI::App app("Computes and sums in turn, as a training job does; for bench/service.");
-  app.add_option("--bytes", work.bytes, "of the buffer")->check(CLI::Range(size_t{8}, size_t{1} << 40));
+  app.add_option("--bytes", work.bytes, "of the buffer")->check(CLI::Range(size_t{4}, size_t{1} << 40));
   app.add_option("--compute", work.compute, "seconds from a sum to the next");
   app.add_option("--begin", work.begin, "when to begin, in seconds since 1970");
   app.add_option("--seconds", work.seconds, "how long to go on");
