@@ -3,12 +3,13 @@
 
     bench/service/isolation.py build                       # all, some 15 minutes
     bench/service/isolation.py build --only v1:2,v4:9      # some
-    bench/service/isolation.py build --lab                 # links of an emulated cluster: v2 and v3, attacks 1, 14 and 19
+    bench/service/isolation.py build --lab                 # links of a lab: v2 and v3, attacks 1, 14 and 19
 
-Two daemons on this machine. The victims belong to root, the attacker (bench/service/attacker.cc) to nobody. A victim goes
-on for all of its cell; beside it there is in turn nobody, the attacker, and a process that takes as much of the cores
-as the attacker's process did and touches no daemon. `kept` is the part of its figure that the victim keeps beside the
-attacker; `load` is what it keeps beside the other process, which no daemon can help. Medians of the rounds.
+Two daemons on this machine. The victims belong to root, the attacker (bench/service/attacker.cc) to nobody. A victim
+goes on for all of its cell; beside it there is in turn nobody, the attacker, and a process that takes as much of the
+cores as the attacker's process did and touches no daemon. `kept` is the part of its figure that the victim keeps
+beside the attacker; `load` is what it keeps beside the other process, which no daemon can help. Medians of the
+rounds.
 
 A cell passes when the victim keeps 0.95, or 0.95 of what it keeps beside the other process. 16 and 17 are outside the
 daemons' hands and only reported. After each cell the daemons must live, have as many descriptors as before, and the
@@ -297,8 +298,8 @@ def run_lab_cell(build, victim, number, rounds, length):
         try:
             begin = time.time() + 4
             daemon = lab_scripts(folder, build, begin, duration_of(rounds, length), 0.06 if victim == 3 else 0)
-            run = Process([build / "banyan", "lab", "run", "--name", name, "--no-prefix", "--per-host", daemon, "--", "sh",
-                           folder / "rank.sh"], folder, "lab")
+            run = Process([build / "banyan", "lab", "run", "--name", name, "--no-prefix", "--per-host", daemon, "--",
+                           "sh", folder / "rank.sh"], folder, "lab")
             hosts = sorted(folder.glob("*.sock"))
             while len(hosts) < 2:
                 time.sleep(0.05)

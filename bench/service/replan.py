@@ -5,8 +5,8 @@
     bench/service/replan.py build --seconds 60 --kills 0
 
 Two daemons on this machine that believe to be on two hosts, joined by two switches. Job `steady` (2 ranks) sums a
-buffer again and again and checks every sum (bench/service/tenant.cc). An operator asks, by turns, to avoid a link and to
-use it again. Job `killed` does the same, and one of its ranks is killed now and then, by chance, from a seed that is
+buffer again and again and checks every sum (bench/service/tenant.cc). An operator asks, by turns, to avoid a link and
+to use it again. Job `killed` does the same, and one of its ranks is killed now and then, by chance, from a seed that is
 printed; the job then has to end within the time that is allowed, and begins anew. Prints how long the calls of `steady`
 took, and writes replan.json into BUILD/compare. Ends with status 1 when a sum is wrong, a call of `steady` fails, a
 replan is refused, or anything hangs.

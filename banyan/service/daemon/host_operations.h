@@ -1,8 +1,8 @@
 // HostOperations: what operators ask of this host alone: how it does, and what it is to do.
 //
-// Commands, with the bodies and answers of operator_desk.h: "view" (a HostView), "rules", "load rules", "set", "replan",
-// "drain". A replan is asked for by the host of rank 0, and its answer waits until all ranks have agreed, or kReplanTime
-// is over.
+// Commands, with the bodies and answers of operator_desk.h: "view" (a HostView), "rules", "load rules", "set",
+// "replan", "drain". A replan is asked for by the host of rank 0, and its answer waits until all ranks have agreed, or
+// kReplanTime is over.
 //
 // On the reactor's thread.
 #pragma once

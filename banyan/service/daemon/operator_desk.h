@@ -1,18 +1,18 @@
-// OperatorDesk: answers operators, and Prometheus. Any daemon answers for the whole cluster: it asks the others over the
-// mesh and puts their answers together.
+// OperatorDesk: answers operators, and Prometheus. Any daemon answers for the whole cluster: it asks the others over
+// the mesh and puts their answers together.
 //
 //   GET  /v1/cluster   ClusterView (view/host_view.h)
 //   GET  /v1/host      HostView of this host
 //   GET  /metrics      of this host, for Prometheus
 //   GET  /             the dashboard
 //   GET  /v1/rules     {"version": 7, "text": "..."}: of this host
-//   POST /v1/rules     {"text": "...", "check": true}: the rules of all hosts, until their daemons read their files again;
+//   POST /v1/rules     {"text": "...", "check": true}: of all hosts, until their daemons read their files again;
 //                      check: only says what would change for the communicators that are open, by host:
 //                      {"version": 8, "changes": [{"communicator": id, "name", "tenant", "from": {...}, "to": {...}}]},
 //                      with "calls": {"kind", "least", "most"?} (bytes) where calls of a kind get something else,
 //                      where a grant is {"rule", "deny"?, "weight", "class", "cap"?, "plan"?, "log"}
-//   POST /v1/set       {"tenant": "1000/t", "weight"?: 4, "class"?: "high", "cap"?: "1GB/s" or "none"}: beyond the rules,
-//                      until the daemons end; {"tenant": "1000/t", "reset": true} takes it back. {"sessions": 3}
+//   POST /v1/set       {"tenant": "1000/t", "weight"?: 4, "class"?: "high", "cap"?: "1GB/s" or "none"}: beyond the
+//                      rules, until the daemons end; {"tenant": "1000/t", "reset": true} takes it back. {"sessions": 3}
 //   POST /v1/replan    {"communicator": id, name or pattern, "avoid"?: [link...], "restore"?: [link...],
 //                      "bandwidth"?: {link: "1GB/s"}, "plan"?: "a schedule file's text"}: from some call on, without
 //                      stopping any. {"communicators": [id...]}: that were asked

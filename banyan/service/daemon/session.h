@@ -45,7 +45,7 @@ class Session : public run::EventSource {
     // Of its calls; none where rules do not look at calls. Shared, since a task that brings it can be copied.
     std::shared_ptr<CallGrants> calls = {};
     std::function<run::FabricUpdate()> adopted = {};  // that the executor plans for
-    std::function<void(const Error& error)> failed;  // once
+    std::function<void(const Error& error)> failed;   // once
   };
   explicit Session(Options options);
   virtual ~Session() = default;

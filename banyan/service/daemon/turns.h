@@ -1,11 +1,11 @@
 // Turns: whose sessions a worker steps next, so that tenants share its thread by their weights, in seconds.
 //
-// In each round the sessions that may have work are offered. They are stepped one at a time: next comes a session of the
-// tenant whose turn it is by start-time fair queueing (share/fair_queue.h), among those of one tenant in turn. A step
-// costs its tenant the time that it takes. A session whose step moved nothing has to wait for the next round: it waits
-// for a peer, or for its program. The round ends when all wait, or after kRound, so that doorbells and connections are
-// looked at again. A tenant that moves data all the time takes no more than its part, however many sessions it has, and
-// one that has a small call to make waits for no more than one step of each other tenant.
+// In each round the sessions that may have work are offered. They are stepped one at a time: next comes a session of
+// the tenant whose turn it is by start-time fair queueing (share/fair_queue.h), among those of one tenant in turn. A
+// step costs its tenant the time that it takes. A session whose step moved nothing has to wait for the next round: it
+// waits for a peer, or for its program. The round ends when all wait, or after kRound, so that doorbells and
+// connections are looked at again. A tenant that moves data all the time takes no more than its part, however many
+// sessions it has, and one that has a small call to make waits for no more than one step of each other tenant.
 //
 // One thread. A step costs O(log tenants) beside itself, and two looks at the clock.
 #pragma once

@@ -1,8 +1,8 @@
 // Worker: the thread that carries out the calls of the clients of a daemon.
 //
-// One loop: it answers doorbells, gives the sessions that have work their steps, by tenants in turn (turns.h), and sleeps
-// when nothing moves, until a client rings or a peer sends. Sessions without work cost it nothing; a client has one
-// doorbell and one descriptor, whatever the number of its sessions.
+// One loop: it answers doorbells, gives the sessions that have work their steps, by tenants in turn (turns.h), and
+// sleeps when nothing moves, until a client rings or a peer sends. Sessions without work cost it nothing; a client has
+// one doorbell and one descriptor, whatever the number of its sessions.
 //
 // Other threads leave it tasks by post(). Everything else is for such tasks, on its thread.
 #pragma once

@@ -39,7 +39,7 @@
 namespace banyan::service {
 
 enum class ShareClass : uint8_t { high, normal, low };
-std::string_view to_string(ShareClass share_class);  // "high", ...
+std::string_view to_string(ShareClass share_class);   // "high", ...
 ShareClass parse_share_class(std::string_view text);  // throws Error{invalid_input}
 
 // Whether a name is as the pattern says, in which * stands for any number of characters and ? for one.
